@@ -1,0 +1,37 @@
+# Every target first installs what it needs (see tools/setup), so a fresh clone is enough.
+
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: help demo test test-fast bench lint clean
+.DEFAULT_GOAL := help
+
+help: ## Say what can be made
+	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' Makefile | expand -t 12
+
+demo: ## Train a digit classifier on two processes of this machine
+	@tools/setup demo
+	hpcdist submit examples/quickstart.yml --site local --follow
+
+test: ## Run everything: the checks, and all tests with real Slurm, Open MPI and Horovod (root)
+	@tools/setup full
+	@$(MAKE) --no-print-directory lint
+	pytest
+
+test-fast: ## Run the tests that need neither Slurm nor Horovod
+	@tools/setup fast
+	pytest -m "not real" --ignore tests/slurm
+
+bench: ## Measure, and print a table
+	@tools/setup fast
+	python -m benchmarks
+
+lint: ## Check style, types and shell scripts
+	@tools/setup fast
+	ruff check
+	ruff format --check
+	mypy
+	shellcheck .ci/run tools/*
+
+clean: ## Remove what was made here; the Horovod wheel stays in ~/.cache/hpcdist
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
