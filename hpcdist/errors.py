@@ -1,0 +1,116 @@
+"""The error tree, and the sentence that every one of its members carries.
+
+    HpcdistError
+    ├── ConfigError      2   a file or an option says something that cannot be meant
+    ├── PlanError        3   what is asked does not fit what the site offers
+    ├── RenderError      4   a template and a plan do not match
+    └── SchedulerError   5   the batch system refused, failed or did not answer
+        └── SubmissionUnknown   whether the job exists is not known: never submit again blindly
+
+The number is the exit code of the command line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Path = tuple[str | int, ...]
+"""Where a value sits in a file: ``("environment", "replicas", "worker", 0, "index")``."""
+
+
+class Key(str):
+    """The last step of a path that means the key itself, not its value: an unknown or an ignored key."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position in a file; line and column count from 1, line 0 is the whole file (or an option)."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong (or odd), told so that a tired user can mend it."""
+
+    message: str
+    path: Path = ()
+    hint: str = ""
+    severity: Literal["error", "warning"] = "error"
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        where = [str(self.place)] if self.place else []
+        where += [dotted(self.path)] if self.path else []
+        text = ": ".join([*where, self.message])
+        return f"{text}; {self.hint}" if self.hint else text
+
+
+class HpcdistError(Exception):
+    """Anything that hpcdist says to its user; never a fault of hpcdist itself."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, *problems: Problem | str) -> None:
+        self.problems = tuple(Problem(item) if isinstance(item, str) else item for item in problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class ConfigError(HpcdistError):
+    """A file or an option says something that cannot be meant."""
+
+    exit_code = 2
+
+
+class PlanError(HpcdistError):
+    """What is asked does not fit what the site offers."""
+
+    exit_code = 3
+
+
+class RenderError(HpcdistError):
+    """A template and a plan do not match."""
+
+    exit_code = 4
+
+
+class SchedulerError(HpcdistError):
+    """The batch system refused, failed or did not answer."""
+
+    exit_code = 5
+
+
+class SubmissionUnknown(SchedulerError):
+    """A submission was sent and no answer came; the job may exist."""
+
+
+def dotted(path: Path) -> str:
+    """Write a path as users write it: ``environment.replicas.worker[0].index``."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """Return a hint: the nearest choice, else all of them, else nothing."""
+    known = sorted(choices)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known: {', '.join(known)}" if known else ""
+
+
+def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Return the problems that stop the work; the others are warnings."""
+    return tuple(problem for problem in problems if problem.severity == "error")

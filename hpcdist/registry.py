@@ -1,0 +1,45 @@
+"""The one extension mechanism: a name becomes an object, imported when it is first asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Generic, TypeVar, cast
+
+from hpcdist.errors import ConfigError, Problem, did_you_mean
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Objects of one kind by name: the built-in ones, then entry points ``hpcdist.<kind>s``.
+
+    ``builtin`` maps a name to ``module:attribute``. A plug-in may not replace a built-in name.
+    """
+
+    def __init__(self, kind: str, builtin: Mapping[str, str]) -> None:
+        self.kind = kind
+        self._builtin = dict(builtin)
+
+    def get(self, name: str) -> T:
+        """Return the object of that name.
+
+        Raises:
+            ConfigError: when no object has it; the hint names the nearest.
+        """
+        target = self._builtin.get(name) or self._plugins().get(name)
+        if target is None:
+            raise ConfigError(
+                Problem(f"there is no {self.kind} {name!r}", hint=did_you_mean(name, self.names()))
+            )
+        module, _, attribute = target.partition(":")
+        return cast("T", getattr(importlib.import_module(module), attribute))
+
+    def names(self) -> tuple[str, ...]:
+        """Return every name, the built-in ones first."""
+        return (*self._builtin, *(name for name in self._plugins() if name not in self._builtin))
+
+    def _plugins(self) -> dict[str, str]:
+        from importlib.metadata import entry_points  # 15 ms, wanted only for unknown names
+
+        return {entry.name: entry.value for entry in entry_points(group=f"hpcdist.{self.kind}s")}
