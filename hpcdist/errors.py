@@ -90,7 +90,7 @@ class SchedulerError(HpcdistError):
     exit_code = 5
 
 
-class SubmissionUnknown(SchedulerError):
+class SubmissionUnknown(SchedulerError):  # noqa: N818 - that it is unknown is the error
     """A submission was sent and no answer came; the job may exist."""
 
 

@@ -1,0 +1,337 @@
+"""The experiment: what the user asks for, as one frozen value.
+
+``Experiment`` is the native form (Polyaxon 0.5 to 0.6 plus ``batch``); older generations are brought to it
+by ``hpcdist.importers.polyaxon``. Every key that Polyaxon knows is a field here, so that nothing a user
+wrote is lost: ``remarks`` tells which of them mean nothing on a batch machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from hpcdist.errors import Path, Problem
+from hpcdist.fields import Model
+from hpcdist.units import Memory, Walltime
+from hpcdist.words import VARIABLE_NAME
+
+Scalar = str | int | float | bool
+Role = Literal["master", "worker", "ps"]
+
+
+class Amount(Model, frozen=True):
+    """How much of something; the limit counts, else the request."""
+
+    requests: float | None = None
+    limits: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The amount that is asked of the batch system."""
+        return self.limits if self.limits is not None else self.requests
+
+
+class MemoryAmount(Model, frozen=True):
+    """How much memory; the limit counts, else the request."""
+
+    requests: Memory | None = None
+    limits: Memory | None = None
+
+    @property
+    def value(self) -> Memory | None:
+        """The amount that is asked of the batch system."""
+        return self.limits if self.limits is not None else self.requests
+
+
+class Resources(Model, frozen=True):
+    """What one replica needs."""
+
+    cpu: Amount = Amount()
+    memory: MemoryAmount = MemoryAmount()
+    gpu: Amount = Amount()
+    tpu: Amount = Amount()
+
+
+class ReplicaEntry(Model, frozen=True):
+    """The section of one worker or parameter server, or of all that have none of their own."""
+
+    index: int | None = None
+    resources: Resources | None = None
+    node_selector: dict[str, Scalar] = {}
+    affinity: dict[str, Any] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+    labels: dict[str, Scalar] = {}
+    annotations: dict[str, Scalar] = {}
+
+
+class Replicas(Model, frozen=True):
+    """The replicas beside the master."""
+
+    n_workers: int = 0
+    n_ps: int = 0
+    default_worker: ReplicaEntry | None = None
+    default_ps: ReplicaEntry | None = None
+    worker: tuple[ReplicaEntry, ...] = ()
+    ps: tuple[ReplicaEntry, ...] = ()
+
+
+class Persistence(Model, frozen=True):
+    """Named volumes; on a batch machine, paths that the site file gives."""
+
+    data: tuple[str, ...] = ()
+    outputs: str | None = None
+
+
+class References(Model, frozen=True):
+    """Other runs whose outputs this one reads."""
+
+    jobs: tuple[Scalar, ...] = ()
+    experiments: tuple[Scalar, ...] = ()
+
+
+class Environment(Model, frozen=True):
+    """Resources, replicas and variables."""
+
+    resources: Resources | None = None
+    replicas: Replicas | None = None
+    processes_per_replica: int | None = None
+    env_vars: dict[str, Scalar] = {}
+    node_selector: dict[str, Scalar] = {}
+    max_restarts: int | None = None
+    persistence: Persistence | None = None
+    outputs: References | None = None
+    data_refs: tuple[str, ...] = ()
+    artifact_refs: tuple[str, ...] = ()
+    secret_refs: tuple[str, ...] = ()
+    config_map_refs: tuple[str, ...] = ()
+    configmap_refs: tuple[str, ...] = ()
+    affinity: dict[str, Any] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+    labels: dict[str, Scalar] = {}
+    annotations: dict[str, Scalar] = {}
+    service_account: str | None = None
+    image_pull_secrets: tuple[str, ...] = ()
+    cluster_uuid: str | None = None
+
+
+class Build(Model, frozen=True):
+    """The container image and how it is made."""
+
+    image: str | None = None
+    dockerfile: str | None = None
+    ref: Scalar | None = None
+    backend: str | None = None
+    context: str | None = None
+    build_steps: tuple[str, ...] = ()
+    lang_env: str | None = None
+    env_vars: tuple[tuple[Scalar, ...], ...] = ()
+    commit: str | None = None
+    branch: str | None = None
+    git: str | None = None
+    nocache: bool = False
+
+
+class Run(Model, frozen=True):
+    """The command: one text, or several joined by ``&&``."""
+
+    cmd: str | tuple[str, ...]
+
+    @property
+    def command(self) -> str:
+        """The text that bash runs, byte for byte as it was written."""
+        return self.cmd if isinstance(self.cmd, str) else " && ".join(self.cmd)
+
+
+class Logging(Model, frozen=True):
+    """How much the program should log."""
+
+    level: str | None = None
+    formatter: str | None = None
+
+
+class Mail(Model, frozen=True):
+    """Whom the scheduler writes to, and when (``begin``, ``end``, ``fail``, ``all``)."""
+
+    user: str
+    events: tuple[str, ...] = ("end", "fail")
+
+
+class Batch(Model, frozen=True):
+    """Everything that only a batch system needs; what is absent comes from the site."""
+
+    site: str | None = None
+    account: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    walltime: Walltime | None = None
+    constraint: str | None = None
+    exclusive: bool | None = None
+    launcher: str | None = None
+    dependency: str | tuple[str, ...] = ()
+    array: str | int | None = None
+    signal: str | None = None
+    requeue: bool | None = None
+    mail: str | Mail | None = None
+    directives: tuple[str, ...] = ()
+    gpu_visibility: Literal["task", "node"] = "task"
+
+
+class Experiment(Model, frozen=True, kw_only=True):
+    """One experiment file."""
+
+    version: int = 1
+    kind: Literal["experiment", "job"] = "experiment"
+    name: str = "experiment"
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+    project: str | None = None
+    framework: str | None = None
+    backend: str | None = None
+    logging: Logging = Logging()
+    params: dict[str, Any] = {}
+    inputs: tuple[dict[str, Any], ...] = ()
+    outputs: tuple[dict[str, Any], ...] = ()
+    environment: Environment = Environment()
+    build: Build | None = None
+    run: Run
+    horovod: dict[str, Any] = {}
+    batch: Batch = Batch()
+
+
+PER_GPU_FRAMEWORKS: Final = frozenset({"horovod", "mpi"})
+"""Frameworks under which a replica with g GPUs is g tasks; under the others it is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One thing that the user counts: always on one node.
+
+    ``cpus`` and ``memory`` are those of the whole replica, None where the file does not say;
+    ``path`` is the section of the file that says what it needs, empty where none does.
+    """
+
+    role: Role
+    index: int
+    tasks: int
+    gpus: int
+    cpus: int | None
+    memory: Memory | None
+    node_selector: tuple[tuple[str, str], ...]
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """``master``, ``worker 3``, ``ps 0``."""
+        return self.role if self.role == "master" else f"{self.role} {self.index}"
+
+
+def replicas(experiment: Experiment) -> Iterator[Replica]:
+    """Yield the replicas in rank order: the master, the workers, the parameter servers.
+
+    Under ``backend: mpi`` there is no master: the workers are all there is (Polyaxon 0.6, MPIJob).
+    Workers do not inherit the master's resources.
+    """
+    environment = experiment.environment
+    section = environment.replicas or Replicas()
+    if not (experiment.backend == "mpi" and section.n_workers):
+        entry = ReplicaEntry(resources=environment.resources, node_selector=environment.node_selector)
+        yield _replica(experiment, "master", 0, entry, ("environment",))
+    yield from _section(experiment, "worker", section.n_workers, section.worker, section.default_worker)
+    yield from _section(experiment, "ps", section.n_ps, section.ps, section.default_ps)
+
+
+def _section(
+    experiment: Experiment, role: Role, count: int, own: tuple[ReplicaEntry, ...], default: ReplicaEntry | None
+) -> Iterator[Replica]:
+    places = {entry.index: place for place, entry in enumerate(own)}
+    base: Path = ("environment", "replicas")
+    for index in range(count):
+        if index in places:
+            yield _replica(experiment, role, index, own[places[index]], (*base, role, places[index]))
+        elif default is not None:
+            yield _replica(experiment, role, index, default, (*base, f"default_{role}"))
+        else:
+            yield _replica(experiment, role, index, ReplicaEntry(), ())
+
+
+def _replica(experiment: Experiment, role: Role, index: int, entry: ReplicaEntry, path: Path) -> Replica:
+    resources = entry.resources or Resources()
+    gpus = int(resources.gpu.value or 0)
+    per_gpu = max(gpus, 1) if experiment.framework in PER_GPU_FRAMEWORKS else 1
+    cpus = resources.cpu.value
+    return Replica(
+        role=role,
+        index=index,
+        tasks=experiment.environment.processes_per_replica or per_gpu,
+        gpus=gpus,
+        cpus=math.ceil(cpus) if cpus else None,
+        memory=resources.memory.value,
+        node_selector=tuple((key, str(value)) for key, value in entry.node_selector.items()),
+        path=(*path, "resources") if entry.resources else path,
+    )
+
+
+def problems_of(experiment: Experiment) -> Iterator[Problem]:
+    """Yield what no type can say: amounts, worker indexes, names of variables."""
+    environment = experiment.environment
+    if environment.resources:
+        yield from _resource_problems(environment.resources, ("environment", "resources"))
+    section = environment.replicas or Replicas()
+    for role, count, own, default in (
+        ("worker", section.n_workers, section.worker, section.default_worker),
+        ("ps", section.n_ps, section.ps, section.default_ps),
+    ):
+        yield from _replica_problems(role, count, own, default)
+    for name in environment.env_vars:
+        if not VARIABLE_NAME.fullmatch(name):
+            yield Problem(f"{name!r} cannot be the name of a variable", ("environment", "env_vars", name))
+    if not experiment.run.command.strip():
+        yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
+
+
+def _replica_problems(
+    role: str, count: int, own: tuple[ReplicaEntry, ...], default: ReplicaEntry | None
+) -> Iterator[Problem]:
+    base: Path = ("environment", "replicas")
+    if count < 0:
+        yield Problem(f"there cannot be {count} of them", (*base, f"n_{role}s" if role == "worker" else "n_ps"))
+    seen: set[int] = set()
+    for place, entry in enumerate(own):
+        path = (*base, role, place)
+        if entry.index is None:
+            yield Problem(f"this {role} has no index", path, f"write `index: 0` to `index: {count - 1}`")
+        elif not 0 <= entry.index < count:
+            allowed = f"0 to {count - 1}" if count > 0 else f"none (there are no {role} replicas)"
+            yield Problem(f"there is no {role} {entry.index}", (*path, "index"), f"allowed: {allowed}")
+        elif entry.index in seen:
+            yield Problem(f"{role} {entry.index} stands here for the second time", (*path, "index"))
+        seen.add(-1 if entry.index is None else entry.index)
+        if entry.resources:
+            yield from _resource_problems(entry.resources, (*path, "resources"))
+    if default and default.resources:
+        yield from _resource_problems(default.resources, (*base, f"default_{role}", "resources"))
+
+
+def _resource_problems(resources: Resources, path: Path) -> Iterator[Problem]:
+    for name in ("cpu", "memory", "gpu"):
+        amount = getattr(resources, name)
+        requests, limits = (_number(amount.requests), _number(amount.limits))
+        for key, number in (("requests", requests), ("limits", limits)):
+            if number is not None and (number < 0 or not math.isfinite(number)):
+                yield Problem(f"{number:g} of {name} cannot be asked for", (*path, name, key))
+            elif name == "gpu" and number is not None and number != int(number):
+                yield Problem(
+                    f"{number:g} GPUs cannot be asked for: a batch system gives whole ones",
+                    (*path, name, key),
+                    "write a whole number, or ask for a MIG profile by `batch.constraint` or `batch.directives`",
+                )
+        if requests is not None and limits is not None and requests > limits:
+            yield Problem(f"requests ({requests:g}) are more than limits ({limits:g})", (*path, name))
+    if resources.tpu.value:
+        yield Problem("there are no TPUs on a batch machine", (*path, "tpu"), "remove it")
+
+
+def _number(value: float | Memory | None) -> float | None:
+    return float(value.mib) if isinstance(value, Memory) else value

@@ -1,0 +1,146 @@
+"""What YAML models are made of: frozen structs, built from plain data with every problem at once."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+from hpcdist.errors import Key, Path, Problem, did_you_mean
+
+
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of everything that is read from YAML."""
+
+
+M = TypeVar("M", bound=Model)
+
+_BROKEN: Final = object()
+_WORDS_OF_TYPE: Final = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+def build(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
+    """Make a model of plain data; return it (None when broken) and all problems found.
+
+    Unlike ``msgspec.convert``, which ends at the first error, every field is tried. A key whose value is
+    null counts as absent. Types with a ``parse`` class method (``Walltime``, ``Memory``) read themselves.
+    """
+    problems: list[Problem] = []
+    built = _struct(model, data, (), problems)
+    return (None if built is _BROKEN else built), problems
+
+
+def _struct(model: type[Model], data: object, path: Path, problems: list[Problem]) -> Any:
+    if not isinstance(data, Mapping):
+        problems.append(Problem(f"expected keys and values, got {_shown(data)}", path))
+        return _BROKEN
+    fields = {field.encode_name: field for field in msgspec.structs.fields(model)}
+    problems += [
+        Problem(f"unknown key {key!r}", (*path, Key(key)), did_you_mean(str(key), fields))
+        for key in data
+        if key not in fields
+    ]
+    values = {}
+    for name, field in fields.items():
+        if data.get(name) is not None:
+            values[field.name] = _value(field.type, _written(field.type, data, name), (*path, name), problems)
+        elif field.required:
+            problems.append(Problem(f"{name!r} is missing", path))
+            values[field.name] = _BROKEN
+    return _BROKEN if _BROKEN in values.values() else model(**values)
+
+
+def _value(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
+    if isinstance(kind, type) and issubclass(kind, Model):
+        return _struct(kind, data, path, problems)
+    if get_origin(kind) in (Union, types.UnionType):
+        member = _member(kind, data)
+        read = _leaf if get_origin(member) in (Union, types.UnionType) else _value
+        return read(member, data, path, problems)
+    if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
+        return _items(get_args(kind)[0], data, path, problems)
+    if get_origin(kind) in (dict, Mapping):
+        return _entries(get_args(kind)[1], data, path, problems)
+    return _leaf(kind, data, path, problems)
+
+
+def _member(union: Any, data: object) -> Any:
+    """Choose the member of a union that this data is meant for; scalars are left to msgspec."""
+    members = [kind for kind in get_args(union) if kind is not type(None)]
+    if len(members) == 1:
+        return members[0]
+    for kind in members:
+        shape = get_origin(kind) or kind
+        is_section = shape is dict or (isinstance(shape, type) and issubclass(shape, Model))
+        if isinstance(data, Mapping) and is_section:
+            return kind
+        if isinstance(data, list) and shape is tuple:
+            return kind
+    scalars = tuple(kind for kind in members if kind in _WORDS_OF_TYPE)
+    return functools.reduce(operator.or_, scalars or members[:1])
+
+
+def _items(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
+    if not isinstance(data, Sequence) or isinstance(data, str):
+        problems.append(Problem(f"expected a list, got {_shown(data)}", path, "write it as [a, b]"))
+        return _BROKEN
+    values = [_value(kind, _written(kind, data, at), (*path, at), problems) for at in range(len(data))]
+    return _BROKEN if _BROKEN in values else tuple(values)
+
+
+def _entries(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
+    if not isinstance(data, Mapping):
+        problems.append(Problem(f"expected keys and values, got {_shown(data)}", path))
+        return _BROKEN
+    values = {str(key): _value(kind, _written(kind, data, key), (*path, key), problems) for key in data}
+    return _BROKEN if _BROKEN in values.values() else values
+
+
+def _leaf(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
+    try:
+        if hasattr(kind, "parse"):
+            return kind.parse(data)
+        if not (isinstance(data, bool) and kind in (int, float)):
+            return msgspec.convert(data, kind, strict=False)
+        message = ""
+    except (msgspec.ValidationError, ValueError) as error:
+        message = str(error)
+    hint = ""
+    if get_origin(kind) is Literal:
+        message, hint = f"{_shown(data)} is not known here", did_you_mean(str(data), get_args(kind))
+    elif _is_plain(kind):
+        message = f"expected {_described(kind)}, got {_shown(data)}"
+    problems.append(Problem(message, path, hint))
+    return _BROKEN
+
+
+def _written(kind: Any, data: Any, key: Any) -> object:
+    """Return an entry, as its text where text is meant: ``name: 2024``, ``account: 007``, ``X: 1.10``.
+
+    Only data from a file (``hpcdist.tree``) know how they were spelt.
+    """
+    text = getattr(data, "texts", {}).get(key)
+    kinds = set(get_args(kind)) - {type(None)} or {kind}
+    wants_text = kinds == {str} or kinds >= {str, int, float, bool}
+    return data[key] if text is None or data[key] is None or not wants_text else text
+
+
+def _is_plain(kind: Any) -> bool:
+    return kind in _WORDS_OF_TYPE or get_origin(kind) in (Union, types.UnionType)
+
+
+def _described(kind: Any) -> str:
+    kinds = get_args(kind) or (kind,)
+    return " or ".join(_WORDS_OF_TYPE.get(part, str(part)) for part in kinds)
+
+
+def _shown(data: object) -> str:
+    if isinstance(data, Mapping):
+        return f"keys and values ({', '.join(map(str, data)) or 'none'})"
+    if isinstance(data, list):
+        return f"a list of {len(data)}"
+    return "nothing" if data is None else repr(data)

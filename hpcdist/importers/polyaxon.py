@@ -1,0 +1,170 @@
+"""Polyaxon 0.0.3 to 0.6.1, all five generations, brought to the form of 0.6.
+
+No marker tells them apart (``version`` is 1 in all of them), so every old key is understood wherever it
+stands. What moved: ``declarations`` (to 0.4.4), ``settings`` and ``run.image`` (to 0.1.0), the sections
+``environment.tensorflow`` and its like (to 0.4.1), ``default_worker_resources`` (to 0.1.0).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hpcdist.errors import ConfigError, Key, Problem
+from hpcdist.importers import Imported
+from hpcdist.importers import polyaxon_environment as environments
+from hpcdist.tree import Map, Seq
+
+_REWRITE: Final = "it is a file of Polyaxon 1 or 2: write it as one of 0.6, with `version: 1` and `run.cmd`"
+_KINDS: Final = {
+    "group": "a group is many jobs: write one experiment and its array yourself, as `batch.array`",
+    "component": _REWRITE,
+    "operation": _REWRITE,
+    "notebook": "a batch job has no browser: start jupyter from `run.cmd` of an experiment",
+    "tensorboard": "a batch job has no browser: run tensorboard on the login node",
+    "build": "hpcdist builds no images: build it beforehand, and name it in `build.image`",
+    "pipeline": "write one experiment for each step, and chain them with `batch.dependency`",
+    "plugin": "write `kind: experiment`",
+}
+_SEARCH: Final = "write one experiment and its array yourself, as `batch.array`"
+_GRAPH: Final = "start the program that trains from `run.cmd`"
+_STEPS: Final = "write one experiment for each step, and chain them with `batch.dependency`"
+_REFUSED: Final = {
+    **dict.fromkeys(("hptuning", "matrix"), ("a search over parameters is many jobs", _SEARCH)),
+    **dict.fromkeys(("model", "train", "eval"), ("Polyaxon's own graphs ended with Polyaxon 0.4", _GRAPH)),
+    **dict.fromkeys(("ops", "templates"), ("a pipeline is many jobs", _STEPS)),
+    "schedule": ("jobs are not repeated", "use cron"),
+    "concurrency": ("a search over parameters is many jobs", _SEARCH),
+    "execute_at": ("jobs start when the batch system lets them", "say it in `batch.directives`"),
+    "timeout": ("the time of a batch job is its walltime", "write `batch: {walltime: HH:MM:SS}`"),
+}
+_SETTINGS_REFUSED: Final = (
+    "matrix", "concurrency", "concurrent_experiments", "search_method", "grid_search", "random_search",
+    "hyperband", "bo", "early_stopping", "n_experiments",
+)  # fmt: skip
+_RUN_TO_BUILD: Final = {"image": "image", "build_steps": "build_steps", "steps": "build_steps",
+                        "env_vars": "env_vars", "git": "git"}  # fmt: skip
+
+
+class Polyaxon:
+    """The importer of files of Polyaxon 0.x, and of hpcdist's own, which are the same with ``batch``."""
+
+    def recognises(self, data: Map) -> bool:
+        """Tell by the sections that every such file has one of."""
+        foreign = "apiVersion" in data or "$schema" in data
+        return not foreign and any(key in data for key in ("run", "model", "environment", "hptuning"))
+
+    def read(self, data: Map) -> Imported:
+        """Return the native form.
+
+        Raises:
+            ConfigError: when the file is of a version or kind that hpcdist does not run.
+        """
+        _check_version_and_kind(data)
+        remarks: list[Problem] = []
+        new = data.copy()
+        _refuse_sections(new, remarks)
+        _params(new, remarks)
+        _settings(new, remarks)
+        _project(new)
+        _run(new, remarks)
+        _logging(new, remarks)
+        environments.normalise(new, remarks)
+        return Imported(new, tuple(remarks))
+
+
+IMPORTER: Final = Polyaxon()
+
+
+def _check_version_and_kind(data: Map) -> None:
+    problems = []
+    version, kind = data.get("version", 1), data.get("kind")
+    if version not in (1, "1", "1.0", None) or isinstance(version, bool):
+        hint = _REWRITE if str(version) == "1.1" else "write 1"
+        problems.append(_at(data, "version", f"files of version {version} are not read", hint))
+    if isinstance(kind, str) and kind in _KINDS:
+        problems.append(_at(data, "kind", f"files of kind {kind!r} are not run", _KINDS[kind]))
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _at(data: Map, key: str, message: str, hint: str) -> Problem:
+    return Problem(message, (key,), hint, place=data.place_of(key))
+
+
+def _refuse_sections(data: Map, remarks: list[Problem]) -> None:
+    for key, (message, hint) in _REFUSED.items():
+        if key in data:
+            remarks.append(_at(data, key, message, hint))
+            data.drop(key)
+
+
+def _params(data: Map, remarks: list[Problem]) -> None:
+    if "params" in data and "declarations" in data:
+        remarks.append(_at(data, "declarations", "`params` and `declarations` are the same", "keep `params`"))
+        data.drop("declarations")
+    data.rename("declarations", "params")
+
+
+def _settings(data: Map, remarks: list[Problem]) -> None:
+    """Take ``logging`` out of ``settings``; the rest of it was about searches and servers."""
+    settings = data.get("settings")
+    if not isinstance(settings, Map):
+        return
+    data.drop("settings")
+    for key in settings:
+        path, place = ("settings", Key(key)), settings.place_of(Key(key))
+        if key == "logging" and "logging" not in data:
+            data.take(settings, key)
+        elif key in _SETTINGS_REFUSED:
+            remarks.append(Problem("a search over parameters is many jobs", path, _SEARCH, place=place))
+        else:
+            hint = "hand it to the program in `run.cmd`" if key == "seed" else ""
+            remarks.append(Problem(f"{key!r} has no effect", path, hint, "warning", place))
+
+
+def _project(data: Map) -> None:
+    """Make text of ``project: {name: x}``, and the name of an experiment that has none."""
+    project = data.get("project")
+    if isinstance(project, Map) and "name" in project:
+        data.take(project, "name", "project")
+    if isinstance(data.get("project"), str) and "name" not in data:
+        data.take(data, "project", "name")
+        data["name"] = str(data["name"]).rsplit("/", 1)[-1]
+
+
+def _run(data: Map, remarks: list[Problem]) -> None:
+    """Move what ``run`` said about the image, until 0.1.0, to ``build``."""
+    run = data.get("run")
+    moved = [key for key in _RUN_TO_BUILD if isinstance(run, Map) and key in run]
+    if not isinstance(run, Map) or not moved:
+        return
+    run = run.copy()
+    build: Any = data.get("build")
+    build = build.copy() if isinstance(build, Map) else Map(place=run.place)
+    for key in moved:
+        name = _RUN_TO_BUILD[key]
+        if name in build:
+            message = f"`run.{key}` and `build.{name}` are the same"
+            remarks.append(Problem(message, ("run", key), f"keep `build.{name}`", place=run.place_of(key)))
+        else:
+            build.take(run, key, name)
+        run.drop(key)
+    _replace(data, "run", run)
+    key_place = data.key_places.get("build") or run.place
+    data.put("build", build, data.value_places.get("build") or run.place, key_place=key_place)
+
+
+def _logging(data: Map, remarks: list[Problem]) -> None:
+    logging = data.get("logging")
+    if isinstance(logging, Map) and "path" in logging:
+        place = logging.place_of("path")
+        message, hint = "'path' has no effect", "the output of the job is kept in its run directory"
+        remarks.append(Problem(message, ("logging", "path"), hint, "warning", place))
+        logging = logging.copy()
+        logging.drop("path")
+        _replace(data, "logging", logging)
+
+
+def _replace(data: Map, key: str, value: Map | Seq) -> None:
+    """Set a changed section in the place of the former one."""
+    data[key] = value

@@ -1,0 +1,132 @@
+"""The params of an experiment: what ``inputs`` declare, checked, with defaults and options.
+
+The rules are those of Polyaxon 0.5 to 0.6: an input without a param must be optional, a default needs
+``is_optional``, a flag is a bool that renders as ``--name`` or as nothing, and where there are inputs
+every param must be one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from hpcdist import fields
+from hpcdist.errors import Key, Path, Problem, did_you_mean
+from hpcdist.fields import Model
+
+_TEXT: Final = (str,)
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "int": (int,),
+    "float": (int, float),
+    "metric": (int, float),
+    "bool": (bool,),
+    "str": _TEXT,
+    "dict": (dict,),
+    "dict_of_dicts": (dict,),
+    "list": (list,),
+    "metadata": (str, dict),
+    "uri": (str, dict),
+    "auth": (str, dict),
+    **dict.fromkeys(("path", "gcs_path", "s3_path", "azure_path"), _TEXT),
+}
+_WORDS: Final = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    dict: "keys and values",
+}
+
+
+class Input(Model, frozen=True):
+    """One declared param."""
+
+    name: str
+    type: str | None = None
+    description: str | None = None
+    default: Any = None
+    is_optional: bool = False
+    is_list: bool = False
+    is_flag: bool = False
+    options: tuple[Any, ...] = ()
+
+
+def resolve(
+    declared: object, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], list[Problem]]:
+    """Return the params with their defaults, the same as templates see them, and all problems.
+
+    The problems carry the paths of the experiment file; without inputs every param is taken as it is.
+    """
+    problems: list[Problem] = []
+    inputs = list(_inputs(declared, problems))
+    values = dict(given)
+    for index, item in inputs:
+        if item.default is not None and values.get(item.name) is None:
+            values[item.name] = item.default
+        problems += _problems(item, values.get(item.name), ("inputs", index), given=item.name in given)
+    if isinstance(declared, list) and declared:
+        names = {item.name for _, item in inputs}
+        problems += [
+            Problem(f"no input is called {name!r}", ("params", Key(name)), did_you_mean(name, names))
+            for name in given
+            if name not in names
+        ]
+    flags = {item.name for _, item in inputs if item.is_flag}
+    optional = {item.name: None for _, item in inputs if item.is_optional}
+    shown = {
+        name: _flag(name, value) if name in flags else value for name, value in (optional | values).items()
+    }
+    return values, shown, problems
+
+
+def _flag(name: str, value: object) -> str:
+    return f"--{name}" if value else ""
+
+
+def _inputs(declared: object, problems: list[Problem]) -> Iterator[tuple[int, Input]]:
+    for index, data in enumerate(declared if isinstance(declared, list) else ()):
+        item, found = fields.build(Input, data)
+        problems += [
+            Problem(one.message, ("inputs", index, *one.path), one.hint, one.severity) for one in found
+        ]
+        if item is not None:
+            yield index, item
+
+
+def _problems(item: Input, value: object, path: Path, *, given: bool) -> Iterator[Problem]:
+    if item.type is not None and item.type not in _TYPES:
+        yield Problem(f"there is no type {item.type!r}", (*path, "type"), did_you_mean(item.type, _TYPES))
+    if item.is_flag and item.type != "bool":
+        yield Problem("a flag must be a bool", (*path, "is_flag"), "write `type: bool`")
+    if item.default is not None and not item.is_optional:
+        yield Problem("a default needs an optional input", (*path, "default"), "write `is_optional: true`")
+    if value is None:
+        if not item.is_optional:
+            hint = f"write it under `params`, or give `-p {item.name}=VALUE`"
+            yield Problem(f"the input {item.name!r} is required and has no param", path, hint)
+        return
+    where: Path = ("params", item.name) if given else (*path, "default")
+    for part in value if item.is_list and isinstance(value, list) else [value]:
+        if not _fits(item.type, part):
+            yield Problem(f"expected {_described(item)}, got {part!r}", where)
+        elif item.options and part not in item.options:
+            known = ", ".join(map(str, item.options))
+            yield Problem(f"{part!r} is not one of the options", where, f"known: {known}")
+    if item.is_list and not isinstance(value, list):
+        yield Problem(f"expected a list, got {value!r}", where, "write it as [a, b]")
+
+
+def _fits(kind: str | None, value: object) -> bool:
+    if kind is None or kind not in _TYPES:
+        return True
+    if isinstance(value, bool):
+        return kind == "bool"
+    if kind == "dict_of_dicts":
+        return isinstance(value, dict) and all(isinstance(item, dict) for item in value.values())
+    return isinstance(value, _TYPES[kind])
+
+
+def _described(item: Input) -> str:
+    kind = _TYPES[item.type or "str"][-1]
+    return f"{_WORDS.get(kind, 'a list')} (`type: {item.type}`)"

@@ -1,0 +1,125 @@
+"""Loading: a document becomes an ``Experiment`` (or another model), with every problem of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hpcdist import experiment as experiments
+from hpcdist import fields, frameworks, importers, inputs, overrides, remarks, templating
+from hpcdist.errors import ConfigError, Place, Problem, errors_in
+from hpcdist.experiment import Experiment
+from hpcdist.fields import M
+from hpcdist.tree import Document, Map
+
+_NO_PLACE = Place("", 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An experiment, the document in native form (``document.place`` takes native paths), and warnings."""
+
+    experiment: Experiment
+    document: Document
+    problems: tuple[Problem, ...] = ()
+
+
+def load_model(model: type[M], document: Document) -> M:
+    """Make a model of a document.
+
+    Raises:
+        ConfigError: with every problem, located and in the order of the file.
+    """
+    built, problems = fields.build(model, document.data)
+    if built is None or problems:
+        raise ConfigError(*_in_order(map(document.locate, problems)))
+    return built
+
+
+def load_experiment(
+    document: Document,
+    *,
+    params: Mapping[str, str] | None = None,
+    settings: Sequence[tuple[str, str]] = (),
+    importer: str = "",
+) -> Loaded:
+    """Make an experiment of a file: import, ``settings`` (--set), ``params`` (-p), templates, model, checks.
+
+    ``importer`` names the form of the file, which is recognised otherwise.
+
+    Raises:
+        ConfigError: with all errors, then all warnings, located and in the order of the file.
+    """
+    imported = importers.read(document.data, importer)
+    problems = [document.locate(problem) for problem in imported.remarks]
+    native, found = _changed(replace(document, data=imported.data), params or {}, settings)
+    problems += found
+    native, found = _with_templates_filled(native)
+    problems += map(native.locate, found)
+    broken = {problem.path for problem in found}
+    built, found = fields.build(Experiment, native.data)
+    problems += [native.locate(problem) for problem in found if problem.path not in broken]
+    if built is not None:
+        problems += map(native.locate, _checks(built))
+    ordered = _in_order(problems)
+    if built is None or errors_in(ordered):
+        raise ConfigError(*ordered)
+    return Loaded(built, native, ordered)
+
+
+def _changed(
+    document: Document, params: Mapping[str, str], settings: Sequence[tuple[str, str]]
+) -> tuple[Document, list[Problem]]:
+    """Apply what the command line says."""
+    data = document.data
+    problems: list[Problem] = []
+    for dotted, text in settings:
+        try:
+            data = overrides.with_setting(data, dotted, text)
+        except ConfigError as error:
+            problems += error.problems
+        except ValueError as error:
+            problems.append(Problem(str(error), place=Place(f"--set {dotted}={text}", 0, 0)))
+    try:
+        data, found = overrides.with_params(data, params)
+        problems += found
+    except ConfigError as error:
+        problems += error.problems
+    return replace(document, data=data), problems
+
+
+def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]:
+    """Check the params against the inputs, and render."""
+    data = document.data
+    given = data.get("params")
+    if not isinstance(given, Map | None):
+        return document, []  # the model says what is wrong with it
+    values, shown, problems = inputs.resolve(data.get("inputs"), given or Map())
+    params = given.copy() if given is not None else Map(place=data.place)
+    for name, value in values.items():
+        if params.get(name) is None:
+            params.put(name, value, document.place(("inputs",)))
+    data, found = templating.render(data, shown)
+    if values:
+        data.put("params", params, document.place(("params",)))
+    return replace(document, data=data), [*problems, *found]
+
+
+def _checks(experiment: Experiment) -> Iterator[Problem]:
+    yield from experiments.problems_of(experiment)
+    yield from _framework_problems(experiment)
+    yield from remarks.remarks(experiment)
+
+
+def _framework_problems(experiment: Experiment) -> Iterator[Problem]:
+    yield from frameworks.problems_of(experiment)
+
+
+def _in_order(problems: Iterator[Problem] | Sequence[Problem]) -> tuple[Problem, ...]:
+    """Return errors before warnings, each in the order of the places."""
+
+    def key(problem: Problem) -> tuple[bool, bool, str, int, int]:
+        place = problem.place or _NO_PLACE
+        return problem.severity != "error", not place.line, place.file, place.line, place.column
+
+    return tuple(sorted(problems, key=key))

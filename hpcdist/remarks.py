@@ -1,0 +1,103 @@
+"""Remarks: what an experiment says that means nothing on a batch machine, told instead of dropped.
+
+The keys are those of Polyaxon 0.5 to 0.6 (polyaxon-schemas 0.6.1, ``ops/environments``, ``ops/build_job``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.errors import Path, Problem
+from hpcdist.experiment import Experiment
+
+_SCHEDULING: Final = (
+    "is for Kubernetes and has no effect on a batch machine",
+    "choose nodes by `batch.partition` or `batch.constraint`",
+)
+_METADATA: Final = ("is for Kubernetes and has no effect on a batch machine", "`tags` are kept with the run")
+_IDENTITY: Final = ("has no effect: the job runs as you, with your own rights", "")
+_REFERENCES: Final = ("names nothing here: no variables come from it", "export them in the site's `setup`")
+_VOLUMES: Final = (
+    "mounts nothing: names are looked up in the site's `volumes`",
+    "or write the path itself in the command",
+)
+_BUILD: Final = (
+    "is not done: hpcdist builds no image",
+    "install what the program needs, or build the image beforehand",
+)
+_CODE: Final = ("is not fetched: the job runs the code where it is submitted", "check it out there")
+
+_EVERYWHERE: Final = {
+    "affinity": _SCHEDULING,
+    "tolerations": _SCHEDULING,
+    "labels": _METADATA,
+    "annotations": _METADATA,
+}
+_ENVIRONMENT: Final = {
+    **_EVERYWHERE,
+    "service_account": _IDENTITY,
+    "image_pull_secrets": _IDENTITY,
+    "cluster_uuid": ("has no effect: the site says which machine it is", "choose it by `batch.site`"),
+    "secret_refs": _REFERENCES,
+    "config_map_refs": _REFERENCES,
+    "configmap_refs": _REFERENCES,
+    "data_refs": _VOLUMES,
+    "artifact_refs": _VOLUMES,
+    "persistence": _VOLUMES,
+    "outputs": (
+        "finds no runs of Polyaxon: no paths come from it",
+        "write the path of the outputs in the command",
+    ),
+}
+_BUILDING: Final = {
+    "image": (
+        "is not started, unless the site has a container runtime",
+        "the program runs with what the site's `modules` and `setup` give",
+    ),
+    "dockerfile": _BUILD,
+    "ref": _BUILD,
+    "build_steps": _BUILD,
+    "lang_env": _BUILD,
+    "context": _BUILD,
+    "nocache": _BUILD,
+    "backend": _BUILD,
+    "git": _CODE,
+    "commit": _CODE,
+    "branch": _CODE,
+}
+_EXPERIMENT: Final = {
+    "project": ("has no effect: runs are kept by name and date", "put it in `tags`"),
+}
+_LOGGING: Final = {"formatter": ("has no effect: the program writes its own log", "")}
+
+
+def remarks(experiment: Experiment) -> Iterator[Problem]:
+    """Yield a warning for every key that is set and has no meaning; each says what happens instead."""
+    for path, section, table in _sections(experiment):
+        for key, (message, hint) in table.items():
+            if getattr(section, key):
+                yield Problem(f"{key!r} {message}", (*path, key), hint, "warning")
+    if experiment.backend not in (None, "native", "mpi"):
+        message = f"the backend {experiment.backend!r} has no effect: the scheduler starts the job"
+        yield Problem(message, ("backend",), "remove it", "warning")
+
+
+_Table = dict[str, tuple[str, str]]
+
+
+def _sections(experiment: Experiment) -> Iterator[tuple[Path, object, _Table]]:
+    environment = experiment.environment
+    yield (), experiment, _EXPERIMENT
+    yield ("logging",), experiment.logging, _LOGGING
+    yield ("environment",), environment, _ENVIRONMENT
+    if experiment.build:
+        yield ("build",), experiment.build, _BUILDING
+    if environment.replicas:
+        base: Path = ("environment", "replicas")
+        for name in ("default_worker", "default_ps"):
+            if entry := getattr(environment.replicas, name):
+                yield (*base, name), entry, _EVERYWHERE
+        for name in ("worker", "ps"):
+            for index, entry in enumerate(getattr(environment.replicas, name)):
+                yield (*base, name, index), entry, _EVERYWHERE

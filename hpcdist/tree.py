@@ -1,0 +1,139 @@
+"""Data from a file that knows where it was written: ``Map``, ``Seq``, and the ``Document`` around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hpcdist.errors import Key, Path, Place, Problem
+
+
+class Map(dict[str, Any]):
+    """Keys and values with their places; equal to a ``dict`` with the same entries.
+
+    Subtrees may be moved into another ``Map`` (``take``): each keeps the places where it was written.
+    ``texts`` holds how a number, a truth value or a null was spelt: ``1.10``, ``true``, ``0x1F``.
+    """
+
+    __slots__ = ("key_places", "place", "texts", "value_places")
+
+    def __init__(
+        self, entries: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), *, place: Place | None = None
+    ) -> None:
+        super().__init__(entries)
+        self.place = place
+        self.key_places: dict[str, Place] = {}
+        self.value_places: dict[str, Place] = {}
+        self.texts: dict[str, str] = {}
+
+    def put(
+        self, key: str, value: object, place: Place | None = None, *, key_place: Place | None = None
+    ) -> None:
+        """Set an entry anew: the places and the text of the former one are forgotten."""
+        self.drop(key)
+        self[key] = value
+        if place:
+            self.value_places[key] = place
+        if key_place or place:
+            self.key_places[key] = key_place or place  # type: ignore[assignment]
+
+    def drop(self, key: str) -> object:
+        """Remove an entry with its places; return its value, None where there was none."""
+        for table in (self.key_places, self.value_places, self.texts):
+            table.pop(key, None)
+        return self.pop(key, None)
+
+    def take(self, other: Map, key: str, name: str = "") -> None:
+        """Copy the entry ``key`` of ``other`` with its places, under ``name`` where one is given."""
+        name = name or key
+        self.put(name, other[key], other.value_places.get(key), key_place=other.key_places.get(key))
+        if key in other.texts:
+            self.texts[name] = other.texts[key]
+
+    def rename(self, old: str, new: str) -> None:
+        """Give the entry ``old``, where there is one, another key, unless that is taken."""
+        if old in self and new not in self:
+            self.take(self, old, new)
+            self.drop(old)
+
+    def copy(self) -> Map:
+        """Return a copy of this level; the levels below are shared."""
+        return self.mapped(lambda _, value: value)
+
+    def mapped(self, change: Callable[[str, Any], Any]) -> Map:
+        """Return a Map with the same keys and places, and the values that ``change`` makes."""
+        new = Map({key: change(key, value) for key, value in self.items()}, place=self.place)
+        new.key_places, new.value_places = dict(self.key_places), dict(self.value_places)
+        new.texts = dict(self.texts)
+        return new
+
+    def place_of(self, key: str) -> Place | None:
+        """Where an entry is: the value of a scalar; the key of a section, list or null, or for a ``Key``."""
+        if isinstance(key, Key) or isinstance(self.get(key), (dict, list, type(None))):
+            return self.key_places.get(key) or self.value_places.get(key)
+        return self.value_places.get(key) or self.key_places.get(key)
+
+
+class Seq(list[Any]):
+    """Items with their places and texts; equal to a ``list`` of the same items."""
+
+    __slots__ = ("item_places", "place", "texts")
+
+    def __init__(self, items: Iterable[Any] = (), *, place: Place | None = None) -> None:
+        super().__init__(items)
+        self.place = place
+        self.item_places: list[Place | None] = [None] * len(self)
+        self.texts: dict[int, str] = {}
+
+    def add(self, item: object, place: Place | None, text: str | None = None) -> None:
+        """Append an item that was written there, and so."""
+        if text is not None:
+            self.texts[len(self)] = text
+        self.append(item)
+        self.item_places.append(place)
+
+    def mapped(self, change: Callable[[int, Any], Any]) -> Seq:
+        """Return a Seq with the same places, and the items that ``change`` makes."""
+        new = Seq((change(index, item) for index, item in enumerate(self)), place=self.place)
+        new.item_places, new.texts = list(self.item_places), dict(self.texts)
+        return new
+
+    def place_of(self, index: int) -> Place | None:
+        """Where an item was written."""
+        return self.item_places[index] if index < len(self.item_places) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What one file says; ``text`` is the file as it was read."""
+
+    data: Map
+    file: str
+    text: str = ""
+
+    def place(self, path: Path) -> Place | None:
+        """Return where the value of that path was written, or its nearest ancestor that exists.
+
+        A ``Key`` as the last step means the key itself.
+        """
+        node: object = self.data
+        best = self.data.place
+        for step in path:
+            below = _below(node, step)
+            if below is None:
+                break
+            node, best = below[0], below[1] or best
+        return best
+
+    def locate(self, problem: Problem) -> Problem:
+        """Return the problem with its place filled in, where it has none yet."""
+        return problem if problem.place else replace(problem, place=self.place(problem.path))
+
+
+def _below(node: object, step: str | int) -> tuple[object, Place | None] | None:
+    if isinstance(node, Map) and isinstance(step, str) and step in node:
+        return node[step], node.place_of(step)
+    if isinstance(node, Seq) and isinstance(step, int) and 0 <= step < len(node):
+        return node[step], node.place_of(step)
+    return None

@@ -1,0 +1,66 @@
+"""What the YAML parser says, in words for its user."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import yaml
+
+_SAID: Final = (
+    (r"mapping values are not allowed", "': ' makes a key here, where none can stand",
+     "quote the text if it holds ': ', or look at the indentation"),
+    (r"(?:block )?sequence entries are not allowed", "a list cannot begin on the line of its key",
+     "write each `- item` on a line of its own"),
+    (r"while scanning a quoted scalar.*end of stream", "this quote is never closed", "close it"),
+    (r"document (?:indicator|separator)", "a line of --- or ... stands inside quotes",
+     "close the quote above it"),
+    (r"did not find expected ',' or '\]'|expected ',' or '\]'", "this list is not closed, or lacks a comma",
+     "write it as [a, b]"),
+    (r"did not find expected ',' or '\}'|expected ',' or '\}'", "this { is not closed, or lacks a comma",
+     "write it as {a: 1, b: 2}; quote a template: '{{ name }}'"),
+    (r"tab character", "a tab is used for indentation", "use spaces"),
+    (r"unknown escape character|escape code|hexdecimal|hexadecimal",
+     "this backslash means nothing in double quotes", "use single quotes, or write \\\\"),
+    (r"undefined tag handle|scanning a tag|parsing a tag", "this tag is not read",
+     "quote the text if it begins with !"),
+    (r"unexpected ':'", "a ':' within [ ] or { } needs a space after it", "quote the text if it holds ':'"),
+    (r"could not find expected ':'", "this line is a key without ':'",
+     "write `key: value`"),
+    (r"expected '-' indicator", "this is not an item of the list above", "look at the indentation"),
+    (r"did not find expected key|expected <block end>", "this does not fit what stands before it",
+     "look at the indentation, and at quotes and brackets in or above this line"),
+    (r"comment or line break|chomping or indentation", "the text after | or > begins on the next line", ""),
+    (r"node content", "a value is expected here", "quote it if it is text"),
+    (r"document start>", "a second document begins here", "keep one document in a file"),
+    (r"incompatible YAML document|%YAML|directive", "this directive is not read", "remove the line with %"),
+    (r"scanning an? (?:anchor|alias)", "& and * begin the name of an anchor or alias", "quote the text"),
+)  # fmt: skip
+
+
+def in_plain_words(error: yaml.YAMLError, text: str) -> tuple[str, str, int, int]:
+    """Return what is wrong, a hint, and the line and column, counted from 1, where it is best seen."""
+    context, problem = getattr(error, "context", None) or "", getattr(error, "problem", None) or str(error)
+    mark = getattr(error, "problem_mark", None)
+    opened = getattr(error, "context_mark", None)
+    if opened and re.search(r"flow (?:sequence|mapping)|quoted scalar", context) and "escape" not in problem:
+        mark = opened
+    line, column = (mark.line, mark.column) if mark else (0, 0)
+    what, hint = _said(f"{context} {problem}", _character(text, line, column))
+    return what, hint, line + 1, column + 1
+
+
+def _said(parser_words: str, character: str) -> tuple[str, str]:
+    if "cannot start any token" in parser_words:
+        if character == "\t":
+            return "a tab is used for indentation", "use spaces"
+        return f"a value cannot begin with {character!r}", "quote it"
+    for pattern, what, hint in _SAID:
+        if re.search(pattern, parser_words):
+            return what, hint
+    return f"this is not YAML: {parser_words.strip()}", ""
+
+
+def _character(text: str, line: int, column: int) -> str:
+    lines = text.splitlines()
+    return lines[line][column : column + 1] if line < len(lines) else ""

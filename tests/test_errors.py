@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from hpcdist import errors
+from hpcdist.errors import ConfigError, Place, Problem
+
+
+def test_a_problem_says_where_what_and_what_instead() -> None:
+    problem = Problem("expected text", ("a", "b", 0, "c"), "quote it", place=Place("e.yml", 3, 9))
+    assert str(problem) == "e.yml:3:9: a.b[0].c: expected text; quote it"
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (Problem("broken"), "broken"),
+        (Problem("broken", ("run",)), "run: broken"),
+        (Problem("gone", place=Place("e.yml", 0, 0)), "e.yml: gone"),
+        (Problem("bad", (0, "x")), "[0].x: bad"),
+    ],
+)
+def test_what_is_unknown_is_not_written(problem: Problem, text: str) -> None:
+    assert str(problem) == text
+
+
+def test_an_error_is_all_its_problems() -> None:
+    error = ConfigError("first", Problem("second", hint="mend it"))
+    assert error.problems == (Problem("first"), Problem("second", hint="mend it"))
+    assert str(error) == "first\nsecond; mend it"
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (errors.ConfigError, 2),
+        (errors.PlanError, 3),
+        (errors.RenderError, 4),
+        (errors.SchedulerError, 5),
+        (errors.SubmissionUnknown, 5),
+    ],
+)
+def test_exit_codes(kind: type[errors.HpcdistError], code: int) -> None:
+    assert kind("x").exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [("wrker", "did you mean 'worker'?"), ("xyz", "known: ps, worker")],
+)
+def test_did_you_mean(word: str, hint: str) -> None:
+    assert errors.did_you_mean(word, ["worker", "ps"]) == hint
+
+
+def test_did_you_mean_nothing() -> None:
+    assert errors.did_you_mean("x", []) == ""
+
+
+def test_warnings_do_not_stop_the_work() -> None:
+    warning, error = Problem("odd", severity="warning"), Problem("wrong")
+    assert errors.errors_in([warning, error]) == (error,)
+
+
+def test_a_key_is_the_text_that_it_is() -> None:
+    assert errors.dotted(("a", errors.Key("b"))) == "a.b"
+    assert ("a", errors.Key("b")) == ("a", "b")

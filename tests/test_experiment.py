@@ -1,0 +1,125 @@
+# ruff: noqa: E501 - a message is compared as one line
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcdist import experiment as experiments
+from hpcdist import fields
+from hpcdist.experiment import Experiment, Replica
+from hpcdist.units import Memory
+
+
+def built(**data: Any) -> Experiment:
+    experiment, problems = fields.build(Experiment, {"run": {"cmd": "true"}, **data})
+    assert problems == []
+    assert experiment is not None
+    return experiment
+
+
+def found(**data: Any) -> list[str]:
+    return [str(problem) for problem in experiments.problems_of(built(**data))]
+
+
+def gpus(count: float) -> dict[str, object]:
+    return {"gpu": {"limits": count}}
+
+
+def test_a_command_alone_is_one_replica() -> None:
+    assert list(experiments.replicas(built())) == [
+        Replica("master", 0, tasks=1, gpus=0, cpus=None, memory=None, node_selector=(), path=("environment",))
+    ]
+
+
+def test_replicas_come_in_rank_order_with_their_own_resources() -> None:
+    environment = {
+        "resources": {"cpu": {"requests": 1.5}, "memory": {"requests": 100, "limits": "1G"}, **gpus(1)},
+        "replicas": {
+            "n_workers": 2,
+            "n_ps": 1,
+            "default_worker": {"resources": gpus(2), "node_selector": {"disk": "ssd"}},
+            "worker": [{"index": 1, "resources": gpus(4)}],
+        },
+    }
+    base = ("environment", "replicas")
+    assert list(experiments.replicas(built(framework="tensorflow", environment=environment))) == [
+        Replica("master", 0, 1, 1, 2, Memory(1024), (), ("environment", "resources")),
+        Replica("worker", 0, 1, 2, None, None, (("disk", "ssd"),), (*base, "default_worker", "resources")),
+        Replica("worker", 1, 1, 4, None, None, (), (*base, "worker", 0, "resources")),
+        Replica("ps", 0, 1, 0, None, None, (), ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("framework", "processes", "tasks"),
+    [
+        ("horovod", None, 4),
+        ("mpi", None, 4),
+        ("pytorch", None, 1),
+        (None, None, 1),
+        ("pytorch", 3, 3),
+        ("horovod", 2, 2),
+    ],
+)
+def test_tasks_of_a_replica_with_four_gpus(framework: str | None, processes: int | None, tasks: int) -> None:
+    environment = {"resources": gpus(4), "processes_per_replica": processes}
+    (master,) = experiments.replicas(built(framework=framework, environment=environment))
+    assert master.tasks == tasks
+
+
+def test_mpi_has_no_master() -> None:
+    environment = {"replicas": {"n_workers": 2}}
+    names = [replica.name for replica in experiments.replicas(built(backend="mpi", environment=environment))]
+    assert names == ["worker 0", "worker 1"]
+
+
+@pytest.mark.parametrize(
+    ("cmd", "command"),
+    [("a  b\n", "a  b\n"), (["a", "b 'c'"], "a && b 'c'"), (["a \\\n  b"], "a \\\n  b")],
+)
+def test_the_command_is_kept_byte_for_byte(cmd: object, command: str) -> None:
+    assert built(run={"cmd": cmd}).run.command == command
+
+
+REPLICAS = "environment.replicas"
+
+
+@pytest.mark.parametrize(
+    ("environment", "problems"),
+    [
+        ({"resources": gpus(-1)}, ["environment.resources.gpu.limits: -1 of gpu cannot be asked for"]),
+        ({"resources": gpus(0.5)}, [
+            "environment.resources.gpu.limits: 0.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.constraint` or `batch.directives`"]),
+        ({"resources": {"cpu": {"requests": 3, "limits": 2}}},
+         ["environment.resources.cpu: requests (3) are more than limits (2)"]),
+        ({"resources": {"memory": {"requests": "2G", "limits": "1G"}}},
+         ["environment.resources.memory: requests (2048) are more than limits (1024)"]),
+        ({"resources": {"cpu": {"requests": float("inf")}}},
+         ["environment.resources.cpu.requests: inf of cpu cannot be asked for"]),
+        ({"resources": {"tpu": {"limits": 8}}},
+         ["environment.resources.tpu: there are no TPUs on a batch machine; remove it"]),
+        ({"replicas": {"n_workers": -1}}, [f"{REPLICAS}.n_workers: there cannot be -1 of them"]),
+        ({"replicas": {"n_workers": 2, "worker": [{}]}},
+         [f"{REPLICAS}.worker[0]: this worker has no index; write `index: 0` to `index: 1`"]),
+        ({"replicas": {"n_workers": 2, "worker": [{"index": 2}]}},
+         [f"{REPLICAS}.worker[0].index: there is no worker 2; allowed: 0 to 1"]),
+        ({"replicas": {"ps": [{"index": 0}]}},
+         [f"{REPLICAS}.ps[0].index: there is no ps 0; allowed: none (there are no ps replicas)"]),
+        ({"replicas": {"n_ps": 1, "ps": [{"index": 0}, {"index": 0, "resources": gpus(-2)}]}},
+         [f"{REPLICAS}.ps[1].index: ps 0 stands here for the second time",
+          f"{REPLICAS}.ps[1].resources.gpu.limits: -2 of gpu cannot be asked for"]),
+        ({"replicas": {"default_worker": {"resources": gpus(1.5)}, "n_workers": 0}}, [
+            f"{REPLICAS}.default_worker.resources.gpu.limits: 1.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.constraint` or `batch.directives`"]),
+        ({"env_vars": {"A-B": 1}}, ["environment.env_vars.A-B: 'A-B' cannot be the name of a variable"]),
+    ],
+)  # fmt: skip
+def test_what_no_type_can_say(environment: dict[str, object], problems: list[str]) -> None:
+    assert found(environment=environment) == problems
+
+
+@pytest.mark.parametrize("cmd", ["", " \n"])
+def test_an_empty_command(cmd: object) -> None:
+    assert found(run={"cmd": cmd}) == [
+        "run.cmd: the command is empty; write the command that starts the program"
+    ]

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpcdist import words
+
+NO_NUL = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
+
+
+def read_by_bash(line: str) -> list[str]:
+    """Return the words that a real bash makes of a line."""
+    script = f"printf '%s\\0' {line}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=True, stdin=subprocess.DEVNULL)
+    return done.stdout.decode().split("\0")[:-1]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(NO_NUL, min_size=1))
+def test_bash_reads_every_word_back(texts: list[str]) -> None:
+    assert read_by_bash(words.join(texts)) == texts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "a b",
+        "it's",
+        '"',
+        "$HOME",
+        "`id`",
+        "$(id)",
+        "\\",
+        "\n",
+        "a\nb\n",
+        "!!",
+        "*",
+        "~",
+        "-n",
+        "é",
+        "\x01",
+        "\r",
+    ],
+)
+def test_bash_reads_awkward_words_back(text: str) -> None:
+    assert read_by_bash(words.quote(text)) == [text]
+
+
+def test_raw_is_not_quoted_and_quotes_once() -> None:
+    assert words.quote(words.Raw("$PWD")) == "$PWD"
+    assert words.quote(words.quote("a b")) == "'a b'"
+    assert words.join([words.Raw("cd"), "a b"]) == "cd 'a b'"
+
+
+def test_numbers_are_words() -> None:
+    assert words.join([1, 2.5, True]) == "1 2.5 True"
+
+
+def test_a_nul_byte_is_refused() -> None:
+    with pytest.raises(ValueError, match="a NUL byte cannot be passed to a program"):
+        words.quote("a\0b")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("my run: 1", "my-run-1"),
+        ("", "experiment"),
+        ("--", "experiment"),
+        ("a.b/c", "a-b-c"),
+        ("ok_1", "ok_1"),
+        ("é", "experiment"),
+    ],
+)
+def test_slugs(text: str, name: str) -> None:
+    assert words.slug(text) == name
+
+
+@given(st.text())
+def test_a_slug_is_a_run_name_that_starts_no_option(text: str) -> None:
+    assert words.RUN_NAME.fullmatch(words.slug(text))
