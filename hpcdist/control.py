@@ -1,0 +1,160 @@
+"""The verbs of a job: submit it exactly once, ask, wait, cancel, list.
+
+Between two steps of a submission this process may die. What the run directory says then:
+
+    created      no one was asked: the job does not exist
+    submitting   the batch system may have been asked: the job carries the record's token, and is found by it
+    submitted    the job exists
+
+So a job is never submitted again because an answer was lost; only its user may ask for that.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hpcdist import rundir
+from hpcdist.errors import ConfigError, Problem, SchedulerError, SubmissionUnknown
+from hpcdist.job import Job, JobState
+from hpcdist.rundir import Record, Run, RunDirectory
+from hpcdist.schedulers import Scheduler, Submission, schedulers
+from hpcdist.states import Report, find_tokens, settle, status, wait
+from hpcdist.world import World
+
+__all__ = ["Report", "Request", "Submitted", "World", "cancel", "overview", "status", "submit", "wait"]
+
+_LOOK_PAUSES: Final = (0.5, 1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be submitted; ``files`` makes the run's files (name and text) for its directory."""
+
+    name: str
+    site: str
+    scheduler: str
+    experiment: str
+    files: Callable[[RunDirectory], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A run whose job exists, and what its user should hear besides."""
+
+    run: Run
+    job: Job
+    notes: tuple[str, ...] = ()
+
+
+def submit(request: Request, runs_dir: Path, world: World, *, again: bool = False) -> Submitted:
+    """Make a run directory, write the files and submit the script, once.
+
+    Raises:
+        SchedulerError: when the batch system refused (the record says so), or when an earlier submission of
+            the same experiment, whose answer was lost, lives; ``again`` submits all the same.
+        SubmissionUnknown: when no answer came and the job was not found; it may appear yet.
+    """
+    notes = () if again else _earlier(request, runs_dir, world)
+    run, job = _sent(_prepared(request, runs_dir, world), world)
+    return Submitted(run, job, notes)
+
+
+def _prepared(request: Request, runs_dir: Path, world: World) -> Run:
+    directory = rundir.create(runs_dir, request.name)
+    try:
+        for name, text in {"experiment.yml": request.experiment, **request.files(directory)}.items():
+            directory.write(name, text)
+    except Exception:
+        shutil.rmtree(directory.path)
+        raise
+    record = Record(
+        name=request.name,
+        token=world.token(),
+        site=request.site,
+        scheduler=request.scheduler,
+        digest=rundir.digest(request.experiment),
+        created_at=rundir.timestamp(world.now()),
+    )
+    world.save(directory, record)
+    return Run(directory, record)
+
+
+def _sent(run: Run, world: World) -> tuple[Run, Job]:
+    scheduler = schedulers.get(run.record.scheduler)
+    directory = run.directory
+    submission = Submission(str(directory.script), str(directory.path), run.record.token)
+    run = world.update(run, phase="submitting", submitted_at=rundir.timestamp(world.now()))
+    try:
+        job_id = scheduler.read_submit(world.runner.run(scheduler.submit(submission)))
+    except SubmissionUnknown as error:
+        job_id = _looked_up(run, scheduler, world, error)
+    except SchedulerError as error:
+        world.update(run, phase="refused", message=str(error))
+        raise
+    run = world.update(run, phase="submitted", job_id=job_id)
+    return run, Job(job_id, run.name, str(directory.path), run.record.token)
+
+
+def _looked_up(run: Run, scheduler: Scheduler, world: World, error: SubmissionUnknown) -> str:
+    """Return the id of the job that carries the token, looking for it a few times."""
+    for pause in _LOOK_PAUSES:
+        world.sleep(pause)
+        found, _ = find_tokens(scheduler, world)
+        if run.record.token in found:
+            return found[run.record.token]
+    world.update(run, message=str(error))
+    hint = f"do not submit it again: `hpcdist status {run.name}` tells in some minutes whether the job exists"
+    raise SubmissionUnknown(*error.problems[:-1], Problem(error.problems[-1].message, hint=hint)) from error
+
+
+def _earlier(request: Request, runs_dir: Path, world: World) -> tuple[str, ...]:
+    """Settle earlier submissions of the same experiment whose answer was lost."""
+    same = rundir.digest(request.experiment)
+    runs, _ = rundir.listing(runs_dir)
+    twins = [run for run in runs if (run.record.phase, run.record.digest) == ("submitting", same)]
+    notes = []
+    for report in status(twins, world):
+        name, state = report.run.name, report.status.state
+        if state is JobState.UNSUBMITTED:
+            notes.append(f"run {name} of the same experiment is {state.value}: {report.status.reason}")
+        elif report.run.job is None:
+            hint = f"ask `hpcdist status {name}` later, or submit with --again"
+            message = f"run {name} of the same experiment may exist: {report.status.reason}"
+            raise SubmissionUnknown(Problem(message, hint=hint))
+        elif not state.is_final:
+            message = f"the same experiment is {state.value} as job {report.run.record.job_id}, run {name}"
+            raise SchedulerError(Problem(message, hint="to submit it a second time, use --again"))
+    return tuple(notes)
+
+
+def overview(runs_dir: Path, world: World) -> tuple[list[Report], tuple[ConfigError, ...]]:
+    """Return a report of every run, oldest first, and what is wrong with those that cannot be read."""
+    runs, errors = rundir.listing(runs_dir)
+    return status(runs, world), errors
+
+
+def cancel(runs: Sequence[Run], world: World) -> list[Run]:
+    """End the jobs of these runs; return the runs that had one. A job that is over stays as it is.
+
+    Raises:
+        SchedulerError: when the batch system refused, or a run's job is not known.
+    """
+    settled, _ = settle(runs, world)
+    jobs: dict[str, list[Job]] = {}
+    for run in settled:
+        if run.job is not None:
+            jobs.setdefault(run.record.scheduler, []).append(run.job)
+    for name, group in jobs.items():
+        completed = world.runner.run(schedulers.get(name).cancel(group))
+        if not completed.ok:
+            said = completed.stderr.strip() or f"exit code {completed.returncode}"
+            raise SchedulerError(f"the jobs could not be cancelled: {said}")
+    lost = [run.name for run in settled if run.job is None and run.record.phase == "submitting"]
+    if lost:
+        hint = "ask `hpcdist status` in some minutes"
+        raise SchedulerError(Problem(f"whether there is a job of {', '.join(lost)} is not known", hint=hint))
+    return [run for run in settled if run.job is not None]

@@ -1,0 +1,81 @@
+"""The output of a job: its last lines, all of them, or as they come; of all tasks, or of one rank."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from hpcdist.rundir import RunDirectory
+
+_BLOCK = 1 << 16
+
+
+def files(directory: RunDirectory) -> list[Path]:
+    """Return the files that hold output, by name."""
+    return sorted(path for path in directory.logs.glob("*.out") if path.is_file())
+
+
+def tail(file: Path, count: int) -> list[str]:
+    """Return the last lines of a file, reading no more of it than they need."""
+    with file.open("rb") as stream:
+        position = stream.seek(0, 2)
+        data = b""
+        while position > 0 and data.count(b"\n") <= count:
+            size = min(_BLOCK, position)
+            position = stream.seek(position - size)
+            data = stream.read(size) + data
+    lines = _split(data)
+    return lines[-count:] if count > 0 else []
+
+
+def follow(
+    directory: RunDirectory, is_over: Callable[[], bool], sleep: Callable[[float], None]
+) -> Iterator[str]:
+    """Yield every line from the beginning, and new ones as they come, until the job is over.
+
+    A line is yielded when it is whole; the rest of a file whose last line has no end comes at the end.
+    """
+    positions: dict[Path, int] = {}
+    pause = 0.1
+    over = False
+    while True:
+        fresh = False
+        for file in files(directory):
+            lines, positions[file] = _new_lines(file, positions.get(file, 0), rest=over)
+            fresh = fresh or bool(lines)
+            yield from lines
+        if over:
+            return
+        pause = 0.1 if fresh else min(pause * 1.5, 5.0)
+        # Asked before the last reading: what a job wrote is there once it is over.
+        over = is_over()
+        if not over:
+            sleep(pause)
+
+
+def _new_lines(file: Path, position: int, *, rest: bool) -> tuple[list[str], int]:
+    with file.open("rb") as stream:
+        stream.seek(position)
+        data = stream.read()
+    if not rest:
+        data = data[: data.rfind(b"\n") + 1]
+    return _split(data), position + len(data)
+
+
+def _split(data: bytes) -> list[str]:
+    """Return lines of text; a progress bar's carriage returns stay inside its line."""
+    text = data.decode("utf-8", errors="replace")
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def of_rank(lines: Iterable[str], rank: int) -> Iterator[str]:
+    """Yield what this rank wrote, without the label.
+
+    Labels: ``srun --label`` writes `` 3: `` (padded to the width of the highest rank, seen on 22.05.8),
+    mpirun ``[1,3]<stdout>:``, horovodrun ``[3]<stdout>:``.
+    """
+    label = re.compile(rf"(?:\[(?:\d+,)?{rank}\]<(?:stdout|stderr)>:| *{rank}: ?)")
+    for line in lines:
+        if match := label.match(line):
+            yield line[match.end() :]

@@ -1,0 +1,232 @@
+"""Run directories: the truth about what was submitted, and the one module that writes it.
+
+RUNS/mnist-3/
+    experiment.yml  plan.json   what was asked and decided
+    job.sh  task.sh             what runs
+    record.json                 what became of the submission
+    events                      what happened: ``started ID EPOCH RESTARTS``, ``ended ID EPOCH CODE``
+    logs/
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from hpcdist import words
+from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
+from hpcdist.fields import Model
+from hpcdist.job import Job
+
+EXECUTABLE = frozenset({"job.sh", "task.sh"})
+
+_EVENT = re.compile(r"([a-z]+) (\S+) ([0-9]+) (\S+)")
+
+
+class Record(Model, frozen=True, kw_only=True):
+    """What became of a submission.
+
+    ``created``: the batch system was not asked yet. ``submitting``: it may have been asked, and the job may
+    exist. ``submitted``: it gave ``job_id``. ``refused``: it said no, with ``message``. ``submitted_at`` is
+    when the asking began.
+    """
+
+    name: str
+    token: str
+    site: str
+    scheduler: str
+    digest: str
+    created_at: str
+    phase: Literal["created", "submitting", "submitted", "refused"] = "created"
+    job_id: str | None = None
+    submitted_at: str | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line that a job left in its run directory; ``at`` is in seconds since 1970."""
+
+    what: str
+    job_id: str
+    at: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """The paths of one run."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The run's name: that of its directory."""
+        return self.path.name
+
+    @property
+    def script(self) -> Path:
+        """The job script."""
+        return self.path / "job.sh"
+
+    @property
+    def record_file(self) -> Path:
+        """The record."""
+        return self.path / "record.json"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the job's output."""
+        return self.path / "logs"
+
+    def write(self, name: str, text: str) -> None:
+        """Write one of the run's files, readable by its owner only."""
+        mode = 0o700 if name in EXECUTABLE else 0o600
+        handle = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+
+    def record(self) -> Record:
+        """Return the record.
+
+        Raises:
+            ConfigError: when it cannot be read, or is none; it names the file.
+        """
+        try:
+            return msgspec.json.decode(self.record_file.read_bytes(), type=Record)
+        except OSError as error:
+            raise ConfigError(f"{self.record_file}: {error.strerror}") from error
+        except msgspec.MsgspecError as error:
+            hint = f"`{self.path}` may be removed if its job is over"
+            place = Place(str(self.record_file), 1, 1)
+            raise ConfigError(Problem(f"this is no record: {error}", hint=hint, place=place)) from error
+
+    def events(self) -> tuple[Event, ...]:
+        """Return what the job wrote; lines that are torn or strange are left out."""
+        try:
+            text = (self.path / "events").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ()
+        rows = filter(None, map(_EVENT.fullmatch, text.splitlines()))
+        return tuple(Event(row[1], row[2], int(row[3]), row[4]) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run directory and what its record said when it was read."""
+
+    directory: RunDirectory
+    record: Record
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.directory.name
+
+    @property
+    def job(self) -> Job | None:
+        """The job, None while its id is not known."""
+        if self.record.job_id is None:
+            return None
+        return Job(self.record.job_id, self.name, str(self.directory.path), self.record.token)
+
+
+def choose(option: str | None, environment: Mapping[str, str]) -> Path:
+    """Return where runs are kept: ``--runs-dir``, else ``$HPCDIST_RUNS_DIR``, else ``./runs``."""
+    return Path(option or environment.get("HPCDIST_RUNS_DIR") or "runs").expanduser().absolute()
+
+
+def create(runs_dir: Path, name: str) -> RunDirectory:
+    """Make the next free directory ``<name>-<n>``, for its owner only; no other submitter gets the same."""
+    stem = words.slug(name)
+    runs_dir.mkdir(parents=True, exist_ok=True)
+    numbers = (path.name.removeprefix(f"{stem}-") for path in runs_dir.glob(f"{stem}-*"))
+    number = max((int(text) for text in numbers if text.isascii() and text.isdigit()), default=0)
+    while True:
+        number += 1
+        path = runs_dir.absolute() / f"{stem}-{number}"
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+            (path / "logs").mkdir(mode=0o700)
+            return RunDirectory(path)
+
+
+def save(directory: RunDirectory, record: Record) -> None:
+    """Write the record so that a reader, or a crash, sees the old one or the new one, whole."""
+    data = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    handle, temporary = tempfile.mkstemp(prefix=".record-", dir=directory.path)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(handle)
+        Path(temporary).replace(directory.record_file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _sync(directory.path)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def listing(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]:
+    """Return all runs, oldest first, and what is wrong with those that cannot be read."""
+    runs, errors = [], []
+    for file in runs_dir.glob("*/record.json"):
+        directory = RunDirectory(file.parent.absolute())
+        try:
+            runs.append(Run(directory, directory.record()))
+        except ConfigError as error:
+            errors.append(error)
+    return tuple(sorted(runs, key=lambda run: (run.record.created_at, run.name))), tuple(errors)
+
+
+def find(runs_dir: Path, job: str) -> Run:
+    """Return a run by its name, its directory or the batch system's id.
+
+    Raises:
+        ConfigError: when there is none, or more than one (batch systems count anew some day).
+    """
+    for path in (runs_dir / job, Path(job)):
+        if (path / "record.json").exists():
+            directory = RunDirectory(path.absolute())
+            return Run(directory, directory.record())
+    runs, _ = listing(runs_dir)
+    found = [run for run in runs if run.record.job_id and job in (run.record.job_id, _number(run))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(run.name for run in found)
+        raise ConfigError(Problem(f"{job} is the id of several runs", hint=f"say which: {names}"))
+    hint = did_you_mean(job, [run.name for run in runs][-10:])
+    raise ConfigError(Problem(f"there is no run {job!r} in {runs_dir}", hint=hint))
+
+
+def _number(run: Run) -> str:
+    return (run.record.job_id or "").partition(";")[0]
+
+
+def digest(text: str) -> str:
+    """Return what tells one experiment's text from another's."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def timestamp(seconds: float) -> str:
+    """Write seconds since 1970 as ISO 8601, in UTC."""
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,113 @@
+"""Schedulers: each says commands to its batch system and reads the answers; none starts a process.
+
+One scheduler is one file here and one template. ``schedulers.get("slurm")`` imports it when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from hpcdist.command import Command, Completed
+from hpcdist.job import Job, Status
+from hpcdist.plan import Directive, Plan
+from hpcdist.registry import Registry
+from hpcdist.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A script about to be submitted; ``token`` is unique and lets the job be found again."""
+
+    script: str
+    directory: str
+    token: str
+
+
+class Query(Protocol):
+    """One way to learn the state of jobs; a scheduler has several, the cheapest first."""
+
+    @property
+    def provisional(self) -> bool:
+        """Whether a later query must confirm what this one calls final."""
+        ...
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield the commands that ask for all these jobs, as few as the scheduler allows."""
+        ...
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return what the answer says, by job id; jobs that it does not name are left out.
+
+        Junk gives an empty mapping: an unknown state is an answer, a guessed one is a fault.
+        """
+        ...
+
+
+@runtime_checkable
+class Scheduler(Protocol):
+    """What hpcdist asks of a batch system."""
+
+    @property
+    def name(self) -> str:
+        """Its name in site files."""
+        ...
+
+    @property
+    def template(self) -> str:
+        """The file name of its template."""
+        ...
+
+    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+        """Return the lines for the scheduler.
+
+        Raises:
+            PlanError: when the plan holds something that this scheduler cannot express; it names the field.
+        """
+        ...
+
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+        """Yield each line at the head of the script with its origin, quoted as the scheduler reads it.
+
+        The output goes to ``logs/`` in the run directory, else beside where the script is submitted.
+        """
+        ...
+
+    def submit(self, submission: Submission) -> Command:
+        """Return the command that submits the script with its token."""
+        ...
+
+    def read_submit(self, completed: Completed) -> str:
+        """Return the job's id.
+
+        Raises:
+            SchedulerError: when the job was certainly not made; the scheduler's words are in the message.
+            SubmissionUnknown: when it may have been made.
+        """
+        ...
+
+    def find(self) -> Iterator[Command]:
+        """Yield the commands that list this user's jobs with their tokens."""
+        ...
+
+    def read_find(self, completed: Completed) -> Mapping[str, str]:
+        """Return job ids by token."""
+        ...
+
+    def queries(self) -> tuple[Query, ...]:
+        """Return the ways to learn states, in the order in which to try them."""
+        ...
+
+    def cancel(self, jobs: Sequence[Job]) -> Command:
+        """Return the command that ends these jobs."""
+        ...
+
+
+schedulers: Registry[Scheduler] = Registry(
+    "scheduler",
+    {
+        "local": "hpcdist.schedulers.local:LOCAL",
+        "slurm": "hpcdist.schedulers.slurm:SLURM",
+    },
+)

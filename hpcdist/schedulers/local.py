@@ -1,0 +1,228 @@
+"""This machine as a scheduler: a job is a session of processes in the background.
+
+A job's id is the pid of its script, which leads a session of its own and so survives the terminal. Pids are
+used again, so a process counts as the job only while its environment holds the job's token. What happened is
+in ``DIR/events``: this file adds ``submitted PID EPOCH HOST`` and ``cancelled PID EPOCH 0`` to the lines
+``started``, ``timeout`` and ``ended`` of the script. Needs Linux's /proc, and setsid(1) of util-linux.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from hpcdist.command import Command, Completed
+from hpcdist.errors import PlanError, Problem, SchedulerError, SubmissionUnknown
+from hpcdist.job import Job, JobState, Status
+from hpcdist.plan import Directive, Plan
+from hpcdist.schedulers import Query, Submission
+from hpcdist.site import Site
+
+_NUMBER = re.compile(r"[0-9]+")
+_TOKEN = re.compile(r"[A-Za-z0-9_]+")
+
+# $1 script, $2 run directory. `setsid --fork` instead of `&`: bash starts `&` with SIGINT ignored, for good.
+_SUBMIT: Final = """\
+umask 077
+mkdir -p -- "$2/logs" && cd -- "$2" || exit
+exec setsid --fork bash -c '
+echo "submitted $$ $(date +%s) $(uname -n)" >>"$2/events"
+echo "$$"
+exec bash -- "$1" </dev/null >>"$2/logs/job.out" 2>&1
+' hpcdist "$1" "$2"
+"""
+
+_ALIVE: Final = """\
+alive() { grep -qszxF -e "HPCDIST_TOKEN=$2" -- "/proc/$1/environ"; }
+"""
+
+# Triples of id, token, run directory. Alive comes first: a script writes its end before it goes.
+_QUERY: Final = (
+    _ALIVE
+    + """\
+here=$(uname -n)
+for ((; $#; )); do
+  if alive "$1" "$2"; then
+    read -r line <"/proc/$1/stat" && line=${line##*) } && echo "$1 alive ${line%% *}"
+  else
+    echo "$1 gone $here"
+    while read -r what id epoch value; do
+      [[ $id == "$1" ]] && echo "$1 $what $value"
+    done <"$3/events"
+  fi
+  shift 3
+done 2>/dev/null
+exit 0
+"""
+)
+
+# TERM goes to the script's group, so that the program can save its work; what is left of the job after 10 s,
+# also in groups and sessions of its own, is killed by a process that nobody waits for.
+_CANCEL: Final = (
+    _ALIVE
+    + """\
+unset HPCDIST_TOKEN
+here=$(uname -n)
+for ((; $#; )); do
+  if alive "$1" "$2"; then
+    echo "cancelled $1 $(date +%s) 0" >>"$3/events"
+    kill -TERM -- "-$1"
+    setsid --fork bash -c '
+      pids() { grep -lszxF -e "HPCDIST_TOKEN=$1" /proc/[0-9]*/environ | cut -d/ -f3; }
+      for ((i = 0; i < 20; i++)); do sleep 0.5; [[ $(pids "$1") ]] || exit 0; done
+      kill -KILL $(pids "$1")
+    ' hpcdist "$2" </dev/null >/dev/null 2>&1
+  elif while read -r what id epoch host; do
+    [[ $what == submitted && $id == "$1" && $host != "$here" ]] && break
+  done <"$3/events"; then
+    [[ $what == submitted ]] && { echo "job $1 runs on $host: cancel it there" >&2; code=1; }
+  fi
+  shift 3
+done
+exit "${code:-0}"
+"""
+)
+
+# Session leaders only: a job's children carry its token too.
+_FIND: Final = """\
+for process in /proc/[0-9]*; do
+  read -r line <"$process/stat" && line=${line##*) } && read -r _ _ _ session _ <<<"$line" || continue
+  [[ $process == "/proc/$session" ]] || continue
+  while IFS= read -r -d "" entry; do
+    [[ $entry == HPCDIST_TOKEN=* ]] && echo "$session ${entry#*=}"
+  done <"$process/environ"
+done 2>/dev/null
+exit 0
+"""
+
+
+def _bash(script: str, *words: str, timeout: float = 60.0) -> Command:
+    return Command(("bash", "-c", script, "hpcdist", *words), timeout=timeout)
+
+
+def _triples(jobs: Sequence[Job]) -> Iterator[str]:
+    return itertools.chain.from_iterable((job.id, job.token, job.directory) for job in jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Processes:
+    """The processes of this machine and the events of the run directories, all jobs at once."""
+
+    provisional: bool = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command."""
+        yield _bash(_QUERY, *_triples(jobs))
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return the state of each job that the answer names."""
+        said: dict[str, dict[str, str]] = {job.id: {} for job in jobs}
+        for line in completed.stdout.splitlines():
+            job_id, what, value = (*line.split(" ", 2), "", "")[:3]
+            if job_id in said:
+                said[job_id][what] = value
+        return {job_id: status for job_id, words in said.items() if (status := _status(words))}
+
+
+def _status(words: Mapping[str, str]) -> Status | None:
+    if "alive" in words:
+        stopped = words["alive"] in ("T", "t")
+        return Status(JobState.SUSPENDED if stopped else JobState.RUNNING, words["alive"], source="processes")
+    return _past(words) if "gone" in words else None
+
+
+def _past(words: Mapping[str, str]) -> Status:
+    code = int(words["ended"]) if _NUMBER.fullmatch(words.get("ended", "")) else None
+    if "cancelled" in words:
+        return Status(JobState.CANCELLED, "cancelled", code, source="events")
+    if "timeout" in words:
+        return Status(JobState.TIMEOUT, "timeout", code, source="events")
+    if code is not None:
+        return Status(JobState.FAILED if code else JobState.COMPLETED, "ended", code, source="events")
+    if (host := words.get("submitted", words["gone"])) != words["gone"]:
+        return Status(JobState.UNKNOWN, "elsewhere", None, f"it was started on {host}: ask there", "events")
+    reason = "the process ended without a word (killed, or the machine restarted)"
+    return Status(JobState.FAILED, "vanished", None, reason, "processes")
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """The machine at hand; it starts every job at once and honours no limits."""
+
+    name: str = field(default="local", init=False)
+    template: str = field(default="local.sh.j2", init=False)
+
+    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+        """Return nothing: there is no one to read directives."""
+        problems = tuple(_unsupported(plan, site))
+        if problems:
+            raise PlanError(*problems)
+        return ()
+
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:  # noqa: ARG002
+        """Return no lines: nobody reads them, and the submit command sends the output to ``logs/``."""
+        return iter(())
+
+    def submit(self, submission: Submission) -> Command:
+        """Return the command that starts the script in a session of its own and prints its pid."""
+        words = ("bash", "-c", _SUBMIT, "hpcdist", submission.script, submission.directory)
+        token = (("HPCDIST_TOKEN", submission.token),)
+        return Command(words, environment=token, keep_environment=("LC_ALL",), timeout=30)
+
+    def read_submit(self, completed: Completed) -> str:
+        """Return the script's pid."""
+        answer = completed.stdout.strip()
+        if completed.missing:
+            raise SchedulerError("there is no `bash` on this machine")
+        if _NUMBER.fullmatch(answer):
+            return answer
+        said = completed.stderr.strip() or f"exit code {completed.returncode}"
+        if completed.returncode > 0 and not completed.timed_out:
+            raise SchedulerError(f"the job could not be started: {said}")
+        raise SubmissionUnknown(f"the job's process did not tell its pid: {said}")
+
+    def find(self) -> Iterator[Command]:
+        """Yield one look at this user's processes; jobs that are over are known by their events."""
+        yield _bash(_FIND)
+
+    def read_find(self, completed: Completed) -> Mapping[str, str]:
+        """Return pids by token."""
+        rows = (line.partition(" ") for line in completed.stdout.splitlines())
+        return {token: pid for pid, _, token in rows if _NUMBER.fullmatch(pid) and _TOKEN.fullmatch(token)}
+
+    def queries(self) -> tuple[Query, ...]:
+        """Return the one query: processes and events together."""
+        return (_Processes(),)
+
+    def cancel(self, jobs: Sequence[Job]) -> Command:
+        """Return the command that sends TERM to these jobs, and KILL 10 s later to what is left of them."""
+        return _bash(_CANCEL, *_triples(jobs))
+
+
+def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
+    groups = plan.placement.groups
+    asked = {
+        "account": plan.account,
+        "array": plan.array,
+        "constraint": any(group.constraint for group in groups),
+        "dependency": plan.dependency,
+        "directives": plan.extra_directives,
+        "mail": plan.mail_user,
+        "partition": any(group.partition not in (None, site.default_partition) for group in groups),
+        "qos": plan.qos,
+        "requeue": plan.requeue,
+        "signal": plan.signal,
+    }
+    for name, value in asked.items():
+        if value:
+            message = f"there is no batch system on site {site.name} that could honour it"
+            yield Problem(message, ("batch", name), "remove it, or choose another site with --site")
+    if plan.placement.nodes > 1:
+        message = f"these replicas need {plan.placement.nodes} nodes, and site {site.name} is one machine"
+        yield Problem(message, ("environment", "replicas"), "choose another site with --site")
+
+
+LOCAL: Final = Local()

@@ -1,0 +1,167 @@
+"""Slurm: sbatch, squeue, sacct, scontrol and scancel, of version 20.11 and later.
+
+Sources: the manual pages of 22.05; every answer that is read here was seen on a real 22.05.8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from hpcdist.command import Command, Completed
+from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
+from hpcdist.job import Job
+from hpcdist.plan import Directive, Plan
+from hpcdist.schedulers import Query, Submission, slurm_directives
+from hpcdist.schedulers.slurm_directives import directive_text
+from hpcdist.schedulers.slurm_queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
+from hpcdist.site import Site
+
+__all__ = ["SLURM", "Slurm", "directive_text"]
+
+_JOB_ID = re.compile(r"[0-9]+(?:;[A-Za-z0-9_.-]+)?")
+
+_LOST: Final = (
+    # Seen: sbatch gave up after 10 s with the first of these, and the job ran all the same.
+    "Socket timed out on send/recv operation",
+    "Zero Bytes were transmitted or received",
+    "Message receive failure",
+    "Message send failure",
+    "Message shutdown failure",
+    "(receive failure)",
+    "(send failure)",
+    "(shutdown failure)",
+)
+"""Errors (slurm_errno.c) after which the controller may have got the job."""
+
+_HINTS: Final = {
+    "Invalid account or account/partition": "`sacctmgr show assoc user=$USER` lists the accounts you may "
+    "use: set `batch.account`, and a `batch.partition` open to it",
+    "Invalid partition name": "`sinfo -s` lists the partitions: correct `batch.partition`, or the site file",
+    "node configuration is not available": "no node of this partition has so many CPUs or GPUs, so much "
+    "memory or that GPU type, or it has too few: compare `hpcdist plan` with `sinfo -o '%P %D %c %m %G'`",
+    "time limit is invalid": "`sinfo -o '%P %l'` shows each partition's limit: shorten `batch.walltime`",
+    "More processors requested": "the partition or your account allows fewer CPUs: ask for fewer replicas",
+    "Invalid qos": "`sacctmgr show assoc user=$USER format=account,qos%60` lists yours: correct `batch.qos`",
+    "Invalid feature": "`sinfo -o '%P %f'` lists the features: correct `batch.constraint`",
+    "Job dependency problem": "the job it waits for is unknown to Slurm: correct `batch.dependency`",
+    "violates accounting/QOS policy": "a limit of your account or QOS is reached (number, size or time of "
+    "jobs): `sacctmgr show qos` lists them",
+    "Unable to contact slurm controller": "Slurm is down or unreachable from here; try again later",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """Slurm as a scheduler; jobs are found again by their comment, ``hpcdist:TOKEN``."""
+
+    name: str = field(default="slurm", init=False)
+    template: str = field(default="slurm.sh.j2", init=False)
+
+    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+        """Return the ``#SBATCH`` lines; the template writes each by ``directive_text``."""
+        return slurm_directives.directives(plan, site)
+
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+        """Yield the ``#SBATCH`` lines with their origins, the components of a heterogeneous job apart.
+
+        Raises:
+            PlanError: for a value that no directive can hold.
+        """
+        yield f"#SBATCH {directive_text(_output(plan, run_dir))}", "rule run directory"
+        group = 0
+        for directive in plan.directives:
+            if directive.group != group:
+                group = directive.group
+                yield "#SBATCH hetjob", "rule different nodes are components of their own"
+            yield f"#SBATCH {directive_text(directive)}", directive.origin
+
+    def submit(self, submission: Submission) -> Command:
+        """Return the sbatch command, free of SBATCH_ variables: they would beat the script."""
+        comment = f"--comment=hpcdist:{submission.token}"
+        words = ("sbatch", "--parsable", comment, submission.script)
+        return Command(words, drop_environment=DROP, keep_environment=(*KEEP, "LC_ALL"), timeout=120)
+
+    def read_submit(self, completed: Completed) -> str:
+        """Return the job's id, with ``;cluster`` behind it where sbatch names one."""
+        if completed.missing:
+            raise SchedulerError(_no_sbatch())
+        ids = [line for line in map(str.strip, completed.stdout.splitlines()) if _JOB_ID.fullmatch(line)]
+        if completed.ok and ids:
+            return ids[-1]
+        said = completed.stderr.strip() or completed.stdout.strip()
+        if _may_have_worked(completed) or ids:
+            raise SubmissionUnknown(f"sbatch did not say whether the job exists: {_why(completed)}")
+        raise SchedulerError(Problem(f"Slurm refused the job: {said}", hint=_hint(said)))
+
+    def find(self) -> Iterator[Command]:
+        """Yield squeue (it knows ended jobs for some minutes too), then sacct where sites keep comments."""
+        yield command("squeue", "--me", "-h", "-t", "all", "-o", "%i|%k")
+        yield command("sacct", "-n", "-P", "-X", "-S", "now-7days", "-o", "jobid,comment")
+
+    def read_find(self, completed: Completed) -> Mapping[str, str]:
+        """Return job ids by token."""
+        found: dict[str, str] = {}
+        for line in completed.stdout.splitlines():
+            text, _, comment = line.partition("|")
+            token = comment.strip().removeprefix("hpcdist:")
+            if token != comment.strip() and re.fullmatch(r"\w+", token, re.ASCII) and base_id(text):
+                found.setdefault(token, base_id(text))
+        return found
+
+    def queries(self) -> tuple[Query, ...]:
+        """Return squeue, sacct and scontrol, in this order."""
+        return Squeue(), Sacct(), Scontrol()
+
+    def cancel(self, jobs: Sequence[Job]) -> Command:
+        """Return the scancel command; it says nothing of jobs that are over.
+
+        Raises:
+            SchedulerError: for jobs of several clusters, since one number may mean a job on each.
+        """
+        clusters = by_cluster(jobs)
+        if len(clusters) > 1:
+            names = ", ".join(name or "the default one" for name in clusters)
+            raise SchedulerError(f"these jobs are on several clusters ({names}): cancel them one by one")
+        return next(command("scancel", *numbers, cluster=cluster) for cluster, numbers in clusters.items())
+
+
+def _output(plan: Plan, run_dir: str | None) -> Directive:
+    """Say where the output goes; ``%`` in a path begins a pattern of sbatch, ``%%`` is the sign itself."""
+    element = "-%a" if plan.array is not None else ""
+    path = (
+        f"{run_dir.replace('%', '%%')}/logs/job{element}.out"
+        if run_dir
+        else f"{plan.name}-%{'A_%a' if element else 'j'}.out"
+    )
+    return Directive(flag="--output", value=path, origin="run directory")
+
+
+def _no_sbatch() -> Problem:
+    hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
+    return Problem("there is no `sbatch` on this machine", hint=hint)
+
+
+def _may_have_worked(completed: Completed) -> bool:
+    """Whether the controller may have the job: only sbatch's own refusal is a certain no."""
+    if completed.ok or completed.timed_out or completed.returncode < 0:
+        return True
+    return any(text in completed.stderr for text in _LOST) or "sbatch: " not in completed.stderr
+
+
+def _why(completed: Completed) -> str:
+    if completed.timed_out:
+        return f"it did not end within {completed.command.timeout:.0f} s"
+    if completed.returncode < 0:
+        return f"it was killed by signal {-completed.returncode}"
+    said = completed.stderr.strip() or completed.stdout.strip()
+    return said or f"exit code {completed.returncode} without a word"
+
+
+def _hint(said: str) -> str:
+    return next((hint for text, hint in _HINTS.items() if text in said), "")
+
+
+SLURM: Final = Slurm()

@@ -1,0 +1,274 @@
+"""What a plan asks of sbatch: the ``#SBATCH`` lines, and how sbatch reads them.
+
+Source: sbatch(1) of 22.05; quoting, uneven tasks and heterogeneous jobs were tried on 22.05.8.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.errors import PlanError, Problem
+from hpcdist.plan import Directive, Group, Plan
+from hpcdist.site import Site
+
+Line = tuple[str, str | None, str]
+"""A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+_BARE_IDS = re.compile(r"[0-9][0-9_+]*(?::[0-9][0-9_+]*)*")
+
+_CPU, _GPU, _MEMORY = (f"environment.resources.{name}" for name in ("cpu", "gpu", "memory"))
+
+FIELDS: Final = {
+    "--account": "batch.account",
+    "--array": "batch.array",
+    "--constraint": "batch.constraint",
+    "--cpus-per-gpu": _CPU,
+    "--cpus-per-task": _CPU,
+    "--dependency": "batch.dependency",
+    "--exclusive": "batch.exclusive",
+    "--export": "environment.env_vars",
+    "--gpus": _GPU,
+    "--gpus-per-node": _GPU,
+    "--gpus-per-task": _GPU,
+    "--gres": _GPU,
+    "--job-name": "name",
+    "--mail-type": "batch.mail",
+    "--mail-user": "batch.mail",
+    "--mem": _MEMORY,
+    "--mem-per-cpu": _MEMORY,
+    "--mem-per-gpu": _MEMORY,
+    "--mincpus": _CPU,
+    "--no-requeue": "batch.requeue",
+    "--nodes": "environment.replicas",
+    "--ntasks": "environment.replicas",
+    "--ntasks-per-node": "environment.replicas",
+    "--open-mode": "batch.requeue",
+    "--partition": "batch.partition",
+    "--qos": "batch.qos",
+    "--requeue": "batch.requeue",
+    "--signal": "batch.signal",
+    "--time": "batch.walltime",
+}
+"""Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
+
+_TAKEN: Final = {
+    "--chdir": "the job runs where its run directory says",
+    "--comment": "it carries the token by which hpcdist finds the job again",
+    "--error": "the output goes to the run directory",
+    "--output": "the output goes to the run directory",
+    "--parsable": "hpcdist reads the job's id itself",
+    "--wait": "use `hpcdist wait`",
+    "--wrap": "hpcdist writes the script",
+}
+
+_SHORT: Final = {
+    "-A": "--account",
+    "-C": "--constraint",
+    "-D": "--chdir",
+    "-G": "--gpus",
+    "-J": "--job-name",
+    "-N": "--nodes",
+    "-W": "--wait",
+    "-a": "--array",
+    "-c": "--cpus-per-task",
+    "-d": "--dependency",
+    "-e": "--error",
+    "-n": "--ntasks",
+    "-o": "--output",
+    "-p": "--partition",
+    "-q": "--qos",
+    "-t": "--time",
+}
+
+
+def directive_text(directive: Directive) -> str:
+    r"""Return the text behind ``#SBATCH``, quoted as sbatch reads it.
+
+    sbatch ends an unquoted value at a space and silently at ``#``; in double quotes it takes everything as
+    it stands but ``\`` and ``"``, which need a ``\`` (all tried). It expands nothing.
+
+    Raises:
+        PlanError: for a value with a line break, which no directive can hold.
+    """
+    if directive.value is None:
+        return directive.flag
+    if not directive.value.isprintable():
+        message = f"{directive.flag} cannot hold a line break or a control character: {directive.value!r}"
+        raise PlanError(Problem(f"{message} ({directive.origin})"))
+    between = "=" if directive.flag.startswith("--") else " "
+    if _PLAIN.fullmatch(directive.value):
+        return f"{directive.flag}{between}{directive.value}"
+    escaped = directive.value.replace("\\", r"\\").replace('"', r"\"")
+    return f'{directive.flag}{between}"{escaped}"'
+
+
+def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
+    """Return the lines of all groups; more than one group is a heterogeneous job.
+
+    Job-wide lines stand in the first group only: Slurm applies them to all (tried).
+
+    Raises:
+        PlanError: with everything that Slurm or the site refuses, each naming its field.
+    """
+    groups = plan.placement.groups
+    problems = list(_unsupported(plan))
+    own = [line for number in range(len(groups)) for line in _lines(plan, site, number)]
+    added = list(_added(plan, site, own, problems))
+    problems += _forbidden([*own, *added], site)
+    if problems:
+        raise PlanError(*problems)
+    everywhere = [
+        Directive(flag=line.flag, value=line.value, origin=line.origin, group=number)
+        for number in range(len(groups))
+        for line in added
+    ]
+    return tuple(sorted([*own, *everywhere], key=lambda line: line.group))
+
+
+def _lines(plan: Plan, site: Site, number: int) -> Iterator[Directive]:
+    group = plan.placement.groups[number]
+    for flag, value, field in (*(() if number else _job_wide(plan)), *_of_group(plan, site, group)):
+        yield Directive(flag=flag, value=value, origin=plan.origins.get(field, group.origin), group=number)
+
+
+def _job_wide(plan: Plan) -> Iterator[Line]:
+    yield "--job-name", plan.name, "name"
+    if plan.array is not None:
+        yield "--array", plan.array, "array"
+    if plan.dependency:
+        yield "--dependency", ",".join(map(_dependency, plan.dependency)), "dependency"
+    if plan.signal is not None:
+        yield "--signal", plan.signal, "signal"
+    if plan.requeue:
+        yield "--requeue", None, "requeue"
+        yield "--open-mode", "append", "requeue"
+    else:
+        yield "--no-requeue", None, "requeue"
+    if plan.mail_user is not None:
+        yield "--mail-user", plan.mail_user, "mail"
+        yield "--mail-type", ",".join(plan.mail_events).upper() or "NONE", "mail"
+    yield "--export", "NONE" if plan.environment == "clean" else "ALL", "environment"
+
+
+def _dependency(text: str) -> str:
+    return f"afterok:{text}" if _BARE_IDS.fullmatch(text) else text
+
+
+def _of_group(plan: Plan, site: Site, group: Group) -> Iterator[Line]:
+    yield from _where(plan, group)
+    yield "--nodes", str(group.nodes), "nodes"
+    if group.even:
+        yield "--ntasks-per-node", str(group.tasks_per_node), "nodes"
+        yield "--cpus-per-task", str(group.cpus_per_task), "cpus"
+    else:
+        # Tasks of different sizes: each CPU is asked as a task. With `--mincpus` Slurm gives fewer as soon as
+        # GPUs are asked too; with one big task, mpirun finds one slot on a node (both tried).
+        yield "--ntasks-per-node", str(group.cpus), "cpus"
+        yield "--cpus-per-task", "1", "cpus"
+    if group.memory is not None and site.request_memory:
+        yield "--mem", f"{group.memory}M", "memory"
+    if group.gpus:
+        yield from _gpus(plan, site, group)
+
+
+def _where(plan: Plan, group: Group) -> Iterator[Line]:
+    asked = (
+        ("account", plan.account),
+        ("partition", group.partition),
+        ("qos", plan.qos),
+        ("time", str(plan.walltime) if plan.walltime else None),
+        ("constraint", group.constraint),
+    )
+    for name, value in asked:
+        if value is not None:
+            yield f"--{name}", value, "walltime" if name == "time" else name
+    if plan.exclusive:
+        yield "--exclusive", None, "exclusive"
+
+
+def _gpus(plan: Plan, site: Site, group: Group) -> Iterator[Line]:
+    kind = f"{group.gpu_type}:" if group.gpu_type and site.gpus.typed else ""
+    if plan.gpu_request == "gres":
+        yield "--gres", f"{plan.gpu_name}:{kind}{group.gpus}", "gpus"
+    elif plan.gpu_request == "gpus_per_node":
+        yield "--gpus-per-node", f"{kind}{group.gpus}", "gpus"
+    elif plan.gpu_request == "gpus_per_task":
+        yield "--gpus-per-task", f"{kind}{group.gpus_per_task}", "gpus"
+
+
+def _unsupported(plan: Plan) -> Iterator[Problem]:
+    groups = plan.placement.groups
+    if len(groups) > 1 and plan.array is not None:
+        message = "Slurm has no arrays of jobs whose replicas need nodes of different types"
+        yield Problem(message, ("batch", "array"), "remove it, or give all replicas the same resources")
+    if plan.gpu_request != "gpus_per_task":
+        return
+    for group in groups:
+        if group.gpus and not (group.even and group.gpus_per_task):
+            message = f"site {plan.site} asks for GPUs by task, and these tasks do not hold equal whole ones"
+            hint = (
+                "give all replicas the same resources, or set `gpus.request: gpus_per_node` in the site file"
+            )
+            yield Problem(message, ("environment", "replicas"), hint)
+
+
+def _added(plan: Plan, site: Site, own: list[Directive], problems: list[Problem]) -> Iterator[Directive]:
+    """Yield what the site demands and what the experiment adds; note what is wrong with it."""
+    values = {line.flag: line.value for line in own}
+    for text in site.directives.mandatory:
+        line = _parsed(text, f"site {site.name}: directives.mandatory", problems)
+        if line and line.flag in values and values[line.flag] != line.value:
+            message = f"site {site.name} demands {text}, but the plan says {line.flag}={values[line.flag]}"
+            problems.append(Problem(message, _path(line.flag)))
+        elif line and line.flag not in values:
+            yield line
+    for text in plan.extra_directives:
+        line = _parsed(text, plan.origins.get("extra_directives", "batch.directives"), problems)
+        if line and (problem := _claimed(line.flag, values)):
+            problems.append(problem)
+        elif line:
+            yield line
+
+
+def _parsed(text: str, origin: str, problems: list[Problem]) -> Directive | None:
+    """Read ``--flag=value``, ``--flag`` or ``-f value``, taking quotes off as sbatch does."""
+    try:
+        first, *rest = shlex.split(text)
+    except ValueError:
+        first, rest = "", []
+    flag, equals, value = first.partition("=")
+    known = re.fullmatch(r"--[a-z][a-z0-9-]+|-[A-Za-z]", flag)
+    if not known or len(rest) > (0 if equals else 1):
+        hint = "write --flag=value, with quotes around spaces"
+        problems.append(Problem(f"{text!r} is not a directive of Slurm", ("batch", "directives"), hint))
+        return None
+    taken = value if equals else next(iter(rest), None)
+    return Directive(flag=_SHORT.get(flag, flag), value=taken, origin=origin)
+
+
+def _claimed(flag: str, own: dict[str, str | None]) -> Problem | None:
+    """Say what to use instead of a flag that hpcdist sets; sbatch takes abbreviations, so do we."""
+    path = ("batch", "directives")
+    if flag == "--gres" and flag not in own:
+        return None
+    for known, field in FIELDS.items():
+        if flag == known or (flag not in FIELDS and known.startswith(flag)):
+            return Problem(f"{flag} is set by hpcdist", path, f"use `{field}`")
+    for known, reason in _TAKEN.items():
+        if known.startswith(flag):
+            return Problem(f"{flag} is set by hpcdist", path, reason)
+    return None
+
+
+def _forbidden(lines: list[Directive], site: Site) -> Iterator[Problem]:
+    for flag in sorted({line.flag for line in lines} & set(site.directives.forbidden)):
+        origin = next(line.origin for line in lines if line.flag == flag)
+        yield Problem(f"site {site.name} refuses {flag} ({origin})", _path(flag))
+
+
+def _path(flag: str) -> tuple[str, ...]:
+    return tuple(FIELDS[flag].split(".")) if flag in FIELDS else ("batch", "directives")

@@ -1,0 +1,212 @@
+"""What Slurm says of its jobs: squeue for the living, sacct for the past, scontrol for what just ended.
+
+Ids: a job is ``123``, or ``123;cluster`` where sbatch named one. Its parts are ``123_4`` and ``123_[5-9%2]``
+(array), ``123+1`` (heterogeneous); a job's state is folded from those of its parts.
+Sources: squeue(1), sacct(1) and scontrol(1) of 22.05, their answers tried on 22.05.8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hpcdist.command import Command, Completed
+from hpcdist.job import Job, JobState, Status
+
+_STATES: Final = {
+    JobState.PENDING: "PENDING CONFIGURING POWER_UP_NODE REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD "
+    "SPECIAL_EXIT",
+    JobState.RUNNING: "RUNNING COMPLETING RESIZING SIGNALING STAGE_OUT UPDATE_DB EXPEDITING",
+    JobState.SUSPENDED: "SUSPENDED STOPPED",
+    JobState.COMPLETED: "COMPLETED",
+    JobState.FAILED: "FAILED BOOT_FAIL LAUNCH_FAILED RECONFIG_FAIL",
+    JobState.CANCELLED: "CANCELLED",
+    JobState.TIMEOUT: "TIMEOUT DEADLINE",
+    JobState.OUT_OF_MEMORY: "OUT_OF_MEMORY",
+    JobState.NODE_FAIL: "NODE_FAIL",
+    JobState.PREEMPTED: "PREEMPTED",
+    # Another cluster of the federation has the job, so this one cannot say.
+    JobState.UNKNOWN: "REVOKED",
+}
+STATES: Final = {word: state for state, words in _STATES.items() for word in words.split()}
+
+_FOLD_ORDER: Final = (
+    JobState.RUNNING,
+    JobState.SUSPENDED,
+    JobState.PENDING,
+    JobState.UNKNOWN,
+    JobState.FAILED,
+    JobState.NODE_FAIL,
+    JobState.OUT_OF_MEMORY,
+    JobState.TIMEOUT,
+    JobState.PREEMPTED,
+    JobState.CANCELLED,
+    JobState.COMPLETED,
+)
+
+DROP: Final = ("SBATCH_", "SLURM_", "SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_")
+"""Variables that change what Slurm's commands do or show: a SQUEUE_STATES would hide jobs."""
+KEEP: Final = ("SLURM_CONF", "SLURM_JWT")
+
+_ID = re.compile(r"([0-9]+)(?:[_+]\S+)?")
+_WORD = re.compile(r"[A-Z][A-Z_]*")
+
+
+def command(*argv: str, cluster: str = "", timeout: float = 60.0) -> Command:
+    """Return a command of Slurm, asked of that cluster, whatever the login environment says."""
+    program, *rest = argv
+    words = (program, *(("-M", cluster) if cluster else ()), *rest)
+    return Command(words, drop_environment=DROP, keep_environment=KEEP, timeout=timeout)
+
+
+def by_cluster(jobs: Iterable[Job]) -> dict[str, dict[str, Job]]:
+    """Return the jobs by cluster (mostly one, unnamed) and number."""
+    clusters: dict[str, dict[str, Job]] = {}
+    for job in jobs:
+        number, _, cluster = job.id.partition(";")
+        clusters.setdefault(cluster, {})[number] = job
+    return clusters
+
+
+def base_id(text: str) -> str:
+    """Return the id of the whole job: ``12`` of ``12_3``, ``12_[4-9%2]`` and ``12+0``; empty for junk."""
+    match = _ID.fullmatch(text.strip())
+    return match[1] if match else ""
+
+
+def status(word: str, exit_code: str = "", reason: str = "", source: str = "") -> Status:
+    """Return what a state word of Slurm means; an unknown one is ``UNKNOWN``, never a guess.
+
+    Slurm writes ``0:0`` for jobs that it ended itself (cancelled, timed out); that is no exit code of theirs.
+    """
+    first = (word.split() or [""])[0].rstrip("+")
+    state = STATES.get(first, JobState.UNKNOWN)
+    code = _exit_code(exit_code) if state.is_final else None
+    if code == 0 and state is not JobState.COMPLETED:
+        code = None
+    return Status(state, word.strip(), code, "" if reason in ("None", "(null)") else reason, source)
+
+
+def _exit_code(text: str) -> int | None:
+    """Read ``5:0`` (exit code) and ``0:9`` (signal) as a shell shows them: 5 and 137."""
+    match = re.fullmatch(r"([0-9]+):([0-9]+)", text)
+    if not match:
+        return None
+    code, signal = int(match[1]), int(match[2])
+    return 128 + signal if signal else code
+
+
+def fold(parts: Sequence[Status]) -> Status:
+    """Return the state of a job with these parts: living if one lives, failed if one failed."""
+    return min(parts, key=lambda part: _FOLD_ORDER.index(part.state))
+
+
+def _rows(completed: Completed) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the lines of four columns; the last may hold anything."""
+    for line in completed.stdout.splitlines():
+        match line.split("|", 3):
+            case [first, second, third, fourth]:
+                yield first, second, third, fourth
+
+
+def _folded(
+    completed: Completed, jobs: Sequence[Job], parts: Iterable[tuple[str, Status]]
+) -> dict[str, Status]:
+    argv = completed.command.argv
+    cluster = argv[argv.index("-M") + 1] if "-M" in argv[:2] else ""
+    wanted = by_cluster(jobs).get(cluster, {})
+    found: dict[str, list[Status]] = {}
+    for text, part in parts:
+        if (number := base_id(text)) in wanted:
+            found.setdefault(wanted[number].id, []).append(part)
+    return {job_id: fold(statuses) for job_id, statuses in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Squeue:
+    """All of this user's jobs at once, with a job's token to know it from an older one of the same id.
+
+    It tells no exit codes, so its final states are provisional.
+    """
+
+    provisional: bool = True
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each cluster."""
+        for cluster in by_cluster(jobs):
+            yield command("squeue", "--me", "-h", "-t", "all", "-o", "%i|%T|%r|%k", cluster=cluster)
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return the states of those jobs that the queue still knows."""
+        tokens = {job.id.partition(";")[0]: job.token for job in jobs}
+        parts = (
+            (text, status(word, reason=reason, source="squeue"))
+            for text, word, reason, comment in _rows(completed)
+            if _WORD.fullmatch(word) and not _is_other([comment], tokens.get(base_id(text), ""))
+        )
+        return _folded(completed, jobs, parts)
+
+
+def _is_other(comment: Sequence[str], token: str) -> bool:
+    """Whether a comment carries another job's token: ids begin anew when a controller loses its state."""
+    return any(text.startswith("hpcdist:") and text.strip() != f"hpcdist:{token}" for text in comment)
+
+
+@dataclass(frozen=True, slots=True)
+class Sacct:
+    """The accounting database, where there is one; it lags behind by some seconds.
+
+    Its JSON is not used: that of 22.05 said exit code 0 of a job that had failed with 5.
+    """
+
+    provisional: bool = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each cluster."""
+        for cluster, numbers in by_cluster(jobs).items():
+            ids = ",".join(numbers)
+            columns = "jobid,state,exitcode,reason"
+            yield command("sacct", "-n", "-P", "-X", "-j", ids, "-o", columns, cluster=cluster)
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return the states of those jobs that the database knows."""
+        parts = (
+            (text, status(word, code, reason, "sacct"))
+            for text, word, code, reason in _rows(completed)
+            if _WORD.match(word) and ":" in code
+        )
+        return _folded(completed, jobs, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Scontrol:
+    """The controller's memory, one job at a time; it forgets after MinJobAge, 300 s by default.
+
+    Read in its long form: with ``-o`` a job's name could pose as its state.
+    """
+
+    provisional: bool = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each job: scontrol takes no more."""
+        for cluster, numbers in by_cluster(jobs).items():
+            for number in numbers:
+                yield command("scontrol", "show", "job", number, cluster=cluster)
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return the state of that job, folded from all the records shown."""
+        asked = completed.command.argv[-1]
+        tokens = {job.id.partition(";")[0]: job.token for job in jobs}
+        records = re.split(r"(?m)^(?=JobId=)", completed.stdout)
+        parts = (_record(record, tokens.get(asked, "")) for record in records)
+        return _folded(completed, jobs, ((asked, part) for part in parts if part))
+
+
+def _record(text: str, token: str) -> Status | None:
+    state = re.search(r"(?m)^ +JobState=(\S+) Reason=(\S*)", text)
+    code = re.search(r"(?m)^ +Requeue=.*\bExitCode=(\d+:\d+)", text)
+    if not state or _is_other(re.findall(r"(?m)^ +Comment=(.*)", text), token):
+        return None
+    return status(state[1], code[1] if code else "", state[2], "scontrol")

@@ -1,0 +1,59 @@
+"""Plans and sites to give to schedulers, with one thing changed at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hpcdist.plan import Group, Placement, Plan
+from hpcdist.site import Site
+
+GROUP = Group(
+    partition="gpu",
+    node_type="a100",
+    gpu_type="a100",
+    constraint=None,
+    node=0,
+    nodes=2,
+    rank=0,
+    tasks=8,
+    tasks_per_node=4,
+    cpus_per_task=8,
+    cpus=32,
+    gpus=4,
+    memory=64000,
+    gpus_per_task=1,
+    even=True,
+)
+
+PLAN = Plan(
+    name="mnist",
+    description=None,
+    site="testbed",
+    scheduler="slurm",
+    launcher="srun",
+    framework="horovod",
+    command="python train.py",
+    launches="tasks",
+    placement=Placement(groups=(GROUP,), rows=()),
+    walltime=None,
+    account=None,
+    qos=None,
+    exclusive=False,
+)
+
+SITE = Site(name="testbed", description="a machine", scheduler="slurm", launcher="srun")
+
+
+def group(**changes: Any) -> Group:
+    return msgspec.structs.replace(GROUP, **changes)
+
+
+def plan(*groups: Group, **changes: Any) -> Plan:
+    placement = Placement(groups=groups or (GROUP,), rows=())
+    return msgspec.structs.replace(PLAN, placement=placement, **changes)
+
+
+def site(**changes: Any) -> Site:
+    return msgspec.structs.replace(SITE, **changes)

@@ -1,0 +1,275 @@
+"""Real processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hpcdist import control
+from hpcdist.command import Completed
+from hpcdist.control import Request, World
+from hpcdist.errors import PlanError
+from hpcdist.job import Job, JobState, Status
+from hpcdist.rundir import Run, RunDirectory
+from hpcdist.schedulers.local import LOCAL
+from hpcdist.shell import Shell
+from hpcdist.testing import contract
+
+from .plans import PLAN, group, plan, site
+
+HERE = site(name="local", scheduler="local", default_partition="local")
+WORLD = World(Shell())
+
+HEAD: Final = """\
+#!/bin/bash
+note() { echo "$1 $$ $(date +%s) $2" >>"$DIR/events"; }
+cd "${0%/*}"; DIR=$PWD
+note started 0
+trap 'note ended $?' EXIT
+trap 'exit 143' TERM
+"""
+
+
+def until(condition: Callable[[], object], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+class Machine:
+    def __init__(self, runs: Path) -> None:
+        self.runs = runs
+        self.submitted: list[Run] = []
+
+    def submit(self, body: str) -> Run:
+        def files(_: RunDirectory) -> dict[str, str]:
+            return {"job.sh": HEAD + body}
+
+        run = control.submit(Request("a job", "local", "local", body, files), self.runs, WORLD).run
+        self.submitted.append(run)
+        return run
+
+    def status(self, run: Run) -> Status:
+        (report,) = control.status([run], WORLD)
+        return report.status
+
+    def end(self) -> None:
+        for run in self.submitted:
+            for pid in holders(run.record.token):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def holders(token: str) -> list[int]:
+    """The living processes that belong to a job."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"HPCDIST_TOKEN={token}".encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path / "runs here")
+    yield machine
+    machine.end()
+
+
+def test_contract() -> None:
+    contract.check(LOCAL, answer="123\n", job_id="123")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("echo done", Status(JobState.COMPLETED, "ended", 0, "", "events")),
+        ("exit 5", Status(JobState.FAILED, "ended", 5, "", "events")),
+    ],
+)
+def test_a_job_runs_to_its_end(machine: Machine, body: str, expected: Status) -> None:
+    run = machine.submit(body)
+    (report,) = control.wait([run], WORLD)
+    assert report.status == expected
+
+
+def test_output_and_what_the_job_is_given(machine: Machine) -> None:
+    run = machine.submit(
+        'echo "token $HPCDIST_TOKEN in $PWD"; echo bad >&2; cat; trap -p INT; python3 -c "input()"'
+    )
+    control.wait([run], WORLD)
+    lines = (run.directory.logs / "job.out").read_text().splitlines()
+    assert lines[:2] == [f"token {run.record.token} in {run.directory.path}", "bad"]
+    assert lines[-1] == "EOFError: EOF when reading a line"
+    assert (run.directory.logs / "job.out").stat().st_mode & 0o777 == 0o600
+
+
+def test_states_of_a_living_job(machine: Machine) -> None:
+    run = machine.submit("sleep 60")
+    until(lambda: len(holders(run.record.token)) > 1)
+    assert run.job is not None
+    pid = int(run.job.id)
+    assert machine.status(run).state is JobState.RUNNING
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: machine.status(run) == Status(JobState.SUSPENDED, "T", source="processes"))
+    os.kill(pid, signal.SIGCONT)
+    until(lambda: machine.status(run).state is JobState.RUNNING)
+
+
+def test_a_job_survives_its_terminal(machine: Machine) -> None:
+    run = machine.submit("sleep 60")
+    assert run.job is not None
+    pid = int(run.job.id)
+    assert os.getsid(pid) == pid != os.getsid(0)
+    assert os.getpgid(pid) == pid
+
+
+def test_interrupts_are_not_ignored_for_good(machine: Machine) -> None:
+    run = machine.submit("grep SigIgn /proc/self/status")
+    control.wait([run], WORLD)
+    (word,) = (run.directory.logs / "job.out").read_text().split()[1:]
+    assert int(word, 16) & (1 << (signal.SIGINT - 1)) == 0
+
+
+def test_cancel_ends_a_tree_of_processes(machine: Machine) -> None:
+    run = machine.submit("(sleep 60 & sleep 61 & wait) & sleep 62 & wait")
+    until(lambda: len(holders(run.record.token)) == 5)
+    control.cancel([run], WORLD)
+    until(lambda: not holders(run.record.token))
+    assert machine.status(run) == Status(JobState.CANCELLED, "cancelled", 143, "", "events")
+
+
+def test_cancel_kills_what_does_not_listen(machine: Machine) -> None:
+    body = "trap '' TERM; setsid --fork sleep 600 >/dev/null 2>&1; while :; do sleep 1; done"
+    run = machine.submit(body)
+    until(lambda: len(holders(run.record.token)) >= 3)
+    began = time.monotonic()
+    control.cancel([run], WORLD)
+    assert time.monotonic() - began < 5
+    assert machine.status(run).state is JobState.RUNNING
+    until(lambda: not holders(run.record.token), seconds=25)
+    assert time.monotonic() - began > 8
+    assert machine.status(run) == Status(JobState.CANCELLED, "cancelled", None, "", "events")
+
+
+def test_cancel_gives_a_program_time_to_save(machine: Machine) -> None:
+    run = machine.submit("trap 'sleep 1; touch saved; exit 9' TERM; while :; do sleep 0.1; done")
+    until(lambda: len(holders(run.record.token)) >= 2)
+    control.cancel([run], WORLD)
+    until(lambda: not holders(run.record.token))
+    assert (run.directory.path / "saved").exists()
+    assert machine.status(run) == Status(JobState.CANCELLED, "cancelled", 9, "", "events")
+
+
+def test_cancel_leaves_a_stranger_with_the_same_pid_alone(machine: Machine) -> None:
+    stranger = machine.submit("sleep 60")
+    assert stranger.job is not None
+    mine = Job(stranger.job.id, "b-1", str(machine.runs), "another-token")
+    completed = WORLD.runner.run(LOCAL.cancel([mine]))
+    assert completed.ok
+    assert machine.status(stranger).state is JobState.RUNNING
+    (query,) = LOCAL.queries()
+    (command,) = query.commands([mine])
+    assert query.read(WORLD.runner.run(command), [mine])[mine.id].state is JobState.FAILED
+
+
+def test_cancel_of_a_job_that_is_over_changes_nothing(machine: Machine) -> None:
+    run = machine.submit("exit 3")
+    control.wait([run], WORLD)
+    control.cancel([run], WORLD)
+    assert machine.status(run) == Status(JobState.FAILED, "ended", 3, "", "events")
+
+
+def test_a_job_that_vanished(machine: Machine) -> None:
+    run = machine.submit("sleep 60")
+    assert run.job is not None
+    machine.end()
+    until(lambda: machine.status(run).native == "vanished")
+    assert machine.status(run) == Status(
+        JobState.FAILED,
+        "vanished",
+        None,
+        "the process ended without a word (killed, or the machine restarted)",
+        "processes",
+    )
+
+
+def test_a_job_of_another_machine_is_unknown(machine: Machine) -> None:
+    run = machine.submit("exit 0")
+    control.wait([run], WORLD)
+    assert run.job is not None
+    (run.directory.path / "events").write_text(f"submitted {run.job.id} 1700000000 login9\n")
+    assert machine.status(run) == Status(
+        JobState.UNKNOWN, "elsewhere", None, "it was started on login9: ask there", "events"
+    )
+    completed = WORLD.runner.run(LOCAL.cancel([run.job]))
+    assert (completed.returncode, completed.stderr) == (
+        1,
+        f"job {run.job.id} runs on login9: cancel it there\n",
+    )
+
+
+def test_find(machine: Machine) -> None:
+    run = machine.submit("(sleep 60 & wait) & wait")
+    until(lambda: len(holders(run.record.token)) >= 3)
+    (command,) = LOCAL.find()
+    assert run.job is not None
+    assert LOCAL.read_find(WORLD.runner.run(command))[run.record.token] == run.job.id
+
+
+def test_many_jobs_cost_one_command(machine: Machine) -> None:
+    runs = [machine.submit(f"exit {number}") for number in range(5)]
+    until(lambda: all(machine.status(run).state.is_final for run in runs))
+    (query,) = LOCAL.queries()
+    jobs = [run.job for run in runs if run.job]
+    (command,) = query.commands(jobs)
+    states = query.read(WORLD.runner.run(command), jobs)
+    assert [states[job.id].exit_code for job in jobs] == [0, 1, 2, 3, 4]
+
+
+def test_an_answer_with_a_time_limit() -> None:
+    (query,) = LOCAL.queries()
+    job = Job("12", "a-1", "/runs/a-1", "t")
+    (command,) = query.commands([job])
+    answer = "12 gone here\n12 submitted here\n12 started 0\n12 timeout 0\n12 ended 143\n13 alive S\n"
+    assert query.read(Completed(command, 0, answer), [job]) == {
+        "12": Status(JobState.TIMEOUT, "timeout", 143, "", "events")
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("account", "x"),
+        ("array", "0-3"),
+        ("dependency", ("12",)),
+        ("mail_user", "me"),
+        ("qos", "high"),
+        ("requeue", True),
+        ("signal", "USR1@60"),
+        ("extra_directives", ("--hold",)),
+    ],
+)
+def test_what_no_batch_system_can_do(name: str, value: object) -> None:
+    field = {"mail_user": "mail", "extra_directives": "directives"}.get(name, name)
+    with pytest.raises(PlanError, match=rf"^batch\.{field}: there is no batch system on site local"):
+        LOCAL.directives(plan(group(partition=None, nodes=1), **{name: value}), HERE)
+
+
+def test_partitions_constraints_and_nodes() -> None:
+    with pytest.raises(PlanError) as error:
+        LOCAL.directives(plan(group(constraint="a100")), HERE)
+    fields = [problem.path for problem in error.value.problems]
+    assert fields == [("batch", "constraint"), ("batch", "partition"), ("environment", "replicas")]
+    harmless = plan(group(partition="local", nodes=1), exclusive=True, requeue=False)
+    assert LOCAL.directives(harmless, HERE) == ()
+    assert PLAN.exclusive is False

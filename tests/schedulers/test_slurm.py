@@ -1,0 +1,456 @@
+"""Texts of answers are those of a real Slurm 22.05.8."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist.command import Command, Completed
+from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.job import Job, JobState, Status
+from hpcdist.plan import Directive, Plan
+from hpcdist.schedulers import Submission
+from hpcdist.schedulers.slurm import SLURM, directive_text
+from hpcdist.schedulers.slurm_queries import STATES, Sacct, Scontrol, Squeue, fold, status
+from hpcdist.site import Directives, Gpus, Site
+from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
+from hpcdist.units import Walltime
+
+from .plans import PLAN, SITE, group, plan, site
+
+SAID = "sbatch: error: Batch job submission failed: "
+
+
+def texts(plan: Plan, site: Site, number: int = 0) -> list[str]:
+    return [directive_text(line) for line in SLURM.directives(plan, site) if line.group == number]
+
+
+def job(job_id: str, token: str = "") -> Job:
+    return Job(job_id, "mnist-1", "/runs/mnist-1", token)
+
+
+def test_contract() -> None:
+    contract.check(SLURM, answer="123\n", job_id="123")
+
+
+def test_contract_with_a_cluster_and_a_banner() -> None:
+    contract.check(SLURM, answer="Welcome!\n  123;tursa\n", job_id="123;tursa")
+
+
+def test_directives_of_a_plain_job() -> None:
+    assert texts(PLAN, SITE) == [
+        "--job-name=mnist",
+        "--no-requeue",
+        "--export=ALL",
+        "--partition=gpu",
+        "--nodes=2",
+        "--ntasks-per-node=4",
+        "--cpus-per-task=8",
+        "--mem=64000M",
+        "--gres=gpu:4",
+    ]
+
+
+def test_directives_of_everything_at_once() -> None:
+    rich = plan(
+        group(constraint="a100&nvlink"),
+        name="my job #1",
+        account="proj",
+        qos="high",
+        walltime=Walltime(5400),
+        exclusive=True,
+        array="0-9%2",
+        dependency=("12", "afterany:3:4", "singleton"),
+        signal="B:USR1@60",
+        requeue=True,
+        mail_user="me@example.org",
+        mail_events=("end", "fail"),
+        environment="clean",
+        extra_directives=("--reservation=school", "-x 'n[1-2]'", '--licenses="a b"', "--contiguous"),
+    )
+    machine = site(directives=Directives(mandatory=("--exclusive", "-L scratch")), gpus=Gpus(typed=True))
+    assert texts(rich, machine) == [
+        '--job-name="my job #1"',
+        "--array=0-9%2",
+        "--dependency=afterok:12,afterany:3:4,singleton",
+        "--signal=B:USR1@60",
+        "--requeue",
+        "--open-mode=append",
+        "--mail-user=me@example.org",
+        "--mail-type=END,FAIL",
+        "--export=NONE",
+        "--account=proj",
+        "--partition=gpu",
+        "--qos=high",
+        "--time=01:30:00",
+        '--constraint="a100&nvlink"',
+        "--exclusive",
+        "--nodes=2",
+        "--ntasks-per-node=4",
+        "--cpus-per-task=8",
+        "--mem=64000M",
+        "--gres=gpu:a100:4",
+        "-L scratch",
+        "--reservation=school",
+        '-x "n[1-2]"',
+        '--licenses="a b"',
+        "--contiguous",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        ("gres", ["--gres=gpu:4"]),
+        ("gpus_per_node", ["--gpus-per-node=4"]),
+        ("gpus_per_task", ["--gpus-per-task=1"]),
+        ("none", []),
+    ],
+)
+def test_gpu_requests(request_: str, expected: list[str]) -> None:
+    assert [text for text in texts(plan(gpu_request=request_), SITE) if "gpu" in text] == [
+        "--partition=gpu",
+        *expected,
+    ]
+
+
+def test_no_gpus_no_memory() -> None:
+    lines = texts(plan(group(gpus=0, memory=None, partition=None)), SITE)
+    assert lines == [
+        "--job-name=mnist",
+        "--no-requeue",
+        "--export=ALL",
+        "--nodes=2",
+        "--ntasks-per-node=4",
+        "--cpus-per-task=8",
+    ]
+
+
+def test_a_site_that_takes_no_memory_request() -> None:
+    assert not any("--mem" in text for text in texts(PLAN, site(request_memory=False)))
+
+
+def test_uneven_tasks_ask_for_whole_nodes_of_cpus() -> None:
+    lines = texts(plan(group(even=False, tasks_per_node=3, cpus=10, gpus=0)), SITE)
+    assert lines[4:] == [
+        "--nodes=2",
+        "--ntasks-per-node=10",
+        "--cpus-per-task=1",
+        "--mem=64000M",
+    ]
+
+
+def test_heterogeneous_groups() -> None:
+    two = plan(group(), group(partition="cpu", gpus=0, nodes=1), account="proj", signal="USR1@60")
+    assert texts(two, SITE, 1) == [
+        "--account=proj",
+        "--partition=cpu",
+        "--nodes=1",
+        "--ntasks-per-node=4",
+        "--cpus-per-task=8",
+        "--mem=64000M",
+    ]
+    assert [line.group for line in SLURM.directives(two, SITE)] == [0] * 11 + [1] * 6
+
+
+def test_origins() -> None:
+    known = plan(group(origin="exp.yml:9"), origins={"name": "exp.yml:2", "nodes": "exp.yml:7"})
+    lines = SLURM.directives(known, SITE)
+    assert lines[0] == Directive(flag="--job-name", value="mnist", origin="exp.yml:2")
+    origins = {line.flag: line.origin for line in lines}
+    assert origins["--nodes"] == "exp.yml:7"
+    assert origins["--mem"] == "exp.yml:9"
+
+
+@pytest.mark.parametrize(
+    ("changed", "machine", "said"),
+    [
+        (
+            plan(group(), group(), array="0-3"),
+            SITE,
+            "batch.array: Slurm has no arrays of jobs whose replicas need nodes of different types",
+        ),
+        (
+            plan(group(even=False), gpu_request="gpus_per_task"),
+            SITE,
+            "environment.replicas: site testbed asks",
+        ),
+        (
+            plan(group(gpus_per_task=None), gpu_request="gpus_per_task"),
+            SITE,
+            "these tasks do not hold equal whole ones",
+        ),
+        (
+            plan(extra_directives=("--mem=4G",)),
+            SITE,
+            "--mem is set by hpcdist; use `environment.resources.memory`",
+        ),
+        (plan(extra_directives=("-p x",)), SITE, "--partition is set by hpcdist; use `batch.partition`"),
+        (plan(extra_directives=("--part=x",)), SITE, "--part is set by hpcdist; use `batch.partition`"),
+        (plan(extra_directives=("--output=x",)), SITE, "the output goes to the run directory"),
+        (plan(extra_directives=("--comment=x",)), SITE, "it carries the token"),
+        (plan(extra_directives=("--gres=lscratch:9",)), SITE, "use `environment.resources.gpu`"),
+        (plan(extra_directives=("--licenses=a b",)), SITE, "'--licenses=a b' is not a directive of Slurm"),
+        (plan(extra_directives=("#SBATCH --hold",)), SITE, "write --flag=value"),
+        (plan(extra_directives=("--licenses='a",)), SITE, "is not a directive of Slurm"),
+        (
+            PLAN,
+            site(directives=Directives(forbidden=("--gres", "--mem"))),
+            (
+                "environment.resources.gpu: site testbed refuses --gres (default)\n"
+                "environment.resources.memory: site testbed refuses --mem (default)"
+            ),
+        ),
+        (
+            PLAN,
+            site(directives=Directives(mandatory=("--nodes=4",))),
+            "site testbed demands --nodes=4, but the plan says --nodes=2",
+        ),
+    ],
+)
+def test_refusals(changed: Plan, machine: Site, said: str) -> None:
+    with pytest.raises(PlanError) as error:
+        SLURM.directives(changed, machine)
+    assert said in str(error.value)
+
+
+def test_gres_of_ones_own_where_hpcdist_asks_for_none() -> None:
+    lines = texts(plan(group(gpus=0), extra_directives=("--gres=lscratch:9",)), SITE)
+    assert lines[-1] == "--gres=lscratch:9"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "--hold"),
+        ("a-1_b.c", "--hold=a-1_b.c"),
+        ("my job", '--hold="my job"'),
+        ("a#b", '--hold="a#b"'),
+        ('a"b\\c', '--hold="a\\"b\\\\c"'),
+        ("it's", '--hold="it\'s"'),
+        ("ünï", '--hold="ünï"'),
+        ("$HOME `date`", '--hold="$HOME `date`"'),
+        ("", '--hold=""'),
+    ],
+)
+def test_quoting_as_sbatch_reads_it(value: str | None, text: str) -> None:
+    assert directive_text(Directive(flag="--hold", value=value, origin="default")) == text
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "a\x1bb", "a\x85b", "a\u2028b"])
+def test_values_that_no_directive_can_hold(value: str) -> None:
+    with pytest.raises(PlanError, match=r"exp\.yml:3"):
+        directive_text(Directive(flag="--job-name", value=value, origin="exp.yml:3"))
+
+
+def test_submit_command() -> None:
+    command = SLURM.submit(Submission("/runs/a-1/job.sh", "/runs/a-1", "abc"))
+    assert command.argv == ("sbatch", "--parsable", "--comment=hpcdist:abc", "/runs/a-1/job.sh")
+    assert {"SBATCH_", "SLURM_"} <= set(command.drop_environment)
+    assert {"SLURM_CONF", "LC_ALL"} <= set(command.keep_environment)
+
+
+@pytest.mark.parametrize(
+    ("completed", "said"),
+    [
+        (MISSING, "there is no `sbatch` on this machine; submit from a login node"),
+        (
+            failed(
+                1,
+                SAID + "Invalid account or account/partition combination",
+            ),
+            "Slurm refused the job: sbatch: error: Batch job submission failed: Invalid account or "
+            "account/partition combination specified; `sacctmgr"[:90],
+        ),
+        (
+            failed(
+                1,
+                "sbatch: error: invalid partition specified: nope\n"
+                + SAID
+                + "Invalid partition name specified",
+            ),
+            "`sinfo -s` lists the partitions",
+        ),
+        (
+            failed(1, SAID + "Requested node configuration is not available"),
+            "no node of this partition",
+        ),
+        (
+            failed(1, SAID + "Requested time limit is invalid"),
+            "batch.walltime",
+        ),
+        (failed(1, SAID + "Invalid qos specification"), "batch.qos"),
+        (failed(255, "sbatch: unrecognized option '--bogus=1'"), "unrecognized option"),
+        (
+            failed(
+                1,
+                SAID + "Unable to contact slurm controller (connect failure)",
+            ),
+            "try again later",
+        ),
+    ],
+)
+def test_certain_refusals(completed: Completed, said: str) -> None:
+    with pytest.raises(SchedulerError) as error:
+        SLURM.read_submit(completed)
+    assert not isinstance(error.value, SubmissionUnknown)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "completed",
+    [
+        TIMED_OUT,
+        failed(-9),
+        failed(0, "", "hello"),
+        failed(1, SAID + "Socket timed out on send/recv operation"),
+        failed(
+            1,
+            SAID + "Unable to contact slurm controller (receive failure)",
+        ),
+        failed(1, "Traceback (most recent call last): a wrapper of the site"),
+        failed(1, "sbatch: error: something after it", "123\n"),
+        failed(1),
+    ],
+)
+def test_answers_that_leave_doubt(completed: Completed) -> None:
+    with pytest.raises(SubmissionUnknown):
+        SLURM.read_submit(completed)
+
+
+def test_find() -> None:
+    squeue, sacct = SLURM.find()
+    assert squeue.argv == ("squeue", "--me", "-h", "-t", "all", "-o", "%i|%k")
+    assert sacct.argv[0] == "sacct"
+    answer = (
+        "14|(null)\n20_1|hpcdist:aaa\n20_[3-5%2]|hpcdist:aaa\n21+0|hpcdist:hhh\n21+1|hpcdist:hhh\n"
+        "30|hpcdist:a b|c\n31|mine: hpcdist:x\n32|\n"
+    )
+    assert SLURM.read_find(Completed(squeue, 0, answer)) == {"aaa": "20", "hhh": "21"}
+
+
+SQUEUE = Command(("squeue",))
+ANSWER = (
+    "14|COMPLETED|None|(null)\n"
+    "20_1|FAILED|NonZeroExitCode|hpcdist:aaa\n"
+    "20_[3-5%2]|PENDING|JobArrayTaskLimit|hpcdist:aaa\n"
+    "20_0|RUNNING|None|hpcdist:aaa\n"
+    "21+0|PENDING|Resources|hpcdist:hhh\n"
+    "21+1|PENDING|None|hpcdist:hhh\n"
+    "22|BROODING|None|(null)\n"
+    "23|RUNNING|None|hpcdist:older\n"
+    "24|CONFIGURING|a, b|x|y|z\n"
+)
+
+
+def test_squeue() -> None:
+    ids = {"14": "", "20": "aaa", "21": "hhh", "22": "", "23": "newer", "24": "", "99": ""}
+    jobs = [job(job_id, token) for job_id, token in ids.items()]
+    assert [command.argv for command in Squeue().commands(jobs)] == [
+        ("squeue", "--me", "-h", "-t", "all", "-o", "%i|%T|%r|%k")
+    ]
+    assert Squeue().read(Completed(SQUEUE, 0, ANSWER), jobs) == {
+        "14": Status(JobState.COMPLETED, "COMPLETED", source="squeue"),
+        "20": Status(JobState.RUNNING, "RUNNING", source="squeue"),
+        "21": Status(JobState.PENDING, "PENDING", None, "Resources", "squeue"),
+        "22": Status(JobState.UNKNOWN, "BROODING", source="squeue"),
+        "24": Status(JobState.PENDING, "CONFIGURING", None, "a, b", "squeue"),
+    }
+
+
+def test_several_clusters() -> None:
+    jobs = [job("7;east"), job("7;west"), job("8;east")]
+    east, west = Sacct().commands(jobs)
+    assert east.argv[:3] == ("sacct", "-M", "east")
+    assert "7,8" in east.argv
+    states = Sacct().read(Completed(west, 0, "7|FAILED|5:0|None\n8|FAILED|5:0|None\n"), jobs)
+    assert states == {"7;west": Status(JobState.FAILED, "FAILED", 5, "", "sacct")}
+    with pytest.raises(SchedulerError, match="one by one"):
+        SLURM.cancel(jobs)
+    assert SLURM.cancel(jobs[::2]).argv == ("scancel", "-M", "east", "7", "8")
+
+
+def test_sacct() -> None:
+    jobs = [job(text) for text in ("1", "2", "4", "5", "6", "7", "99")]
+    (command,) = Sacct().commands(jobs)
+    assert command.argv == (
+        "sacct",
+        "-n",
+        "-P",
+        "-X",
+        "-j",
+        "1,2,4,5,6,7,99",
+        "-o",
+        "jobid,state,exitcode,reason",
+    )
+    answer = (
+        "2+0|FAILED|0:9|None\n2+1|FAILED|0:9|None\n4|FAILED|5:0|None\n5|CANCELLED by 21001|0:0|None\n"
+        "6|COMPLETED|0:0|None\n7|OUT_OF_MEMORY|0:125|OutOfMemory\n"
+        "1_0|COMPLETED|0:0|None\n1_1|FAILED|3:0|None\n1_2|COMPLETED|0:0|JobArrayTaskLimit\n"
+    )
+    assert Sacct().read(Completed(command, 0, answer), jobs) == {
+        "1": Status(JobState.FAILED, "FAILED", 3, "", "sacct"),
+        "2": Status(JobState.FAILED, "FAILED", 137, "", "sacct"),
+        "4": Status(JobState.FAILED, "FAILED", 5, "", "sacct"),
+        "5": Status(JobState.CANCELLED, "CANCELLED by 21001", None, "", "sacct"),
+        "6": Status(JobState.COMPLETED, "COMPLETED", 0, "", "sacct"),
+        "7": Status(JobState.OUT_OF_MEMORY, "OUT_OF_MEMORY", 253, "OutOfMemory", "sacct"),
+    }
+
+
+SHOWN = """\
+JobId=25 ArrayJobId=20 ArrayTaskId=1 ArrayTaskThrottle=2 JobName=x JobState=COMPLETED Reason=None
+   UserId=hu1(21001) GroupId=hu1(21001) MCS_label=N/A
+   JobState={state} Reason=NonZeroExitCode Dependency=(null)
+   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode={code}
+   DerivedExitCode=7:0
+   WorkDir=/tmp/hu1
+   Comment=hpcdist:aaa 
+   Power=
+
+"""  # noqa: W291 (so Slurm writes it)
+
+
+def test_scontrol() -> None:
+    one, other = Scontrol().commands([job("20", "aaa"), job("21")])
+    assert (one.argv, other.argv) == (("scontrol", "show", "job", "20"), ("scontrol", "show", "job", "21"))
+    answer = SHOWN.format(state="COMPLETED", code="0:0") + SHOWN.format(state="FAILED", code="5:0")
+    assert Scontrol().read(Completed(one, 0, answer), [job("20", "aaa")]) == {
+        "20": Status(JobState.FAILED, "FAILED", 5, "NonZeroExitCode", "scontrol")
+    }
+    assert Scontrol().read(Completed(one, 0, answer), [job("20", "bbb")]) == {}
+
+
+def test_every_state_has_a_meaning() -> None:
+    finals = {word for word, state in STATES.items() if state.is_final}
+    assert finals == {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "LAUNCH_FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "RECONFIG_FAIL",
+        "TIMEOUT",
+    }
+    assert status("CANCELLED+").state is JobState.CANCELLED
+    assert status("SIGNALING").state is JobState.RUNNING
+    assert status("REQUEUE_HOLD").state is JobState.PENDING
+    assert status("").state is JobState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("parts", "folded"),
+    [
+        (["COMPLETED", "RUNNING", "FAILED"], "RUNNING"),
+        (["PENDING", "COMPLETED"], "PENDING"),
+        (["COMPLETED", "BROODING", "FAILED"], "BROODING"),
+        (["COMPLETED", "CANCELLED", "FAILED"], "FAILED"),
+        (["COMPLETED", "CANCELLED"], "CANCELLED"),
+        (["COMPLETED", "COMPLETED"], "COMPLETED"),
+    ],
+)
+def test_folding(parts: list[str], folded: str) -> None:
+    assert fold([status(word) for word in parts]).native == folded

@@ -1,0 +1,431 @@
+"""The protocol of submission, with a batch system made of a few functions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from hpcdist import control, rundir, states
+from hpcdist.command import Command, Completed
+from hpcdist.control import Request, World
+from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.job import JobState, Status
+from hpcdist.rundir import Record, Run, RunDirectory
+from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, failed
+
+
+class Killed(BaseException):
+    """This process ends here."""
+
+
+@dataclass
+class Queue:
+    """A Slurm that keeps its jobs in a dict; ``answers`` replaces what a program says."""
+
+    jobs: dict[str, str] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, Completed] = field(default_factory=dict)
+    accounting: str = ""
+    shown: dict[str, str] = field(default_factory=dict)
+    shell: FakeShell = field(init=False)
+    time: float = 1_700_000_000
+    pauses: list[float] = field(default_factory=list)
+    saves: int = 0
+    last_save: int = 1000
+
+    def __post_init__(self) -> None:
+        programs: dict[str, Callable[[Command], Completed]] = {
+            "sbatch": self.sbatch,
+            "squeue": self.squeue,
+            "sacct": lambda command: Completed(command, 0, self.accounting),
+            "scontrol": self.scontrol,
+            "scancel": self.scancel,
+        }
+        self.programs = programs
+        self.shell = FakeShell([((name,), self.answer) for name in programs])
+
+    def answer(self, command: Command) -> Completed:
+        completed = self.programs[command.argv[0]](command)
+        told = self.answers.get(command.argv[0])
+        return completed if told is None else replace(told, command=command)
+
+    def sbatch(self, command: Command) -> Completed:
+        job_id = str(100 + len(self.tokens))
+        (comment,) = (word for word in command.argv if word.startswith("--comment="))
+        self.tokens[job_id] = comment.removeprefix("--comment=")
+        self.jobs[job_id] = "PENDING"
+        return Completed(command, 0, f"{job_id}\n")
+
+    def squeue(self, command: Command) -> Completed:
+        short = command.argv[-1] == "%i|%k"
+        lines = (
+            f"{job_id}|{self.tokens[job_id]}" if short else f"{job_id}|{state}|None|{self.tokens[job_id]}"
+            for job_id, state in self.jobs.items()
+        )
+        return Completed(command, 0, "".join(f"{line}\n" for line in lines))
+
+    def scontrol(self, command: Command) -> Completed:
+        text = self.shown.get(command.argv[-1])
+        return Completed(command, 0, text) if text else Completed(command, 1, "", "Invalid job id specified")
+
+    def scancel(self, command: Command) -> Completed:
+        for job_id in command.argv[1:]:
+            self.jobs[job_id] = "CANCELLED"
+        return Completed(command, 0)
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.time += seconds
+
+    def save(self, directory: RunDirectory, record: Record) -> None:
+        self.saves += 1
+        if self.saves > self.last_save:
+            raise Killed
+        rundir.save(directory, record)
+
+    @property
+    def world(self) -> World:
+        tokens = (f"t{number}" for number in itertools.count(self.saves))
+        return World(self.shell, lambda: self.time, self.sleep, lambda: next(tokens), self.save)
+
+
+def files(directory: RunDirectory) -> Mapping[str, str]:
+    return {"job.sh": f"#!/bin/bash\n# {directory.path}\n", "plan.json": "{}"}
+
+
+REQUEST = Request("mnist", "testbed", "slurm", "run: {cmd: train}\n", files)
+
+
+def only_run(runs: Path) -> Run:
+    (run,), errors = rundir.listing(runs)
+    assert errors == ()
+    return run
+
+
+def state_of(run: Run, queue: Queue) -> Status:
+    (report,) = control.status([run], queue.world)
+    return report.status
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return Queue()
+
+
+def test_submit(tmp_path: Path, queue: Queue) -> None:
+    submitted = control.submit(REQUEST, tmp_path, queue.world)
+    directory = tmp_path / "mnist-1"
+    assert submitted.job == submitted.run.job
+    assert (submitted.job.id, submitted.notes, submitted.run.directory.path) == ("100", (), directory)
+    assert only_run(tmp_path).record == Record(
+        name="mnist",
+        token="t0",  # noqa: S106 (it opens nothing)
+        site="testbed",
+        scheduler="slurm",
+        digest=rundir.digest(REQUEST.experiment),
+        created_at="2023-11-14T22:13:20+00:00",
+        submitted_at="2023-11-14T22:13:20+00:00",
+        phase="submitted",
+        job_id="100",
+    )
+    assert queue.shell.commands[0].argv[-1] == str(directory / "job.sh")
+    assert (directory / "experiment.yml").read_text() == REQUEST.experiment
+    assert str(directory) in (directory / "job.sh").read_text()
+
+
+def test_a_plan_that_fails_leaves_nothing(tmp_path: Path, queue: Queue) -> None:
+    def broken(_: RunDirectory) -> Mapping[str, str]:
+        raise PlanError("no")
+
+    with pytest.raises(PlanError):
+        control.submit(Request("mnist", "testbed", "slurm", "", broken), tmp_path, queue.world)
+    assert list(tmp_path.iterdir()) == []
+    assert queue.shell.commands == []
+
+
+def test_a_refusal_is_recorded_and_may_be_tried_again(tmp_path: Path, queue: Queue) -> None:
+    queue.answers["sbatch"] = failed(
+        1, "sbatch: error: Batch job submission failed: Invalid qos specification"
+    )
+    with pytest.raises(SchedulerError, match="Invalid qos"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    run = only_run(tmp_path)
+    assert (run.record.phase, run.record.job_id) == ("refused", None)
+    assert "Invalid qos" in run.record.message
+    assert state_of(run, queue).state is JobState.UNSUBMITTED
+    assert "Invalid qos" in state_of(run, queue).reason
+    queue.answers.clear()
+    assert control.submit(REQUEST, tmp_path, queue.world).run.name == "mnist-2"
+
+
+def test_no_sbatch_here(tmp_path: Path, queue: Queue) -> None:
+    queue.answers["sbatch"] = MISSING
+    with pytest.raises(SchedulerError, match="hpcdist render"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert only_run(tmp_path).record.phase == "refused"
+
+
+def test_a_lost_answer_is_found_by_the_token(tmp_path: Path, queue: Queue) -> None:
+    queue.answers["sbatch"] = TIMED_OUT
+    submitted = control.submit(REQUEST, tmp_path, queue.world)
+    assert submitted.job.id == "100"
+    assert only_run(tmp_path).record.phase == "submitted"
+    assert queue.shell.programs == ["sbatch", "squeue", "sacct"]
+    assert queue.pauses == [0.5]
+
+
+def test_a_lost_submission_is_never_repeated(tmp_path: Path, queue: Queue) -> None:
+    queue.answers["sbatch"] = TIMED_OUT
+    queue.answers["squeue"] = failed(1, "slurm_load_jobs error: Socket timed out on send/recv operation")
+    with pytest.raises(SubmissionUnknown, match="hpcdist status mnist-1"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert queue.shell.programs.count("sbatch") == 1
+    assert queue.pauses == sorted(queue.pauses)
+    assert 5 < sum(queue.pauses) < 30
+    run = only_run(tmp_path)
+    assert (run.record.phase, run.record.job_id) == ("submitting", None)
+    assert "within 120 s" in run.record.message
+    assert state_of(run, queue).state is JobState.UNKNOWN
+    with pytest.raises(SubmissionUnknown, match="mnist-1"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert queue.shell.programs.count("sbatch") == 1
+
+    queue.answers.clear()
+    assert state_of(run, queue) == Status(JobState.PENDING, "PENDING", source="squeue")
+    assert only_run(tmp_path).record.job_id == "100"
+    assert only_run(tmp_path).record.message == ""
+
+
+def test_the_same_experiment_is_refused_while_the_lost_one_lives(tmp_path: Path, queue: Queue) -> None:
+    queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
+    with pytest.raises(SubmissionUnknown):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.answers.clear()
+    with pytest.raises(SchedulerError, match="pending as job 100, run mnist-1") as error:
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert not isinstance(error.value, SubmissionUnknown)
+    assert queue.shell.programs.count("sbatch") == 1
+    assert control.submit(REQUEST, tmp_path, queue.world, again=True).job.id == "101"
+
+
+def test_another_experiment_does_not_wait(tmp_path: Path, queue: Queue) -> None:
+    queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
+    with pytest.raises(SubmissionUnknown):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.answers.clear()
+    other = Request("other", "testbed", "slurm", "run: {cmd: other}\n", files)
+    assert control.submit(other, tmp_path, queue.world).job.id == "101"
+
+
+@pytest.mark.parametrize(
+    ("last_save", "phase", "sbatches"), [(0, None, 0), (1, "created", 0), (2, "submitting", 1)]
+)
+def test_killed_before_a_record_is_written(
+    tmp_path: Path, queue: Queue, last_save: int, phase: str | None, sbatches: int
+) -> None:
+    """Whatever step this process dies at, there is one job in the end."""
+    queue.last_save = last_save
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert queue.shell.programs.count("sbatch") == sbatches
+    assert [run.record.phase for run in rundir.listing(tmp_path)[0]] == [phase] * (phase is not None)
+    queue.last_save = 1000
+    if sbatches:
+        with pytest.raises(SchedulerError, match="job 100"):
+            control.submit(REQUEST, tmp_path, queue.world)
+    else:
+        assert control.submit(REQUEST, tmp_path, queue.world).job.id == "100"
+    assert list(queue.jobs) == ["100"]
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_killed_while_sbatch_runs(tmp_path: Path, queue: Queue, *, arrived: bool) -> None:
+    def die(command: Command) -> Completed:
+        if arrived:
+            queue.sbatch(command)
+        raise Killed
+
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, World(FakeShell([(("sbatch",), die)]), lambda: queue.time))
+    run = only_run(tmp_path)
+    assert run.record.phase == "submitting"
+    if arrived:
+        assert state_of(run, queue).state is JobState.PENDING
+        return
+    assert state_of(run, queue).state is JobState.UNKNOWN  # another process may be about to submit it
+    with pytest.raises(SubmissionUnknown, match="--again"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.time += 1000
+    assert state_of(run, queue) == Status(
+        JobState.UNSUBMITTED,
+        "submitting",
+        reason="its submission got no answer, and the batch system has no such job",
+        source="record",
+    )
+    submitted = control.submit(REQUEST, tmp_path, queue.world)
+    assert [note.partition(":")[0] for note in submitted.notes] == [
+        "run mnist-1 of the same experiment is unsubmitted"
+    ]
+
+
+def test_a_killed_submission_is_adopted_by_what_the_job_wrote(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save = 2
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.last_save = 1000
+    queue.jobs.clear()
+    (tmp_path / "mnist-1" / "events").write_text("started 100_3 1700000000 0\n")
+    assert state_of(only_run(tmp_path), queue).state is JobState.UNKNOWN
+    assert only_run(tmp_path).record.job_id == "100"
+
+
+def submitted(queue: Queue, runs: Path, count: int) -> list[Run]:
+    return [control.submit(REQUEST, runs, queue.world).run for _ in range(count)]
+
+
+def test_one_squeue_for_all(tmp_path: Path, queue: Queue) -> None:
+    runs = submitted(queue, tmp_path, 20)
+    del queue.shell.commands[:]
+    reports = control.status(runs, queue.world)
+    assert [report.status.state for report in reports] == [JobState.PENDING] * 20
+    assert queue.shell.programs == ["squeue"]
+
+
+def test_exit_codes_come_from_accounting_else_from_the_controller(tmp_path: Path, queue: Queue) -> None:
+    runs = submitted(queue, tmp_path, 4)
+    queue.jobs = {"100": "RUNNING", "101": "FAILED", "102": "FAILED"}
+    queue.accounting = "101|FAILED|5:0|None\n103|COMPLETED|0:0|None\n"
+    queue.shown["102"] = (
+        "JobId=102 JobName=x\n   JobState=FAILED Reason=NonZeroExitCode\n   Requeue=1 ExitCode=6:0\n"
+    )
+    del queue.shell.commands[:]
+    assert [report.status for report in control.status(runs, queue.world)] == [
+        Status(JobState.RUNNING, "RUNNING", None, "", "squeue"),
+        Status(JobState.FAILED, "FAILED", 5, "", "sacct"),
+        Status(JobState.FAILED, "FAILED", 6, "NonZeroExitCode", "scontrol"),
+        Status(JobState.COMPLETED, "COMPLETED", 0, "", "sacct"),
+    ]
+    assert queue.shell.programs == ["squeue", "sacct", "scontrol"]
+
+
+def test_accounting_that_lags_does_not_revive_a_job(tmp_path: Path, queue: Queue) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs["100"] = "FAILED"
+    queue.accounting = "100|RUNNING|0:0|None\n"
+    assert state_of(run, queue) == Status(JobState.FAILED, "FAILED", None, "", "squeue")
+
+
+def test_silence_everywhere_is_unknown(tmp_path: Path, queue: Queue) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs.clear()
+    assert state_of(run, queue).state is JobState.UNKNOWN
+    queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
+    assert state_of(run, queue) == Status(JobState.UNKNOWN, reason="slurm is down")
+
+
+@pytest.mark.parametrize(
+    ("events", "known"),
+    [
+        ("started 100 1 0\nended 100 2 5\n", Status(JobState.FAILED, "ended", 5, "", "run directory")),
+        ("started 100 1 0\nended 100 2 0\n", Status(JobState.COMPLETED, "ended", 0, "", "run directory")),
+        ("started 100 1 0\nended 100 2 5\nstarted 100 3 1\n", None),
+        ("started 100 1 0\n", None),
+        ("started 100_0 1 0\nended 100_0 2 0\n", None),
+        ("ended 99 2 0\n", None),
+    ],
+)
+def test_the_run_directory_speaks_when_slurm_has_forgotten(
+    tmp_path: Path, queue: Queue, events: str, known: Status | None
+) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs.clear()
+    (run.directory.path / "events").write_text(events)
+    assert state_of(run, queue) == (known or Status(JobState.UNKNOWN, reason="Invalid job id specified"))
+
+
+def test_an_id_that_came_again_is_told_apart(tmp_path: Path, queue: Queue) -> None:
+    (old,) = submitted(queue, tmp_path, 1)
+    queue.tokens.clear()
+    new = control.submit(REQUEST, tmp_path, queue.world).run
+    assert (old.record.job_id, new.record.job_id) == ("100", "100")
+    assert [report.status.state for report in control.status([old, new], queue.world)] == [
+        JobState.UNKNOWN,
+        JobState.PENDING,
+    ]
+
+
+def test_overview(tmp_path: Path, queue: Queue) -> None:
+    submitted(queue, tmp_path, 2)
+    (tmp_path / "mnist-2" / "record.json").write_text("{")
+    reports, errors = control.overview(tmp_path, queue.world)
+    assert [report.run.name for report in reports] == ["mnist-1"]
+    assert len(errors) == 1
+
+
+def test_cancel(tmp_path: Path, queue: Queue) -> None:
+    runs = submitted(queue, tmp_path, 2)
+    assert control.cancel(runs, queue.world) == runs
+    assert queue.shell.commands[-1].argv == ("scancel", "100", "101")
+    queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
+    with pytest.raises(SchedulerError, match="Access denied"):
+        control.cancel(runs, queue.world)
+
+
+def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue) -> None:
+    queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
+    with pytest.raises(SubmissionUnknown):
+        control.submit(REQUEST, tmp_path, queue.world)
+    run = only_run(tmp_path)
+    with pytest.raises(SchedulerError, match="mnist-1 is not known"):
+        control.cancel([run], queue.world)
+    queue.answers.clear()
+    (cancelled,) = control.cancel([run], queue.world)
+    assert (cancelled.record.job_id, queue.jobs["100"]) == ("100", "CANCELLED")
+
+
+def test_wait(tmp_path: Path, queue: Queue) -> None:
+    runs = submitted(queue, tmp_path, 2)
+    seen: list[tuple[str, JobState]] = []
+    story = iter(["RUNNING"] * 4 + ["COMPLETED"] * 100)
+
+    def sleep(seconds: float) -> None:
+        queue.sleep(seconds)
+        queue.jobs["100"] = queue.jobs["101"] = word = next(story)
+        if word == "COMPLETED":
+            queue.accounting = "100|COMPLETED|0:0|None\n101|COMPLETED|0:0|None\n"
+
+    def told(report: states.Report) -> None:
+        seen.append((report.run.name, report.status.state))
+
+    world = World(queue.shell, lambda: queue.time, sleep)
+    reports = control.wait(runs, world, told=told)
+    assert [report.status.exit_code for report in reports] == [0, 0]
+    assert seen == [
+        (name, state)
+        for state in (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED)
+        for name in ("mnist-1", "mnist-2")
+    ]
+    assert queue.pauses == [1.0, 1.5, 2.25, 3.375, 5.0625]
+    assert queue.shell.programs.count("squeue") == 6
+
+
+def test_wait_gives_up_on_a_batch_system_that_is_silent_for_long(tmp_path: Path, queue: Queue) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
+    (report,) = control.wait([run], queue.world)
+    assert report.status == Status(JobState.UNKNOWN, reason="slurm is down")
+    assert 600 < sum(queue.pauses) < 1800
+    assert max(queue.pauses) == 30
+
+
+def test_wait_for_what_was_never_submitted(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save = 1
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    (report,) = control.wait([only_run(tmp_path)], queue.world)
+    assert report.status.state is JobState.UNSUBMITTED
+    assert queue.pauses == []

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcdist import logs
+from hpcdist.rundir import RunDirectory
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    (tmp_path / "logs").mkdir()
+    return RunDirectory(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "lines"),
+    [
+        ("", 5, []),
+        ("a\nb\nc\n", 2, ["b", "c"]),
+        ("a\nb\nc", 2, ["b", "c"]),
+        ("a\n\n", 2, ["a", ""]),
+        ("a\r50%\rb\n", 1, ["a\r50%\rb"]),
+        ("a\nb\n", 0, []),
+        ("x" * 200_000 + "\n" + "y\n" * 70_000, 70_001, ["x" * 200_000, *["y"] * 70_000]),
+    ],
+)
+def test_tail(tmp_path: Path, text: str, count: int, lines: list[str]) -> None:
+    (tmp_path / "x").write_text(text, newline="")
+    assert logs.tail(tmp_path / "x", count) == lines
+
+
+def test_follow(run: RunDirectory) -> None:
+    file = run.logs / "job.out"
+    story = iter(["", "one\ntw", "o\n", "", "last"])
+    pauses: list[float] = []
+
+    def write() -> bool:
+        text = next(story)
+        with file.open("a") as stream:
+            stream.write(text)
+        return text == "last"
+
+    assert list(logs.follow(run, write, pauses.append)) == ["one", "two", "last"]
+    assert len(pauses) == 4
+    assert min(pauses) == 0.1
+
+
+def test_follow_a_job_that_is_over(run: RunDirectory) -> None:
+    (run.logs / "b.out").write_text("b\n")
+    (run.logs / "a.out").write_bytes(b"a\xff\n")
+    assert list(logs.follow(run, lambda: True, lambda _: None)) == ["a\ufffd", "b"]
+
+
+def test_follow_a_job_without_output(run: RunDirectory) -> None:
+    assert list(logs.follow(run, lambda: True, lambda _: None)) == []
+
+
+@pytest.mark.parametrize(
+    ("rank", "expected"),
+    [
+        (1, ["srun", " indented", "", "mpi", " x", "horovod"]),
+        (11, ["eleven", "mpi eleven"]),
+        (2, []),
+    ],
+)
+def test_of_rank(rank: int, expected: list[str]) -> None:
+    lines = [
+        " 1: srun",
+        "1:  indented",
+        " 1: ",
+        "11: eleven",
+        "[1,1]<stdout>:mpi",
+        "[1,1]<stderr>: x",
+        "[1,11]<stdout>:mpi eleven",
+        "[1]<stdout>:horovod",
+        "no label 1: x",
+        "[0]<stdout>:zero",
+    ]
+    assert list(logs.of_rank(lines, rank)) == expected
