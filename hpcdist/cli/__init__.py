@@ -1,0 +1,69 @@
+"""The command line: one short module a verb, imported when that verb is used.
+
+session machine options    what the verbs share: experiment + site become a plan
+runs follow                what the verbs of jobs share
+show tell                  results to stdout; problems, as sentences, to stderr
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from hpcdist import __version__
+from hpcdist.cli.tell import sentences
+from hpcdist.errors import did_you_mean
+
+VERBS = {
+    "submit": "Submit an experiment as a batch job.",
+    "render": "Print the job script.",
+    "plan": "Draw which task runs on which node, CPUs and GPUs.",
+    "explain": "Tell where every value of the script comes from.",
+    "check": "Tell everything that is wrong with an experiment.",
+    "list": "List the runs, without asking the batch system.",
+    "status": "Tell the state of jobs.",
+    "describe": "Tell everything about one job.",
+    "logs": "Print what a job wrote.",
+    "cancel": "End jobs.",
+    "wait": "Wait until jobs are over; exit with their exit code.",
+    "sites": "List, show and detect sites.",
+}
+
+
+class Verbs(click.Group):
+    """A group that knows its verbs without importing them, and tells what goes wrong in sentences."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order of their use."""
+        del ctx
+        return [*VERBS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a verb."""
+        if cmd_name not in VERBS:
+            ctx.fail(f"there is no verb {cmd_name!r}; {did_you_mean(cmd_name, VERBS)}")
+        command: click.Command = importlib.import_module(f"hpcdist.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs into the help."""
+        del ctx
+        with formatter.section("Verbs"):
+            formatter.write_dl([*VERBS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb."""
+        with sentences(debug=ctx.params["debug"]):
+            return super().invoke(ctx)
+
+
+@click.group(
+    cls=Verbs, name="hpcdist", subcommand_metavar="VERB ...", context_settings={"max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="hpcdist")
+@click.option("--debug", is_flag=True, envvar="HPCDIST_DEBUG", help="Show where in hpcdist an error arose.")
+def main(debug: bool) -> None:
+    """Make a batch job of one experiment file, on any supercomputer."""
+    del debug  # `Verbs.invoke` takes it

@@ -1,0 +1,45 @@
+"""``hpcdist describe``: everything that is known of one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hpcdist import control, logs, rundir
+from hpcdist.cli import runs, show
+from hpcdist.cli.options import job_options
+from hpcdist.states import Report
+
+
+@click.command("describe")
+@job_options(several=False)
+def command(jobs: str, runs_dir: Path, json: bool) -> None:
+    """Tell everything about one job."""
+    [report] = control.status(runs.find(runs_dir, [jobs]), runs.world())
+    said = _described(report)
+    if json:
+        show.as_json(said)
+        return
+    events = said.pop("events")
+    show.table(
+        (), [(key.replace("_", " "), _text(value)) for key, value in said.items() if value not in (None, "")]
+    )
+    if events:
+        click.echo()
+        show.table(("event", "job", "at", "value"), [[*event.values()] for event in events])
+
+
+def _described(report: Report) -> dict[str, Any]:
+    directory = report.run.directory
+    events = [
+        {"event": event.what, "job_id": event.job_id, "at": rundir.timestamp(event.at), "value": event.value}
+        for event in directory.events()
+    ]
+    said = runs.report_of(report) | {"message": report.run.record.message}
+    return said | {"logs": [str(file) for file in logs.files(directory)], "events": events}
+
+
+def _text(value: object) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)

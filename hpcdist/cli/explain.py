@@ -1,0 +1,93 @@
+"""``hpcdist explain``: every line of the script with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import click
+
+from hpcdist.cli import show
+from hpcdist.cli.options import experiment_options, json_option
+from hpcdist.cli.plan import counted, kind_of, span
+from hpcdist.cli.session import Asked, Session, session
+from hpcdist.plan import Directive, Group, Plan, Row, Variable, Word
+from hpcdist.words import quote
+
+Line = tuple[str, str, str]
+"""Section, what, origin."""
+
+_FIELDS = {
+    "name": "name", "command": "command", "launcher": "launcher", "walltime": "walltime",
+    "account": "account", "qos": "qos", "exclusive": "exclusive", "dependency": "dependency",
+    "array": "array", "signal": "signal", "requeue": "requeue", "max_restarts": "max_restarts",
+    "mail": "mail_user", "gpu_visibility": "gpu_visibility",
+}  # fmt: skip
+"""Origins of a plan that belong to one of its fields."""
+
+
+@click.command("explain")
+@experiment_options
+@json_option
+def command(asked: Asked, json: bool) -> None:
+    """Tell where every value of the script comes from."""
+    found = [*lines(session(asked))]
+    if json:
+        show.as_json(
+            [{"section": section, "what": what, "origin": origin} for section, what, origin in found]
+        )
+        return
+    for number, (section, members) in enumerate(groupby(found, key=lambda line: line[0])):
+        click.echo(f"{chr(10) * bool(number)}{section}")
+        show.table((), [(f"  {_short(what)}", origin) for _, what, origin in members])
+
+
+def lines(made: Session) -> Iterator[Line]:
+    """Yield every decision of a plan."""
+    plan = made.plan
+    yield "decided", f"site: {plan.site}", made.machine.origin
+    for key, field in _FIELDS.items():
+        value = getattr(plan, field)
+        if key in plan.origins and value not in (None, (), 0):
+            yield "decided", f"{key}: {value}", plan.origins[key]
+    yield from (("placement", _nodes(group), group.origin) for group in plan.placement.groups)
+    yield from (("placement", _replicas(row), row.origin) for row in plan.placement.rows)
+    yield from (("directives", _directive(item, plan), item.origin) for item in plan.directives)
+    yield from (("setup", word.text, word.origin) for word in plan.setup)
+    yield from (("variables", _variable(item), item.origin) for item in plan.variables)
+    yield from (("variables of each task", _variable(item), item.origin) for item in plan.task_variables)
+    for origin, words in groupby(plan.launch, key=lambda word: word.origin):
+        yield "launch", " ".join(map(_word, words)), origin
+
+
+def _short(text: str) -> str:
+    return text.replace("\n", "\\n")
+
+
+def _directive(item: Directive, plan: Plan) -> str:
+    text = item.flag if item.value is None else f"{item.flag}={item.value}"
+    return f"{text} (component {item.group})" if len(plan.placement.groups) > 1 else text
+
+
+def _variable(item: Variable) -> str:
+    return f'{item.name}="{item.value}"' if item.shell else f"{item.name}={quote(item.value)}"
+
+
+def _word(word: Word) -> str:
+    return word.text if word.shell else quote(word.text)
+
+
+def _nodes(group: Group) -> str:
+    return f"{counted('node', group.node, group.nodes)}: {kind_of(group) or 'of any kind'}"
+
+
+def _replicas(row: Row) -> str:
+    """Write a row of the placement: ``worker 0-3: ranks 1-4 on node 0, each 2 CPUs, 1 GPU, 512 MiB``."""
+    last = row.index + (row.tasks - 1) // row.tasks_per_replica
+    name = row.role if row.role == "master" else f"{row.role} {span(row.index, last)}"
+    has = [f"{row.cpus} CPU{'s' * (row.cpus != 1)}"]
+    has += [f"{row.gpus} GPU{'s' * (row.gpus != 1)}"] if row.gpus else []
+    has += [f"shared by {row.tasks_per_gpu}"] if row.tasks_per_gpu > 1 else []
+    has += [f"{row.memory} MiB"] if row.memory is not None else []
+    ranks, nodes = counted("rank", row.rank, row.tasks), counted("node", row.node, row.nodes)
+    return f"{name}: {ranks} on {nodes}, {'each ' * (row.tasks > 1)}{', '.join(has)}"

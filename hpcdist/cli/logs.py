@@ -1,0 +1,67 @@
+"""``hpcdist logs``: what a job wrote."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from pathlib import Path
+
+import click
+
+from hpcdist import logs
+from hpcdist.cli import runs, show
+from hpcdist.cli.follow import Filter, follow
+from hpcdist.cli.options import job_options
+from hpcdist.cli.tell import note
+from hpcdist.rundir import Run
+
+
+@click.command("logs")
+@job_options(several=False)
+@click.option(
+    "-f", "--follow", "following", is_flag=True, help="Go on until the job is over; exit with its exit code."
+)
+@click.option("--rank", type=click.IntRange(min=0), help="Only what this task wrote.")
+@click.option("-n", "--lines", "count", type=click.IntRange(min=0), help="Only so many lines from the end.")
+@click.pass_context
+def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
+    ctx: click.Context,
+    jobs: str,
+    runs_dir: Path,
+    json: bool,
+    following: bool,
+    rank: int | None,
+    count: int | None,
+) -> None:
+    """Print what a job wrote."""
+    if following and (json or count is not None):
+        raise click.UsageError("-f goes neither with --json nor with -n.")
+    [run] = runs.find(runs_dir, [jobs])
+    only: Filter = iter if rank is None else partial(logs.of_rank, rank=rank)
+    if following:
+        report = follow(run, runs.world(), only)
+        note(runs.ending(report))
+        ctx.exit(runs.exit_code(report.status))
+    written = {file.name: _lines(file, only, count) for file in logs.files(run.directory)}
+    if json:
+        show.as_json([{"file": name, "lines": lines} for name, lines in written.items()])
+    else:
+        _print(written, run)
+
+
+def _lines(file: Path, only: Filter, count: int | None) -> list[str]:
+    """Return the last lines; of one task, the last that are its own."""
+    if only is iter and count is not None:
+        return logs.tail(file, count)
+    with file.open(encoding="utf-8", errors="replace", newline="\n") as stream:
+        return [*deque(only(line.removesuffix("\n") for line in stream), maxlen=count)]
+
+
+def _print(written: dict[str, list[str]], run: Run) -> None:
+    if not any(written.values()):
+        note(f"{run.name} has written nothing so far")
+    for name, lines in written.items():
+        if len(written) > 1:
+            click.echo(f"==> {name} <==")
+        for line in lines:
+            click.echo(line)

@@ -1,0 +1,100 @@
+"""What the verbs of jobs share: finding runs, telling reports, the exit code of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hpcdist import rundir
+from hpcdist.cli import show
+from hpcdist.cli.tell import note, tell
+from hpcdist.errors import ConfigError, SchedulerError
+from hpcdist.job import JobState, Status
+from hpcdist.rundir import Run
+from hpcdist.shell import Shell
+from hpcdist.states import Report
+from hpcdist.world import World
+
+
+def world() -> World:
+    """Return the real one."""
+    return World(Shell())
+
+
+def find(runs_dir: Path, jobs: Iterable[str]) -> list[Run]:
+    """Return the runs that the user names, each once.
+
+    Raises:
+        ConfigError: when there is no such run.
+    """
+    found = (rundir.find(runs_dir, job) for job in jobs)
+    return [*{run.directory.path: run for run in found}.values()]
+
+
+def tell_unreadable(errors: Iterable[ConfigError]) -> None:
+    """Warn of runs whose record cannot be read."""
+    tell(replace(problem, severity="warning") for error in errors for problem in error.problems)
+
+
+def show_reports(reports: Sequence[Report], runs_dir: Path, *, json: bool) -> None:
+    """Print the state of jobs."""
+    if json:
+        show.as_json([report_of(report) for report in reports])
+    elif reports:
+        show.table(("run", "job", "state", "exit", "reason"), map(_row, reports))
+    else:
+        note(f"there are no runs in {runs_dir}")
+
+
+def _row(report: Report) -> tuple[str, ...]:
+    status = report.status
+    code = "-" if status.exit_code is None else str(status.exit_code)
+    return (report.run.name, report.run.record.job_id or "-", status.state.value, code, status.reason)
+
+
+def record_of(run: Run) -> dict[str, Any]:
+    """Return what JSON says of a run's record."""
+    record = run.record
+    return {
+        "name": run.name,
+        "job_id": record.job_id,
+        "site": record.site,
+        "scheduler": record.scheduler,
+        "phase": record.phase,
+        "created_at": record.created_at,
+        "submitted_at": record.submitted_at,
+        "directory": str(run.directory.path),
+    }
+
+
+def report_of(report: Report) -> dict[str, Any]:
+    """Return what JSON says of a run and the state of its job."""
+    status = report.status
+    return {
+        **record_of(report.run),
+        "state": status.state.value,
+        "native_state": status.native,
+        "exit_code": status.exit_code,
+        "reason": status.reason,
+        "source": status.source,
+    }
+
+
+def ending(report: Report) -> str:
+    """Write how a job ended: ``quickstart-1 failed with exit code 3``."""
+    status = report.status
+    code = f" with exit code {status.exit_code}" if status.exit_code else ""
+    reason = f" ({status.reason})" if status.reason else ""
+    verb = "" if status.state in (JobState.COMPLETED, JobState.FAILED) else "is "
+    return f"{report.run.name} {verb}{status.state.value.replace('_', ' ')}{code}{reason}"
+
+
+def exit_code(status: Status) -> int:
+    """Return the job's own exit code; 5 where no job is known, 1 for an end without a code."""
+    if status.state is JobState.COMPLETED:
+        return status.exit_code or 0
+    if status.state in (JobState.UNSUBMITTED, JobState.UNKNOWN):
+        return SchedulerError.exit_code
+    return status.exit_code or 1

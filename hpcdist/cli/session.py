@@ -1,0 +1,128 @@
+"""From what the user typed to a plan: load, choose the site, plan; every problem with its place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from hpcdist import load, resources, source
+from hpcdist.cli import machine
+from hpcdist.cli.machine import Machine
+from hpcdist.cli.tell import located, tell
+from hpcdist.errors import ConfigError, Path, Place, Problem
+from hpcdist.experiment import Experiment
+from hpcdist.plan import Plan
+from hpcdist.planner import make_plan
+from hpcdist.tree import Document
+from hpcdist.words import RUN_NAME, join, slug
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An experiment file and what the command line changes in it."""
+
+    file: str
+    site: str | None = None
+    site_path: tuple[str, ...] = ()
+    params: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def changes(self) -> str:
+        """The options that change the file, as they would be typed."""
+        words = [word for name, text in self.params for word in ("-p", f"{name}={text}")]
+        words += [word for name, text in self.settings for word in ("--set", f"{name}={text}")]
+        return join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A plan and what it was made of."""
+
+    document: Document
+    experiment: Experiment
+    machine: Machine
+    plan: Plan
+
+
+def session(asked: Asked) -> Session:
+    """Load the experiment, choose the site and make the plan; tell warnings as they come.
+
+    Raises:
+        ConfigError: when the experiment or the site file is broken.
+        PlanError: when the site cannot take the experiment.
+    """
+    loaded = load.load_experiment(source.load(asked.file), params=dict(asked.params), settings=asked.settings)
+    tell(loaded.problems)
+    document = loaded.document
+    experiment = _with_name(loaded.experiment, document)
+    chosen = _machine(asked, experiment, document)
+    with located(lambda problem: document.locate(problem) if problem.path else problem):
+        plan = make_plan(experiment, chosen.site, origins(document))
+    tell(Problem(text, severity="warning") for text in plan.warnings)
+    return Session(document, experiment, chosen, plan)
+
+
+def origins(document: Document) -> Callable[[Path], str]:
+    """Return what tells where a value comes from: ``exp.yml:14``, ``--set batch.walltime``, ``default``."""
+
+    def where(path: Path) -> str:
+        place = document.place(path) if _has(document, path) else None
+        return origin(place) if place else "default"
+
+    return where
+
+
+def _has(document: Document, path: Path) -> bool:
+    node: Any = document.data
+    for step in path:
+        try:
+            node = node[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return node is not None
+
+
+def origin(place: Place) -> str:
+    """Write a place as an origin; an option without its value, which may be long."""
+    return f"{place.file}:{place.line}" if place.line else place.file.partition("=")[0]
+
+
+def _with_name(experiment: Experiment, document: Document) -> Experiment:
+    """Return the experiment under the name of its file where it has none of its own.
+
+    Raises:
+        ConfigError: for a name that cannot be part of file names and of job names.
+    """
+    if not _has(document, ("name",)):
+        stem = "experiment" if document.file == "<stdin>" else PurePath(document.file).stem
+        return msgspec.structs.replace(experiment, name=slug(stem))
+    if not RUN_NAME.fullmatch(experiment.name):
+        hint = f"use letters, digits, - and _, such as {slug(experiment.name)!r}"
+        problem = Problem(f"{experiment.name!r} cannot be the name of a job", ("name",), hint)
+        raise ConfigError(document.locate(problem))
+    return experiment
+
+
+def _machine(asked: Asked, experiment: Experiment, document: Document) -> Machine:
+    """Return the site of ``--site``, else of the file, else of ``$HPCDIST_SITE``, else this machine's own."""
+    folders = resources.site_folders(asked.site_path)
+    places = (
+        (asked.site, Place(f"--site {asked.site}", 0, 0)),
+        (experiment.batch.site, document.place(("batch", "site"))),
+        (os.environ.get("HPCDIST_SITE"), Place("$HPCDIST_SITE", 0, 0)),
+    )
+    for name, place in places:
+        if name and place:
+            chosen = Machine(machine.named(name, folders, place), origin(place).partition(" ")[0])
+            break
+    else:
+        chosen = machine.this(folders)
+    launcher = experiment.batch.launcher
+    site = chosen.site if launcher else machine.with_working_launcher(chosen.site, experiment.framework)
+    return Machine(site, chosen.origin)

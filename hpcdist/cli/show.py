@@ -1,0 +1,52 @@
+"""Showing results on stdout: tables and JSON. Rich is imported on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+import click
+
+_WIDEST = 60
+"""A longer cell does not widen its column."""
+
+
+def as_json(value: object) -> None:
+    """Print one JSON document; structs and dataclasses are objects with their fields."""
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table, an empty ``head`` for none: for a terminal in colours, else in aligned plain text."""
+    if sys.stdout and sys.stdout.isatty():
+        _rich(head, rows)
+    else:
+        for line in lines([head, *rows] if head else [*rows]):
+            click.echo(line)
+
+
+def lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows as lines with aligned columns."""
+    columns = zip_longest(*rows, fillvalue="")
+    widths = [min(_WIDEST, max(map(len, column))) for column in columns]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+        for row in rows
+    ]
+
+
+def _rich(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, show_header=bool(head), header_style="bold")
+    found = [*rows]
+    for title, _ in zip_longest(head, found[0] if found else (), fillvalue=""):
+        drawn.add_column(Text(title), overflow="fold")
+    for row in found:
+        drawn.add_row(*(Text(cell) for cell in row))
+    Console().print(drawn)

@@ -1,0 +1,26 @@
+"""``hpcdist status``: what is known of jobs, at the cost of one question to the batch system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hpcdist import control
+from hpcdist.cli import runs
+from hpcdist.cli.options import job_options
+
+
+@click.command("status")
+@job_options(several=True, required=False)
+def command(jobs: tuple[str, ...], runs_dir: Path, json: bool) -> None:
+    """Tell the state of jobs.
+
+    JOB is a run's name, its directory or the batch system's id; without any, all runs are told.
+    """
+    if jobs:
+        reports = control.status(runs.find(runs_dir, jobs), runs.world())
+    else:
+        reports, errors = control.overview(runs_dir, runs.world())
+        runs.tell_unreadable(errors)
+    runs.show_reports(reports, runs_dir, json=json)

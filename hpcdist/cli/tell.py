@@ -1,0 +1,112 @@
+"""Telling what is wrong or odd: one line each, to stderr; the one place of this room that catches errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import click
+
+from hpcdist.errors import ConfigError, HpcdistError, Problem
+
+FAULT: Final = 70
+"""The exit code for a fault of hpcdist (EX_SOFTWARE of sysexits.h)."""
+
+_KEPT: Final = "hpcdist.kept"
+
+
+def tell(problems: Iterable[Problem]) -> None:
+    """Print each problem as one line, or keep it for ``listed``."""
+    kept: list[Problem] | None = click.get_current_context().meta.get(_KEPT)
+    for problem in problems:
+        if kept is None:
+            click.echo(one_line(f"{problem.severity}: {problem}"), err=True)
+        else:
+            kept.append(problem)
+
+
+def note(text: str) -> None:
+    """Say something that is neither a result nor wrong."""
+    click.echo(one_line(f"note: {text}"), err=True)
+
+
+def one_line(text: str) -> str:
+    """Return the text without line ends and without what a terminal would obey."""
+    lines = " | ".join(line.strip() for line in text.splitlines() if line.strip())
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in lines)
+
+
+@contextmanager
+def sentences(*, debug: bool) -> Iterator[None]:
+    """Turn whatever is raised inside into sentences and an exit code."""
+    _never_fail_to_print()
+    try:
+        yield
+        if sys.stdout:
+            sys.stdout.flush()
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(130) from None
+    except BrokenPipeError:
+        _forget_stdout()
+        raise click.exceptions.Exit(141) from None
+    except Exception as error:  # noqa: BLE001 - the last one to whom it can be told is the user
+        if debug:
+            traceback.print_exc()
+        raise click.exceptions.Exit(_told(error)) from None
+
+
+@contextmanager
+def listed(show: Callable[[list[Problem]], None]) -> Iterator[None]:
+    """Hand all problems to ``show`` at the end, warnings and errors, instead of printing them."""
+    kept: list[Problem] = []
+    click.get_current_context().meta[_KEPT] = kept
+    code = 0
+    try:
+        yield
+    except HpcdistError as error:
+        kept += error.problems
+        code = error.exit_code
+    show(kept)
+    if code:
+        raise click.exceptions.Exit(code)
+
+
+@contextmanager
+def located(locate: Callable[[Problem], Problem]) -> Iterator[None]:
+    """Give the problems of what is raised inside their places."""
+    try:
+        yield
+    except HpcdistError as error:
+        raise type(error)(*map(locate, error.problems)) from error
+
+
+def _told(error: Exception) -> int:
+    """Tell an error; return its exit code."""
+    if isinstance(error, HpcdistError):
+        tell(error.problems)
+        return error.exit_code
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        tell([Problem(f"{where}{error.strerror or error}")])
+        return ConfigError.exit_code
+    said = f"{type(error).__name__}: {error}: this is a fault of hpcdist"
+    tell([Problem(said, hint="please report it, with what `hpcdist --debug VERB ...` prints")])
+    return FAULT
+
+
+def _never_fail_to_print() -> None:
+    """Let a terminal that lacks a letter show its number instead."""
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")
+
+
+def _forget_stdout() -> None:
+    """Give stdout another end: Python would flush into the broken pipe once more when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

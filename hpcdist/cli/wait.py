@@ -1,0 +1,75 @@
+"""``hpcdist wait``: return when jobs are over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from hpcdist import control
+from hpcdist.cli import runs
+from hpcdist.cli.options import job_options
+from hpcdist.cli.tell import note
+from hpcdist.rundir import Run
+from hpcdist.states import Report
+from hpcdist.world import World
+
+TIME_IS_UP = 124
+"""The exit code when the jobs take longer: that of timeout(1)."""
+
+
+@click.command("wait")
+@job_options(several=True)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait no longer; exit with 124."
+)
+@click.pass_context
+def command(
+    ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, timeout: float | None
+) -> None:
+    """Wait until jobs are over; exit with their exit code.
+
+    Of several jobs, it is that of the first one that failed.
+    """
+    found, world = runs.find(runs_dir, jobs), runs.world()
+    try:
+        reports = wait(found, world if timeout is None else patient(world, timeout))
+    except TimeIsUp:
+        note(f"not over after {timeout:g} s")
+        ctx.exit(TIME_IS_UP)
+    runs.show_reports(reports, runs_dir, json=json)
+    ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), 0))
+
+
+def wait(found: Sequence[Run], world: World) -> list[Report]:
+    """Wait until these jobs are over; say on a break that they go on."""
+    try:
+        return control.wait(found, world)
+    except KeyboardInterrupt:
+        note(f"{', '.join(run.name for run in found)} goes on")
+        raise
+
+
+class TimeIsUp(Exception):  # noqa: N818 - it is no error
+    """The user does not want to wait any longer."""
+
+
+def patient(world: World, seconds: float) -> World:
+    """Return a world in which one can sleep so many seconds in all.
+
+    Sleeping on raises ``TimeIsUp``.
+    """
+    end = world.now() + seconds
+    return replace(world, sleep=_sleep_until(end, world))
+
+
+def _sleep_until(end: float, world: World) -> Callable[[float], None]:
+    def sleep(pause: float) -> None:
+        left = end - world.now()
+        if left <= 0:
+            raise TimeIsUp
+        world.sleep(min(pause, left))
+
+    return sleep

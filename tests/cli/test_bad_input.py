@@ -1,0 +1,151 @@
+"""What users get wrong: one sentence that says where, what, and what instead; never a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcdist.units import WALLTIME_FORMS
+
+from .conftest import Hpcdist
+
+FILES: list[tuple[str | bytes, list[str]]] = [
+    ("", ["error: bad.yml: the file is empty"]),
+    (b"\xff\xfe\x00", ["error: bad.yml:1:1: the byte 0xff is not text in UTF-8; save the file as UTF-8"]),
+    (b"run: \x00", ["error: bad.yml:1:6: a NUL byte cannot stand in a text file; remove it"]),
+    ("run:\n\tcmd: x\n", ["error: bad.yml:2:1: a tab is used for indentation; use spaces"]),
+    ("- a\n- b\n", ["error: bad.yml:1:1: expected keys and values, got a list; write `key: value`"]),
+    (
+        "run: {cmd: x}\nbatch:\n  wall: 1h\n  walltime: 90\n",
+        [
+            "error: bad.yml:3:3: batch.wall: unknown key 'wall'; did you mean 'walltime'?",
+            f"error: bad.yml:4:13: batch.walltime: 90 is not a walltime; {WALLTIME_FORMS}",
+        ],
+    ),
+    (
+        "name: my run\nrun: {cmd: x}\n",
+        [
+            "error: bad.yml:1:7: name: 'my run' cannot be the name of a job; "
+            + "use letters, digits, - and _, such as 'my-run'"
+        ],
+    ),
+    (
+        "run: {cmd: x}\nbatch: {site: toi}\n",
+        ["error: bad.yml:2:15: there is no site 'toi'; did you mean 'toy'?"],
+    ),
+    (
+        "run: {cmd: '{{ lr }}'}\n",
+        ["error: bad.yml:1:12: run.cmd: there is no param 'lr'; write it under `params`"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "lines"), FILES)
+@pytest.mark.parametrize("verb", ["check", "submit", "render", "plan", "explain"])
+def test_a_broken_file(
+    content: str | bytes, lines: list[str], verb: str, hpcdist: Hpcdist, folder: Path
+) -> None:
+    (folder / "bad.yml").write_bytes(content.encode() if isinstance(content, str) else content)
+    said = hpcdist(verb, "bad.yml", "--site-path", "sites")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.splitlines() == lines
+    assert not (folder / "runs").exists()
+
+
+OPTIONS = [
+    (["rank.yml"], 2, "rank.yml: there is no such file; did you mean 'ranks.yml'?"),
+    (["sites"], 2, "sites: this is a directory; name a file in it"),
+    (["ranks.yml", "--site", "toi"], 2, "--site toi: there is no site 'toi'; did you mean 'toy'?"),
+    (["ranks.yml", "--site", "./rank.yml"], 2, "rank.yml: there is no such file; did you mean 'ranks.yml'?"),
+    (
+        ["ranks.yml", "--set", "batch.walltime=soon"],
+        2,
+        f"--set batch.walltime=soon: batch.walltime: 'soon' is not a walltime; {WALLTIME_FORMS}",
+    ),
+    (
+        ["ranks.yml", "--set", "batch.launcer=x"],
+        2,
+        "--set batch.launcer=x: batch.launcer: unknown key 'launcer'; did you mean 'launcher'?",
+    ),
+    (
+        ["ranks.yml", "-p", "lr=1"],
+        2,
+        "-p lr=1: params.lr: there is no param 'lr'; the file has no `params`",
+    ),
+    (
+        ["ranks.yml", "--set", "batch.site=toy"],
+        3,
+        "ranks.yml:6:32: batch.launcher: launcher processes does not start tasks under scheduler slurm "
+        + "(site toy); write one of srun, mpirun, horovodrun",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "line"), OPTIONS)
+def test_a_wrong_option(words: list[str], code: int, line: str, hpcdist: Hpcdist) -> None:
+    said = hpcdist("check", *words, "--site-path", "sites")
+    assert (said.code, said.out, said.err) == (code, "", f"error: {line}\n")
+
+
+def test_a_broken_site_file_is_told_at_its_place(hpcdist: Hpcdist, folder: Path) -> None:
+    (folder / "sites" / "toy.yaml").write_text("name: toy\ndescription: x\nscheduler: slurm\nluncher: srun\n")
+    said = hpcdist("check", "ranks.yml", "--site", "toy", "--site-path", "sites")
+    assert said.code == 2
+    assert said.err.splitlines() == [
+        "error: sites/toy.yaml:1:1: 'launcher' is missing",
+        "error: sites/toy.yaml:4:1: luncher: unknown key 'luncher'; did you mean 'launcher'?",
+    ]
+
+
+def test_an_unknown_site_in_the_environment(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPCDIST_SITE", "locl")
+    said = hpcdist("check", "-", stdin="run: {cmd: 'true'}")
+    assert (said.code, said.err) == (
+        2,
+        "error: $HPCDIST_SITE: there is no site 'locl'; did you mean 'local'?\n",
+    )
+
+
+@pytest.mark.parametrize("verb", ["status", "describe", "logs", "cancel", "wait"])
+def test_an_unknown_job(verb: str, hpcdist: Hpcdist, folder: Path) -> None:
+    said = hpcdist(verb, "ranks-7")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == f"error: there is no run 'ranks-7' in {folder}/runs\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("ranks.yml", "File exists"),
+        ("ranks.yml/runs", "Not a directory"),
+        ("/proc/runs", "No such file or directory"),
+    ],
+)
+def test_a_folder_that_cannot_hold_runs(place: str, reason: str, hpcdist: Hpcdist, folder: Path) -> None:
+    said = hpcdist("submit", "ranks.yml", "--runs-dir", place)
+    assert (said.code, said.out) == (2, "")
+    where = folder / place
+    assert said.err == (
+        f"error: the run cannot be written: {where}: {reason}; choose another folder with --runs-dir\n"
+    )
+
+
+def test_garbage_among_the_runs_is_told_and_left_out(real: Hpcdist, folder: Path) -> None:
+    runs = folder / "runs"
+    for name in ("text", "folder", "link", "empty", "old"):
+        (runs / name).mkdir(parents=True)
+    (runs / "text" / "record.json").write_text("no JSON")
+    (runs / "folder" / "record.json").mkdir()
+    (runs / "link" / "record.json").symlink_to("nowhere")
+    (runs / "old" / "record.json").write_text('{"name": "old", "color": "red"}')
+    (runs / "file").write_text("x")
+    assert real("submit", "ranks.yml", "--wait").code == 0
+    for verb in ("status", "list"):
+        said = real(verb)
+        assert said.code == 0
+        assert [line.split()[0] for line in said.out.splitlines()] == ["run", "ranks-1"]
+        told = {line.split(": ")[1].split("/")[-2] for line in said.err.splitlines()}
+        assert {"text", "folder", "old"} <= told
+        assert "Traceback" not in said.err
+    assert real("describe", "text").code == 2

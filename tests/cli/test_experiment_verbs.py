@@ -1,0 +1,237 @@
+"""check, plan, explain, render: from a file to a plan, without a batch system."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hpcdist.cli.plan import Gap, folded, listed
+
+from .conftest import RANKS, Hpcdist
+
+TRAIN: Final = """\
+framework: horovod
+params: {lr: 0.1}
+environment:
+  resources: {cpu: {limits: 4}, memory: {limits: 4Gi}, gpu: {limits: 2}}
+  replicas:
+    n_workers: 2
+    default_worker:
+      resources: {cpu: {limits: 4}, memory: {limits: 4Gi}, gpu: {limits: 2}}
+    worker:
+      - {index: 1, resources: {cpu: {limits: 2}, memory: {limits: 1Gi}}}
+run: {cmd: "python train.py --lr={{ lr }}"}
+batch: {walltime: 1h}
+"""
+
+ON_TOY: Final = ("--site", "toy", "--site-path", "sites")
+
+
+@pytest.fixture(autouse=True)
+def _train(folder: Path) -> None:
+    (folder / "train.yml").write_text(TRAIN)
+
+
+def test_check_says_what_would_run(hpcdist: Hpcdist) -> None:
+    said = hpcdist("check", "train.yml", *ON_TOY)
+    assert (said.code, said.err) == (0, "")
+    assert said.out == "ok: train.yml: 5 tasks by srun, 2 nodes, 4 GPUs (site toy)\n"
+
+
+def test_check_reads_stdin(hpcdist: Hpcdist) -> None:
+    said = hpcdist("check", "-", stdin=RANKS)
+    assert said.out == "ok: -: 3 tasks by processes, 1 node (site local)\n"
+
+
+def test_check_as_json_gives_all_problems(hpcdist: Hpcdist) -> None:
+    said = hpcdist("check", "ranks.yml", "--json", "--set", "project=mine", "--set", "batch.wall=1")
+    assert (said.code, said.err) == (2, "")
+    assert json.loads(said.out) == [
+        {
+            "severity": "error",
+            "file": "--set batch.wall=1",
+            "line": 0,
+            "column": 0,
+            "path": "batch.wall",
+            "message": "unknown key 'wall'",
+            "hint": "did you mean 'walltime'?",
+        }
+    ]
+
+
+def test_check_as_json_gives_warnings_too(hpcdist: Hpcdist) -> None:
+    said = hpcdist("check", "ranks.yml", "--json", "--set", "project=mine")
+    assert (said.code, said.err) == (0, "")
+    assert [(one["severity"], one["path"]) for one in json.loads(said.out)] == [("warning", "project")]
+
+
+def test_warnings_go_to_stderr_and_stop_nothing(hpcdist: Hpcdist) -> None:
+    said = hpcdist("render", "ranks.yml", "--set", "project=mine")
+    assert said.code == 0
+    assert said.out.startswith("#!/bin/bash\n")
+    assert said.err == (
+        "warning: --set project=mine: project: 'project' has no effect: runs are kept by name and date; "
+        "put it in `tags`\n"
+    )
+
+
+def test_plan_draws_the_map(hpcdist: Hpcdist) -> None:
+    said = hpcdist("plan", "train.yml", *ON_TOY)
+    assert (said.code, said.err) == (0, "")
+    assert said.out == (
+        "train on site toy: 5 tasks by srun, 2 nodes, 4 GPUs\n"
+        "nodes 0-1: partition gpu, big nodes\n"
+        "node  rank  role      cpus  gpus  memory\n"
+        "0     0     master    0-1   0     2048 MiB\n"
+        "0     1     master    2-3   1     2048 MiB\n"
+        "0     2     worker 0  4-5   2     2048 MiB\n"
+        "0     3     worker 0  6-7   3     2048 MiB\n"
+        "1     4     worker 1  0-1   -     1024 MiB\n"
+    )
+
+
+def test_plan_folds_equal_nodes_and_equal_tasks(hpcdist: Hpcdist) -> None:
+    many = ("--set", "environment.replicas={n_workers: 15999}", "--set", "environment.resources={}")
+    said = hpcdist("plan", "train.yml", *ON_TOY, *many)
+    assert said.err == ""
+    assert said.out == (
+        "train on site toy: 16000 tasks by srun, 2000 nodes\n"
+        "nodes 0-1999: partition gpu, big nodes\n"
+        "node  rank   role                   cpus  gpus  memory\n"
+        "0     0      master                 0     -     2000 MiB\n"
+        "0     1      worker 0               1     -     2000 MiB\n"
+        "0     2      worker 1               2     -     2000 MiB\n"
+        "0     3      worker 2               3     -     2000 MiB\n"
+        "0     4      worker 3               4     -     2000 MiB\n"
+        "0     5      worker 4               5     -     2000 MiB\n"
+        "0     6      worker 5               6     -     2000 MiB\n"
+        "0     7      worker 6               7     -     2000 MiB\n"
+        "1     8      worker 7               0     -     2000 MiB\n"
+    )
+
+
+def test_plan_as_json_is_a_list_of_tasks(hpcdist: Hpcdist) -> None:
+    tasks = json.loads(hpcdist("plan", "train.yml", *ON_TOY, "--json").out)
+    assert [task["rank"] for task in tasks] == [0, 1, 2, 3, 4]
+    assert tasks[3] == {
+        "rank": 3,
+        "role": "worker",
+        "index": 0,
+        "node": 0,
+        "local_rank": 3,
+        "cpus": [6, 7],
+        "gpus": [3],
+        "memory": 2048,
+    }
+
+
+def test_folded_shows_the_ends_of_long_runs() -> None:
+    assert [*folded("aaaaabb", str, 3)] == ["a", Gap(3), "a", "b", "b"]
+    assert [*folded("aaa", str, 3)] == ["a", "a", "a"]
+    assert [listed(()), listed((4,)), listed((4, 5, 6))] == ["-", "4", "4-6"]
+
+
+def test_explain_tells_every_origin(hpcdist: Hpcdist) -> None:
+    said = hpcdist("explain", "train.yml", *ON_TOY, "--set", "batch.walltime=2h", "-p", "lr=0.5")
+    assert (said.code, said.err) == (0, "")
+    rows = [tuple(line.strip().split("  ", 1)) for line in said.out.splitlines() if line.startswith("  ")]
+    origins = {row[0]: row[1].strip() for row in rows}
+    assert origins["site: toy"] == "--site"
+    assert origins["name: train"] == "default"
+    assert origins["walltime: 02:00:00"] == "--set batch.walltime"
+    assert origins["master: ranks 0-1 on node 0, each 2 CPUs, 1 GPU, 2048 MiB"] == "train.yml:4"
+    assert origins["worker 0: ranks 2-3 on node 0, each 2 CPUs, 1 GPU, 2048 MiB"] == "train.yml:8"
+    assert origins["worker 1: rank 4 on node 1, 2 CPUs, 1024 MiB"] == "train.yml:10"
+    assert origins["--time=02:00:00"] == "--set batch.walltime"
+    assert origins["--partition=gpu"] == "site toy: default_partition"
+    assert origins["'python train.py --lr=0.5'"] == "train.yml:11"
+    assert [line for line in said.out.splitlines() if line and line[0] != " "] == [
+        "decided",
+        "placement",
+        "directives",
+        "variables",
+        "variables of each task",
+        "launch",
+    ]
+
+
+def test_explain_as_json(hpcdist: Hpcdist) -> None:
+    found = json.loads(hpcdist("explain", "train.yml", *ON_TOY, "--json").out)
+    assert found[0] == {"section": "decided", "what": "site: toy", "origin": "--site"}
+    assert all(one["origin"] for one in found)
+
+
+def test_render_needs_no_run_directory(hpcdist: Hpcdist, folder: Path) -> None:
+    said = hpcdist("render", "train.yml", *ON_TOY)
+    assert (said.code, said.err) == (0, "")
+    assert "#SBATCH --job-name=train\n" in said.out
+    assert '"$SLURM_SUBMIT_DIR/hpcdist-$SLURM_JOB_ID"' in said.out
+    assert hpcdist("render", "train.yml", *ON_TOY, "-o", "job.sh").out == ""
+    assert (folder / "job.sh").read_text() == said.out
+
+
+def test_render_annotates_on_request(hpcdist: Hpcdist) -> None:
+    assert (
+        "# train.yml:12\n#SBATCH --time=01:00:00\n"
+        in hpcdist("render", "train.yml", *ON_TOY, "--annotate").out
+    )
+    assert "train.yml:12" not in hpcdist("render", "train.yml", *ON_TOY).out
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "programs", "site"),
+    [
+        (["--site", "toy"], {"HPCDIST_SITE": "slurm"}, [], "toy: --site"),
+        (["--set", "batch.site=toy"], {"HPCDIST_SITE": "slurm"}, [], "toy: --set batch.site"),
+        ([], {"HPCDIST_SITE": "toy", "HPCDIST_TESTBED": "1"}, [], "toy: $HPCDIST_SITE"),
+        ([], {"TOY_MACHINE": "yes"}, ["sbatch"], "toy: detected: TOY_MACHINE=yes"),
+        ([], {}, ["sbatch"], "slurm: this is no known site, but there is sbatch"),
+        ([], {}, [], "local: this is no known site, and there is no sbatch"),
+    ],
+)
+def test_the_site_is_the_first_that_anyone_names(  # noqa: PLR0913, PLR0917 - a table with six columns
+    words: list[str],
+    environment: dict[str, str],
+    programs: list[str],
+    site: str,
+    hpcdist: Hpcdist,
+    bare_path: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bare_path(*programs)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    said = hpcdist("explain", "-", "--site-path", "sites", *words, "--json", stdin="run: {cmd: 'true'}")
+    name, _, origin = site.partition(": ")
+    assert json.loads(said.out)[0] == {"section": "decided", "what": f"site: {name}", "origin": origin}
+
+
+@pytest.mark.parametrize(
+    ("framework", "programs", "launcher"),
+    [
+        ("pytorch", [], "processes"),
+        ("pytorch", ["horovodrun"], "processes"),
+        ("horovod", ["horovodrun"], "horovodrun"),
+        ("horovod", ["horovodrun", "mpirun"], "mpirun"),
+    ],
+)
+def test_without_mpirun_this_machine_has_another_launcher(
+    framework: str, programs: list[str], launcher: str, hpcdist: Hpcdist, bare_path: Callable[..., None]
+) -> None:
+    bare_path(*programs)
+    text = f"framework: {framework}\nenvironment: {{replicas: {{n_workers: 1}}}}\nrun: {{cmd: x}}\n"
+    said = hpcdist("check", "-", "--site", "local", stdin=text)
+    assert said.out == f"ok: -: 2 tasks by {launcher}, 1 node (site local)\n"
+    noted = f"note: there is no mpirun on PATH, so the launcher is {launcher}\n"
+    assert said.err == ("" if launcher == "mpirun" else noted)
+
+
+def test_the_name_is_that_of_the_file_made_fit(hpcdist: Hpcdist, folder: Path) -> None:
+    (folder / "my first run.yml").write_text(RANKS)
+    assert hpcdist("plan", "my first run.yml").out.startswith("my-first-run on site local: ")
+    assert hpcdist("plan", "-", stdin=RANKS).out.startswith("experiment on site local: ")
+    assert hpcdist("plan", "ranks.yml", "--set", "name=other").out.startswith("other on site local: ")

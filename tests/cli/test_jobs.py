@@ -1,0 +1,169 @@
+"""Real jobs on this machine, from submit to the end."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from .conftest import RANKS, Hpcdist
+
+SLEEPING: Final = ("--set", "run.cmd=echo $RANK; exec sleep 60")
+
+
+def test_submit_says_what_it_did_and_what_comes_next(real: Hpcdist, folder: Path) -> None:
+    said = real("submit", "ranks.yml")
+    assert (said.code, said.err) == (0, "")
+    job = json.loads((folder / "runs" / "ranks-1" / "record.json").read_text())["job_id"]
+    assert said.out == (
+        f"ranks-1: job {job} on site local, 3 tasks by processes, 1 node\n"
+        f"directory  {folder}/runs/ranks-1\n"
+        "next       hpcdist logs ranks-1 -f\n"
+    )
+    assert real("wait", job).code == 0
+
+
+def test_the_run_directory_has_it_all(real: Hpcdist, folder: Path) -> None:
+    assert real("submit", "-", "--set", "name=mine", "--wait", stdin=RANKS).code == 0
+    run = folder / "runs" / "mine-1"
+    assert {"experiment.yml", "plan.json", "job.sh", "task.sh", "record.json", "events", "logs"} <= {
+        path.name for path in run.iterdir()
+    }
+    assert stat.S_IMODE(run.stat().st_mode) == 0o700
+    assert (run / "experiment.yml").read_text() == f"{RANKS}# submitted with --set name=mine\n"
+    assert json.loads((run / "plan.json").read_text())["name"] == "mine"
+
+
+def test_follow_prints_the_output_and_ends_as_the_job_does(real: Hpcdist) -> None:
+    said = real("submit", "ranks.yml", "--follow", "--set", "run.cmd=echo rank $RANK; exit $((RANK ? 0 : 3))")
+    assert said.code == 3
+    assert {"0: rank 0"} <= set(said.out.splitlines())
+    assert said.err == "note: ranks-1 failed with exit code 3\n"
+
+
+def test_wait_as_json_is_one_document(real: Hpcdist, folder: Path) -> None:
+    said = real("submit", "ranks.yml", "--wait", "--json")
+    assert (said.code, said.err) == (0, "")
+    found = json.loads(said.out)
+    assert (found["name"], found["state"], found["exit_code"]) == ("ranks-1", "completed", 0)
+    assert found["directory"] == str(folder / "runs" / "ranks-1")
+
+
+def test_submit_as_json(real: Hpcdist) -> None:
+    found = json.loads(real("submit", "ranks.yml", "--json").out)
+    assert (found["name"], found["phase"], found["scheduler"]) == ("ranks-1", "submitted", "local")
+    assert real("wait", "ranks-1").code == 0
+
+
+def test_a_dry_run_touches_nothing(real: Hpcdist, folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    said = real(
+        "submit",
+        "ranks.yml",
+        "--dry-run",
+        "--site",
+        "toy",
+        "--site-path",
+        "sites",
+        "--set",
+        "batch.launcher=srun",
+    )
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    run = f"{folder}/runs/ranks-N"
+    assert [line.split("  ")[0] for line in lines[:4]] == [
+        f"write {run}/{name}" for name in ("experiment.yml", "plan.json", "task.sh", "job.sh")
+    ]
+    assert lines[4].startswith("run sbatch --parsable ")
+    assert lines[4].endswith(f" {run}/job.sh")
+    assert lines[6:8] == [f"==> {run}/job.sh <==", "#!/bin/bash"]
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_dry_run_as_json(real: Hpcdist) -> None:
+    found = json.loads(real("submit", "ranks.yml", "--dry-run", "--json").out)
+    assert {"experiment.yml", "plan.json", "task.sh", "job.sh"} == set(found["files"])
+    assert found["command"][0] == "bash"
+
+
+def test_the_life_of_a_job(real: Hpcdist) -> None:
+    assert real("submit", "ranks.yml", *SLEEPING).code == 0
+    assert real("wait", "ranks-1", "--timeout", "0.5").code == 124
+    assert real("status", "ranks-1").out.split()[5:8] == ["ranks-1", *_row(real)]
+    assert _row(real)[1] == "running"
+    assert real("cancel", "ranks-1").code == 0
+    said = real("wait", "ranks-1")
+    assert said.code == 143
+    assert _row(real)[1] == "cancelled"
+    assert real("logs", "ranks-1", "-f").code == 143
+
+
+def _row(real: Hpcdist) -> list[str]:
+    """Return job and state of the last run."""
+    return real("status").out.splitlines()[-1].split()[1:3]
+
+
+def test_status_of_several_and_of_all(real: Hpcdist) -> None:
+    for code in ("0", "4"):
+        real("submit", "ranks.yml", "--wait", "--set", f"run.cmd=exit {code}")
+    found = json.loads(real("status", "--json").out)
+    assert [(one["name"], one["state"], one["exit_code"]) for one in found] == [
+        ("ranks-1", "completed", 0),
+        ("ranks-2", "failed", 4),
+    ]
+    again = json.loads(real("status", "ranks-2", "ranks-1", "runs/ranks-2", "--json").out)
+    assert [one["name"] for one in again] == ["ranks-2", "ranks-1"]
+    said = real("wait", "ranks-1", "ranks-2")
+    assert said.code == 4
+    assert [line.split()[2] for line in said.out.splitlines()] == ["state", "completed", "failed"]
+    listed = real("list").out.splitlines()
+    assert [line.split()[0] for line in listed] == ["run", "ranks-1", "ranks-2"]
+    assert [one["phase"] for one in json.loads(real("list", "--json").out)] == ["submitted", "submitted"]
+
+
+def test_logs_of_all_of_one_rank_and_from_the_end(real: Hpcdist) -> None:
+    real("submit", "ranks.yml", "--wait")
+    everything = real("logs", "ranks-1").out.splitlines()
+    assert {f"{rank}: rank {rank} of 3" for rank in range(3)} <= set(everything)
+    assert real("logs", "ranks-1", "--rank", "2").out == "rank 2 of 3\n"
+    assert real("logs", "ranks-1", "--rank", "2", "-f").out == "rank 2 of 3\n"
+    assert real("logs", "ranks-1", "-n", "2").out.splitlines() == everything[-2:]
+    assert real("logs", "ranks-1", "--rank", "1", "-n", "0").out == ""
+    [file] = json.loads(real("logs", "ranks-1", "--json").out)
+    assert file == {"file": "job.out", "lines": everything}
+
+
+def test_describe(real: Hpcdist, folder: Path) -> None:
+    real("submit", "ranks.yml", "--wait")
+    found = json.loads(real("describe", "ranks-1", "--json").out)
+    assert found["logs"] == [f"{folder}/runs/ranks-1/logs/job.out"]
+    assert [event["event"] for event in found["events"]] == ["submitted", "started", "ended"]
+    said = real("describe", "ranks-1").out
+    assert "state         completed\n" in said
+    assert f"directory     {folder}/runs/ranks-1\n" in said
+
+
+def test_runs_kept_elsewhere(real: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = real("submit", "ranks.yml", "--wait", "--runs-dir", "elsewhere")
+    assert f"next       hpcdist logs {folder}/elsewhere/ranks-1 -f\n" in said.out
+    assert real("logs", f"{folder}/elsewhere/ranks-1").code == 0
+    assert real("status").err == f"note: there are no runs in {folder}/runs\n"
+    monkeypatch.setenv("HPCDIST_RUNS_DIR", "elsewhere")
+    assert "ranks-1" in real("status").out
+
+
+def test_no_runs_at_all(real: Hpcdist) -> None:
+    for verb in ("status", "list"):
+        assert (real(verb).code, real(verb).out) == (0, "")
+        assert json.loads(real(verb, "--json").out) == []
+
+
+@pytest.mark.parametrize("command", ["/nonexistent/program", "exit 86", "kill -9 $$"])
+def test_a_program_that_breaks_has_its_exit_code(command: str, real: Hpcdist) -> None:
+    code = {"/nonexistent/program": 127, "exit 86": 86, "kill -9 $$": 137}[command]
+    said = real("submit", "ranks.yml", "--wait", "--set", f"run.cmd={command}", "--json")
+    assert said.code == code
+    assert json.loads(said.out)["exit_code"] == code

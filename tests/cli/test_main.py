@@ -1,0 +1,193 @@
+"""The group of verbs: what it imports, how it ends, what it says when something breaks."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from hpcdist import __version__
+from hpcdist.cli import VERBS, main
+from hpcdist.cli.tell import one_line, sentences
+from hpcdist.errors import PlanError, Problem, SchedulerError
+
+from .conftest import Hpcdist, argv
+
+HELP = """\
+Usage: hpcdist [OPTIONS] VERB ...
+
+  Make a batch job of one experiment file, on any supercomputer.
+
+Options:
+  --version  Show the version and exit.
+  --debug    Show where in hpcdist an error arose.
+  --help     Show this message and exit.
+
+Verbs:
+  submit    Submit an experiment as a batch job.
+  render    Print the job script.
+  plan      Draw which task runs on which node, CPUs and GPUs.
+  explain   Tell where every value of the script comes from.
+  check     Tell everything that is wrong with an experiment.
+  list      List the runs, without asking the batch system.
+  status    Tell the state of jobs.
+  describe  Tell everything about one job.
+  logs      Print what a job wrote.
+  cancel    End jobs.
+  wait      Wait until jobs are over; exit with their exit code.
+  sites     List, show and detect sites.
+"""
+
+
+def test_help(real: Hpcdist) -> None:
+    said = real("--help")
+    assert (said.code, said.out, said.err) == (0, HELP, "")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_list_of_verbs_says_what_each_says_of_itself(verb: str, hpcdist: Hpcdist) -> None:
+    context = click.Context(main)
+    command = main.get_command(context, verb)
+    assert command is not None
+    assert command.help is not None
+    assert command.help.splitlines()[0] == VERBS[verb]
+    said = hpcdist(verb, "--help")
+    assert said.code == 0
+    assert VERBS[verb] in said.out
+
+
+def test_version(hpcdist: Hpcdist) -> None:
+    assert hpcdist("--version").out == f"hpcdist, version {__version__}\n"
+
+
+def imported_by(*words: str) -> set[str]:
+    """Return every module that a fresh process has imported when this command is over."""
+    program = (
+        "import sys\nfrom hpcdist.cli import main\ntry: main(sys.argv[1:], 'hpcdist')\n"
+        "except SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60, check=True
+    )
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_help_imports_no_verb() -> None:
+    modules = imported_by("--help")
+    assert "hpcdist.cli" in modules
+    assert not {f"hpcdist.cli.{verb}" for verb in VERBS} & modules
+    assert not {"msgspec", "jinja2", "yaml", "rich", "subprocess"} & modules
+
+
+def test_status_imports_no_planner() -> None:
+    modules = imported_by("status")
+    assert "hpcdist.control" in modules
+    assert not {"jinja2", "yaml", "rich", "hpcdist.planner", "hpcdist.load", "hpcdist.experiment"} & modules
+
+
+def test_render_starts_no_process() -> None:
+    modules = imported_by("render", "ranks.yml")
+    assert "hpcdist.planner" in modules
+    assert not {"rich", "subprocess", "hpcdist.control", "hpcdist.shell"} & modules
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sumbit"], "there is no verb 'sumbit'; did you mean 'submit'?"),
+        (["submit"], "Missing argument 'EXP'."),
+        (["status", "--nope"], "No such option"),
+        (["check", "ranks.yml", "-p", "lr"], "'lr' is not of the form NAME=VALUE."),
+        (["check", "ranks.yml", "--set", "=3"], "'=3' is not of the form NAME=VALUE."),
+        (["check", "ranks.yml", "--site-path", "nowhere"], "Directory 'nowhere' does not exist."),
+        (["submit", "ranks.yml", "--follow", "--json"], "--follow goes with no --json; use --wait."),
+        (["logs", "ranks-1", "-f", "--json"], "-f goes neither with --json nor with -n."),
+        (["logs"], "Missing argument 'JOB'."),
+        (["cancel"], "Missing argument 'JOB...'."),
+    ],
+)
+def test_wrong_usage_has_exit_code_2(words: list[str], message: str, hpcdist: Hpcdist) -> None:
+    said = hpcdist(*words)
+    assert said.code == 2
+    assert said.out == ""
+    assert message in said.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (PlanError(Problem("too many", ("a", 0), "take fewer")), 3, "error: a[0]: too many; take fewer"),
+        (SchedulerError("sbatch: one\nsbatch: two\n"), 5, "error: sbatch: one | sbatch: two"),
+        (FileExistsError(17, "File exists", "x.yml"), 2, "error: x.yml: File exists"),
+        (KeyboardInterrupt(), 130, ""),
+        (
+            KeyError("x"),
+            70,
+            "error: KeyError: 'x': this is a fault of hpcdist; "
+            + "please report it, with what `hpcdist --debug VERB ...` prints",
+        ),
+    ],
+)
+def test_whatever_is_raised_becomes_a_sentence_and_an_exit_code(
+    error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with click.Context(main), pytest.raises(click.exceptions.Exit) as caught, sentences(debug=False):
+        raise error
+    assert caught.value.exit_code == code
+    assert capsys.readouterr().err.rstrip("\n") == line
+
+
+def test_the_traceback_is_for_those_who_ask(real: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
+    last = "error: nope.yml: there is no such file; known: ranks.yml\n"
+    assert real("check", "nope.yml").err == last
+    assert real("--debug", "check", "nope.yml").err.startswith("Traceback (most recent call last):\n")
+    monkeypatch.setenv("HPCDIST_DEBUG", "1")
+    said = real("check", "nope.yml")
+    assert said.err.startswith("Traceback (most recent call last):\n")
+    assert said.err.endswith(last)
+
+
+def test_one_line_obeys_no_escape_sequence() -> None:
+    assert one_line("a\x1b[31m\n\n  b\tc") == "a\\x1b[31m | b\\x09c"
+
+
+def test_a_reader_that_goes_away_ends_it_silently() -> None:
+    with subprocess.Popen(
+        argv(["render", "ranks.yml"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 141
+
+
+def test_a_full_disk_is_told(folder: Path) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            argv(["render", str(folder / "ranks.yml")]),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert done.stderr == b"error: No space left on device\n"
+    assert done.returncode == 2
+
+
+def test_ctrl_c_while_waiting_leaves_the_job_alone(real: Hpcdist) -> None:
+    real("submit", "ranks.yml", "--set", "run.cmd=sleep 60")
+    with subprocess.Popen(argv(["wait", "ranks-1"]), stderr=subprocess.PIPE, text=True) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == "note: ranks-1 goes on\n"
+    assert "running" in real("status").out
+    assert real("cancel", "ranks-1").code == 0
+    assert real("wait", "ranks-1").code == 143

@@ -1,0 +1,86 @@
+"""The sites that are known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hpcdist.resources import shipped
+
+from .conftest import TOY, Hpcdist
+
+PATH = ("--site-path", "sites")
+
+
+def test_list(hpcdist: Hpcdist) -> None:
+    said = hpcdist("sites", "list", *PATH)
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert lines[0].split() == ["site", "scheduler", "launcher", "status", "description"]
+    assert ["toy", "slurm", "srun", "unverified", "two", "kinds", "of", "nodes"] in [
+        line.split() for line in lines
+    ]
+
+
+def test_list_as_json(hpcdist: Hpcdist) -> None:
+    found = json.loads(hpcdist("sites", "list", *PATH, "--json").out)
+    assert {"local", "slurm", "toy"} <= {site["name"] for site in found}
+
+
+def test_a_broken_site_is_told_and_left_out(hpcdist: Hpcdist, folder: Path) -> None:
+    (folder / "sites" / "toy.yaml").write_text("name: toy\n\tdetect: x\n")
+    (folder / "sites" / "binary.yaml").write_bytes(b"\xff\xfe")
+    said = hpcdist("sites", "list", *PATH)
+    assert said.code == 0
+    assert [line.split(": ")[:2] for line in said.err.splitlines()] == [
+        ["warning", "sites/binary.yaml:1:1"],
+        ["warning", "sites/toy.yaml:2:1"],
+    ]
+    assert hpcdist("check", "ranks.yml", *PATH).err == ""
+    unnamed = hpcdist("check", "-", *PATH, stdin="run: {cmd: x}")
+    assert unnamed.code == 0
+    assert "warning: sites/binary.yaml:1:1: " in unnamed.err
+
+
+def test_show(hpcdist: Hpcdist) -> None:
+    assert hpcdist("sites", "show", "toy", *PATH).out == f"# sites/toy.yaml\n{TOY}"
+    found = json.loads(hpcdist("sites", "show", "toy", *PATH, "--json").out)
+    assert found["partitions"]["gpu"]["nodes"] == {"big": 2000}
+
+
+def test_show_an_unknown_one(hpcdist: Hpcdist) -> None:
+    said = hpcdist("sites", "show", "toi", *PATH)
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "error: toi: there is no site 'toi'; did you mean 'toy'?\n"
+
+
+def test_detect(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, bare_path: Callable[..., None]) -> None:
+    bare_path()
+    said = hpcdist("sites", "detect", *PATH)
+    assert said.out.startswith("local (this is no known site, and there is no sbatch)\n\nsite")
+    monkeypatch.setenv("TOY_MACHINE", "yes")
+    found = json.loads(hpcdist("sites", "detect", *PATH, "--json").out)
+    assert (found["name"], found["origin"]) == ("toy", "detected: TOY_MACHINE=yes")
+    expected = {"site": "toy", "expected": "TOY_MACHINE=yes", "found": "TOY_MACHINE=yes", "matches": True}
+    assert expected in found["clues"]
+
+
+def test_a_machine_that_could_be_two(hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "sites" / "twin.yaml").write_text(TOY.replace("name: toy", "name: twin"))
+    monkeypatch.setenv("TOY_MACHINE", "yes")
+    said = hpcdist("check", "-", *PATH, stdin="run: {cmd: x}")
+    assert said.code == 2
+    assert said.err == (
+        "error: this machine could be several sites: toy by TOY_MACHINE=yes; twin by TOY_MACHINE=yes; "
+        "say which by --site, or set `batch.site`\n"
+    )
+
+
+def test_path(hpcdist: Hpcdist) -> None:
+    lines = [line.split()[0] for line in hpcdist("sites", "path", *PATH).out.splitlines()]
+    assert (lines[0], lines[-1]) == ("sites", str(shipped("site_configs")))
+    found = json.loads(hpcdist("sites", "path", *PATH, "--json").out)
+    assert [found[0]["exists"], found[1]["exists"]] == [True, False]
