@@ -1,0 +1,148 @@
+"""How jobs end on the real Slurm: with whose exit code, how soon, and what hpcdist says of it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.process import until
+from tests.slurm.users import User
+
+pytestmark = pytest.mark.real
+
+FOUR_TASKS = {
+    "framework": "mpi",
+    "environment": {
+        "resources": {"cpu": {"limits": 8}},
+        "replicas": {"n_workers": 3, "default_worker": {"resources": {"cpu": {"limits": 8}}}},
+    },
+}
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    return User(cluster, workdir)
+
+
+def four_tasks(user: User, name: str, command: str, **batch: Any) -> Path:
+    return user.write(name, FOUR_TASKS | {"run": {"cmd": command}, "batch": batch})
+
+
+def events(user: User, run: str) -> list[tuple[str, int, str]]:
+    lines = (user.directory / "runs" / run / "events").read_text().splitlines()
+    return [(what, int(at), value) for what, _, at, value in map(str.split, lines)]
+
+
+def state(user: User, run: str) -> str:
+    """The word of `hpcdist status` for a run."""
+    (record,) = user.json("status", run)
+    return str(record["state"])
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_a_failing_rank_ends_the_job_with_its_exit_code(user: User, launcher: str) -> None:
+    file = four_tasks(user, "fails", "[ $HPCDIST_RANK != 2 ] || exit 7; sleep 600", launcher=launcher)
+    done = user.hpcdist("submit", file, "--wait")
+    log = user.log("fails-1")
+    assert done.returncode == 7, done.stderr + log
+    assert "hpcdist: rank 2 on n2 was the first to fail, with exit code 7" in log
+    (_, started, _), (_, ended, code) = events(user, "fails-1")
+    assert (ended - started < 15, code) == (True, "7")
+    assert state(user, "fails-1") == "failed"
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_a_killed_rank_is_named(user: User, launcher: str) -> None:
+    file = four_tasks(user, "killed", "[ $HPCDIST_RANK != 1 ] || kill -9 $$; sleep 600", launcher=launcher)
+    assert user.hpcdist("submit", file, "--wait").returncode == 137
+    assert "hpcdist: rank 1 on n1 was the first to end, killed by signal KILL" in user.log("killed-1")
+
+
+def test_every_rank_being_rank_0_ends_in_one_sentence(user: User) -> None:
+    site = (CHECKOUT / "site_configs" / "testbed.yaml").read_text().replace("mpi: pmix", "mpi: none")
+    (user.directory / "nopmi.yaml").write_text(site)
+    file = four_tasks(user, "nopmi", "sleep 600")
+    done = user.hpcdist("submit", file, "--wait", "--site", "./nopmi.yaml")
+    assert done.returncode == 86, done.stderr
+    said = re.findall(r"hpcdist: rank \d.*", user.log("nopmi-1"))
+    assert len(said) == 1
+    assert "srun gave no PMI with --mpi=none" in said[0]
+    assert "set launchers.srun.mpi in the site file" in said[0]
+
+
+def test_cancel(user: User) -> None:
+    file = four_tasks(user, "cancelled", "echo up; sleep 600")
+    assert user.hpcdist("submit", file).returncode == 0
+    user.await_log("cancelled-1", "up")
+    assert user.hpcdist("cancel", "cancelled-1").returncode == 0
+    assert user.hpcdist("wait", "cancelled-1", timeout=60).returncode not in (0, None)
+    assert state(user, "cancelled-1") == "cancelled"
+
+
+def test_a_program_hears_the_signal_before_its_end(user: User) -> None:
+    command = "trap 'echo saved; exit 0' USR1; echo up; while :; do sleep 0.2; done"
+    file = four_tasks(user, "signal", command, signal="B:USR1@60")
+    assert user.hpcdist("submit", file).returncode == 0
+    user.await_log("signal-1", "up")
+    (job,) = (user.directory / "runs" / "signal-1" / "jobs").iterdir()
+    user.cluster.run(["scancel", "--batch", "--signal=USR1", job.name], check=True)
+    assert user.hpcdist("wait", "signal-1").returncode == 0
+    assert user.log("signal-1").count("saved") == 4
+
+
+def test_time_limit(user: User) -> None:
+    file = four_tasks(user, "slow", "sleep 600", walltime="1m")
+    done = user.hpcdist("submit", file, "--wait", timeout=180)
+    assert done.returncode not in (0, None)
+    assert state(user, "slow-1") == "timeout"
+
+
+def test_a_node_that_crashes(user: User) -> None:
+    file = four_tasks(user, "crash", "echo up; sleep 600")
+    assert user.hpcdist("submit", file).returncode == 0
+    until(lambda: "up" in user.await_log("crash-1", "up"), "the job to run")
+    user.cluster.crash("n2")
+    done = user.hpcdist("wait", "crash-1", timeout=180)
+    assert done.returncode not in (0, None)
+    assert state(user, "crash-1") == "node_fail"
+
+
+def test_restarts_in_the_same_allocation(user: User) -> None:
+    command = "echo x >> $POLYAXON_RUN_OUTPUTS_PATH/tries.$HPCDIST_RANK; [ $(wc -l < $POLYAXON_RUN_OUTPUTS_PATH/tries.0) = 3 ]"
+    experiment: Mapping[str, Any] = {"environment": {"max_restarts": 2}, "run": {"cmd": command}}
+    done = user.hpcdist("submit", user.write("again", experiment), "--wait")
+    assert done.returncode == 0, done.stderr + user.log("again-1")
+    assert user.log("again-1").count("hpcdist: exit code 1; restart") == 2
+
+
+def test_array_elements_keep_apart(user: User) -> None:
+    experiment = {"run": {"cmd": "echo element $SLURM_ARRAY_TASK_ID"}, "batch": {"array": "1-3%2"}}
+    done = user.hpcdist("submit", user.write("array", experiment), "--wait")
+    assert done.returncode == 0, done.stderr
+    logs = user.directory / "runs" / "array-1" / "logs"
+    found = sorted(re.findall(r"element \d", "".join(log.read_text() for log in logs.iterdir())))
+    assert found == ["element 1", "element 2", "element 3"]
+
+
+def test_options_of_the_login_shell_do_not_reach_the_job(user: User) -> None:
+    file = user.write("clean", {"run": {"cmd": 'echo "name=$SLURM_JOB_NAME step=$SLURM_CPUS_PER_TASK mark=$MARK"'}})
+    login = {"SBATCH_JOB_NAME": "leak", "SBATCH_TIMELIMIT": "1", "SLURM_CPUS_PER_TASK": "99", "MARK": "kept"}
+    assert user.hpcdist("submit", file, "--wait", env=login).returncode == 0
+    assert "name=clean step=1 mark=kept" in user.log("clean-1")
+
+
+def test_follow_shows_the_log_and_ends_with_the_job(user: User) -> None:
+    file = four_tasks(user, "follow", "echo line $HPCDIST_RANK; sleep 1; [ $HPCDIST_RANK != 3 ] || exit 4; sleep 600")
+    begun = time.monotonic()
+    done = user.hpcdist("submit", file, "--follow")
+    assert done.returncode == 4, done.stderr
+    assert sorted(re.findall(r"line \d", done.stdout)) == [f"line {rank}" for rank in range(4)]
+    only = user.hpcdist("logs", "follow-1", "--rank", "2")
+    assert only.stdout.splitlines()[0].endswith("line 2")
+    assert time.monotonic() - begun < 600

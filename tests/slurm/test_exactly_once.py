@@ -1,0 +1,115 @@
+"""Submitting exactly once on the real Slurm, whatever dies when."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.cluster import Cluster, Completed
+from tests.slurm.users import ENVIRONMENT, PYTHON, User
+
+pytestmark = pytest.mark.real
+
+KILLS_ITS_PARENT = '/usr/bin/sbatch "$@" >/dev/null; kill -9 $PPID'
+KILLS_ITS_PARENT_FIRST = "kill -9 $PPID"
+TIMES_OUT = """
+    /usr/bin/sbatch "$@" >/dev/null
+    echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
+    exit 1
+"""
+TWO_HUNDRED = """
+import sys
+from click.testing import CliRunner
+from hpcdist.cli import main
+for number in range(200):
+    done = CliRunner().invoke(main, ["submit", "held.yml", "--again"])
+    assert done.exit_code == 0, done.output
+"""
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    return User(cluster, workdir)
+
+
+def with_command(user: User, name: str, script: str) -> dict[str, str]:
+    """Put a command of one's own before Slurm's; return the environment that finds it."""
+    folder = user.directory / "bin"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("#!/bin/bash\n" + textwrap.dedent(script).strip() + "\n")
+    (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}:{ENVIRONMENT['PATH']}"}
+
+
+def jobs(user: User) -> int:
+    """How many jobs Slurm has made in this test, ended ones included."""
+    done = user.cluster.run(["squeue", "-h", "-t", "all", "-o", "%Z"], user="root", check=True)
+    return done.stdout.split().count(str(user.directory))
+
+
+def submit(user: User, env: dict[str, str] | None = None, *options: str) -> Completed:
+    if not (user.directory / "once.yml").exists():
+        user.write("once", {"run": {"cmd": "sleep 600"}})
+    return user.hpcdist("submit", "once.yml", *options, env=env)
+
+
+def record(user: User, run: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads((user.directory / "runs" / run / "record.json").read_text())
+    return found
+
+
+def test_killed_between_sbatch_and_record(user: User) -> None:
+    assert submit(user, with_command(user, "sbatch", KILLS_ITS_PARENT)).returncode != 0
+    assert record(user, "once-1")["phase"] == "submitting"
+    assert jobs(user) == 1
+    again = submit(user)
+    assert (again.returncode, "once-1" in again.stderr) == (5, True), again.stderr
+    (status,) = user.json("status")
+    assert status["state"] in ("pending", "running")
+    assert record(user, "once-1")["phase"] == "submitted"
+    assert jobs(user) == 1
+
+
+def test_killed_before_sbatch_did_anything(user: User) -> None:
+    assert submit(user, with_command(user, "sbatch", KILLS_ITS_PARENT_FIRST)).returncode != 0
+    assert (record(user, "once-1")["phase"], jobs(user)) == ("submitting", 0)
+    (status,) = user.json("status")
+    assert status["state"] in ("unknown", "unsubmitted")
+    assert jobs(user) == 0
+
+
+def test_an_answer_that_got_lost(user: User) -> None:
+    done = submit(user, with_command(user, "sbatch", TIMES_OUT))
+    assert done.returncode == 0, done.stderr
+    assert (record(user, "once-1")["phase"], jobs(user)) == ("submitted", 1)
+    assert user.hpcdist("cancel", "once-1").returncode == 0
+
+
+def test_a_refusal_is_certain_and_tells_why(user: User) -> None:
+    done = submit(user, None, "--set=batch.constraint=nosuch")
+    assert done.returncode == 5, done.stderr
+    assert "correct `batch.constraint`" in done.stderr
+    assert (record(user, "once-1")["phase"], jobs(user)) == ("refused", 0)
+
+
+def test_two_hundred_jobs_cost_one_squeue(user: User) -> None:
+    user.write("held", {"run": {"cmd": "true"}, "batch": {"directives": ["--hold"]}})
+    user.cluster.run([PYTHON, "-c", TWO_HUNDRED], cwd=user.directory, env=ENVIRONMENT, check=True, timeout=300)
+    counted = with_command(user, "squeue", 'echo >>squeue.calls; exec /usr/bin/squeue "$@"')
+    done = user.hpcdist("status", "--json", env=counted)
+    assert done.returncode == 0, done.stderr
+    assert [one["state"] for one in json.loads(done.stdout)] == ["pending"] * 200
+    assert (user.directory / "squeue.calls").read_text() == "\n"
+
+
+def test_a_host_without_slurm(tmp_path: Path) -> None:
+    (tmp_path / "once.yml").write_text("version: 1\nrun: {cmd: 'true'}\n")
+    words = [PYTHON, "-m", "hpcdist", "submit", "once.yml", "--site", "testbed"]
+    done = subprocess.run(
+        words, cwd=tmp_path, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, "`sbatch`" in done.stderr) == (5, True), done.stderr

@@ -1,0 +1,124 @@
+"""Where tasks really land: what a probe prints on the nodes is what `hpcdist plan --json` said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from tests.slurm.cluster import Cluster
+from tests.slurm.users import PROBE, User, probes
+
+pytestmark = pytest.mark.real
+
+
+def needs(cpu: int = 1, gpu: int = 0, memory: int = 100) -> dict[str, Any]:
+    """What one replica asks for."""
+    return {"cpu": {"limits": cpu}, "memory": {"limits": memory}} | ({"gpu": {"limits": gpu}} if gpu else {})
+
+
+def shape(
+    master: dict[str, Any], workers: int = 0, each: dict[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Build an experiment's environment; `more` are further keys of `replicas`."""
+    replicas = {"n_workers": workers, "default_worker": {"resources": each or master}, **more}
+    return {"resources": master} | ({"replicas": replicas} if workers or more else {})
+
+
+SHAPES: Mapping[str, dict[str, Any]] = {
+    "one-task": shape(needs()),
+    "one-task-two-gpus": shape(needs(gpu=2)),
+    "two-cpu-tasks": shape(needs(), 1),
+    "four-gpus-one-node": shape(needs(gpu=1), 3),
+    "eight-gpus-two-nodes": shape(needs(gpu=1), 7),
+    "five-gpus-uneven": shape(needs(gpu=1), 4),
+    "replicas-of-two-gpus": shape(needs(gpu=2), 2),
+    "replica-never-split": shape(needs(gpu=3), 1),
+    "master-without-gpu": shape(needs(cpu=2), 3, needs(gpu=1)),
+    "odd-worker-two-gpus": shape(needs(gpu=1), 4, worker=[{"index": 2, "resources": needs(gpu=2)}]),
+    "odd-worker-more-cpus": shape(needs(cpu=2), 5, worker=[{"index": 0, "resources": needs(cpu=9)}]),
+    "whole-nodes-of-cpus": shape(needs(cpu=16), 3),
+    "uneven-cpus": shape(needs(cpu=5), 6),
+    "big-master": shape(needs(cpu=12, gpu=2), 4, needs(cpu=2, gpu=1)),
+}
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    return User(cluster, workdir)
+
+
+def lands_as_planned(user: User, name: str, experiment: Mapping[str, Any], launcher: str) -> None:
+    file = user.write(name, experiment | {"run": {"cmd": PROBE}, "batch": {"launcher": launcher}})
+    planned = user.json("plan", file)
+    done = user.hpcdist("submit", file, "--wait")
+    log = user.log(f"{name}-1")
+    assert done.returncode == 0, done.stderr + log
+    for record in planned:
+        del record["cpus"], record["memory"]
+    assert probes(user, f"{name}-1") == planned, log
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_shape(user: User, name: str, launcher: str) -> None:
+    lands_as_planned(user, name, {"framework": "horovod", "environment": SHAPES[name]}, launcher)
+
+
+def test_one_task_a_replica_under_pytorch(user: User) -> None:
+    environment = shape(needs(gpu=2), 2)
+    lands_as_planned(user, "pytorch", {"framework": "pytorch", "environment": environment}, "srun")
+
+
+def test_processes_that_share_a_gpu(user: User) -> None:
+    environment = shape(needs(cpu=4, gpu=1), 1) | {"processes_per_replica": 2}
+    lands_as_planned(user, "shared", {"framework": "horovod", "environment": environment}, "srun")
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+@pytest.mark.parametrize("workers", [3, 4])
+def test_components_on_two_partitions(user: User, launcher: str, workers: int) -> None:
+    environment = {
+        "resources": needs(cpu=2),
+        "node_selector": {"partition": "cpu"},
+        "replicas": {
+            "n_workers": workers,
+            "default_worker": {"resources": needs(gpu=1), "node_selector": {"partition": "v100"}},
+        },
+    }
+    lands_as_planned(user, "het", {"framework": "horovod", "environment": environment}, launcher)
+
+
+replicas = st.builds(needs, cpu=st.integers(1, 8), gpu=st.integers(0, 2))
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    master=replicas,
+    worker=replicas,
+    odd=replicas,
+    workers=st.integers(1, 3),
+    framework=st.sampled_from(["horovod", "pytorch"]),
+    launcher=st.sampled_from(["srun", "mpirun"]),
+)
+def test_any_shape(  # noqa: PLR0913 - each is a dimension of the shape
+    cluster: Cluster,
+    workdir: Path,
+    master: dict[str, Any],
+    worker: dict[str, Any],
+    odd: dict[str, Any],
+    workers: int,
+    framework: str,
+    launcher: str,
+) -> None:
+    environment = shape(master, workers, worker, worker=[{"index": workers - 1, "resources": odd}])
+    user = User(cluster, workdir)
+    name = f"any{len(list(workdir.glob('any*.yml')))}"
+    experiment = {"framework": framework, "environment": environment}
+    checked = user.hpcdist("check", user.write(name, experiment | {"run": {"cmd": PROBE}}))
+    assume("nodes, " not in checked.stderr)  # more nodes than the cluster has, and the sentence says so
+    lands_as_planned(user, name, experiment, launcher)
