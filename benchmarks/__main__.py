@@ -1,0 +1,65 @@
+"""Speed, as ratios within one run: `make bench`. Nothing here passes or fails; the goals stand beside the numbers.
+
+Machines are noisy, so the two sides of a ratio take turns, and the medians are compared.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks import scale, start
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+ROUNDS = 15
+
+
+def seconds(argv: Sequence[str], directory: Path) -> float:
+    """How long a command takes from start to end."""
+    begun = time.perf_counter()
+    subprocess.run(argv, cwd=directory, env=os.environ | {"HPCDIST_SITE": "slurm"}, check=True, capture_output=True)
+    return time.perf_counter() - begun
+
+
+def compare(one: Callable[[], float], other: Callable[[], float], rounds: int = ROUNDS) -> tuple[float, float]:
+    """Return both medians, in seconds, of measurements that took turns."""
+    one(), other()
+    pairs = [(one(), other()) for _ in range(rounds)]
+    return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
+
+
+def line(what: str, ours: float, theirs: float, goal: str) -> None:
+    """Print one ratio."""
+    print(f"{what:<58} {ours * 1000:8.1f} ms {theirs * 1000:8.1f} ms   x{ours / theirs:.2f}   goal {goal}", flush=True)
+
+
+def cold_starts(directory: Path) -> None:
+    """Compare commands with what any such command must import."""
+    python = sys.executable
+    example = str(CHECKOUT / "examples" / "quickstart.yml")
+    render = [python, "-m", "hpcdist", "render", example]
+    status = [python, "-m", "hpcdist", "status"]
+    floor = [python, "-c", "import click, jinja2, yaml"]
+    only_click = [python, "-c", "import click"]
+    line("hpcdist render / import click, jinja2, yaml",
+         *compare(lambda: seconds(render, directory), lambda: seconds(floor, directory)), "<= 1.6")
+    line("hpcdist status, no runs / import click",
+         *compare(lambda: seconds(status, directory), lambda: seconds(only_click, directory)), "<= 1.2")
+
+
+def main() -> None:
+    """Run all benchmarks; those that need the test Slurm say so where it cannot be had."""
+    with tempfile.TemporaryDirectory() as folder:
+        cold_starts(Path(folder))
+    scale.main()
+    start.main(compare, line)
+
+
+if __name__ == "__main__":
+    main()
