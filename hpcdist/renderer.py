@@ -1,0 +1,171 @@
+"""The renderer: a plan and a template become a script; every value is quoted unless it is shell already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from hpcdist import __version__
+from hpcdist.errors import RenderError
+from hpcdist.plan import Plan, RankVariables, Variable, Word
+from hpcdist.resources import template_folders
+from hpcdist.schedulers import schedulers
+from hpcdist.words import VARIABLE_NAME, Raw, quote
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The text that the scheduler gets, and the task wrapper that is inside it as well."""
+
+    job: str
+    task: str
+
+
+def render(
+    plan: Plan, *, run_dir: str | None = None, annotate: bool = False, folders: Iterable[Path] | None = None
+) -> Script:
+    """Write the plan as a script.
+
+    ``run_dir`` is the absolute path of the run directory; without one the script makes its own where it is
+    submitted. ``annotate`` adds each line's origin as a comment.
+
+    Raises:
+        RenderError: when a template asks for something that the plan does not have.
+    """
+    loader = jinja2.FileSystemLoader([str(folder) for folder in folders or template_folders()])
+    writer = _Writer(plan, annotate=annotate)
+    environment = jinja2.Environment(  # noqa: S701 - autoescape is for HTML; `finalize` quotes for the shell
+        loader=loader,
+        undefined=jinja2.StrictUndefined,
+        finalize=_finalized,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        comment_start_string="<#",  # the usual {# is bash's ${#array}
+        comment_end_string="#>",
+    )
+    environment.filters["plain"] = _plain
+    scheduler = schedulers.get(plan.scheduler)
+    try:
+        task = environment.get_template("task.sh.j2").render(writer.context()) if plan.rank_variables else ""
+        context = writer.context() | {"task": Raw(task), "run_dir": run_dir, "header": writer.header(run_dir)}
+        job = environment.get_template(scheduler.template).render(context)
+    except (jinja2.TemplateError, ValueError) as error:
+        raise RenderError(f"template {scheduler.template}: {error}") from error
+    return Script(job, task)
+
+
+def _finalized(value: object) -> Raw:
+    if value is None:
+        raise ValueError("a value is None; the plan left it undecided")
+    return quote(value)
+
+
+def _plain(value: object) -> Raw:
+    """Pass a value that cannot be quoted where it stands: a name, a number, a sentence of hpcdist's own.
+
+    Raises:
+        ValueError: when it holds anything that bash would read.
+    """
+    text = str(value)
+    if any(character in text for character in "\"'`$\\\n\r!<>|;&*?~#{}"):
+        raise ValueError(f"{text!r} cannot stand unquoted in a script")
+    return Raw(text)
+
+
+_DEVICES = {"CUDA_VISIBLE_DEVICES": "/dev/nvidia[0-9]*", "ROCR_VISIBLE_DEVICES": "/dev/dri/renderD*"}
+"""Where the GPUs of a node can be counted when no variable names them."""
+
+
+class _Writer:
+    """What templates may call: the plan's parts as lines of shell."""
+
+    def __init__(self, plan: Plan, *, annotate: bool) -> None:
+        self.plan = plan
+        self.annotate = annotate
+
+    def context(self) -> dict[str, Any]:
+        plan = self.plan
+        return {
+            "plan": plan,
+            "version": Raw(__version__),
+            "annotate": self.annotate,
+            "annotated": self.annotated,
+            "exported": self.exported,
+            "raw": Raw,
+            "value_of": lambda name: Raw(f"${{{_plain(name)}:-}}"),
+            "ranks": plan.rank_variables or RankVariables(rank="", size="", local_rank=""),
+            "check_pmi": plan.needs_pmi and plan.launcher == "srun" and plan.mpi != "cray_shasta",
+            "needs_peers": any("$(peers " in variable.value for variable in plan.task_variables),
+            "has_gpus": any(group.gpus for group in plan.placement.groups),
+            "uneven_groups": [
+                (number, group.node + 1, group.node + group.nodes)
+                for number, group in enumerate(plan.placement.groups)
+                if not group.even
+            ],
+            "hostfile_line": plan.hostfile_line + "\\n",
+            "exported_names": Raw(" ".join(self.exported_names())),
+            "launch_line": self.launch_line(),
+            "launch_origins": self.launch_origins(),
+            "gpu_devices": Raw(_DEVICES[plan.gpu_variable]),
+            "summary": summary(plan),
+        }
+
+    def header(self, run_dir: str | None) -> list[Raw]:
+        """Return the scheduler's directives, with their origins above them where asked."""
+        lines = []
+        for text, origin in schedulers.get(self.plan.scheduler).header(self.plan, run_dir):
+            lines += [Raw(f"# {_one_line(origin)}")] if self.annotate else []
+            lines.append(Raw(text))
+        return lines
+
+    def annotated(self, word: Word) -> Raw:
+        comment = f"  # {_one_line(word.origin)}" if self.annotate else ""
+        return Raw(f"{word.text}{comment}")
+
+    def exported(self, variable: Variable) -> Raw:
+        """Return an export; an expression is for bash to expand, anything else is one quoted word."""
+        if not VARIABLE_NAME.fullmatch(variable.name):
+            raise ValueError(f"{variable.name!r} cannot be the name of a variable")
+        value = f'"{variable.value}"' if variable.shell else quote(variable.value)
+        comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
+        return Raw(f"export {variable.name}={value}{comment}")
+
+    def exported_names(self) -> list[str]:
+        own = ["RUN_DIR", "JOB_DIR", "JOB_ID", "HOSTFILE", "HEAD_ADDRESS", "PORT"]
+        return [f"HPCDIST_{name}" for name in own] + [variable.name for variable in self.plan.variables]
+
+    def launch_origins(self) -> list[Raw]:
+        """Return a line for each origin of the launch line, with the words that come from there."""
+        return [
+            Raw(f"{_one_line(' '.join(word.text for word in words))}: {_one_line(origin)}")
+            for origin, words in groupby(self.plan.launch, key=lambda word: word.origin)
+        ]
+
+    def launch_line(self) -> Raw:
+        """Return the launch line, broken before the task wrapper and before the user's own command."""
+        words = self.plan.launch
+        text = "" if self.plan.launcher == "processes" else "exec"
+        for word in words:
+            piece = Raw(word.text) if word.shell else quote(word.text)
+            starts = word.origin == "task wrapper" or word is words[-3]
+            text += f" \\\n    {piece}" if text and starts else f" {piece}" if text else piece
+        return Raw(text)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def summary(plan: Plan) -> str:
+    """Return in a few words what runs where: ``8 tasks on 2 nodes, 8 GPUs``."""
+    placement = plan.placement
+    gpus = sum(row.nodes * row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in placement.rows)
+    tasks, nodes = placement.size, placement.nodes
+    text = f"{tasks} task{'s' * (tasks != 1)} by {plan.launcher}, {nodes} node{'s' * (nodes != 1)}"
+    return f"{text}, {gpus} GPU{'s' * (gpus != 1)}" if gpus else text
