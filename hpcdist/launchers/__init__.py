@@ -1,0 +1,16 @@
+"""Launchers: what starts the tasks of a job on its nodes; one file each, found by name."""
+
+from __future__ import annotations
+
+from hpcdist.layer import Launcher
+from hpcdist.registry import Registry
+
+launchers: Registry[Launcher] = Registry(
+    "launcher",
+    {
+        "srun": "hpcdist.launchers.srun:SRUN",
+        "mpirun": "hpcdist.launchers.mpirun:MPIRUN",
+        "horovodrun": "hpcdist.launchers.horovodrun:HOROVODRUN",
+        "processes": "hpcdist.launchers.processes:PROCESSES",
+    },
+)

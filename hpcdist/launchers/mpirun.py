@@ -1,0 +1,61 @@
+"""mpirun of Open MPI, over the job's own hostfile.
+
+Binding is left to the task wrapper and to OMP_NUM_THREADS: Open MPI would bind each rank to one core
+(mpirun(1)). ``--map-by slot`` over the hostfile is the plan's rank order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcdist.errors import PlanError
+from hpcdist.plan import Plan, RankVariables, Word
+from hpcdist.site import LauncherOptions
+
+_ORIGIN = "launcher mpirun"
+
+
+class Mpirun:
+    """Open MPI's launcher."""
+
+    name = "mpirun"
+    rank_variables: RankVariables | None = RankVariables(
+        rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", local_rank="OMPI_COMM_WORLD_LOCAL_RANK"
+    )
+    schedulers = frozenset({"slurm", "local"})
+    hostfile_line = "%s slots=%s"
+    brings_mpi = True
+    labels_output = False
+
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+        """Return ``mpirun`` with the hostfile and every variable of the plan by name.
+
+        Raises:
+            PlanError: where the site says that its mpirun is not Open MPI's.
+        """
+        if options.flavour not in (None, "openmpi"):
+            raise PlanError(
+                f"site {plan.site}: the mpirun of {options.flavour} is not known yet; use srun there"
+            )
+        return tuple(_words(plan, options))
+
+
+def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
+    for text in ("mpirun", "-np", str(plan.placement.size)):
+        yield Word(text=text, origin=_ORIGIN)
+    yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
+    for text in ("--map-by", "slot", "--bind-to", "none"):
+        yield Word(text=text, origin=_ORIGIN)
+    if len(plan.placement.groups) > 1:
+        # Open MPI sees only the first component of a Slurm heterogeneous job: leave the starting to ssh.
+        for text in ("--mca", "plm", "rsh", "--mca", "ras", "^slurm"):
+            yield Word(text=text, origin="rule mpirun over several components")
+    for key, value in options.mca.items():
+        for text in ("--mca", key, str(value)):
+            yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.mca.{key}")
+    for text in options.args:
+        yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.args")
+    yield Word.raw('"${exports[@]}"', "variables of the plan")
+
+
+MPIRUN = Mpirun()

@@ -1,0 +1,34 @@
+"""Plain processes on one machine: no MPI and no launcher, for frameworks that meet over TCP."""
+
+from __future__ import annotations
+
+from hpcdist.errors import PlanError
+from hpcdist.plan import Plan, RankVariables, Word
+from hpcdist.site import LauncherOptions
+
+
+class Processes:
+    """The job script itself starts the tasks and ends them all when one fails."""
+
+    name = "processes"
+    rank_variables: RankVariables | None = RankVariables(
+        rank="HPCDIST_START_RANK", size="HPCDIST_START_SIZE", local_rank="HPCDIST_START_RANK"
+    )
+    schedulers = frozenset({"local"})
+    hostfile_line = "%s slots=%s"
+    brings_mpi = False
+    labels_output = False
+
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+        """Return the name of the script's own function.
+
+        Raises:
+            PlanError: on more than one node.
+        """
+        del options
+        if plan.placement.nodes > 1:
+            raise PlanError("launcher processes starts tasks on one node only; use srun or mpirun")
+        return (Word(text="start_processes", origin="launcher processes"),)
+
+
+PROCESSES = Processes()

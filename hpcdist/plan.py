@@ -1,0 +1,239 @@
+"""The plan: experiment + site + placement, everything decided, each value with its origin.
+
+An origin is a short text: ``exp.yml:14``, ``site perlmutter: fabric.env``, ``framework horovod``,
+``default``, ``rule slurm>=22.05``. Tasks are kept as rows of equal ones, so that a plan for 100,000 tasks
+is as small as the reasons for it; ``Placement.tasks`` unfolds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from hpcdist.fields import Model
+from hpcdist.units import Memory, Walltime
+
+
+class Task(Model, frozen=True, kw_only=True):
+    """One process that the launcher starts; ``node`` is a number in the allocation, memory is MiB."""
+
+    rank: int
+    role: str
+    index: int
+    node: int
+    local_rank: int
+    cpus: tuple[int, ...]
+    gpus: tuple[int, ...]
+    memory: int | None
+
+
+class Row(Model, frozen=True, kw_only=True):
+    """Equal tasks on consecutive nodes, in rank order.
+
+    Each node from ``node`` on holds ``tasks_per_node`` of them (the last one may hold fewer never: a short
+    node is a row of its own). Counted on its node, the first has local rank ``local_rank``, its CPUs begin
+    at ``cpu`` and its GPUs at ``gpu``; each has ``cpus`` CPUs and ``gpus`` GPUs of its own, or shares one GPU
+    with its ``tasks_per_gpu - 1`` neighbours. ``index`` is that of the first replica.
+    """
+
+    role: str
+    index: int
+    rank: int
+    tasks: int
+    tasks_per_replica: int
+    tasks_per_node: int
+    node: int
+    local_rank: int
+    cpu: int
+    cpus: int
+    gpu: int
+    gpus: int
+    tasks_per_gpu: int = 1
+    memory: int | None = None
+    origin: str = "default"
+
+    @property
+    def nodes(self) -> int:
+        """On how many nodes these tasks sit."""
+        return self.tasks // self.tasks_per_node
+
+    def task(self, offset: int) -> Task:
+        """Return the task at this offset in the row."""
+        along, slot = divmod(offset, self.tasks_per_node)
+        cpu = self.cpu + slot * self.cpus
+        gpu = self.gpu + slot // self.tasks_per_gpu * self.gpus
+        return Task(
+            rank=self.rank + offset,
+            role=self.role,
+            index=self.index + offset // self.tasks_per_replica,
+            node=self.node + along,
+            local_rank=self.local_rank + slot,
+            cpus=tuple(range(cpu, cpu + self.cpus)),
+            gpus=tuple(range(gpu, gpu + self.gpus)),
+            memory=self.memory,
+        )
+
+
+class Group(Model, frozen=True, kw_only=True):
+    """Nodes of one type in one partition: the whole job, or one component of a heterogeneous one.
+
+    ``partition`` is the scheduler's name of it, None where none is to be said; ``site_partition`` the site's.
+    ``cpus``, ``gpus`` and ``memory`` (MiB) are what is asked on each node; ``tasks_per_node`` is that of the
+    fullest one. ``even``: every node holds the same number of tasks, all with the same CPUs;
+    ``gpus_per_task`` is None where tasks differ in their GPUs.
+    """
+
+    partition: str | None
+    node_type: str | None
+    gpu_type: str | None
+    constraint: str | None
+    node: int
+    nodes: int
+    rank: int
+    tasks: int
+    tasks_per_node: int
+    cpus_per_task: int
+    cpus: int
+    gpus: int
+    memory: int | None
+    gpus_per_task: int | None
+    even: bool
+    site_partition: str | None = None
+    origin: str = "default"
+
+
+class Placement(Model, frozen=True, kw_only=True):
+    """Which task sits on which node of the allocation, with which CPUs and GPUs."""
+
+    groups: tuple[Group, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of tasks."""
+        return sum(row.tasks for row in self.rows)
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return sum(group.nodes for group in self.groups)
+
+    @property
+    def tasks(self) -> Iterator[Task]:
+        """Every task, in rank order."""
+        return (row.task(offset) for row in self.rows for offset in range(row.tasks))
+
+    @property
+    def is_even(self) -> bool:
+        """Whether one group holds everything, with equal tasks and the same number on each node."""
+        return len(self.groups) == 1 and self.groups[0].even
+
+    def tasks_per_node(self) -> Iterator[tuple[int, int]]:
+        """Yield runs of (number of nodes, tasks on each), in node order."""
+        counts: dict[int, int] = {}
+        for row in self.rows:
+            for node in range(row.node, row.node + row.nodes):
+                counts[node] = counts.get(node, 0) + row.tasks_per_node
+        run, last = 0, -1
+        for _, count in sorted(counts.items()):
+            if run and count != last:
+                yield run, last
+                run = 0
+            run, last = run + 1, count
+        if run:
+            yield run, last
+
+
+class Directive(Model, frozen=True, kw_only=True):
+    """One line for the scheduler: ``--nodes=2``; ``value`` None for a bare flag; ``group`` for het jobs."""
+
+    flag: str
+    value: str | None
+    origin: str
+    group: int = 0
+
+
+class Variable(Model, frozen=True, kw_only=True):
+    """A variable and its value; ``shell``: the value is an expression that bash expands."""
+
+    name: str
+    value: str
+    origin: str
+    shell: bool = False
+
+    @classmethod
+    def raw(cls, name: str, value: str, origin: str) -> Variable:
+        """Return a variable whose value bash expands."""
+        return cls(name=name, value=value, origin=origin, shell=True)  # noqa: S604 - starts no process
+
+
+class Word(Model, frozen=True, kw_only=True):
+    """One word of the launch line, or several that belong together and are shell already (``shell``)."""
+
+    text: str
+    origin: str
+    shell: bool = False
+
+    @classmethod
+    def raw(cls, text: str, origin: str) -> Word:
+        """Return what is shell already."""
+        return cls(text=text, origin=origin, shell=True)  # noqa: S604 - starts no process
+
+
+class RankVariables(Model, frozen=True, kw_only=True):
+    """What a launcher calls a task's rank, the number of tasks and the rank on the node."""
+
+    rank: str
+    size: str
+    local_rank: str
+
+
+class Plan(Model, frozen=True, kw_only=True):
+    """Everything decided; a scheduler's template only has to write it down."""
+
+    name: str
+    description: str | None
+    site: str
+    scheduler: str
+    launcher: str
+    framework: str | None
+    command: str
+    launches: Literal["tasks", "once"]
+    placement: Placement
+    walltime: Walltime | None
+    account: str | None
+    qos: str | None
+    exclusive: bool
+    dependency: tuple[str, ...] = ()
+    array: str | None = None
+    signal: str | None = None
+    requeue: bool | None = None
+    max_restarts: int = 0
+    extra_directives: tuple[str, ...] = ()
+    mail_user: str | None = None
+    mail_events: tuple[str, ...] = ()
+    gpu_request: str = "gres"
+    gpu_name: str = "gpu"
+    gpu_variable: str = "CUDA_VISIBLE_DEVICES"
+    gpu_visibility: Literal["task", "node", "launcher"] = "task"
+    environment: Literal["inherit", "clean"] = "inherit"
+    head_suffix: str = ""
+    head_resolve: bool = False
+    needs_pmi: bool = False
+    mpi: str | None = None
+    rank_variables: RankVariables | None = None
+    hostfile_line: str = "%s slots=%s"
+    label_in_task: bool = False
+    directives: tuple[Directive, ...] = ()
+    setup: tuple[Word, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    task_variables: tuple[Variable, ...] = ()
+    launch: tuple[Word, ...] = ()
+    origins: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def memory_total(self) -> Memory | None:
+        """All memory that is asked, None where the plan asks none."""
+        amounts = [group.memory * group.nodes for group in self.placement.groups if group.memory]
+        return Memory(sum(amounts)) if amounts else None

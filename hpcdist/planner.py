@@ -1,0 +1,279 @@
+"""The planner: experiment + site become a plan, in which nothing is optional any more.
+
+Pure: no clock, no environment, no process. ``where`` turns a path of the experiment into an origin such as
+``exp.yml:14``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from hpcdist import polyaxon
+from hpcdist.errors import Path, PlanError, Problem, did_you_mean
+from hpcdist.experiment import Experiment, Mail
+from hpcdist.frameworks import framework_of
+from hpcdist.launch import UserLaunch, user_launch
+from hpcdist.launchers import launchers
+from hpcdist.layer import Launcher
+from hpcdist.plan import Placement, Plan, Variable, Word
+from hpcdist.schedulers import schedulers
+from hpcdist.selection import Where, select
+from hpcdist.site import Setting, Site
+from hpcdist.words import quote
+
+
+def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
+    """Decide everything.
+
+    Raises:
+        PlanError: when the site cannot take the experiment; all reasons at once where they are independent.
+    """
+    launch = user_launch(experiment.run.command)
+    if experiment.backend == "mpi" and launch is None:
+        launch = UserLaunch("the command", "once", None)
+    launcher = _launcher(experiment, site)
+    bare = _bare(experiment, site, where, launch, launcher)
+    framework = framework_of(experiment)
+    meets_by_mpi = bool(framework and framework.needs_mpi and launch is None and bare.placement.size > 1)
+    if meets_by_mpi and framework and launcher.name != framework.launcher and not launcher.brings_mpi:
+        able = [name for name in launchers.names() if launchers.get(name).brings_mpi]
+        message = f"framework {framework.name} meets over MPI, which launcher {launcher.name} does not bring"
+        raise PlanError(Problem(message, ("batch", "launcher"), f"write one of {', '.join(able)}"))
+    plan = msgspec.structs.replace(
+        bare,
+        label_in_task=bare.placement.size > 1 and not launcher.labels_output,
+        needs_pmi=meets_by_mpi,
+        setup=tuple(_setup(site)),
+        variables=tuple(_variables(experiment, site, bare, where)),
+        task_variables=(
+            *polyaxon.task_variables(),
+            *(framework.task_variables(bare, experiment) if framework else ()),
+        ),
+        warnings=tuple(_warnings(experiment, site, bare, launch)),
+    )
+    plan = msgspec.structs.replace(plan, launch=tuple(_launch(plan, site, launcher, experiment, where)))
+    return msgspec.structs.replace(plan, directives=schedulers.get(site.scheduler).directives(plan, site))
+
+
+def _bare(
+    experiment: Experiment, site: Site, where: Where, launch: UserLaunch | None, launcher: Launcher
+) -> Plan:
+    """Return the plan without what is derived from it: variables, words, directives."""
+    batch, environment = experiment.batch, experiment.environment
+    walltime = batch.walltime or site.walltime
+    placement = select(experiment, site, walltime, where, spread=bool(launch and launch.runs == "per_node"))
+    once = launch is not None and launch.runs == "once"
+    return Plan(
+        name=experiment.name,
+        description=experiment.description,
+        site=site.name,
+        scheduler=site.scheduler,
+        launcher="once" if once else launcher.name,
+        framework=experiment.framework,
+        command=experiment.run.command,
+        launches="once" if once else "tasks",
+        placement=placement,
+        walltime=walltime,
+        account=_account(experiment, site),
+        qos=batch.qos or _qos_of_partition(site, placement),
+        exclusive=site.whole_nodes if batch.exclusive is None else batch.exclusive,
+        dependency=(batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency,
+        array=None if batch.array is None else str(batch.array),
+        signal=batch.signal,
+        requeue=batch.requeue,
+        max_restarts=environment.max_restarts or 0,
+        extra_directives=batch.directives,
+        mail_user=batch.mail.user if isinstance(batch.mail, Mail) else batch.mail,
+        mail_events=batch.mail.events
+        if isinstance(batch.mail, Mail)
+        else ("end", "fail")
+        if batch.mail
+        else (),
+        gpu_request=site.gpus.request,
+        gpu_name=site.gpus.gres,
+        gpu_variable=site.gpus.visible,
+        gpu_visibility=_gpu_visibility(experiment, site, launcher),
+        environment=site.environment,
+        head_suffix=site.head_node.suffix,
+        head_resolve=site.head_node.resolve,
+        mpi=site.options(launcher.name).mpi,
+        rank_variables=None if once else launcher.rank_variables,
+        hostfile_line=launcher.hostfile_line,
+        origins=dict(_origins(experiment, site, where)),
+    )
+
+
+def _launcher(experiment: Experiment, site: Site) -> Launcher:
+    name = experiment.batch.launcher or site.launcher
+    if name not in launchers.names():
+        hint = did_you_mean(name, launchers.names())
+        raise PlanError(Problem(f"there is no launcher {name!r}", ("batch", "launcher"), hint))
+    launcher = launchers.get(name)
+    if site.scheduler not in launcher.schedulers:
+        able = [other for other in launchers.names() if site.scheduler in launchers.get(other).schedulers]
+        message = f"launcher {name} does not start tasks under scheduler {site.scheduler} (site {site.name})"
+        raise PlanError(Problem(message, ("batch", "launcher"), f"write one of {', '.join(able)}"))
+    return launcher
+
+
+def _gpu_visibility(
+    experiment: Experiment, site: Site, launcher: Launcher
+) -> Literal["task", "node", "launcher"]:
+    """Say who chooses a task's GPUs; under another launcher than the site's own it is the task wrapper."""
+    if site.gpus.bound_by != "launcher" or launcher.name != site.launcher:
+        return experiment.batch.gpu_visibility
+    if experiment.batch.gpu_visibility == "node":
+        message = f"on site {site.name} each task sees the GPUs that {launcher.name} gives it, and no others"
+        raise PlanError(Problem(message, ("batch", "gpu_visibility"), "remove it"))
+    return "launcher"
+
+
+def _account(experiment: Experiment, site: Site) -> str | None:
+    account, rule = experiment.batch.account, site.account
+    path = ("batch", "account")
+    hint = rule.hint or "write `batch: {account: NAME}` or `--set batch.account=NAME`"
+    if account is None and rule.required:
+        raise PlanError(Problem(f"site {site.name} takes no job without an account", path, hint))
+    if account is not None and rule.pattern and not re.fullmatch(rule.pattern, account):
+        message = f"site {site.name} has no accounts like {account!r} ({rule.pattern})"
+        raise PlanError(Problem(message, path, rule.hint or ""))
+    return account
+
+
+def _qos_of_partition(site: Site, placement: Placement) -> str | None:
+    """Return the QOS that belongs to the chosen partitions; a job has one."""
+    names = list(dict.fromkeys(group.site_partition for group in placement.groups))
+    found = {site.partitions[name].qos for name in names if name in site.partitions}
+    if len(found) > 1:
+        message = f"the partitions {' and '.join(filter(None, names))} have different QOS, and a job has one"
+        raise PlanError(Problem(message, ("batch", "qos"), "write the one that both take"))
+    return next(iter(found), None)
+
+
+_BATCH_FIELDS = (
+    "account", "partition", "qos", "walltime", "constraint", "exclusive", "launcher", "dependency", "array",
+    "signal", "requeue", "mail", "directives", "gpu_visibility",
+)  # fmt: skip
+_SITE_FIELDS = {
+    "walltime": "walltime",
+    "launcher": "launcher",
+    "exclusive": "whole_nodes",
+    "qos": "partitions",
+}
+
+
+def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple[str, str]]:
+    yield "name", where(("name",)) if experiment.name != "experiment" else "default"
+    for field in _BATCH_FIELDS:
+        value = getattr(experiment.batch, field)
+        if value not in (None, (), "task") or (field == "gpu_visibility" and value == "node"):
+            yield field, where(("batch", field))
+        elif field in _SITE_FIELDS and getattr(site, _SITE_FIELDS[field]):
+            yield field, f"site {site.name}: {_SITE_FIELDS[field]}"
+    for field in ("gpus", "environment", "request_memory", "head_node"):
+        yield field, f"site {site.name}: {field}"
+    yield "command", where(("run", "cmd"))
+    if experiment.environment.max_restarts:
+        yield "max_restarts", where(("environment", "max_restarts"))
+
+
+def _setup(site: Site) -> Iterator[Word]:
+    """Yield the lines that prepare the shell: modules, then files to source, then the site's own lines."""
+    for module in site.modules:
+        line = f'module load {quote(module)} || fail "module {module} cannot be loaded on $(uname -n)"'
+        yield Word.raw(line, f"site {site.name}: modules")
+    for file in site.source:
+        yield Word.raw(f"source {file}", f"site {site.name}: source")
+    for line in site.setup:
+        yield Word.raw(line, f"site {site.name}: setup")
+
+
+def _variables(experiment: Experiment, site: Site, plan: Plan, where: Where) -> Iterator[Variable]:
+    """Yield each variable once, at its last giver: site, framework, Polyaxon, then the experiment."""
+    framework = framework_of(experiment)
+    found: dict[str, Variable] = {}
+    for variable in (
+        Variable(name="PYTHONUNBUFFERED", value="1", origin="default"),
+        *_fabric(site, plan),
+        *polyaxon.variables(experiment, plan, site),
+        *(_located(item, where) for item in (framework.variables(plan, experiment) if framework else ())),
+        *_own_variables(experiment, where),
+    ):
+        earlier = found.pop(variable.name, None)
+        origin = f"{variable.origin} (instead of {earlier.origin})" if earlier else variable.origin
+        found[variable.name] = msgspec.structs.replace(variable, origin=origin)
+    yield from found.values()
+
+
+def _located(variable: Variable, where: Where) -> Variable:
+    """Give a variable that names a key of the experiment (``horovod.autotune``) that key's place."""
+    section, _, key = variable.origin.partition(".")
+    path: Path = (section, key)
+    return msgspec.structs.replace(variable, origin=where(path)) if key else variable
+
+
+def _fabric(site: Site, plan: Plan) -> Iterator[Variable]:
+    several = plan.placement.nodes > 1
+    for name, entry in site.fabric.env.items():
+        setting = entry if isinstance(entry, Setting) else Setting(value=entry)
+        counts = setting.when in ("always", "multi_node" if several else "single_node")
+        value = setting.value if counts else setting.otherwise
+        origin = f"site {site.name}: fabric.env.{name}"
+        origin += "" if setting.when == "always" else f" ({'' if counts else 'not '}{setting.when})"
+        if value is not None:
+            yield Variable(name=name, value=text_of(value), origin=origin)
+
+
+def _own_variables(experiment: Experiment, where: Where) -> Iterator[Variable]:
+    if experiment.build:
+        for index, pair in enumerate(experiment.build.env_vars):
+            if len(pair) == 2:  # noqa: PLR2004 - a name and its value
+                place = where(("build", "env_vars", index))
+                yield Variable(name=str(pair[0]), value=text_of(pair[1]), origin=place)
+    for name, value in experiment.environment.env_vars.items():
+        yield Variable(name=name, value=text_of(value), origin=where(("environment", "env_vars", name)))
+
+
+def text_of(value: object) -> str:
+    """Write a YAML scalar as a program expects it: true and false in small letters."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _launch(
+    plan: Plan, site: Site, launcher: Launcher, experiment: Experiment, where: Where
+) -> Iterator[Word]:
+    command = Word(text=plan.command, origin=where(("run", "cmd")))
+    framework = framework_of(experiment)
+    if plan.launches == "tasks":
+        yield from launcher.words(plan, site.options(launcher.name))
+        yield Word.raw('bash "$HPCDIST_RUN_DIR/task.sh"', "task wrapper")
+        yield from framework.words(plan) if framework else ()
+    yield Word(text="bash", origin="default")
+    yield Word(text="-c", origin="default")
+    yield command
+
+
+def _warnings(experiment: Experiment, site: Site, plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
+    size = plan.placement.size
+    if launch and launch.tasks is not None and launch.tasks != size:
+        yield (
+            f"the command starts {launch.tasks} processes by {launch.program}, the allocation is for {size}; "
+            "write the same number in both"
+        )
+    if not site.partitions and size > 1:
+        yield (
+            f"site {site.name} does not say how large its nodes are: each replica gets a node of its own; "
+            "a site file of your own mends that (README, Sites)"
+        )
+    for key, value in experiment.environment.node_selector.items():
+        if key not in ("partition", "constraint") and str(value) not in site.node_selectors.get(key, {}):
+            yield f"node_selector {key}: {value} has no meaning on site {site.name} and is not used"
+    if len(plan.placement.groups) > 1 and plan.launcher == "srun" and plan.placement.size > 1:
+        yield (
+            "MPI over several components of a Slurm job works only where node names ascend in the order of "
+            "the components"
+        )

@@ -1,0 +1,200 @@
+"""Selection: which partition and node type each replica goes to, and the reasons when there is none.
+
+One pool for all replicas wins over several; the site's default partition is tried first. Only where no
+single pool takes everything do replicas go to different ones, which makes the job heterogeneous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from hpcdist.errors import Path, PlanError, Problem, did_you_mean
+from hpcdist.experiment import Experiment, Replica, replicas
+from hpcdist.placement import Crowd, place
+from hpcdist.plan import Placement
+from hpcdist.pool import UNLIMITED, Pool, need_of, pools, with_memory
+from hpcdist.site import Site
+from hpcdist.units import Walltime
+
+Where = Callable[[Path], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Equal replicas in a row, before a pool is chosen; ``first`` stands for all."""
+
+    first: Replica
+    count: int
+
+
+def select(
+    experiment: Experiment, site: Site, walltime: Walltime | None, where: Where, *, spread: bool
+) -> Placement:
+    """Choose pools and place all tasks.
+
+    Raises:
+        PlanError: with numbers, and with what would fit, when the site cannot take it.
+    """
+    runs = _runs(experiment)
+    allowed = [_allowed(experiment, site, run.first) for run in runs]
+    reasons: list[Problem] = []
+    for choice in _choices(runs, allowed, site):
+        problems = list(_problems(runs, choice, site, walltime))
+        if not problems:
+            placement = place(_crowds(runs, choice, site, where), spread=spread)
+            problems = list(_size_problems(placement, choice, site, walltime))
+            if not problems:
+                return placement
+        reasons = reasons or problems
+    raise PlanError(*reasons)
+
+
+def _runs(experiment: Experiment) -> list[Run]:
+    def kind(replica: Replica) -> Replica:
+        return replace(replica, index=0)
+
+    found = []
+    for _, members in groupby(replicas(experiment), key=kind):
+        equal = list(members)
+        found.append(Run(equal[0], len(equal)))
+    return found
+
+
+def _allowed(experiment: Experiment, site: Site, replica: Replica) -> list[Pool]:
+    """Return the pools that the file leaves open for this replica."""
+    partition, constraints = experiment.batch.partition, [experiment.batch.constraint]
+    for key, value in replica.node_selector:
+        chosen = site.node_selectors.get(key, {}).get(value)
+        if key == "partition":
+            partition = value
+        elif key == "constraint":
+            constraints.append(value)
+        elif chosen:
+            partition = chosen.partition or partition
+            constraints.append(chosen.constraint)
+    if partition and site.partitions and partition not in site.partitions:
+        hint = did_you_mean(partition, site.partitions)
+        raise PlanError(
+            Problem(f"site {site.name} has no partition {partition!r}", ("batch", "partition"), hint)
+        )
+    return [_constrained(pool, partition, constraints) for pool in pools(site) if _is_open(pool, partition)]
+
+
+def _is_open(pool: Pool, partition: str | None) -> bool:
+    return partition is None or pool.partition in (partition, None)
+
+
+def _constrained(pool: Pool, partition: str | None, constraints: Sequence[str | None]) -> Pool:
+    texts = [text for text in (pool.constraint, *constraints) if text]
+    named = pool if pool.partition else replace(pool, partition=partition, submit_as=partition)
+    return replace(named, constraint="&".join(texts) or None)
+
+
+def _choices(runs: Sequence[Run], allowed: Sequence[list[Pool]], site: Site) -> Iterator[list[Pool]]:
+    """Yield one pool for each run: first every pool that all may use, then each run's own first fit."""
+    for pool in allowed[0]:
+        if all(pool in pools_of_run for pools_of_run in allowed):
+            yield [pool] * len(runs)
+    own = []
+    for run, candidates in zip(runs, allowed, strict=True):
+        fitting = (pool for pool in candidates if not list(pool.misfits(need_of(run.first, site, pool))))
+        own.append(next(fitting, candidates[0]))
+    yield own
+
+
+def _crowds(runs: Sequence[Run], choice: Sequence[Pool], site: Site, where: Where) -> list[Crowd]:
+    needs = [need_of(run.first, site, pool) for run, pool in zip(runs, choice, strict=True)]
+    if any(need.memory is not None for need in needs):
+        needs = [with_memory(need, pool) for need, pool in zip(needs, choice, strict=True)]
+    return [
+        Crowd(run.first.role, run.first.index, run.count, need, pool, _origin(run.first, site, where))
+        for run, need, pool in zip(runs, needs, choice, strict=True)
+    ]
+
+
+def _origin(replica: Replica, site: Site, where: Where) -> str:
+    return where(replica.path) if replica.path else f"site {site.name}: replica"
+
+
+def _problems(
+    runs: Sequence[Run], choice: Sequence[Pool], site: Site, walltime: Walltime | None
+) -> Iterator[Problem]:
+    for run, pool in zip(runs, choice, strict=True):
+        need = need_of(run.first, site, pool)
+        for misfit in pool.misfits(need):
+            yield Problem(
+                f"{_title(pool)} has {misfit} by {run.first.name}", run.first.path, _fitting(run, site)
+            )
+        yield from _sharing_problems(run.first)
+    for pool in dict.fromkeys(choice):
+        longest = site.partitions[pool.partition].longest if pool.partition in site.partitions else None
+        yield from _walltime_problems(pool, site, walltime, longest)
+
+
+def _sharing_problems(replica: Replica) -> Iterator[Problem]:
+    more, fewer = max(replica.gpus, replica.tasks), min(replica.gpus, replica.tasks)
+    if fewer and more % fewer:
+        yield Problem(
+            f"{replica.gpus} GPUs cannot be shared evenly by the {replica.tasks} processes of {replica.name}",
+            replica.path,
+            "make one a multiple of the other",
+        )
+
+
+def _walltime_problems(
+    pool: Pool, site: Site, walltime: Walltime | None, limit: Walltime | None, nodes: int = 0
+) -> Iterator[Problem]:
+    if walltime and limit and walltime > limit:
+        size = f" to a job of {nodes} node{'s' * (nodes != 1)}" if nodes else ""
+        message = f"{_title(pool)} allows {limit}{size}, {walltime} asked"
+        yield Problem(message, ("batch", "walltime"), _allowing(site, walltime, nodes))
+
+
+def _size_problems(
+    placement: Placement, choice: Sequence[Pool], site: Site, walltime: Walltime | None
+) -> Iterator[Problem]:
+    for pool in dict.fromkeys(choice):
+        groups = [
+            group
+            for group in placement.groups
+            if (group.site_partition, group.node_type) == (pool.partition, pool.node_type)
+        ]
+        nodes = sum(group.nodes for group in groups)
+        if nodes > pool.nodes:
+            tasks = max(group.tasks_per_node for group in groups)
+            message = f"{_title(pool)} gives a job {pool.nodes} node{'s' * (pool.nodes != 1)}, "
+            message += f"{nodes} are needed ({tasks} task{'s' * (tasks != 1)} a node)"
+            larger = [other.partition for other in pools(site) if other.partition and other.nodes >= nodes]
+            hint = f"large enough: {', '.join(dict.fromkeys(filter(None, larger)))}" if larger else ""
+            yield Problem(message, ("environment", "replicas"), hint or "ask for fewer replicas")
+        elif pool.partition in site.partitions:
+            limit = site.partitions[pool.partition].walltime_of(nodes)
+            yield from _walltime_problems(pool, site, walltime, limit, nodes)
+
+
+def _title(pool: Pool) -> str:
+    if pool.partition is None:
+        return "the site"
+    return f"partition {pool.partition}" + (f" ({pool.node_type} nodes)" if pool.node_type else "")
+
+
+def _fitting(run: Run, site: Site) -> str:
+    fits = [p for p in pools(site) if p.partition and not list(p.misfits(need_of(run.first, site, p)))]
+    names = list(dict.fromkeys(pool.partition or "" for pool in fits))
+    if names:
+        return f"partition {' and '.join(names)} fit{'s' if len(names) == 1 else ''}"
+    return f"no partition of site {site.name} fits"
+
+
+def _allowing(site: Site, walltime: Walltime, nodes: int) -> str:
+    limits = {
+        name: partition.walltime_of(nodes) if nodes else partition.longest
+        for name, partition in site.partitions.items()
+    }
+    names = [name for name, limit in limits.items() if limit is None or limit >= walltime]
+    return f"long enough: {', '.join(names)}" if names else "no partition allows so long a job"
+
+
+__all__ = ["UNLIMITED", "Where", "select"]

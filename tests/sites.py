@@ -1,0 +1,26 @@
+"""Sites for tests: shipped ones, and ones made of keywords."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcdist import fields, load, source
+from hpcdist.resources import shipped, site_files
+from hpcdist.site import Site, problems_of
+
+SHIPPED = tuple(sorted(site_files([shipped("site_configs")])))
+
+
+def shipped_site(name: str) -> Site:
+    """Return a site of ``site_configs/``."""
+    return load.load_model(Site, source.load(shipped("site_configs") / f"{name}.yaml"))
+
+
+def site(**data: Any) -> Site:
+    """Return a Slurm site of these keys, as a file has them."""
+    base = {"name": "x", "description": "a test", "scheduler": "slurm", "launcher": "srun"}
+    built, problems = fields.build(Site, base | data)
+    assert problems == []
+    assert built is not None
+    assert list(problems_of(built)) == []
+    return built

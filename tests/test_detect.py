@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hpcdist.detect import Clue, Detection, detect
+from hpcdist.errors import ConfigError
+from tests.sites import SHIPPED, shipped_site, site
+
+A = site(name="a", detect={"env": {"HOST": "a|aa"}, "fqdn": [r"login\d+\.a\.org"]})
+B = site(name="b", detect={"env": {"HOST": "b.*"}, "fqdn": [r".*\.org"]})
+NOTHING = site(name="nothing")
+
+
+def test_a_variable_tells() -> None:
+    clues = (
+        Clue("a", "HOST=a|aa", "HOST=aa", matches=True),
+        Clue("a", r"host name login\d+\.a\.org", "host name x", matches=False),
+        Clue("b", "HOST=b.*", "HOST=aa", matches=False),
+        Clue("b", r"host name .*\.org", "host name x", matches=False),
+    )
+    found = detect([NOTHING, A, B], {"HOST": "aa"}, "x")
+    assert found == Detection(A, clues)
+    assert found.matches == {"a": "HOST=aa"}
+
+
+@pytest.mark.parametrize(
+    ("fqdn", "name"),
+    [
+        ("login1.a.org", "a"),
+        ("LOGIN1.A.ORG.", "a"),
+        ("login1.a.organ", None),
+        ("xlogin1.a.org", None),
+        ("login1", None),
+        ("", None),
+    ],
+)
+def test_only_a_full_host_name_tells(fqdn: str, name: str | None) -> None:
+    found = detect([NOTHING, A], {}, fqdn)
+    assert (found.site.name if found.site else None) == name
+
+
+@pytest.mark.parametrize("value", ["", "xa", "aaa", "A", "a\n"])
+def test_a_pattern_means_the_whole_value(value: str) -> None:
+    assert detect([A], {"HOST": value}, "x").site is None
+
+
+def test_a_variable_that_is_not_set() -> None:
+    anything = site(name="any", detect={"env": {"HOST": ".*"}})
+    assert detect([anything], {}, "x") == Detection(
+        None, (Clue("any", "HOST=.*", "HOST is not set", matches=False),)
+    )
+    assert detect([anything], {"HOST": ""}, "x").site == anything
+
+
+def test_two_reasons_are_one_match() -> None:
+    found = detect([A], {"HOST": "a"}, "login1.a.org")
+    assert found.site == A
+    assert found.matches == {"a": "HOST=a and host name login1.a.org"}
+
+
+def test_two_sites_are_a_question_for_the_user() -> None:
+    message = (
+        "this machine could be several sites: a by HOST=a; b by host name n1.org; "
+        "say which by --site, or set `batch.site`"
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        detect([A, B], {"HOST": "a"}, "n1.org")
+
+
+@pytest.mark.parametrize(
+    ("environment", "fqdn", "name"),
+    [
+        ({"NERSC_HOST": "perlmutter"}, "nid001234", "perlmutter"),
+        ({}, "login07.perlmutter.nersc.gov", "perlmutter"),
+        ({}, "login07.frontier.olcf.ornl.gov", "frontier"),
+        ({"SYSTEMNAME": "juwelsbooster"}, "jwlogin22", "juwels-booster"),
+        ({"SYSTEMNAME": "juwels"}, "jwlogin01", None),
+        ({"HPCDIST_TESTBED": "1"}, "n1", "testbed"),
+        ({}, "login07", None),
+        ({}, "nid001234", None),
+        ({}, "localhost", None),
+    ],
+)
+def test_shipped_sites(environment: dict[str, str], fqdn: str, name: str | None) -> None:
+    found = detect(map(shipped_site, SHIPPED), environment, fqdn)
+    assert (found.site.name if found.site else None) == name

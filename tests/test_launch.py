@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpcdist.launch import UserLaunch, user_launch
+
+
+@pytest.mark.parametrize(
+    ("command", "program", "tasks"),
+    [
+        ("mpirun -np 4 python train.py", "mpirun", 4),
+        ("mpirun -n 4 python train.py", "mpirun", 4),
+        ("mpirun --np 4 python train.py", "mpirun", 4),
+        ("mpirun --np=4 python train.py", "mpirun", 4),
+        ("mpirun python train.py -n 4", "mpirun", None),
+        ("mpirun ./a.out -n 4", "mpirun", None),
+        ("mpirun --oversubscribe ./a.out -n 4", "mpirun", None),
+        ("mpirun -np $N python train.py", "mpirun", None),
+        ("mpirun -np $(nproc) python train.py", "mpirun", None),
+        ("mpirun -np 2 ./a : -np 4 ./b", "mpirun", None),
+        ("mpirun --allow-run-as-root -H a:2,b:2 -np 4 python train.py", "mpirun", 4),
+        ("mpirun -mca btl tcp,self -x PATH -np 4 python train.py", "mpirun", 4),
+        ('mpirun --hostfile "$HPCDIST_HOSTFILE" -np 4 python train.py', "mpirun", 4),
+        ("mpirun --hostfile /home/me/hosts -np 4 python train.py", "mpirun", 4),
+        ("/opt/openmpi/bin/mpirun -np 4 python train.py", "mpirun", 4),
+        ("'mpirun' \\\n  -np 4 \\\n  python train.py", "mpirun", 4),
+        ("mpiexec -n 8 ./a.out", "mpiexec", 8),
+        ("mpiexec.hydra -n 8 ./a.out", "mpiexec.hydra", 8),
+        ("horovodrun -np 4 -H localhost:4 python train.py", "horovodrun", 4),
+        ("horovodrun --num-proc 4 python train.py", "horovodrun", 4),
+        ("srun -n4 python train.py", "srun", 4),
+        ("srun -N 2 --ntasks=8 --label python train.py", "srun", 8),
+        ("srun python train.py", "srun", None),
+        ("mpirun", "mpirun", None),
+        ("A=1 B='x y' mpirun -np 2 a", "mpirun", 2),
+        ("env A=1 mpirun -np 2 a", "mpirun", 2),
+        ("exec mpirun -np 2 a", "mpirun", 2),
+        ("time mpirun -np 2 a", "mpirun", 2),
+        ("cd x && mpirun -np 2 a", "mpirun", 2),
+        ("cd x; mpirun -np 2 a", "mpirun", 2),
+        ("module load x\nmpirun -np 2 a", "mpirun", 2),
+        ("# by mpi\nmpirun -np 2 a", "mpirun", 2),
+        ("(cd x; mpirun -np 2 a)", "mpirun", 2),
+        ("if true; then mpirun -np 2 a; fi", "mpirun", 2),
+        ("for i in 1 2; do mpirun -np 2 a; done", "mpirun", 2),
+        ("mpirun -np 2 a | tee log", "mpirun", 2),
+        ("echo 'a b' && mpirun -np 2 a", "mpirun", 2),
+    ],
+)
+def test_launches_that_run_once(command: str, program: str, tasks: int | None) -> None:
+    assert user_launch(command) == UserLaunch(program, "once", tasks)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "torchrun --nproc_per_node=4 train.py",
+        "torchrun_jsc --nproc_per_node=gpu train.py",
+        "OMP_NUM_THREADS=1 torchrun train.py",
+        "cd x && /opt/venv/bin/torchrun train.py",
+        "python -m torch.distributed.launch --nproc_per_node=4 train.py",
+        "python3.11 -u -m torch.distributed.run train.py",
+    ],
+)
+def test_launches_that_run_once_a_node(command: str) -> None:
+    assert user_launch(command) == UserLaunch("torchrun", "per_node", None)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "python train.py",
+        "python train.py --launcher mpirun",
+        "python train.py mpirun -np 4",
+        "echo mpirun -np 4",
+        "echo 'a; mpirun -np 4'",
+        'echo "a && mpirun -np 4"',
+        "echo a\\;mpirun",
+        "python -c 'import os\nmpirun = 4'",
+        "VERSION=$(mpirun --version) python train.py",
+        "python train.py `which mpirun`",
+        "python train.py # mpirun -np 4",
+        "python train.py #; mpirun -np 4",
+        "bash mpirun.sh",
+        "./mpirun.py",
+        "python -m torch train.py",
+        "python train.py -m torch.distributed.run",
+        "python -c '' -m torch.distributed.run",
+        "mpirunner",
+        "A=mpirun",
+        "echo 'half a quotation; mpirun",
+    ],
+)
+def test_ordinary_programs(command: str) -> None:
+    assert user_launch(command) is None
+
+
+@given(st.text("mpirun -np4;&|()\n'\"\\$`{}#=", max_size=40))
+def test_no_text_is_too_strange(command: str) -> None:
+    user_launch(command)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcdist.errors import ConfigError
+from hpcdist.frameworks import frameworks
+from hpcdist.launchers import launchers
+from hpcdist.layer import Framework, Launcher
+from hpcdist.registry import Registry
+from hpcdist.schedulers import Scheduler, schedulers
+
+PLANETS: Registry[float] = Registry("planet", {"round": "math:pi", "growing": "math:e"})
+
+
+def test_an_object_by_its_name() -> None:
+    assert PLANETS.get("round") == pytest.approx(3.14159, abs=1e-5)
+    assert PLANETS.names() == ("round", "growing")
+
+
+def test_a_module_is_imported_when_its_object_is_asked_for() -> None:
+    lazy: Registry[object] = Registry("animal", {"cat": "this_module_is_missing:CAT"})
+    assert lazy.names() == ("cat",)
+    with pytest.raises(ModuleNotFoundError):
+        lazy.get("cat")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rond", "there is no planet 'rond'; did you mean 'round'?"),
+        ("", "there is no planet ''; known: growing, round"),
+    ],
+)
+def test_a_name_that_nobody_has(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        PLANETS.get(name)
+
+
+def test_plug_ins_come_after_what_is_built_in_and_replace_nothing(tmp_path: Path) -> None:
+    info = tmp_path / "plugin-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: plugin\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[hpcdist.planets]\nnew = math:tau\nround = math:inf\n")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        assert PLANETS.names() == ("round", "growing", "new")
+        assert PLANETS.get("new") == pytest.approx(6.28319, abs=1e-5)
+        assert PLANETS.get("round") == pytest.approx(3.14159, abs=1e-5)
+    finally:
+        sys.path.remove(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", launchers.names())
+def test_launchers_keep_their_protocol(name: str) -> None:
+    launcher = launchers.get(name)
+    assert isinstance(launcher, Launcher)
+    assert launcher.name == name
+    assert launcher.schedulers <= set(schedulers.names())
+    assert launcher.hostfile_line.count("%s") == 2
+
+
+@pytest.mark.parametrize("name", frameworks.names())
+def test_frameworks_keep_their_protocol(name: str) -> None:
+    framework = frameworks.get(name)
+    assert isinstance(framework, Framework)
+    assert framework.name == name
+    assert framework.roles <= {"master", "worker", "ps"}
+    assert framework.launcher in (None, *launchers.names())
+
+
+@pytest.mark.parametrize("name", schedulers.names())
+def test_schedulers_keep_their_protocol(name: str) -> None:
+    scheduler = schedulers.get(name)
+    assert isinstance(scheduler, Scheduler)
+    assert scheduler.name == name

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hpcdist import resources
+from hpcdist.errors import ConfigError
+
+
+@pytest.mark.parametrize("folder", ["site_configs", "templates"])
+def test_what_is_shipped_is_there(folder: str) -> None:
+    assert list(resources.shipped(folder).iterdir())
+
+
+def test_sites_are_looked_for_in_this_order() -> None:
+    environment = {"HPCDIST_SITE_PATH": "/a::/b", "XDG_CONFIG_HOME": "/config"}
+    assert resources.site_folders(["/x", "y"], environment) == (
+        Path("/x"),
+        Path("y"),
+        Path("/a"),
+        Path("/b"),
+        Path("/config/hpcdist/sites"),
+        Path("/etc/hpcdist/sites"),
+        resources.shipped("site_configs"),
+    )
+    assert resources.site_folders([], {})[0] == Path.home() / ".config/hpcdist/sites"
+
+
+def test_templates_are_looked_for_in_this_order() -> None:
+    own = resources.template_folders({"HPCDIST_TEMPLATE_PATH": "/a:/b"})
+    assert own == (Path("/a"), Path("/b"), resources.shipped("templates"))
+    assert resources.template_folders({}) == (resources.shipped("templates"),)
+
+
+def test_the_first_file_of_a_name_wins(tmp_path: Path) -> None:
+    for name in ("mine/a.yaml", "mine/b.yml", "mine/notes.txt", "shipped/a.yaml", "shipped/c.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    folders = [tmp_path / "mine", tmp_path / "missing", tmp_path / "shipped"]
+    assert resources.site_files(folders) == {
+        "a": tmp_path / "mine/a.yaml",
+        "b": tmp_path / "mine/b.yml",
+        "c": tmp_path / "shipped/c.yaml",
+    }
+    assert resources.site_file("c", folders) == tmp_path / "shipped/c.yaml"
+    with pytest.raises(ConfigError, match=f"^{re.escape('there is no site ' + repr('d'))}; known: a, b, c$"):
+        resources.site_file("d", folders)
+
+
+@pytest.mark.parametrize("name", ["./site.yaml", "site.yml", "/etc/my-site"])
+def test_a_name_that_is_a_file(name: str) -> None:
+    assert resources.site_file(name, []) == Path(name)
+
+
+def test_a_slip_in_a_shipped_name() -> None:
+    with pytest.raises(ConfigError, match="^there is no site 'perlmuter'; did you mean 'perlmutter'\\?$"):
+        resources.site_file("perlmuter", [resources.shipped("site_configs")])

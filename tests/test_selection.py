@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcdist.errors import PlanError
+from hpcdist.experiment import Experiment
+from hpcdist.plan import Placement
+from hpcdist.selection import select
+from hpcdist.site import Site
+from hpcdist.units import Walltime
+from tests.experiments import environment, experiment, resources, where
+from tests.sites import shipped_site, site
+
+MACHINE = {
+    "node_types": {
+        "a100": {"cpus": 16, "memory": 64000, "gpus": 4, "gpu_type": "a100"},
+        "v100": {"cpus": 16, "memory": 32000, "gpus": 2, "gpu_type": "v100"},
+        "cpu": {"cpus": 32, "memory": 128000, "gpus": 0},
+    },
+    "partitions": {
+        "a100": {"nodes": {"a100": 2}, "max_walltime": "01:00:00"},
+        "v100": {"nodes": {"v100": 8}, "max_walltime": "12:00:00"},
+        "cpu": {"nodes": {"cpu": 4}},
+    },
+    "default_partition": "v100",
+}
+SITE = site(**MACHINE)
+
+
+def selected(
+    exp: Experiment, machine: Site = SITE, *, walltime: str | None = None, spread: bool = False
+) -> Placement:
+    return select(exp, machine, Walltime.parse(walltime) if walltime else None, where, spread=spread)
+
+
+def shape(placement: Placement) -> list[tuple[str | None, int, int]]:
+    return [(group.partition, group.nodes, group.tasks) for group in placement.groups]
+
+
+def problems(exp: Experiment, machine: Site = SITE, *, walltime: str | None = None) -> list[str]:
+    with pytest.raises(PlanError) as caught:
+        selected(exp, machine, walltime=walltime)
+    return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("each", "workers", "walltime", "groups"),
+    [
+        (resources(cpu=1), 3, None, [("v100", 1, 4)]),  # the default partition, also without GPUs
+        (resources(cpu=1, gpu=2), 3, None, [("v100", 4, 4)]),
+        (resources(cpu=1, gpu=4), 1, None, [("a100", 2, 2)]),  # only there
+        (resources(cpu=20), 1, None, [("cpu", 2, 2)]),
+        (resources(cpu=1, gpu=1), 15, None, [("v100", 8, 16)]),
+        (resources(cpu=8), 9, "13h", [("cpu", 3, 10)]),
+        (resources(cpu=1, memory=60000), 1, None, [("a100", 2, 2)]),
+        (resources(cpu=1, memory=60000), 3, None, [("cpu", 2, 4)]),  # too many for the two of a100
+        (resources(cpu=1, memory=60000), 1, "2h", [("cpu", 1, 2)]),  # too long for a100
+        (resources(cpu=1), 1, "13h", [("cpu", 1, 2)]),
+    ],
+)  # fmt: skip
+def test_the_first_partition_that_takes_everything(
+    each: dict[str, Any], workers: int, walltime: str | None, groups: list[tuple[str, int, int]]
+) -> None:
+    exp = experiment(framework="pytorch", environment=environment(workers, each=each))
+    assert shape(selected(exp, walltime=walltime)) == groups
+
+
+def test_the_partition_of_the_file_counts() -> None:
+    exp = experiment(batch={"partition": "cpu", "constraint": "fast"}, environment=environment(each=resources(cpu=1)))
+    (group,) = selected(exp).groups
+    assert (group.partition, group.node_type, group.constraint) == ("cpu", "cpu", "fast")
+
+
+def test_replicas_that_no_partition_takes_together_go_to_several() -> None:
+    exp = experiment(
+        framework="pytorch",
+        environment={
+            "resources": resources(cpu=20),
+            "replicas": {"n_workers": 4, "default_worker": {"resources": resources(cpu=4, gpu=2)}},
+        },
+    )
+    placement = selected(exp)
+    assert shape(placement) == [("cpu", 1, 1), ("v100", 4, 4)]
+    assert [row.origin for row in placement.rows] == [
+        "exp.yml environment.resources",
+        "exp.yml environment.replicas.default_worker.resources",
+    ]
+
+
+def test_one_node_selector_a_replica() -> None:
+    exp = experiment(
+        framework="pytorch",
+        environment={
+            "node_selector": {"partition": "cpu"},
+            "replicas": {"n_workers": 1, "default_worker": {"node_selector": {"constraint": "nvlink"}}},
+        },
+    )
+    groups = [(group.partition, group.constraint) for group in selected(exp).groups]
+    assert groups == [("cpu", None), ("v100", "nvlink")]
+
+
+def test_what_a_node_selector_means_is_said_by_the_site() -> None:
+    selectors = {"disk": {"ssd": {"partition": "a100", "constraint": "nvme"}, "hdd": {"constraint": "slow"}}}
+    machine = site(**MACHINE, node_selectors=selectors)
+    for disk, chosen in (("ssd", ("a100", "nvme")), ("hdd", ("v100", "slow")), ("tape", ("v100", None))):
+        (group,) = selected(experiment(environment={"node_selector": {"disk": disk}}), machine).groups
+        assert (group.partition, group.constraint) == chosen
+
+
+def test_constraints_of_partition_node_type_and_file_hold_together() -> None:
+    machine = site(
+        node_types={"big": {"cpus": 8, "constraint": "big"}, "small": {"cpus": 4, "constraint": "small"}},
+        partitions={"all": {"nodes": {"small": 1, "big": 1}, "constraint": "ib"}},
+    )
+    exp = experiment(batch={"constraint": "rack1"}, environment=environment(each=resources(cpu=8)))
+    assert [group.constraint for group in selected(exp, machine).groups] == ["ib&big&rack1"]
+
+
+def test_any_node_of_a_partition_where_no_type_has_enough() -> None:
+    exp = experiment(framework="pytorch", environment=environment(3, each=resources(cpu=1, gpu=2)))
+    testbed = shipped_site("testbed")
+    assert shape(selected(exp, testbed)) == [("gpu", 2, 4)]
+    more = experiment(framework="pytorch", environment=environment(7, each=resources(cpu=1, gpu=1)))
+    assert shape(selected(more, testbed)) == [("gpu", 2, 8)]
+    mixed = experiment(framework="pytorch", environment=environment(3, each=resources(cpu=16, gpu=1)))
+    (group,) = selected(mixed, testbed).groups
+    assert (group.partition, group.node_type, group.gpu_type, group.nodes) == ("gpu", None, None, 4)
+
+
+def test_the_schedulers_name_of_a_partition() -> None:
+    partitions = {"short": {"nodes": {"n": 2}, "submit_as": "batch"}, "none": {"nodes": {"n": 3}, "submit_as": ""}}
+    machine = site(node_types={"n": {"cpus": 4}}, partitions=partitions)
+    for workers, names in ((1, ("batch", "short")), (2, (None, "none"))):
+        exp = experiment(framework="mpi", environment=environment(workers, each=resources(cpu=4)))
+        (group,) = selected(exp, machine).groups
+        assert (group.partition, group.site_partition) == names
+
+
+def test_a_site_without_partitions_takes_any() -> None:
+    exp = experiment(framework="mpi", batch={"partition": "mine"}, environment=environment(2))
+    assert shape(selected(exp, site())) == [("mine", 3, 3)]
+    assert shape(selected(experiment(), site())) == [(None, 1, 1)]
+
+
+def test_spread() -> None:
+    exp = experiment(framework="pytorch", environment=environment(3, each=resources(cpu=1)))
+    assert shape(selected(exp, spread=True)) == [("v100", 4, 4)]
+
+
+def test_walltime_by_number_of_nodes() -> None:
+    limits = [{"nodes": 1, "walltime": "1h"}, {"nodes": 2, "walltime": "2h"}, {"nodes": 9, "walltime": "3h"}]
+    partitions = {
+        "batch": {"nodes": {"n": 9}, "limits": limits},
+        "long": {"nodes": {"n": 1}, "max_walltime": "24h"},
+    }
+    machine = site(node_types={"n": {"cpus": 1}}, partitions=partitions)
+
+    def of(nodes: int) -> Experiment:
+        return experiment(framework="mpi", environment=environment(nodes - 1, each=resources(cpu=1)))
+
+    assert shape(selected(of(3), machine, walltime="3h")) == [("batch", 3, 3)]
+    assert shape(selected(of(1), machine, walltime="2h")) == [("long", 1, 1)]
+    assert problems(of(2), machine, walltime="3h") == [
+        "batch.walltime: partition batch (n nodes) allows 02:00:00 to a job of 2 nodes, 03:00:00 asked; "
+        "long enough: long"
+    ]
+    assert problems(of(9), machine, walltime="25h") == [
+        "batch.walltime: partition batch (n nodes) allows 03:00:00, 1-01:00:00 asked; "
+        "no partition allows so long a job"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "walltime", "sentences"),
+    [
+        (
+            {"environment": environment(each=resources(cpu=1, gpu=8))},
+            None,
+            ["environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 8 asked by master; "
+             "no partition of site x fits"],
+        ),
+        (
+            {"batch": {"partition": "v100"}, "environment": environment(each=resources(cpu=17, gpu=4))},
+            None,
+            ["environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 4 asked by master; "
+             "no partition of site x fits",
+             "environment.resources: partition v100 (v100 nodes) has 16 CPUs a node, 17 asked by master; "
+             "no partition of site x fits"],
+        ),
+        (
+            {"batch": {"partition": "v100"}, "environment": environment(each=resources(cpu=1, memory="60G"))},
+            None,
+            ["environment.resources: partition v100 (v100 nodes) has 32000 MiB of memory a node, 61440 asked by "
+             "master; partition a100 and cpu fit"],
+        ),
+        (
+            {"framework": "pytorch", "environment": environment(32, each=resources(cpu=16))},
+            None,
+            ["environment.replicas: partition v100 (v100 nodes) gives a job 8 nodes, 33 are needed (1 task a node); "
+             "ask for fewer replicas"],
+        ),
+        (
+            {"framework": "pytorch", "batch": {"partition": "cpu"},
+             "environment": environment(9, each=resources(cpu=16))},
+            None,
+            ["environment.replicas: partition cpu (cpu nodes) gives a job 4 nodes, 5 are needed (2 tasks a node); "
+             "large enough: v100"],
+        ),
+        (
+            {"batch": {"partition": "a100"}},
+            "2h",
+            ["batch.walltime: partition a100 (a100 nodes) allows 01:00:00, 02:00:00 asked; long enough: v100, cpu"],
+        ),
+        (
+            {"framework": "pytorch",
+             "environment": environment(each=resources(gpu=2), processes_per_replica=3)},
+            None,
+            ["environment.resources: 2 GPUs cannot be shared evenly by the 3 processes of master; "
+             "make one a multiple of the other"],
+        ),
+        (
+            {"batch": {"partition": "cup"}},
+            None,
+            ["batch.partition: site x has no partition 'cup'; did you mean 'cpu'?"],
+        ),
+    ],
+)  # fmt: skip
+def test_why_a_site_cannot_take_it(data: dict[str, Any], walltime: str | None, sentences: list[str]) -> None:
+    assert problems(experiment(**data), walltime=walltime) == sentences
+
+
+@pytest.mark.parametrize(
+    ("master", "worker", "cpus_and_memory"),
+    [
+        # Who says nothing of memory gets the share of the node that belongs to its CPUs, if others do.
+        (resources(cpu=4, memory=1000), resources(cpu=8), [(4, 1000), (8, 16000)]),
+        (resources(cpu=4), resources(cpu=8), [(4, None), (8, None)]),
+    ],
+)
+def test_memory(
+    master: dict[str, Any], worker: dict[str, Any], cpus_and_memory: list[tuple[int, int | None]]
+) -> None:
+    replicas = {"n_workers": 1, "default_worker": {"resources": worker}}
+    placement = selected(experiment(framework="mpi", environment={"resources": master, "replicas": replicas}))
+    assert [(len(task.cpus), task.memory) for task in placement.tasks] == cpus_and_memory
+
+
+def test_memory_that_one_replica_asks_for_is_not_lost_where_nodes_are_unknown() -> None:
+    replicas = {"n_workers": 1, "default_worker": {"resources": resources(cpu=1)}}
+    exp = experiment(
+        framework="mpi", environment={"resources": resources(cpu=1, memory=3000), "replicas": replicas}
+    )
+    assert [group.memory for group in selected(exp, site()).groups] == [3000]
+
+
+@pytest.mark.parametrize(
+    ("each", "defaults", "cpus"),
+    [
+        (resources(gpu=1), {}, 8),  # the GPU's share of the node
+        (resources(gpu=1), {"cpus": 3}, 3),
+        (resources(gpu=1, cpu=5), {"cpus": 3}, 5),
+        (resources(), {}, 1),
+        (resources(), {"cpus": 3}, 3),
+    ],
+)
+def test_cpus_that_the_file_does_not_name(each: dict[str, Any], defaults: dict[str, int], cpus: int) -> None:
+    machine = site(**MACHINE, replica=defaults)
+    (task,) = selected(experiment(environment=environment(each=each)), machine).tasks
+    assert len(task.cpus) == cpus
+
+
+def test_horovod_shares_a_replica_among_a_task_for_each_gpu() -> None:
+    each = resources(cpu=8, gpu=4, memory=4000)
+    exp = experiment(framework="horovod", environment=environment(1, each=each))
+    tasks = list(selected(exp).tasks)
+    assert [(task.role, task.node, task.gpus, len(task.cpus), task.memory) for task in tasks] == [
+        (role, node, (gpu,), 2, 1000) for node, role in enumerate(("master", "worker")) for gpu in range(4)
+    ]

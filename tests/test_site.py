@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from hpcdist import fields
+from hpcdist.launchers import launchers
+from hpcdist.resources import shipped, site_files
+from hpcdist.schedulers import schedulers
+from hpcdist.site import LauncherOptions, Site, problems_of
+from hpcdist.units import Walltime
+from tests.sites import SHIPPED, shipped_site, site
+
+
+def problems(**data: Any) -> list[str]:
+    base = {"name": "x", "description": "a test", "scheduler": "slurm", "launcher": "srun"}
+    built, found = fields.build(Site, base | data)
+    assert found == []
+    assert built is not None
+    return [str(problem) for problem in problems_of(built)]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_site_is_whole(name: str) -> None:
+    found = shipped_site(name)
+    assert list(problems_of(found)) == []
+    assert found.name == name
+    assert found.scheduler in schedulers.names()
+    assert found.launcher in launchers.names()
+    assert found.scheduler in launchers.get(found.launcher).schedulers
+    assert set(found.launchers) <= set(launchers.names())
+    assert all(re.fullmatch(r"20\d\d-\d\d(-\d\d)?", source.read) for source in found.sources)
+    assert found.sources
+
+
+@pytest.mark.parametrize("name", sorted(set(SHIPPED) - {"local", "slurm", "testbed"}))
+def test_a_site_of_a_centre_is_detected_and_says_how_far_it_can_be_trusted(name: str) -> None:
+    found = shipped_site(name)
+    assert found.detect.env or found.detect.fqdn
+    assert any("not yet tried on the machine" in note for note in found.notes) or found.status == "documented"
+
+
+def test_names_of_shipped_sites_are_those_of_their_files() -> None:
+    assert SHIPPED == ("frontier", "juwels-booster", "local", "perlmutter", "slurm", "testbed")
+    assert tuple(sorted(site_files([shipped("site_configs")]))) == SHIPPED
+
+
+def test_what_a_site_says_of_a_launcher() -> None:
+    found = site(launchers={"srun": {"mpi": "pmix", "args": ["-v"]}})
+    assert found.options("srun") == LauncherOptions(mpi="pmix", args=("-v",))
+    assert found.options("mpirun") == LauncherOptions()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "walltime"), [(1, "1h"), (2, "1h"), (3, "3h"), (9, "3h"), (10, "5h")]
+)
+def test_walltime_by_number_of_nodes(nodes: int, walltime: str) -> None:
+    partition = site(
+        node_types={"n": {}},
+        partitions={
+            "p": {
+                "nodes": {"n": 9},
+                "max_walltime": "5h",
+                "limits": [{"nodes": 2, "walltime": "1h"}, {"nodes": 9, "walltime": "3h"}],
+            }
+        },
+    ).partitions["p"]
+    assert partition.walltime_of(nodes) == Walltime.parse(walltime)
+    assert partition.longest == Walltime.parse("5h")
+
+
+def test_a_partition_without_limits() -> None:
+    partition = site(node_types={"n": {}}, partitions={"p": {"nodes": {"n": 9}}}).partitions["p"]
+    assert (partition.walltime_of(1), partition.longest) == (None, None)
+
+
+NODE = {"n": {"cpus": 4}}
+
+
+@pytest.mark.parametrize(
+    ("data", "sentences"),
+    [
+        ({}, []),
+        ({"node_types": NODE, "partitions": {"p": {"nodes": {"m": 1}}}},
+         ["partitions.p.nodes.m: there is no node type 'm'; known: n"]),
+        ({"node_types": NODE, "partitions": {"p": {"nodes": {}}}},
+         ["partitions.p.nodes: a partition has nodes; write `{NODE_TYPE: NUMBER}`"]),
+        ({"node_types": NODE, "partitions": {"gpu": {"nodes": {"n": 1}}}, "default_partition": "gpus"},
+         ["default_partition: there is no partition 'gpus'; did you mean 'gpu'?"]),
+        ({"default_partition": "gpu"}, ["default_partition: there is no partition 'gpu'"]),
+        ({"node_types": NODE, "partitions": {"p": {"nodes": {"n": 1}, "limits": [
+            {"nodes": 2, "walltime": "1h"}, {"nodes": 2, "walltime": "2h"}]}}},
+         ["partitions.p.limits: the numbers of nodes do not ascend"]),
+        ({"node_types": NODE, "partitions": {"p": {"nodes": {"n": 1}}},
+          "node_selectors": {"disk": {"ssd": {"partition": "q"}}}},
+         ["node_selectors.disk.ssd.partition: there is no partition 'q'; known: p"]),
+        ({"fabric": {"env": {"NCCL-NET": "IB"}}}, ["fabric.env.NCCL-NET: 'NCCL-NET' cannot be the name of a variable"]),
+        ({"fabric": {"env": {"A": {"value": 1, "otherwise": 2}}}},
+         ["fabric.env.A: it is always the value, so there is no `otherwise`; write `when: multi_node`"]),
+        ({"detect": {"env": {"HOST": "a("}, "fqdn": ["b("]}}, [
+            "detect.env.HOST: 'a(' is not a regular expression: missing ), unterminated subpattern at position 1",
+            "detect.fqdn[0]: 'b(' is not a regular expression: missing ), unterminated subpattern at position 1"]),
+        ({"account": {"pattern": "["}},
+         ["account.pattern: '[' is not a regular expression: unterminated character set at position 0"]),
+    ],
+)  # fmt: skip
+def test_what_no_type_can_say(data: dict[str, Any], sentences: list[str]) -> None:
+    assert problems(**data) == sentences
