@@ -1,4 +1,4 @@
-"""Speed, as ratios within one run: `make bench`. Nothing here passes or fails; the goals stand beside the numbers.
+"""Speed, as ratios within one run: `make bench`. Nothing passes or fails; goals stand beside the numbers.
 
 Machines are noisy, so the two sides of a ratio take turns, and the medians are compared.
 """
@@ -23,11 +23,15 @@ ROUNDS = 15
 def seconds(argv: Sequence[str], directory: Path) -> float:
     """How long a command takes from start to end."""
     begun = time.perf_counter()
-    subprocess.run(argv, cwd=directory, env=os.environ | {"HPCDIST_SITE": "slurm"}, check=True, capture_output=True)
+    subprocess.run(
+        argv, cwd=directory, env=os.environ | {"HPCDIST_SITE": "slurm"}, check=True, capture_output=True
+    )
     return time.perf_counter() - begun
 
 
-def compare(one: Callable[[], float], other: Callable[[], float], rounds: int = ROUNDS) -> tuple[float, float]:
+def compare(
+    one: Callable[[], float], other: Callable[[], float], rounds: int = ROUNDS
+) -> tuple[float, float]:
     """Return both medians, in seconds, of measurements that took turns."""
     one(), other()
     pairs = [(one(), other()) for _ in range(rounds)]
@@ -36,7 +40,10 @@ def compare(one: Callable[[], float], other: Callable[[], float], rounds: int = 
 
 def line(what: str, ours: float, theirs: float, goal: str) -> None:
     """Print one ratio."""
-    print(f"{what:<58} {ours * 1000:8.1f} ms {theirs * 1000:8.1f} ms   x{ours / theirs:.2f}   goal {goal}", flush=True)
+    print(
+        f"{what:<58} {ours * 1000:8.1f} ms {theirs * 1000:8.1f} ms   x{ours / theirs:.2f}   goal {goal}",
+        flush=True,
+    )
 
 
 def cold_starts(directory: Path) -> None:
@@ -47,10 +54,16 @@ def cold_starts(directory: Path) -> None:
     status = [python, "-m", "hpcdist", "status"]
     floor = [python, "-c", "import click, jinja2, yaml"]
     only_click = [python, "-c", "import click"]
-    line("hpcdist render / import click, jinja2, yaml",
-         *compare(lambda: seconds(render, directory), lambda: seconds(floor, directory)), "<= 1.6")
-    line("hpcdist status, no runs / import click",
-         *compare(lambda: seconds(status, directory), lambda: seconds(only_click, directory)), "<= 1.2")
+    line(
+        "hpcdist render / import click, jinja2, yaml",
+        *compare(lambda: seconds(render, directory), lambda: seconds(floor, directory)),
+        "<= 1.6",
+    )
+    line(
+        "hpcdist status, no runs / import click",
+        *compare(lambda: seconds(status, directory), lambda: seconds(only_click, directory)),
+        "<= 1.2",
+    )
 
 
 def main() -> None:

@@ -52,12 +52,14 @@ def main(compare: Compare, line: Line) -> None:
         (directory / "by-hand.sh").write_text(BY_HAND)
         (directory / "ours.yml").write_text(EXPERIMENT)
         python = CHECKOUT / ".venv" / "bin" / "python"
-        words = [python, "-m", "hpcdist", "render", "ours.yml", "--site", "testbed"]
+        words: list[str | Path] = [python, "-m", "hpcdist", "render", "ours.yml", "--site", "testbed"]
         text = cluster.run(words, cwd=directory, check=True).stdout
         head, _, body = text.partition("\n# Made by")
         (directory / "ours.sh").write_text(f"{head}\ndate +%s.%N >begun\n# Made by{body}")
         time.sleep(1)
         ours, theirs = compare(
-            lambda: elapsed(cluster, directory, "ours.sh"), lambda: elapsed(cluster, directory, "by-hand.sh"), 7
+            lambda: elapsed(cluster, directory, "ours.sh"),
+            lambda: elapsed(cluster, directory, "by-hand.sh"),
+            7,
         )
         line("job start to first user line / script by hand (4 tasks)", ours, theirs, "<= 1.02")

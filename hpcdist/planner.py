@@ -20,6 +20,7 @@ from hpcdist.launch import UserLaunch, user_launch
 from hpcdist.launchers import launchers
 from hpcdist.layer import Launcher
 from hpcdist.plan import Placement, Plan, Variable, Word
+from hpcdist.replica import replicas
 from hpcdist.schedulers import schedulers
 from hpcdist.selection import Where, select
 from hpcdist.site import Setting, Site
@@ -109,7 +110,7 @@ def _bare(
 
 def _launcher(experiment: Experiment, site: Site) -> Launcher:
     name = experiment.batch.launcher or site.launcher
-    if name not in launchers.names():
+    if name not in launchers:
         hint = did_you_mean(name, launchers.names())
         raise PlanError(Problem(f"there is no launcher {name!r}", ("batch", "launcher"), hint))
     launcher = launchers.get(name)
@@ -184,7 +185,8 @@ def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple
 def _setup(site: Site) -> Iterator[Word]:
     """Yield the lines that prepare the shell: modules, then files to source, then the site's own lines."""
     for module in site.modules:
-        line = f'module load {quote(module)} || fail "module {module} cannot be loaded on $(uname -n)"'
+        name = quote(module)
+        line = f'module load {name} || fail module {name} cannot be loaded on "$(uname -n)"'
         yield Word.raw(line, f"site {site.name}: modules")
     for file in site.source:
         yield Word.raw(f"source {file}", f"site {site.name}: source")
@@ -250,7 +252,7 @@ def _launch(
     framework = framework_of(experiment)
     if plan.launches == "tasks":
         yield from launcher.words(plan, site.options(launcher.name))
-        yield Word.raw('bash "$HPCDIST_RUN_DIR/task.sh"', "task wrapper")
+        yield Word.raw('bash "$HPCDIST_JOB_DIR/task.sh"', "task wrapper")
         yield from framework.words(plan) if framework else ()
     yield Word(text="bash", origin="default")
     yield Word(text="-c", origin="default")
@@ -269,10 +271,12 @@ def _warnings(experiment: Experiment, site: Site, plan: Plan, launch: UserLaunch
             f"site {site.name} does not say how large its nodes are: each replica gets a node of its own; "
             "a site file of your own mends that (README, Sites)"
         )
-    for key, value in experiment.environment.node_selector.items():
-        if key not in ("partition", "constraint") and str(value) not in site.node_selectors.get(key, {}):
+    asked = dict.fromkeys(pair for replica in replicas(experiment) for pair in replica.node_selector)
+    for key, value in asked:
+        if key not in ("partition", "constraint") and value not in site.node_selectors.get(key, {}):
             yield f"node_selector {key}: {value} has no meaning on site {site.name} and is not used"
-    if len(plan.placement.groups) > 1 and plan.launcher == "srun" and plan.placement.size > 1:
+    framework = framework_of(experiment)
+    if len(plan.placement.groups) > 1 and plan.launcher == "srun" and framework and framework.needs_mpi:
         yield (
             "MPI over several components of a Slurm job works only where node names ascend in the order of "
             "the components"

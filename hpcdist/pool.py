@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hpcdist.experiment import Replica
+from hpcdist.replica import Replica
 from hpcdist.site import Partition, Site
 
 UNLIMITED = 1_000_000_000

@@ -35,6 +35,10 @@ class Registry(Generic[T]):
         module, _, attribute = target.partition(":")
         return cast("T", getattr(importlib.import_module(module), attribute))
 
+    def __contains__(self, name: str) -> bool:
+        """Whether an object has this name; plug-ins are looked at only when no built-in one has it."""
+        return name in self._builtin or name in self._plugins()
+
     def names(self) -> tuple[str, ...]:
         """Return every name, the built-in ones first."""
         return (*self._builtin, *(name for name in self._plugins() if name not in self._builtin))

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean
-from hpcdist.experiment import Experiment, Replica, replicas
+from hpcdist.experiment import Experiment
 from hpcdist.placement import Crowd, place
 from hpcdist.plan import Placement
 from hpcdist.pool import UNLIMITED, Pool, need_of, pools, with_memory
+from hpcdist.replica import Replica, replicas
 from hpcdist.site import Site
 from hpcdist.units import Walltime
 

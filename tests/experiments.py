@@ -19,7 +19,9 @@ def experiment(**data: Any) -> Experiment:
     return built
 
 
-def resources(cpu: float | None = None, gpu: int | None = None, memory: int | str | None = None) -> dict[str, Any]:
+def resources(
+    cpu: float | None = None, gpu: int | None = None, memory: int | str | None = None
+) -> dict[str, Any]:
     """Return a ``resources`` section."""
     amounts = {"cpu": cpu, "gpu": gpu, "memory": memory}
     return {name: {"requests": amount} for name, amount in amounts.items() if amount is not None}

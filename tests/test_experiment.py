@@ -7,7 +7,8 @@ import pytest
 
 from hpcdist import experiment as experiments
 from hpcdist import fields
-from hpcdist.experiment import Experiment, Replica
+from hpcdist.experiment import Experiment
+from hpcdist.replica import Replica, replicas
 from hpcdist.units import Memory
 
 
@@ -27,7 +28,7 @@ def gpus(count: float) -> dict[str, object]:
 
 
 def test_a_command_alone_is_one_replica() -> None:
-    assert list(experiments.replicas(built())) == [
+    assert list(replicas(built())) == [
         Replica("master", 0, tasks=1, gpus=0, cpus=None, memory=None, node_selector=(), path=("environment",))
     ]
 
@@ -43,7 +44,7 @@ def test_replicas_come_in_rank_order_with_their_own_resources() -> None:
         },
     }
     base = ("environment", "replicas")
-    assert list(experiments.replicas(built(framework="tensorflow", environment=environment))) == [
+    assert list(replicas(built(framework="tensorflow", environment=environment))) == [
         Replica("master", 0, 1, 1, 2, Memory(1024), (), ("environment", "resources")),
         Replica("worker", 0, 1, 2, None, None, (("disk", "ssd"),), (*base, "default_worker", "resources")),
         Replica("worker", 1, 1, 4, None, None, (), (*base, "worker", 0, "resources")),
@@ -64,13 +65,13 @@ def test_replicas_come_in_rank_order_with_their_own_resources() -> None:
 )
 def test_tasks_of_a_replica_with_four_gpus(framework: str | None, processes: int | None, tasks: int) -> None:
     environment = {"resources": gpus(4), "processes_per_replica": processes}
-    (master,) = experiments.replicas(built(framework=framework, environment=environment))
+    (master,) = replicas(built(framework=framework, environment=environment))
     assert master.tasks == tasks
 
 
 def test_mpi_has_no_master() -> None:
     environment = {"replicas": {"n_workers": 2}}
-    names = [replica.name for replica in experiments.replicas(built(backend="mpi", environment=environment))]
+    names = [replica.name for replica in replicas(built(backend="mpi", environment=environment))]
     assert names == ["worker 0", "worker 1"]
 
 

@@ -165,9 +165,7 @@ def expanded_by_bash(lists: Sequence[str], folder: Path) -> list[list[str]]:
     """Expand by the script's own functions, on a machine whose PATH has no scontrol."""
     (folder / "grep").unlink(missing_ok=True)
     (folder / "grep").symlink_to(shutil.which("grep") or "grep")
-    script = (
-        f'{bash_functions()}\nfor list; do mapfile -t h < <(expand_hosts "$list"); echo "${{h[*]}}"; done'
-    )
+    script = f'{bash_functions()}\nfor list; do hpcdist_nodes=(); expand_hosts "$list"; echo "${{hpcdist_nodes[*]}}"; done'
     bash = shutil.which("bash") or "bash"
     done = subprocess.run(
         [bash, "-c", script, "bash", *lists],

@@ -76,7 +76,9 @@ def test_rows_and_groups_of_a_small_job() -> None:
     )
 
 
-def row(role: str, index: int, rank: int, tasks: int, *, node: int, local_rank: int, cpu: int, gpu: int) -> Row:
+def row(
+    role: str, index: int, rank: int, tasks: int, *, node: int, local_rank: int, cpu: int, gpu: int
+) -> Row:
     return Row(
         role=role,
         index=index,
@@ -127,7 +129,9 @@ def test_spread_gives_each_replica_a_node() -> None:
 
 def test_where_nothing_is_known_of_nodes_each_replica_gets_one() -> None:
     assert nodes_of(crowd("worker", 2, Need(1, 1), UNKNOWN)) == [["w0"], ["w1"]]
-    assert nodes_of(crowd("worker", 9, Need(1, 1), replace(UNKNOWN, nodes=1))) == [[f"w{n}" for n in range(9)]]
+    assert nodes_of(crowd("worker", 9, Need(1, 1), replace(UNKNOWN, nodes=1))) == [
+        [f"w{n}" for n in range(9)]
+    ]
 
 
 def test_different_pools_are_different_groups() -> None:
@@ -137,7 +141,15 @@ def test_different_pools_are_different_groups() -> None:
         crowd("ps", 2, Need(1, 8, 0, None), CPU),
     ]
     shapes = [
-        (group.site_partition, group.node, group.nodes, group.rank, group.tasks, group.tasks_per_node, group.even)
+        (
+            group.site_partition,
+            group.node,
+            group.nodes,
+            group.rank,
+            group.tasks,
+            group.tasks_per_node,
+            group.even,
+        )
         for group in place(crowds).groups
     ]
     assert shapes == [
@@ -168,7 +180,9 @@ def test_tasks_with_several_gpus() -> None:
     ],
 )
 def test_even_means_equal_cpus_and_as_many_on_each_node(
-    needs: list[Need], even: bool, gpus_per_task: int | None  # noqa: FBT001 - a table
+    needs: list[Need],
+    even: bool,
+    gpus_per_task: int | None,
 ) -> None:
     crowds = [crowd("worker", 1, need, index=index) for index, need in enumerate(needs)]
     placement = place(crowds)

@@ -1,4 +1,4 @@
-"""The README's example is what hpcdist says today; `HPCDIST_REWRITE_GOLDEN=1` writes it anew, and fails once."""
+"""The README's example is what hpcdist says today; `HPCDIST_REWRITE_GOLDEN=1` writes it anew and fails."""
 
 from __future__ import annotations
 

@@ -68,7 +68,9 @@ def test_the_first_partition_that_takes_everything(
 
 
 def test_the_partition_of_the_file_counts() -> None:
-    exp = experiment(batch={"partition": "cpu", "constraint": "fast"}, environment=environment(each=resources(cpu=1)))
+    exp = experiment(
+        batch={"partition": "cpu", "constraint": "fast"}, environment=environment(each=resources(cpu=1))
+    )
     (group,) = selected(exp).groups
     assert (group.partition, group.node_type, group.constraint) == ("cpu", "cpu", "fast")
 
@@ -130,7 +132,10 @@ def test_any_node_of_a_partition_where_no_type_has_enough() -> None:
 
 
 def test_the_schedulers_name_of_a_partition() -> None:
-    partitions = {"short": {"nodes": {"n": 2}, "submit_as": "batch"}, "none": {"nodes": {"n": 3}, "submit_as": ""}}
+    partitions = {
+        "short": {"nodes": {"n": 2}, "submit_as": "batch"},
+        "none": {"nodes": {"n": 3}, "submit_as": ""},
+    }
     machine = site(node_types={"n": {"cpus": 4}}, partitions=partitions)
     for workers, names in ((1, ("batch", "short")), (2, (None, "none"))):
         exp = experiment(framework="mpi", environment=environment(workers, each=resources(cpu=4)))

@@ -53,9 +53,7 @@ def test_what_a_site_says_of_a_launcher() -> None:
     assert found.options("mpirun") == LauncherOptions()
 
 
-@pytest.mark.parametrize(
-    ("nodes", "walltime"), [(1, "1h"), (2, "1h"), (3, "3h"), (9, "3h"), (10, "5h")]
-)
+@pytest.mark.parametrize(("nodes", "walltime"), [(1, "1h"), (2, "1h"), (3, "3h"), (9, "3h"), (10, "5h")])
 def test_walltime_by_number_of_nodes(nodes: int, walltime: str) -> None:
     partition = site(
         node_types={"n": {}},

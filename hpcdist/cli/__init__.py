@@ -60,7 +60,10 @@ class Verbs(click.Group):
 
 
 @click.group(
-    cls=Verbs, name="hpcdist", subcommand_metavar="VERB ...", context_settings={"max_content_width": 100}
+    cls=Verbs,
+    name="hpcdist",
+    subcommand_metavar="VERB ...",
+    context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="hpcdist")
 @click.option("--debug", is_flag=True, envvar="HPCDIST_DEBUG", help="Show where in hpcdist an error arose.")

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 import click
 
 from hpcdist import logs
+from hpcdist.cli.runs import sentence
 from hpcdist.cli.tell import note
+from hpcdist.job import JobState
 from hpcdist.rundir import Run
 from hpcdist.states import Report, status
 from hpcdist.world import World
@@ -49,5 +51,8 @@ class Watch:
             return False
         self._ends, self._next = ends, now + self._pause
         self._pause = min(self._pause * 1.5, self._longest)
+        was = self.report and self.report.status.state
         [self.report] = status([self.run], self.world)
+        if self.report.status.state is JobState.PENDING is not was:
+            note(sentence(self.report))
         return self.report.is_over

@@ -40,7 +40,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     only: Filter = iter if rank is None else partial(logs.of_rank, rank=rank)
     if following:
         report = follow(run, runs.world(), only)
-        note(runs.ending(report))
+        note(runs.sentence(report))
         ctx.exit(runs.exit_code(report.status))
     written = {file.name: _lines(file, only, count) for file in logs.files(run.directory)}
     if json:

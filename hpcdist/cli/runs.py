@@ -82,8 +82,8 @@ def report_of(report: Report) -> dict[str, Any]:
     }
 
 
-def ending(report: Report) -> str:
-    """Write how a job ended: ``quickstart-1 failed with exit code 3``."""
+def sentence(report: Report) -> str:
+    """Write the state of a job as a sentence: ``quickstart-1 failed with exit code 3``."""
     status = report.status
     code = f" with exit code {status.exit_code}" if status.exit_code else ""
     reason = f" ({status.reason})" if status.reason else ""

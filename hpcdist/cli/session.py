@@ -113,13 +113,13 @@ def _machine(asked: Asked, experiment: Experiment, document: Document) -> Machin
     """Return the site of ``--site``, else of the file, else of ``$HPCDIST_SITE``, else this machine's own."""
     folders = resources.site_folders(asked.site_path)
     places = (
-        (asked.site, Place(f"--site {asked.site}", 0, 0)),
+        (asked.site, Place(f"--site={asked.site}", 0, 0)),
         (experiment.batch.site, document.place(("batch", "site"))),
         (os.environ.get("HPCDIST_SITE"), Place("$HPCDIST_SITE", 0, 0)),
     )
     for name, place in places:
         if name and place:
-            chosen = Machine(machine.named(name, folders, place), origin(place).partition(" ")[0])
+            chosen = Machine(machine.named(name, folders, place), origin(place))
             break
     else:
         chosen = machine.this(folders)

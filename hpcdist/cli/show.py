@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 import click
 
-_WIDEST = 60
+_WIDEST = 80
 """A longer cell does not widen its column."""
 
 

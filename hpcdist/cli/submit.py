@@ -110,7 +110,7 @@ def _see_it_through(ctx: click.Context, run: Run, *, following: bool, json: bool
     if json:
         show.as_json(runs.report_of(report))
     else:
-        note(runs.ending(report))
+        note(runs.sentence(report))
     ctx.exit(runs.exit_code(report.status))
 
 

@@ -43,7 +43,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
             yield Problem(
                 "replicas need a framework", ("environment", "replicas"), f"write `framework:` ({known})"
             )
-    elif experiment.framework not in frameworks.names():
+    elif experiment.framework not in frameworks:
         hint = did_you_mean(experiment.framework, frameworks.names())
         yield Problem(f"there is no framework {experiment.framework!r}", ("framework",), hint)
     else:

@@ -26,8 +26,10 @@ FILES: list[tuple[str | bytes, list[str]]] = [
     (
         "name: my run\nrun: {cmd: x}\n",
         [
-            "error: bad.yml:1:7: name: 'my run' cannot be the name of a job; "
-            + "use letters, digits, - and _, such as 'my-run'"
+            (
+                "error: bad.yml:1:7: name: 'my run' cannot be the name of a job; "
+                "use letters, digits, - and _, such as 'my-run'"
+            )
         ],
     ),
     (
@@ -56,7 +58,7 @@ def test_a_broken_file(
 OPTIONS = [
     (["rank.yml"], 2, "rank.yml: there is no such file; did you mean 'ranks.yml'?"),
     (["sites"], 2, "sites: this is a directory; name a file in it"),
-    (["ranks.yml", "--site", "toi"], 2, "--site toi: there is no site 'toi'; did you mean 'toy'?"),
+    (["ranks.yml", "--site", "toi"], 2, "--site=toi: there is no site 'toi'; did you mean 'toy'?"),
     (["ranks.yml", "--site", "./rank.yml"], 2, "rank.yml: there is no such file; did you mean 'ranks.yml'?"),
     (
         ["ranks.yml", "--set", "batch.walltime=soon"],
@@ -76,8 +78,10 @@ OPTIONS = [
     (
         ["ranks.yml", "--set", "batch.site=toy"],
         3,
-        "ranks.yml:6:32: batch.launcher: launcher processes does not start tasks under scheduler slurm "
-        + "(site toy); write one of srun, mpirun, horovodrun",
+        (
+            "ranks.yml:6:32: batch.launcher: launcher processes does not start tasks under scheduler slurm "
+            "(site toy); write one of srun, mpirun, horovodrun"
+        ),
     ),
 ]
 

@@ -59,7 +59,16 @@ def test_check_as_json_gives_all_problems(hpcdist: Hpcdist) -> None:
             "path": "batch.wall",
             "message": "unknown key 'wall'",
             "hint": "did you mean 'walltime'?",
-        }
+        },
+        {
+            "severity": "warning",
+            "file": "--set project=mine",
+            "line": 0,
+            "column": 0,
+            "path": "project",
+            "message": "'project' has no effect: runs are kept by name and date",
+            "hint": "put it in `tags`",
+        },
     ]
 
 
@@ -88,29 +97,33 @@ def test_plan_draws_the_map(hpcdist: Hpcdist) -> None:
         "node  rank  role      cpus  gpus  memory\n"
         "0     0     master    0-1   0     2048 MiB\n"
         "0     1     master    2-3   1     2048 MiB\n"
-        "0     2     worker 0  4-5   2     2048 MiB\n"
-        "0     3     worker 0  6-7   3     2048 MiB\n"
-        "1     4     worker 1  0-1   -     1024 MiB\n"
+        "1     2     worker 0  0-1   0     2048 MiB\n"
+        "1     3     worker 0  2-3   1     2048 MiB\n"
+        "1     4     worker 1  4-5   -     1024 MiB\n"
     )
 
 
-def test_plan_folds_equal_nodes_and_equal_tasks(hpcdist: Hpcdist) -> None:
-    many = ("--set", "environment.replicas={n_workers: 15999}", "--set", "environment.resources={}")
-    said = hpcdist("plan", "train.yml", *ON_TOY, *many)
+def test_plan_folds_equal_nodes(hpcdist: Hpcdist) -> None:
+    many = ("--set", "environment.replicas={n_workers: 3999}", "--set", "environment.resources.gpu=null")
+    said = hpcdist("plan", "train.yml", *ON_TOY, *many, "--set", "environment.replicas.default_worker=null")
     assert said.err == ""
+    lines = said.out.splitlines()
+    assert lines[0] == "train on site toy: 4000 tasks by srun, 501 nodes"
+    assert ["...", "497", "nodes", "like", "these"] in [line.split() for line in lines]
+    assert lines[-1].split() == ["500", "3999", "worker", "3998", "2", "-", "2000", "MiB"]
+    assert len(lines) < 32
+
+
+def test_plan_folds_equal_tasks(hpcdist: Hpcdist) -> None:
+    said = hpcdist("plan", "-", "--site", "local", "--set", "environment.replicas.n_workers=63", stdin=RANKS)
     assert said.out == (
-        "train on site toy: 16000 tasks by srun, 2000 nodes\n"
-        "nodes 0-1999: partition gpu, big nodes\n"
-        "node  rank   role                   cpus  gpus  memory\n"
-        "0     0      master                 0     -     2000 MiB\n"
-        "0     1      worker 0               1     -     2000 MiB\n"
-        "0     2      worker 1               2     -     2000 MiB\n"
-        "0     3      worker 2               3     -     2000 MiB\n"
-        "0     4      worker 3               4     -     2000 MiB\n"
-        "0     5      worker 4               5     -     2000 MiB\n"
-        "0     6      worker 5               6     -     2000 MiB\n"
-        "0     7      worker 6               7     -     2000 MiB\n"
-        "1     8      worker 7               0     -     2000 MiB\n"
+        "experiment on site local: 64 tasks by processes, 1 node\n"
+        "node 0: partition local, this-machine nodes\n"
+        "node  rank  role           cpus  gpus  memory\n"
+        "0     0     master         0     -     -\n"
+        "0     1     worker 0       1     -     -\n"
+        "      ...   61 like these\n"
+        "0     63    worker 62      63    -     -\n"
     )
 
 
@@ -121,10 +134,10 @@ def test_plan_as_json_is_a_list_of_tasks(hpcdist: Hpcdist) -> None:
         "rank": 3,
         "role": "worker",
         "index": 0,
-        "node": 0,
-        "local_rank": 3,
-        "cpus": [6, 7],
-        "gpus": [3],
+        "node": 1,
+        "local_rank": 1,
+        "cpus": [2, 3],
+        "gpus": [1],
         "memory": 2048,
     }
 
@@ -144,10 +157,10 @@ def test_explain_tells_every_origin(hpcdist: Hpcdist) -> None:
     assert origins["name: train"] == "default"
     assert origins["walltime: 02:00:00"] == "--set batch.walltime"
     assert origins["master: ranks 0-1 on node 0, each 2 CPUs, 1 GPU, 2048 MiB"] == "train.yml:4"
-    assert origins["worker 0: ranks 2-3 on node 0, each 2 CPUs, 1 GPU, 2048 MiB"] == "train.yml:8"
+    assert origins["worker 0: ranks 2-3 on node 1, each 2 CPUs, 1 GPU, 2048 MiB"] == "train.yml:8"
     assert origins["worker 1: rank 4 on node 1, 2 CPUs, 1024 MiB"] == "train.yml:10"
     assert origins["--time=02:00:00"] == "--set batch.walltime"
-    assert origins["--partition=gpu"] == "site toy: default_partition"
+    assert origins["--partition=gpu"] == "site toy: partitions.gpu"
     assert origins["'python train.py --lr=0.5'"] == "train.yml:11"
     assert [line for line in said.out.splitlines() if line and line[0] != " "] == [
         "decided",

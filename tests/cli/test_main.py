@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -23,9 +24,9 @@ Usage: hpcdist [OPTIONS] VERB ...
   Make a batch job of one experiment file, on any supercomputer.
 
 Options:
-  --version  Show the version and exit.
-  --debug    Show where in hpcdist an error arose.
-  --help     Show this message and exit.
+  --version   Show the version and exit.
+  --debug     Show where in hpcdist an error arose.
+  -h, --help  Show this message and exit.
 
 Verbs:
   submit    Submit an experiment as a batch job.
@@ -127,8 +128,10 @@ def test_wrong_usage_has_exit_code_2(words: list[str], message: str, hpcdist: Hp
         (
             KeyError("x"),
             70,
-            "error: KeyError: 'x': this is a fault of hpcdist; "
-            + "please report it, with what `hpcdist --debug VERB ...` prints",
+            (
+                "error: KeyError: 'x': this is a fault of hpcdist; "
+                "please report it, with what `hpcdist --debug VERB ...` prints"
+            ),
         ),
     ],
 )
@@ -179,15 +182,23 @@ def test_a_full_disk_is_told(folder: Path) -> None:
     assert done.returncode == 2
 
 
-def test_ctrl_c_while_waiting_leaves_the_job_alone(real: Hpcdist) -> None:
-    real("submit", "ranks.yml", "--set", "run.cmd=sleep 60")
-    with subprocess.Popen(argv(["wait", "ranks-1"]), stderr=subprocess.PIPE, text=True) as process:
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1)
+@pytest.mark.parametrize(
+    ("words", "last"),
+    [
+        (["logs", "ranks-1", "-f"], "note: the job goes on; `hpcdist logs ranks-1 -f` follows it again\n"),
+        (["wait", "ranks-1"], "note: ranks-1 goes on\n"),
+    ],
+)
+def test_ctrl_c_leaves_the_job_alone(words: list[str], last: str, real: Hpcdist) -> None:
+    real("submit", "ranks.yml", "--set", "run.cmd=exec sleep 60")
+    with subprocess.Popen(
+        argv(words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(1.5)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
         assert process.stderr is not None
-        assert process.stderr.read() == "note: ranks-1 goes on\n"
+        assert process.stderr.read() == last
     assert "running" in real("status").out
     assert real("cancel", "ranks-1").code == 0
     assert real("wait", "ranks-1").code == 143

@@ -114,7 +114,7 @@ def test_a_node_that_crashes(user: User) -> None:
 
 
 def test_restarts_in_the_same_allocation(user: User) -> None:
-    command = "echo x >> $POLYAXON_RUN_OUTPUTS_PATH/tries.$HPCDIST_RANK; [ $(wc -l < $POLYAXON_RUN_OUTPUTS_PATH/tries.0) = 3 ]"
+    command = "cd $POLYAXON_RUN_OUTPUTS_PATH; echo x >>tries; [ $(wc -l <tries) = 3 ]"
     experiment: Mapping[str, Any] = {"environment": {"max_restarts": 2}, "run": {"cmd": command}}
     done = user.hpcdist("submit", user.write("again", experiment), "--wait")
     assert done.returncode == 0, done.stderr + user.log("again-1")
@@ -131,14 +131,18 @@ def test_array_elements_keep_apart(user: User) -> None:
 
 
 def test_options_of_the_login_shell_do_not_reach_the_job(user: User) -> None:
-    file = user.write("clean", {"run": {"cmd": 'echo "name=$SLURM_JOB_NAME step=$SLURM_CPUS_PER_TASK mark=$MARK"'}})
+    file = user.write(
+        "clean", {"run": {"cmd": 'echo "name=$SLURM_JOB_NAME step=$SLURM_CPUS_PER_TASK mark=$MARK"'}}
+    )
     login = {"SBATCH_JOB_NAME": "leak", "SBATCH_TIMELIMIT": "1", "SLURM_CPUS_PER_TASK": "99", "MARK": "kept"}
     assert user.hpcdist("submit", file, "--wait", env=login).returncode == 0
     assert "name=clean step=1 mark=kept" in user.log("clean-1")
 
 
 def test_follow_shows_the_log_and_ends_with_the_job(user: User) -> None:
-    file = four_tasks(user, "follow", "echo line $HPCDIST_RANK; sleep 1; [ $HPCDIST_RANK != 3 ] || exit 4; sleep 600")
+    file = four_tasks(
+        user, "follow", "echo line $HPCDIST_RANK; sleep 1; [ $HPCDIST_RANK != 3 ] || exit 4; sleep 600"
+    )
     begun = time.monotonic()
     done = user.hpcdist("submit", file, "--follow")
     assert done.returncode == 4, done.stderr

@@ -98,7 +98,9 @@ def test_a_refusal_is_certain_and_tells_why(user: User) -> None:
 
 def test_two_hundred_jobs_cost_one_squeue(user: User) -> None:
     user.write("held", {"run": {"cmd": "true"}, "batch": {"directives": ["--hold"]}})
-    user.cluster.run([PYTHON, "-c", TWO_HUNDRED], cwd=user.directory, env=ENVIRONMENT, check=True, timeout=300)
+    user.cluster.run(
+        [PYTHON, "-c", TWO_HUNDRED], cwd=user.directory, env=ENVIRONMENT, check=True, timeout=300
+    )
     counted = with_command(user, "squeue", 'echo >>squeue.calls; exec /usr/bin/squeue "$@"')
     done = user.hpcdist("status", "--json", env=counted)
     assert done.returncode == 0, done.stderr
@@ -108,8 +110,14 @@ def test_two_hundred_jobs_cost_one_squeue(user: User) -> None:
 
 def test_a_host_without_slurm(tmp_path: Path) -> None:
     (tmp_path / "once.yml").write_text("version: 1\nrun: {cmd: 'true'}\n")
-    words = [PYTHON, "-m", "hpcdist", "submit", "once.yml", "--site", "testbed"]
+    words: list[str | Path] = [PYTHON, "-m", "hpcdist", "submit", "once.yml", "--site", "testbed"]
     done = subprocess.run(
-        words, cwd=tmp_path, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False
+        words,
+        cwd=tmp_path,
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.returncode, "`sbatch`" in done.stderr) == (5, True), done.stderr

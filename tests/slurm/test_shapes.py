@@ -52,7 +52,7 @@ def user(cluster: Cluster, workdir: Path) -> User:
     return User(cluster, workdir)
 
 
-def lands_as_planned(user: User, name: str, experiment: Mapping[str, Any], launcher: str) -> None:
+def lands_as_planned(user: User, name: str, experiment: dict[str, Any], launcher: str) -> None:
     file = user.write(name, experiment | {"run": {"cmd": PROBE}, "batch": {"launcher": launcher}})
     planned = user.json("plan", file)
     done = user.hpcdist("submit", file, "--wait")
@@ -105,7 +105,7 @@ replicas = st.builds(needs, cpu=st.integers(1, 8), gpu=st.integers(0, 2))
     framework=st.sampled_from(["horovod", "pytorch"]),
     launcher=st.sampled_from(["srun", "mpirun"]),
 )
-def test_any_shape(  # noqa: PLR0913 - each is a dimension of the shape
+def test_any_shape(  # noqa: PLR0913, PLR0917 - each is a dimension of the shape
     cluster: Cluster,
     workdir: Path,
     master: dict[str, Any],

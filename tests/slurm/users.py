@@ -33,7 +33,9 @@ class User:
     directory: Path
     name: str = "hu1"
 
-    def hpcdist(self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 120) -> Completed:
+    def hpcdist(
+        self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 120
+    ) -> Completed:
         """Run hpcdist to its end."""
         return self.cluster.run(
             [PYTHON, "-m", "hpcdist", *words],
@@ -64,7 +66,9 @@ class User:
         end = time.monotonic() + seconds
         log = self.directory / "runs" / run / "logs" / "job.out"
         while not (log.exists() and text in log.read_text()):
-            assert time.monotonic() < end, f"{text!r} did not come: {log.read_text() if log.exists() else 'no log'}"
+            assert time.monotonic() < end, (
+                f"{text!r} did not come: {log.read_text() if log.exists() else 'no log'}"
+            )
             time.sleep(0.1)
         return log.read_text()
 

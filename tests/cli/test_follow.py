@@ -1,0 +1,87 @@
+"""How often the batch system is asked while a job is followed, and what its end means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hpcdist import rundir
+from hpcdist.cli.follow import Watch
+from hpcdist.cli.runs import exit_code, sentence
+from hpcdist.job import JobState, Status
+from hpcdist.rundir import Record, Run
+from hpcdist.states import Report
+from hpcdist.testing import FakeShell
+from hpcdist.world import World
+
+
+@dataclass
+class Clock:
+    """Time that passes only when it is told to."""
+
+    at: float = 1000.0
+
+    def now(self) -> float:
+        return self.at
+
+
+def a_run(folder: Path) -> Run:
+    record = Record(
+        name="x",
+        token="t0",  # noqa: S106 - it is no password
+        site="toy",
+        scheduler="slurm",
+        digest="",
+        created_at="2026-01-01T00:00:00+00:00",
+        phase="submitted",
+        job_id="7",
+    )
+    return Run(rundir.create(folder / "runs", "x"), record)
+
+
+def test_a_talkative_job_does_not_make_us_ask_all_the_time(folder: Path) -> None:
+    clock, shell = Clock(), FakeShell([(lambda command: bool(command.argv), "")])
+    run = a_run(folder)
+    watch = Watch(run, World(shell, now=clock.now))
+    assert not watch.is_over()
+    at_first = len(shell.commands)
+    for _ in range(9):
+        assert not watch.is_over()
+    assert len(shell.commands) == at_first
+    clock.at += 1.1
+    watch.is_over()
+    assert len(shell.commands) == 2 * at_first
+    clock.at += 1.1
+    watch.is_over()
+    assert len(shell.commands) == 2 * at_first
+
+
+def test_a_job_that_says_that_it_ended_is_asked_for_at_once(folder: Path) -> None:
+    shell = FakeShell([(lambda command: bool(command.argv), "")])
+    run = a_run(folder)
+    watch = Watch(run, World(shell, now=Clock().now))
+    assert not watch.is_over()
+    run.directory.write("events", "started 7 1000 0\nended 7 1001 3\n")
+    assert watch.is_over()
+    assert watch.report is not None
+    assert exit_code(watch.report.status) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        (Status(JobState.COMPLETED, exit_code=0), 0, "x-1 completed"),
+        (Status(JobState.COMPLETED), 0, "x-1 completed"),
+        (Status(JobState.FAILED, exit_code=3), 3, "x-1 failed with exit code 3"),
+        (Status(JobState.FAILED, reason="it vanished"), 1, "x-1 failed (it vanished)"),
+        (Status(JobState.CANCELLED, exit_code=0), 1, "x-1 is cancelled"),
+        (Status(JobState.OUT_OF_MEMORY, exit_code=137), 137, "x-1 is out of memory with exit code 137"),
+        (Status(JobState.UNSUBMITTED, reason="refused"), 5, "x-1 is unsubmitted (refused)"),
+        (Status(JobState.UNKNOWN), 5, "x-1 is unknown"),
+    ],
+)
+def test_what_an_end_means(status: Status, code: int, said: str, folder: Path) -> None:
+    assert exit_code(status) == code
+    assert sentence(Report(a_run(folder), status)) == said

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from hpcdist import frameworks
+from hpcdist.frameworks.horovod import HOROVOD, KNOBS
+from hpcdist.plan import Variable
+from tests.experiments import experiment
+from tests.plans import planned
+
+MIB = 1024 * 1024
+
+TABLE = [
+    ({}, {}, []),
+    ({"fusion_threshold_mb": 32}, {"HOROVOD_FUSION_THRESHOLD": str(32 * MIB)}, ["--fusion-threshold-mb", "32"]),
+    ({"fusion_threshold_mb": 0}, {"HOROVOD_FUSION_THRESHOLD": "0"}, ["--fusion-threshold-mb", "0"]),
+    ({"cycle_time_ms": 3.5}, {"HOROVOD_CYCLE_TIME": "3.5"}, ["--cycle-time-ms", "3.5"]),
+    ({"cycle_time_ms": 3}, {"HOROVOD_CYCLE_TIME": "3.0"}, ["--cycle-time-ms", "3"]),
+    ({"cache_capacity": 2048}, {"HOROVOD_CACHE_CAPACITY": "2048"}, ["--cache-capacity", "2048"]),
+    ({"hierarchical_allreduce": True}, {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1"}, ["--hierarchical-allreduce"]),
+    ({"hierarchical_allreduce": False}, {"HOROVOD_HIERARCHICAL_ALLREDUCE": "0"}, ["--no-hierarchical-allreduce"]),
+    ({"hierarchical_allgather": True}, {"HOROVOD_HIERARCHICAL_ALLGATHER": "1"}, ["--hierarchical-allgather"]),
+    ({"hierarchical_allgather": False}, {"HOROVOD_HIERARCHICAL_ALLGATHER": "0"}, ["--no-hierarchical-allgather"]),
+    ({"torus_allreduce": True}, {"HOROVOD_TORUS_ALLREDUCE": "1"}, ["--torus-allreduce"]),
+    ({"torus_allreduce": False}, {"HOROVOD_TORUS_ALLREDUCE": "0"}, ["--no-torus-allreduce"]),
+    ({"autotune": True}, {"HOROVOD_AUTOTUNE": "1"}, ["--autotune"]),
+    ({"autotune": False}, {}, ["--no-autotune"]),
+    ({"autotune": True, "autotune_log_file": "/tmp/a b"},
+     {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": "/tmp/a b"},
+     ["--autotune", "--autotune-log-file", "/tmp/a b"]),
+    ({"autotune": True, "autotune_warmup_samples": 5, "autotune_steps_per_sample": 20,
+      "autotune_bayes_opt_max_samples": 40, "autotune_gaussian_process_noise": 0.5},
+     {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES": "5", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": "20",
+      "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": "40", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE": "0.5"},
+     ["--autotune", "--autotune-warmup-samples", "5", "--autotune-steps-per-sample", "20",
+      "--autotune-bayes-opt-max-samples", "40", "--autotune-gaussian-process-noise", "0.5"]),
+    ({"timeline_filename": "/tmp/t.json"}, {"HOROVOD_TIMELINE": "/tmp/t.json"},
+     ["--timeline-filename", "/tmp/t.json"]),
+    ({"timeline_filename": "/tmp/t.json", "timeline_mark_cycles": True},
+     {"HOROVOD_TIMELINE": "/tmp/t.json", "HOROVOD_TIMELINE_MARK_CYCLES": "1"},
+     ["--timeline-filename", "/tmp/t.json", "--timeline-mark-cycles"]),
+    ({"timeline_filename": "/tmp/t.json", "timeline_mark_cycles": False},
+     {"HOROVOD_TIMELINE": "/tmp/t.json", "HOROVOD_TIMELINE_MARK_CYCLES": "0"},
+     ["--timeline-filename", "/tmp/t.json", "--no-timeline-mark-cycles"]),
+    ({"stall_check": True}, {"HOROVOD_STALL_CHECK_DISABLE": "0"}, ["--stall-check"]),
+    ({"stall_check": False}, {"HOROVOD_STALL_CHECK_DISABLE": "1"}, ["--no-stall-check"]),
+    ({"stall_check_warning_time_seconds": 10}, {"HOROVOD_STALL_CHECK_TIME_SECONDS": "10"},
+     ["--stall-check-warning-time-seconds", "10"]),
+    ({"stall_check_shutdown_time_seconds": 20}, {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "20"},
+     ["--stall-check-shutdown-time-seconds", "20"]),
+    ({"mpi_threads_disable": True}, {"HOROVOD_MPI_THREADS_DISABLE": "1"}, ["--mpi-threads-disable"]),
+    ({"mpi_threads_disable": False}, {"HOROVOD_MPI_THREADS_DISABLE": "0"}, ["--no-mpi-threads-disable"]),
+    ({"num_nccl_streams": 2}, {"HOROVOD_NUM_NCCL_STREAMS": "2"}, ["--num-nccl-streams", "2"]),
+    ({"thread_affinity": 1}, {"HOROVOD_THREAD_AFFINITY": "1"}, ["--thread-affinity", "1"]),
+    ({"gloo_timeout_seconds": 60}, {"HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}, ["--gloo-timeout-seconds", "60"]),
+    ({"log_level": "DEBUG"}, {"HOROVOD_LOG_LEVEL": "DEBUG"}, ["--log-level", "DEBUG"]),
+    ({"log_with_timestamp": True}, {"HOROVOD_LOG_HIDE_TIME": "0"}, ["--log-with-timestamp"]),
+    ({"log_with_timestamp": False}, {"HOROVOD_LOG_HIDE_TIME": "1"}, ["--log-without-timestamp"]),
+]  # fmt: skip
+"""A section, the variables that it becomes, and the same said to horovodrun."""
+
+
+@pytest.mark.parametrize(("section", "variables", "_"), TABLE)
+def test_knobs_become_variables(section: dict[str, object], variables: dict[str, str], _: list[str]) -> None:
+    exp = experiment(framework="horovod", horovod=section)
+    assert list(HOROVOD.problems(exp)) == []
+    found = HOROVOD.variables(planned(framework="horovod"), exp)
+    assert {variable.name: variable.value for variable in found} == variables
+
+
+def test_every_knob_is_in_the_table() -> None:
+    assert {knob.key for knob in KNOBS} == {key for section, _, _ in TABLE for key in section}
+
+
+PARSE = """
+import json
+from horovod.runner.common.util import config_parser
+from horovod.runner.launch import parse_args
+print(json.dumps(config_parser.set_env_from_args({}, parse_args())))
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("section", "variables", "arguments"), TABLE)
+def test_horovodrun_makes_the_same_variables(
+    section: dict[str, object], variables: dict[str, str], arguments: list[str]
+) -> None:
+    del section
+    argv = [sys.executable, "-W", "ignore", "-c", PARSE, *arguments, "-np", "1", "true"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == variables
+
+
+@pytest.mark.parametrize(
+    ("section", "sentences"),
+    [
+        ({"fusion_treshold_mb": 1},
+         ["horovod.fusion_treshold_mb: unknown key 'fusion_treshold_mb'; did you mean 'fusion_threshold_mb'?"]),
+        ({"fusion_threshold_mb": "1"}, ["horovod.fusion_threshold_mb: expected a whole number, got '1'"]),
+        ({"fusion_threshold_mb": 1.5}, ["horovod.fusion_threshold_mb: expected a whole number, got 1.5"]),
+        ({"fusion_threshold_mb": True}, ["horovod.fusion_threshold_mb: expected a whole number, got True"]),
+        ({"fusion_threshold_mb": -1}, ["horovod.fusion_threshold_mb: -1 is below 0"]),
+        ({"cycle_time_ms": "x"}, ["horovod.cycle_time_ms: expected a number, got 'x'"]),
+        ({"cycle_time_ms": float("inf")}, ["horovod.cycle_time_ms: expected a number, got inf"]),
+        ({"autotune": 1}, ["horovod.autotune: expected true or false, got 1"]),
+        ({"autotune_log_file": "x"},
+         ["horovod.autotune_log_file: it counts only with 'autotune'; add `autotune`"]),
+        ({"autotune": False, "autotune_log_file": "x"},
+         ["horovod.autotune_log_file: it counts only with 'autotune'; add `autotune`"]),
+        ({"timeline_mark_cycles": True},
+         ["horovod.timeline_mark_cycles: it counts only with 'timeline_filename'; add `timeline_filename`"]),
+        ({"autotune": True, "autotune_gaussian_process_noise": 2},
+         ["horovod.autotune_gaussian_process_noise: 2 is above 1"]),
+        ({"log_level": "debug"}, ["horovod.log_level: 'debug' is not known here; did you mean 'DEBUG'?"]),
+        ({"log_level": 1}, ["horovod.log_level: expected text, got 1"]),
+        ({"cache_capacity": -1, "log_level": "loud"}, [
+            "horovod.cache_capacity: -1 is below 0",
+            "horovod.log_level: 'loud' is not known here; known: DEBUG, ERROR, FATAL, INFO, TRACE, WARNING"]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_knobs(section: dict[str, object], sentences: list[str]) -> None:
+    exp = experiment(framework="horovod", horovod=section)
+    assert [str(problem) for problem in frameworks.problems_of(exp)] == sentences
+
+
+def test_an_unset_knob_sets_no_variable_and_a_set_one_says_where_it_stands() -> None:
+    plan = planned(framework="horovod", horovod={"cycle_time_ms": 2})
+    assert [variable for variable in plan.variables if variable.name.startswith("HOROVOD_")] == [
+        Variable(name="HOROVOD_CYCLE_TIME", value="2.0", origin="exp.yml horovod.cycle_time_ms")
+    ]
+
+
+def test_the_users_own_variable_wins() -> None:
+    environment = {"env_vars": {"HOROVOD_CYCLE_TIME": 5}}
+    plan = planned(framework="horovod", horovod={"cycle_time_ms": 2}, environment=environment)
+    assert [variable for variable in plan.variables if variable.name.startswith("HOROVOD_")] == [
+        Variable(
+            name="HOROVOD_CYCLE_TIME",
+            value="5",
+            origin="exp.yml environment.env_vars.HOROVOD_CYCLE_TIME (instead of exp.yml horovod.cycle_time_ms)",
+        )
+    ]
+
+
+def test_the_section_belongs_to_its_framework() -> None:
+    exp = experiment(framework="pytorch", horovod={"cycle_time_ms": 2})
+    assert [str(problem) for problem in frameworks.problems_of(exp)] == [
+        "horovod: this section needs `framework: horovod`; the framework is 'pytorch'"
+    ]

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hpcdist.errors import PlanError
+from tests.experiments import environment
+from tests.plans import LOCAL, WRAPPED, changed, planned, words
+
+MACHINE = changed(LOCAL, launcher="processes")
+
+
+def test_the_script_itself_starts_the_tasks() -> None:
+    plan = planned(MACHINE, framework="pytorch", environment=environment(3))
+    assert words(plan) == [
+        "start_processes",
+        *WRAPPED,
+    ]
+    assert plan.label_in_task
+
+
+@pytest.mark.parametrize("framework", ["mpi", "horovod"])
+def test_nothing_that_meets_by_mpi(framework: str) -> None:
+    message = (
+        f"batch.launcher: framework {framework} meets over MPI, which launcher processes does not bring; "
+        "write one of "
+    )
+    with pytest.raises(PlanError, match=f"^{re.escape(message)}"):
+        planned(MACHINE, framework=framework, environment=environment(1))
+
+
+def test_not_under_a_batch_system() -> None:
+    message = "batch.launcher: launcher processes does not start tasks under scheduler slurm (site testbed); "
+    with pytest.raises(PlanError, match=f"^{re.escape(message)}"):
+        planned(batch={"launcher": "processes"})
+
+
+def test_not_on_several_nodes() -> None:
+    machine = changed(MACHINE, partitions={}, default_partition=None)
+    message = "launcher processes starts tasks on one node only; use srun or mpirun"
+    with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
+        planned(machine, framework="pytorch", environment=environment(1))

@@ -1,0 +1,34 @@
+"""Plans for tests: an experiment's keys and a site make one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hpcdist.plan import Plan
+from hpcdist.planner import make_plan
+from hpcdist.site import Site
+from tests.experiments import experiment, where
+from tests.sites import shipped_site
+
+TESTBED = shipped_site("testbed")
+LOCAL = shipped_site("local")
+
+WRAPPED = ['bash "$HPCDIST_JOB_DIR/task.sh"', "bash", "-c", "python train.py"]
+"""The end of the launch line of an experiment that says no more than ``experiment()``."""
+
+
+def planned(machine: Site = TESTBED, **data: Any) -> Plan:
+    """Return the plan of an experiment with these keys."""
+    return make_plan(experiment(**data), machine, where)
+
+
+def words(plan: Plan) -> list[str]:
+    """Return the launch line, word by word."""
+    return [word.text for word in plan.launch]
+
+
+def changed(machine: Site, **changes: Any) -> Site:
+    """Return the site with these changes."""
+    return msgspec.structs.replace(machine, **changes)

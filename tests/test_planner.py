@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from hpcdist.errors import PlanError
+from hpcdist.plan import Plan, Variable, Word
+from hpcdist.site import Site
+from hpcdist.units import Walltime
+from tests.experiments import environment, resources
+from tests.plans import LOCAL, TESTBED, changed, planned, words
+from tests.sites import shipped_site, site
+
+
+def variable(plan: Plan, name: str) -> Variable | None:
+    return next((found for found in plan.variables if found.name == name), None)
+
+
+def refused(machine: Site = TESTBED, **data: Any) -> str:
+    with pytest.raises(PlanError) as caught:
+        planned(machine, **data)
+    return str(caught.value)
+
+
+def test_a_command_alone() -> None:
+    plan = planned(LOCAL, run={"cmd": "echo 'a b' && true"})
+    assert (plan.launches, plan.launcher, plan.framework) == ("tasks", "mpirun", None)
+    assert plan.launch[-1] == Word(text="echo 'a b' && true", origin="exp.yml run.cmd")
+    assert words(plan)[-3:] == ["bash", "-c", "echo 'a b' && true"]
+    assert (plan.placement.size, plan.placement.nodes, plan.warnings) == (1, 1, ())
+
+
+# --- Who decides
+
+
+def test_the_file_comes_before_the_site() -> None:
+    machine = changed(TESTBED, whole_nodes=True)
+    plan = planned(machine, batch={"walltime": "1h", "exclusive": False, "launcher": "mpirun", "qos": "high"})
+    assert (plan.walltime, plan.exclusive, plan.launcher, plan.qos) == (
+        Walltime(3600),
+        False,
+        "mpirun",
+        "high",
+    )
+    assert {name: plan.origins[name] for name in ("walltime", "exclusive", "launcher", "qos")} == {
+        name: f"exp.yml batch.{name}" for name in ("walltime", "exclusive", "launcher", "qos")
+    }
+
+
+def test_the_site_comes_before_nothing() -> None:
+    plan = planned(changed(TESTBED, whole_nodes=True))
+    assert (plan.walltime, plan.exclusive, plan.launcher) == (Walltime(600), True, "srun")
+    assert {
+        name: plan.origins[name] for name in ("walltime", "exclusive", "launcher", "name", "command")
+    } == {
+        "walltime": "site testbed: walltime",
+        "exclusive": "site testbed: whole_nodes",
+        "launcher": "site testbed: launcher",
+        "name": "default",
+        "command": "exp.yml run.cmd",
+    }
+
+
+def test_what_only_the_file_says() -> None:
+    plan = planned(
+        name="n",
+        description="d",
+        environment={"max_restarts": 3},
+        batch={
+            "dependency": "5",
+            "array": "1-4%2",
+            "signal": "USR1@60",
+            "requeue": True,
+            "mail": "me@here",
+            "directives": ["--reservation=x"],
+        },
+    )
+    assert (plan.name, plan.description, plan.max_restarts) == ("n", "d", 3)
+    assert (plan.dependency, plan.array, plan.signal, plan.requeue) == (("5",), "1-4%2", "USR1@60", True)
+    assert (plan.mail_user, plan.mail_events, plan.extra_directives) == (
+        "me@here",
+        ("end", "fail"),
+        ("--reservation=x",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("mail", "user", "events"),
+    [
+        (None, None, ()),
+        ("me", "me", ("end", "fail")),
+        ({"user": "me", "events": ["begin"]}, "me", ("begin",)),
+    ],
+)
+def test_mail(mail: object, user: str | None, events: tuple[str, ...]) -> None:
+    plan = planned(batch={"mail": mail})
+    assert (plan.mail_user, plan.mail_events) == (user, events)
+
+
+# --- Accounts, QOS, launchers, GPUs
+
+
+@pytest.mark.parametrize(
+    ("account", "batch", "sentence"),
+    [
+        ({"required": True}, {}, "batch.account: site x takes no job without an account; write `batch: {account: "
+         "NAME}` or `--set batch.account=NAME`"),
+        ({"required": True, "hint": "ask Anna"}, {},
+         "batch.account: site x takes no job without an account; ask Anna"),
+        ({"pattern": "p[0-9]+"}, {"account": "p12x"}, "batch.account: site x has no accounts like 'p12x' (p[0-9]+)"),
+        ({"pattern": "p[0-9]+", "hint": "ask Anna"}, {"account": "x"},
+         "batch.account: site x has no accounts like 'x' (p[0-9]+); ask Anna"),
+    ],
+)  # fmt: skip
+def test_accounts_that_a_site_does_not_take(
+    account: dict[str, object], batch: dict[str, str], sentence: str
+) -> None:
+    assert refused(site(account=account), batch=batch) == sentence
+
+
+def test_accounts_that_a_site_takes() -> None:
+    assert planned(site(account={"pattern": "p[0-9]+"}), batch={"account": "p12"}).account == "p12"
+    assert planned(site(account={"pattern": "p[0-9]+"})).account is None
+
+
+def test_the_qos_is_that_of_the_chosen_partition() -> None:
+    machine = site(
+        node_types={"small": {"cpus": 2}, "big": {"cpus": 8}},
+        partitions={"s": {"nodes": {"small": 9}, "qos": "low"}, "b": {"nodes": {"big": 9}, "qos": "high"}},
+    )
+    assert planned(machine, environment=environment(each=resources(cpu=2))).qos == "low"
+    assert planned(machine, environment=environment(each=resources(cpu=8))).qos == "high"
+    mixed = {"node_selector": {"partition": "s"},
+             "replicas": {"n_workers": 1, "default_worker": {"node_selector": {"partition": "b"}}}}  # fmt: skip
+    assert refused(machine, framework="mpi", environment=mixed) == (
+        "batch.qos: the partitions s and b have different QOS, and a job has one; write the one that both take"
+    )
+    assert planned(machine, framework="mpi", environment=mixed, batch={"qos": "any"}).qos == "any"
+
+
+def test_launchers_that_are_not_there() -> None:
+    assert refused(batch={"launcher": "srum"}) == (
+        "batch.launcher: there is no launcher 'srum'; did you mean 'srun'?"
+    )
+    assert refused(LOCAL, batch={"launcher": "srun"}).startswith(
+        "batch.launcher: launcher srun does not start tasks under scheduler local (site local); write one of "
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpus", "batch", "visibility"),
+    [
+        ({}, {}, "task"),
+        ({}, {"gpu_visibility": "node"}, "node"),
+        ({"bound_by": "launcher"}, {}, "launcher"),
+        ({"bound_by": "launcher"}, {"launcher": "mpirun"}, "task"),
+        ({"bound_by": "launcher"}, {"launcher": "mpirun", "gpu_visibility": "node"}, "node"),
+    ],
+)
+def test_who_chooses_the_gpus_of_a_task(gpus: dict[str, str], batch: dict[str, str], visibility: str) -> None:
+    assert planned(site(gpus=gpus), batch=batch).gpu_visibility == visibility
+
+
+def test_no_choice_where_the_launcher_binds() -> None:
+    assert refused(site(gpus={"bound_by": "launcher"}), batch={"gpu_visibility": "node"}) == (
+        "batch.gpu_visibility: on site x each task sees the GPUs that srun gives it, and no others; remove it"
+    )
+
+
+# --- Variables and setup
+
+
+def test_variables_have_one_giver_the_last() -> None:
+    machine = changed(TESTBED, fabric=site(fabric={"env": {"A": 1, "B": True, "NCCL_DEBUG": "WARN"}}).fabric)
+    plan = planned(
+        machine,
+        framework="pytorch",
+        build={"env_vars": [["B", False], ["C", "x y"]]},
+        environment={"env_vars": {"MASTER_PORT": 5, "NCCL_DEBUG": "INFO"}},
+    )
+    found = {
+        found.name: (found.value, found.origin)
+        for found in plan.variables
+        if not found.name.startswith("POLYAXON_")
+    }
+    assert found == {
+        "PYTHONUNBUFFERED": ("1", "default"),
+        "A": ("1", "site testbed: fabric.env.A"),
+        "MASTER_ADDR": ("$HPCDIST_HEAD_ADDRESS", "framework pytorch"),
+        "B": ("false", "exp.yml build.env_vars[0] (instead of site testbed: fabric.env.B)"),
+        "C": ("x y", "exp.yml build.env_vars[1]"),
+        "MASTER_PORT": ("5", "exp.yml environment.env_vars.MASTER_PORT (instead of framework pytorch)"),
+        "NCCL_DEBUG": (
+            "INFO",
+            "exp.yml environment.env_vars.NCCL_DEBUG (instead of site testbed: fabric.env.NCCL_DEBUG)",
+        ),
+    }
+    own = variable(plan, "MASTER_PORT")
+    assert own
+    assert not own.shell
+
+
+@pytest.mark.parametrize(
+    ("setting", "one", "several"),
+    [
+        ("x", "x", "x"),
+        ({"value": "x"}, "x", "x"),
+        ({"value": "x", "when": "multi_node"}, None, "x"),
+        ({"value": "x", "when": "single_node"}, "x", None),
+        ({"value": "x", "when": "multi_node", "otherwise": "y"}, "y", "x"),
+    ],
+)
+def test_variables_under_a_condition(setting: object, one: str | None, several: str | None) -> None:
+    machine = changed(TESTBED, fabric=site(fabric={"env": {"V": setting}}).fabric)
+    for workers, value in ((0, one), (4, several)):
+        plan = planned(machine, framework="mpi", environment=environment(workers, each=resources(cpu=8)))
+        found = variable(plan, "V")
+        assert (found.value if found else None) == value
+
+
+@pytest.mark.parametrize(
+    ("replicas", "value", "origin"),
+    [
+        (1, "Socket", "site frontier: fabric.env.NCCL_NET (not multi_node)"),
+        (16, "OFI", "site frontier: fabric.env.NCCL_NET (multi_node)"),
+    ],
+)
+def test_frontier_has_its_plug_in_on_several_nodes_only(replicas: int, value: str, origin: str) -> None:
+    section = environment(replicas - 1, each=resources(gpu=1))
+    plan = planned(shipped_site("frontier"), framework="horovod", batch={"account": "A"}, environment=section)
+    assert variable(plan, "NCCL_NET") == Variable(name="NCCL_NET", value=value, origin=origin)
+
+
+def test_setup_comes_in_order_and_says_what_failed() -> None:
+    machine = site(modules=["gcc/12", "it's"], source=["$HOME/env.sh"], setup=["ulimit -c 0"])
+    assert planned(machine).setup == (
+        Word.raw(
+            'module load gcc/12 || fail module gcc/12 cannot be loaded on "$(uname -n)"', "site x: modules"
+        ),
+        Word.raw(
+            """module load 'it'"'"'s' || fail module 'it'"'"'s' cannot be loaded on "$(uname -n)\"""",
+            "site x: modules",
+        ),
+        Word.raw("source $HOME/env.sh", "site x: source"),
+        Word.raw("ulimit -c 0", "site x: setup"),
+    )
+
+
+# --- The user's own launch
+
+
+def test_the_users_own_launch_runs_once() -> None:
+    plan = planned(
+        framework="horovod",
+        run={"cmd": "mpirun -np 4 python train.py"},
+        environment=environment(3, each=resources(cpu=4)),
+    )
+    assert (plan.launches, plan.launcher, plan.rank_variables) == ("once", "once", None)
+    assert words(plan) == ["bash", "-c", "mpirun -np 4 python train.py"]
+    assert plan.placement.size == 4
+    assert not plan.needs_pmi
+    assert plan.warnings == ()
+
+
+def test_a_count_that_differs_from_the_allocation() -> None:
+    plan = planned(
+        framework="mpi", run={"cmd": "mpirun -np 2 a"}, environment=environment(3, each=resources(cpu=4))
+    )
+    assert plan.warnings == (
+        "the command starts 2 processes by mpirun, the allocation is for 4; write the same number in both",
+    )
+
+
+def test_a_command_under_backend_mpi_is_a_launch() -> None:
+    plan = planned(backend="mpi", run={"cmd": "./start"}, environment=environment(2, each=resources(cpu=4)))
+    assert (plan.launches, plan.placement.size, words(plan)) == ("once", 2, ["bash", "-c", "./start"])
+
+
+# --- Warnings
+
+
+def test_a_site_that_does_not_say_how_large_its_nodes_are() -> None:
+    assert planned(site(), framework="mpi", environment=environment(1)).warnings == (
+        "site x does not say how large its nodes are: each replica gets a node of its own; "
+        "a site file of your own mends that (README, Sites)",
+    )
+    assert planned(site()).warnings == ()
+
+
+def test_a_node_selector_without_a_meaning() -> None:
+    machine = site(
+        node_types={"n": {"cpus": 4}},
+        partitions={"p": {"nodes": {"n": 4}}},
+        node_selectors={"disk": {"ssd": {"constraint": "ssd"}}},
+    )
+    section = {
+        "node_selector": {"disk": "ssd", "zone": 1},
+        "replicas": {"n_workers": 2, "default_worker": {"node_selector": {"disk": "tape"}}},
+    }
+    assert planned(machine, framework="pytorch", environment=section).warnings == (
+        "node_selector zone: 1 has no meaning on site x and is not used",
+        "node_selector disk: tape has no meaning on site x and is not used",
+    )
+
+
+def test_mpi_over_several_components() -> None:
+    section = {
+        "resources": resources(cpu=20),
+        "replicas": {"n_workers": 1, "default_worker": {"resources": resources(gpu=1)}},
+    }
+    sentence = (
+        "MPI over several components of a Slurm job works only where node names ascend in the order of the "
+        "components"
+    )
+    assert planned(framework="mpi", environment=section).warnings == (sentence,)
+    assert planned(framework="pytorch", environment=section).warnings == ()
+
+
+# --- Properties of a plan
+
+
+@pytest.mark.parametrize(
+    ("memory", "workers", "total"), [(None, 1, 2 * 500), (1000, 1, 2000), (60000, 3, 2 * 120000)]
+)
+def test_memory_in_total(memory: int | None, workers: int, total: int) -> None:
+    plan = planned(framework="mpi", environment=environment(workers, each=resources(cpu=1, memory=memory)))
+    assert plan.memory_total
+    assert plan.memory_total.mib == total
+
+
+def test_no_memory_in_total() -> None:
+    assert planned(site()).memory_total is None
+
+
+def test_every_problem_of_the_scheduler_is_told() -> None:
+    message = "batch.account: there is no batch system on site local"
+    assert re.match(message, refused(LOCAL, batch={"account": "a", "qos": "q"}))

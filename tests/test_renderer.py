@@ -1,0 +1,272 @@
+"""What the scripts do, by a real bash: the task wrapper against the plan, hostile values against quoting."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hpcdist.errors import RenderError
+from hpcdist.placement import Crowd, place
+from hpcdist.plan import Placement, Plan, Task, Variable
+from hpcdist.renderer import render, summary
+from tests.experiments import environment, resources
+from tests.plans import LOCAL, changed, planned
+from tests.sites import shipped_site
+from tests.test_placement import jobs
+
+BASH = shutil.which("bash") or "bash"
+SLOW = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+ONE_PROCESS = changed(LOCAL, launcher="processes")
+
+# --- The task wrapper and the plan agree
+
+SAY = (
+    'printf "%s\\n" "$HPCDIST_RANK $HPCDIST_SIZE $HPCDIST_ROLE $HPCDIST_INDEX $HPCDIST_NODE $HPCDIST_NODES '
+    '$HPCDIST_LOCAL_RANK $HPCDIST_LOCAL_SIZE $OMP_NUM_THREADS ${CUDA_VISIBLE_DEVICES-unset} $POLYAXON_TASK_INFO"'
+)
+DEVICES = [str(number) for number in range(100, 600)]
+
+
+def said_by_tasks(plan: Plan, folder: Path, ranks: Sequence[int], **more: str) -> list[str]:
+    """Run the task wrapper as srun would, rank after rank, and return what each task says."""
+    (folder / "task.sh").write_text(render(plan).task)
+    (folder / "nodes").write_text("localhost\n" * plan.placement.nodes)
+    loop = f"for rank; do SLURM_PROCID=$rank {BASH} {folder}/task.sh {BASH} -c '{SAY}' || exit; done"
+    done = subprocess.run(
+        [BASH, "-c", loop, "bash", *map(str, ranks)],
+        env={
+            "PATH": os.environ["PATH"],
+            "SLURM_NTASKS": str(plan.placement.size),
+            "HPCDIST_JOB_DIR": str(folder),
+            "CUDA_VISIBLE_DEVICES": ",".join(DEVICES),
+        }
+        | more,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def expected_of(placement: Placement, task: Task) -> str:
+    sizes = [tasks for nodes, tasks in placement.tasks_per_node() for _ in range(nodes)]
+    words = [task.rank, placement.size, task.role, task.index, task.node, placement.nodes]
+    words += [task.local_rank, sizes[task.node], len(task.cpus)]
+    has_gpus = any(group.gpus for group in placement.groups)
+    gpus = ",".join(DEVICES[gpu] for gpu in task.gpus) if has_gpus else ",".join(DEVICES)
+    info = f'{{"type": "{task.role}", "index": {task.index}}}'
+    return " ".join([*map(str, words), gpus, info])
+
+
+@SLOW
+@given(data=st.data(), crowds=jobs(), spread=st.booleans())
+def test_each_task_finds_its_place_in_the_plan(
+    tmp_path: Path, data: st.DataObject, crowds: list[Crowd], *, spread: bool
+) -> None:
+    placement = place(crowds, spread=spread)
+    plan = msgspec.structs.replace(planned(), placement=placement)
+    tasks = list(placement.tasks)
+    chosen = data.draw(st.lists(st.sampled_from(tasks), min_size=1, max_size=6, unique_by=lambda task: task.rank))
+    said = said_by_tasks(plan, tmp_path, [task.rank for task in chosen])
+    assert said == [expected_of(placement, task) for task in chosen]
+
+
+def test_gpus_of_the_whole_node_for_each_task(tmp_path: Path) -> None:
+    section = environment(1, each=resources(cpu=1, gpu=1))
+    plan = planned(framework="pytorch", batch={"gpu_visibility": "node"}, environment=section)
+    assert said_by_tasks(plan, tmp_path, [1], CUDA_VISIBLE_DEVICES="4,5")[0].split()[9] == "4,5"
+
+
+def test_gpus_that_the_launcher_gave_stay(tmp_path: Path) -> None:
+    section = environment(1, each=resources(gpu=1))
+    plan = planned(
+        shipped_site("frontier"), framework="pytorch", batch={"account": "A"}, environment=section
+    )
+    environ = {"ROCR_VISIBLE_DEVICES": "7", "CUDA_VISIBLE_DEVICES": "untouched"}
+    assert said_by_tasks(plan, tmp_path, [1], **environ)[0].split()[9] == "untouched"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"SLURM_PROCID": ""}, "srun set no SLURM_PROCID; start this job by srun, as the script does"),
+        ({"SLURM_NTASKS": "3"},
+         "srun started 3 tasks, the plan has 2; leave the counts in the script as they are, or submit the "
+         "experiment again"),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, "the plan gives this task 1 of this node's GPUs, from number 1 on; only 1 "),
+        ({"PMIX_RANK": "0"}, "srun gave no PMI with --mpi=pmix, so each task would be rank 0 of a world of its own; "),
+        ({"NODES": "elsewhere\n"}, "the plan has this rank on elsewhere; the launcher placed tasks in an order of"),
+    ],
+)  # fmt: skip
+def test_a_launcher_that_did_something_else(tmp_path: Path, changes: dict[str, str], sentence: str) -> None:
+    plan = planned(framework="mpi", environment=environment(1, each=resources(cpu=1, gpu=1)))
+    (tmp_path / "task.sh").write_text(render(plan).task)
+    (tmp_path / "nodes").write_text(changes.pop("NODES", "localhost\n"))
+    environ = {"PATH": os.environ["PATH"], "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "PMIX_RANK": "1"}
+    environ |= {"CUDA_VISIBLE_DEVICES": "0,1", "HPCDIST_JOB_DIR": str(tmp_path), **changes}
+    done = subprocess.run(
+        [BASH, tmp_path / "task.sh", "true"], env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 86
+    assert re.match(r"hpcdist: rank (1|\?) on ", done.stderr)
+    assert sentence in done.stderr
+
+
+# --- Whatever is written arrives, byte for byte
+
+NASTY = st.lists(
+    st.sampled_from(
+        ["'", '"', "$HOME", "`id`", "$(id)", "\\", "\n", "!!", "*", "~", "#", " ", "\t", "\r", "é", "\u2028", "😀",
+         "{{ x }}", "{%", "TASK_WRAPPER", "\nTASK_WRAPPER\n", "\nROWS\n", "%s", "-n", "<<EOF", "&", "|", ";", "x"]
+    ),
+    max_size=6,
+).map("".join)  # fmt: skip
+TEXTS = NASTY | st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=12)
+
+CATCH = """\
+#!{bash}
+# Stands for the user's bash: keeps the command and the variables instead of running it.
+[[ $1 == -c ]] || exec {bash} "$@"
+printf '%s\\0' "$2" >{folder}/command
+env -0 >{folder}/variables
+"""
+
+
+def caught(plan: Plan, folder: Path, run_dir: Path, *, annotate: bool) -> tuple[str, dict[str, str]]:
+    """Run the job's script; return the command that bash was given at its end, and its variables."""
+    stubs = folder / "stubs"
+    stubs.mkdir(exist_ok=True)
+    (stubs / "bash").write_text(CATCH.format(bash=BASH, folder=folder))
+    (stubs / "bash").chmod(0o755)
+    script = folder / "job.sh"
+    script.write_text(render(plan, run_dir=str(run_dir), annotate=annotate).job)
+    subprocess.run([BASH, "-n", script], check=True)
+    done = subprocess.run(
+        [BASH, script],
+        env={"PATH": f"{stubs}:{os.environ['PATH']}"},
+        capture_output=True,
+        check=False,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    lines = (folder / "variables").read_text(newline="").split("\0")[:-1]
+    return (folder / "command").read_text(newline="")[:-1], dict(line.split("=", 1) for line in lines)
+
+
+@SLOW
+@given(name=TEXTS, command=TEXTS, value=TEXTS, param=TEXTS, annotate=st.booleans())
+def test_hostile_values_arrive(
+    tmp_path: Path, name: str, command: str, value: str, param: str, *, annotate: bool
+) -> None:
+    plan = planned(
+        ONE_PROCESS,
+        name=name or "x",
+        run={"cmd": f"true {command}"},
+        params={"p": param},
+        environment={"env_vars": {"HOSTILE": value}},
+    )
+    run_dir = tmp_path / "it's \"$HOME\" `id` \\ é"
+    said, variables = caught(plan, tmp_path, run_dir, annotate=annotate)
+    assert said == f"true {command}"
+    assert variables["HOSTILE"] == value
+    assert json.loads(variables["POLYAXON_PARAMS"]) == {"p": param}
+    assert variables["POLYAXON_RUN_OUTPUTS_PATH"] == f"{run_dir}/outputs"
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "horovodrun"])
+def test_hostile_values_arrive_through_launchers_that_are_not_there(tmp_path: Path, launcher: str) -> None:
+    """What the launcher is given as words is what the plan says."""
+    stub = tmp_path / "stubs" / launcher
+    stub.parent.mkdir()
+    stub.write_text(f"#!{BASH}\nprintf '%s\\0' \"$@\" >{tmp_path}/words\nenv -0 >{tmp_path}/variables\n")
+    stub.chmod(0o755)
+    hostile = "a'b\"c$HOME`id`\\\n!!"
+    plan = planned(
+        LOCAL,
+        framework="horovod",
+        batch={"launcher": launcher},
+        run={"cmd": hostile},
+        environment=environment(1, env_vars={"HOSTILE": hostile}),
+    )
+    script = tmp_path / "job.sh"
+    script.write_text(render(plan, run_dir=str(tmp_path / "run")).job)
+    subprocess.run(
+        [BASH, script],
+        env={"PATH": f"{stub.parent}:{os.environ['PATH']}"},
+        check=True,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+    )
+    words = (tmp_path / "words").read_text().split("\0")[:-1]
+    assert words[-3:] == ["bash", "-c", hostile]
+    assert f"HOSTILE={hostile}" in (tmp_path / "variables").read_text().split("\0")
+
+
+# --- What the writer refuses, and what it says
+
+
+def test_a_name_that_no_variable_can_have() -> None:
+    plan = msgspec.structs.replace(
+        planned(ONE_PROCESS), variables=(Variable(name="A B", value="1", origin="x"),)
+    )
+    with pytest.raises(RenderError, match="'A B' cannot be the name of a variable"):
+        render(plan)
+
+
+def test_a_site_value_that_would_break_out_of_its_place() -> None:
+    plan = msgspec.structs.replace(
+        planned(environment=environment(each=resources(gpu=1))), head_suffix="$(id)"
+    )
+    with pytest.raises(RenderError, match="cannot stand unquoted in a script"):
+        render(plan)
+
+
+def test_a_template_that_asks_for_what_there_is_not(tmp_path: Path) -> None:
+    (tmp_path / "local.sh.j2").write_text("{{ plan.unknown }}")
+    (tmp_path / "task.sh.j2").write_text("")
+    with pytest.raises(RenderError, match="template local.sh.j2: .*no attribute 'unknown'"):
+        render(planned(ONE_PROCESS), folders=[tmp_path])
+
+
+def test_a_value_that_was_left_undecided(tmp_path: Path) -> None:
+    (tmp_path / "local.sh.j2").write_text("{{ plan.walltime }}")
+    (tmp_path / "task.sh.j2").write_text("")
+    with pytest.raises(RenderError, match="a value is None; the plan left it undecided"):
+        render(planned(ONE_PROCESS), folders=[tmp_path])
+
+
+def test_ones_own_template_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "local.sh.j2").write_text("{{ plan.name }} {{ raw('$HOME') }}\n")
+    (tmp_path / "task.sh.j2").write_text("")
+    assert render(planned(ONE_PROCESS, name="it's"), folders=[tmp_path]).job == "'it'\"'\"'s' $HOME\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ({}, "1 task by srun, 1 node"),
+        ({"framework": "mpi", "environment": environment(4, each=resources(cpu=8))}, "5 tasks by srun, 3 nodes"),
+        (
+            {"framework": "horovod", "environment": environment(1, each=resources(cpu=4, gpu=4))},
+            "8 tasks by srun, 2 nodes, 8 GPUs",
+        ),
+        ({"environment": environment(each=resources(gpu=1))}, "1 task by srun, 1 node, 1 GPU"),
+    ],
+)
+def test_a_summary(data: dict[str, Any], text: str) -> None:
+    assert summary(planned(**data)) == text
