@@ -1,18 +1,19 @@
 """hpcdist: one experiment file; any supercomputer.
 
-The map, from the ground up (a module imports only from the lines above its own):
+The map, from the ground up: a module imports only from the lines above its own, and on its line from the left.
 
-    errors units words job           primitives
-    fields command registry          what YAML models are made of; commands; the extension mechanism
-    experiment site                  the two models: what the user asks, what the machine offers
-    plan                             tasks, placement, everything decided with its origin
-    layer                            the protocols of launchers and frameworks
-    schedulers launchers frameworks containers importers    one file each
-    pool placement selection launch polyaxon remarks planner    decisions, pure
-    source load resources renderer shell rundir    the edges: YAML, files, templates, processes
-    control                          submit, status, logs, cancel, wait
-    cli                              one short module per verb
-    testing                          FakeShell and the contract that every scheduler keeps
+    errors units words job scalars yaml_words hostlist    primitives
+    fields command registry tree sandbox    what YAML models are made of; commands; the extension mechanism
+    experiment site    the two models: what the user asks, what the machine offers
+    replica plan    what the user counts; tasks, placement, everything decided with its origin
+    layer    the protocols of launchers and frameworks
+    schedulers launchers frameworks importers    one file each
+    pool placement selection detect launch polyaxon remarks planner    decisions, pure
+    compose source templating inputs overrides load    a file becomes an experiment
+    resources renderer shell rundir world    the other edges: files, templates, processes, time
+    logs states control    submit, status, logs, cancel, wait
+    cli    one short module per verb
+    testing    FakeShell and the contract that every scheduler keeps
 """
 
 __version__ = "0.1.0"

@@ -41,7 +41,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     framework = framework_of(experiment)
     meets_by_mpi = bool(framework and framework.needs_mpi and launch is None and bare.placement.size > 1)
     if meets_by_mpi and framework and launcher.name != framework.launcher and not launcher.brings_mpi:
-        able = [name for name in launchers.names() if launchers.get(name).brings_mpi]
+        able = [name for name in _able(site) if launchers.get(name).brings_mpi]
         message = f"framework {framework.name} meets over MPI, which launcher {launcher.name} does not bring"
         raise PlanError(Problem(message, ("batch", "launcher"), f"write one of {', '.join(able)}"))
     plan = msgspec.structs.replace(
@@ -115,10 +115,14 @@ def _launcher(experiment: Experiment, site: Site) -> Launcher:
         raise PlanError(Problem(f"there is no launcher {name!r}", ("batch", "launcher"), hint))
     launcher = launchers.get(name)
     if site.scheduler not in launcher.schedulers:
-        able = [other for other in launchers.names() if site.scheduler in launchers.get(other).schedulers]
         message = f"launcher {name} does not start tasks under scheduler {site.scheduler} (site {site.name})"
-        raise PlanError(Problem(message, ("batch", "launcher"), f"write one of {', '.join(able)}"))
+        raise PlanError(Problem(message, ("batch", "launcher"), f"write one of {', '.join(_able(site))}"))
     return launcher
+
+
+def _able(site: Site) -> list[str]:
+    """Return the launchers that start tasks under the site's scheduler."""
+    return [name for name in launchers.names() if site.scheduler in launchers.get(name).schedulers]
 
 
 def _gpu_visibility(

@@ -91,7 +91,7 @@ REPLICAS = "environment.replicas"
     [
         ({"resources": gpus(-1)}, ["environment.resources.gpu.limits: -1 of gpu cannot be asked for"]),
         ({"resources": gpus(0.5)}, [
-            "environment.resources.gpu.limits: 0.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.constraint` or `batch.directives`"]),
+            "environment.resources.gpu.limits: 0.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.directives`"]),
         ({"resources": {"cpu": {"requests": 3, "limits": 2}}},
          ["environment.resources.cpu: requests (3) are more than limits (2)"]),
         ({"resources": {"memory": {"requests": "2G", "limits": "1G"}}},
@@ -111,7 +111,7 @@ REPLICAS = "environment.replicas"
          [f"{REPLICAS}.ps[1].index: ps 0 stands here for the second time",
           f"{REPLICAS}.ps[1].resources.gpu.limits: -2 of gpu cannot be asked for"]),
         ({"replicas": {"default_worker": {"resources": gpus(1.5)}, "n_workers": 0}}, [
-            f"{REPLICAS}.default_worker.resources.gpu.limits: 1.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.constraint` or `batch.directives`"]),
+            f"{REPLICAS}.default_worker.resources.gpu.limits: 1.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.directives`"]),
         ({"env_vars": {"A-B": 1}}, ["environment.env_vars.A-B: 'A-B' cannot be the name of a variable"]),
     ],
 )  # fmt: skip

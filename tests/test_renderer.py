@@ -27,7 +27,7 @@ from tests.test_placement import jobs
 
 BASH = shutil.which("bash") or "bash"
 SLOW = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 ONE_PROCESS = changed(LOCAL, launcher="processes")
 
@@ -164,8 +164,8 @@ def caught(plan: Plan, folder: Path, run_dir: Path, *, annotate: bool) -> tuple[
         stdin=subprocess.DEVNULL,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    lines = (folder / "variables").read_text(newline="").split("\0")[:-1]
-    return (folder / "command").read_text(newline="")[:-1], dict(line.split("=", 1) for line in lines)
+    lines = (folder / "variables").read_bytes().decode().split("\0")[:-1]
+    return (folder / "command").read_bytes().decode()[:-1], dict(line.split("=", 1) for line in lines)
 
 
 @SLOW
@@ -212,9 +212,9 @@ def test_hostile_values_arrive_through_launchers_that_are_not_there(tmp_path: Pa
         capture_output=True,
         stdin=subprocess.DEVNULL,
     )
-    words = (tmp_path / "words").read_text().split("\0")[:-1]
+    words = (tmp_path / "words").read_bytes().decode().split("\0")[:-1]
     assert words[-3:] == ["bash", "-c", hostile]
-    assert f"HOSTILE={hostile}" in (tmp_path / "variables").read_text().split("\0")
+    assert f"HOSTILE={hostile}" in (tmp_path / "variables").read_bytes().decode().split("\0")
 
 
 # --- What the writer refuses, and what it says

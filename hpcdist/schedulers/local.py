@@ -26,8 +26,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_]+")
 
 # $1 script, $2 run directory. `setsid --fork` instead of `&`: bash starts `&` with SIGINT ignored, for good.
 _SUBMIT: Final = """\
-umask 077
-mkdir -p -- "$2/logs" && cd -- "$2" || exit
+(umask 077 && mkdir -p -- "$2/logs" && : >>"$2/events" && : >>"$2/logs/job.out") || exit
 exec setsid --fork bash -c '
 echo "submitted $$ $(date +%s) $(uname -n)" >>"$2/events"
 echo "$$"
@@ -167,10 +166,20 @@ class Local:
         return iter(())
 
     def submit(self, submission: Submission) -> Command:
-        """Return the command that starts the script in a session of its own and prints its pid."""
+        """Return the command that starts the script in a session of its own and prints its pid.
+
+        The job runs where it is submitted, as sbatch does it. Inside a Slurm allocation mpirun would go
+        for the allocation's nodes, so nothing of one reaches the job.
+        """
         words = ("bash", "-c", _SUBMIT, "hpcdist", submission.script, submission.directory)
         token = (("HPCDIST_TOKEN", submission.token),)
-        return Command(words, environment=token, keep_environment=("LC_ALL",), timeout=30)
+        return Command(
+            words,
+            environment=token,
+            drop_environment=("SLURM_", "SBATCH_", "PMI", "OMPI_COMM_"),
+            keep_environment=("LC_ALL",),
+            timeout=30,
+        )
 
     def read_submit(self, completed: Completed) -> str:
         """Return the script's pid."""

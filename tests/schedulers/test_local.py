@@ -30,7 +30,7 @@ WORLD = World(Shell())
 HEAD: Final = """\
 #!/bin/bash
 note() { echo "$1 $$ $(date +%s) $2" >>"$DIR/events"; }
-cd "${0%/*}"; DIR=$PWD
+DIR=${0%/*}
 note started 0
 trap 'note ended $?' EXIT
 trap 'exit 143' TERM
@@ -108,7 +108,7 @@ def test_output_and_what_the_job_is_given(machine: Machine) -> None:
     )
     control.wait([run], WORLD)
     lines = (run.directory.logs / "job.out").read_text().splitlines()
-    assert lines[:2] == [f"token {run.record.token} in {run.directory.path}", "bad"]
+    assert lines[:2] == [f"token {run.record.token} in {Path.cwd()}", "bad"]
     assert lines[-1] == "EOFError: EOF when reading a line"
     assert (run.directory.logs / "job.out").stat().st_mode & 0o777 == 0o600
 

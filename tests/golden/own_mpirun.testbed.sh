@@ -1,0 +1,126 @@
+#!/bin/bash
+#SBATCH --output=/scratch/me/runs/own-mpirun-1/logs/job.out
+#SBATCH --job-name=own-mpirun
+#SBATCH --no-requeue
+#SBATCH --export=ALL
+#SBATCH --partition=gpu
+#SBATCH --time=00:10:00
+#SBATCH --constraint=a100
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=4
+#SBATCH --mem=2000M
+#SBATCH --gres=gpu:a100:4
+# Made by hpcdist 0.1.0 for site testbed. It needs no hpcdist on the nodes, and runs by hand as well.
+export HPCDIST_RUN_DIR=/scratch/me/runs/own-mpirun-1
+export HPCDIST_JOB_ID=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+: "${HPCDIST_JOB_ID:=${SLURM_JOB_ID:?this script is for sbatch}}"
+hpcdist_restarts=${SLURM_RESTART_COUNT:-0}
+
+# Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
+expand_host() {
+  local before ranges after range first number host
+  if [[ $1 =~ ^([^[]*)\[([^]]*)\](.*)$ ]]; then
+    before=${BASH_REMATCH[1]} ranges=${BASH_REMATCH[2]} after=${BASH_REMATCH[3]}
+    for range in ${ranges//,/ }; do
+      first=${range%-*}
+      for ((number = 10#$first; number <= 10#${range#*-}; number++)); do
+        printf -v host '%s%0*d%s' "$before" "${#first}" "$number" "$after"
+        expand_host "$host"
+      done
+    done
+  else
+    hpcdist_nodes+=("$1")
+  fi
+}
+expand_hosts() {
+  local list=$1
+  while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
+    list=${BASH_REMATCH[3]}
+    expand_host "${BASH_REMATCH[1]}"
+  done
+}
+hpcdist_nodes=()
+expand_hosts "$SLURM_JOB_NODELIST"
+# Should Slurm ever write a list in another way, it must read it itself.
+((${#hpcdist_nodes[@]} == SLURM_JOB_NUM_NODES)) || mapfile -t hpcdist_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+# srun since 22.05 does not take it from the job.
+export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
+fail() {
+  echo "hpcdist: $*" >&2
+  exit 86
+}
+
+# What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
+export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
+(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_RUN_DIR/outputs") ||
+  fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
+note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
+note started "$hpcdist_restarts"
+trap 'note ended $?' EXIT
+
+# The nodes, numbered from 0 as the plan numbers them.
+((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
+printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
+echo hpcdist: own-mpirun": 8 tasks by once, 2 nodes, 8 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+
+# How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
+HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
+HPCDIST_PORT=$((20000 + ${HPCDIST_JOB_ID%%_*} % 750 * 16))
+export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
+
+# Hosts with their number of tasks, in rank order.
+write_hostfile() {
+  local node=0 count tasks
+  while read -r count tasks; do
+    for ((; count > 0; count--, node++)); do
+      printf '%s slots=%s\n' "${hpcdist_nodes[node]}" "$tasks"
+    done
+  done >"$HPCDIST_HOSTFILE"
+}
+write_hostfile <<'NODES_AND_TASKS_ON_EACH'
+2 4
+NODES_AND_TASKS_ON_EACH
+
+launch() {
+  export PYTHONUNBUFFERED=1
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
+  export POLYAXON_RUN_DATA_PATHS='{}'
+  export POLYAXON_DATA_PATHS='{}'
+  export POLYAXON_PARAMS='{}'
+  export POLYAXON_DECLARATIONS='{}'
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.own-mpirun", "experiment_uuid": "own-mpirun", "framework": "horovod", "user": null}'
+  ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  # shellcheck disable=SC2016 # what the command expands, it expands in its own shell
+  exec \
+    bash -c 'mpirun -np 8 --hostfile "$HPCDIST_HOSTFILE" -x NCCL_DEBUG=INFO python train.py'
+}
+
+# Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+forward() {
+  hpcdist_signal=$1
+  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null
+}
+trap 'forward TERM' TERM INT
+trap 'forward HUP' HUP
+trap 'forward USR1' USR1
+trap 'forward USR2' USR2
+run() {
+  local code status=127
+  [[ ! -e $HPCDIST_JOB_DIR/failure ]] || rm "$HPCDIST_JOB_DIR/failure"
+  launch &
+  hpcdist_program=$!
+  while :; do
+    hpcdist_signal=
+    wait "$hpcdist_program"
+    code=$?
+    # 127: it was gone before this wait, and an earlier one told how it ended.
+    ((code == 127 && status != 127)) || status=$code
+    [[ $hpcdist_signal ]] || break
+  done
+  return "$status"
+}
+run

@@ -1,0 +1,217 @@
+#!/bin/bash
+# rule run directory
+#SBATCH --output=/scratch/me/runs/quickstart-1/logs/job.out
+# quickstart.yml name
+#SBATCH --job-name=quickstart
+# site testbed: partitions.gpu
+#SBATCH --no-requeue
+# site testbed: environment
+#SBATCH --export=ALL
+# site testbed: partitions.gpu
+#SBATCH --partition=gpu
+# quickstart.yml batch.walltime
+#SBATCH --time=00:10:00
+# site testbed: partitions.gpu
+#SBATCH --constraint=a100
+# site testbed: partitions.gpu
+#SBATCH --nodes=1
+# site testbed: partitions.gpu
+#SBATCH --ntasks-per-node=2
+# site testbed: partitions.gpu
+#SBATCH --cpus-per-task=1
+# site testbed: partitions.gpu
+#SBATCH --mem=1024M
+# Made by hpcdist 0.1.0 for site testbed. It needs no hpcdist on the nodes, and runs by hand as well.
+export HPCDIST_RUN_DIR=/scratch/me/runs/quickstart-1
+export HPCDIST_JOB_ID=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+: "${HPCDIST_JOB_ID:=${SLURM_JOB_ID:?this script is for sbatch}}"
+hpcdist_restarts=${SLURM_RESTART_COUNT:-0}
+
+# Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
+expand_host() {
+  local before ranges after range first number host
+  if [[ $1 =~ ^([^[]*)\[([^]]*)\](.*)$ ]]; then
+    before=${BASH_REMATCH[1]} ranges=${BASH_REMATCH[2]} after=${BASH_REMATCH[3]}
+    for range in ${ranges//,/ }; do
+      first=${range%-*}
+      for ((number = 10#$first; number <= 10#${range#*-}; number++)); do
+        printf -v host '%s%0*d%s' "$before" "${#first}" "$number" "$after"
+        expand_host "$host"
+      done
+    done
+  else
+    hpcdist_nodes+=("$1")
+  fi
+}
+expand_hosts() {
+  local list=$1
+  while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
+    list=${BASH_REMATCH[3]}
+    expand_host "${BASH_REMATCH[1]}"
+  done
+}
+hpcdist_nodes=()
+expand_hosts "$SLURM_JOB_NODELIST"
+# Should Slurm ever write a list in another way, it must read it itself.
+((${#hpcdist_nodes[@]} == SLURM_JOB_NUM_NODES)) || mapfile -t hpcdist_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+# Options of the login shell, and those of this script, are not options of the step.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION
+fail() {
+  echo "hpcdist: $*" >&2
+  exit 86
+}
+
+# What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
+export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
+(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_RUN_DIR/outputs") ||
+  fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
+note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
+note started "$hpcdist_restarts"
+trap 'note ended $?' EXIT
+
+# The nodes, numbered from 0 as the plan numbers them.
+((${#hpcdist_nodes[@]} == 1)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 1"
+printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
+echo hpcdist: quickstart": 2 tasks by srun, 1 node: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+
+# How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
+HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
+HPCDIST_PORT=$((20000 + ${HPCDIST_JOB_ID%%_*} % 750 * 16))
+export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
+
+# Hosts with their number of tasks, in rank order.
+write_hostfile() {
+  local node=0 count tasks
+  while read -r count tasks; do
+    for ((; count > 0; count--, node++)); do
+      printf '%s slots=%s\n' "${hpcdist_nodes[node]}" "$tasks"
+    done
+  done >"$HPCDIST_HOSTFILE"
+}
+write_hostfile <<'NODES_AND_TASKS_ON_EACH'
+1 2
+NODES_AND_TASKS_ON_EACH
+
+# The task wrapper, one for all tasks.
+write_task_wrapper() {
+  local text
+  IFS= read -r -d '' text
+  printf '%s' "$text" >"$HPCDIST_JOB_DIR/task.sh"
+}
+write_task_wrapper <<'TASK_WRAPPER'
+#!/bin/bash
+# One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
+
+# The first task of all that fails is the cause; what the launcher then does to the others is not.
+first_to_fail() { (set -C && echo "$1 ${rank:-$HPCDIST_RANK} $(uname -n)" >"$HPCDIST_JOB_DIR/failure") 2>/dev/null; }
+fail() {
+  first_to_fail 86 && echo "hpcdist: rank ${rank:-?} on $(uname -n): $*" >&2
+  exit 86
+}
+
+# Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
+# and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
+readonly hpcdist_rows='\
+master 0 0 1 1 1 0 0 0 1 0 0 1
+worker 0 1 1 1 1 0 1 1 1 0 0 1
+'
+
+# Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
+take_place() {
+  local rank=${SLURM_PROCID:-} size=${SLURM_NTASKS:-}
+  local role index first tasks per_replica per_node node local_rank cpus
+  local offset slot nodes=0 count local_size planned=() here
+  [[ $rank ]] || fail "srun set no SLURM_PROCID; start this job by srun, as the script does"
+  ((size == 2)) || fail "srun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
+  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$rank" ]] || fail "srun gave no PMI with --mpi=pmix, so each task would be rank 0 of a world of its own; set launchers.srun.mpi in the site file to a type that 'srun --mpi=list' shows and this MPI knows (Open MPI: pmix, MPICH: pmi2), or batch.launcher to mpirun"
+  while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
+    offset=$((rank - first))
+    ((offset < tasks)) && break
+  done <<<"$hpcdist_rows"
+  slot=$((offset % per_node))
+  node=$((node + offset / per_node))
+  while read -r count local_size; do
+    ((node < (nodes += count))) && break
+  done <<'NODES_AND_TASKS_ON_EACH'
+1 2
+NODES_AND_TASKS_ON_EACH
+  mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
+  # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
+  read -r here </proc/sys/kernel/hostname
+  [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
+    fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
+  export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
+  export HPCDIST_NODE=$node HPCDIST_NODES=1
+  export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+}
+
+take_place
+# As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
+ulimit -S -n hard 2>/dev/null
+ulimit -S -l hard 2>/dev/null
+export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
+# Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
+trap : TERM INT HUP USR1 USR2
+"$@"
+code=$?
+((code == 0)) || first_to_fail "$code"
+exit "$code"
+TASK_WRAPPER
+
+launch() {
+  export PYTHONUNBUFFERED=1  # default
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{"lr": 0.1, "epochs": 20}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{"lr": 0.1, "epochs": 20}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.quickstart", "experiment_uuid": "quickstart", "framework": "mpi", "user": null}'  # polyaxon
+  # srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=1 --kill-on-bad-exit=1 --label: launcher srun
+  # --mpi=pmix: site testbed: launchers.srun.mpi
+  # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
+  # bash -c: default
+  # python examples/quickstart.py --lr=0.1 --epochs=20: quickstart.yml run.cmd
+  # shellcheck disable=SC2016 # what the command expands, it expands in its own shell
+  exec srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=1 --kill-on-bad-exit=1 --label --mpi=pmix \
+    bash "$HPCDIST_JOB_DIR/task.sh" \
+    bash -c 'python examples/quickstart.py --lr=0.1 --epochs=20'
+}
+
+# Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+forward() {
+  hpcdist_signal=$1
+  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null
+}
+trap 'forward TERM' TERM INT
+trap 'forward HUP' HUP
+trap 'forward USR1' USR1
+trap 'forward USR2' USR2
+run() {
+  local code status=127 rank host
+  [[ ! -e $HPCDIST_JOB_DIR/failure ]] || rm "$HPCDIST_JOB_DIR/failure"
+  launch &
+  hpcdist_program=$!
+  while :; do
+    hpcdist_signal=
+    wait "$hpcdist_program"
+    code=$?
+    # 127: it was gone before this wait, and an earlier one told how it ended.
+    ((code == 127 && status != 127)) || status=$code
+    [[ $hpcdist_signal ]] || break
+  done
+  # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
+  if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_JOB_DIR/failure"; then
+    status=$code
+    case $status in
+    86 | 143) ;;
+    129 | 1[3-9][0-9]) echo "hpcdist: rank $rank on $host was the first to end, killed by signal $(kill -l "$status")" >&2 ;;
+    *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $status" >&2 ;;
+    esac
+  fi
+  return "$status"
+}
+run
