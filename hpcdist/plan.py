@@ -189,7 +189,11 @@ class RankVariables(Model, frozen=True, kw_only=True):
 
 
 class Plan(Model, frozen=True, kw_only=True):
-    """Everything decided; a scheduler's template only has to write it down."""
+    """Everything decided; a scheduler's template only has to write it down.
+
+    ``launches`` ``once``: the command is the user's own launch of everything; ``starts_processes``: each task
+    is a launch of the processes of its node (torchrun).
+    """
 
     name: str
     description: str | None
@@ -199,6 +203,7 @@ class Plan(Model, frozen=True, kw_only=True):
     framework: str | None
     command: str
     launches: Literal["tasks", "once"]
+    starts_processes: bool = False
     placement: Placement
     walltime: Walltime | None
     account: str | None

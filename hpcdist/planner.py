@@ -77,6 +77,7 @@ def _bare(
         framework=experiment.framework,
         command=experiment.run.command,
         launches="once" if once else "tasks",
+        starts_processes=launch is not None and launch.runs == "per_node",
         placement=placement,
         walltime=walltime,
         account=_account(experiment, site),
@@ -179,6 +180,8 @@ def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple
             yield field, where(("batch", field))
         elif field in _SITE_FIELDS and getattr(site, _SITE_FIELDS[field]):
             yield field, f"site {site.name}: {_SITE_FIELDS[field]}"
+        elif field == "requeue":
+            yield field, "default"
     for field in ("gpus", "environment", "request_memory", "head_node"):
         yield field, f"site {site.name}: {field}"
     yield "command", where(("run", "cmd"))

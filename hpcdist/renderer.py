@@ -133,6 +133,8 @@ class _Writer:
         if not VARIABLE_NAME.fullmatch(variable.name):
             raise ValueError(f"{variable.name!r} cannot be the name of a variable")
         value = f'"{variable.value}"' if variable.shell else quote(variable.value)
+        if variable.shell and "$(" in variable.value:  # `export` would hide that the command failed
+            return Raw(f"{variable.name}={value}; export {variable.name}")
         comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
         return Raw(f"export {variable.name}={value}{comment}")
 
@@ -167,5 +169,6 @@ def summary(plan: Plan) -> str:
     placement = plan.placement
     gpus = sum(row.nodes * row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in placement.rows)
     tasks, nodes = placement.size, placement.nodes
-    text = f"{tasks} task{'s' * (tasks != 1)} by {plan.launcher}, {nodes} node{'s' * (nodes != 1)}"
+    launcher = "the command" if plan.launches == "once" else plan.launcher
+    text = f"{tasks} task{'s' * (tasks != 1)} by {launcher}, {nodes} node{'s' * (nodes != 1)}"
     return f"{text}, {gpus} GPU{'s' * (gpus != 1)}" if gpus else text

@@ -162,7 +162,7 @@ def test_cancel_kills_what_does_not_listen(machine: Machine) -> None:
 
 
 def test_cancel_gives_a_program_time_to_save(machine: Machine) -> None:
-    run = machine.submit("trap 'sleep 1; touch $DIR/saved; exit 9' TERM; while :; do sleep 0.1; done")
+    run = machine.submit("trap 'sleep 1; touch \"$DIR/saved\"; exit 9' TERM; while :; do sleep 0.1; done")
     until(lambda: len(holders(run.record.token)) >= 2)
     control.cancel([run], WORLD)
     until(lambda: not holders(run.record.token))
