@@ -1,6 +1,6 @@
 """hpcdist: one experiment file; any supercomputer.
 
-The map, from the ground up: a module imports only from the lines above its own, and on its line from the left.
+The map, from the ground up: a module imports only from the lines above its own, and from its left.
 
     errors units words job scalars yaml_words hostlist    primitives
     fields command registry tree sandbox    what YAML models are made of; commands; the extension mechanism
@@ -8,9 +8,9 @@ The map, from the ground up: a module imports only from the lines above its own,
     replica plan    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers and frameworks
     schedulers launchers frameworks importers    one file each
-    pool placement selection detect launch polyaxon remarks planner    decisions, pure
+    pool placement selection detect launch polyaxon remarks advice planner    decisions, pure
     compose source templating inputs overrides load    a file becomes an experiment
-    resources renderer shell rundir world    the other edges: files, templates, processes, time
+    resources bytecode renderer shell rundir world    the other edges: files, templates, processes, time
     logs states control    submit, status, logs, cancel, wait
     cli    one short module per verb
     testing    FakeShell and the contract that every scheduler keeps

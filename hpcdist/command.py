@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hpcdist import words
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A process to start: its argv (never a string), and what it may take.
 
     ``drop_environment`` names prefixes of variables that must not reach the process, but for those in
@@ -28,16 +26,15 @@ class Command:
         return words.join(self.argv)
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(NamedTuple):
     """What came of a command; ``returncode`` is 124 where ``timed_out``, 127 where ``missing``."""
 
     command: Command
     returncode: int
     stdout: str = ""
     stderr: str = ""
-    timed_out: bool = field(default=False, kw_only=True)
-    missing: bool = field(default=False, kw_only=True)
+    timed_out: bool = False
+    missing: bool = False
 
     @property
     def ok(self) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
 
@@ -18,13 +17,14 @@ MAX_DEPTH: Final = 64
 MAX_NODES: Final = 100_000
 MAX_PROBLEMS: Final = 50
 
-_Parser: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+PARSER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's parser where PyYAML has it, else PyYAML's own."""
+
 _UNSENDABLE: Final = re.compile("[\0\ud800-\udfff]")
 _CORE: Final = "tag:yaml.org,2002:"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A value, and what it weighs when all aliases in it are unfolded; ``text`` is that of a scalar."""
 
     value: Any
@@ -43,7 +43,7 @@ class Node:
 class Composer:
     """Makes one tree of the events of a parser: libyaml's, or PyYAML's own where that is missing."""
 
-    def __init__(self, text: str, file: str, parser: Any = _Parser) -> None:
+    def __init__(self, text: str, file: str, parser: Any = PARSER) -> None:
         self._problems: list[Problem] = []
         self._file = file
         self._text = text

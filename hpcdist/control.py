@@ -11,11 +11,9 @@ So a job is never submitted again because an answer was lost; only its user may 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from hpcdist import rundir
 from hpcdist.errors import ConfigError, Problem, SchedulerError, SubmissionUnknown
@@ -30,8 +28,7 @@ __all__ = ["Report", "Request", "Submitted", "World", "cancel", "overview", "sta
 _LOOK_PAUSES: Final = (0.5, 1, 2, 4, 8)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What is to be submitted; ``files`` makes the run's files (name and text) for its directory."""
 
     name: str
@@ -41,8 +38,7 @@ class Request:
     files: Callable[[RunDirectory], Mapping[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(NamedTuple):
     """A run whose job exists, and what its user should hear besides."""
 
     run: Run
@@ -69,7 +65,7 @@ def _prepared(request: Request, runs_dir: Path, world: World) -> Run:
         for name, text in {"experiment.yml": request.experiment, **request.files(directory)}.items():
             directory.write(name, text)
     except Exception:
-        shutil.rmtree(directory.path)
+        rundir.remove(directory)
         raise
     record = Record(
         name=request.name,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.site import Site
 
 
-@dataclass(frozen=True, slots=True)
-class Clue:
+class Clue(NamedTuple):
     """One thing that a site says of its machine, what was found of it here, and whether that is it."""
 
     site: str
@@ -20,8 +19,7 @@ class Clue:
     matches: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Detection:
+class Detection(NamedTuple):
     """The site of this machine, None where none matches, and every clue that was looked at."""
 
     site: Site | None

@@ -12,10 +12,8 @@ The number is the exit code of the command line.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 Path = tuple[str | int, ...]
 """Where a value sits in a file: ``("environment", "replicas", "worker", 0, "index")``."""
@@ -27,8 +25,7 @@ class Key(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A position in a file; line and column count from 1, line 0 is the whole file (or an option)."""
 
     file: str
@@ -39,8 +36,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that is wrong (or odd), told so that a tired user can mend it."""
 
     message: str
@@ -102,13 +98,16 @@ def dotted(path: Path) -> str:
     return text
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """Return a hint: the nearest choice, else all of them, else nothing."""
+def did_you_mean(word: str, choices: Iterable[str], most: int = 100) -> str:
+    """Return a hint: the nearest choice, else all of them (so many at most), else nothing."""
+    import difflib  # for those who are told something only
+
     known = sorted(choices)
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
-    return f"known: {', '.join(known)}" if known else ""
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return f"known: {', '.join(known[:most])}{more}" if known else ""
 
 
 def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:

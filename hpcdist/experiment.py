@@ -212,6 +212,9 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
     for name in environment.env_vars:
         if not VARIABLE_NAME.fullmatch(name):
             yield Problem(f"{name!r} cannot be the name of a variable", ("environment", "env_vars", name))
+    for index, pair in enumerate(experiment.build.env_vars if experiment.build else ()):
+        if len(pair) != 2 or not VARIABLE_NAME.fullmatch(str(pair[0])):  # noqa: PLR2004 - a name and its value
+            yield Problem(f"{list(pair)} is no variable", ("build", "env_vars", index), "write [NAME, value]")
     if not experiment.run.command.strip():
         yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
 

@@ -124,8 +124,9 @@ def _written(kind: Any, data: Any, key: Any) -> object:
     Only data from a file (``hpcdist.tree``) know how they were spelt.
     """
     text = getattr(data, "texts", {}).get(key)
-    kinds = set(get_args(kind)) - {type(None)} or {kind}
-    wants_text = kinds == {str} or kinds >= {str, int, float, bool}
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    scalars = _WORDS_OF_TYPE.keys() & {*members}
+    wants_text = scalars == {str} or scalars >= {str, int, float, bool}
     return data[key] if text is None or data[key] is None or not wants_text else text
 
 

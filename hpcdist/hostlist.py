@@ -46,9 +46,9 @@ def compress(hosts: Iterable[str]) -> str:
     Raises:
         ValueError: for a name that no host can have.
     """
-    groups = itertools.groupby(map(_split, hosts), key=lambda host: (host[0], host[2]))
+    groups = itertools.groupby(map(_split, hosts), key=lambda host: (host[0], bool(host[1]), host[2]))
     return ",".join(
-        _joined(before, [number for _, number, _ in members], after) for (before, after), members in groups
+        _joined(before, [number for _, number, _ in members], after) for (before, _, after), members in groups
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class JobState(Enum):
@@ -33,8 +33,7 @@ _LIVING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """What a scheduler said of one job.
 
     ``native`` is the scheduler's own word, untouched; ``exit_code`` is what a shell would show
@@ -48,8 +47,7 @@ class Status:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """A submitted script; ``id`` is the scheduler's, ``directory`` the run directory."""
 
     id: str

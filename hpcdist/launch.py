@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 ONCE: Final = frozenset(
     {"mpirun", "mpiexec", "mpiexec.hydra", "horovodrun", "srun", "jsrun", "aprun", "ibrun", "orterun", "prun"}
@@ -41,8 +40,7 @@ _NO_VALUE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class UserLaunch:
+class UserLaunch(NamedTuple):
     """A launch that the user wrote; ``tasks`` is its own count, None where it gives none."""
 
     program: str

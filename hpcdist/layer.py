@@ -10,8 +10,8 @@ from typing import Protocol, runtime_checkable
 
 from hpcdist.errors import Problem
 from hpcdist.experiment import Experiment
-from hpcdist.plan import Plan, RankVariables, Variable, Word
-from hpcdist.site import LauncherOptions
+from hpcdist.plan import Plan, Variable, Word
+from hpcdist.site import LauncherOptions, RankVariables
 
 
 @runtime_checkable

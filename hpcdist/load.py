@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from hpcdist import experiment as experiments
 from hpcdist import fields, frameworks, importers, inputs, overrides, remarks, templating
@@ -15,8 +15,7 @@ from hpcdist.tree import Document, Map
 _NO_PLACE = Place("", 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """An experiment, the document in native form (``document.place`` takes native paths), and warnings."""
 
     experiment: Experiment
@@ -52,7 +51,7 @@ def load_experiment(
     """
     imported = importers.read(document.data, importer)
     problems = [document.locate(problem) for problem in imported.remarks]
-    native, found = _changed(replace(document, data=imported.data), params or {}, settings)
+    native, found = _changed(document._replace(data=imported.data), params or {}, settings)
     problems += found
     native, found = _with_templates_filled(native)
     problems += map(native.locate, found)
@@ -85,7 +84,7 @@ def _changed(
         problems += found
     except ConfigError as error:
         problems += error.problems
-    return replace(document, data=data), problems
+    return document._replace(data=data), problems
 
 
 def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]:
@@ -102,7 +101,7 @@ def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]
     data, found = templating.render(data, shown)
     if values:
         data.put("params", params, document.place(("params",)))
-    return replace(document, data=data), [*problems, *found]
+    return document._replace(data=data), [*problems, *found]
 
 
 def _checks(experiment: Experiment) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from hpcdist.rundir import RunDirectory
 
 _BLOCK = 1 << 16
+_LABEL = re.compile(r"\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:| *(\d+): ?", re.ASCII)
 
 
 def files(directory: RunDirectory) -> list[Path]:
@@ -69,13 +70,22 @@ def _split(data: bytes) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def of_rank(lines: Iterable[str], rank: int) -> Iterator[str]:
-    """Yield what this rank wrote, without the label.
+def of_rank(lines: Iterable[str], rank: int, *, live: bool = False) -> Iterator[str]:
+    """Yield what this rank wrote, without the label; where no line has one, all of it is rank 0's.
 
     Labels: ``srun --label`` writes `` 3: `` (padded to the width of the highest rank, seen on 22.05.8),
-    mpirun ``[1,3]<stdout>:``, horovodrun ``[3]<stdout>:``.
+    the task wrapper ``3: ``, mpirun ``[1,3]<stdout>:``, horovodrun ``[3]<stdout>:``. Whether there are any
+    is known at the end; ``live`` yields rank 0 the lines before the first one at once.
     """
-    label = re.compile(rf"(?:\[(?:\d+,)?{rank}\]<(?:stdout|stderr)>:| *{rank}: ?)")
+    unlabelled: list[str] | None = [] if rank == 0 else None
     for line in lines:
-        if match := label.match(line):
-            yield line[match.end() :]
+        match = _LABEL.match(line)
+        if match:
+            unlabelled = None
+            if rank == int(match[1] or match[2]):
+                yield line[match.end() :]
+        elif unlabelled is not None and live:
+            yield line
+        elif unlabelled is not None:
+            unlabelled.append(line)
+    yield from unlabelled or ()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Key, Path, Place, Problem, did_you_mean, dotted
 from hpcdist.source import read_value
@@ -14,8 +13,7 @@ from hpcdist.tree import Map, Seq
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
-@dataclass(frozen=True, slots=True)
-class _New:
+class _New(NamedTuple):
     """A value from the command line, how it was spelt, and the option as its place."""
 
     value: object

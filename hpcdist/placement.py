@@ -7,15 +7,14 @@ that hold them, evenly filled: five of which four fit on a node become 3 + 2.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from hpcdist.fields import Model
 from hpcdist.plan import Group, Placement, Row
 from hpcdist.pool import Need, Pool
 
 
-@dataclass(frozen=True, slots=True)
-class Crowd:
+class Crowd(Model, frozen=True):
     """Equal replicas that follow one another in rank order; ``index`` is that of the first."""
 
     role: str
@@ -26,8 +25,7 @@ class Crowd:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Model, frozen=True):
     """Replicas of one crowd on one node; ``first`` counts from the beginning of the crowd."""
 
     crowd: Crowd

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from hpcdist.fields import Model
+from hpcdist.site import RankVariables
 from hpcdist.units import Memory, Walltime
 
 
@@ -178,14 +179,6 @@ class Word(Model, frozen=True, kw_only=True):
     def raw(cls, text: str, origin: str) -> Word:
         """Return what is shell already."""
         return cls(text=text, origin=origin, shell=True)  # noqa: S604 - starts no process
-
-
-class RankVariables(Model, frozen=True, kw_only=True):
-    """What a launcher calls a task's rank, the number of tasks and the rank on the node."""
-
-    rank: str
-    size: str
-    local_rank: str
 
 
 class Plan(Model, frozen=True, kw_only=True):

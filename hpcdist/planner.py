@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from hpcdist import polyaxon
+from hpcdist.advice import advice
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean
 from hpcdist.experiment import Experiment, Mail
 from hpcdist.frameworks import framework_of
@@ -20,7 +21,6 @@ from hpcdist.launch import UserLaunch, user_launch
 from hpcdist.launchers import launchers
 from hpcdist.layer import Launcher
 from hpcdist.plan import Placement, Plan, Variable, Word
-from hpcdist.replica import replicas
 from hpcdist.schedulers import schedulers
 from hpcdist.selection import Where, select
 from hpcdist.site import Setting, Site
@@ -54,7 +54,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
             *polyaxon.task_variables(),
             *(framework.task_variables(bare, experiment) if framework else ()),
         ),
-        warnings=tuple(_warnings(experiment, site, bare, launch)),
+        warnings=tuple(advice(experiment, site, bare, launch)),
     )
     plan = msgspec.structs.replace(plan, launch=tuple(_launch(plan, site, launcher, experiment, where)))
     return msgspec.structs.replace(plan, directives=schedulers.get(site.scheduler).directives(plan, site))
@@ -68,6 +68,7 @@ def _bare(
     walltime = batch.walltime or site.walltime
     placement = select(experiment, site, walltime, where, spread=bool(launch and launch.runs == "per_node"))
     once = launch is not None and launch.runs == "once"
+    options = site.options(launcher.name)
     return Plan(
         name=experiment.name,
         description=experiment.description,
@@ -102,8 +103,8 @@ def _bare(
         environment=site.environment,
         head_suffix=site.head_node.suffix,
         head_resolve=site.head_node.resolve,
-        mpi=site.options(launcher.name).mpi,
-        rank_variables=None if once else launcher.rank_variables,
+        mpi=options.mpi,
+        rank_variables=None if once else options.rank_variables or launcher.rank_variables,
         hostfile_line=launcher.hostfile_line,
         origins=dict(_origins(experiment, site, where)),
     )
@@ -239,10 +240,8 @@ def _fabric(site: Site, plan: Plan) -> Iterator[Variable]:
 
 def _own_variables(experiment: Experiment, where: Where) -> Iterator[Variable]:
     if experiment.build:
-        for index, pair in enumerate(experiment.build.env_vars):
-            if len(pair) == 2:  # noqa: PLR2004 - a name and its value
-                place = where(("build", "env_vars", index))
-                yield Variable(name=str(pair[0]), value=text_of(pair[1]), origin=place)
+        for index, (name, value) in enumerate(experiment.build.env_vars):
+            yield Variable(name=str(name), value=text_of(value), origin=where(("build", "env_vars", index)))
     for name, value in experiment.environment.env_vars.items():
         yield Variable(name=name, value=text_of(value), origin=where(("environment", "env_vars", name)))
 
@@ -264,27 +263,3 @@ def _launch(
     yield Word(text="bash", origin="default")
     yield Word(text="-c", origin="default")
     yield command
-
-
-def _warnings(experiment: Experiment, site: Site, plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
-    size = plan.placement.size
-    if launch and launch.tasks is not None and launch.tasks != size:
-        yield (
-            f"the command starts {launch.tasks} processes by {launch.program}, the allocation is for {size}; "
-            "write the same number in both"
-        )
-    if not site.partitions and size > 1:
-        yield (
-            f"site {site.name} does not say how large its nodes are: each replica gets a node of its own; "
-            "a site file of your own mends that (README, Sites)"
-        )
-    asked = dict.fromkeys(pair for replica in replicas(experiment) for pair in replica.node_selector)
-    for key, value in asked:
-        if key not in ("partition", "constraint") and value not in site.node_selectors.get(key, {}):
-            yield f"node_selector {key}: {value} has no meaning on site {site.name} and is not used"
-    framework = framework_of(experiment)
-    if len(plan.placement.groups) > 1 and plan.launcher == "srun" and framework and framework.needs_mpi:
-        yield (
-            "MPI over several components of a Slurm job works only where node names ascend in the order of "
-            "the components"
-        )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
+from msgspec.structs import replace
+
+from hpcdist.fields import Model
 from hpcdist.replica import Replica
 from hpcdist.site import Partition, Site
 
 UNLIMITED = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Model, frozen=True):
     """What replicas take of one node: tasks, CPUs, GPUs, and memory in MiB (None: not counted)."""
 
     tasks: int
@@ -30,8 +31,7 @@ class Need:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Model, frozen=True):
     """Nodes of one type in one partition; a size of None is not known and not counted.
 
     ``submit_as`` is the scheduler's name of the partition, None where none is to be said; ``nodes`` is how
@@ -141,7 +141,7 @@ def need_of(replica: Replica, site: Site, pool: Pool) -> Need:
     CPUs that the file does not name: the site's default, else the GPUs' share of the node, else one a task.
     CPUs and memory are shared evenly by the tasks; what cannot be shared stays idle.
     """
-    gpus = replica.gpus or (site.replica.gpus or 0 if not replica.path else 0)
+    gpus = replica.gpus
     share = pool.cpus * gpus // pool.gpus if pool.cpus and pool.gpus and gpus <= pool.gpus else 0
     cpus = replica.cpus or site.replica.cpus or share or replica.tasks
     memory = replica.memory or site.replica.memory

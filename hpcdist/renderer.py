@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 
 from hpcdist import __version__
+from hpcdist.bytecode import kept
 from hpcdist.errors import RenderError
-from hpcdist.plan import Plan, RankVariables, Variable, Word
+from hpcdist.plan import Plan, Variable, Word
 from hpcdist.resources import template_folders
 from hpcdist.schedulers import schedulers
+from hpcdist.site import RankVariables
 from hpcdist.words import VARIABLE_NAME, Raw, quote
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(NamedTuple):
     """The text that the scheduler gets, and the task wrapper that is inside it as well."""
 
     job: str
@@ -48,6 +48,7 @@ def render(
         keep_trailing_newline=True,
         comment_start_string="<#",  # the usual {# is bash's ${#array}
         comment_end_string="#>",
+        bytecode_cache=kept(Path(__file__)),
     )
     environment.filters["plain"] = _plain
     scheduler = schedulers.get(plan.scheduler)
@@ -133,8 +134,6 @@ class _Writer:
         if not VARIABLE_NAME.fullmatch(variable.name):
             raise ValueError(f"{variable.name!r} cannot be the name of a variable")
         value = f'"{variable.value}"' if variable.shell else quote(variable.value)
-        if variable.shell and "$(" in variable.value:  # `export` would hide that the command failed
-            return Raw(f"{variable.name}={value}; export {variable.name}")
         comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
         return Raw(f"export {variable.name}={value}{comment}")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hpcdist.errors import Path
 from hpcdist.experiment import Experiment, ReplicaEntry, Replicas, Resources
+from hpcdist.fields import Model
 from hpcdist.units import Memory
 
 Role = Literal["master", "worker", "ps"]
@@ -17,8 +17,7 @@ PER_GPU_FRAMEWORKS: Final = frozenset({"horovod", "mpi"})
 """Frameworks under which a replica with g GPUs is g tasks; under the others it is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replica:
+class Replica(Model, frozen=True):
     """One thing that the user counts: always on one node.
 
     ``cpus`` and ``memory`` are those of the whole replica, None where the file does not say;

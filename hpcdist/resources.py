@@ -51,13 +51,15 @@ def site_file(name: str, folders: Iterable[Path]) -> Path:
     """Return the file of a site; a name with a slash or a YAML ending is the file itself.
 
     Raises:
-        ConfigError: when no folder has it; the hint names the nearest.
+        ConfigError: when it is not there, or no folder has it; the hint names the nearest.
     """
-    if "/" in name or name.endswith((".yaml", ".yml")):
+    is_path = "/" in name or name.endswith((".yaml", ".yml"))
+    if is_path and Path(name).exists():
         return Path(name)
     files = site_files(folders)
     if name not in files:
-        raise ConfigError(Problem(f"there is no site {name!r}", hint=did_you_mean(name, files)))
+        what = "site file" if is_path else "site"
+        raise ConfigError(Problem(f"there is no {what} {name!r}", hint=did_you_mean(Path(name).stem, files)))
     return files[name]
 
 

@@ -11,29 +11,26 @@ RUNS/mnist-3/
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Literal
-
-import msgspec
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from hpcdist import words
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
-from hpcdist.fields import Model
 from hpcdist.job import Job
 
 EXECUTABLE = frozenset({"job.sh", "task.sh"})
 
-_EVENT = re.compile(r"([a-z]+) (\S+) ([0-9]+) (\S+)")
+_EVENT: Final = re.compile(r"([a-z]+) (\S+) ([0-9]+) (\S+)")
+_MAY_BE_NULL: Final = frozenset({"job_id", "submitted_at"})
+
+Phase = Literal["created", "submitting", "submitted", "refused"]
 
 
-class Record(Model, frozen=True, kw_only=True):
+class Record(NamedTuple):
     """What became of a submission.
 
     ``created``: the batch system was not asked yet. ``submitting``: it may have been asked, and the job may
@@ -47,14 +44,31 @@ class Record(Model, frozen=True, kw_only=True):
     scheduler: str
     digest: str
     created_at: str
-    phase: Literal["created", "submitting", "submitted", "refused"] = "created"
+    phase: Phase = "created"
     job_id: str | None = None
     submitted_at: str | None = None
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+def _record(data: Any) -> Record:
+    """Return the record that these data are.
+
+    Raises:
+        ValueError: when they are none.
+    """
+    known = set(Record._fields)
+    if not isinstance(data, dict) or not known - {*Record._field_defaults} <= {*data} <= known:
+        raise ValueError("its keys are others")
+    for key, value in data.items():
+        if not isinstance(value, str) and not (value is None and key in _MAY_BE_NULL):
+            raise ValueError(f"{key} is {value!r}")
+    record = Record(**data)
+    if record.phase not in get_args(Phase):
+        raise ValueError(f"phase is {record.phase!r}")
+    return record
+
+
+class Event(NamedTuple):
     """One line that a job left in its run directory; ``at`` is in seconds since 1970."""
 
     what: str
@@ -63,8 +77,7 @@ class Event:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunDirectory:
+class RunDirectory(NamedTuple):
     """The paths of one run."""
 
     path: Path
@@ -102,14 +115,18 @@ class RunDirectory:
         Raises:
             ConfigError: when it cannot be read, or is none; it names the file.
         """
+        import json  # not for those who have no runs
+
         try:
-            return msgspec.json.decode(self.record_file.read_bytes(), type=Record)
+            return _record(json.loads(self.record_file.read_bytes()))
         except OSError as error:
-            raise ConfigError(f"{self.record_file}: {error.strerror}") from error
-        except msgspec.MsgspecError as error:
-            hint = f"`{self.path}` may be removed if its job is over"
-            place = Place(str(self.record_file), 1, 1)
-            raise ConfigError(Problem(f"this is no record: {error}", hint=hint, place=place)) from error
+            raise self._no_record(f"the record cannot be read: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:
+            raise self._no_record(f"this is no record: {error}") from error
+
+    def _no_record(self, message: str) -> ConfigError:
+        hint = f"`{self.path}` may be removed if its job is over"
+        return ConfigError(Problem(message, hint=hint, place=Place(str(self.record_file), 1, 1)))
 
     def events(self) -> tuple[Event, ...]:
         """Return what the job wrote; lines that are torn or strange are left out."""
@@ -121,8 +138,7 @@ class RunDirectory:
         return tuple(Event(row[1], row[2], int(row[3]), row[4]) for row in rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A run directory and what its record said when it was read."""
 
     directory: RunDirectory
@@ -148,22 +164,42 @@ def choose(option: str | None, environment: Mapping[str, str]) -> Path:
 
 def create(runs_dir: Path, name: str) -> RunDirectory:
     """Make the next free directory ``<name>-<n>``, for its owner only; no other submitter gets the same."""
-    stem = words.slug(name)
     runs_dir.mkdir(parents=True, exist_ok=True)
-    numbers = (path.name.removeprefix(f"{stem}-") for path in runs_dir.glob(f"{stem}-*"))
-    number = max((int(text) for text in numbers if text.isascii() and text.isdigit()), default=0)
+    stem, number = _next(runs_dir, name)
     while True:
-        number += 1
         path = runs_dir.absolute() / f"{stem}-{number}"
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o700)
             (path / "logs").mkdir(mode=0o700)
             return RunDirectory(path)
+        number += 1
+
+
+def next_name(runs_dir: Path, name: str) -> str:
+    """Return what the next run will be called, should nobody else submit before."""
+    stem, number = _next(runs_dir, name)
+    return f"{stem}-{number}"
+
+
+def _next(runs_dir: Path, name: str) -> tuple[str, int]:
+    stem = words.slug(name)
+    numbers = (path.name.removeprefix(f"{stem}-") for path in runs_dir.glob(f"{stem}-*"))
+    return stem, 1 + max((int(text) for text in numbers if text.isascii() and text.isdigit()), default=0)
+
+
+def remove(directory: RunDirectory) -> None:
+    """Remove a run that has no job."""
+    import shutil
+
+    shutil.rmtree(directory.path)
 
 
 def save(directory: RunDirectory, record: Record) -> None:
     """Write the record so that a reader, or a crash, sees the old one or the new one, whole."""
-    data = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    import json
+    import tempfile
+
+    data = f"{json.dumps(record._asdict(), indent=2)}\n".encode()
     handle, temporary = tempfile.mkstemp(prefix=".record-", dir=directory.path)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -188,8 +224,10 @@ def _sync(folder: Path) -> None:
 def listing(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]:
     """Return all runs, oldest first, and what is wrong with those that cannot be read."""
     runs, errors = [], []
-    for file in runs_dir.glob("*/record.json"):
-        directory = RunDirectory(file.parent.absolute())
+    for path in runs_dir.glob("*"):
+        directory = RunDirectory(path.absolute())
+        if not os.path.lexists(directory.record_file):
+            continue
         try:
             runs.append(Run(directory, directory.record()))
         except ConfigError as error:
@@ -204,8 +242,8 @@ def find(runs_dir: Path, job: str) -> Run:
         ConfigError: when there is none, or more than one (batch systems count anew some day).
     """
     for path in (runs_dir / job, Path(job)):
-        if (path / "record.json").exists():
-            directory = RunDirectory(path.absolute())
+        directory = RunDirectory(path.absolute())
+        if os.path.lexists(directory.record_file):
             return Run(directory, directory.record())
     runs, _ = listing(runs_dir)
     found = [run for run in runs if run.record.job_id and job in (run.record.job_id, _number(run))]
@@ -214,7 +252,7 @@ def find(runs_dir: Path, job: str) -> Run:
     if found:
         names = ", ".join(run.name for run in found)
         raise ConfigError(Problem(f"{job} is the id of several runs", hint=f"say which: {names}"))
-    hint = did_you_mean(job, [run.name for run in runs][-10:])
+    hint = did_you_mean(job, [run.name for run in runs], most=5)
     raise ConfigError(Problem(f"there is no run {job!r} in {runs_dir}", hint=hint))
 
 
@@ -224,6 +262,8 @@ def _number(run: Run) -> str:
 
 def digest(text: str) -> str:
     """Return what tells one experiment's text from another's."""
+    import hashlib
+
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -7,11 +7,13 @@ single pool takes everything do replicas go to different ones, which makes the j
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
+
+from msgspec.structs import replace
 
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean
 from hpcdist.experiment import Experiment
+from hpcdist.fields import Model
 from hpcdist.placement import Crowd, place
 from hpcdist.plan import Placement
 from hpcdist.pool import UNLIMITED, Pool, need_of, pools, with_memory
@@ -22,8 +24,7 @@ from hpcdist.units import Walltime
 Where = Callable[[Path], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Model, frozen=True):
     """Equal replicas in a row, before a pool is chosen; ``first`` stands for all."""
 
     first: Replica

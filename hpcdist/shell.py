@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hpcdist.command import Command, Completed
 
 
-@dataclass(frozen=True, slots=True)
-class Shell:
+class Shell(NamedTuple):
     """The real ``Runner``: no shell lies between an argv and its process.
 
     Each process leads a session of its own, reads ``stdin`` or nothing, and speaks English (``LC_ALL=C``)
@@ -21,7 +20,7 @@ class Shell:
     commands start from.
     """
 
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    environment: Mapping[str, str] = os.environ
 
     def run(self, command: Command) -> Completed:
         """Run the command to its end, or to its timeout; then the whole group is killed."""

@@ -84,13 +84,25 @@ class Gpus(Model, frozen=True):
     bound_by: Literal["task", "launcher"] = "task"
 
 
+class RankVariables(Model, frozen=True, kw_only=True):
+    """What a launcher calls a task's rank, the number of tasks and the rank on the node."""
+
+    rank: str
+    size: str
+    local_rank: str
+
+
 class LauncherOptions(Model, frozen=True):
     """What one launcher needs on this machine.
 
     ``mpi`` is srun's ``--mpi`` type; ``flavour`` the MPI library behind mpirun; ``mca`` Open MPI parameters.
+    ``binding`` are the words that bind equal tasks to CPUs and GPUs, such as ``--cpu-bind=cores``; unequal
+    tasks are not bound. ``rank_variables`` are other names than the launcher's usual ones.
     """
 
     mpi: str | None = None
+    binding: tuple[str, ...] = ()
+    rank_variables: RankVariables | None = None
     flavour: Literal["openmpi", "mpich", "intel", "cray-mpich"] | None = None
     args: tuple[str, ...] = ()
     mca: dict[str, Scalar] = {}
@@ -144,7 +156,6 @@ class ReplicaDefaults(Model, frozen=True):
 
     cpus: int | None = None
     memory: Memory | None = None
-    gpus: int | None = None
 
 
 class Selection(Model, frozen=True):

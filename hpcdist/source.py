@@ -11,10 +11,10 @@ import contextlib
 import re
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from hpcdist import scalars
-from hpcdist.compose import Composer
+from hpcdist.compose import PARSER, Composer
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
 from hpcdist.tree import Document, Map, Seq
 
@@ -59,7 +59,7 @@ def _unread(path: str | Path, message: str, hint: str = "") -> ConfigError:
 def _neighbours(path: Path) -> str:
     with contextlib.suppress(OSError):
         names = [item.name for item in path.parent.iterdir() if item.suffix in (".yml", ".yaml", ".json")]
-        return did_you_mean(path.name, names[:20])
+        return did_you_mean(path.name, names, most=20)
     return ""
 
 
@@ -94,13 +94,13 @@ def _place_at(before: str, file: str) -> Place:
     return Place(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
-def parse(text: str, file: str) -> Document:
+def parse(text: str, file: str, parser: Any = PARSER) -> Document:
     """Make a document of a text.
 
     Raises:
         ConfigError: when it is not one YAML document with keys and values at its top.
     """
-    composer = Composer(decode(text.encode("utf-8", "surrogatepass"), file), file)
+    composer = Composer(decode(text.encode("utf-8", "surrogatepass"), file), file, parser)
     root = composer.document()
     if isinstance(root.value, Map):
         return Document(root.value, file, text)

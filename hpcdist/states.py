@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from hpcdist.job import Job, JobState, Status
 from hpcdist.rundir import Run, RunDirectory
@@ -19,8 +18,7 @@ _PATIENCE: Final = 30
 """After so many answers in a row without a state, `wait` gives up: about a quarter of an hour."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """A run and what is known of its job."""
 
     run: Run

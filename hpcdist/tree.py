@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpcdist.errors import Key, Path, Place, Problem
 
@@ -104,8 +103,7 @@ class Seq(list[Any]):
         return self.item_places[index] if index < len(self.item_places) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """What one file says; ``text`` is the file as it was read."""
 
     data: Map
@@ -128,7 +126,7 @@ class Document:
 
     def locate(self, problem: Problem) -> Problem:
         """Return the problem with its place filled in, where it has none yet."""
-        return problem if problem.place else replace(problem, place=self.place(problem.path))
+        return problem if problem.place else problem._replace(place=self.place(problem.path))
 
 
 def _below(node: object, step: str | int) -> tuple[object, Place | None] | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 _CLOCK = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d+):(?P<minutes>[0-5]?\d):(?P<seconds>[0-5]?\d)")
 _SPANS = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
@@ -15,8 +16,7 @@ _MIB_IN_UNIT: Final = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "p"
 WALLTIME_FORMS: Final = "write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s, such as 90m"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Walltime:
+class Walltime(msgspec.Struct, frozen=True, order=True):
     """How long a job may run, in whole seconds."""
 
     seconds: int
@@ -60,8 +60,7 @@ def _span_seconds(text: str) -> int:
     return sum(int(part or 0) * unit for part, unit in zip(match.groups(), (86400, 3600, 60, 1), strict=True))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Memory:
+class Memory(msgspec.Struct, frozen=True, order=True):
     """An amount of memory in whole MiB, never less than what was written."""
 
     mib: int

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from hpcdist import rundir
 from hpcdist.command import Runner
@@ -17,11 +13,12 @@ from hpcdist.rundir import Record, Run, RunDirectory
 
 def new_token() -> str:
     """Return what tells one submission from all others."""
+    import secrets  # with all of `random`, for submitters only
+
     return secrets.token_hex(8)
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(NamedTuple):
     """The real one needs a ``Shell`` only; tests hand in functions of their own."""
 
     runner: Runner
@@ -32,6 +29,6 @@ class World:
 
     def update(self, run: Run, **changes: Any) -> Run:
         """Return the run with these changes of its record, once they are on the disk."""
-        record = msgspec.structs.replace(run.record, **changes)
+        record = run.record._replace(**changes)
         self.save(run.directory, record)
-        return replace(run, record=record)
+        return run._replace(record=record)

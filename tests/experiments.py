@@ -32,7 +32,7 @@ def environment(
 ) -> dict[str, Any]:
     """Return an ``environment`` section in which every replica has the same resources."""
     entry = {"resources": each} if each is not None else {}
-    replicas = {"n_workers": workers, "n_ps": ps}
+    replicas: dict[str, Any] = {"n_workers": workers, "n_ps": ps}
     if entry:
         replicas |= {"default_worker": entry, "default_ps": entry}
     return {**entry, "replicas": replicas, **more}

@@ -51,7 +51,9 @@ def test_a_file_can_be_read_in_one_sitting(file: Path) -> None:
 
 
 def test_one_module_starts_processes() -> None:
-    starts = re.compile(r"(subprocess|pty|multiprocessing|concurrent)\b|os\.(system|popen|exec\w+|spawn\w+|fork)")
+    starts = re.compile(
+        r"(subprocess|pty|multiprocessing|concurrent)\b|os\.(system|popen|exec\w+|spawn\w+|fork)"
+    )
     assert [room(file) for file in FILES if any(map(starts.match, imports(file)))] == ["shell"]
     calls = re.compile(r"\bos\.(system|popen|exec\w*|spawn\w*|fork\w*|posix_spawn\w*)\(")
     assert [room(file) for file in FILES if calls.search(file.read_text())] == []

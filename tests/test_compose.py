@@ -7,16 +7,17 @@ import pytest
 import yaml
 
 from hpcdist import source
-from hpcdist.compose import MAX_DEPTH, MAX_PROBLEMS, Composer
+from hpcdist.compose import MAX_DEPTH, MAX_PROBLEMS, PARSER, Composer
 from hpcdist.errors import ConfigError, Problem
 
-LIBYAML = pytest.mark.skipif(not yaml.__with_libyaml__, reason="the words are those of libyaml")
+EACH_PARSER = pytest.mark.parametrize("parser", dict.fromkeys([PARSER, yaml.SafeLoader]))
+"""libyaml's, where it is there, and PyYAML's own."""
 
 
-def said(text: str) -> list[str]:
+def said(text: str, parser: type = PARSER) -> list[str]:
     """Return what is said about a broken file."""
     with pytest.raises(ConfigError) as caught:
-        source.parse(text, "e.yml")
+        source.parse(text, "e.yml", parser)
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -24,19 +25,20 @@ def read(text: str) -> Any:
     return source.parse(text, "e.yml").data
 
 
-def problems_of(text: str) -> tuple[Problem, ...]:
+def problems_of(text: str, parser: type = PARSER) -> tuple[Problem, ...]:
     """Read a text; whatever it is, only a ``ConfigError`` may come."""
     try:
-        source.parse(text, "e.yml")
+        source.parse(text, "e.yml", parser)
     except ConfigError as error:
         return error.problems
     return ()
 
 
+BACKSLASH = "this backslash means nothing in double quotes; use single quotes, or write \\\\"
 INDENTATION = "look at the indentation, and at quotes and brackets in or above this line"
 
 
-@LIBYAML
+@EACH_PARSER
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -55,15 +57,11 @@ INDENTATION = "look at the indentation, and at quotes and brackets in or above t
         ("a: `x`", "e.yml:1:4: a value cannot begin with '`'; quote it"),
         ("a: [1, 2", "e.yml:1:4: this list is not closed, or lacks a comma; write it as [a, b]"),
         ("a: {b: 1", "e.yml:1:4: this { is not closed, or lacks a comma; write it as {a: 1, b: 2}; quote a template: '{{ name }}'"),
-        ("a: {b:}", "e.yml:1:6: a ':' within [ ] or { } needs a space after it; quote the text if it holds ':'"),
         ("a: 'x", "e.yml:1:4: this quote is never closed; close it"),
         ('a: "x\n---\nb: 1', "e.yml:1:4: a line of --- or ... stands inside quotes; close the quote above it"),
-        ('a: "\\q"', "e.yml:1:5: this backslash means nothing in double quotes; use single quotes, or write \\\\"),
-        ('a: "\\ud800"', "e.yml:1:7: this backslash means nothing in double quotes; use single quotes, or write \\\\"),
         ('a: "x\\0"', "e.yml:1:4: a NUL byte or half a character cannot be passed to a program; remove it"),
         ("a:\n  - x\n - y", f"e.yml:3:2: this does not fit what stands before it; {INDENTATION}"),
         ("a: 'b' c", f"e.yml:1:8: this does not fit what stands before it; {INDENTATION}"),
-        ("- a\nb: 1", "e.yml:2:1: this is not an item of the list above; look at the indentation"),
         ("a: - b", "e.yml:1:4: a list cannot begin on the line of its key; write each `- item` on a line of its own"),
         ("a: |x\n", "e.yml:1:5: the text after | or > begins on the next line"),
         ("a: }", "e.yml:1:4: a value is expected here; quote it if it is text"),
@@ -97,17 +95,51 @@ INDENTATION = "look at the indentation, and at quotes and brackets in or above t
          "e.yml:1:199999: the file unfolds into more than 100000 values; remove aliases (*name)"),
     ],
 )  # fmt: skip
-def test_what_is_refused(text: str, message: str) -> None:
-    assert said(text) == [message]
+def test_what_is_refused(text: str, message: str, parser: type) -> None:
+    assert said(text, parser) == [message]
 
 
-@LIBYAML
-def test_all_that_can_be_said_is_said_at_once() -> None:
-    assert said("a: 1\na: 2\nb: !x y\nc: [") == [
+@EACH_PARSER
+def test_all_that_can_be_said_is_said_at_once(parser: type) -> None:
+    assert said("a: 1\na: 2\nb: !x y\nc: @", parser) == [
         "e.yml:2:1: the key 'a' stands here again; it is in line 1 already",
         "e.yml:3:4: the tag !x is not read; remove it: a file holds data, not objects",
-        "e.yml:5:1: a value is expected here; quote it if it is text",
+        "e.yml:4:4: a value cannot begin with '@'; quote it",
     ]
+
+
+DIFFERENT = [
+    (
+        "a: {b:}",
+        "e.yml:1:6: a ':' within [ ] or { } needs a space after it; quote the text if it holds ':'",
+        "",
+    ),
+    ("{\n\ta: 1}", "", "e.yml:2:1: a tab is used for indentation; use spaces"),
+    (
+        "a: [",
+        "e.yml:2:1: a value is expected here; quote it if it is text",
+        "e.yml:1:5: a value is expected here; quote it if it is text",
+    ),
+    ('a: "\\q"', f"e.yml:1:5: {BACKSLASH}", f"e.yml:1:6: {BACKSLASH}"),
+    (
+        'a: "\\ud800"',
+        f"e.yml:1:7: {BACKSLASH}",
+        "e.yml:1:4: a NUL byte or half a character cannot be passed to a program; remove it",
+    ),
+    (
+        "- a\nb: 1",
+        "e.yml:2:1: this is not an item of the list above; look at the indentation",
+        f"e.yml:2:1: this does not fit what stands before it; {INDENTATION}",
+    ),
+]
+"""What each parser says in its own words: libyaml's, then PyYAML's own; nothing where it takes the text."""
+
+
+@pytest.mark.parametrize(("text", "libyaml", "own"), DIFFERENT)
+@EACH_PARSER
+def test_what_the_parsers_see_differently(text: str, libyaml: str, own: str, parser: type) -> None:
+    problems = problems_of(text, parser)
+    assert "".join(map(str, problems)) == (own if parser is yaml.SafeLoader else libyaml)
 
 
 def test_an_alias_bomb_is_refused() -> None:
@@ -128,14 +160,6 @@ def test_without_libyaml_the_same_is_read(text: str) -> None:
     except ConfigError as error:
         found = len(error.problems)
     assert found == (len(problems_of(text)) or read(text))
-
-
-def test_without_libyaml_half_a_character_is_refused() -> None:
-    with pytest.raises(ConfigError) as caught:
-        Composer('a: "\\ud800"', "e.yml", yaml.SafeLoader).document()
-    assert str(caught.value) == (
-        "e.yml:1:4: a NUL byte or half a character cannot be passed to a program; remove it"
-    )
 
 
 def test_problems_end_somewhere() -> None:

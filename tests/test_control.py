@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -51,7 +51,7 @@ class Queue:
     def answer(self, command: Command) -> Completed:
         completed = self.programs[command.argv[0]](command)
         told = self.answers.get(command.argv[0])
-        return completed if told is None else replace(told, command=command)
+        return completed if told is None else told._replace(command=command)
 
     def sbatch(self, command: Command) -> Completed:
         job_id = str(100 + len(self.tokens))

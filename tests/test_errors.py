@@ -52,6 +52,14 @@ def test_did_you_mean(word: str, hint: str) -> None:
     assert errors.did_you_mean(word, ["worker", "ps"]) == hint
 
 
+def test_of_many_only_some_are_told() -> None:
+    assert errors.did_you_mean("xyz", "abcdef", most=4) == "known: a, b, c, d and 2 more"
+    assert errors.did_you_mean("xyz", "abcd", most=4) == "known: a, b, c, d"
+    assert (
+        errors.did_you_mean("worker7", [f"worker{n}" for n in range(8)], most=4) == "did you mean 'worker7'?"
+    )
+
+
 def test_did_you_mean_nothing() -> None:
     assert errors.did_you_mean("x", []) == ""
 

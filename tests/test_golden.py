@@ -17,11 +17,10 @@ import pytest
 from hpcdist import load, source
 from hpcdist.planner import make_plan
 from hpcdist.renderer import Script, render
-from hpcdist.resources import shipped
 from tests.sites import shipped_site
 
 GOLDEN = Path(__file__).parent / "golden"
-EXAMPLES = shipped("examples")
+EXAMPLES = Path(__file__).parents[1] / "examples"
 RUN_DIR = "/scratch/me/runs/{name}-1"
 
 

@@ -79,3 +79,19 @@ def test_of_rank(rank: int, expected: list[str]) -> None:
         "[0]<stdout>:zero",
     ]
     assert list(logs.of_rank(lines, rank)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "whole", "live"),
+    [
+        (["one", "two: 3"], ["one", "two: 3"], ["one", "two: 3"]),
+        (["hpcdist: 2 tasks", " 0: hi", "srun: end", "1: ho"], ["hi"], ["hpcdist: 2 tasks", "hi"]),
+        (["hpcdist: 2 tasks", "1: ho"], [], ["hpcdist: 2 tasks"]),
+        (["[0]<stdout>:hi"], ["hi"], ["hi"]),
+        ([], [], []),
+    ],
+)
+def test_without_any_label_all_is_of_rank_0(lines: list[str], whole: list[str], live: list[str]) -> None:
+    assert list(logs.of_rank(lines, 0)) == whole
+    assert list(logs.of_rank(lines, 0, live=True)) == live
+    assert list(logs.of_rank(["one"], 1)) == []

@@ -4,12 +4,12 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import groupby
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hpcdist import placement as placements
 from hpcdist.placement import Crowd, place
@@ -69,31 +69,27 @@ def test_rows_and_groups_of_a_small_job() -> None:
             ),
         ),
         rows=(
-            row("master", 0, 0, 2, node=0, local_rank=0, cpu=0, gpu=0),
-            row("worker", 0, 2, 2, node=0, local_rank=2, cpu=4, gpu=2),
-            row("worker", 1, 4, 2, node=1, local_rank=0, cpu=0, gpu=0),
+            row("master", 0, 0, node=0, local_rank=0, cpu=0, gpu=0),
+            row("worker", 0, 2, node=0, local_rank=2, cpu=4, gpu=2),
+            row("worker", 1, 4, node=1, local_rank=0, cpu=0, gpu=0),
         ),
     )
 
 
-def row(
-    role: str, index: int, rank: int, tasks: int, *, node: int, local_rank: int, cpu: int, gpu: int
-) -> Row:
+def row(role: str, index: int, rank: int, **place: int) -> Row:
+    """Return a row of one replica with two tasks."""
     return Row(
         role=role,
         index=index,
         rank=rank,
-        tasks=tasks,
+        tasks=2,
         tasks_per_replica=2,
         tasks_per_node=2,
-        node=node,
-        local_rank=local_rank,
-        cpu=cpu,
         cpus=2,
-        gpu=gpu,
         gpus=1,
         memory=500,
         origin=f"exp.yml:{role}",
+        **place,
     )
 
 
@@ -181,7 +177,7 @@ def test_tasks_with_several_gpus() -> None:
 )
 def test_even_means_equal_cpus_and_as_many_on_each_node(
     needs: list[Need],
-    even: bool,
+    even: bool,  # noqa: FBT001 - a table
     gpus_per_task: int | None,
 ) -> None:
     crowds = [crowd("worker", 1, need, index=index) for index, need in enumerate(needs)]
@@ -335,7 +331,7 @@ def test_there_are_as_few_nodes_as_the_order_allows(crowds: list[Crowd]) -> None
 
 
 def fits(pool: Pool, used: Need, need: Need) -> bool:
-    """Tell whether a node takes one more replica; where its size is not known, only if it is the only node."""
+    """Tell whether a node takes one more; where its size is not known, only if it is the only node."""
     load = used.plus(need)
     counted = [
         (size, total)

@@ -105,11 +105,13 @@ def test_mail(mail: object, user: str | None, events: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("account", "batch", "sentence"),
     [
-        ({"required": True}, {}, "batch.account: site x takes no job without an account; write `batch: {account: "
-         "NAME}` or `--set batch.account=NAME`"),
+        ({"required": True}, {},
+         ("batch.account: site x takes no job without an account; write `batch: {account: "
+         "NAME}` or `--set batch.account=NAME`")),
         ({"required": True, "hint": "ask Anna"}, {},
          "batch.account: site x takes no job without an account; ask Anna"),
-        ({"pattern": "p[0-9]+"}, {"account": "p12x"}, "batch.account: site x has no accounts like 'p12x' (p[0-9]+)"),
+        ({"pattern": "p[0-9]+"}, {"account": "p12x"},
+         "batch.account: site x has no accounts like 'p12x' (p[0-9]+)"),
         ({"pattern": "p[0-9]+", "hint": "ask Anna"}, {"account": "x"},
          "batch.account: site x has no accounts like 'x' (p[0-9]+); ask Anna"),
     ],
@@ -132,10 +134,11 @@ def test_the_qos_is_that_of_the_chosen_partition() -> None:
     )
     assert planned(machine, environment=environment(each=resources(cpu=2))).qos == "low"
     assert planned(machine, environment=environment(each=resources(cpu=8))).qos == "high"
-    mixed = {"node_selector": {"partition": "s"},
-             "replicas": {"n_workers": 1, "default_worker": {"node_selector": {"partition": "b"}}}}  # fmt: skip
+    worker = {"node_selector": {"partition": "b"}}
+    mixed = {"node_selector": {"partition": "s"}, "replicas": {"n_workers": 1, "default_worker": worker}}
     assert refused(machine, framework="mpi", environment=mixed) == (
-        "batch.qos: the partitions s and b have different QOS, and a job has one; write the one that both take"
+        "batch.qos: the partitions s and b have different QOS, and a job has one; "
+        "write the one that both take"
     )
     assert planned(machine, framework="mpi", environment=mixed, batch={"qos": "any"}).qos == "any"
 
@@ -282,11 +285,27 @@ def test_a_command_under_backend_mpi_is_a_launch() -> None:
 
 
 def test_a_site_that_does_not_say_how_large_its_nodes_are() -> None:
-    assert planned(site(), framework="mpi", environment=environment(1)).warnings == (
-        "site x does not say how large its nodes are: each replica gets a node of its own; "
-        "a site file of your own mends that (README, Sites)",
+    plan = planned(site(), framework="mpi", environment=environment(1), batch={"walltime": "1h"})
+    assert plan.warnings == (
+        (
+            "site x does not say how large its nodes are: each replica gets a node of its own; "
+            "a site file of your own mends that (README, Sites)"
+        ),
     )
-    assert planned(site()).warnings == ()
+    assert planned(site(), batch={"walltime": "1h"}).warnings == ()
+
+
+def test_what_else_is_odd_about_a_plan() -> None:
+    section = {
+        "processes_per_replica": 4,
+        "resources": {"cpu": {"limits": 6}},
+        "persistence": {"data": ["imagenet"]},
+    }
+    assert planned(site(), environment=section).warnings == (
+        "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`",
+        "site x has no volume 'imagenet'; a site file gives its path under `volumes`",
+        "the 6 CPUs of master are 1 for each of its 4 tasks; 2 stay idle",
+    )
 
 
 def test_a_node_selector_without_a_meaning() -> None:
@@ -299,7 +318,8 @@ def test_a_node_selector_without_a_meaning() -> None:
         "node_selector": {"disk": "ssd", "zone": 1},
         "replicas": {"n_workers": 2, "default_worker": {"node_selector": {"disk": "tape"}}},
     }
-    assert planned(machine, framework="pytorch", environment=section).warnings == (
+    plan = planned(machine, framework="pytorch", environment=section, batch={"walltime": "1h"})
+    assert plan.warnings == (
         "node_selector zone: 1 has no meaning on site x and is not used",
         "node_selector disk: tape has no meaning on site x and is not used",
     )

@@ -22,8 +22,9 @@ def test_an_object_by_its_name() -> None:
 
 
 def test_a_module_is_imported_when_its_object_is_asked_for() -> None:
-    lazy: Registry[object] = Registry("animal", {"cat": "this_module_is_missing:CAT"})
-    assert lazy.names() == ("cat",)
+    lazy: Registry[object] = Registry("animal", {"dog": "math:pi", "cat": "this_module_is_missing:CAT"})
+    assert lazy.names() == ("dog", "cat")
+    assert next(lazy.objects()) == pytest.approx(3.14159, abs=1e-5)
     with pytest.raises(ModuleNotFoundError):
         lazy.get("cat")
 
@@ -49,6 +50,7 @@ def test_plug_ins_come_after_what_is_built_in_and_replace_nothing(tmp_path: Path
     try:
         assert PLANETS.names() == ("round", "growing", "new")
         assert PLANETS.get("new") == pytest.approx(6.28319, abs=1e-5)
+        assert [*PLANETS.objects()] == pytest.approx([3.14159, 2.71828, 6.28319], abs=1e-5)
         assert PLANETS.get("round") == pytest.approx(3.14159, abs=1e-5)
     finally:
         sys.path.remove(str(tmp_path))

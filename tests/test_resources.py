@@ -49,11 +49,15 @@ def test_the_first_file_of_a_name_wins(tmp_path: Path) -> None:
         resources.site_file("d", folders)
 
 
-@pytest.mark.parametrize("name", ["./site.yaml", "site.yml", "/etc/my-site"])
-def test_a_name_that_is_a_file(name: str) -> None:
-    assert resources.site_file(name, []) == Path(name)
+@pytest.mark.parametrize("name", ["site.yaml", "site.yml", "my-site"])
+def test_a_name_that_is_a_file(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    with pytest.raises(ConfigError, match=f"^there is no site file {re.escape(repr(str(file)))}$"):
+        resources.site_file(str(file), [])
+    file.touch()
+    assert resources.site_file(str(file), []) == file
 
 
 def test_a_slip_in_a_shipped_name() -> None:
-    with pytest.raises(ConfigError, match="^there is no site 'perlmuter'; did you mean 'perlmutter'\\?$"):
+    with pytest.raises(ConfigError, match=r"^there is no site 'perlmuter'; did you mean 'perlmutter'\?$"):
         resources.site_file("perlmuter", [resources.shipped("site_configs")])

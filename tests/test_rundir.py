@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 
 from hpcdist import rundir
@@ -23,9 +24,9 @@ RECORD = Record(
 )
 
 
-def made(runs: Path, name: str = "mnist", **changes: object) -> Run:
+def made(runs: Path, name: str = "mnist", **changes: Any) -> Run:
     directory = rundir.create(runs, name)
-    record = msgspec.structs.replace(RECORD, name=name, **changes)
+    record = RECORD._replace(name=name, **changes)
     rundir.save(directory, record)
     return Run(directory, record)
 
@@ -34,6 +35,14 @@ def test_names_count_up(tmp_path: Path) -> None:
     runs = tmp_path / "deep" / "runs"
     names = [rundir.create(runs, name).name for name in ("mnist", "mnist", "my job", "mnist-2", "mnist")]
     assert names == ["mnist-1", "mnist-2", "my-job-1", "mnist-2-1", "mnist-3"]
+
+
+def test_the_next_name_is_told_and_not_taken(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    assert rundir.next_name(runs, "my job") == "my-job-1"
+    rundir.create(runs, "my job")
+    assert rundir.next_name(runs, "my job") == "my-job-2"
+    assert [path.name for path in runs.iterdir()] == ["my-job-1"]
 
 
 def test_a_number_is_never_used_again(tmp_path: Path) -> None:
@@ -85,11 +94,22 @@ def test_records_come_back(tmp_path: Path) -> None:
     run = made(tmp_path)
     assert run.directory.record() == RECORD
     assert run.job == Job("12", "mnist-1", str(tmp_path / "mnist-1"), "abc")
-    assert Run(run.directory, msgspec.structs.replace(RECORD, job_id=None)).job is None
+    assert Run(run.directory, RECORD._replace(job_id=None)).job is None
     assert [path.name for path in run.directory.path.iterdir() if path.is_file()] == ["record.json"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "x"}', '{"name": 3}', "\x00", '{"phase": "new"}'])
+WHOLE = json.dumps(RECORD._asdict())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[]", "null", '{"name": "x"}', "\x00", "[" * 100_000,
+        WHOLE.replace('"submitted"', '"new"'), WHOLE.replace('"mnist"', "3"),
+        WHOLE.replace('"mnist"', "null"), WHOLE.replace('"site"', '"color"'),
+        WHOLE.replace("{", '{"color": "red", '),
+    ],
+)  # fmt: skip
 def test_a_broken_record_does_not_stop_the_listing(tmp_path: Path, text: str) -> None:
     good, bad = made(tmp_path), made(tmp_path)
     bad.directory.record_file.write_text(text)
@@ -99,6 +119,23 @@ def test_a_broken_record_does_not_stop_the_listing(tmp_path: Path, text: str) ->
     assert runs == (good,)
     assert [error.problems[0].place for error in errors]
     assert str(bad.directory.record_file) + ":1:1: this is no record" in str(errors[0])
+
+
+def test_a_record_that_is_no_file_is_told(tmp_path: Path) -> None:
+    folder, link = made(tmp_path).directory, made(tmp_path).directory
+    for run in (folder, link):
+        run.record_file.unlink()
+    folder.record_file.mkdir()
+    link.record_file.symlink_to("nowhere")
+    runs, errors = rundir.listing(tmp_path)
+    assert runs == ()
+    assert sorted(map(str, errors)) == [
+        f"{run.record_file}:1:1: the record cannot be read: {why}; "
+        f"`{run.path}` may be removed if its job is over"
+        for run, why in ((folder, "Is a directory"), (link, "No such file or directory"))
+    ]
+    with pytest.raises(ConfigError, match="the record cannot be read: No such file"):
+        rundir.find(tmp_path, link.name)
 
 
 def test_listing_is_oldest_first_and_may_be_empty(tmp_path: Path) -> None:
@@ -130,6 +167,11 @@ def test_find_says_what_there_is(tmp_path: Path) -> None:
         rundir.find(tmp_path, "mnits-1")
     with pytest.raises(ConfigError, match="there is no run ''"):
         rundir.find(tmp_path, "")
+    for _ in range(6):
+        made(tmp_path)
+    known = ", ".join(f"mnist-{number}" for number in range(1, 6))
+    with pytest.raises(ConfigError, match=f"there is no run '99' in .*; known: {known} and 3 more$"):
+        rundir.find(tmp_path, "99")
 
 
 def test_events(tmp_path: Path) -> None:

@@ -168,12 +168,16 @@ def test_walltime_by_number_of_nodes() -> None:
     assert shape(selected(of(3), machine, walltime="3h")) == [("batch", 3, 3)]
     assert shape(selected(of(1), machine, walltime="2h")) == [("long", 1, 1)]
     assert problems(of(2), machine, walltime="3h") == [
-        "batch.walltime: partition batch (n nodes) allows 02:00:00 to a job of 2 nodes, 03:00:00 asked; "
-        "long enough: long"
+        (
+            "batch.walltime: partition batch (n nodes) allows 02:00:00 to a job of 2 nodes, 03:00:00 asked; "
+            "long enough: long"
+        )
     ]
     assert problems(of(9), machine, walltime="25h") == [
-        "batch.walltime: partition batch (n nodes) allows 03:00:00, 1-01:00:00 asked; "
-        "no partition allows so long a job"
+        (
+            "batch.walltime: partition batch (n nodes) allows 03:00:00, 1-01:00:00 asked; "
+            "no partition allows so long a job"
+        )
     ]
 
 
@@ -183,47 +187,51 @@ def test_walltime_by_number_of_nodes() -> None:
         (
             {"environment": environment(each=resources(cpu=1, gpu=8))},
             None,
-            ["environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 8 asked by master; "
-             "no partition of site x fits"],
+            [("environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 8 asked by master; "
+             "no partition of site x fits")],
         ),
         (
             {"batch": {"partition": "v100"}, "environment": environment(each=resources(cpu=17, gpu=4))},
             None,
-            ["environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 4 asked by master; "
-             "no partition of site x fits",
-             "environment.resources: partition v100 (v100 nodes) has 16 CPUs a node, 17 asked by master; "
-             "no partition of site x fits"],
+            [("environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 4 asked by master; "
+             "no partition of site x fits"),
+             ("environment.resources: partition v100 (v100 nodes) has 16 CPUs a node, 17 asked by master; "
+             "no partition of site x fits")],
         ),
         (
             {"batch": {"partition": "v100"}, "environment": environment(each=resources(cpu=1, memory="60G"))},
             None,
-            ["environment.resources: partition v100 (v100 nodes) has 32000 MiB of memory a node, 61440 asked by "
-             "master; partition a100 and cpu fit"],
+            [("environment.resources: partition v100 (v100 nodes) has 32000 MiB of memory a node, 61440 "
+             "asked by "
+             "master; partition a100 and cpu fit")],
         ),
         (
             {"framework": "pytorch", "environment": environment(32, each=resources(cpu=16))},
             None,
-            ["environment.replicas: partition v100 (v100 nodes) gives a job 8 nodes, 33 are needed (1 task a node); "
-             "ask for fewer replicas"],
+            [("environment.replicas: partition v100 (v100 nodes) gives a job 8 nodes, 33 are needed "
+             "(1 task a node); "
+             "ask for fewer replicas")],
         ),
         (
             {"framework": "pytorch", "batch": {"partition": "cpu"},
              "environment": environment(9, each=resources(cpu=16))},
             None,
-            ["environment.replicas: partition cpu (cpu nodes) gives a job 4 nodes, 5 are needed (2 tasks a node); "
-             "large enough: v100"],
+            [("environment.replicas: partition cpu (cpu nodes) gives a job 4 nodes, 5 are needed "
+             "(2 tasks a node); "
+             "large enough: v100")],
         ),
         (
             {"batch": {"partition": "a100"}},
             "2h",
-            ["batch.walltime: partition a100 (a100 nodes) allows 01:00:00, 02:00:00 asked; long enough: v100, cpu"],
+            [("batch.walltime: partition a100 (a100 nodes) allows 01:00:00, 02:00:00 asked; "
+              "long enough: v100, cpu")],
         ),
         (
             {"framework": "pytorch",
              "environment": environment(each=resources(gpu=2), processes_per_replica=3)},
             None,
-            ["environment.resources: 2 GPUs cannot be shared evenly by the 3 processes of master; "
-             "make one a multiple of the other"],
+            [("environment.resources: 2 GPUs cannot be shared evenly by the 3 processes of master; "
+             "make one a multiple of the other")],
         ),
         (
             {"batch": {"partition": "cup"}},

@@ -14,13 +14,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hpcdist import source
+from hpcdist.compose import PARSER
 from hpcdist.errors import ConfigError, Place, Problem
 from hpcdist.tree import Document, Map, Seq
 
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-LIBYAML = pytest.mark.skipif(not yaml.__with_libyaml__, reason="the words are those of libyaml")
 
 
 def read(text: str) -> Any:
@@ -51,10 +49,13 @@ def test_not_a_number() -> None:
     assert math.isnan(read("a: .nan")["a"])
 
 
-@LIBYAML
-def test_json_is_yaml() -> None:
-    text = '{\n\t"run": {"cmd": "x\\n\\u00e9"},\n\t"list":[1,2.5,true,null,"a/b"]}'
-    assert read(text) == {"run": {"cmd": "x\né"}, "list": [1, 2.5, True, None, "a/b"]}
+@pytest.mark.parametrize("parser", dict.fromkeys([PARSER, yaml.SafeLoader]))
+def test_json_is_yaml(parser: type) -> None:
+    text = '{\n  "run": {"cmd": "x\\n\\u00e9"},\n  "list":[1,2.5,true,null,"a/b"]}'
+    assert source.parse(text, "e.yml", parser).data == {
+        "run": {"cmd": "x\né"},
+        "list": [1, 2.5, True, None, "a/b"],
+    }
 
 
 def test_anchors_aliases_and_merge_keys() -> None:

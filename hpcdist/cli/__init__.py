@@ -7,6 +7,7 @@ show tell                  results to stdout; problems, as sentences, to stderr
 
 from __future__ import annotations
 
+import gc
 import importlib
 from typing import Any
 
@@ -55,6 +56,7 @@ class Verbs(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a verb."""
+        gc.set_threshold(100_000)  # most verbs end before there is garbage worth a search
         with sentences(debug=ctx.params["debug"]):
             return super().invoke(ctx)
 

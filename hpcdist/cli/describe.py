@@ -10,6 +10,7 @@ import click
 from hpcdist import control, logs, rundir
 from hpcdist.cli import runs, show
 from hpcdist.cli.options import job_options
+from hpcdist.cli.tell import one_line
 from hpcdist.states import Report
 
 
@@ -42,4 +43,4 @@ def _described(report: Report) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    return ", ".join(value) if isinstance(value, list) else str(value)
+    return ", ".join(value) if isinstance(value, list) else one_line(str(value))

@@ -39,7 +39,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     [run] = runs.find(runs_dir, [jobs])
     only: Filter = iter if rank is None else partial(logs.of_rank, rank=rank)
     if following:
-        report = follow(run, runs.world(), only)
+        live: Filter = iter if rank is None else partial(logs.of_rank, rank=rank, live=True)
+        report = follow(run, runs.world(), live)
         note(runs.sentence(report))
         ctx.exit(runs.exit_code(report.status))
     written = {file.name: _lines(file, only, count) for file in logs.files(run.directory)}

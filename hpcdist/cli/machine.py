@@ -5,20 +5,29 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import msgspec
 
 from hpcdist import load, resources, source
 from hpcdist.cli.tell import located, note, tell
+from hpcdist.command import Command
 from hpcdist.detect import Detection, detect
 from hpcdist.errors import ConfigError, Place
 from hpcdist.site import Site, problems_of
 
+_SLURM_CONF: Final = (
+    "/etc/slurm/slurm.conf",
+    "/etc/slurm-llnl/slurm.conf",
+    "/usr/local/etc/slurm.conf",
+    "/run/slurm/conf/slurm.conf",
+)
+_NO_SLURM_CONF: Final = ("configuration source", "Unable to process configuration", "No such file")
+"""What scontrol says where it finds no configuration; 22.05 says the first."""
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+
+class Machine(NamedTuple):
     """A site, and why it is this one."""
 
     site: Site
@@ -31,7 +40,7 @@ def named(name: str, folders: Iterable[Path], place: Place) -> Site:
     Raises:
         ConfigError: when there is none of that name, or its file is broken.
     """
-    with located(lambda problem: problem if problem.place else replace(problem, place=place)):
+    with located(lambda problem: problem if problem.place else problem._replace(place=place)):
         return load_site(resources.site_file(name, folders))
 
 
@@ -57,12 +66,12 @@ def readable(files: Iterable[Path], mentioning: str = "") -> list[Site]:
             if mentioning in source.read_text(file):
                 sites.append(load_site(file))
         except ConfigError as error:
-            tell(replace(problem, severity="warning") for problem in error.problems)
+            tell(problem._replace(severity="warning") for problem in error.problems)
     return sites
 
 
 def this(folders: Iterable[Path], environment: Mapping[str, str] = os.environ) -> Machine:
-    """Return the site of this machine: detected, else any Slurm where there is sbatch, else ``local``.
+    """Return the site of this machine: detected, else any Slurm where one is set up, else ``local``.
 
     Raises:
         ConfigError: where it could be several sites.
@@ -71,9 +80,26 @@ def this(folders: Iterable[Path], environment: Mapping[str, str] = os.environ) -
     detection = detection_of(files.values(), environment)
     if detection.site:
         return Machine(detection.site, f"detected: {detection.matches[detection.site.name]}")
-    if shutil.which("sbatch"):
+    sbatch = shutil.which("sbatch", path=environment.get("PATH"))
+    if sbatch and has_slurm(Path(sbatch), environment):
         return Machine(load_site(files["slurm"]), "this is no known site, but there is sbatch")
-    return Machine(load_site(files["local"]), "this is no known site, and there is no sbatch")
+    if sbatch:
+        note("there is sbatch, but no Slurm is set up for it, so the site is local")
+    why = "no Slurm is set up here" if sbatch else "there is no sbatch"
+    return Machine(load_site(files["local"]), f"this is no known site, and {why}")
+
+
+def has_slurm(
+    sbatch: Path, environment: Mapping[str, str], configurations: Iterable[str] = _SLURM_CONF
+) -> bool:
+    """Tell whether a Slurm is set up for this sbatch: by a configuration file, else as scontrol says."""
+    files = (*map(Path, configurations), sbatch.resolve().parents[1] / "etc" / "slurm.conf")
+    if environment.get("SLURM_CONF") or any(file.exists() for file in files):
+        return True
+    from hpcdist.shell import Shell  # a process only where no file tells
+
+    said = Shell(environment).run(Command(("scontrol", "ping"), timeout=5))
+    return said.missing or not any(text in said.stderr for text in _NO_SLURM_CONF)
 
 
 def detection_of(files: Iterable[Path], environment: Mapping[str, str] = os.environ) -> Detection:

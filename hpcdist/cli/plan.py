@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeVar
 
@@ -12,6 +11,7 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import Asked, session
+from hpcdist.fields import Model
 from hpcdist.plan import Group, Task
 from hpcdist.renderer import summary
 
@@ -100,8 +100,7 @@ def span(first: int, last: int) -> str:
     return f"{first}-{last}" if last > first else str(first)
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Model, frozen=True):
     """So many items that are like their neighbours."""
 
     count: int

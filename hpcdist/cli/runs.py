@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hpcdist import rundir
 from hpcdist.cli import show
-from hpcdist.cli.tell import note, tell
+from hpcdist.cli.tell import note, one_line, tell
 from hpcdist.errors import ConfigError, SchedulerError
 from hpcdist.job import JobState, Status
 from hpcdist.rundir import Run
@@ -35,7 +34,7 @@ def find(runs_dir: Path, jobs: Iterable[str]) -> list[Run]:
 
 def tell_unreadable(errors: Iterable[ConfigError]) -> None:
     """Warn of runs whose record cannot be read."""
-    tell(replace(problem, severity="warning") for error in errors for problem in error.problems)
+    tell(problem._replace(severity="warning") for error in errors for problem in error.problems)
 
 
 def show_reports(reports: Sequence[Report], runs_dir: Path, *, json: bool) -> None:
@@ -51,7 +50,8 @@ def show_reports(reports: Sequence[Report], runs_dir: Path, *, json: bool) -> No
 def _row(report: Report) -> tuple[str, ...]:
     status = report.status
     code = "-" if status.exit_code is None else str(status.exit_code)
-    return (report.run.name, report.run.record.job_id or "-", status.state.value, code, status.reason)
+    reason = one_line(status.reason.partition("\n")[0])
+    return (report.run.name, report.run.record.job_id or "-", status.state.value, code, reason)
 
 
 def record_of(run: Run) -> dict[str, Any]:

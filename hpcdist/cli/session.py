@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,8 +21,7 @@ from hpcdist.tree import Document
 from hpcdist.words import RUN_NAME, join, slug
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """An experiment file and what the command line changes in it."""
 
     file: str
@@ -40,8 +38,7 @@ class Asked:
         return join(words)
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """A plan and what it was made of."""
 
     document: Document

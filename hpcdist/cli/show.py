@@ -13,7 +13,7 @@ _WIDEST = 80
 
 
 def as_json(value: object) -> None:
-    """Print one JSON document; structs and dataclasses are objects with their fields."""
+    """Print one JSON document; structs are objects with their fields."""
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))

@@ -54,7 +54,8 @@ def detect_site(site_path: tuple[str, ...], json: bool) -> None:
     found = machine.this(folders)
     clues = machine.detection_of(resources.site_files(folders).values()).clues
     if json:
-        show.as_json({"name": found.site.name, "origin": found.origin, "clues": clues})
+        known = [clue._asdict() for clue in clues]
+        show.as_json({"name": found.site.name, "origin": found.origin, "clues": known})
     else:
         click.echo(f"{found.site.name} ({found.origin})\n")
         rows = [(clue.site, clue.expected, clue.found, "yes" if clue.matches else "no") for clue in clues]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -57,6 +56,8 @@ def sentences(*, debug: bool) -> Iterator[None]:
         raise click.exceptions.Exit(141) from None
     except Exception as error:  # noqa: BLE001 - the last one to whom it can be told is the user
         if debug:
+            import traceback
+
             traceback.print_exc()
         raise click.exceptions.Exit(_told(error)) from None
 

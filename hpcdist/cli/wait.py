@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -62,7 +61,7 @@ def patient(world: World, seconds: float) -> World:
     Sleeping on raises ``TimeIsUp``.
     """
     end = world.now() + seconds
-    return replace(world, sleep=_sleep_until(end, world))
+    return world._replace(sleep=_sleep_until(end, world))
 
 
 def _sleep_until(end: float, world: World) -> Callable[[float], None]:

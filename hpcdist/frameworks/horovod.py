@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from hpcdist.errors import Problem, did_you_mean
 from hpcdist.experiment import Experiment
@@ -16,8 +15,7 @@ from hpcdist.frameworks.mpi import Mpi
 from hpcdist.plan import Plan, Variable
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
+class Knob(NamedTuple):
     """One key of the ``horovod:`` section and the variable it becomes.
 
     ``scale`` multiplies the value (MiB to bytes); a flag becomes ``on`` or ``off``; ``needs`` is a knob

@@ -5,17 +5,14 @@ Each form is one file of this package; further ones come from plug-ins (entry po
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from hpcdist.errors import Problem
 from hpcdist.registry import Registry
 from hpcdist.tree import Map
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(NamedTuple):
     """The data in the native form, and what is to be said about the file as it was.
 
     The paths of the remarks are those of the foreign file; every entry of ``data`` keeps its place.
@@ -54,6 +51,5 @@ def read(data: Map, form: str = "") -> Imported:
     """
     if form:
         return registry.get(form).read(data)
-    names: Iterator[str] = iter((*_BUILTIN, *(name for name in registry.names() if name not in _BUILTIN)))
-    found = (importer for importer in map(registry.get, names) if importer.recognises(data))
+    found = (importer for importer in registry.objects() if importer.recognises(data))
     return next(found, registry.get("polyaxon")).read(data)

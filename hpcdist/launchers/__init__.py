@@ -11,6 +11,7 @@ launchers: Registry[Launcher] = Registry(
         "srun": "hpcdist.launchers.srun:SRUN",
         "mpirun": "hpcdist.launchers.mpirun:MPIRUN",
         "horovodrun": "hpcdist.launchers.horovodrun:HOROVODRUN",
+        "horovodrun-mpi": "hpcdist.launchers.horovodrun:HOROVODRUN_MPI",
         "processes": "hpcdist.launchers.processes:PROCESSES",
     },
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError
-from hpcdist.plan import Plan, RankVariables, Word
-from hpcdist.site import LauncherOptions
+from hpcdist.plan import Plan, Word
+from hpcdist.site import LauncherOptions, RankVariables
 
 _ORIGIN = "launcher mpirun"
 
@@ -44,8 +44,11 @@ def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
     for text in ("mpirun", "-np", str(plan.placement.size)):
         yield Word(text=text, origin=_ORIGIN)
     yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
-    for text in ("--map-by", "slot", "--bind-to", "none"):
+    for text in ("--map-by", "slot"):
         yield Word(text=text, origin=_ORIGIN)
+    bound = options.binding if plan.placement.is_even else ()
+    for text in bound or ("--bind-to", "none"):
+        yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.binding" if bound else _ORIGIN)
     if len(plan.placement.groups) > 1:
         # Open MPI sees only the first component of a Slurm heterogeneous job: leave the starting to ssh.
         for text in ("--mca", "plm", "rsh", "--mca", "ras", "^slurm"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hpcdist.errors import PlanError
-from hpcdist.plan import Plan, RankVariables, Word
-from hpcdist.site import LauncherOptions
+from hpcdist.plan import Plan, Word
+from hpcdist.site import LauncherOptions, RankVariables
 
 
 class Processes:

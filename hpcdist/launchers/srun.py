@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan import Group, Plan, RankVariables, Word
-from hpcdist.site import LauncherOptions
+from hpcdist.plan import Group, Plan, Word
+from hpcdist.site import LauncherOptions, RankVariables
 
 _ORIGIN = "launcher srun"
 
@@ -44,13 +44,15 @@ class Srun:
             texts += _shape(index, group)
             texts += [] if index else _common(plan)
             texts += _gpus(plan, group)
-            texts += _site_words(plan, options)
+            texts += _site_words(plan, group, options)
         return tuple(texts)
 
 
-def _site_words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
+def _site_words(plan: Plan, group: Group, options: LauncherOptions) -> Iterator[Word]:
     if options.mpi:
         yield Word(text=f"--mpi={options.mpi}", origin=f"site {plan.site}: launchers.srun.mpi")
+    for text in options.binding if group.even else ():
+        yield Word(text=text, origin=f"site {plan.site}: launchers.srun.binding")
     for text in options.args:
         yield Word(text=text, origin=f"site {plan.site}: launchers.srun.args")
 

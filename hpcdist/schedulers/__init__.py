@@ -6,18 +6,18 @@ One scheduler is one file here and one template. ``schedulers.get("slurm")`` imp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from hpcdist.command import Command, Completed
 from hpcdist.job import Job, Status
-from hpcdist.plan import Directive, Plan
 from hpcdist.registry import Registry
-from hpcdist.site import Site
+
+if TYPE_CHECKING:
+    from hpcdist.plan import Directive, Plan
+    from hpcdist.site import Site
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(NamedTuple):
     """A script about to be submitted; ``token`` is unique and lets the job be found again."""
 
     script: str

@@ -11,15 +11,16 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hpcdist.command import Command, Completed
 from hpcdist.errors import PlanError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState, Status
-from hpcdist.plan import Directive, Plan
 from hpcdist.schedulers import Query, Submission
-from hpcdist.site import Site
+
+if TYPE_CHECKING:
+    from hpcdist.plan import Directive, Plan
+    from hpcdist.site import Site
 
 _NUMBER = re.compile(r"[0-9]+")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
@@ -106,11 +107,10 @@ def _triples(jobs: Sequence[Job]) -> Iterator[str]:
     return itertools.chain.from_iterable((job.id, job.token, job.directory) for job in jobs)
 
 
-@dataclass(frozen=True, slots=True)
 class _Processes:
     """The processes of this machine and the events of the run directories, all jobs at once."""
 
-    provisional: bool = False
+    provisional: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command."""
@@ -147,12 +147,11 @@ def _past(words: Mapping[str, str]) -> Status:
     return Status(JobState.FAILED, "vanished", None, reason, "processes")
 
 
-@dataclass(frozen=True, slots=True)
 class Local:
     """The machine at hand; it starts every job at once and honours no limits."""
 
-    name: str = field(default="local", init=False)
-    template: str = field(default="local.sh.j2", init=False)
+    name: Final = "local"
+    template: Final = "local.sh.j2"
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return nothing: there is no one to read directives."""

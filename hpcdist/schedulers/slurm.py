@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job
-from hpcdist.plan import Directive, Plan
-from hpcdist.schedulers import Query, Submission, slurm_directives
-from hpcdist.schedulers.slurm_directives import directive_text
+from hpcdist.schedulers import Query, Submission
 from hpcdist.schedulers.slurm_queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
-from hpcdist.site import Site
 
-__all__ = ["SLURM", "Slurm", "directive_text"]
+if TYPE_CHECKING:
+    from hpcdist.plan import Directive, Plan
+    from hpcdist.site import Site
 
 _JOB_ID = re.compile(r"[0-9]+(?:;[A-Za-z0-9_.-]+)?")
 
@@ -53,15 +51,16 @@ _HINTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Slurm:
     """Slurm as a scheduler; jobs are found again by their comment, ``hpcdist:TOKEN``."""
 
-    name: str = field(default="slurm", init=False)
-    template: str = field(default="slurm.sh.j2", init=False)
+    name: Final = "slurm"
+    template: Final = "slurm.sh.j2"
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
-        """Return the ``#SBATCH`` lines; the template writes each by ``directive_text``."""
+        """Return the ``#SBATCH`` lines."""
+        from hpcdist.schedulers import slurm_directives  # with all of a plan; asking for jobs needs none
+
         return slurm_directives.directives(plan, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
@@ -70,13 +69,9 @@ class Slurm:
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        yield f"#SBATCH {directive_text(_output(plan, run_dir))}", "rule run directory"
-        group = 0
-        for directive in plan.directives:
-            if directive.group != group:
-                group = directive.group
-                yield "#SBATCH hetjob", "rule different nodes are components of their own"
-            yield f"#SBATCH {directive_text(directive)}", directive.origin
+        from hpcdist.schedulers import slurm_header
+
+        return slurm_header.header(plan, run_dir)
 
     def submit(self, submission: Submission) -> Command:
         """Return the sbatch command, free of SBATCH_ variables: they would beat the script."""
@@ -126,17 +121,6 @@ class Slurm:
             names = ", ".join(name or "the default one" for name in clusters)
             raise SchedulerError(f"these jobs are on several clusters ({names}): cancel them one by one")
         return next(command("scancel", *numbers, cluster=cluster) for cluster, numbers in clusters.items())
-
-
-def _output(plan: Plan, run_dir: str | None) -> Directive:
-    """Say where the output goes; ``%`` in a path begins a pattern of sbatch, ``%%`` is the sign itself."""
-    element = "-%a" if plan.array is not None else ""
-    path = (
-        f"{run_dir.replace('%', '%%')}/logs/job{element}.out"
-        if run_dir
-        else f"{plan.name}-%{'A_%a' if element else 'j'}.out"
-    )
-    return Directive(flag="--output", value=path, origin="run directory")
 
 
 def _no_sbatch() -> Problem:

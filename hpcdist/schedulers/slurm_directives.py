@@ -17,7 +17,6 @@ from hpcdist.site import Site
 Line = tuple[str, str | None, str]
 """A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 _BARE_IDS = re.compile(r"[0-9][0-9_+]*(?::[0-9][0-9_+]*)*")
 
 _CPU, _GPU, _MEMORY = (f"environment.resources.{name}" for name in ("cpu", "gpu", "memory"))
@@ -83,27 +82,6 @@ _SHORT: Final = {
     "-q": "--qos",
     "-t": "--time",
 }
-
-
-def directive_text(directive: Directive) -> str:
-    r"""Return the text behind ``#SBATCH``, quoted as sbatch reads it.
-
-    sbatch ends an unquoted value at a space and silently at ``#``; in double quotes it takes everything as
-    it stands but ``\`` and ``"``, which need a ``\`` (all tried). It expands nothing.
-
-    Raises:
-        PlanError: for a value with a line break, which no directive can hold.
-    """
-    if directive.value is None:
-        return directive.flag
-    if not directive.value.isprintable():
-        message = f"{directive.flag} cannot hold a line break or a control character: {directive.value!r}"
-        raise PlanError(Problem(f"{message} ({directive.origin})"))
-    between = "=" if directive.flag.startswith("--") else " "
-    if _PLAIN.fullmatch(directive.value):
-        return f"{directive.flag}{between}{directive.value}"
-    escaped = directive.value.replace("\\", r"\\").replace('"', r"\"")
-    return f'{directive.flag}{between}"{escaped}"'
 
 
 def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:

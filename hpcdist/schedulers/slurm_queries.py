@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hpcdist.command import Command, Completed
@@ -124,14 +123,13 @@ def _folded(
     return {job_id: fold(statuses) for job_id, statuses in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
 class Squeue:
     """All of this user's jobs at once, with a job's token to know it from an older one of the same id.
 
     It tells no exit codes, so its final states are provisional.
     """
 
-    provisional: bool = True
+    provisional: Final = True
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each cluster."""
@@ -154,14 +152,13 @@ def _is_other(comment: Sequence[str], token: str) -> bool:
     return any(text.startswith("hpcdist:") and text.strip() != f"hpcdist:{token}" for text in comment)
 
 
-@dataclass(frozen=True, slots=True)
 class Sacct:
     """The accounting database, where there is one; it lags behind by some seconds.
 
     Its JSON is not used: that of 22.05 said exit code 0 of a job that had failed with 5.
     """
 
-    provisional: bool = False
+    provisional: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each cluster."""
@@ -180,14 +177,13 @@ class Sacct:
         return _folded(completed, jobs, parts)
 
 
-@dataclass(frozen=True, slots=True)
 class Scontrol:
     """The controller's memory, one job at a time; it forgets after MinJobAge, 300 s by default.
 
     Read in its long form: with ``-o`` a job's name could pose as its state.
     """
 
-    provisional: bool = False
+    provisional: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each job: scontrol takes no more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from hpcdist.command import Command, Completed
@@ -56,5 +56,5 @@ def _answered(answer: Answer, command: Command) -> Completed:
     if isinstance(answer, str):
         return Completed(command, 0, answer)
     if isinstance(answer, Completed):
-        return replace(answer, command=command)
+        return answer._replace(command=command)
     return answer(command)

@@ -6,7 +6,6 @@ A plug-in's test is one call: ``contract.check(MY_SCHEDULER, answer="1234.pbs01"
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from hpcdist.command import Command, Completed
@@ -62,9 +61,9 @@ def doubt_is_told_from_refusal(scheduler: Scheduler) -> None:
     command = scheduler.submit(SUBMISSION)
     doubtful = (TIMED_OUT, Completed(command, -9), Completed(command, 0, "hello\n"))
     for completed in doubtful:
-        error = _error(scheduler, replace(completed, command=command))
+        error = _error(scheduler, completed._replace(command=command))
         _hold(isinstance(error, SubmissionUnknown), f"{error!r} of {completed} is no doubt")
-    refusal = _error(scheduler, replace(MISSING, command=command))
+    refusal = _error(scheduler, MISSING._replace(command=command))
     certain = isinstance(refusal, SchedulerError) and not isinstance(refusal, SubmissionUnknown)
     _hold(certain, f"{refusal!r} of a missing program is no refusal")
 

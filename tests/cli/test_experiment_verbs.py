@@ -243,6 +243,15 @@ def test_without_mpirun_this_machine_has_another_launcher(
     assert said.err == ("" if launcher == "mpirun" else noted)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"), [("run: {cmd: true}", []), ("run: {cmd: x}", ["--set", "run.cmd=true"])]
+)
+def test_true_is_a_program(text: str, words: list[str], hpcdist: Hpcdist) -> None:
+    said = hpcdist("render", "-", "--site", "local", *words, stdin=text)
+    assert said.code == 0
+    assert "bash -c true\n" in said.out
+
+
 def test_the_name_is_that_of_the_file_made_fit(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "my first run.yml").write_text(RANKS)
     assert hpcdist("plan", "my first run.yml").out.startswith("my-first-run on site local: ")

@@ -9,6 +9,9 @@ from typing import Final
 
 import pytest
 
+from hpcdist import rundir
+from hpcdist.rundir import Record
+
 from .conftest import RANKS, Hpcdist
 
 SLEEPING: Final = ("--set", "run.cmd=echo $RANK; exec sleep 60")
@@ -69,11 +72,11 @@ def test_a_dry_run_touches_nothing(real: Hpcdist, folder: Path) -> None:
         "--site-path",
         "sites",
         "--set",
-        "batch.launcher=srun",
+        "batch={site: toy, launcher: srun, walltime: 1h}",
     )
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
-    run = f"{folder}/runs/ranks-N"
+    run = f"{folder}/runs/ranks-1"
     assert [line.split("  ")[0] for line in lines[:4]] == [
         f"write {run}/{name}" for name in ("experiment.yml", "plan.json", "task.sh", "job.sh")
     ]
@@ -153,6 +156,20 @@ def test_runs_kept_elsewhere(real: Hpcdist, folder: Path, monkeypatch: pytest.Mo
     assert real("status").err == f"note: there are no runs in {folder}/runs\n"
     monkeypatch.setenv("HPCDIST_RUNS_DIR", "elsewhere")
     assert "ranks-1" in real("status").out
+
+
+def test_a_table_takes_the_first_line_of_what_the_batch_system_said(hpcdist: Hpcdist, folder: Path) -> None:
+    directory = rundir.create(folder / "runs", "ranks")
+    message = "sbatch: error: no\nsbatch: error: \x1b[31mnever"
+    record = Record(
+        "ranks", "t", "slurm", "slurm", "d", "2026-01-01T00:00:00+00:00", "refused", message=message
+    )
+    rundir.save(directory, record)
+    row = hpcdist("status").out.splitlines()[1:]
+    assert row == ["ranks-1  -    unsubmitted  -     sbatch: error: no"]
+    assert "message  " in (told := hpcdist("describe", "ranks-1").out)
+    assert "  sbatch: error: no | sbatch: error: \\x1b[31mnever\n" in told
+    assert json.loads(hpcdist("describe", "ranks-1", "--json").out)["message"] == message
 
 
 def test_no_runs_at_all(real: Hpcdist) -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 import click
 import pytest
 
-from hpcdist import __version__
+from hpcdist import __version__, rundir
 from hpcdist.cli import VERBS, main
 from hpcdist.cli.tell import one_line, sentences
 from hpcdist.errors import PlanError, Problem, SchedulerError
+from hpcdist.rundir import Record
 
 from .conftest import Hpcdist, argv
 
@@ -82,19 +83,55 @@ def test_help_imports_no_verb() -> None:
     modules = imported_by("--help")
     assert "hpcdist.cli" in modules
     assert not {f"hpcdist.cli.{verb}" for verb in VERBS} & modules
-    assert not {"msgspec", "jinja2", "yaml", "rich", "subprocess"} & modules
+    assert (
+        not {"dataclasses", "difflib", "msgspec", "jinja2", "pathlib", "yaml", "rich", "subprocess"} & modules
+    )
+
+
+STATUS_NEEDS_NONE_OF = {
+    *(
+        "dataclasses",
+        "difflib",
+        "hashlib",
+        "jinja2",
+        "msgspec",
+        "rich",
+        "shutil",
+        "tempfile",
+        "traceback",
+        "yaml",
+    ),
+    *(
+        "hpcdist.fields",
+        "hpcdist.load",
+        "hpcdist.experiment",
+        "hpcdist.plan",
+        "hpcdist.planner",
+        "hpcdist.site",
+    ),
+}
 
 
 def test_status_imports_no_planner() -> None:
     modules = imported_by("status")
     assert "hpcdist.control" in modules
-    assert not {"jinja2", "yaml", "rich", "hpcdist.planner", "hpcdist.load", "hpcdist.experiment"} & modules
+    assert not {"json", "hpcdist.schedulers.local", *STATUS_NEEDS_NONE_OF} & modules
+
+
+@pytest.mark.parametrize("site", ["local", "slurm"])
+def test_status_of_runs_imports_their_scheduler_and_nothing_of_plans(site: str, folder: Path) -> None:
+    record = Record("ranks", "t", site, site, "d", "2026-01-01T00:00:00+00:00", "submitted", "1")
+    rundir.save(rundir.create(folder / "runs", "ranks"), record)
+    modules = imported_by("status")
+    assert f"hpcdist.schedulers.{site}" in modules
+    assert not STATUS_NEEDS_NONE_OF & modules
 
 
 def test_render_starts_no_process() -> None:
     modules = imported_by("render", "ranks.yml")
     assert "hpcdist.planner" in modules
-    assert not {"rich", "subprocess", "hpcdist.control", "hpcdist.shell"} & modules
+    assert not {"hpcdist.control", "hpcdist.rundir", "hpcdist.shell", "rich", "subprocess"} & modules
+    assert not {"dataclasses", "difflib", "email", "importlib.metadata", "socket", "traceback"} & modules
 
 
 @pytest.mark.parametrize(

@@ -14,38 +14,42 @@ from tests.plans import planned
 
 MIB = 1024 * 1024
 
-TABLE = [
+TABLE: list[tuple[dict[str, object], dict[str, str], list[str]]] = [
     ({}, {}, []),
-    ({"fusion_threshold_mb": 32}, {"HOROVOD_FUSION_THRESHOLD": str(32 * MIB)}, ["--fusion-threshold-mb", "32"]),
+    ({"fusion_threshold_mb": 32}, {"HOROVOD_FUSION_THRESHOLD": str(32 * MIB)},
+     ["--fusion-threshold-mb", "32"]),
     ({"fusion_threshold_mb": 0}, {"HOROVOD_FUSION_THRESHOLD": "0"}, ["--fusion-threshold-mb", "0"]),
     ({"cycle_time_ms": 3.5}, {"HOROVOD_CYCLE_TIME": "3.5"}, ["--cycle-time-ms", "3.5"]),
     ({"cycle_time_ms": 3}, {"HOROVOD_CYCLE_TIME": "3.0"}, ["--cycle-time-ms", "3"]),
     ({"cache_capacity": 2048}, {"HOROVOD_CACHE_CAPACITY": "2048"}, ["--cache-capacity", "2048"]),
     ({"hierarchical_allreduce": True}, {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1"}, ["--hierarchical-allreduce"]),
-    ({"hierarchical_allreduce": False}, {"HOROVOD_HIERARCHICAL_ALLREDUCE": "0"}, ["--no-hierarchical-allreduce"]),
+    ({"hierarchical_allreduce": False}, {"HOROVOD_HIERARCHICAL_ALLREDUCE": "0"},
+     ["--no-hierarchical-allreduce"]),
     ({"hierarchical_allgather": True}, {"HOROVOD_HIERARCHICAL_ALLGATHER": "1"}, ["--hierarchical-allgather"]),
-    ({"hierarchical_allgather": False}, {"HOROVOD_HIERARCHICAL_ALLGATHER": "0"}, ["--no-hierarchical-allgather"]),
+    ({"hierarchical_allgather": False}, {"HOROVOD_HIERARCHICAL_ALLGATHER": "0"},
+     ["--no-hierarchical-allgather"]),
     ({"torus_allreduce": True}, {"HOROVOD_TORUS_ALLREDUCE": "1"}, ["--torus-allreduce"]),
     ({"torus_allreduce": False}, {"HOROVOD_TORUS_ALLREDUCE": "0"}, ["--no-torus-allreduce"]),
     ({"autotune": True}, {"HOROVOD_AUTOTUNE": "1"}, ["--autotune"]),
     ({"autotune": False}, {}, ["--no-autotune"]),
-    ({"autotune": True, "autotune_log_file": "/tmp/a b"},
-     {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": "/tmp/a b"},
-     ["--autotune", "--autotune-log-file", "/tmp/a b"]),
+    ({"autotune": True, "autotune_log_file": "a log"},
+     {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": "a log"},
+     ["--autotune", "--autotune-log-file", "a log"]),
     ({"autotune": True, "autotune_warmup_samples": 5, "autotune_steps_per_sample": 20,
       "autotune_bayes_opt_max_samples": 40, "autotune_gaussian_process_noise": 0.5},
-     {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES": "5", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": "20",
+     {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES": "5",
+      "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": "20",
       "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": "40", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE": "0.5"},
      ["--autotune", "--autotune-warmup-samples", "5", "--autotune-steps-per-sample", "20",
       "--autotune-bayes-opt-max-samples", "40", "--autotune-gaussian-process-noise", "0.5"]),
-    ({"timeline_filename": "/tmp/t.json"}, {"HOROVOD_TIMELINE": "/tmp/t.json"},
-     ["--timeline-filename", "/tmp/t.json"]),
-    ({"timeline_filename": "/tmp/t.json", "timeline_mark_cycles": True},
-     {"HOROVOD_TIMELINE": "/tmp/t.json", "HOROVOD_TIMELINE_MARK_CYCLES": "1"},
-     ["--timeline-filename", "/tmp/t.json", "--timeline-mark-cycles"]),
-    ({"timeline_filename": "/tmp/t.json", "timeline_mark_cycles": False},
-     {"HOROVOD_TIMELINE": "/tmp/t.json", "HOROVOD_TIMELINE_MARK_CYCLES": "0"},
-     ["--timeline-filename", "/tmp/t.json", "--no-timeline-mark-cycles"]),
+    ({"timeline_filename": "t.json"}, {"HOROVOD_TIMELINE": "t.json"},
+     ["--timeline-filename", "t.json"]),
+    ({"timeline_filename": "t.json", "timeline_mark_cycles": True},
+     {"HOROVOD_TIMELINE": "t.json", "HOROVOD_TIMELINE_MARK_CYCLES": "1"},
+     ["--timeline-filename", "t.json", "--timeline-mark-cycles"]),
+    ({"timeline_filename": "t.json", "timeline_mark_cycles": False},
+     {"HOROVOD_TIMELINE": "t.json", "HOROVOD_TIMELINE_MARK_CYCLES": "0"},
+     ["--timeline-filename", "t.json", "--no-timeline-mark-cycles"]),
     ({"stall_check": True}, {"HOROVOD_STALL_CHECK_DISABLE": "0"}, ["--stall-check"]),
     ({"stall_check": False}, {"HOROVOD_STALL_CHECK_DISABLE": "1"}, ["--no-stall-check"]),
     ({"stall_check_warning_time_seconds": 10}, {"HOROVOD_STALL_CHECK_TIME_SECONDS": "10"},
@@ -99,7 +103,8 @@ def test_horovodrun_makes_the_same_variables(
     ("section", "sentences"),
     [
         ({"fusion_treshold_mb": 1},
-         ["horovod.fusion_treshold_mb: unknown key 'fusion_treshold_mb'; did you mean 'fusion_threshold_mb'?"]),
+         [("horovod.fusion_treshold_mb: unknown key 'fusion_treshold_mb'; "
+          "did you mean 'fusion_threshold_mb'?")]),
         ({"fusion_threshold_mb": "1"}, ["horovod.fusion_threshold_mb: expected a whole number, got '1'"]),
         ({"fusion_threshold_mb": 1.5}, ["horovod.fusion_threshold_mb: expected a whole number, got 1.5"]),
         ({"fusion_threshold_mb": True}, ["horovod.fusion_threshold_mb: expected a whole number, got True"]),
@@ -141,7 +146,8 @@ def test_the_users_own_variable_wins() -> None:
         Variable(
             name="HOROVOD_CYCLE_TIME",
             value="5",
-            origin="exp.yml environment.env_vars.HOROVOD_CYCLE_TIME (instead of exp.yml horovod.cycle_time_ms)",
+            origin="exp.yml environment.env_vars.HOROVOD_CYCLE_TIME "
+            "(instead of exp.yml horovod.cycle_time_ms)",
         )
     ]
 

@@ -69,7 +69,7 @@ trap 'note ended $?' EXIT
 # The nodes, numbered from 0 as the plan numbers them.
 ((${#hpcdist_nodes[@]} == 3)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 3"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo hpcdist: heterogeneous": 5 tasks by srun, 3 nodes, 8 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: heterogeneous: 5 tasks by srun, 3 nodes, 8 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
@@ -181,6 +181,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
+# shellcheck disable=SC2016 # what the command expands, it expands in its own shell
 launch() {
   export PYTHONUNBUFFERED=1
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
@@ -193,13 +194,13 @@ launch() {
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.heterogeneous", "experiment_uuid": "heterogeneous", "framework": "pytorch", "user": null}'
   export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"
   export MASTER_PORT="$HPCDIST_PORT"
-  # shellcheck disable=SC2016 # what the command expands, it expands in its own shell
   exec srun --het-group=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=20 --kill-on-bad-exit=1 --label --mpi=pmix : --het-group=1 --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --mpi=pmix \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash -c 'python train.py'
 }
 
 # Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+# shellcheck disable=SC2317,SC2329 # the traps call it
 forward() {
   hpcdist_signal=$1
   [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null

@@ -3,7 +3,7 @@
 #SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
 # horovod_digits.yml name
 #SBATCH --job-name=horovod-digits
-# site frontier: partitions.batch
+# default
 #SBATCH --no-requeue
 # site frontier: environment
 #SBATCH --export=ALL
@@ -75,7 +75,7 @@ trap 'note ended $?' EXIT
 # The nodes, numbered from 0 as the plan numbers them.
 ((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo hpcdist: horovod-digits": 16 tasks by srun, 2 nodes, 16 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: horovod-digits: 16 tasks by srun, 2 nodes, 16 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
@@ -184,9 +184,10 @@ module load cpe/26.03 || fail module cpe/26.03 cannot be loaded on "$(uname -n)"
 module load rocm/7.1.1 || fail module rocm/7.1.1 cannot be loaded on "$(uname -n)"  # site frontier: modules
 module load rccl-net-plugin || fail module rccl-net-plugin cannot be loaded on "$(uname -n)"  # site frontier: modules
 module load craype-accel-amd-gfx90a || fail module craype-accel-amd-gfx90a cannot be loaded on "$(uname -n)"  # site frontier: modules
-export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH"  # site frontier: setup
+export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site frontier: setup
 export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site frontier: setup
 
+# shellcheck disable=SC2016 # what the command expands, it expands in its own shell
 launch() {
   export PYTHONUNBUFFERED=1  # default
   export NCCL_NET=OFI  # site frontier: fabric.env.NCCL_NET (multi_node)
@@ -214,17 +215,17 @@ launch() {
   # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label: launcher srun
   # --gpus-per-task=1: site frontier: gpus.bound_by
   # --mpi=cray_shasta: site frontier: launchers.srun.mpi
-  # --gpu-bind=closest: site frontier: launchers.srun.args
+  # --gpu-bind=closest: site frontier: launchers.srun.binding
   # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
   # bash -c: default
   # python examples/horovod_digits.py --lr=0.02 --epochs=10: horovod_digits.yml run.cmd
-  # shellcheck disable=SC2016 # what the command expands, it expands in its own shell
   exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label --gpus-per-task=1 --mpi=cray_shasta --gpu-bind=closest \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash -c 'python examples/horovod_digits.py --lr=0.02 --epochs=10'
 }
 
 # Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+# shellcheck disable=SC2317,SC2329 # the traps call it
 forward() {
   hpcdist_signal=$1
   [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null

@@ -63,7 +63,7 @@ trap 'note ended $?' EXIT
 # The nodes, numbered from 0 as the plan numbers them.
 ((${#hpcdist_nodes[@]} == 4)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 4"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo hpcdist: horovod-digits": 16 tasks by srun, 4 nodes, 16 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: horovod-digits: 16 tasks by srun, 4 nodes, 16 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
@@ -168,6 +168,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
+# shellcheck disable=SC2016 # what the command expands, it expands in its own shell
 launch() {
   export PYTHONUNBUFFERED=1
   export NCCL_SOCKET_IFNAME=hsn
@@ -183,13 +184,13 @@ launch() {
   export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
   export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
-  # shellcheck disable=SC2016 # what the command expands, it expands in its own shell
   exec srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=32 --kill-on-bad-exit=1 --label --mpi=cray_shasta \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash -c 'python examples/horovod_digits.py --lr=0.02 --epochs=10'
 }
 
 # Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+# shellcheck disable=SC2317,SC2329 # the traps call it
 forward() {
   hpcdist_signal=$1
   [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null

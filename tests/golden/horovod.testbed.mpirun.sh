@@ -62,7 +62,7 @@ trap 'note ended $?' EXIT
 # The nodes, numbered from 0 as the plan numbers them.
 ((${#hpcdist_nodes[@]} == 1)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 1"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo hpcdist: horovod-digits": 4 tasks by mpirun, 1 node: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: horovod-digits: 4 tasks by mpirun, 1 node: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
@@ -150,6 +150,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
+# shellcheck disable=SC2016 # what the command expands, it expands in its own shell
 launch() {
   export PYTHONUNBUFFERED=1
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
@@ -166,13 +167,13 @@ launch() {
     [[ -v $name ]] && exports+=(-x "$name")
   done
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  # shellcheck disable=SC2016 # what the command expands, it expands in its own shell
   exec mpirun -np 4 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none "${exports[@]}" \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash -c 'python examples/horovod_digits.py --lr=0.02 --epochs=10'
 }
 
 # Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+# shellcheck disable=SC2317,SC2329 # the traps call it
 forward() {
   hpcdist_signal=$1
   [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null

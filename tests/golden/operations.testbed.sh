@@ -72,7 +72,7 @@ trap 'note ended $?' EXIT
 # The nodes, numbered from 0 as the plan numbers them.
 ((${#hpcdist_nodes[@]} == 1)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 1"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo hpcdist: operations": 1 task by srun, 1 node, 1 GPU: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: operations: 1 task by srun, 1 node, 1 GPU: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
@@ -181,6 +181,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
+# shellcheck disable=SC2016 # what the command expands, it expands in its own shell
 launch() {
   export PYTHONUNBUFFERED=1
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
@@ -195,13 +196,13 @@ launch() {
   export MASTER_PORT="$HPCDIST_PORT"
   export MESSAGE='it'"'"'s $5 & `more`'
   export DEBUG=true
-  # shellcheck disable=SC2016 # what the command expands, it expands in its own shell
   exec srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=2 --kill-on-bad-exit=1 --mpi=pmix \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash -c 'mkdir -p "$HPCDIST_RUN_DIR/outputs/$SLURM_ARRAY_TASK_ID" && python train.py --element="$SLURM_ARRAY_TASK_ID"'
 }
 
 # Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+# shellcheck disable=SC2317,SC2329 # the traps call it
 forward() {
   hpcdist_signal=$1
   [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null

@@ -63,7 +63,7 @@ trap 'note ended $?' EXIT
 # The nodes, numbered from 0 as the plan numbers them.
 ((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo hpcdist: torchrun": 2 tasks by srun, 2 nodes, 8 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: torchrun: 2 tasks by srun, 2 nodes, 8 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
@@ -110,11 +110,11 @@ worker 0 1 1 1 1 1 0 0 16 0 4 1
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
 take_place() {
   local rank=${SLURM_PROCID:-} size=${SLURM_NTASKS:-}
-  local role index first tasks per_replica per_node node local_rank cpus gpu gpus per_gpu
+  local role index first tasks per_replica per_node node local_rank gpu gpus per_gpu
   local offset slot nodes=0 count local_size planned=() here
   [[ $rank ]] || fail "srun set no SLURM_PROCID; start this job by srun, as the script does"
   ((size == 2)) || fail "srun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
-  while read -r role index first tasks per_replica per_node node local_rank _ cpus gpu gpus per_gpu; do
+  while read -r role index first tasks per_replica per_node node local_rank _ _ gpu gpus per_gpu; do
     offset=$((rank - first))
     ((offset < tasks)) && break
   done <<<"$hpcdist_rows"
@@ -133,7 +133,6 @@ NODES_AND_TASKS_ON_EACH
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
   export HPCDIST_NODE=$node HPCDIST_NODES=2
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
-  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
   # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
   take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
 }
@@ -173,6 +172,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
+# shellcheck disable=SC2016 # what the command expands, it expands in its own shell
 launch() {
   export PYTHONUNBUFFERED=1
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
@@ -185,7 +185,6 @@ launch() {
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.torchrun", "experiment_uuid": "torchrun", "framework": "pytorch", "user": null}'
   export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"
   export MASTER_PORT="$HPCDIST_PORT"
-  # shellcheck disable=SC2016 # what the command expands, it expands in its own shell
   exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=16 --kill-on-bad-exit=1 --label --mpi=pmix \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash -c 'torchrun --nnodes="$HPCDIST_NODES" --nproc-per-node=4 --node-rank="$HPCDIST_NODE" \
@@ -194,6 +193,7 @@ launch() {
 }
 
 # Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+# shellcheck disable=SC2317,SC2329 # the traps call it
 forward() {
   hpcdist_signal=$1
   [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null

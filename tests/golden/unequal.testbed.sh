@@ -63,7 +63,7 @@ trap 'note ended $?' EXIT
 # The nodes, numbered from 0 as the plan numbers them.
 ((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo hpcdist: unequal": 6 tasks by srun, 2 nodes, 6 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: unequal: 6 tasks by srun, 2 nodes, 6 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
@@ -175,6 +175,7 @@ while read -r host slots; do
   for ((slots = ${slots#slots=}; slots > 0; slots--)); do printf '%s\n' "$host"; done
 done < <(sed -n '1,2p' "$HPCDIST_HOSTFILE") >"$HPCDIST_JOB_DIR/ranks.0"
 
+# shellcheck disable=SC2016 # what the command expands, it expands in its own shell
 launch() {
   export PYTHONUNBUFFERED=1
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
@@ -185,13 +186,13 @@ launch() {
   export POLYAXON_PARAMS='{}'
   export POLYAXON_DECLARATIONS='{}'
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.unequal", "experiment_uuid": "unequal", "framework": "mpi", "user": null}'
-  # shellcheck disable=SC2016 # what the command expands, it expands in its own shell
   exec srun --nodes=2 --ntasks=6 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --label --mpi=pmix \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash -c 'python train.py'
 }
 
 # Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+# shellcheck disable=SC2317,SC2329 # the traps call it
 forward() {
   hpcdist_signal=$1
   [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-from hpcdist.plan import RankVariables
+from hpcdist.launchers.mpirun import MPIRUN
+from hpcdist.plan import Word
+from hpcdist.site import RankVariables
 from tests.experiments import environment, resources
-from tests.plans import LOCAL, WRAPPED, changed, planned, words
+from tests.plans import WRAPPED, planned, words
+from tests.sites import site
 
 
 def test_horovodrun_with_gloo() -> None:
@@ -18,6 +21,22 @@ def test_horovodrun_with_gloo() -> None:
     assert not plan.label_in_task
 
 
+def test_horovodrun_with_mpi_brings_mpi() -> None:
+    plan = planned(framework="mpi", batch={"launcher": "horovodrun-mpi"}, environment=environment(1))
+    assert words(plan)[:4] == ["horovodrun", "--mpi", "-np", "2"]
+    assert plan.rank_variables is not None
+    assert plan.rank_variables.rank == "OMPI_COMM_WORLD_RANK"
+
+
+def test_horovodrun_over_mpirun() -> None:
+    launcher = {"launcher": "horovodrun-mpi"}
+    plan = planned(framework="horovod", batch=launcher, environment=environment(3, each=resources(cpu=8)))
+    assert words(plan) == ["horovodrun", "--mpi", "-np", "4", '--hostfile "$HPCDIST_HOSTFILE"', *WRAPPED]
+    assert plan.rank_variables == MPIRUN.rank_variables
+
+
 def test_options_of_the_site() -> None:
-    machine = changed(LOCAL, launcher="horovodrun")
-    assert words(planned(machine, framework="horovod"))[:2] == ["horovodrun", "--gloo"]
+    options = {"horovodrun": {"args": ["--verbose"]}}
+    machine = site(scheduler="local", launcher="horovodrun", launchers=options)
+    found = planned(machine, framework="horovod").launch[5]
+    assert found == Word(text="--verbose", origin="site x: launchers.horovodrun.args")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.plan import RankVariables
+from hpcdist.site import RankVariables
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, WRAPPED, planned, words
 from tests.sites import site

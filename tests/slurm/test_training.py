@@ -42,7 +42,7 @@ def test_quickstart(user: User) -> None:
     assert metrics["ranks"] == 2
 
 
-@pytest.mark.parametrize("launcher", ["srun", "mpirun", "horovodrun"])
+@pytest.mark.parametrize("launcher", ["srun", "mpirun", "horovodrun", "horovodrun-mpi"])
 def test_horovod_on_two_nodes(user: User, launcher: str) -> None:
     run = trains(
         user,

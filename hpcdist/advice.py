@@ -1,0 +1,62 @@
+"""Advice: what is odd about a plan and yet no error; each a sentence that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcdist.experiment import Experiment
+from hpcdist.frameworks import framework_of
+from hpcdist.launch import UserLaunch
+from hpcdist.plan import Plan
+from hpcdist.replica import Replica, replicas
+from hpcdist.site import Site
+
+
+def advice(experiment: Experiment, site: Site, plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
+    """Yield what the user should know before submitting."""
+    yield from _about_the_launch(plan, launch)
+    yield from _about_the_site(experiment, site, plan)
+    kinds = {replica.path: replica for replica in replicas(experiment)}
+    for replica in kinds.values():
+        yield from _about_a_replica(replica, site)
+    framework = framework_of(experiment)
+    if len(plan.placement.groups) > 1 and plan.launcher == "srun" and framework and framework.needs_mpi:
+        yield (
+            "MPI over several components of a Slurm job works only where node names ascend in the order of "
+            "the components"
+        )
+
+
+def _about_the_launch(plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
+    size = plan.placement.size
+    if launch and launch.tasks is not None and launch.tasks != size:
+        yield (
+            f"the command starts {launch.tasks} processes by {launch.program}, the allocation is for {size}; "
+            "write the same number in both"
+        )
+
+
+def _about_the_site(experiment: Experiment, site: Site, plan: Plan) -> Iterator[str]:
+    if not site.partitions and plan.placement.nodes > 1:
+        yield (
+            f"site {site.name} does not say how large its nodes are: each replica gets a node of its own; "
+            "a site file of your own mends that (README, Sites)"
+        )
+    if plan.walltime is None and site.scheduler != "local":
+        yield "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`"
+    persistence = experiment.environment.persistence
+    for name in (persistence.data if persistence else ()) + experiment.environment.data_refs:
+        if name not in site.volumes:
+            yield f"site {site.name} has no volume {name!r}; a site file gives its path under `volumes`"
+
+
+def _about_a_replica(replica: Replica, site: Site) -> Iterator[str]:
+    for key, value in replica.node_selector:
+        if key not in ("partition", "constraint") and value not in site.node_selectors.get(key, {}):
+            yield f"node_selector {key}: {value} has no meaning on site {site.name} and is not used"
+    if replica.cpus and replica.cpus > replica.tasks and replica.cpus % replica.tasks:
+        each, idle = divmod(replica.cpus, replica.tasks)
+        yield (
+            f"the {replica.cpus} CPUs of {replica.name} are {each} for each of its {replica.tasks} tasks; "
+            f"{idle} stay{'s' * (idle == 1)} idle"
+        )
