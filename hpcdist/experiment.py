@@ -14,7 +14,7 @@ from typing import Any, Literal
 from hpcdist.errors import Path, Problem
 from hpcdist.fields import Model
 from hpcdist.units import Memory, Walltime
-from hpcdist.words import VARIABLE_NAME
+from hpcdist.words import RUN_NAME, VARIABLE_NAME, slug
 
 Scalar = str | int | float | bool
 
@@ -201,6 +201,9 @@ class Experiment(Model, frozen=True, kw_only=True):
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
     """Yield what no type can say: amounts, worker indexes, names of variables."""
     environment = experiment.environment
+    if not RUN_NAME.fullmatch(experiment.name):
+        hint = f"use letters, digits, - and _, such as {slug(experiment.name)!r}"
+        yield Problem(f"{experiment.name!r} cannot be the name of a job", ("name",), hint)
     if environment.resources:
         yield from _resource_problems(environment.resources, ("environment", "resources"))
     section = environment.replicas or Replicas()

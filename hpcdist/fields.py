@@ -24,10 +24,12 @@ _WORDS_OF_TYPE: Final = {int: "a whole number", float: "a number", str: "text", 
 
 
 def build(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
-    """Make a model of plain data; return it (None when broken) and all problems found.
+    """Make a model of plain data; return it and all problems found.
 
-    Unlike ``msgspec.convert``, which ends at the first error, every field is tried. A key whose value is
-    null counts as absent. Types with a ``parse`` class method (``Walltime``, ``Memory``) read themselves.
+    Unlike ``msgspec.convert``, which ends at the first error, every field is tried. A broken field has its
+    default in the model, so that the rest can be looked at too; the model is None where a required one is
+    broken. A key whose value is null counts as absent. Types with a ``parse`` class method (``Walltime``,
+    ``Memory``) read themselves.
     """
     problems: list[Problem] = []
     built = _struct(model, data, (), problems)
@@ -50,8 +52,9 @@ def _struct(model: type[Model], data: object, path: Path, problems: list[Problem
             values[field.name] = _value(field.type, _written(field.type, data, name), (*path, name), problems)
         elif field.required:
             problems.append(Problem(f"{name!r} is missing", path))
-            values[field.name] = _BROKEN
-    return _BROKEN if _BROKEN in values.values() else model(**values)
+    sound = {name: value for name, value in values.items() if value is not _BROKEN}
+    complete = all(field.name in sound for field in fields.values() if field.required)
+    return model(**sound) if complete else _BROKEN
 
 
 def _value(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:

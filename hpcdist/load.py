@@ -13,6 +13,7 @@ from hpcdist.fields import M
 from hpcdist.tree import Document, Map
 
 _NO_PLACE = Place("", 0, 0)
+_REPLICAS = ("environment", "replicas")
 
 
 class Loaded(NamedTuple):
@@ -56,10 +57,11 @@ def load_experiment(
     native, found = _with_templates_filled(native)
     problems += map(native.locate, found)
     broken = {problem.path for problem in found}
-    built, found = fields.build(Experiment, native.data)
-    problems += [native.locate(problem) for problem in found if problem.path not in broken]
-    if built is not None:
-        problems += map(native.locate, _checks(built))
+    built, misfits = fields.build(Experiment, native.data)
+    problems += [native.locate(problem) for problem in misfits if problem.path not in broken]
+    checked = built or fields.build(Experiment, native.data | {"run": {"cmd": "true"}})[0]
+    if checked is not None:
+        problems += map(native.locate, _unbiased(_checks(checked), [*found, *misfits]))
     ordered = _in_order(problems)
     if built is None or errors_in(ordered):
         raise ConfigError(*ordered)
@@ -102,6 +104,18 @@ def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]
     if values:
         data.put("params", params, document.place(("params",)))
     return document._replace(data=data), [*problems, *found]
+
+
+def _unbiased(problems: Iterator[Problem], earlier: Sequence[Problem]) -> Iterator[Problem]:
+    """Leave out what may only follow from an earlier problem: at the same place, or about indexes."""
+    paths = [problem.path for problem in earlier]
+    counts = any(path[:2] == _REPLICAS for path in paths)
+    return (
+        problem
+        for problem in problems
+        if not (counts and problem.path[:2] == _REPLICAS)
+        if not any(path and problem.path[: len(path)] == path for path in paths)
+    )
 
 
 def _checks(experiment: Experiment) -> Iterator[Problem]:

@@ -134,7 +134,26 @@ run: {cmd: "{{ lr }}"}
         f"e.yml:4:1: wokers: unknown key 'wokers'; known: {known}, params, project, run, tags, version",
         "e.yml:7:41: environment.resources.gpu.limits: expected a number, got 'many'",
         "e.yml:8:12: run.cmd: there is no param 'lr'; write it under `params`",
+        "e.yml:2:10: project: 'project' has no effect: runs are kept by name and date; put it in `tags`",
+        "e.yml:6:3: environment.tolerations: 'tolerations' is for Kubernetes and has no effect on a batch machine; choose nodes by `batch.partition` or `batch.constraint`",
         "e.yml:7:30: environment.resources.gpu.request: 'request' is read as 'requests'; write `requests`",
+    ]
+
+
+def test_a_broken_field_does_not_hide_what_is_wrong_elsewhere_nor_bring_false_alarms() -> None:
+    text = """
+name: my exp
+environment:
+  resources: {cpu: {requests: 2, limits: 1}, memory: {limits: much}}
+  replicas: {n_workers: some, worker: [{index: 3}]}
+run: {}
+"""
+    assert said(text) == [
+        "e.yml:2:7: name: 'my exp' cannot be the name of a job; use letters, digits, - and _, such as 'my-exp'",
+        "e.yml:4:15: environment.resources.cpu: requests (2) are more than limits (1)",
+        "e.yml:4:63: environment.resources.memory.limits: 'much' is not an amount of memory; write MiB as a number, or 4Gi, 16G",
+        "e.yml:5:25: environment.replicas.n_workers: expected a whole number, got 'some'",
+        "e.yml:6:1: run: 'cmd' is missing",
     ]
 
 

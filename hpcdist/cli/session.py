@@ -13,12 +13,12 @@ from hpcdist import load, resources, source
 from hpcdist.cli import machine
 from hpcdist.cli.machine import Machine
 from hpcdist.cli.tell import located, tell
-from hpcdist.errors import ConfigError, Path, Place, Problem
+from hpcdist.errors import Path, Place, Problem
 from hpcdist.experiment import Experiment
 from hpcdist.plan import Plan
 from hpcdist.planner import make_plan
 from hpcdist.tree import Document
-from hpcdist.words import RUN_NAME, join, slug
+from hpcdist.words import join, slug
 
 
 class Asked(NamedTuple):
@@ -91,18 +91,10 @@ def origin(place: Place) -> str:
 
 
 def _with_name(experiment: Experiment, document: Document) -> Experiment:
-    """Return the experiment under the name of its file where it has none of its own.
-
-    Raises:
-        ConfigError: for a name that cannot be part of file names and of job names.
-    """
+    """Return the experiment under the name of its file where it has none of its own."""
     if not _has(document, ("name",)):
         stem = "experiment" if document.file == "<stdin>" else PurePath(document.file).stem
         return msgspec.structs.replace(experiment, name=slug(stem))
-    if not RUN_NAME.fullmatch(experiment.name):
-        hint = f"use letters, digits, - and _, such as {slug(experiment.name)!r}"
-        problem = Problem(f"{experiment.name!r} cannot be the name of a job", ("name",), hint)
-        raise ConfigError(document.locate(problem))
     return experiment
 
 

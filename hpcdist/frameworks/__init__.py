@@ -35,31 +35,25 @@ def framework_of(experiment: Experiment) -> Framework | None:
 
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
     """Yield what is wrong between the file and its framework: names, roles, sections, knobs."""
+    name = experiment.framework
+    if name is not None and name not in frameworks:
+        hint = did_you_mean(name, frameworks.names())
+        yield Problem(f"there is no framework {name!r}", ("framework",), hint)
+        return
     section = experiment.environment.replicas or Replicas()
-    others = section.n_workers or section.n_ps
-    if experiment.framework is None:
-        if others and experiment.backend != "mpi":
-            known = ", ".join(frameworks.names())
-            yield Problem(
-                "replicas need a framework", ("environment", "replicas"), f"write `framework:` ({known})"
-            )
-    elif experiment.framework not in frameworks:
-        hint = did_you_mean(experiment.framework, frameworks.names())
-        yield Problem(f"there is no framework {experiment.framework!r}", ("framework",), hint)
-    else:
-        framework = frameworks.get(experiment.framework)
-        if section.n_ps and "ps" not in framework.roles:
-            roles = " and ".join(role for role in ("master", "worker") if role in framework.roles)
-            yield Problem(
-                f"{framework.name} has no parameter servers",
-                ("environment", "replicas", "n_ps"),
-                f"it has {roles}",
-            )
-        yield from framework.problems(experiment)
-    for name in SECTIONS:
-        if getattr(experiment, name) and name != experiment.framework:
-            yield Problem(
-                f"this section needs `framework: {name}`",
-                (name,),
-                f"the framework is {experiment.framework!r}",
-            )
+    if name is not None:
+        yield from _role_problems(frameworks.get(name), section)
+        yield from frameworks.get(name).problems(experiment)
+    elif (section.n_workers or section.n_ps) and experiment.backend != "mpi":
+        hint = f"write `framework:` ({', '.join(frameworks.names())})"
+        yield Problem("replicas need a framework", ("environment", "replicas"), hint)
+    for other in SECTIONS:
+        if getattr(experiment, other) and other != name:
+            yield Problem(f"this section needs `framework: {other}`", (other,), f"the framework is {name!r}")
+
+
+def _role_problems(framework: Framework, section: Replicas) -> Iterator[Problem]:
+    if section.n_ps and "ps" not in framework.roles:
+        hint = f"it has {' and '.join(role for role in ('master', 'worker') if role in framework.roles)}"
+        path = ("environment", "replicas", "n_ps")
+        yield Problem(f"{framework.name} has no parameter servers", path, hint)
