@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from hpcdist.fields import Model
 from hpcdist.plan import Group, Placement, Row
-from hpcdist.pool import Need, Pool
+from hpcdist.pool import EMPTY, Need, Pool
 
 
 class Crowd(Model, frozen=True):
@@ -91,20 +91,17 @@ def _mixed_sizes(crowds: Sequence[Crowd]) -> list[int]:
 
 
 def _fill(crowds: Sequence[Crowd], fullness: float) -> list[int]:
-    sizes = [0]
-    used = Need(tasks=0)
+    """Return how many replicas each node takes when it is filled to this share of itself, at least by one."""
+    sizes, used = [0], EMPTY
     for crowd in crowds:
-        left = crowd.count
-        while left:
-            room = min(left, crowd.pool.room(used, crowd.need, fullness))
-            if room == 0 and sizes[-1] > 0:
-                sizes.append(0)
-                used = Need(tasks=0)
-                continue
-            room = max(room, 1)
-            sizes[-1] += room
-            used = used.plus(crowd.need, room)
-            left -= room
+        room = min(crowd.count, crowd.pool.room(used, crowd.need, fullness))
+        sizes[-1] += room
+        used = used.plus(crowd.need, room)
+        if room < crowd.count:
+            capacity = max(1, crowd.pool.room(EMPTY, crowd.need, fullness))
+            full, rest = divmod(crowd.count - room, capacity)
+            sizes = [*(sizes if sizes[-1] else sizes[:-1]), *[capacity] * full, *[rest] * (rest > 0)]
+            used = EMPTY.plus(crowd.need, rest or capacity)
     return sizes
 
 
@@ -112,7 +109,7 @@ def _pieces(crowds: Sequence[Crowd], sizes: Sequence[int], first_node: int) -> I
     remaining = iter(crowds)
     crowd, taken = next(remaining), 0
     for node, size in enumerate(sizes, first_node):
-        used, left = Need(tasks=0), size
+        used, left = EMPTY, size
         while left:
             if taken == crowd.count:
                 crowd, taken = next(remaining), 0

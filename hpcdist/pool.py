@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -31,6 +32,9 @@ class Need(Model, frozen=True):
         )
 
 
+EMPTY: Final = Need(tasks=0)
+
+
 class Pool(Model, frozen=True):
     """Nodes of one type in one partition; a size of None is not known and not counted.
 
@@ -54,7 +58,7 @@ class Pool(Model, frozen=True):
 
         Where nothing is known of the node there is one replica a node, unless there is one node only.
         """
-        return self.room(Need(tasks=0), need, 1.0)
+        return self.room(EMPTY, need, 1.0)
 
     def room(self, used: Need, need: Need, fullness: float) -> int:
         """How many more such replicas a node takes that is to be filled to this share of itself."""
