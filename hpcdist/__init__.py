@@ -2,8 +2,8 @@
 
 The map, from the ground up: a module imports only from the lines above its own, and from its left.
 
-    errors units words job scalars yaml_words hostlist    primitives
-    fields command registry tree sandbox    what YAML models are made of; commands; the extension mechanism
+    errors units words specs budget job scalars yaml_words hostlist    primitives
+    fields command registry tree bounded sandbox    what YAML models are made of; templates; extension
     experiment site    the two models: what the user asks, what the machine offers
     replica plan    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers and frameworks

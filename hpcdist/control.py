@@ -20,12 +20,20 @@ from hpcdist.errors import ConfigError, Problem, SchedulerError, SubmissionUnkno
 from hpcdist.job import Job, JobState
 from hpcdist.rundir import Record, Run, RunDirectory
 from hpcdist.schedulers import Scheduler, Submission, schedulers
-from hpcdist.states import Report, find_tokens, settle, status, wait
+from hpcdist.states import Report, find_tokens, status, wait
 from hpcdist.world import World
 
 __all__ = ["Report", "Request", "Submitted", "World", "cancel", "overview", "status", "submit", "wait"]
 
 _LOOK_PAUSES: Final = (0.5, 1, 2, 4, 8)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user broke off while the batch system was asked: the job of ``run`` may exist."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.name)
+        self.run = run
 
 
 class Request(NamedTuple):
@@ -53,6 +61,7 @@ def submit(request: Request, runs_dir: Path, world: World, *, again: bool = Fals
         SchedulerError: when the batch system refused (the record says so), or when an earlier submission of
             the same experiment, whose answer was lost, lives; ``again`` submits all the same.
         SubmissionUnknown: when no answer came and the job was not found; it may appear yet.
+        Interrupted: when the user broke off and the job may exist.
     """
     notes = () if again else _earlier(request, runs_dir, world)
     run, job = _sent(_prepared(request, runs_dir, world), world)
@@ -85,14 +94,21 @@ def _sent(run: Run, world: World) -> tuple[Run, Job]:
     submission = Submission(str(directory.script), str(directory.path), run.record.token)
     run = world.update(run, phase="submitting", submitted_at=rundir.timestamp(world.now()))
     try:
-        job_id = scheduler.read_submit(world.runner.run(scheduler.submit(submission)))
+        run = world.update(run, phase="submitted", job_id=_answer(run, scheduler, submission, world))
+    except KeyboardInterrupt as error:
+        raise Interrupted(run) from error
+    return run, Job(run.record.job_id or "", run.name, str(directory.path), run.record.token)
+
+
+def _answer(run: Run, scheduler: Scheduler, submission: Submission, world: World) -> str:
+    """Submit the script and return the job's id."""
+    try:
+        return scheduler.read_submit(world.runner.run(scheduler.submit(submission)))
     except SubmissionUnknown as error:
-        job_id = _looked_up(run, scheduler, world, error)
+        return _looked_up(run, scheduler, world, error)
     except SchedulerError as error:
         world.update(run, phase="refused", message=str(error))
         raise
-    run = world.update(run, phase="submitted", job_id=job_id)
-    return run, Job(job_id, run.name, str(directory.path), run.record.token)
 
 
 def _looked_up(run: Run, scheduler: Scheduler, world: World, error: SubmissionUnknown) -> str:
@@ -136,21 +152,27 @@ def overview(runs_dir: Path, world: World) -> tuple[list[Report], tuple[ConfigEr
 def cancel(runs: Sequence[Run], world: World) -> list[Run]:
     """End the jobs of these runs; return the runs that had one. A job that is over stays as it is.
 
+    So does one that has got the id of a job of these runs: only what carries a run's token is ended.
+
     Raises:
-        SchedulerError: when the batch system refused, or a run's job is not known.
+        SchedulerError: when the batch system refused or did not answer, or a run's job is not known.
     """
-    settled, _ = settle(runs, world)
+    reports = status(runs, world)
     jobs: dict[str, list[Job]] = {}
-    for run in settled:
-        if run.job is not None:
+    for run, said in reports:
+        if run.job is not None and not said.state.is_final and said.native:
             jobs.setdefault(run.record.scheduler, []).append(run.job)
     for name, group in jobs.items():
         completed = world.runner.run(schedulers.get(name).cancel(group))
         if not completed.ok:
-            said = completed.stderr.strip() or f"exit code {completed.returncode}"
-            raise SchedulerError(f"the jobs could not be cancelled: {said}")
-    lost = [run.name for run in settled if run.job is None and run.record.phase == "submitting"]
+            why = completed.stderr.strip() or f"exit code {completed.returncode}"
+            raise SchedulerError(f"the jobs could not be cancelled: {why}")
+    lost = [report.run.name for report in reports if report.is_unheard or _is_lost(report.run)]
     if lost:
         hint = "ask `hpcdist status` in some minutes"
         raise SchedulerError(Problem(f"whether there is a job of {', '.join(lost)} is not known", hint=hint))
-    return [run for run in settled if run.job is not None]
+    return [report.run for report in reports if report.run.job is not None]
+
+
+def _is_lost(run: Run) -> bool:
+    return run.job is None and run.record.phase == "submitting"

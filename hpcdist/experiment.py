@@ -7,14 +7,16 @@ wrote is lost: ``remarks`` tells which of them mean nothing on a batch machine.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from hpcdist import specs
 from hpcdist.errors import Path, Problem
 from hpcdist.fields import Model
 from hpcdist.units import Memory, Walltime
-from hpcdist.words import RUN_NAME, VARIABLE_NAME, slug
+from hpcdist.words import RUN_NAME, chained, slug
 
 Scalar = str | int | float | bool
 
@@ -139,7 +141,7 @@ class Run(Model, frozen=True):
     @property
     def command(self) -> str:
         """The text that bash runs, byte for byte as it was written."""
-        return self.cmd if isinstance(self.cmd, str) else " && ".join(self.cmd)
+        return self.cmd if isinstance(self.cmd, str) else chained(self.cmd)
 
 
 class Logging(Model, frozen=True):
@@ -212,14 +214,36 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         ("ps", section.n_ps, section.ps, section.default_ps),
     ):
         yield from _replica_problems(role, count, own, default)
-    for name in environment.env_vars:
-        if not VARIABLE_NAME.fullmatch(name):
-            yield Problem(f"{name!r} cannot be the name of a variable", ("environment", "env_vars", name))
-    for index, pair in enumerate(experiment.build.env_vars if experiment.build else ()):
-        if len(pair) != 2 or not VARIABLE_NAME.fullmatch(str(pair[0])):  # noqa: PLR2004 - a name and its value
-            yield Problem(f"{list(pair)} is no variable", ("build", "env_vars", index), "write [NAME, value]")
+    yield from _variable_problems(experiment)
+    yield from _batch_problems(experiment.batch)
+    if experiment.logging.level is not None:
+        yield from specs.log_level_problems(experiment.logging.level, ("logging", "level"))
     if not experiment.run.command.strip():
         yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
+    yield from specs.length_problems("the command", experiment.run.command, ("run", "cmd"))
+    yield from specs.length_problems("all of it", json.dumps(experiment.params, default=str), ("params",))
+
+
+def _variable_problems(experiment: Experiment) -> Iterator[Problem]:
+    for name, value in experiment.environment.env_vars.items():
+        yield from specs.variable_problems(name, str(value), ("environment", "env_vars", name))
+    for index, pair in enumerate(experiment.build.env_vars if experiment.build else ()):
+        path = ("build", "env_vars", index)
+        if len(pair) == 2:  # noqa: PLR2004 - a name and its value
+            yield from specs.variable_problems(str(pair[0]), str(pair[1]), path)
+        else:
+            yield Problem(f"{list(pair)} is no variable", path, "write [NAME, value]")
+
+
+def _batch_problems(batch: Batch) -> Iterator[Problem]:
+    waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
+    yield from specs.dependency_problems(waits, ("batch", "dependency"))
+    if batch.array is not None:
+        yield from specs.array_problems(str(batch.array), ("batch", "array"))
+    if batch.signal is not None:
+        yield from specs.signal_problems(batch.signal, ("batch", "signal"))
+    if isinstance(batch.mail, Mail):
+        yield from specs.mail_problems(batch.mail.events, ("batch", "mail", "events"))
 
 
 def _replica_problems(

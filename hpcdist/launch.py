@@ -17,12 +17,29 @@ ONCE: Final = frozenset(
 )
 PER_NODE: Final = frozenset({"torchrun", "torchrun_jsc"})
 _TORCH_MODULES: Final = frozenset({"torch.distributed.launch", "torch.distributed.run"})
-_PREFIXES: Final = frozenset({"exec", "time", "env", "nohup", "then", "do", "else", "!"})
+_KEYWORDS: Final = frozenset({"if", "then", "elif", "else", "while", "until", "do", "!"})
+_WRAPPERS: Final = {
+    "command": (frozenset[str](), 0),
+    "env": (frozenset({"-u", "--unset", "-C", "--chdir"}), 0),
+    "exec": (frozenset({"-a"}), 0),
+    "ionice": (frozenset({"-c", "--class", "-n", "--classdata"}), 0),
+    "nice": (frozenset({"-n", "--adjustment"}), 0),
+    "nohup": (frozenset[str](), 0),
+    "numactl": (frozenset({"-m", "--membind", "-N", "--cpunodebind", "-C", "--physcpubind", "-i",
+                           "--interleave", "-p", "--preferred"}), 0),
+    "setsid": (frozenset[str](), 0),
+    "stdbuf": (frozenset({"-i", "--input", "-o", "--output", "-e", "--error"}), 0),
+    "taskset": (frozenset[str](), 1),
+    "time": (frozenset({"-f", "--format", "-o", "--output"}), 0),
+    "timeout": (frozenset({"-k", "--kill-after", "-s", "--signal"}), 1),
+}  # fmt: skip
+"""Programs that run another: their options that take a value, and how many words stand before it."""
 _PIECE: Final = re.compile(
     r"""
-    \\\n | [^\S\n]+ | (?<![^\s;&|(){}])\#[^\n]*  # joined lines, space, comments
+    (?<!<)<<(?!<)-?[^\S\n]*(?P<mark>\w+|'\w+'|"\w+"|\\\w+)  # a heredoc
+    | \\\n | [^\S\n]+ | (?<![^\s;&|(){}])\#[^\n]*  # joined lines, space, comments
     | (?P<end>[;&|\n(){}])  # the end of a simple command
-    | (?P<word>(?:[^\s;&|(){}'"`\\$] | \\[^\n]
+    | (?P<word>(?:[^<\s;&|(){}'"`\\$] | \\[^\n]
         | '[^']*' | "(?:[^"\\]|\\.)*" | \$\([^()]*\) | \$\{[^{}]*\} | `[^`]*` | \$)+)
     | ['"`].* | .  # half a quotation, and what is left
     """,
@@ -51,7 +68,7 @@ class UserLaunch(NamedTuple):
 def user_launch(command: str) -> UserLaunch | None:
     """Return the launch that this command is, None for an ordinary program.
 
-    Looked at is the first word of each simple command, after variables and ``exec``, ``time``, ``env``.
+    Looked at is the first word of each simple command, after variables, keywords, and ``time`` or its like.
     """
     for words in _simple_commands(command):
         program = words[0].rsplit("/", 1)[-1]
@@ -65,15 +82,48 @@ def user_launch(command: str) -> UserLaunch | None:
 def _simple_commands(text: str) -> Iterator[list[str]]:
     """Yield the words of each simple command, without what stands before its program."""
     words: list[str] = []
-    for piece in _PIECE.finditer(text + "\n"):
+    for piece in _pieces(text + "\n"):
         if piece["word"]:
             words.append(_unquoted(piece["word"]))
         elif piece["end"]:
-            while words and (_ASSIGNMENT.fullmatch(words[0]) or words[0] in _PREFIXES):
-                words = words[1:]
-            if words:
+            if words := _from_program(words):
                 yield words
             words = []
+
+
+def _pieces(text: str) -> Iterator[re.Match[str]]:
+    """Yield the pieces of a command, without the bodies of its heredocs."""
+    marks: list[str] = []
+    at = 0
+    while piece := _PIECE.match(text, at):
+        yield piece
+        at = piece.end()
+        if piece["mark"]:
+            marks.append(piece["mark"].strip("'\"\\"))
+        elif piece["end"] == "\n":
+            for mark in marks:
+                body = re.compile(rf"(?:.*\n)*?\t*{mark}\n").match(text, at)
+                at = body.end() if body else at
+            marks.clear()
+
+
+def _from_program(words: list[str]) -> list[str]:
+    """Return the words without assignments, keywords and programs that only run another."""
+    while words:
+        wrapper = _WRAPPERS.get(words[0].rsplit("/", 1)[-1])
+        if wrapper:
+            words = _after_options(words[1:], *wrapper)
+        elif _ASSIGNMENT.fullmatch(words[0]) or words[0] in _KEYWORDS:
+            words = words[1:]
+        else:
+            break
+    return words
+
+
+def _after_options(words: list[str], with_value: frozenset[str], before: int) -> list[str]:
+    while words and words[0].startswith("-"):
+        words = words[2 if words[0] in with_value else 1 :]
+    return words[before:]
 
 
 def _unquoted(word: str) -> str:

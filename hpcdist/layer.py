@@ -50,7 +50,7 @@ class Launcher(Protocol):
 
     ``hostfile_line`` is a printf format for a host and its number of tasks. ``labels_output``: it marks each
     line with its rank by itself; otherwise the task wrapper does. ``brings_mpi``: tasks that call MPI_Init
-    find one world.
+    find one world; ``gives_pmi``: by a PMI that each task can check.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Launcher(Protocol):
     schedulers: frozenset[str]
     hostfile_line: str
     brings_mpi: bool
+    gives_pmi: bool
     labels_output: bool
 
     def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:

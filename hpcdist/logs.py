@@ -70,14 +70,33 @@ def _split(data: bytes) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def of_rank(lines: Iterable[str], rank: int, *, live: bool = False) -> Iterator[str]:
+def is_labelled(directory: RunDirectory) -> bool | None:
+    """Return whether lines begin with their rank, by the run's plan; None where it does not tell.
+
+    Tasks are marked where there are several; horovodrun marks one as well, and so may a launch of one's own.
+    """
+    plan = directory.plan()
+    try:
+        several = sum(row["tasks"] for row in plan["placement"]["rows"]) > 1
+        tells = plan["launches"] == "tasks" and (several or not plan["launcher"].startswith("horovodrun"))
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return several if tells else None
+
+
+def of_rank(
+    lines: Iterable[str], rank: int, *, labelled: bool | None = None, live: bool = False
+) -> Iterator[str]:
     """Yield what this rank wrote, without the label; where no line has one, all of it is rank 0's.
 
     Labels: ``srun --label`` writes `` 3: `` (padded to the width of the highest rank, seen on 22.05.8),
-    the task wrapper ``3: ``, mpirun ``[1,3]<stdout>:``, horovodrun ``[3]<stdout>:``. Whether there are any
-    is known at the end; ``live`` yields rank 0 the lines before the first one at once.
+    the task wrapper ``3: ``, mpirun ``[1,3]<stdout>:``, horovodrun ``[3]<stdout>:``. Unless ``labelled`` says
+    it, whether there are any is known at the end; ``live`` yields rank 0 the lines before the first at once.
     """
-    unlabelled: list[str] | None = [] if rank == 0 else None
+    if labelled is False:
+        yield from lines if rank == 0 else ()
+        return
+    unlabelled: list[str] | None = [] if rank == 0 and labelled is None else None
     for line in lines:
         match = _LABEL.match(line)
         if match:

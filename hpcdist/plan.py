@@ -31,10 +31,10 @@ class Task(Model, frozen=True, kw_only=True):
 class Row(Model, frozen=True, kw_only=True):
     """Equal tasks on consecutive nodes, in rank order.
 
-    Each node from ``node`` on holds ``tasks_per_node`` of them (the last one may hold fewer never: a short
-    node is a row of its own). Counted on its node, the first has local rank ``local_rank``, its CPUs begin
-    at ``cpu`` and its GPUs at ``gpu``; each has ``cpus`` CPUs and ``gpus`` GPUs of its own, or shares one GPU
-    with its ``tasks_per_gpu - 1`` neighbours. ``index`` is that of the first replica.
+    Each node from ``node`` on holds ``tasks_per_node`` of them (a node that holds fewer is a row of its own).
+    Counted on its node, the first has local rank ``local_rank``, its CPUs begin at ``cpu`` and its GPUs at
+    ``gpu``; each has ``cpus`` CPUs and ``gpus`` GPUs of its own, or shares one GPU with its
+    ``tasks_per_gpu - 1`` neighbours. ``index`` is that of the first replica.
     """
 
     role: str
@@ -190,6 +190,7 @@ class Plan(Model, frozen=True, kw_only=True):
 
     name: str
     description: str | None
+    tags: tuple[str, ...] = ()
     site: str
     scheduler: str
     launcher: str

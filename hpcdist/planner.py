@@ -47,7 +47,8 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     plan = msgspec.structs.replace(
         bare,
         label_in_task=bare.placement.size > 1 and not launcher.labels_output,
-        needs_pmi=meets_by_mpi,
+        # Cray's PMI has other variables (https://slurm.schedmd.com/mpi_guide.html).
+        needs_pmi=meets_by_mpi and launcher.gives_pmi and bare.mpi != "cray_shasta",
         setup=tuple(_setup(site)),
         variables=tuple(_variables(experiment, site, bare, where)),
         task_variables=(
@@ -72,6 +73,7 @@ def _bare(
     return Plan(
         name=experiment.name,
         description=experiment.description,
+        tags=experiment.tags,
         site=site.name,
         scheduler=site.scheduler,
         launcher="once" if once else launcher.name,
@@ -254,12 +256,9 @@ def text_of(value: object) -> str:
 def _launch(
     plan: Plan, site: Site, launcher: Launcher, experiment: Experiment, where: Where
 ) -> Iterator[Word]:
-    command = Word(text=plan.command, origin=where(("run", "cmd")))
     framework = framework_of(experiment)
     if plan.launches == "tasks":
         yield from launcher.words(plan, site.options(launcher.name))
         yield Word.raw('bash "$HPCDIST_JOB_DIR/task.sh"', "task wrapper")
         yield from framework.words(plan) if framework else ()
-    yield Word(text="bash", origin="default")
-    yield Word(text="-c", origin="default")
-    yield command
+    yield Word.raw('bash "$HPCDIST_JOB_DIR/command.sh"', where(("run", "cmd")))

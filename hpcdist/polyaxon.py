@@ -18,7 +18,7 @@ _ORIGIN = "polyaxon"
 def variables(experiment: Experiment, plan: Plan, site: Site) -> Iterator[Variable]:
     """Yield what is the same for all tasks: parameters, paths, identity."""
     for name in ("POLYAXON_RUN_OUTPUTS_PATH", "POLYAXON_OUTPUTS_PATH"):
-        yield _shell(name, "$HPCDIST_RUN_DIR/outputs")
+        yield _shell(name, "$HPCDIST_OUTPUTS")
     yield _shell("POLYAXON_LOGS_PATH", "$HPCDIST_RUN_DIR/logs")
     data = {name: site.volumes[name] for name in _data_names(experiment) if name in site.volumes}
     for name in ("POLYAXON_RUN_DATA_PATHS", "POLYAXON_DATA_PATHS"):

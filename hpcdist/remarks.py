@@ -68,6 +68,7 @@ _BUILDING: Final = {
 }
 _EXPERIMENT: Final = {
     "project": ("has no effect: runs are kept by name and date", "put it in `tags`"),
+    "outputs": ("declares nothing here", "the program writes to $POLYAXON_RUN_OUTPUTS_PATH, which is kept"),
 }
 _LOGGING: Final = {"formatter": ("has no effect: the program writes its own log", "")}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,7 +101,8 @@ class _Writer:
             "raw": Raw,
             "value_of": lambda name: Raw(f"${{{_plain(name)}:-}}"),
             "ranks": plan.rank_variables or RankVariables(rank="", size="", local_rank=""),
-            "check_pmi": plan.needs_pmi and plan.launcher == "srun" and plan.mpi != "cray_shasta",
+            "command": Raw(plan.command),
+            "command_end": Raw(_end_of(plan.command)),
             "needs_peers": any("$(peers " in variable.value for variable in plan.task_variables),
             "has_gpus": any(group.gpus for group in plan.placement.groups),
             "uneven_groups": [
@@ -138,7 +139,7 @@ class _Writer:
         return Raw(f"export {variable.name}={value}{comment}")
 
     def exported_names(self) -> list[str]:
-        own = ["RUN_DIR", "JOB_DIR", "JOB_ID", "HOSTFILE", "HEAD_ADDRESS", "PORT"]
+        own = ["RUN_DIR", "JOB_DIR", "JOB_ID", "OUTPUTS", "HOSTFILE", "HEAD_ADDRESS", "PORT", "FAILURE"]
         return [f"HPCDIST_{name}" for name in own] + [variable.name for variable in self.plan.variables]
 
     def launch_origins(self) -> list[Raw]:
@@ -149,14 +150,23 @@ class _Writer:
         ]
 
     def launch_line(self) -> Raw:
-        """Return the launch line, broken before the task wrapper and before the user's own command."""
+        """Return the launch line, broken before the task wrapper and before the user's own command.
+
+        A first word that is shell already is a function of the script, which cannot be ``exec``'d.
+        """
         words = self.plan.launch
-        text = "" if self.plan.launcher == "processes" else "exec"
+        text = "" if words[0].shell else "exec"
         for word in words:
             piece = Raw(word.text) if word.shell else quote(word.text)
-            starts = word.origin == "task wrapper" or word is words[-3]
+            starts = (word.shell and word.origin == "task wrapper") or word is words[-1]
             text += f" \\\n    {piece}" if text and starts else f" {piece}" if text else piece
         return Raw(text)
+
+
+def _end_of(text: str) -> str:
+    """Return a word that ends a here-document, and is no line of this text."""
+    lines = text.split("\n")
+    return next(end for number in count() if (end := f"COMMAND{number or ''}") not in lines)
 
 
 def _one_line(text: str) -> str:

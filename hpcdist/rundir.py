@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from hpcdist import words
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
-from hpcdist.job import Job
+from hpcdist.job import Job, JobState, Status
 
 EXECUTABLE = frozenset({"job.sh", "task.sh"})
 
@@ -35,7 +35,7 @@ class Record(NamedTuple):
 
     ``created``: the batch system was not asked yet. ``submitting``: it may have been asked, and the job may
     exist. ``submitted``: it gave ``job_id``. ``refused``: it said no, with ``message``. ``submitted_at`` is
-    when the asking began.
+    when the asking began. ``ended`` is the job's state once it is certain that it will not change.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Record(NamedTuple):
     job_id: str | None = None
     submitted_at: str | None = None
     message: str = ""
+    ended: Status | None = None
 
 
 def _record(data: Any) -> Record:
@@ -59,13 +60,28 @@ def _record(data: Any) -> Record:
     known = set(Record._fields)
     if not isinstance(data, dict) or not known - {*Record._field_defaults} <= {*data} <= known:
         raise ValueError("its keys are others")
+    ended = _ended(data.get("ended"))
     for key, value in data.items():
-        if not isinstance(value, str) and not (value is None and key in _MAY_BE_NULL):
+        if key != "ended" and not isinstance(value, str) and not (value is None and key in _MAY_BE_NULL):
             raise ValueError(f"{key} is {value!r}")
-    record = Record(**data)
+    record = Record(**{**data, "ended": ended})
     if record.phase not in get_args(Phase):
         raise ValueError(f"phase is {record.phase!r}")
     return record
+
+
+def _ended(data: Any) -> Status | None:
+    """Return the final state that these data are, None for none; a ``ValueError`` for others."""
+    if data is None:
+        return None
+    try:
+        status = Status(**{**data, "state": JobState(data["state"])})
+    except (TypeError, KeyError):
+        raise ValueError(f"ended is {data!r}") from None
+    types = [type(value) for value in status[1:]]
+    if not status.state.is_final or types not in ([str, int, str, str], [str, type(None), str, str]):
+        raise ValueError(f"ended is {data!r}")
+    return status
 
 
 class Event(NamedTuple):
@@ -137,6 +153,16 @@ class RunDirectory(NamedTuple):
         rows = filter(None, map(_EVENT.fullmatch, text.splitlines()))
         return tuple(Event(row[1], row[2], int(row[3]), row[4]) for row in rows)
 
+    def plan(self) -> dict[str, Any]:
+        """Return the plan as its file has it; empty where it cannot be read."""
+        import json
+
+        try:
+            data = json.loads((self.path / "plan.json").read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return data if isinstance(data, dict) else {}
+
 
 class Run(NamedTuple):
     """A run directory and what its record said when it was read."""
@@ -199,7 +225,8 @@ def save(directory: RunDirectory, record: Record) -> None:
     import json
     import tempfile
 
-    data = f"{json.dumps(record._asdict(), indent=2)}\n".encode()
+    ended = record.ended and {**record.ended._asdict(), "state": record.ended.state.value}
+    data = f"{json.dumps({**record._asdict(), 'ended': ended}, indent=2)}\n".encode()
     handle, temporary = tempfile.mkstemp(prefix=".record-", dir=directory.path)
     try:
         with os.fdopen(handle, "wb") as file:

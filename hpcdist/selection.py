@@ -16,7 +16,7 @@ from hpcdist.experiment import Experiment
 from hpcdist.fields import Model
 from hpcdist.placement import Crowd, place
 from hpcdist.plan import Placement
-from hpcdist.pool import UNLIMITED, Pool, need_of, pools, with_memory
+from hpcdist.pool import Need, Pool, need_of, pools, with_memory
 from hpcdist.replica import Replica, replicas
 from hpcdist.site import Site
 from hpcdist.units import Walltime
@@ -24,7 +24,7 @@ from hpcdist.units import Walltime
 Where = Callable[[Path], str]
 
 
-class Run(Model, frozen=True):
+class Block(Model, frozen=True):
     """Equal replicas in a row, before a pool is chosen; ``first`` stands for all."""
 
     first: Replica
@@ -53,14 +53,14 @@ def select(
     raise PlanError(*reasons)
 
 
-def _runs(experiment: Experiment) -> list[Run]:
+def _runs(experiment: Experiment) -> list[Block]:
     def kind(replica: Replica) -> Replica:
         return replace(replica, index=0)
 
     found = []
     for _, members in groupby(replicas(experiment), key=kind):
         equal = list(members)
-        found.append(Run(equal[0], len(equal)))
+        found.append(Block(equal[0], len(equal)))
     return found
 
 
@@ -94,7 +94,7 @@ def _constrained(pool: Pool, partition: str | None, constraints: Sequence[str | 
     return replace(named, constraint="&".join(texts) or None)
 
 
-def _choices(runs: Sequence[Run], allowed: Sequence[list[Pool]], site: Site) -> Iterator[list[Pool]]:
+def _choices(runs: Sequence[Block], allowed: Sequence[list[Pool]], site: Site) -> Iterator[list[Pool]]:
     """Yield one pool for each run: first every pool that all may use, then each run's own first fit."""
     for pool in allowed[0]:
         if all(pool in pools_of_run for pools_of_run in allowed):
@@ -106,14 +106,19 @@ def _choices(runs: Sequence[Run], allowed: Sequence[list[Pool]], site: Site) -> 
     yield own
 
 
-def _crowds(runs: Sequence[Run], choice: Sequence[Pool], site: Site, where: Where) -> list[Crowd]:
-    needs = [need_of(run.first, site, pool) for run, pool in zip(runs, choice, strict=True)]
-    if any(need.memory is not None for need in needs):
-        needs = [with_memory(need, pool) for need, pool in zip(needs, choice, strict=True)]
+def _crowds(runs: Sequence[Block], choice: Sequence[Pool], site: Site, where: Where) -> list[Crowd]:
     return [
         Crowd(run.first.role, run.first.index, run.count, need, pool, _origin(run.first, site, where))
-        for run, need, pool in zip(runs, needs, choice, strict=True)
+        for run, need, pool in zip(runs, _needs(runs, choice, site), choice, strict=True)
     ]
+
+
+def _needs(runs: Sequence[Block], choice: Sequence[Pool], site: Site) -> list[Need]:
+    """Return what each asks of a node; where some ask for memory, the others get their share of it."""
+    needs = [need_of(run.first, site, pool) for run, pool in zip(runs, choice, strict=True)]
+    if any(need.memory is not None for need in needs):
+        return [with_memory(need, pool) for need, pool in zip(needs, choice, strict=True)]
+    return needs
 
 
 def _origin(replica: Replica, site: Site, where: Where) -> str:
@@ -121,7 +126,7 @@ def _origin(replica: Replica, site: Site, where: Where) -> str:
 
 
 def _problems(
-    runs: Sequence[Run], choice: Sequence[Pool], site: Site, walltime: Walltime | None
+    runs: Sequence[Block], choice: Sequence[Pool], site: Site, walltime: Walltime | None
 ) -> Iterator[Problem]:
     for run, pool in zip(runs, choice, strict=True):
         need = need_of(run.first, site, pool)
@@ -130,9 +135,19 @@ def _problems(
                 f"{_title(pool)} has {misfit} by {run.first.name}", run.first.path, _fitting(run, site)
             )
         yield from _sharing_problems(run.first)
+    yield from _memory_problems(runs, _needs(runs, choice, site))
     for pool in dict.fromkeys(choice):
         longest = site.partitions[pool.partition].longest if pool.partition in site.partitions else None
         yield from _walltime_problems(pool, site, walltime, longest)
+
+
+def _memory_problems(runs: Sequence[Block], needs: Sequence[Need]) -> Iterator[Problem]:
+    """Memory is asked by the node; what replicas get that ask for none must then be known."""
+    silent = [run.first for run, need in zip(runs, needs, strict=True) if need.memory is None]
+    if silent and len(silent) < len(needs):
+        path = silent[0].path or ("environment", "replicas")
+        message = f"{silent[0].name} asks for no memory though others do, and what a node has is not known"
+        yield Problem(message, path, "write it for all replicas, or for none")
 
 
 def _sharing_problems(replica: Replica) -> Iterator[Problem]:
@@ -182,7 +197,7 @@ def _title(pool: Pool) -> str:
     return f"partition {pool.partition}" + (f" ({pool.node_type} nodes)" if pool.node_type else "")
 
 
-def _fitting(run: Run, site: Site) -> str:
+def _fitting(run: Block, site: Site) -> str:
     fits = [p for p in pools(site) if p.partition and not list(p.misfits(need_of(run.first, site, p)))]
     names = list(dict.fromkeys(pool.partition or "" for pool in fits))
     if names:
@@ -197,6 +212,3 @@ def _allowing(site: Site, walltime: Walltime, nodes: int) -> str:
     }
     names = [name for name, limit in limits.items() if limit is None or limit >= walltime]
     return f"long enough: {', '.join(names)}" if names else "no partition allows so long a job"
-
-
-__all__ = ["UNLIMITED", "Where", "select"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist.job import Job, JobState, Status
 from hpcdist.rundir import Run, RunDirectory
-from hpcdist.schedulers import Scheduler, schedulers
+from hpcdist.schedulers import Query, Scheduler, schedulers
 from hpcdist.world import World
 
 _GRACE: Final = 120.0
@@ -16,6 +18,8 @@ _GRACE: Final = 120.0
 
 _PATIENCE: Final = 30
 """After so many answers in a row without a state, `wait` gives up: about a quarter of an hour."""
+
+_TERMINATED: Final = 143
 
 
 class Report(NamedTuple):
@@ -29,23 +33,28 @@ class Report(NamedTuple):
         """Whether there is nothing to wait for."""
         return self.status.state.is_final or self.status.state is JobState.UNSUBMITTED
 
+    @property
+    def is_unheard(self) -> bool:
+        """Whether nobody answered."""
+        return self.status.state is JobState.UNKNOWN and not self.status.source
+
 
 def status(runs: Sequence[Run], world: World) -> list[Report]:
     """Return what is known of these runs, at the cost of one squeue (or its like) for all of them.
 
     A record that stands at ``submitting`` is settled where the job left a trace or the batch system knows
-    its token, and is then brought up to date.
+    its token, and is then brought up to date. A certain end is kept in the record, and not asked for again.
     """
     settled, answered = settle(runs, world)
     jobs: dict[str, list[Job]] = {}
     for run in settled:
-        if run.job is not None:
+        if run.job is not None and run.record.ended is None:
             jobs.setdefault(run.record.scheduler, []).append(run.job)
-    known: dict[Job, Status] = {}
+    inquiries: dict[Job, _Inquiry] = {}
     for name, group in jobs.items():
         for batch in _batches(group):
-            known |= _states(schedulers.get(name), batch, world)
-    return [Report(run, _status(run, known, answered, world)) for run in settled]
+            inquiries |= dict.fromkeys(batch, _inquiry(schedulers.get(name), batch, world))
+    return [_report(run, inquiries, answered, world) for run in settled]
 
 
 def settle(runs: Iterable[Run], world: World) -> tuple[list[Run], frozenset[str]]:
@@ -93,38 +102,102 @@ def _batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
     return (list(batch.values()) for batch in batches)
 
 
-def _states(scheduler: Scheduler, jobs: Sequence[Job], world: World) -> dict[Job, Status]:
+def _inquiry(scheduler: Scheduler, jobs: Sequence[Job], world: World) -> _Inquiry:
     """Ask one query after the other, each for what the earlier ones left open."""
-    by_id = {job.id: job for job in jobs}
-    settled: dict[str, Status] = {}
-    hints: dict[str, Status] = {}
-    silence = ""
+    inquiry = _Inquiry(jobs)
     for query in scheduler.queries():
-        left = [job for job in jobs if job.id not in settled]
-        for command in query.commands(left) if left else ():
-            completed = world.runner.run(command)
-            silence = silence or ("" if completed.ok else completed.stderr.strip())
-            for job_id, state in query.read(completed, left).items():
-                if _contradicts(state, hints.get(job_id)):
-                    continue
-                final = state.state.is_final and not query.provisional
-                living = state.state is not JobState.UNKNOWN and not state.state.is_final
-                (settled if final or living else hints)[job_id] = state
-    unknown = Status(JobState.UNKNOWN, reason=silence)
-    return {job: settled.get(job_id) or hints.get(job_id) or unknown for job_id, job in by_id.items()}
+        if query.one_by_one:
+            inquiry.read_events()
+        inquiry.ask(query, world)
+    inquiry.read_events()
+    return inquiry
 
 
-def _contradicts(state: Status, hint: Status | None) -> bool:
-    """Whether an answer lags behind: accounting may call a job running that the queue knows to be over."""
-    return hint is not None and hint.state.is_final and state.state is not hint.state
+class _Inquiry:
+    """What was heard of jobs so far, by id; no id occurs twice.
+
+    ``heard``: the first query, which knows the living, got all its answers. Without them nothing that a job
+    wrote is its end, since it may be queued again, and no state is certain to stay.
+    """
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.jobs = jobs
+        self.heard: bool | None = None
+        self._settled: dict[str, Status] = {}
+        self._hints: dict[str, Status] = {}
+        self._silence = ""
+
+    def ask(self, query: Query, world: World) -> None:
+        """Ask for what is left open."""
+        left = self._left()
+        answers = [world.runner.run(command) for command in (query.commands(left) if left else ())]
+        if self.heard is None:
+            self.heard = all(completed.ok for completed in answers)
+        for completed in answers:
+            self._silence = self._silence or ("" if completed.ok else completed.stderr.strip())
+            for job_id, status in query.read(completed, left).items():
+                self._take(job_id, status, provisional=query.provisional)
+
+    def _left(self) -> list[Job]:
+        return [job for job in self.jobs if job.id not in self._settled]
+
+    def _take(self, job_id: str, status: Status, *, provisional: bool) -> None:
+        if _contradicts(status, self._hints.get(job_id)):
+            return
+        final = status.state.is_final and not provisional
+        living = status.state is not JobState.UNKNOWN and not status.state.is_final
+        (self._settled if final or living else self._hints)[job_id] = status
+
+    def read_events(self) -> None:
+        """Take the word of jobs for their end, where the batch system says nothing else."""
+        for job in self._left() if self.heard else ():
+            ended, hint = _from_events(job), self._hints.get(job.id)
+            if ended and (hint is None or not hint.native):
+                self._settled[job.id] = ended
+            elif ended and hint and hint.state is ended.state:
+                self._settled[job.id] = hint._replace(exit_code=ended.exit_code)
+
+    def answer(self, job: Job) -> Status:
+        """Return what is known of a job."""
+        return self._settled.get(job.id) or self._hints.get(job.id) or self._unknown()
+
+    def _unknown(self) -> Status:
+        if self.heard:
+            reason = "the batch system knows no such job any more"
+            return Status(JobState.UNKNOWN, reason=reason, source="batch system")
+        said = f": {self._silence}" if self._silence else ""
+        return Status(JobState.UNKNOWN, reason=f"the batch system did not answer{said}")
+
+    def is_certain(self, job: Job) -> bool:
+        """Whether the job's state is final for good; a failure without a code is worth another question."""
+        status = self._settled.get(job.id)
+        if not self.heard or status is None or not status.state.is_final:
+            return False
+        return status.state is not JobState.FAILED or status.exit_code is not None
 
 
-def _status(run: Run, known: Mapping[Job, Status], answered: frozenset[str], world: World) -> Status:
-    if run.job is not None:
-        said = known[run.job]
-        if said.state is not JobState.UNKNOWN:
-            return said
-        return _from_events(run.directory, run.job) or said
+def _contradicts(status: Status, hint: Status | None) -> bool:
+    """Whether an answer lags behind the queue, or is that of another job with the same id."""
+    if hint is None:
+        return False
+    return not hint.native or (hint.state.is_final and status.state is not hint.state)
+
+
+def _report(run: Run, inquiries: Mapping[Job, _Inquiry], answered: frozenset[str], world: World) -> Report:
+    if run.record.ended is not None:
+        return Report(run, run.record.ended)
+    if run.job is None:
+        return Report(run, _status(run, answered, world))
+    inquiry = inquiries[run.job]
+    status = inquiry.answer(run.job)
+    if inquiry.is_certain(run.job):
+        with contextlib.suppress(OSError):  # another user may look, too
+            run = world.update(run, ended=status)
+    return Report(run, status)
+
+
+def _status(run: Run, answered: frozenset[str], world: World) -> Status:
+    """Tell of a run without a job."""
     if run.record.phase == "refused":
         return Status(JobState.UNSUBMITTED, "refused", reason=run.record.message, source="record")
     if run.record.phase == "created":
@@ -146,13 +219,18 @@ def _unanswered(run: Run, answered: frozenset[str], world: World) -> Status:
     return Status(JobState.UNKNOWN, "submitting", reason=reason, source="record")
 
 
-def _from_events(directory: RunDirectory, job: Job) -> Status | None:
-    """Return how the job ended by its own word; None for a living one, and for arrays: who knows the rest."""
-    number = job.id.partition(";")[0]
+def _from_events(job: Job) -> Status | None:
+    """Return how the job ended by its own word; None for a living one, and for arrays: who knows the rest.
+
+    Nor does a job tell that is ended to be queued again: for those that may be, 143 (TERM) says nothing.
+    """
+    number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
     mine = [event for event in directory.events() if event.job_id == number]
     if not mine or mine[-1].what != "ended" or not mine[-1].value.isdecimal():
         return None
     code = int(mine[-1].value)
+    if code == _TERMINATED and directory.plan().get("requeue"):
+        return None
     return Status(JobState.FAILED if code else JobState.COMPLETED, "ended", code, source="run directory")
 
 

@@ -11,7 +11,10 @@ import shlex
 from collections.abc import Iterable
 
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NOT_THE_USERS = re.compile(r"HPCDIST_.*|UID|EUID|PPID|BASHOPTS|BASH_VERSINFO|SHELLOPTS", re.DOTALL)
 RUN_NAME = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_]*")
+
+_NOT_PLAIN = re.compile(r"[\n;#]|\\\Z|\|\||(?<![&<>])&(?![&>])")
 
 
 class Raw(str):
@@ -37,6 +40,35 @@ def quote(value: object) -> Raw:
 def join(words: Iterable[object]) -> Raw:
     """Return the words as one command line, each quoted once."""
     return Raw(" ".join(quote(word) for word in words))
+
+
+def misnomer(name: str) -> str:
+    """Return what is wrong with the name of a user's variable, nothing for a good one."""
+    if not VARIABLE_NAME.fullmatch(name):
+        return f"{name!r} cannot be the name of a variable"
+    if _NOT_THE_USERS.fullmatch(name):
+        return f"the variable {name} is {'hpcdist' if name.startswith('HPCDIST_') else 'bash'}'s own"
+    return ""
+
+
+def chained(commands: Iterable[str]) -> str:
+    """Return one command that runs each until one fails, as ``&&`` does.
+
+    Plain ones stand as they are; one with several lines, a comment, ``;``, ``||`` or ``&`` becomes a group.
+    """
+    said = [command for command in commands if not _is_blank(command)]
+    return said[0] if len(said) == 1 else " && ".join(map(_grouped, said))
+
+
+def _is_blank(command: str) -> bool:
+    return all(line.lstrip()[:1] in ("", "#") for line in command.split("\n"))
+
+
+def _grouped(command: str) -> str:
+    text = command.rstrip("\n")
+    if not _NOT_PLAIN.search(text):
+        return text
+    return f"{{ {text}\n\n}}" if text.endswith("\\") else f"{{ {text}\n}}"
 
 
 def slug(text: str) -> str:

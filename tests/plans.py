@@ -15,8 +15,9 @@ from tests.sites import shipped_site
 TESTBED = shipped_site("testbed")
 LOCAL = shipped_site("local")
 
-WRAPPED = ['bash "$HPCDIST_JOB_DIR/task.sh"', "bash", "-c", "python train.py"]
-"""The end of the launch line of an experiment that says no more than ``experiment()``."""
+COMMAND = 'bash "$HPCDIST_JOB_DIR/command.sh"'
+WRAPPED = ['bash "$HPCDIST_JOB_DIR/task.sh"', COMMAND]
+"""The end of every launch line that starts tasks."""
 
 
 def planned(machine: Site = TESTBED, **data: Any) -> Plan:

@@ -100,6 +100,12 @@ def files(directory: RunDirectory) -> Mapping[str, str]:
 REQUEST = Request("mnist", "testbed", "slurm", "run: {cmd: train}\n", files)
 
 
+SILENCE = Status(JobState.UNKNOWN, reason="the batch system did not answer: slurm is down")
+FORGOTTEN = Status(
+    JobState.UNKNOWN, reason="the batch system knows no such job any more", source="batch system"
+)
+
+
 def only_run(runs: Path) -> Run:
     (run,), errors = rundir.listing(runs)
     assert errors == ()
@@ -272,6 +278,16 @@ def test_killed_while_sbatch_runs(tmp_path: Path, queue: Queue, *, arrived: bool
     ]
 
 
+def test_a_break_tells_which_job_may_exist(tmp_path: Path, queue: Queue) -> None:
+    def interrupted(_: Command) -> Completed:
+        raise KeyboardInterrupt
+
+    with pytest.raises(control.Interrupted) as error:
+        control.submit(REQUEST, tmp_path, World(FakeShell([(("sbatch",), interrupted)]), lambda: queue.time))
+    assert error.value.run == only_run(tmp_path)
+    assert error.value.run.record.phase == "submitting"
+
+
 def test_a_killed_submission_is_adopted_by_what_the_job_wrote(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
@@ -324,7 +340,8 @@ def test_silence_everywhere_is_unknown(tmp_path: Path, queue: Queue) -> None:
     queue.jobs.clear()
     assert state_of(run, queue).state is JobState.UNKNOWN
     queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
-    assert state_of(run, queue) == Status(JobState.UNKNOWN, reason="slurm is down")
+    (run.directory.path / "events").write_text("started 100 1 0\nended 100 2 143\n")
+    assert state_of(run, queue) == SILENCE
 
 
 @pytest.mark.parametrize(
@@ -344,7 +361,49 @@ def test_the_run_directory_speaks_when_slurm_has_forgotten(
     (run,) = submitted(queue, tmp_path, 1)
     queue.jobs.clear()
     (run.directory.path / "events").write_text(events)
-    assert state_of(run, queue) == (known or Status(JobState.UNKNOWN, reason="Invalid job id specified"))
+    assert state_of(run, queue) == (known or FORGOTTEN)
+
+
+def test_a_job_that_may_be_queued_again_was_perhaps_not_ended_by_its_term(
+    tmp_path: Path, queue: Queue
+) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs.clear()
+    run.directory.write("plan.json", '{"requeue": true}')
+    run.directory.write("events", "started 100 1 0\nended 100 2 143\n")
+    assert state_of(run, queue) == FORGOTTEN
+    run.directory.write("events", "started 100 1 0\nended 100 2 5\n")
+    assert state_of(run, queue) == Status(JobState.FAILED, "ended", 5, "", "run directory")
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_an_end_is_asked_for_once(tmp_path: Path, queue: Queue, *, listed: bool) -> None:
+    runs = submitted(queue, tmp_path, 200)
+    queue.jobs = dict.fromkeys(queue.jobs, "FAILED") if listed else {}
+    for run in runs:
+        run.directory.write("events", f"ended {run.record.job_id} 2 5\n")
+    del queue.shell.commands[:]
+    expected = (
+        Status(JobState.FAILED, "FAILED", 5, "", "squeue")
+        if listed
+        else Status(JobState.FAILED, "ended", 5, "", "run directory")
+    )
+    reports, _ = control.overview(tmp_path, queue.world)
+    assert [report.status for report in reports] == [expected] * 200
+    assert queue.shell.programs == ["squeue", "sacct"]
+    again, _ = control.overview(tmp_path, queue.world)
+    assert again == reports
+    assert queue.shell.programs == ["squeue", "sacct"]
+
+
+def test_no_end_is_kept_while_the_queue_is_silent(tmp_path: Path, queue: Queue) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.answers["squeue"] = failed(1, "slurm is down")
+    queue.accounting = "100|PREEMPTED|0:0|None\n"
+    assert state_of(run, queue).state is JobState.PREEMPTED
+    assert only_run(tmp_path).record.ended is None
+    queue.answers.clear()
+    assert state_of(run, queue).state is JobState.PENDING
 
 
 def test_an_id_that_came_again_is_told_apart(tmp_path: Path, queue: Queue) -> None:
@@ -370,9 +429,24 @@ def test_cancel(tmp_path: Path, queue: Queue) -> None:
     runs = submitted(queue, tmp_path, 2)
     assert control.cancel(runs, queue.world) == runs
     assert queue.shell.commands[-1].argv == ("scancel", "100", "101")
+    queue.jobs = dict.fromkeys(queue.jobs, "RUNNING")
     queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
     with pytest.raises(SchedulerError, match="Access denied"):
         control.cancel(runs, queue.world)
+
+
+def test_cancel_ends_only_what_lives_and_carries_the_token(tmp_path: Path, queue: Queue) -> None:
+    over, other, mine = submitted(queue, tmp_path, 3)
+    queue.jobs |= {"100": "COMPLETED", "101": "RUNNING", "102": "RUNNING"}
+    queue.tokens["101"] = "hpcdist:another"
+    queue.accounting = "101|RUNNING|0:0|None\n"
+    control.cancel([over, other], queue.world)
+    assert "scancel" not in queue.shell.programs
+    control.cancel([over, other, mine], queue.world)
+    assert queue.shell.commands[-1].argv == ("scancel", "102")
+    queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
+    with pytest.raises(SchedulerError, match="mnist-3 is not known"):
+        control.cancel([mine], queue.world)
 
 
 def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue) -> None:
@@ -417,7 +491,7 @@ def test_wait_gives_up_on_a_batch_system_that_is_silent_for_long(tmp_path: Path,
     (run,) = submitted(queue, tmp_path, 1)
     queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
     (report,) = control.wait([run], queue.world)
-    assert report.status == Status(JobState.UNKNOWN, reason="slurm is down")
+    assert report.status == SILENCE
     assert 600 < sum(queue.pauses) < 1800
     assert max(queue.pauses) == 30
 

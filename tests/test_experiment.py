@@ -1,6 +1,7 @@
 # ruff: noqa: E501 - a message is compared as one line
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
@@ -113,6 +114,10 @@ REPLICAS = "environment.replicas"
         ({"replicas": {"default_worker": {"resources": gpus(1.5)}, "n_workers": 0}}, [
             f"{REPLICAS}.default_worker.resources.gpu.limits: 1.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.directives`"]),
         ({"env_vars": {"A-B": 1}}, ["environment.env_vars.A-B: 'A-B' cannot be the name of a variable"]),
+        ({"env_vars": {"HPCDIST_RANK": 1}}, ["environment.env_vars.HPCDIST_RANK: the variable HPCDIST_RANK is hpcdist's own"]),
+        ({"env_vars": {"UID": 1}}, ["environment.env_vars.UID: the variable UID is bash's own"]),
+        ({"env_vars": {"A": "x" * 200_000}},
+         ["environment.env_vars.A: the variable A has 195 KiB; Linux gives a process at most 120 in one text; put it in a file, and let the program read that"]),
     ],
 )  # fmt: skip
 def test_what_no_type_can_say(environment: dict[str, object], problems: list[str]) -> None:
@@ -124,3 +129,51 @@ def test_an_empty_command(cmd: object) -> None:
     assert found(run={"cmd": cmd}) == [
         "run.cmd: the command is empty; write the command that starts the program"
     ]
+
+
+TOO_LONG = (
+    "195 KiB; Linux gives a process at most 120 in one text; put it in a file, and let the program read that"
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "problems"),
+    [
+        ({"run": {"cmd": "x" * 200_000}}, [f"run.cmd: the command has {TOO_LONG}"]),
+        ({"params": {"a": "x" * 200_000}}, [f"params: all of it has {TOO_LONG}"]),
+        ({"build": {"env_vars": [["PPID", 1], ["A"]]}},
+         ["build.env_vars[0]: the variable PPID is bash's own", "build.env_vars[1]: ['A'] is no variable; write [NAME, value]"]),
+        ({"logging": {"level": "warning"}}, []),
+        ({"logging": {"level": "INFOO"}}, ["logging.level: there is no log level 'INFOO'; did you mean 'INFO'?"]),
+        ({"batch": {"array": "x y"}}, ["batch.array: 'x y' is no array of jobs; write 0-15, 0-15:4, 1,3,5 or 0-15%4"]),
+        ({"batch": {"signal": "B:BOGUS", "dependency": ["after all"], "mail": {"user": "me", "events": ["end", "finish"]}}}, [
+            "batch.dependency: 'after all' is nothing to wait for; write an id, afterok:ID:ID or singleton",
+            "batch.signal: there is no signal 'BOGUS'; known: ABRT, ALRM, CONT, HUP, INT, KILL, QUIT, STOP, TERM, TSTP, TTIN, TTOU, URG, USR1, USR2",
+            "batch.mail.events[1]: no mail comes at 'finish'; known: all, array_tasks, begin, end, fail, invalid_depend, none, requeue, stage_out, time_limit, time_limit_50, time_limit_80, time_limit_90",
+        ]),
+    ],
+)  # fmt: skip
+def test_texts_that_cannot_be_meant(data: dict[str, object], problems: list[str]) -> None:
+    assert found(**data) == problems
+
+
+@pytest.mark.parametrize(
+    ("cmd", "printed"),
+    [
+        (["echo a", "echo b"], "a b"),
+        (["echo a\n", "echo b\n"], "a b"),
+        (["echo a # first", "echo b"], "a b"),
+        (["# nothing", "", "echo b"], "b"),
+        (["echo a; false", "echo b"], "a"),
+        (["false", "echo a || echo b", "echo c"], ""),
+        (["false", "echo a & wait", "echo c"], ""),
+        (["cat <<E\na\nE\n", "echo b"], "a b"),
+        (["echo a \\\n", "echo b"], "a b"),
+        (["for i in 1 2\ndo echo $i\ndone", "echo b # last"], "1 2 b"),
+    ],
+)
+def test_a_list_of_commands_runs_until_one_fails(cmd: list[str], printed: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", built(run={"cmd": cmd}).run.command], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == (printed.split(), "")

@@ -47,6 +47,22 @@ from hpcdist.launch import UserLaunch, user_launch
         ("for i in 1 2; do mpirun -np 2 a; done", "mpirun", 2),
         ("mpirun -np 2 a | tee log", "mpirun", 2),
         ("echo 'a b' && mpirun -np 2 a", "mpirun", 2),
+        ("timeout 3600 mpirun -np 2 a", "mpirun", 2),
+        ("timeout -k 5 --signal=TERM 1h mpirun -np 2 a", "mpirun", 2),
+        ("if mpirun -np 2 a; then b; fi", "mpirun", 2),
+        ("while ! mpirun -np 2 a; do sleep 1; done", "mpirun", 2),
+        ("until mpirun -np 2 a; do sleep 1; done", "mpirun", 2),
+        ("numactl -l mpirun -np 2 a", "mpirun", 2),
+        ("numactl -m 0 --cpunodebind=0 mpirun -np 2 a", "mpirun", 2),
+        ("/usr/bin/nice -n 5 mpirun -np 2 a", "mpirun", 2),
+        ("env -u X A=1 mpirun -np 2 a", "mpirun", 2),
+        ("time -p mpirun -np 2 a", "mpirun", 2),
+        ("stdbuf -oL -e L mpirun -np 2 a", "mpirun", 2),
+        ("taskset -c 0-3 mpirun -np 2 a", "mpirun", 2),
+        ("A=1 nohup exec timeout 5 nice mpirun -np 2 a", "mpirun", 2),
+        ("cat <<E >x\nsrun a\nE\nmpirun -np 2 a", "mpirun", 2),
+        ("cat <<'E' <<-F\nsrun a\nE\nsrun b\n\tF\nmpirun -np 2 a", "mpirun", 2),
+        ("cat <<<word\nmpirun -np 2 a", "mpirun", 2),
     ],
 )
 def test_launches_that_run_once(command: str, program: str, tasks: int | None) -> None:
@@ -92,12 +108,17 @@ def test_launches_that_run_once_a_node(command: str) -> None:
         "mpirunner",
         "A=mpirun",
         "echo 'half a quotation; mpirun",
+        "cat >x <<E\nmpirun foo\nE\npython x",
+        'python - <<"E"\nmpirun foo\nE',
+        "cat<<\\E\nmpirun foo\nE\n",
+        "timeout mpirun",
+        "nice -n mpirun a",
     ],
 )
 def test_ordinary_programs(command: str) -> None:
     assert user_launch(command) is None
 
 
-@given(st.text("mpirun -np4;&|()\n'\"\\$`{}#=", max_size=40))
+@given(st.text("mpirun -np4;&|()\n'\"\\$`{}#=<", max_size=40))
 def test_no_text_is_too_strange(command: str) -> None:
     user_launch(command)

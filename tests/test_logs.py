@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,35 @@ def test_without_any_label_all_is_of_rank_0(lines: list[str], whole: list[str], 
     assert list(logs.of_rank(lines, 0)) == whole
     assert list(logs.of_rank(lines, 0, live=True)) == live
     assert list(logs.of_rank(["one"], 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("launches", "launcher", "tasks", "labelled"),
+    [
+        ("tasks", "srun", (1,), False),
+        ("tasks", "srun", (1, 3), True),
+        ("tasks", "processes", (2,), True),
+        ("tasks", "horovodrun", (1,), None),
+        ("once", "once", (4,), None),
+    ],
+)
+def test_whether_lines_are_labelled(
+    run: RunDirectory, launches: str, launcher: str, tasks: tuple[int, ...], *, labelled: bool | None
+) -> None:
+    rows = [{"tasks": count} for count in tasks]
+    plan = {"launches": launches, "launcher": launcher, "placement": {"rows": rows}}
+    run.write("plan.json", json.dumps(plan))
+    assert logs.is_labelled(run) is labelled
+
+
+def test_without_a_plan_nobody_knows_of_labels(run: RunDirectory) -> None:
+    assert logs.is_labelled(run) is None
+    run.write("plan.json", '{"placement": 3}')
+    assert logs.is_labelled(run) is None
+
+
+def test_a_plan_outweighs_what_lines_look_like() -> None:
+    lines = ["3: step", "hello"]
+    assert list(logs.of_rank(lines, 0, labelled=False)) == lines
+    assert list(logs.of_rank(lines, 3, labelled=False)) == []
+    assert list(logs.of_rank(["hello"], 0, labelled=True, live=True)) == []

@@ -10,7 +10,7 @@ from hpcdist.plan import Plan, Variable, Word
 from hpcdist.site import Site
 from hpcdist.units import Walltime
 from tests.experiments import environment, resources
-from tests.plans import LOCAL, TESTBED, changed, planned, words
+from tests.plans import COMMAND, LOCAL, TESTBED, changed, planned, words
 from tests.sites import shipped_site, site
 
 
@@ -27,8 +27,8 @@ def refused(machine: Site = TESTBED, **data: Any) -> str:
 def test_a_command_alone() -> None:
     plan = planned(LOCAL, run={"cmd": "echo 'a b' && true"})
     assert (plan.launches, plan.launcher, plan.framework) == ("tasks", "mpirun", None)
-    assert plan.launch[-1] == Word(text="echo 'a b' && true", origin="exp.yml run.cmd")
-    assert words(plan)[-3:] == ["bash", "-c", "echo 'a b' && true"]
+    assert plan.launch[-1] == Word.raw(COMMAND, "exp.yml run.cmd")
+    assert (words(plan)[-1], plan.command) == (COMMAND, "echo 'a b' && true")
     assert (plan.placement.size, plan.placement.nodes, plan.warnings) == (1, 1, ())
 
 
@@ -261,7 +261,7 @@ def test_the_users_own_launch_runs_once() -> None:
         environment=environment(3, each=resources(cpu=4)),
     )
     assert (plan.launches, plan.launcher, plan.rank_variables) == ("once", "once", None)
-    assert words(plan) == ["bash", "-c", "mpirun -np 4 python train.py"]
+    assert (words(plan), plan.command) == ([COMMAND], "mpirun -np 4 python train.py")
     assert plan.placement.size == 4
     assert not plan.needs_pmi
     assert plan.warnings == ()
@@ -278,7 +278,7 @@ def test_a_count_that_differs_from_the_allocation() -> None:
 
 def test_a_command_under_backend_mpi_is_a_launch() -> None:
     plan = planned(backend="mpi", run={"cmd": "./start"}, environment=environment(2, each=resources(cpu=4)))
-    assert (plan.launches, plan.placement.size, words(plan)) == ("once", 2, ["bash", "-c", "./start"])
+    assert (plan.launches, plan.placement.size, words(plan)) == ("once", 2, [COMMAND])
 
 
 # --- Warnings

@@ -36,8 +36,8 @@ def test_every_name_old_and_new() -> None:
         "user": None,
     }
     assert found == {
-        "POLYAXON_RUN_OUTPUTS_PATH": "$HPCDIST_RUN_DIR/outputs",
-        "POLYAXON_OUTPUTS_PATH": "$HPCDIST_RUN_DIR/outputs",
+        "POLYAXON_RUN_OUTPUTS_PATH": "$HPCDIST_OUTPUTS",
+        "POLYAXON_OUTPUTS_PATH": "$HPCDIST_OUTPUTS",
         "POLYAXON_LOGS_PATH": "$HPCDIST_RUN_DIR/logs",
         "POLYAXON_RUN_DATA_PATHS": data,
         "POLYAXON_DATA_PATHS": data,

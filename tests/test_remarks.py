@@ -35,7 +35,7 @@ def found(**data: object) -> list[str]:
             "description": "b",
         },
         {"environment": {"max_restarts": 3, "tolerations": [], "affinity": {}, "node_selector": {"a": "b"}}},
-        {"build": {"env_vars": [["A", 1]], "nocache": False}, "outputs": [{"name": "x"}]},
+        {"build": {"env_vars": [["A", 1]], "nocache": False}},
     ],
 )
 def test_what_has_a_meaning_gets_no_remark(data: dict[str, object]) -> None:
@@ -54,9 +54,15 @@ def test_every_key_without_a_meaning_is_named() -> None:
     }
     build = {"image": "x", "build_steps": ["y"], "commit": "z", "nocache": True}
     assert found(
-        project="p", logging={"formatter": "x"}, backend="kubeflow", environment=environment, build=build
+        project="p",
+        outputs=[{"name": "x"}],
+        logging={"formatter": "x"},
+        backend="kubeflow",
+        environment=environment,
+        build=build,
     ) == [
         "project: 'project' has no effect: runs are kept by name and date; put it in `tags`",
+        "outputs: 'outputs' declares nothing here; the program writes to $POLYAXON_RUN_OUTPUTS_PATH, which is kept",
         "logging.formatter: 'formatter' has no effect: the program writes its own log",
         f"environment.labels: 'labels' {KUBERNETES}; `tags` are kept with the run",
         "environment.service_account: 'service_account' has no effect: the job runs as you, with your own rights",

@@ -121,6 +121,7 @@ def test_a_launcher_that_did_something_else(tmp_path: Path, changes: dict[str, s
     (tmp_path / "nodes").write_text(changes.pop("NODES", "localhost\n"))
     environ = {"PATH": os.environ["PATH"], "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "PMIX_RANK": "1"}
     environ |= {"CUDA_VISIBLE_DEVICES": "0,1", "HPCDIST_JOB_DIR": str(tmp_path), **changes}
+    environ["HPCDIST_FAILURE"] = str(tmp_path / "failure")
     done = subprocess.run(
         [BASH, tmp_path / "task.sh", "true"], env=environ, capture_output=True, text=True, check=False
     )
@@ -143,8 +144,8 @@ TEXTS = NASTY | st.text(st.characters(codec="utf-8", exclude_characters="\0"), m
 CATCH = """\
 #!{bash}
 # Stands for the user's bash: keeps the command and the variables instead of running it.
-[[ $1 == -c ]] || exec {bash} "$@"
-printf '%s\\0' "$2" >{folder}/command
+[[ $1 == */command.sh ]] || exec {bash} "$@"
+tail -n +3 "$1" >{folder}/command
 env -0 >{folder}/variables
 """
 
@@ -215,7 +216,9 @@ def test_hostile_values_arrive_through_launchers_that_are_not_there(tmp_path: Pa
         stdin=subprocess.DEVNULL,
     )
     words = (tmp_path / "words").read_bytes().decode().split("\0")[:-1]
-    assert words[-3:] == ["bash", "-c", hostile]
+    (command,) = (tmp_path / "run" / "jobs").glob("*/command.sh")
+    assert words[-2:] == ["bash", str(command)]
+    assert command.read_text().split("\n", 2)[2] == f"{hostile}\n"
     assert f"HOSTILE={hostile}" in (tmp_path / "variables").read_bytes().decode().split("\0")
 
 
@@ -255,7 +258,8 @@ def test_a_value_that_was_left_undecided(tmp_path: Path) -> None:
 def test_ones_own_template_comes_first(tmp_path: Path) -> None:
     (tmp_path / "local.sh.j2").write_text("{{ plan.name }} {{ raw('$HOME') }}\n")
     (tmp_path / "task.sh.j2").write_text("")
-    assert render(planned(ONE_PROCESS, name="it's"), folders=[tmp_path]).job == "'it'\"'\"'s' $HOME\n"
+    plan = msgspec.structs.replace(planned(ONE_PROCESS), name="it's")
+    assert render(plan, folders=[tmp_path]).job == "'it'\"'\"'s' $HOME\n"
 
 
 @pytest.mark.parametrize(

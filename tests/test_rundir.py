@@ -9,7 +9,7 @@ import pytest
 
 from hpcdist import rundir
 from hpcdist.errors import ConfigError
-from hpcdist.job import Job
+from hpcdist.job import Job, JobState, Status
 from hpcdist.rundir import Event, Record, Run, RunDirectory
 
 RECORD = Record(
@@ -98,7 +98,22 @@ def test_records_come_back(tmp_path: Path) -> None:
     assert [path.name for path in run.directory.path.iterdir() if path.is_file()] == ["record.json"]
 
 
+def test_ends_come_back(tmp_path: Path) -> None:
+    ended = Status(JobState.FAILED, "FAILED", 5, "NonZeroExitCode", "sacct")
+    run = made(tmp_path, ended=ended)
+    assert run.directory.record() == RECORD._replace(ended=ended)
+
+
+def test_the_plan_as_its_file_has_it(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    assert directory.plan() == {}
+    for text, plan in (("{", {}), ("[]", {}), ('{"name": "a"}', {"name": "a"})):
+        directory.write("plan.json", text)
+        assert directory.plan() == plan
+
+
 WHOLE = json.dumps(RECORD._asdict())
+ENDED = '{"state": "failed", "native": "", "exit_code": 5, "reason": "", "source": "sacct"}'
 
 
 @pytest.mark.parametrize(
@@ -108,6 +123,10 @@ WHOLE = json.dumps(RECORD._asdict())
         WHOLE.replace('"submitted"', '"new"'), WHOLE.replace('"mnist"', "3"),
         WHOLE.replace('"mnist"', "null"), WHOLE.replace('"site"', '"color"'),
         WHOLE.replace("{", '{"color": "red", '),
+        *(WHOLE.replace('"ended": null', f'"ended": {ended}') for ended in (
+            '"failed"', '{"native": "x"}', ENDED.replace("failed", "lost"), ENDED.replace("5", '"5"'),
+            ENDED.replace("failed", "running"),
+        )),
     ],
 )  # fmt: skip
 def test_a_broken_record_does_not_stop_the_listing(tmp_path: Path, text: str) -> None:

@@ -260,12 +260,13 @@ def test_memory(
     assert [(len(task.cpus), task.memory) for task in placement.tasks] == cpus_and_memory
 
 
-def test_memory_that_one_replica_asks_for_is_not_lost_where_nodes_are_unknown() -> None:
+def test_memory_that_only_some_ask_for_where_nodes_are_unknown() -> None:
     replicas = {"n_workers": 1, "default_worker": {"resources": resources(cpu=1)}}
     exp = experiment(
         framework="mpi", environment={"resources": resources(cpu=1, memory=3000), "replicas": replicas}
     )
-    assert [group.memory for group in selected(exp, site()).groups] == [3000]
+    with pytest.raises(PlanError, match="worker 0 asks for no memory though others do"):
+        selected(exp, site())
 
 
 @pytest.mark.parametrize(

@@ -147,3 +147,59 @@ for text in ("run: {cmd: 'echo ${x}'}", "run: {cmd: '{{ 1 }}'}"):
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout.split() == [b"False", b"True"]
+
+
+MUCH = "the templates of this file make too much work"
+DEEP = "".join(
+    f"{{% for {b} in [[{a}, {a}, {a}]] %}}"
+    for a, b in zip("abcdefghijklmnop", "bcdefghijklmnopq", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for a in range(9999) %}{{ range(20000)|sort|first }}{% endfor %}",
+        "{% for a in range(9999) %}{{ range(20000)|list|unique|list|length }}{% endfor %}",
+        "{% for a in range(9999) %}{{ 'x' * 20000 == 'x' * 20000 }}{% endfor %}",
+        "{% for a in range(9999) %}{{ -1 in range(20000)|list }}{% endfor %}",
+        "{% for a in range(9999) %}{{ ('ab' * 9000).count('b') }}{% endfor %}",
+        "{% for a in range(9999) %}{{ ('ab' * 9000).split('b')|length }}{% endfor %}",
+        "{% for a in range(9999) %}{% if ('x' * 20000)[1:] is string %}{% endif %}{% endfor %}",
+        "{% for a in range(9999) %}" + "{% if a %}{{ a }}{% endif %}" * 500 + "{% endfor %}",
+        "{% for a in range(9) %}{{ ('x' * 9999)|list|sort(attribute='" + "0." * 900 + "0') }}{% endfor %}",
+        "{% for a in [1] %}" + DEEP + "{{ q }}" + "{% endfor %}" * 17,
+        "{% for a in [1] %}" + DEEP + "{% if q == q %}{% endif %}" + "{% endfor %}" * 17,
+        "{% for a in [1] %}" + DEEP + "{{ {(q, 1): 1} }}" + "{% endfor %}" * 17,
+        "{% for a in range(3000) %}{{ range(2000)|max }}{{ range(2000)|join }}{% endfor %}",
+    ],
+)  # fmt: skip
+def test_no_template_works_for_long(template: str) -> None:
+    text = json.dumps({"params": {"d": {}}, "run": {"cmd": template}})
+    began = time.monotonic()
+    (problem,) = said(text)
+    assert time.monotonic() - began < 3
+    assert problem.split(": run.cmd: ", 1)[1] == MUCH
+
+
+def test_the_budget_is_that_of_the_whole_file() -> None:
+    variables = {f"A{number}": "{{ range(20000)|sort|last }}" for number in range(100)}
+    began = time.monotonic()
+    problems = said(json.dumps({"environment": {"env_vars": variables}, "run": {"cmd": "x"}}))
+    assert time.monotonic() - began < 3
+    assert problems[-1] == f"e.yml:1:{problems[-1].split(':')[2]}: environment.env_vars.A99: {MUCH}"
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{% for a in ['x' * 20000] %}{% for b in [a + a] %}{% endfor %}{% endfor %}", LONG),
+        ("{% for a in ['x' * 20000] %}{% for b in [a ~ a] %}{% endfor %}{% endfor %}", LONG),
+        ("{{ range(20000)|list + [1] }}", LONG),
+        ("{{ [[['\\\\' * 6000]|string]|string]|string }}", LONG),
+        ("{{ [[1], [2]]|sum(start=[]) }}", "only numbers are added up"),
+    ],
+)
+def test_nothing_grows_without_bound(template: str, message: str) -> None:
+    (problem,) = said(json.dumps({"run": {"cmd": template}}))
+    assert problem.split(": run.cmd: ", 1)[1] == message

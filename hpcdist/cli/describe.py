@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_texts
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hpcdist import control, logs, rundir
 from hpcdist.cli import runs, show
 from hpcdist.cli.options import job_options
 from hpcdist.cli.tell import one_line
+from hpcdist.rundir import RunDirectory
 from hpcdist.states import Report
 
 
@@ -25,7 +27,8 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
         return
     events = said.pop("events")
     show.table(
-        (), [(key.replace("_", " "), _text(value)) for key, value in said.items() if value not in (None, "")]
+        (),
+        [(key.replace("_", " "), _text(value)) for key, value in said.items() if value not in (None, "", [])],
     )
     if events:
         click.echo()
@@ -38,9 +41,18 @@ def _described(report: Report) -> dict[str, Any]:
         {"event": event.what, "job_id": event.job_id, "at": rundir.timestamp(event.at), "value": event.value}
         for event in directory.events()
     ]
-    said = runs.report_of(report) | {"message": report.run.record.message}
+    said = runs.report_of(report) | {"message": report.run.record.message} | _labels(directory)
     return said | {"logs": [str(file) for file in logs.files(directory)], "events": events}
 
 
+def _labels(directory: RunDirectory) -> dict[str, Any]:
+    """Return what the user wrote to know the run by; it is kept in its plan."""
+    try:
+        plan = json_texts.loads((directory.path / "plan.json").read_text())
+        return {"description": plan.get("description"), "tags": plan.get("tags", [])}
+    except (OSError, ValueError, AttributeError):
+        return {"description": None, "tags": []}
+
+
 def _text(value: object) -> str:
-    return ", ".join(value) if isinstance(value, list) else one_line(str(value))
+    return one_line(", ".join(map(str, value)) if isinstance(value, list) else str(value))

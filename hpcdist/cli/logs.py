@@ -37,10 +37,12 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if following and (json or count is not None):
         raise click.UsageError("-f goes neither with --json nor with -n.")
     [run] = runs.find(runs_dir, [jobs])
-    only: Filter = iter if rank is None else partial(logs.of_rank, rank=rank)
+    only: Filter = iter
+    if rank is not None:
+        labelled = logs.is_labelled(run.directory)
+        only = partial(logs.of_rank, rank=rank, labelled=labelled, live=following)
     if following:
-        live: Filter = iter if rank is None else partial(logs.of_rank, rank=rank, live=True)
-        report = follow(run, runs.world(), live)
+        report = follow(run, runs.world(), only)
         note(runs.sentence(report))
         ctx.exit(runs.exit_code(report.status))
     written = {file.name: _lines(file, only, count) for file in logs.files(run.directory)}

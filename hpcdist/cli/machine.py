@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -14,7 +14,11 @@ from hpcdist import load, resources, source
 from hpcdist.cli.tell import located, note, tell
 from hpcdist.command import Command
 from hpcdist.detect import Detection, detect
-from hpcdist.errors import ConfigError, Place
+from hpcdist.errors import ConfigError, Key, Place, Problem, did_you_mean
+from hpcdist.errors import Path as Keys
+from hpcdist.launchers import launchers
+from hpcdist.registry import Registry
+from hpcdist.schedulers import schedulers
 from hpcdist.site import Site, problems_of
 
 _SLURM_CONF: Final = (
@@ -25,6 +29,15 @@ _SLURM_CONF: Final = (
 )
 _NO_SLURM_CONF: Final = ("configuration source", "Unable to process configuration", "No such file")
 """What scontrol says where it finds no configuration; 22.05 says the first."""
+
+_HONOURED: Final = {
+    "srun": ("mpi", "binding", "args", "rank_variables"),
+    "mpirun": ("flavour", "binding", "mca", "args", "rank_variables"),
+    "horovodrun": ("args", "rank_variables"),
+    "horovodrun-mpi": ("args", "rank_variables"),
+    "processes": (),
+}
+"""The options of a site's ``launchers`` that each of them reads."""
 
 
 class Machine(NamedTuple):
@@ -52,10 +65,29 @@ def load_site(file: Path) -> Site:
     """
     document = source.load(file)
     site = load.load_model(Site, document)
-    problems = [document.locate(problem) for problem in problems_of(site)]
+    problems = [document.locate(problem) for problem in (*problems_of(site), *_unknown(site))]
     if problems:
         raise ConfigError(*problems)
     return site
+
+
+def _unknown(site: Site) -> Iterator[Problem]:
+    """Yield the schedulers, launchers and launchers' options that there are none of."""
+    yield from _missing(schedulers, site.scheduler, ("scheduler",))
+    yield from _missing(launchers, site.launcher, ("launcher",))
+    for name, options in site.launchers.items():
+        yield from _missing(launchers, name, ("launchers", Key(name)))
+        given = [key for key in options.__struct_fields__ if getattr(options, key)]
+        honoured = _HONOURED.get(name, given)
+        for key in given:
+            if key not in honoured:
+                hint = f"it reads {', '.join(honoured) or 'none'}"
+                yield Problem(f"launcher {name} has no {key!r}", ("launchers", name, Key(key)), hint)
+
+
+def _missing(known: Registry[Any], name: str, path: Keys) -> Iterator[Problem]:
+    if name not in known:
+        yield Problem(f"there is no {known.kind} {name!r}", path, did_you_mean(name, known.names()))
 
 
 def readable(files: Iterable[Path], mentioning: str = "") -> list[Site]:

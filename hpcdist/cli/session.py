@@ -18,7 +18,7 @@ from hpcdist.experiment import Experiment
 from hpcdist.plan import Plan
 from hpcdist.planner import make_plan
 from hpcdist.tree import Document
-from hpcdist.words import join, slug
+from hpcdist.words import slug
 
 
 class Asked(NamedTuple):
@@ -31,11 +31,11 @@ class Asked(NamedTuple):
     settings: tuple[tuple[str, str], ...] = ()
 
     @property
-    def changes(self) -> str:
-        """The options that change the file, as they would be typed."""
+    def changes(self) -> list[str]:
+        """The options that change the file, word by word."""
         words = [word for name, text in self.params for word in ("-p", f"{name}={text}")]
         words += [word for name, text in self.settings for word in ("--set", f"{name}={text}")]
-        return join(words)
+        return words
 
 
 class Session(NamedTuple):
@@ -45,6 +45,7 @@ class Session(NamedTuple):
     experiment: Experiment
     machine: Machine
     plan: Plan
+    warnings: tuple[Problem, ...]
 
 
 def session(asked: Asked) -> Session:
@@ -61,8 +62,9 @@ def session(asked: Asked) -> Session:
     chosen = _machine(asked, experiment, document)
     with located(lambda problem: document.locate(problem) if problem.path else problem):
         plan = make_plan(experiment, chosen.site, origins(document))
-    tell(Problem(text, severity="warning") for text in plan.warnings)
-    return Session(document, experiment, chosen, plan)
+    warnings = tuple(Problem(text, severity="warning") for text in plan.warnings)
+    tell(warnings)
+    return Session(document, experiment, chosen, plan, (*loaded.problems, *warnings))
 
 
 def origins(document: Document) -> Callable[[Path], str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json as json_texts
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -66,6 +68,10 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 def _submitted(request: Request, runs_dir: Path, *, again: bool) -> Submitted:
     try:
         return control.submit(request, runs_dir, runs.world(), again=again)
+    except control.Interrupted as error:
+        name = error.run.name
+        note(f"the job of {name} may exist; do not submit it again: `hpcdist status {name}` will tell")
+        raise
     except OSError as error:
         said = f"the run cannot be written: {error.filename or runs_dir}: {error.strerror}"
         raise ConfigError(Problem(said, hint="choose another folder with --runs-dir")) from error
@@ -81,12 +87,11 @@ def _request(made: Session, asked: Asked) -> Request:
     )
 
 
-def _as_asked(text: str, changes: str) -> str:
-    """Return the experiment's text; what the command line changed stands at its end, as a comment."""
+def _as_asked(text: str, changes: Sequence[str]) -> str:
+    """Return the experiment's text; what the command line changed stands at its end, as a comment of JSON."""
     if not changes:
         return text
-    comment = f"# submitted with {changes}".replace("\n", "\n# ")
-    return f"{text.rstrip(chr(10))}\n{comment}\n"
+    return f"{text.rstrip(chr(10))}\n# submitted with {json_texts.dumps(changes)}\n"
 
 
 def _files(made: Session, directory: RunDirectory) -> dict[str, str]:

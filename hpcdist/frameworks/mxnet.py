@@ -34,11 +34,12 @@ class MxNet(Mpi):
         )
 
     def task_variables(self, plan: Plan, experiment: Experiment) -> tuple[Variable, ...]:
-        """Return the task's role: scheduler, worker or server."""
+        """Return the task's role: scheduler, worker or server; and which server it is."""
         del plan, experiment
         names = "declare -A dmlc=([master]=scheduler [worker]=worker [ps]=server)"
         value = f"$({names} && echo ${{dmlc[$HPCDIST_ROLE]}})"
-        return (Variable.raw("DMLC_ROLE", value, _ORIGIN),)
+        server = "$([[ $HPCDIST_ROLE != ps ]] || echo $HPCDIST_INDEX)"
+        return Variable.raw("DMLC_ROLE", value, _ORIGIN), Variable.raw("DMLC_SERVER_ID", server, _ORIGIN)
 
 
 MXNET = MxNet()

@@ -25,7 +25,8 @@ class TensorFlow(Mpi):
         present = dict.fromkeys(row.role for row in plan.placement.rows)
         cluster = ", ".join(rf"\"{role}\": [$(peers {role})]" for role in present)
         task = r"\"task\": {\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-        value = rf"{{\"cluster\": {{{cluster}}}, {task}, \"environment\": \"cloud\"}}"
+        rest = r"\"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\""
+        value = rf"{{\"cluster\": {{{cluster}}}, {task}, {rest}}}"
         return (Variable.raw("TF_CONFIG", value, _ORIGIN),)
 
 

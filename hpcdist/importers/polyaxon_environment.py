@@ -8,7 +8,7 @@ from typing import Any, Final
 from hpcdist.errors import Path, Problem
 from hpcdist.tree import Map, Seq
 
-_FRAMEWORKS: Final = ("tensorflow", "pytorch", "mxnet", "horovod")
+_FRAMEWORKS: Final = ("tensorflow", "pytorch", "mxnet", "horovod", "mpi")
 _COUNTS: Final = (
     "n_workers", "n_ps", "default_worker", "default_ps", "worker", "ps",
     "default_worker_resources", "default_ps_resources", "worker_resources", "ps_resources",

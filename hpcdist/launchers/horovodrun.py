@@ -19,6 +19,7 @@ class Horovodrun:
 
     schedulers = frozenset({"slurm", "local"})
     hostfile_line = "%s slots=%s"
+    gives_pmi = False
     labels_output = True
 
     def __init__(self, name: str, controller: Literal["gloo", "mpi"]) -> None:

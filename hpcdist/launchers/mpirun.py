@@ -25,6 +25,7 @@ class Mpirun:
     schedulers = frozenset({"slurm", "local"})
     hostfile_line = "%s slots=%s"
     brings_mpi = True
+    gives_pmi = False
     labels_output = False
 
     def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
@@ -58,7 +59,7 @@ def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
             yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.mca.{key}")
     for text in options.args:
         yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.args")
-    yield Word.raw('"${exports[@]}"', "variables of the plan")
+    yield Word.raw('"${hpcdist_exports[@]}"', "variables of the plan")
 
 
 MPIRUN = Mpirun()

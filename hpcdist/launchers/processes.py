@@ -17,6 +17,7 @@ class Processes:
     schedulers = frozenset({"local"})
     hostfile_line = "%s slots=%s"
     brings_mpi = False
+    gives_pmi = False
     labels_output = False
 
     def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
@@ -28,7 +29,7 @@ class Processes:
         del options
         if plan.placement.nodes > 1:
             raise PlanError("launcher processes starts tasks on one node only; use srun or mpirun")
-        return (Word(text="start_processes", origin="launcher processes"),)
+        return (Word.raw("start_processes", "launcher processes"),)
 
 
 PROCESSES = Processes()

@@ -26,6 +26,7 @@ class Srun:
     schedulers = frozenset({"slurm"})
     hostfile_line = "%s slots=%s"
     brings_mpi = True
+    gives_pmi = True
     labels_output = True
 
     def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:

@@ -33,6 +33,11 @@ class Query(Protocol):
         """Whether a later query must confirm what this one calls final."""
         ...
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether it costs a command a job, so that what the job itself wrote is read before it is asked."""
+        ...
+
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield the commands that ask for all these jobs, as few as the scheduler allows."""
         ...
@@ -40,6 +45,7 @@ class Query(Protocol):
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
         """Return what the answer says, by job id; jobs that it does not name are left out.
 
+        Where an id means another job now, the answer is ``UNKNOWN`` without a native word.
         Junk gives an empty mapping: an unknown state is an answer, a guessed one is a fault.
         """
         ...

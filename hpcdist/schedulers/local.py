@@ -111,6 +111,7 @@ class _Processes:
     """The processes of this machine and the events of the run directories, all jobs at once."""
 
     provisional: Final = False
+    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command."""
@@ -218,6 +219,8 @@ def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
         "constraint": any(group.constraint for group in groups),
         "dependency": plan.dependency,
         "directives": plan.extra_directives,
+        "exclusive": plan.exclusive
+        and plan.origins.get("exclusive") not in (None, f"site {site.name}: whole_nodes"),
         "mail": plan.mail_user,
         "partition": any(group.partition not in (None, site.default_partition) for group in groups),
         "qos": plan.qos,

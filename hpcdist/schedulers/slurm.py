@@ -21,19 +21,6 @@ if TYPE_CHECKING:
 
 _JOB_ID = re.compile(r"[0-9]+(?:;[A-Za-z0-9_.-]+)?")
 
-_LOST: Final = (
-    # Seen: sbatch gave up after 10 s with the first of these, and the job ran all the same.
-    "Socket timed out on send/recv operation",
-    "Zero Bytes were transmitted or received",
-    "Message receive failure",
-    "Message send failure",
-    "Message shutdown failure",
-    "(receive failure)",
-    "(send failure)",
-    "(shutdown failure)",
-)
-"""Errors (slurm_errno.c) after which the controller may have got the job."""
-
 _HINTS: Final = {
     "Invalid account or account/partition": "`sacctmgr show assoc user=$USER` lists the accounts you may "
     "use: set `batch.account`, and a `batch.partition` open to it",
@@ -47,8 +34,35 @@ _HINTS: Final = {
     "Job dependency problem": "the job it waits for is unknown to Slurm: correct `batch.dependency`",
     "violates accounting/QOS policy": "a limit of your account or QOS is reached (number, size or time of "
     "jobs): `sacctmgr show qos` lists them",
-    "Unable to contact slurm controller": "Slurm is down or unreachable from here; try again later",
+    "Unable to contact slurm controller (connect failure)": "Slurm is down or unreachable from here; try "
+    "again later",
 }
+
+_REFUSALS: Final = (
+    *_HINTS,
+    # slurmctld, as slurm_errno.c words it
+    "Invalid ",
+    "Requested ",
+    "Required ",
+    "Job violates",
+    "Access/permission denied",
+    "User's group not permitted",
+    "Node count specification invalid",
+    "Task count specification invalid",
+    "Memory specification can not be satisfied",
+    "Memory required by task is not available",
+    "Pathname of a file, directory or other parameter too long",
+    # sbatch itself, before it asks anyone
+    "could not establish a configuration source",
+    "Unable to open file",
+    "Batch script is empty",
+    "This does not look like a batch script",
+    "Batch script contains DOS line breaks",
+    "invalid ",
+    "unrecognized option",
+    "requires an argument",
+)
+"""Words after which the job was certainly not made; whatever else sbatch says, it may have been."""
 
 
 class Slurm:
@@ -129,10 +143,14 @@ def _no_sbatch() -> Problem:
 
 
 def _may_have_worked(completed: Completed) -> bool:
-    """Whether the controller may have the job: only sbatch's own refusal is a certain no."""
+    """Whether the controller may have the job: only a known refusal of sbatch is a certain no.
+
+    What the controller said, in its last answer, outweighs what sbatch had said before.
+    """
     if completed.ok or completed.timed_out or completed.returncode < 0:
         return True
-    return any(text in completed.stderr for text in _LOST) or "sbatch: " not in completed.stderr
+    said = completed.stderr.rpartition("submission failed: ")[2]
+    return "sbatch: " not in completed.stderr or not any(text in said for text in _REFUSALS)
 
 
 def _why(completed: Completed) -> str:

@@ -55,7 +55,7 @@ FIELDS: Final = {
 """Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
 
 _TAKEN: Final = {
-    "--chdir": "the job runs where its run directory says",
+    "--chdir": "the job runs where it is submitted",
     "--comment": "it carries the token by which hpcdist finds the job again",
     "--error": "the output goes to the run directory",
     "--output": "the output goes to the run directory",

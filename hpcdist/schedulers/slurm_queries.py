@@ -49,6 +49,8 @@ DROP: Final = ("SBATCH_", "SLURM_", "SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_"
 """Variables that change what Slurm's commands do or show: a SQUEUE_STATES would hide jobs."""
 KEEP: Final = ("SLURM_CONF", "SLURM_JWT")
 
+_OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="squeue")
+
 _ID = re.compile(r"([0-9]+)(?:[_+]\S+)?")
 _WORD = re.compile(r"[A-Z][A-Z_]*")
 
@@ -130,6 +132,7 @@ class Squeue:
     """
 
     provisional: Final = True
+    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each cluster."""
@@ -140,9 +143,9 @@ class Squeue:
         """Return the states of those jobs that the queue still knows."""
         tokens = {job.id.partition(";")[0]: job.token for job in jobs}
         parts = (
-            (text, status(word, reason=reason, source="squeue"))
+            (text, _OTHER if _is_other([comment], token) else status(word, reason=reason, source="squeue"))
             for text, word, reason, comment in _rows(completed)
-            if _WORD.fullmatch(word) and not _is_other([comment], tokens.get(base_id(text), ""))
+            if _WORD.fullmatch(word) and (token := tokens.get(base_id(text))) is not None
         )
         return _folded(completed, jobs, parts)
 
@@ -159,6 +162,7 @@ class Sacct:
     """
 
     provisional: Final = False
+    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each cluster."""
@@ -184,6 +188,7 @@ class Scontrol:
     """
 
     provisional: Final = False
+    one_by_one: Final = True
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each job: scontrol takes no more."""

@@ -161,7 +161,8 @@ def test_explain_tells_every_origin(hpcdist: Hpcdist) -> None:
     assert origins["worker 1: rank 4 on node 1, 2 CPUs, 1024 MiB"] == "train.yml:10"
     assert origins["--time=02:00:00"] == "--set batch.walltime"
     assert origins["--partition=gpu"] == "site toy: partitions.gpu"
-    assert origins["'python train.py --lr=0.5'"] == "train.yml:11"
+    assert origins["command: python train.py --lr=0.5"] == "train.yml:11"
+    assert origins['bash "$HPCDIST_JOB_DIR/command.sh"'] == "train.yml:11"
     assert [line for line in said.out.splitlines() if line and line[0] != " "] == [
         "decided",
         "placement",
@@ -185,6 +186,26 @@ def test_render_needs_no_run_directory(hpcdist: Hpcdist, folder: Path) -> None:
     assert '"$SLURM_SUBMIT_DIR/hpcdist-$SLURM_JOB_ID"' in said.out
     assert hpcdist("render", "train.yml", *ON_TOY, "-o", "job.sh").out == ""
     assert (folder / "job.sh").read_text() == said.out
+
+
+def test_a_rendered_file_is_its_users_alone(hpcdist: Hpcdist, folder: Path) -> None:
+    file = folder / "job.sh"
+    for _ in range(2):
+        assert hpcdist("render", "train.yml", *ON_TOY, "-o", "job.sh").code == 0
+        assert file.stat().st_mode & 0o777 == 0o700
+        file.chmod(0o644)
+
+
+def test_render_as_json(hpcdist: Hpcdist) -> None:
+    said = hpcdist("render", "train.yml", *ON_TOY, "--json", "--set", "build.commit=1")
+    found = json.loads(said.out)
+    assert [*found] == ["script", "task", "warnings"]
+    assert found["script"] == hpcdist("render", "train.yml", *ON_TOY).out
+    assert found["task"] in found["script"]
+    assert found["warnings"] == [said.err.removeprefix("warning: ").rstrip()]
+    assert "build.commit: 'commit' is not fetched" in said.err
+    refused = hpcdist("render", "train.yml", "--json", "-o", "job.sh")
+    assert (refused.code, refused.out) == (2, "")
 
 
 def test_render_annotates_on_request(hpcdist: Hpcdist) -> None:
@@ -249,7 +270,7 @@ def test_without_mpirun_this_machine_has_another_launcher(
 def test_true_is_a_program(text: str, words: list[str], hpcdist: Hpcdist) -> None:
     said = hpcdist("render", "-", "--site", "local", *words, stdin=text)
     assert said.code == 0
-    assert "bash -c true\n" in said.out
+    assert "\ntrue\nCOMMAND\n" in said.out
 
 
 def test_the_name_is_that_of_the_file_made_fit(hpcdist: Hpcdist, folder: Path) -> None:

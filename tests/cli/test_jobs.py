@@ -36,7 +36,7 @@ def test_the_run_directory_has_it_all(real: Hpcdist, folder: Path) -> None:
         path.name for path in run.iterdir()
     }
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
-    assert (run / "experiment.yml").read_text() == f"{RANKS}# submitted with --set name=mine\n"
+    assert (run / "experiment.yml").read_text() == f'{RANKS}# submitted with ["--set", "name=mine"]\n'
     assert json.loads((run / "plan.json").read_text())["name"] == "mine"
 
 
@@ -147,6 +147,22 @@ def test_describe(real: Hpcdist, folder: Path) -> None:
     said = real("describe", "ranks-1").out
     assert "state         completed\n" in said
     assert f"directory     {folder}/runs/ranks-1\n" in said
+
+
+def test_describe_tells_what_the_user_wrote_to_know_the_run_by(real: Hpcdist) -> None:
+    text = f"description: a first try\ntags: [one, two]\n{RANKS}"
+    real("submit", "-", "--wait", "--set", "name=try", stdin=text)
+    said = real("describe", "try-1").out
+    assert "description   a first try\n" in said
+    assert "tags          one, two\n" in said
+    found = json.loads(real("describe", "try-1", "--json").out)
+    assert (found["description"], found["tags"]) == ("a first try", ["one", "two"])
+
+
+def test_what_the_command_line_changed_stays_one_line(real: Hpcdist, folder: Path) -> None:
+    real("submit", "-", "--set", "run.cmd=echo a\r\u2028b", "--set", "name=odd", "--wait", stdin=RANKS)
+    text = (folder / "runs" / "odd-1" / "experiment.yml").read_bytes().decode()
+    assert text == f'{RANKS}# submitted with ["--set", "run.cmd=echo a\\r\\u2028b", "--set", "name=odd"]\n'
 
 
 def test_runs_kept_elsewhere(real: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

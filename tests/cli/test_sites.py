@@ -84,3 +84,23 @@ def test_path(hpcdist: Hpcdist) -> None:
     assert (lines[0], lines[-1]) == ("sites", str(shipped("site_configs")))
     found = json.loads(hpcdist("sites", "path", *PATH, "--json").out)
     assert [found[0]["exists"], found[1]["exists"]] == [True, False]
+
+
+NO_SUCH = """\
+error: sites/odd.yaml:3:12: scheduler: there is no scheduler 'slrum'; did you mean 'slurm'?
+error: sites/odd.yaml:4:11: launcher: there is no launcher 'srnu'; did you mean 'srun'?
+error: sites/odd.yaml:6:3: launchers.mpirum: there is no launcher 'mpirum'; did you mean 'mpirun'?
+error: sites/odd.yaml:7:21: launchers.srun.mca: launcher srun has no 'mca'; \
+it reads mpi, binding, args, rank_variables
+error: sites/odd.yaml:8:15: launchers.processes.args: launcher processes has no 'args'; it reads none
+"""
+
+
+def test_what_no_launcher_or_scheduler_is(hpcdist: Hpcdist, folder: Path) -> None:
+    (folder / "sites" / "odd.yaml").write_text(
+        "name: odd\ndescription: x\nscheduler: slrum\nlauncher: srnu\n"
+        "launchers:\n  mpirum: {args: [a]}\n  srun: {mpi: pmix, mca: {a: b}}\n  processes: {args: [a]}\n"
+    )
+    said = hpcdist("sites", "show", "odd", *PATH)
+    assert (said.code, said.out) == (2, "")
+    assert said.err == NO_SUCH

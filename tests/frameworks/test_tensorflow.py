@@ -34,6 +34,7 @@ def tf_config(plan: Plan, folder: Path, rank: int) -> Any:
         "SLURMD_NODENAME": f"h{here}.domain",
         "HPCDIST_JOB_DIR": str(folder),
         "HPCDIST_PORT": str(PORT),
+        "HPCDIST_OUTPUTS": "/outputs",
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(500))),
     }
     argv = ["bash", str(folder / "task.sh"), "bash", "-c", "echo $TF_CONFIG"]
@@ -47,7 +48,7 @@ def test_every_task_is_told_where_all_are(tmp_path: Path, crowds: list[Crowd], d
     plan = msgspec.structs.replace(PLAN, placement=placement)
     first: dict[tuple[str, int], str] = {}
     for task in placement.tasks:
-        first.setdefault((task.role, task.index), f"h{task.node}:{PORT + task.local_rank}")
+        first.setdefault((task.role, task.index), f"h{task.node}.domain:{PORT + task.local_rank}")
     peers: dict[str, list[str]] = {}
     for (role, _), address in first.items():
         peers.setdefault(role, []).append(address)
@@ -57,5 +58,6 @@ def test_every_task_is_told_where_all_are(tmp_path: Path, crowds: list[Crowd], d
     assert tf_config(plan, tmp_path, chosen.rank) == {
         "cluster": peers,
         "task": {"type": chosen.role, "index": chosen.index},
+        "model_dir": "/outputs",
         "environment": "cloud",
     }

@@ -15,7 +15,7 @@
 export HPCDIST_RUN_DIR=/scratch/me/runs/own-mpirun-1
 export HPCDIST_JOB_ID=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 : "${HPCDIST_JOB_ID:=${SLURM_JOB_ID:?this script is for sbatch}}"
-hpcdist_restarts=${SLURM_RESTART_COUNT:-0}
+hpcdist_number=$SLURM_JOB_ID hpcdist_element=${SLURM_ARRAY_TASK_ID:-} hpcdist_restarts=${SLURM_RESTART_COUNT:-0}
 
 # Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
 expand_host() {
@@ -40,10 +40,14 @@ expand_hosts() {
     expand_host "${BASH_REMATCH[1]}"
   done
 }
+# Should Slurm ever write a list of $2 hosts in another way, it must read it itself.
+add_nodes() {
+  local before=${#hpcdist_nodes[@]}
+  expand_hosts "$1"
+  ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
+}
 hpcdist_nodes=()
-expand_hosts "$SLURM_JOB_NODELIST"
-# Should Slurm ever write a list in another way, it must read it itself.
-((${#hpcdist_nodes[@]} == SLURM_JOB_NUM_NODES)) || mapfile -t hpcdist_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
 # srun since 22.05 does not take it from the job.
 export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
 fail() {
@@ -54,7 +58,8 @@ fail() {
 # What this run writes, and a line in its diary at the beginning and at the end.
 export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
 export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
-(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_RUN_DIR/outputs") ||
+export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
+(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
   fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
 note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
 note started "$hpcdist_restarts"
@@ -67,7 +72,7 @@ echo "hpcdist: own-mpirun: 8 tasks by the command, 2 nodes, 8 GPUs: ${hpcdist_no
 
 # How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
-HPCDIST_PORT=$((20000 + ${HPCDIST_JOB_ID%%_*} % 750 * 16))
+HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
 # Hosts with their number of tasks, in rank order.
@@ -83,27 +88,41 @@ write_hostfile <<'NODES_AND_TASKS_ON_EACH'
 2 4
 NODES_AND_TASKS_ON_EACH
 
-# shellcheck disable=SC2016 # what the command expands, it expands in its own shell
+# Writes what it reads to a file, byte for byte.
+keep() {
+  local text
+  IFS= read -r -d '' text
+  printf '%s' "$text" >"$1"
+}
+
+# The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
+keep "$HPCDIST_JOB_DIR/command.sh" <<'COMMAND'
+trap 'exit $?' TERM INT HUP
+trap : USR1 USR2
+mpirun -np 8 --hostfile "$HPCDIST_HOSTFILE" -x NCCL_DEBUG=INFO python train.py
+COMMAND
+
+# shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
   export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
   export POLYAXON_RUN_DATA_PATHS='{}'
   export POLYAXON_DATA_PATHS='{}'
   export POLYAXON_PARAMS='{}'
   export POLYAXON_DECLARATIONS='{}'
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.own-mpirun", "experiment_uuid": "own-mpirun", "framework": "horovod", "user": null}'
+  # Open MPI refuses root unless told twice.
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  exec \
-    bash -c 'mpirun -np 8 --hostfile "$HPCDIST_HOSTFILE" -x NCCL_DEBUG=INFO python train.py'
+  bash "$HPCDIST_JOB_DIR/command.sh"
 }
 
 # Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
 # shellcheck disable=SC2317,SC2329 # the traps call it
 forward() {
   hpcdist_signal=$1
-  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null
+  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" -- "-$hpcdist_program" 2>/dev/null
 }
 trap 'forward TERM' TERM INT
 trap 'forward HUP' HUP
@@ -111,8 +130,11 @@ trap 'forward USR1' USR1
 trap 'forward USR2' USR2
 run() {
   local code status=127
-  [[ ! -e $HPCDIST_JOB_DIR/failure ]] || rm "$HPCDIST_JOB_DIR/failure"
+  # A name that no node has looked for before: network file systems remember what was not there.
+  export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
+  set -m # a process group of its own, all of which hears signals
   launch &
+  set +m
   hpcdist_program=$!
   while :; do
     hpcdist_signal=
@@ -124,4 +146,4 @@ run() {
   done
   return "$status"
 }
-run
+run 0

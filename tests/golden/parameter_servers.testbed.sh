@@ -15,7 +15,7 @@
 export HPCDIST_RUN_DIR=/scratch/me/runs/parameter-servers-1
 export HPCDIST_JOB_ID=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 : "${HPCDIST_JOB_ID:=${SLURM_JOB_ID:?this script is for sbatch}}"
-hpcdist_restarts=${SLURM_RESTART_COUNT:-0}
+hpcdist_number=$SLURM_JOB_ID hpcdist_element=${SLURM_ARRAY_TASK_ID:-} hpcdist_restarts=${SLURM_RESTART_COUNT:-0}
 
 # Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
 expand_host() {
@@ -40,12 +40,17 @@ expand_hosts() {
     expand_host "${BASH_REMATCH[1]}"
   done
 }
+# Should Slurm ever write a list of $2 hosts in another way, it must read it itself.
+add_nodes() {
+  local before=${#hpcdist_nodes[@]}
+  expand_hosts "$1"
+  ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
+}
 hpcdist_nodes=()
-expand_hosts "$SLURM_JOB_NODELIST"
-# Should Slurm ever write a list in another way, it must read it itself.
-((${#hpcdist_nodes[@]} == SLURM_JOB_NUM_NODES)) || mapfile -t hpcdist_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
 # Options of the login shell, and those of this script, are not options of the step.
-unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION \
+  SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
 fail() {
   echo "hpcdist: $*" >&2
   exit 86
@@ -54,7 +59,8 @@ fail() {
 # What this run writes, and a line in its diary at the beginning and at the end.
 export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
 export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
-(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_RUN_DIR/outputs") ||
+export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
+(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
   fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
 note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
 note started "$hpcdist_restarts"
@@ -67,7 +73,7 @@ echo "hpcdist: parameter-servers: 4 tasks by srun, 1 node, 2 GPUs: ${hpcdist_nod
 
 # How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
-HPCDIST_PORT=$((20000 + ${HPCDIST_JOB_ID%%_*} % 750 * 16))
+HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
 # Hosts with their number of tasks, in rank order.
@@ -83,21 +89,30 @@ write_hostfile <<'NODES_AND_TASKS_ON_EACH'
 1 4
 NODES_AND_TASKS_ON_EACH
 
-# The task wrapper, one for all tasks.
-write_task_wrapper() {
+# Writes what it reads to a file, byte for byte.
+keep() {
   local text
   IFS= read -r -d '' text
-  printf '%s' "$text" >"$HPCDIST_JOB_DIR/task.sh"
+  printf '%s' "$text" >"$1"
 }
-write_task_wrapper <<'TASK_WRAPPER'
+
+# The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
+keep "$HPCDIST_JOB_DIR/command.sh" <<'COMMAND'
+trap 'exit $?' TERM INT HUP
+trap : USR1 USR2
+python train.py
+COMMAND
+
+# The task wrapper, one for all tasks.
+keep "$HPCDIST_JOB_DIR/task.sh" <<'TASK_WRAPPER'
 #!/bin/bash
 # shellcheck disable=SC2155 # peers cannot fail
 # One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
 
 # The first task of all that fails is the cause; what the launcher then does to the others is not.
-first_to_fail() { (set -C && echo "$1 ${rank:-$HPCDIST_RANK} $(uname -n)" >"$HPCDIST_JOB_DIR/failure") 2>/dev/null; }
+first_to_fail() { (set -C && echo "$1 $2 $(uname -n)" >"$HPCDIST_FAILURE") 2>/dev/null; }
 fail() {
-  first_to_fail 86 && echo "hpcdist: rank ${rank:-?} on $(uname -n): $*" >&2
+  first_to_fail 86 "${rank:-?}" && echo "hpcdist: rank ${rank:-?} on $(uname -n): $*" >&2
   exit 86
 }
 
@@ -116,7 +131,7 @@ peers() {
   while read -r role index first tasks per_replica per_node node local_rank rest; do
     [[ $role == "$1" ]] || continue
     for ((offset = 0; offset < tasks; offset += per_replica)); do
-      list+=",\"${hosts[node + offset / per_node]%%.*}:$((HPCDIST_PORT + local_rank + offset % per_node))\""
+      list+=",\"${hosts[node + offset / per_node]}:$((HPCDIST_PORT + local_rank + offset % per_node))\""
     done
   done <<<"$hpcdist_rows"
   echo "${list#,}"
@@ -175,41 +190,41 @@ take_place
 ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
 export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-export TF_CONFIG="{\"cluster\": {\"master\": [$(peers master)], \"worker\": [$(peers worker)], \"ps\": [$(peers ps)]}, \"task\": {\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}, \"environment\": \"cloud\"}"
+export TF_CONFIG="{\"cluster\": {\"master\": [$(peers master)], \"worker\": [$(peers worker)], \"ps\": [$(peers ps)]}, \"task\": {\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}, \"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\"}"
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
 trap : TERM INT HUP USR1 USR2
 "$@"
 code=$?
-((code == 0)) || first_to_fail "$code"
+((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"
 exit "$code"
 TASK_WRAPPER
 
-# One host a task, in rank order: what --distribution=arbitrary reads.
-while read -r host slots; do
-  for ((slots = ${slots#slots=}; slots > 0; slots--)); do printf '%s\n' "$host"; done
-done < <(sed -n '1,1p' "$HPCDIST_HOSTFILE") >"$HPCDIST_JOB_DIR/ranks.0"
-
-# shellcheck disable=SC2016 # what the command expands, it expands in its own shell
+# shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
   export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
   export POLYAXON_RUN_DATA_PATHS='{}'
   export POLYAXON_DATA_PATHS='{}'
   export POLYAXON_PARAMS='{}'
   export POLYAXON_DECLARATIONS='{}'
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.parameter-servers", "experiment_uuid": "parameter-servers", "framework": "tensorflow", "user": null}'
+  # One host a task, in rank order: what --distribution=arbitrary reads.
+  local hpcdist_host hpcdist_slots
+  while read -r hpcdist_host hpcdist_slots; do
+    for ((hpcdist_slots = ${hpcdist_slots#slots=}; hpcdist_slots > 0; hpcdist_slots--)); do echo "$hpcdist_host"; done
+  done < <(sed -n '1,1p' "$HPCDIST_HOSTFILE") >"$HPCDIST_JOB_DIR/ranks.0"
   exec srun --nodes=1 --ntasks=4 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --label --mpi=pmix \
     bash "$HPCDIST_JOB_DIR/task.sh" \
-    bash -c 'python train.py'
+    bash "$HPCDIST_JOB_DIR/command.sh"
 }
 
 # Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
 # shellcheck disable=SC2317,SC2329 # the traps call it
 forward() {
   hpcdist_signal=$1
-  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null
+  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" -- "$hpcdist_program" 2>/dev/null
 }
 trap 'forward TERM' TERM INT
 trap 'forward HUP' HUP
@@ -217,7 +232,8 @@ trap 'forward USR1' USR1
 trap 'forward USR2' USR2
 run() {
   local code status=127 rank host
-  [[ ! -e $HPCDIST_JOB_DIR/failure ]] || rm "$HPCDIST_JOB_DIR/failure"
+  # A name that no node has looked for before: network file systems remember what was not there.
+  export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
   launch &
   hpcdist_program=$!
   while :; do
@@ -229,7 +245,7 @@ run() {
     [[ $hpcdist_signal ]] || break
   done
   # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
-  if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_JOB_DIR/failure"; then
+  if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code
     case $status in
     86 | 143) ;;
@@ -239,4 +255,4 @@ run() {
   fi
   return "$status"
 }
-run
+run 0

@@ -2,7 +2,7 @@
 # Made by hpcdist 0.1.0 for site local. It needs no hpcdist on the nodes, and runs by hand as well.
 export HPCDIST_RUN_DIR=/scratch/me/runs/quickstart-1
 export HPCDIST_JOB_ID=$$
-hpcdist_restarts=0
+hpcdist_number=$$ hpcdist_element='' hpcdist_restarts=0
 hpcdist_nodes=(localhost)
 
 fail() {
@@ -13,7 +13,8 @@ fail() {
 # What this run writes, and a line in its diary at the beginning and at the end.
 export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
 export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
-(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_RUN_DIR/outputs") ||
+export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
+(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
   fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
 note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
 note started "$hpcdist_restarts"
@@ -26,7 +27,7 @@ echo "hpcdist: quickstart: 2 tasks by mpirun, 1 node: ${hpcdist_nodes[*]:0:8} (j
 
 # How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=127.0.0.1
-HPCDIST_PORT=$((20000 + ${HPCDIST_JOB_ID%%_*} % 750 * 16))
+HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
 # Hosts with their number of tasks, in rank order.
@@ -42,20 +43,29 @@ write_hostfile <<'NODES_AND_TASKS_ON_EACH'
 1 2
 NODES_AND_TASKS_ON_EACH
 
-# The task wrapper, one for all tasks.
-write_task_wrapper() {
+# Writes what it reads to a file, byte for byte.
+keep() {
   local text
   IFS= read -r -d '' text
-  printf '%s' "$text" >"$HPCDIST_JOB_DIR/task.sh"
+  printf '%s' "$text" >"$1"
 }
-write_task_wrapper <<'TASK_WRAPPER'
+
+# The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
+keep "$HPCDIST_JOB_DIR/command.sh" <<'COMMAND'
+trap 'exit $?' TERM INT HUP
+trap : USR1 USR2
+python examples/quickstart.py --lr=0.1 --epochs=20
+COMMAND
+
+# The task wrapper, one for all tasks.
+keep "$HPCDIST_JOB_DIR/task.sh" <<'TASK_WRAPPER'
 #!/bin/bash
 # One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
 
 # The first task of all that fails is the cause; what the launcher then does to the others is not.
-first_to_fail() { (set -C && echo "$1 ${rank:-$HPCDIST_RANK} $(uname -n)" >"$HPCDIST_JOB_DIR/failure") 2>/dev/null; }
+first_to_fail() { (set -C && echo "$1 $2 $(uname -n)" >"$HPCDIST_FAILURE") 2>/dev/null; }
 fail() {
-  first_to_fail 86 && echo "hpcdist: rank ${rank:-?} on $(uname -n): $*" >&2
+  first_to_fail 86 "${rank:-?}" && echo "hpcdist: rank ${rank:-?} on $(uname -n): $*" >&2
   exit 86
 }
 
@@ -106,51 +116,65 @@ exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2
 trap : TERM INT HUP USR1 USR2
 "$@"
 code=$?
-((code == 0)) || first_to_fail "$code"
+((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"
 exit "$code"
 TASK_WRAPPER
 
 # There is no scheduler here that ends the job at its time limit.
 (
   trap - EXIT TERM
-  while kill -0 $$ 2>/dev/null && ((SECONDS < 600)); do sleep 1; done
-  kill -0 $$ 2>/dev/null || exit 0
-  echo "hpcdist: the time limit of 00:10:00 is over" >&2
+  while kill -0 $$ && ((SECONDS < 600)); do sleep 1; done
+  kill -0 $$ || exit 0
+  echo "hpcdist: the time limit of 00:10:00 is over" >>/proc/$$/fd/2
   note timeout 0
   kill -TERM $$
-  sleep 30
-  kill -KILL -$$ 2>/dev/null
-) &
+  # After 10 s all that carries the job's token is killed, also in groups of its own; the script last: it tells the end.
+  # shellcheck disable=SC2016 # the inner bash expands it
+  exec env -u HPCDIST_TOKEN bash -c '
+    tasks() { grep -lszxF -e "HPCDIST_TOKEN=$1" /proc/[0-9]*/environ | cut -d/ -f3 | grep -vx "$2"; }
+    for ((i = 0; i < 20; i++)); do
+      sleep 0.5
+      kill -0 "$2" || [[ $(tasks "$@") ]] || exit 0
+    done
+    [[ $1 ]] || kill -KILL -- "-$2"
+    kill -KILL $(tasks "$@")
+    sleep 1
+    kill -KILL "$2" $(tasks "$@")
+  ' hpcdist "${HPCDIST_TOKEN:-}" $$
+) </dev/null >/dev/null 2>&1 &
 
-# shellcheck disable=SC2016 # what the command expands, it expands in its own shell
+# shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
   export PYTHONUNBUFFERED=1
   export OMPI_MCA_btl_tcp_if_include=lo
   export OMPI_MCA_oob_tcp_if_include=lo
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_RUN_DIR/outputs"
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
   export POLYAXON_RUN_DATA_PATHS='{}'
   export POLYAXON_DATA_PATHS='{}'
   export POLYAXON_PARAMS='{"lr": 0.1, "epochs": 20}'
   export POLYAXON_DECLARATIONS='{"lr": 0.1, "epochs": 20}'
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.quickstart", "experiment_uuid": "quickstart", "framework": "mpi", "user": null}'
-  # Open MPI hands to remote tasks only what is named.
-  local name exports=()
-  for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV HPCDIST_RUN_DIR HPCDIST_JOB_DIR HPCDIST_JOB_ID HPCDIST_HOSTFILE HPCDIST_HEAD_ADDRESS HPCDIST_PORT PYTHONUNBUFFERED OMPI_MCA_btl_tcp_if_include OMPI_MCA_oob_tcp_if_include POLYAXON_RUN_OUTPUTS_PATH POLYAXON_OUTPUTS_PATH POLYAXON_LOGS_PATH POLYAXON_RUN_DATA_PATHS POLYAXON_DATA_PATHS POLYAXON_PARAMS POLYAXON_DECLARATIONS POLYAXON_EXPERIMENT_INFO; do
-    [[ -v $name ]] && exports+=(-x "$name")
-  done
+  # Open MPI refuses root unless told twice.
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none "${exports[@]}" \
+  # Its second's grace between TERM and KILL is too short to save anything.
+  export OMPI_MCA_odls_base_sigkill_timeout="${OMPI_MCA_odls_base_sigkill_timeout:-10}"
+  # It hands to remote tasks only what is named.
+  local hpcdist_name hpcdist_exports=()
+  for hpcdist_name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV OMPI_MCA_odls_base_sigkill_timeout HPCDIST_RUN_DIR HPCDIST_JOB_DIR HPCDIST_JOB_ID HPCDIST_OUTPUTS HPCDIST_HOSTFILE HPCDIST_HEAD_ADDRESS HPCDIST_PORT HPCDIST_FAILURE PYTHONUNBUFFERED OMPI_MCA_btl_tcp_if_include OMPI_MCA_oob_tcp_if_include POLYAXON_RUN_OUTPUTS_PATH POLYAXON_OUTPUTS_PATH POLYAXON_LOGS_PATH POLYAXON_RUN_DATA_PATHS POLYAXON_DATA_PATHS POLYAXON_PARAMS POLYAXON_DECLARATIONS POLYAXON_EXPERIMENT_INFO; do
+    [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
+  done
+  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
     bash "$HPCDIST_JOB_DIR/task.sh" \
-    bash -c 'python examples/quickstart.py --lr=0.1 --epochs=20'
+    bash "$HPCDIST_JOB_DIR/command.sh"
 }
 
 # Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
 # shellcheck disable=SC2317,SC2329 # the traps call it
 forward() {
   hpcdist_signal=$1
-  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" "$hpcdist_program" 2>/dev/null
+  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" -- "$hpcdist_program" 2>/dev/null
 }
 trap 'forward TERM' TERM INT
 trap 'forward HUP' HUP
@@ -158,7 +182,8 @@ trap 'forward USR1' USR1
 trap 'forward USR2' USR2
 run() {
   local code status=127 rank host
-  [[ ! -e $HPCDIST_JOB_DIR/failure ]] || rm "$HPCDIST_JOB_DIR/failure"
+  # A name that no node has looked for before: network file systems remember what was not there.
+  export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
   launch &
   hpcdist_program=$!
   while :; do
@@ -170,7 +195,7 @@ run() {
     [[ $hpcdist_signal ]] || break
   done
   # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
-  if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_JOB_DIR/failure"; then
+  if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code
     case $status in
     86 | 143) ;;
@@ -180,4 +205,4 @@ run() {
   fi
   return "$status"
 }
-run
+run 0

@@ -225,6 +225,12 @@ def test_generation_3() -> None:
     )
 
 
+def test_the_section_of_mpi() -> None:
+    text = "environment: {mpi: {n_workers: 2}}\nrun: {cmd: x}"
+    environment = {"replicas": {"n_workers": 2}}
+    assert read(text) == ({"framework": "mpi", "environment": environment, "run": {"cmd": "x"}}, [])
+
+
 def test_generation_4_is_left_as_it_is() -> None:
     assert read(G4) == (source.parse(G4, "p.yml").data, [])
 

@@ -205,8 +205,8 @@ def test_a_job_that_vanished(machine: Machine) -> None:
 
 def test_a_job_of_another_machine_is_unknown(machine: Machine) -> None:
     run = machine.submit("exit 0")
-    control.wait([run], WORLD)
     assert run.job is not None
+    until(lambda: not holders(run.record.token))
     (run.directory.path / "events").write_text(f"submitted {run.job.id} 1700000000 login9\n")
     assert machine.status(run) == Status(
         JobState.UNKNOWN, "elsewhere", None, "it was started on login9: ask there", "events"
@@ -250,6 +250,7 @@ def test_an_answer_with_a_time_limit() -> None:
     ("name", "value"),
     [
         ("account", "x"),
+        ("exclusive", True),
         ("array", "0-3"),
         ("dependency", ("12",)),
         ("mail_user", "me"),
@@ -262,7 +263,9 @@ def test_an_answer_with_a_time_limit() -> None:
 def test_what_no_batch_system_can_do(name: str, value: object) -> None:
     field = {"mail_user": "mail", "extra_directives": "directives"}.get(name, name)
     with pytest.raises(PlanError, match=rf"^batch\.{field}: there is no batch system on site local"):
-        LOCAL.directives(plan(group(partition=None, nodes=1), **{name: value}), HERE)
+        LOCAL.directives(
+            plan(group(partition=None, nodes=1), **{name: value}, origins={name: "exp.yml:3"}), HERE
+        )
 
 
 def test_partitions_constraints_and_nodes() -> None:
@@ -270,6 +273,7 @@ def test_partitions_constraints_and_nodes() -> None:
         LOCAL.directives(plan(group(constraint="a100")), HERE)
     fields = [problem.path for problem in error.value.problems]
     assert fields == [("batch", "constraint"), ("batch", "partition"), ("environment", "replicas")]
-    harmless = plan(group(partition="local", nodes=1), exclusive=True, requeue=False)
+    origins = {"exclusive": "site local: whole_nodes"}
+    harmless = plan(group(partition="local", nodes=1), exclusive=True, requeue=False, origins=origins)
     assert LOCAL.directives(harmless, HERE) == ()
     assert PLAN.exclusive is False

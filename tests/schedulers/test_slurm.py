@@ -189,6 +189,7 @@ def test_origins() -> None:
         (plan(extra_directives=("--part=x",)), SITE, "--part is set by hpcdist; use `batch.partition`"),
         (plan(extra_directives=("--output=x",)), SITE, "the output goes to the run directory"),
         (plan(extra_directives=("--comment=x",)), SITE, "it carries the token"),
+        (plan(extra_directives=("-D /tmp",)), SITE, "the job runs where it is submitted"),
         (plan(extra_directives=("--gres=lscratch:9",)), SITE, "use `environment.resources.gpu`"),
         (plan(extra_directives=("--licenses=a b",)), SITE, "'--licenses=a b' is not a directive of Slurm"),
         (plan(extra_directives=("#SBATCH --hold",)), SITE, "write --flag=value"),
@@ -281,6 +282,9 @@ def test_submit_command() -> None:
         ),
         (failed(1, SAID + "Invalid qos specification"), "batch.qos"),
         (failed(255, "sbatch: unrecognized option '--bogus=1'"), "unrecognized option"),
+        (failed(1, "sbatch: error: Batch script is empty!"), "Batch script is empty"),
+        (failed(1, "sbatch: fatal: could not establish a configuration source"), "configuration source"),
+        (failed(1, SAID + "Access/permission denied"), "permission denied"),
         (
             failed(
                 1,
@@ -308,6 +312,11 @@ def test_certain_refusals(completed: Completed, said: str) -> None:
             1,
             SAID + "Unable to contact slurm controller (receive failure)",
         ),
+        failed(1, SAID + "Connection reset by peer"),
+        failed(1, SAID + "Connection timed out"),
+        failed(1, SAID + "Unexpected message received"),
+        failed(1, SAID + "Unspecified error"),
+        failed(1, "sbatch: error: Invalid user option ignored\n" + SAID + "Connection timed out"),
         failed(1, "Traceback (most recent call last): a wrapper of the site"),
         failed(1, "sbatch: error: something after it", "123\n"),
         failed(1),
@@ -354,6 +363,7 @@ def test_squeue() -> None:
         "20": Status(JobState.RUNNING, "RUNNING", source="squeue"),
         "21": Status(JobState.PENDING, "PENDING", None, "Resources", "squeue"),
         "22": Status(JobState.UNKNOWN, "BROODING", source="squeue"),
+        "23": Status(JobState.UNKNOWN, reason="its id is that of another job now", source="squeue"),
         "24": Status(JobState.PENDING, "CONFIGURING", None, "a, b", "squeue"),
     }
 

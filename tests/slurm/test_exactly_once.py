@@ -16,9 +16,9 @@ pytestmark = pytest.mark.real
 
 KILLS_ITS_PARENT = '/usr/bin/sbatch "$@" >/dev/null; kill -9 $PPID'
 KILLS_ITS_PARENT_FIRST = "kill -9 $PPID"
-TIMES_OUT = """
+LOSES_THE_ANSWER = """
     /usr/bin/sbatch "$@" >/dev/null
-    echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
+    echo "sbatch: error: Batch job submission failed: {said}" >&2
     exit 1
 """
 TWO_HUNDRED = """
@@ -82,8 +82,12 @@ def test_killed_before_sbatch_did_anything(user: User) -> None:
     assert jobs(user) == 0
 
 
-def test_an_answer_that_got_lost(user: User) -> None:
-    done = submit(user, with_command(user, "sbatch", TIMES_OUT))
+@pytest.mark.parametrize(
+    "said",
+    ["Socket timed out on send/recv operation", "Connection reset by peer", "Unexpected message received"],
+)
+def test_an_answer_that_got_lost(user: User, said: str) -> None:
+    done = submit(user, with_command(user, "sbatch", LOSES_THE_ANSWER.format(said=said)))
     assert done.returncode == 0, done.stderr
     assert (record(user, "once-1")["phase"], jobs(user)) == ("submitted", 1)
     assert user.hpcdist("cancel", "once-1").returncode == 0

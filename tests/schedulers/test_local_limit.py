@@ -1,0 +1,52 @@
+"""The time limit of a job on this machine, which its script keeps itself."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from hpcdist import control
+from hpcdist.control import Request
+from hpcdist.job import JobState, Status
+from hpcdist.renderer import render
+from hpcdist.rundir import RunDirectory
+from tests.experiments import environment
+from tests.plans import LOCAL, changed, planned
+
+from .test_local import WORLD, holders, until
+
+MACHINE = changed(LOCAL, launcher="processes")
+DEAF = "trap '' TERM; echo deaf; while :; do sleep 1; done"
+
+
+@pytest.mark.real
+def test_what_does_not_listen_is_killed_in_every_process_group(tmp_path: Path) -> None:
+    plan = planned(
+        MACHINE, framework="pytorch", run={"cmd": DEAF}, environment=environment(1), batch={"walltime": "1s"}
+    )
+
+    def files(directory: RunDirectory) -> dict[str, str]:
+        return {"job.sh": render(plan, run_dir=str(directory.path)).job}
+
+    run = control.submit(Request("deaf", "local", "local", DEAF, files), tmp_path, WORLD).run
+    began = time.monotonic()
+    until(lambda: not holders(run.record.token), seconds=25)
+    assert time.monotonic() - began > 10
+    (report,) = control.status([run], WORLD)
+    assert report.status == Status(JobState.TIMEOUT, "timeout", 137, "", "events")
+    said = (run.directory.logs / "job.out").read_text()
+    assert said.count("deaf\n") >= 2
+    assert "hpcdist: the time limit of 00:00:01 is over\n" in said
+
+
+def test_the_watch_does_not_hold_the_output(tmp_path: Path) -> None:
+    plan = planned(MACHINE, framework="pytorch", run={"cmd": "exit 0"}, batch={"walltime": "1h"})
+    (tmp_path / "job.sh").write_text(render(plan, run_dir=str(tmp_path)).job)
+    with subprocess.Popen(["bash", tmp_path / "job.sh"], stdout=subprocess.PIPE) as process:
+        process.wait()
+        ended = time.monotonic()
+        process.communicate()
+    assert time.monotonic() - ended < 0.2
