@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from hpcdist.experiment import Amount, Environment, Experiment, ReplicaEntry, Replicas, Resources, Run
+from hpcdist.amounts import Amount, Resources
+from hpcdist.experiment import Environment, Experiment, ReplicaEntry, Replicas, Run
 from hpcdist.planner import make_plan
 from hpcdist.renderer import render
 from hpcdist.site import NodeType, Partition, Site

@@ -150,7 +150,7 @@ def overview(runs_dir: Path, world: World) -> tuple[list[Report], tuple[ConfigEr
 
 
 def cancel(runs: Sequence[Run], world: World) -> list[Run]:
-    """End the jobs of these runs; return the runs that had one. A job that is over stays as it is.
+    """End the jobs of these runs; return the runs whose job was alive. A job that is over stays as it is.
 
     So does one that has got the id of a job of these runs: only what carries a run's token is ended.
 
@@ -171,7 +171,8 @@ def cancel(runs: Sequence[Run], world: World) -> list[Run]:
     if lost:
         hint = "ask `hpcdist status` in some minutes"
         raise SchedulerError(Problem(f"whether there is a job of {', '.join(lost)} is not known", hint=hint))
-    return [report.run for report in reports if report.run.job is not None]
+    asked = {job for group in jobs.values() for job in group}
+    return [report.run for report in reports if report.run.job in asked]
 
 
 def _is_lost(run: Run) -> bool:

@@ -8,50 +8,21 @@ wrote is lost: ``remarks`` tells which of them mean nothing on a batch machine.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from hpcdist import specs
+from hpcdist.amounts import Resources, resource_problems
 from hpcdist.errors import Path, Problem
 from hpcdist.fields import Model
-from hpcdist.units import Memory, Walltime
+from hpcdist.units import Walltime
 from hpcdist.words import RUN_NAME, chained, slug
 
 Scalar = str | int | float | bool
 
 
-class Amount(Model, frozen=True):
-    """How much of something; the limit counts, else the request."""
-
-    requests: float | None = None
-    limits: float | None = None
-
-    @property
-    def value(self) -> float | None:
-        """The amount that is asked of the batch system."""
-        return self.limits if self.limits is not None else self.requests
-
-
-class MemoryAmount(Model, frozen=True):
-    """How much memory; the limit counts, else the request."""
-
-    requests: Memory | None = None
-    limits: Memory | None = None
-
-    @property
-    def value(self) -> Memory | None:
-        """The amount that is asked of the batch system."""
-        return self.limits if self.limits is not None else self.requests
-
-
-class Resources(Model, frozen=True):
-    """What one replica needs."""
-
-    cpu: Amount = Amount()
-    memory: MemoryAmount = MemoryAmount()
-    gpu: Amount = Amount()
-    tpu: Amount = Amount()
+MOST: Final = 1_000_000
+"""More replicas, processes or restarts than this are a slip of the finger."""
 
 
 class ReplicaEntry(Model, frozen=True):
@@ -206,8 +177,9 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
     if not RUN_NAME.fullmatch(experiment.name):
         hint = f"use letters, digits, - and _, such as {slug(experiment.name)!r}"
         yield Problem(f"{experiment.name!r} cannot be the name of a job", ("name",), hint)
+    yield from _count_problems(environment)
     if environment.resources:
-        yield from _resource_problems(environment.resources, ("environment", "resources"))
+        yield from resource_problems(environment.resources, ("environment", "resources"))
     section = environment.replicas or Replicas()
     for role, count, own, default in (
         ("worker", section.n_workers, section.worker, section.default_worker),
@@ -246,11 +218,19 @@ def _batch_problems(batch: Batch) -> Iterator[Problem]:
         yield from specs.mail_problems(batch.mail.events, ("batch", "mail", "events"))
 
 
+def _count_problems(environment: Environment) -> Iterator[Problem]:
+    for name, least in (("processes_per_replica", 1), ("max_restarts", 0)):
+        number = getattr(environment, name)
+        if number is not None and not least <= number <= MOST:
+            hint = f"write a number from {least} to {MOST}"
+            yield Problem(f"there cannot be {number} of them", ("environment", name), hint)
+
+
 def _replica_problems(
     role: str, count: int, own: tuple[ReplicaEntry, ...], default: ReplicaEntry | None
 ) -> Iterator[Problem]:
     base: Path = ("environment", "replicas")
-    if count < 0:
+    if not 0 <= count <= MOST:
         yield Problem(
             f"there cannot be {count} of them", (*base, f"n_{role}s" if role == "worker" else "n_ps")
         )
@@ -266,29 +246,6 @@ def _replica_problems(
             yield Problem(f"{role} {entry.index} stands here for the second time", (*path, "index"))
         seen.add(-1 if entry.index is None else entry.index)
         if entry.resources:
-            yield from _resource_problems(entry.resources, (*path, "resources"))
+            yield from resource_problems(entry.resources, (*path, "resources"))
     if default and default.resources:
-        yield from _resource_problems(default.resources, (*base, f"default_{role}", "resources"))
-
-
-def _resource_problems(resources: Resources, path: Path) -> Iterator[Problem]:
-    for name in ("cpu", "memory", "gpu"):
-        amount = getattr(resources, name)
-        requests, limits = (_number(amount.requests), _number(amount.limits))
-        for key, number in (("requests", requests), ("limits", limits)):
-            if number is not None and (number < 0 or not math.isfinite(number)):
-                yield Problem(f"{number:g} of {name} cannot be asked for", (*path, name, key))
-            elif name == "gpu" and number is not None and number != int(number):
-                yield Problem(
-                    f"{number:g} GPUs cannot be asked for: a batch system gives whole ones",
-                    (*path, name, key),
-                    "write a whole number, or ask for a MIG profile by `batch.directives`",
-                )
-        if requests is not None and limits is not None and requests > limits:
-            yield Problem(f"requests ({requests:g}) are more than limits ({limits:g})", (*path, name))
-    if resources.tpu.value:
-        yield Problem("there are no TPUs on a batch machine", (*path, "tpu"), "remove it")
-
-
-def _number(value: float | Memory | None) -> float | None:
-    return float(value.mib) if isinstance(value, Memory) else value
+        yield from resource_problems(default.resources, (*base, f"default_{role}", "resources"))

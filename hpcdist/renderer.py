@@ -101,6 +101,7 @@ class _Writer:
             "raw": Raw,
             "value_of": lambda name: Raw(f"${{{_plain(name)}:-}}"),
             "ranks": plan.rank_variables or RankVariables(rank="", size="", local_rank=""),
+            "program": "" if plan.launch[0].shell else _plain(plan.launch[0].text),
             "command": Raw(plan.command),
             "command_end": Raw(_end_of(plan.command)),
             "needs_peers": any("$(peers " in variable.value for variable in plan.task_variables),

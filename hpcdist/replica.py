@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Final, Literal
 
+from hpcdist.amounts import Resources
 from hpcdist.errors import Path
-from hpcdist.experiment import Experiment, ReplicaEntry, Replicas, Resources
+from hpcdist.experiment import Experiment, ReplicaEntry, Replicas
 from hpcdist.fields import Model
 from hpcdist.units import Memory
 
@@ -76,14 +77,14 @@ def _replica(experiment: Experiment, role: Role, index: int, entry: ReplicaEntry
     resources = entry.resources or Resources()
     gpus = int(resources.gpu.value or 0)
     per_gpu = max(gpus, 1) if experiment.framework in PER_GPU_FRAMEWORKS else 1
-    cpus = resources.cpu.value
+    cpus, memory = resources.cpu.value, resources.memory.value
     return Replica(
         role=role,
         index=index,
         tasks=experiment.environment.processes_per_replica or per_gpu,
         gpus=gpus,
         cpus=math.ceil(cpus) if cpus else None,
-        memory=resources.memory.value,
+        memory=memory if memory and memory.mib else None,  # Slurm would read 0 as all that there is
         node_selector=tuple((key, str(value)) for key, value in entry.node_selector.items()),
         path=(*path, "resources") if entry.resources else path,
     )

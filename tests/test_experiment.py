@@ -177,3 +177,20 @@ def test_a_list_of_commands_runs_until_one_fails(cmd: list[str], printed: str) -
         ["bash", "-c", built(run={"cmd": cmd}).run.command], capture_output=True, text=True, check=False
     )
     assert (done.stdout.split(), done.stderr) == (printed.split(), "")
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"processes_per_replica": 0}, "environment.processes_per_replica: there cannot be 0 of them; write a number from 1 to 1000000"),
+        ({"max_restarts": -1}, "environment.max_restarts: there cannot be -1 of them; write a number from 0 to 1000000"),
+        ({"replicas": {"n_workers": 10**11}}, "environment.replicas.n_workers: there cannot be 100000000000 of them"),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_a_slip_of_the_finger(section: dict[str, Any], message: str) -> None:
+    assert message in [str(problem) for problem in experiments.problems_of(built(environment=section))]
+
+
+def test_no_memory_is_none_asked_for() -> None:
+    (master,) = replicas(built(environment={"resources": {"memory": {"limits": 0}}}))
+    assert master.memory is None

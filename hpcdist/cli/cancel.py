@@ -29,4 +29,4 @@ def command(jobs: tuple[str, ...], runs_dir: Path, json: bool) -> None:
     names = {run.name for run in cancelled}
     for run in asked:
         if run.name not in names:
-            note(f"{run.name} never became a job")
+            note(f"{run.name} {'never became a job' if run.record.job_id is None else 'is over already'}")

@@ -59,8 +59,8 @@ exit 0
 """
 )
 
-# TERM goes to the script's group, so that the program can save its work; what is left of the job after 10 s,
-# also in groups and sessions of its own, is killed by a process that nobody waits for.
+# TERM goes to the script, which hands it on once: mpirun takes a second TERM for an order to kill. What is
+# left of the job after 10 s, in whatever group or session, is killed by a process that nobody waits for.
 _CANCEL: Final = (
     _ALIVE
     + """\
@@ -69,7 +69,7 @@ here=$(uname -n)
 for ((; $#; )); do
   if alive "$1" "$2"; then
     echo "cancelled $1 $(date +%s) 0" >>"$3/events"
-    kill -TERM -- "-$1"
+    kill -TERM -- "$1"
     setsid --fork bash -c '
       pids() { grep -lszxF -e "HPCDIST_TOKEN=$1" /proc/[0-9]*/environ | cut -d/ -f3; }
       for ((i = 0; i < 20; i++)); do sleep 0.5; [[ $(pids "$1") ]] || exit 0; done

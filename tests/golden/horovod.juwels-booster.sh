@@ -208,6 +208,7 @@ launch() {
   export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
   export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
+  type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
   exec srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=24 --kill-on-bad-exit=1 --label \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"

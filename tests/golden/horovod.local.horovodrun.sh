@@ -154,6 +154,7 @@ launch() {
   export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
   export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
+  type horovodrun >/dev/null 2>&1 || fail "there is no horovodrun on $(uname -n); load its module in the site file, or choose another batch.launcher"
   exec horovodrun --gloo -np 4 --hostfile "$HPCDIST_HOSTFILE" \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"

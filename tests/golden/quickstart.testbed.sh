@@ -186,6 +186,7 @@ launch() {
   export POLYAXON_PARAMS='{"lr": 0.1, "epochs": 20}'  # polyaxon
   export POLYAXON_DECLARATIONS='{"lr": 0.1, "epochs": 20}'  # polyaxon
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.quickstart", "experiment_uuid": "quickstart", "framework": "mpi", "user": null}'  # polyaxon
+  type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
   # srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=1 --kill-on-bad-exit=1 --label: launcher srun
   # --mpi=pmix: site testbed: launchers.srun.mpi
   # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
