@@ -22,7 +22,7 @@ test-fast: ## Run the tests that need neither Slurm nor Horovod
 	pytest -m "not real" --ignore tests/slurm
 
 bench: ## Measure, and print a table
-	@tools/setup fast
+	@tools/setup full
 	python -m benchmarks
 
 lint: ## Check style, types and shell scripts
