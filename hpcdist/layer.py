@@ -22,7 +22,6 @@ class Framework(Protocol):
     """
 
     name: str
-    section: str | None
     roles: frozenset[str]
     needs_mpi: bool
     launcher: str | None

@@ -120,12 +120,8 @@ def _unbiased(problems: Iterator[Problem], earlier: Sequence[Problem]) -> Iterat
 
 def _checks(experiment: Experiment) -> Iterator[Problem]:
     yield from experiments.problems_of(experiment)
-    yield from _framework_problems(experiment)
-    yield from remarks.remarks(experiment)
-
-
-def _framework_problems(experiment: Experiment) -> Iterator[Problem]:
     yield from frameworks.problems_of(experiment)
+    yield from remarks.remarks(experiment)
 
 
 def _in_order(problems: Iterator[Problem] | Sequence[Problem]) -> tuple[Problem, ...]:

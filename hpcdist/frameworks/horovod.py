@@ -82,7 +82,6 @@ class Horovod(Mpi):
     """Horovod over MPI, or over gloo where horovodrun starts it."""
 
     name = "horovod"
-    section: str | None = "horovod"
     launcher: str | None = "horovodrun"
 
     def problems(self, experiment: Experiment) -> Iterable[Problem]:

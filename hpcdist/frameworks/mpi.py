@@ -13,7 +13,6 @@ class Mpi:
     """Plain MPI."""
 
     name = "mpi"
-    section: str | None = None
     roles = frozenset({"master", "worker"})
     needs_mpi = True
     launcher: str | None = None
