@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.experiment import Experiment
-from hpcdist.frameworks import framework_of
 from hpcdist.launch import UserLaunch
+from hpcdist.layer import Topology
 from hpcdist.plan import Plan
 from hpcdist.replica import Replica, replicas
 from hpcdist.site import Site
 
 
-def advice(experiment: Experiment, site: Site, plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
+def advice(
+    experiment: Experiment, site: Site, plan: Plan, launch: UserLaunch | None, topology: Topology
+) -> Iterator[str]:
     """Yield what the user should know before submitting."""
     yield from _about_the_launch(plan, launch)
     yield from _about_the_site(experiment, site, plan)
-    kinds = {replica.path: replica for replica in replicas(experiment)}
+    kinds = {replica.path: replica for replica in replicas(experiment, per_gpu=topology.task != "replica")}
     for replica in kinds.values():
         yield from _about_a_replica(replica, site)
-    framework = framework_of(experiment)
-    if len(plan.placement.groups) > 1 and plan.launcher == "srun" and framework and framework.needs_mpi:
+    if len(plan.placement.groups) > 1 and plan.launcher == "srun" and topology.needs_mpi:
         yield (
             "MPI over several components of a Slurm job works only where node names ascend in the order of "
             "the components"

@@ -38,7 +38,10 @@ class ReplicaEntry(Model, frozen=True):
 
 
 class Replicas(Model, frozen=True):
-    """The replicas beside the master."""
+    """The replicas beside the master; ``evaluator``, where it is there, is one more.
+
+    ``ps_on``: where parameter servers go; unsaid, to nodes without GPUs where the site has such.
+    """
 
     n_workers: int = 0
     n_ps: int = 0
@@ -46,6 +49,8 @@ class Replicas(Model, frozen=True):
     default_ps: ReplicaEntry | None = None
     worker: tuple[ReplicaEntry, ...] = ()
     ps: tuple[ReplicaEntry, ...] = ()
+    evaluator: ReplicaEntry | None = None
+    ps_on: Literal["cpu_nodes", "worker_nodes"] | None = None
 
 
 class Persistence(Model, frozen=True):
@@ -150,7 +155,9 @@ class Batch(Model, frozen=True):
 
 
 class Experiment(Model, frozen=True, kw_only=True):
-    """One experiment file."""
+    """One experiment file; ``sections`` are all further top-level keys: those of frameworks, by name."""
+
+    rest = "sections"
 
     version: int = 1
     kind: Literal["experiment", "job"] = "experiment"
@@ -167,7 +174,7 @@ class Experiment(Model, frozen=True, kw_only=True):
     environment: Environment = Environment()
     build: Build | None = None
     run: Run
-    horovod: dict[str, Any] = {}
+    sections: dict[str, Any] = {}
     batch: Batch = Batch()
 
 
@@ -186,6 +193,9 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         ("ps", section.n_ps, section.ps, section.default_ps),
     ):
         yield from _replica_problems(role, count, own, default)
+    if section.evaluator and section.evaluator.resources:
+        path = ("environment", "replicas", "evaluator", "resources")
+        yield from resource_problems(section.evaluator.resources, path)
     yield from _variable_problems(experiment)
     yield from _batch_problems(experiment.batch)
     if experiment.logging.level is not None:

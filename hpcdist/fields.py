@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -14,7 +14,12 @@ from hpcdist.errors import Key, Path, Problem, did_you_mean
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of everything that is read from YAML."""
+    """The base of everything that is read from YAML.
+
+    ``rest`` names the field that takes the keys which are no field's; without one they are refused.
+    """
+
+    rest: ClassVar[str] = ""
 
 
 M = TypeVar("M", bound=Model)
@@ -41,12 +46,12 @@ def _struct(model: type[Model], data: object, path: Path, problems: list[Problem
         problems.append(Problem(f"expected keys and values, got {_shown(data)}", path))
         return _BROKEN
     fields = {field.encode_name: field for field in msgspec.structs.fields(model)}
-    problems += [
-        Problem(f"unknown key {key!r}", (*path, Key(key)), did_you_mean(str(key), fields))
-        for key in data
-        if key not in fields
-    ]
-    values = {}
+    values: dict[str, Any] = {}
+    if model.rest:
+        del fields[model.rest]
+        values[model.rest] = {str(key): value for key, value in data.items() if key not in fields}
+    else:
+        problems += [unknown_key(key, path, fields) for key in data if key not in fields]
     for name, field in fields.items():
         if data.get(name) is not None:
             values[field.name] = _value(field.type, _written(field.type, data, name), (*path, name), problems)
@@ -55,6 +60,16 @@ def _struct(model: type[Model], data: object, path: Path, problems: list[Problem
     sound = {name: value for name, value in values.items() if value is not _BROKEN}
     complete = all(field.name in sound for field in fields.values() if field.required)
     return model(**sound) if complete else _BROKEN
+
+
+def names(model: type[Model]) -> list[str]:
+    """Return the keys that a model reads."""
+    return [field.encode_name for field in msgspec.structs.fields(model) if field.name != model.rest]
+
+
+def unknown_key(key: object, path: Path, known: Iterable[str]) -> Problem:
+    """Return what to say of a key that nobody reads."""
+    return Problem(f"unknown key {key!r}", (*path, Key(key)), did_you_mean(str(key), known))
 
 
 def _value(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:

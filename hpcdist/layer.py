@@ -6,40 +6,73 @@ The launch line is ``launcher words + task wrapper + container words + framework
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from hpcdist.errors import Problem
 from hpcdist.experiment import Experiment
+from hpcdist.fields import Model
 from hpcdist.plan import Plan, Variable, Word
-from hpcdist.site import LauncherOptions, RankVariables
+from hpcdist.replica import ROLES
+from hpcdist.site import LauncherOptions, RankVariables, Site
+
+
+class Topology(Model, frozen=True, kw_only=True):
+    """What an experiment's framework asks of placement and launch.
+
+    ``task``: whether a replica is one task or one for each of its GPUs, or all processes of a node are one
+    task, which starts them. ``launchers``: those that can start it, the preferred one first; empty: any.
+    ``spread``: each replica has a node of its own. ``needs_mpi``: its tasks meet over MPI, unless the
+    launcher wires them. ``awaited``: the roles whose end is the end of the job; the others, servers, are
+    ended then. ``elastic``: it outlives the loss of a node. ``why``: the key of the file that asks for this.
+    """
+
+    task: Literal["replica", "gpu", "node"] = "replica"
+    spread: bool = False
+    launchers: tuple[str, ...] = ()
+    needs_mpi: bool = False
+    awaited: frozenset[str] = ROLES
+    elastic: bool = False
+    why: str = "framework"
 
 
 @runtime_checkable
 class Framework(Protocol):
-    """What one framework adds; one file each in ``hpcdist/frameworks/``.
+    """What one framework adds; one file each in ``hpcdist/frameworks/``, most on top of ``plain.Plain``.
 
-    ``needs_mpi``: its tasks meet over MPI, unless ``launcher``, its own, starts them.
+    ``section`` is the model of its section of the file, the top-level key of its name; ``roles`` are those
+    of the replicas that it knows.
     """
 
     name: str
+    section: type[Model]
     roles: frozenset[str]
-    needs_mpi: bool
-    launcher: str | None
 
     def problems(self, experiment: Experiment) -> Iterable[Problem]:
         """Yield what is wrong in the framework's own section of the file."""
         ...
 
-    def words(self, plan: Plan) -> tuple[Word, ...]:
-        """Return the words before the user's command."""
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return what it asks of placement and launch."""
         ...
 
-    def variables(self, plan: Plan, experiment: Experiment) -> tuple[Variable, ...]:
+    def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+        """Return the words before the user's command.
+
+        Raises:
+            PlanError: where it cannot run so.
+        """
+        ...
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the variables that are the same for all tasks."""
         ...
 
-    def task_variables(self, plan: Plan, experiment: Experiment) -> tuple[Variable, ...]:
-        """Return the variables that differ by task: bash expressions that the task wrapper expands."""
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the variables that differ by task: texts in which the task wrapper fills in its place."""
+        ...
+
+    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+        """Yield what is odd and yet no error."""
         ...
 
 
@@ -47,14 +80,17 @@ class Framework(Protocol):
 class Launcher(Protocol):
     """What starts the tasks; one file each in ``hpcdist/launchers/``.
 
-    ``hostfile_line`` is a printf format for a host and its number of tasks. ``labels_output``: it marks each
-    line with its rank by itself; otherwise the task wrapper does. ``brings_mpi``: tasks that call MPI_Init
-    find one world; ``gives_pmi``: by a PMI that each task can check.
+    ``rank_variables`` None: it starts the program itself, without the task wrapper. ``wires`` are the
+    frameworks whose processes it introduces to each other. ``hostfile_line`` is a printf format for a host
+    and its number of tasks. ``labels_output``: it marks each line with its rank by itself; otherwise the task
+    wrapper does. ``brings_mpi``: tasks that call MPI_Init find one world; ``gives_pmi``: by a PMI that each
+    task can check.
     """
 
     name: str
     rank_variables: RankVariables | None
     schedulers: frozenset[str]
+    wires: frozenset[str]
     hostfile_line: str
     brings_mpi: bool
     gives_pmi: bool

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from hpcdist.fields import Model
 from hpcdist.plan import Group, Placement, Row
 from hpcdist.pool import EMPTY, Need, Pool
@@ -51,6 +53,57 @@ def place(crowds: Sequence[Crowd], *, spread: bool = False) -> Placement:
         rows += own
         groups.append(_group(members[0].pool, own, node, rank))
     return Placement(groups=tuple(groups), rows=tuple(rows))
+
+
+def by_node(placement: Placement) -> Placement:
+    """Make one task of all tasks on a node, which is to start them itself: ``processes`` says how many."""
+    starts = sorted({edge for row in placement.rows for edge in (row.node, row.node + row.nodes)})
+    rows = [folded for first, end in pairwise(starts) for folded in _on_each(placement.rows, first, end)]
+    groups = tuple(_of_nodes(group, rows) for group in placement.groups)
+    return Placement(groups=groups, rows=tuple(rows))
+
+
+def _on_each(rows: Sequence[Row], first: int, end: int) -> Iterator[Row]:
+    """Yield the tasks, one a node, of nodes that are alike; node 0 has the master."""
+    here = [row for row in rows if row.node <= first < row.node + row.nodes]
+    processes, cpus, gpus, memory = _load(rows, first)
+    node = Row(
+        role="worker",
+        index=first - 1,
+        rank=first,
+        tasks=end - first,
+        tasks_per_replica=1,
+        tasks_per_node=1,
+        node=first,
+        local_rank=0,
+        cpu=0,
+        cpus=cpus,
+        gpu=0,
+        gpus=gpus,
+        processes=processes,
+        memory=None if here[0].memory is None else memory,
+        origin=here[0].origin,
+    )
+    if first == 0:
+        yield replace(node, role="master", index=0, tasks=1)
+        node = replace(node, index=0, rank=1, node=1, tasks=end - 1)
+    if node.tasks:
+        yield node
+
+
+def _of_nodes(group: Group, rows: Sequence[Row]) -> Group:
+    """Return the group of these tasks, of which each node has one."""
+    own = [row for row in rows if group.node <= row.node < group.node + group.nodes]
+    gpus = {row.gpus for row in own}
+    return replace(
+        group,
+        rank=group.node,
+        tasks=group.nodes,
+        tasks_per_node=1,
+        cpus_per_task=max(row.cpus for row in own),
+        gpus_per_task=own[0].gpus if len(gpus) == 1 else None,
+        even=len({row.cpus for row in own}) == 1,
+    )
 
 
 def _by_pool(crowds: Sequence[Crowd]) -> list[list[Crowd]]:

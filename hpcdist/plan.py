@@ -12,11 +12,14 @@ from typing import Literal
 
 from hpcdist.fields import Model
 from hpcdist.site import RankVariables
-from hpcdist.units import Memory, Walltime
+from hpcdist.units import Walltime
 
 
 class Task(Model, frozen=True, kw_only=True):
-    """One process that the launcher starts; ``node`` is a number in the allocation, memory is MiB."""
+    """One process that the launcher starts, and how many it starts itself if it is a torchrun.
+
+    ``node`` is a number in the allocation, memory is MiB.
+    """
 
     rank: int
     role: str
@@ -26,6 +29,7 @@ class Task(Model, frozen=True, kw_only=True):
     cpus: tuple[int, ...]
     gpus: tuple[int, ...]
     memory: int | None
+    processes: int = 1
 
 
 class Row(Model, frozen=True, kw_only=True):
@@ -34,7 +38,8 @@ class Row(Model, frozen=True, kw_only=True):
     Each node from ``node`` on holds ``tasks_per_node`` of them (a node that holds fewer is a row of its own).
     Counted on its node, the first has local rank ``local_rank``, its CPUs begin at ``cpu`` and its GPUs at
     ``gpu``; each has ``cpus`` CPUs and ``gpus`` GPUs of its own, or shares one GPU with its
-    ``tasks_per_gpu - 1`` neighbours. ``index`` is that of the first replica.
+    ``tasks_per_gpu - 1`` neighbours. ``index`` is that of the first replica. ``processes`` is how many
+    processes each starts itself (torchrun does).
     """
 
     role: str
@@ -50,6 +55,7 @@ class Row(Model, frozen=True, kw_only=True):
     gpu: int
     gpus: int
     tasks_per_gpu: int = 1
+    processes: int = 1
     memory: int | None = None
     origin: str = "default"
 
@@ -72,6 +78,7 @@ class Row(Model, frozen=True, kw_only=True):
             cpus=tuple(range(cpu, cpu + self.cpus)),
             gpus=tuple(range(gpu, gpu + self.gpus)),
             memory=self.memory,
+            processes=self.processes,
         )
 
 
@@ -124,6 +131,10 @@ class Placement(Model, frozen=True, kw_only=True):
         """Every task, in rank order."""
         return (row.task(offset) for row in self.rows for offset in range(row.tasks))
 
+    def replicas(self, role: str) -> int:
+        """Return the number of replicas of a role."""
+        return sum(row.tasks // row.tasks_per_replica for row in self.rows if row.role == role)
+
     @property
     def is_even(self) -> bool:
         """Whether one group holds everything, with equal tasks and the same number on each node."""
@@ -155,17 +166,18 @@ class Directive(Model, frozen=True, kw_only=True):
 
 
 class Variable(Model, frozen=True, kw_only=True):
-    """A variable and its value; ``shell``: the value is an expression that bash expands."""
+    """A variable and its value; ``shell``: bash expands it. ``role``: the tasks that have it, "" for all."""
 
     name: str
     value: str
     origin: str
     shell: bool = False
+    role: str = ""
 
     @classmethod
-    def raw(cls, name: str, value: str, origin: str) -> Variable:
+    def raw(cls, name: str, value: str, origin: str, role: str = "") -> Variable:
         """Return a variable whose value bash expands."""
-        return cls(name=name, value=value, origin=origin, shell=True)  # noqa: S604 - starts no process
+        return cls(name=name, value=value, origin=origin, shell=True, role=role)  # noqa: S604 - starts no process
 
 
 class Word(Model, frozen=True, kw_only=True):
@@ -184,8 +196,10 @@ class Word(Model, frozen=True, kw_only=True):
 class Plan(Model, frozen=True, kw_only=True):
     """Everything decided; a scheduler's template only has to write it down.
 
-    ``launches`` ``once``: the command is the user's own launch of everything; ``starts_processes``: each task
-    is a launch of the processes of its node (torchrun).
+    ``launches`` ``once``: one program on the head node starts everything, without the task wrapper.
+    ``starts_processes``: each task is a launch of the processes of its node (torchrun). ``awaited``: the
+    roles whose end is the end of the job, in words of the task wrapper; empty for all. ``elastic``: the job
+    goes on when it loses a node. ``ports``: how many ports each job has.
     """
 
     name: str
@@ -198,6 +212,9 @@ class Plan(Model, frozen=True, kw_only=True):
     command: str
     launches: Literal["tasks", "once"]
     starts_processes: bool = False
+    awaited: tuple[str, ...] = ()
+    elastic: bool = False
+    ports: int = 16
     placement: Placement
     walltime: Walltime | None
     account: str | None
@@ -232,7 +249,6 @@ class Plan(Model, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     @property
-    def memory_total(self) -> Memory | None:
-        """All memory that is asked, None where the plan asks none."""
-        amounts = [group.memory * group.nodes for group in self.placement.groups if group.memory]
-        return Memory(sum(amounts)) if amounts else None
+    def awaited_tasks(self) -> int:
+        """The number of tasks whose end is the end of the job."""
+        return sum(row.tasks for row in self.placement.rows if row.role in self.awaited)

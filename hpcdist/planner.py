@@ -19,7 +19,7 @@ from hpcdist.experiment import Experiment, Mail
 from hpcdist.frameworks import framework_of
 from hpcdist.launch import UserLaunch, user_launch
 from hpcdist.launchers import launchers
-from hpcdist.layer import Launcher
+from hpcdist.layer import Launcher, Topology
 from hpcdist.plan import Placement, Plan, Variable, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.selection import Where, select
@@ -36,11 +36,22 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     launch = user_launch(experiment.run.command)
     if experiment.backend == "mpi" and launch is None:
         launch = UserLaunch("the command", "once", None)
-    launcher = _launcher(experiment, site)
-    bare = _bare(experiment, site, where, launch, launcher)
     framework = framework_of(experiment)
-    meets_by_mpi = bool(framework and framework.needs_mpi and launch is None and bare.placement.size > 1)
-    if meets_by_mpi and framework and launcher.name != framework.launcher and not launcher.brings_mpi:
+    topology = framework.topology(experiment)
+    if launch and launch.runs == "per_node":
+        topology = msgspec.structs.replace(topology, spread=True)
+    if launch and topology.why != "framework":
+        raise PlanError(
+            Problem(
+                f"the command is a launch by {launch.program} already",
+                tuple(topology.why.split(".")),
+                "remove this, or let the command be the program that it starts",
+            )
+        )
+    launcher = _launcher(experiment, site, topology)
+    bare = _bare(experiment, site, where, launch, launcher, topology)
+    meets_by_mpi = topology.needs_mpi and launch is None and bare.placement.size > 1
+    if meets_by_mpi and framework.name not in launcher.wires and not launcher.brings_mpi:
         able = [name for name in _able(site) if launchers.get(name).brings_mpi]
         message = f"framework {framework.name} meets over MPI, which launcher {launcher.name} does not bring"
         raise PlanError(Problem(message, ("batch", "launcher"), f"write one of {', '.join(able)}"))
@@ -51,24 +62,31 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
         needs_pmi=meets_by_mpi and launcher.gives_pmi and bare.mpi != "cray_shasta",
         setup=tuple(_setup(site)),
         variables=tuple(_variables(experiment, site, bare, where)),
-        task_variables=(
-            *polyaxon.task_variables(),
-            *(framework.task_variables(bare, experiment) if framework else ()),
+        task_variables=(*polyaxon.task_variables(), *framework.task_variables(bare, experiment, site)),
+        warnings=(
+            *advice(experiment, site, bare, launch, topology),
+            *framework.advice(bare, experiment, site),
         ),
-        warnings=tuple(advice(experiment, site, bare, launch)),
     )
     plan = msgspec.structs.replace(plan, launch=tuple(_launch(plan, site, launcher, experiment, where)))
     return msgspec.structs.replace(plan, directives=schedulers.get(site.scheduler).directives(plan, site))
 
 
-def _bare(
-    experiment: Experiment, site: Site, where: Where, launch: UserLaunch | None, launcher: Launcher
+def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
+    experiment: Experiment,
+    site: Site,
+    where: Where,
+    launch: UserLaunch | None,
+    launcher: Launcher,
+    topology: Topology,
 ) -> Plan:
     """Return the plan without what is derived from it: variables, words, directives."""
     batch, environment = experiment.batch, experiment.environment
     walltime = batch.walltime or site.walltime
-    placement = select(experiment, site, walltime, where, spread=bool(launch and launch.runs == "per_node"))
-    once = launch is not None and launch.runs == "once"
+    placement = select(experiment, site, walltime, where, topology)
+    by_user = launch is not None and launch.runs == "once"
+    once = by_user or launcher.rank_variables is None
+    roles = {row.role for row in placement.rows}
     options = site.options(launcher.name)
     return Plan(
         name=experiment.name,
@@ -76,11 +94,14 @@ def _bare(
         tags=experiment.tags,
         site=site.name,
         scheduler=site.scheduler,
-        launcher="once" if once else launcher.name,
+        launcher="once" if by_user else launcher.name,
         framework=experiment.framework,
         command=experiment.run.command,
         launches="once" if once else "tasks",
-        starts_processes=launch is not None and launch.runs == "per_node",
+        starts_processes=topology.spread or topology.task == "node",
+        awaited=() if once or roles <= topology.awaited else tuple(sorted(topology.awaited & roles)),
+        elastic=topology.elastic,
+        ports=_ports(placement),
         placement=placement,
         walltime=walltime,
         account=_account(experiment, site),
@@ -112,11 +133,21 @@ def _bare(
     )
 
 
-def _launcher(experiment: Experiment, site: Site) -> Launcher:
-    name = experiment.batch.launcher or site.launcher
+def _ports(placement: Placement) -> int:
+    """Return how many ports a job has on each node: one a task, and sixteen at least."""
+    most = max(count for _, count in placement.tasks_per_node())
+    return max(16, 1 << (most - 1).bit_length())
+
+
+def _launcher(experiment: Experiment, site: Site, topology: Topology) -> Launcher:
+    name = experiment.batch.launcher or next(iter(topology.launchers), site.launcher)
     if name not in launchers:
         hint = did_you_mean(name, launchers.names())
         raise PlanError(Problem(f"there is no launcher {name!r}", ("batch", "launcher"), hint))
+    if topology.launchers and name not in topology.launchers:
+        message = f"launcher {name} does not do what `{topology.why}` asks for"
+        hint = f"write {' or '.join(topology.launchers)}, or remove it"
+        raise PlanError(Problem(message, ("batch", "launcher"), hint))
     launcher = launchers.get(name)
     if site.scheduler not in launcher.schedulers:
         message = f"launcher {name} does not start tasks under scheduler {site.scheduler} (site {site.name})"
@@ -125,8 +156,9 @@ def _launcher(experiment: Experiment, site: Site) -> Launcher:
 
 
 def _able(site: Site) -> list[str]:
-    """Return the launchers that start tasks under the site's scheduler."""
-    return [name for name in launchers.names() if site.scheduler in launchers.get(name).schedulers]
+    """Return the launchers that start tasks under the site's scheduler, of whatever framework."""
+    all_of_them = map(launchers.get, launchers.names())
+    return [each.name for each in all_of_them if site.scheduler in each.schedulers and each.rank_variables]
 
 
 def _gpu_visibility(
@@ -206,13 +238,13 @@ def _setup(site: Site) -> Iterator[Word]:
 
 def _variables(experiment: Experiment, site: Site, plan: Plan, where: Where) -> Iterator[Variable]:
     """Yield each variable once, at its last giver: site, framework, Polyaxon, then the experiment."""
-    framework = framework_of(experiment)
+    given = framework_of(experiment).variables(plan, experiment, site)
     found: dict[str, Variable] = {}
     for variable in (
         Variable(name="PYTHONUNBUFFERED", value="1", origin="default"),
         *_fabric(site, plan),
         *polyaxon.variables(experiment, plan, site),
-        *(_located(item, where) for item in (framework.variables(plan, experiment) if framework else ())),
+        *(msgspec.structs.replace(item, origin=_located(item.origin, where)) for item in given),
         *_own_variables(experiment, where),
     ):
         earlier = found.pop(variable.name, None)
@@ -221,11 +253,10 @@ def _variables(experiment: Experiment, site: Site, plan: Plan, where: Where) -> 
     yield from found.values()
 
 
-def _located(variable: Variable, where: Where) -> Variable:
-    """Give a variable that names a key of the experiment (``horovod.autotune``) that key's place."""
-    section, _, key = variable.origin.partition(".")
-    path: Path = (section, key)
-    return msgspec.structs.replace(variable, origin=where(path)) if key else variable
+def _located(origin: str, where: Where) -> str:
+    """Return an origin; of one that names a key of the experiment (``horovod.autotune``), the key's place."""
+    path: Path = tuple(origin.split("."))
+    return where(path) if len(path) > 1 and " " not in origin else origin
 
 
 def _fabric(site: Site, plan: Plan) -> Iterator[Variable]:
@@ -256,9 +287,10 @@ def text_of(value: object) -> str:
 def _launch(
     plan: Plan, site: Site, launcher: Launcher, experiment: Experiment, where: Where
 ) -> Iterator[Word]:
-    framework = framework_of(experiment)
-    if plan.launches == "tasks":
+    if plan.launcher != "once":
         yield from launcher.words(plan, site.options(launcher.name))
-        yield Word.raw('bash "$HPCDIST_JOB_DIR/task.sh"', "task wrapper")
-        yield from framework.words(plan) if framework else ()
+        if plan.launches == "tasks":
+            yield Word.raw('bash "$HPCDIST_JOB_DIR/task.sh"', "task wrapper")
+        for word in framework_of(experiment).words(plan, experiment, site):
+            yield msgspec.structs.replace(word, origin=_located(word.origin, where))
     yield Word.raw('bash "$HPCDIST_JOB_DIR/command.sh"', where(("run", "cmd")))

@@ -96,7 +96,7 @@ def _sections(experiment: Experiment) -> Iterator[tuple[Path, object, _Table]]:
         yield ("build",), experiment.build, _BUILDING
     if environment.replicas:
         base: Path = ("environment", "replicas")
-        for name in ("default_worker", "default_ps"):
+        for name in ("default_worker", "default_ps", "evaluator"):
             if entry := getattr(environment.replicas, name):
                 yield (*base, name), entry, _EVERYWHERE
         for name in ("worker", "ps"):

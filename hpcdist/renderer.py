@@ -99,12 +99,14 @@ class _Writer:
             "annotated": self.annotated,
             "exported": self.exported,
             "raw": Raw,
+            "address": self.address,
             "value_of": lambda name: Raw(f"${{{_plain(name)}:-}}"),
             "ranks": plan.rank_variables or RankVariables(rank="", size="", local_rank=""),
             "program": "" if plan.launch[0].shell else _plain(plan.launch[0].text),
             "command": Raw(plan.command),
             "command_end": Raw(_end_of(plan.command)),
             "needs_peers": any("$(peers " in variable.value for variable in plan.task_variables),
+            "has_processes": any(row.processes > 1 for row in plan.placement.rows),
             "has_gpus": any(group.gpus for group in plan.placement.groups),
             "uneven_groups": [
                 (number, group.node + 1, group.node + group.nodes)
@@ -137,10 +139,17 @@ class _Writer:
             raise ValueError(f"{variable.name!r} cannot be the name of a variable")
         value = f'"{variable.value}"' if variable.shell else quote(variable.value)
         comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
-        return Raw(f"export {variable.name}={value}{comment}")
+        only = f"[[ $HPCDIST_ROLE != {_plain(variable.role)} ]] || " if variable.role else ""
+        return Raw(f"{only}export {variable.name}={value}{comment}")
+
+    def address(self, host: str) -> Raw:
+        """Return the name by which other nodes reach a host that bash knows by this variable."""
+        suffix = self.plan.head_suffix
+        return Raw(f"${{{host}%%.*}}{_plain(suffix)}" if suffix else f"${{{host}}}")
 
     def exported_names(self) -> list[str]:
         own = ["RUN_DIR", "JOB_DIR", "JOB_ID", "OUTPUTS", "HOSTFILE", "HEAD_ADDRESS", "PORT", "FAILURE"]
+        own += ["ENDED"] if self.plan.awaited else []
         return [f"HPCDIST_{name}" for name in own] + [variable.name for variable in self.plan.variables]
 
     def launch_origins(self) -> list[Raw]:

@@ -1,10 +1,10 @@
-"""The replicas of an experiment: the master, the workers, the parameter servers, in rank order."""
+"""The replicas of an experiment, in rank order: the master, workers, parameter servers, an evaluator."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Literal, get_args
 
 from hpcdist.amounts import Resources
 from hpcdist.errors import Path
@@ -12,10 +12,8 @@ from hpcdist.experiment import Experiment, ReplicaEntry, Replicas
 from hpcdist.fields import Model
 from hpcdist.units import Memory
 
-Role = Literal["master", "worker", "ps"]
-
-PER_GPU_FRAMEWORKS: Final = frozenset({"horovod", "mpi"})
-"""Frameworks under which a replica with g GPUs is g tasks; under the others it is one."""
+Role = Literal["master", "worker", "ps", "evaluator"]
+ROLES: frozenset[str] = frozenset(get_args(Role))
 
 
 class Replica(Model, frozen=True):
@@ -40,49 +38,55 @@ class Replica(Model, frozen=True):
         return self.role if self.role == "master" else f"{self.role} {self.index}"
 
 
-def replicas(experiment: Experiment) -> Iterator[Replica]:
-    """Yield the replicas in rank order: the master, the workers, the parameter servers.
+def replicas(experiment: Experiment, *, per_gpu: bool) -> Iterator[Replica]:
+    """Yield the replicas in rank order: the master, the workers, the parameter servers, the evaluator.
 
-    Under ``backend: mpi`` there is no master: the workers are all there is (Polyaxon 0.6, MPIJob).
-    Workers do not inherit the master's resources.
+    ``per_gpu``: one with g GPUs is g tasks, if the file does not say otherwise; else it is one. Under
+    ``backend: mpi`` there is no master: the workers are all there is (Polyaxon 0.6, MPIJob). Workers do not
+    inherit the master's resources.
     """
+    for role, index, entry, path in _entries(experiment):
+        gpus = int(entry.resources.gpu.value or 0) if entry.resources else 0
+        tasks = experiment.environment.processes_per_replica or (max(gpus, 1) if per_gpu else 1)
+        yield _replica(role, index, tasks, entry, path)
+
+
+def _entries(experiment: Experiment) -> Iterator[tuple[Role, int, ReplicaEntry, Path]]:
+    """Yield each replica with its section of the file, and where that stands."""
     environment = experiment.environment
     section = environment.replicas or Replicas()
+    base: Path = ("environment", "replicas")
     if not (experiment.backend == "mpi" and section.n_workers):
         entry = ReplicaEntry(resources=environment.resources, node_selector=environment.node_selector)
-        yield _replica(experiment, "master", 0, entry, ("environment",))
-    yield from _section(experiment, "worker", section.n_workers, section.worker, section.default_worker)
-    yield from _section(experiment, "ps", section.n_ps, section.ps, section.default_ps)
+        yield "master", 0, entry, ("environment",)
+    yield from _numbered("worker", section.n_workers, section.worker, section.default_worker)
+    yield from _numbered("ps", section.n_ps, section.ps, section.default_ps)
+    if section.evaluator is not None:
+        yield "evaluator", 0, section.evaluator, (*base, "evaluator")
 
 
-def _section(
-    experiment: Experiment,
-    role: Role,
-    count: int,
-    own: tuple[ReplicaEntry, ...],
-    default: ReplicaEntry | None,
-) -> Iterator[Replica]:
+def _numbered(
+    role: Role, count: int, own: tuple[ReplicaEntry, ...], default: ReplicaEntry | None
+) -> Iterator[tuple[Role, int, ReplicaEntry, Path]]:
     places = {entry.index: place for place, entry in enumerate(own)}
     base: Path = ("environment", "replicas")
     for index in range(count):
         if index in places:
-            yield _replica(experiment, role, index, own[places[index]], (*base, role, places[index]))
+            yield role, index, own[places[index]], (*base, role, places[index])
         elif default is not None:
-            yield _replica(experiment, role, index, default, (*base, f"default_{role}"))
+            yield role, index, default, (*base, f"default_{role}")
         else:
-            yield _replica(experiment, role, index, ReplicaEntry(), ())
+            yield role, index, ReplicaEntry(), ()
 
 
-def _replica(experiment: Experiment, role: Role, index: int, entry: ReplicaEntry, path: Path) -> Replica:
+def _replica(role: Role, index: int, tasks: int, entry: ReplicaEntry, path: Path) -> Replica:
     resources = entry.resources or Resources()
-    gpus = int(resources.gpu.value or 0)
-    per_gpu = max(gpus, 1) if experiment.framework in PER_GPU_FRAMEWORKS else 1
     cpus, memory = resources.cpu.value, resources.memory.value
     return Replica(
         role=role,
         index=index,
-        tasks=experiment.environment.processes_per_replica or per_gpu,
-        gpus=gpus,
+        tasks=tasks,
+        gpus=int(resources.gpu.value or 0),
         cpus=math.ceil(cpus) if cpus else None,
         memory=memory if memory and memory.mib else None,  # Slurm would read 0 as all that there is
         node_selector=tuple((key, str(value)) for key, value in entry.node_selector.items()),

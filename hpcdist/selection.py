@@ -1,7 +1,8 @@
 """Selection: which partition and node type each replica goes to, and the reasons when there is none.
 
 One pool for all replicas wins over several; the site's default partition is tried first. Only where no
-single pool takes everything do replicas go to different ones, which makes the job heterogeneous.
+single pool takes everything do replicas go to different ones, which makes the job heterogeneous; and
+parameter servers leave the nodes with GPUs to the workers, where the site has others.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean
-from hpcdist.experiment import Experiment
+from hpcdist.experiment import Experiment, Replicas
 from hpcdist.fields import Model
-from hpcdist.placement import Crowd, place
+from hpcdist.layer import Topology
+from hpcdist.placement import Crowd, by_node, place
 from hpcdist.plan import Placement
 from hpcdist.pool import Need, Pool, need_of, pools, with_memory
 from hpcdist.replica import Replica, replicas
@@ -32,20 +34,26 @@ class Block(Model, frozen=True):
 
 
 def select(
-    experiment: Experiment, site: Site, walltime: Walltime | None, where: Where, *, spread: bool
+    experiment: Experiment,
+    site: Site,
+    walltime: Walltime | None,
+    where: Where,
+    topology: Topology,
 ) -> Placement:
     """Choose pools and place all tasks.
 
     Raises:
         PlanError: with numbers, and with what would fit, when the site cannot take it.
     """
-    runs = _runs(experiment)
+    runs = _runs(experiment, topology)
     allowed = [_allowed(experiment, site, run.first) for run in runs]
+    ps_on = (experiment.environment.replicas or Replicas()).ps_on
     reasons: list[Problem] = []
-    for choice in _choices(runs, allowed, site):
+    for choice in _choices(runs, allowed, site, ps_on):
         problems = list(_problems(runs, choice, site, walltime))
         if not problems:
-            placement = place(_crowds(runs, choice, site, where), spread=spread)
+            placement = place(_crowds(runs, choice, site, where), spread=topology.spread)
+            placement = by_node(placement) if topology.task == "node" else placement
             problems = list(_size_problems(placement, choice, site, walltime))
             if not problems:
                 return placement
@@ -53,12 +61,12 @@ def select(
     raise PlanError(*reasons)
 
 
-def _runs(experiment: Experiment) -> list[Block]:
+def _runs(experiment: Experiment, topology: Topology) -> list[Block]:
     def kind(replica: Replica) -> Replica:
         return replace(replica, index=0)
 
     found = []
-    for _, members in groupby(replicas(experiment), key=kind):
+    for _, members in groupby(replicas(experiment, per_gpu=topology.task != "replica"), key=kind):
         equal = list(members)
         found.append(Block(equal[0], len(equal)))
     return found
@@ -94,16 +102,50 @@ def _constrained(pool: Pool, partition: str | None, constraints: Sequence[str | 
     return replace(named, constraint="&".join(texts) or None)
 
 
-def _choices(runs: Sequence[Block], allowed: Sequence[list[Pool]], site: Site) -> Iterator[list[Pool]]:
+def _choices(
+    runs: Sequence[Block], allowed: Sequence[list[Pool]], site: Site, ps_on: str | None
+) -> Iterator[list[Pool]]:
     """Yield one pool for each run: first every pool that all may use, then each run's own first fit."""
-    for pool in allowed[0]:
-        if all(pool in pools_of_run for pools_of_run in allowed):
-            yield [pool] * len(runs)
+    if ps_on != "worker_nodes":
+        yield from _servers_apart(runs, allowed, site)
+    if ps_on == "cpu_nodes":
+        path = ("environment", "replicas", "ps_on")
+        hint = "remove it, and they sit beside the workers"
+        raise PlanError(Problem(f"site {site.name} has no nodes without GPUs for them", path, hint))
+    yield from ([pool] * len(runs) for pool in _shared(allowed))
     own = []
     for run, candidates in zip(runs, allowed, strict=True):
         fitting = (pool for pool in candidates if not list(pool.misfits(need_of(run.first, site, pool))))
         own.append(next(fitting, candidates[0]))
     yield own
+
+
+def _shared(allowed: Sequence[list[Pool]]) -> Iterator[Pool]:
+    """Yield every pool that all may use."""
+    return (pool for pool in allowed[0] if all(pool in candidates for candidates in allowed))
+
+
+def _servers_apart(runs: Sequence[Block], allowed: Sequence[list[Pool]], site: Site) -> Iterator[list[Pool]]:
+    """Yield servers on nodes without GPUs, and the others, some of which need GPUs, in one other pool."""
+    serves = [run.first.role in ("ps", "evaluator") and not run.first.gpus for run in runs]
+    others = [candidates for candidates, apart in zip(allowed, serves, strict=True) if not apart]
+    if not any(serves) or not any(run.first.gpus for run in runs):
+        return
+    for pool in _shared(others):
+        own = [
+            [other for other in candidates if _suits_servers(other, pool, run, site)] if apart else [pool]
+            for run, candidates, apart in zip(runs, allowed, serves, strict=True)
+        ]
+        if all(own):
+            yield [candidates[0] for candidates in own]
+
+
+def _suits_servers(pool: Pool, workers: Pool, run: Block, site: Site) -> bool:
+    def qos(of: Pool) -> str | None:
+        return site.partitions[of.partition].qos if of.partition in site.partitions else None
+
+    fits = not list(pool.misfits(need_of(run.first, site, pool)))
+    return pool.gpus == 0 and fits and qos(pool) == qos(workers)  # a job has one QOS
 
 
 def _crowds(runs: Sequence[Block], choice: Sequence[Pool], site: Site, where: Where) -> list[Crowd]:

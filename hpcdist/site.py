@@ -108,6 +108,14 @@ class LauncherOptions(Model, frozen=True):
     mca: dict[str, Scalar] = {}
 
 
+class Torchrun(Model, frozen=True):
+    """What starts PyTorch's processes on a node here; ``discouraged``: why the centre advises against it."""
+
+    program: str = "torchrun"
+    args: tuple[str, ...] = ()
+    discouraged: str | None = None
+
+
 class Setting(Model, frozen=True, kw_only=True):
     """A variable that counts only under a condition; else it is ``otherwise``, or not set at all."""
 
@@ -117,8 +125,12 @@ class Setting(Model, frozen=True, kw_only=True):
 
 
 class Fabric(Model, frozen=True):
-    """Variables for NCCL, RCCL, libfabric, UCX and MPI on this machine's network."""
+    """Variables for NCCL, RCCL, libfabric, UCX and MPI on this machine's network.
 
+    ``interface`` is the one for TCP between nodes (gloo, ps-lite), such as ``ib0``.
+    """
+
+    interface: str | None = None
     env: dict[str, Setting | Scalar] = {}
 
 
@@ -174,6 +186,7 @@ class Site(Model, frozen=True, kw_only=True):
     scheduler: str
     launcher: str
     launchers: dict[str, LauncherOptions] = {}
+    torchrun: Torchrun = Torchrun()
     node_types: dict[str, NodeType] = {}
     partitions: dict[str, Partition] = {}
     default_partition: str | None = None

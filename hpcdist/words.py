@@ -37,6 +37,16 @@ def quote(value: object) -> Raw:
     return Raw(shlex.quote(text))
 
 
+def in_double_quotes(text: str) -> Raw:
+    """Return text as it stands between double quotes, where bash reads it back unchanged.
+
+    Raises:
+        ValueError: for a NUL byte, as `quote`.
+    """
+    quote(text)
+    return Raw(re.sub(r'([\\"$`])', r"\\\1", text))
+
+
 def join(words: Iterable[object]) -> Raw:
     """Return the words as one command line, each quoted once."""
     return Raw(" ".join(quote(word) for word in words))

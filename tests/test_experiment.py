@@ -29,7 +29,7 @@ def gpus(count: float) -> dict[str, object]:
 
 
 def test_a_command_alone_is_one_replica() -> None:
-    assert list(replicas(built())) == [
+    assert list(replicas(built(), per_gpu=False)) == [
         Replica("master", 0, tasks=1, gpus=0, cpus=None, memory=None, node_selector=(), path=("environment",))
     ]
 
@@ -45,7 +45,7 @@ def test_replicas_come_in_rank_order_with_their_own_resources() -> None:
         },
     }
     base = ("environment", "replicas")
-    assert list(replicas(built(framework="tensorflow", environment=environment))) == [
+    assert list(replicas(built(framework="tensorflow", environment=environment), per_gpu=False)) == [
         Replica("master", 0, 1, 1, 2, Memory(1024), (), ("environment", "resources")),
         Replica("worker", 0, 1, 2, None, None, (("disk", "ssd"),), (*base, "default_worker", "resources")),
         Replica("worker", 1, 1, 4, None, None, (), (*base, "worker", 0, "resources")),
@@ -54,25 +54,27 @@ def test_replicas_come_in_rank_order_with_their_own_resources() -> None:
 
 
 @pytest.mark.parametrize(
-    ("framework", "processes", "tasks"),
-    [
-        ("horovod", None, 4),
-        ("mpi", None, 4),
-        ("pytorch", None, 1),
-        (None, None, 1),
-        ("pytorch", 3, 3),
-        ("horovod", 2, 2),
-    ],
+    ("per_gpu", "processes", "tasks"), [(True, None, 4), (False, None, 1), (False, 3, 3), (True, 2, 2)]
 )
-def test_tasks_of_a_replica_with_four_gpus(framework: str | None, processes: int | None, tasks: int) -> None:
+def test_tasks_of_a_replica_with_four_gpus(*, per_gpu: bool, processes: int | None, tasks: int) -> None:
     environment = {"resources": gpus(4), "processes_per_replica": processes}
-    (master,) = replicas(built(framework=framework, environment=environment))
+    (master,) = replicas(built(environment=environment), per_gpu=per_gpu)
     assert master.tasks == tasks
+
+
+def test_an_evaluator_comes_last() -> None:
+    section = {"n_workers": 1, "n_ps": 1, "evaluator": {"resources": gpus(1)}}
+    found = list(replicas(built(environment={"replicas": section}), per_gpu=False))
+    assert [(replica.name, replica.gpus) for replica in found] == [
+        ("master", 0), ("worker 0", 0), ("ps 0", 0), ("evaluator 0", 1)
+    ]  # fmt: skip
 
 
 def test_mpi_has_no_master() -> None:
     environment = {"replicas": {"n_workers": 2}}
-    names = [replica.name for replica in replicas(built(backend="mpi", environment=environment))]
+    names = [
+        replica.name for replica in replicas(built(backend="mpi", environment=environment), per_gpu=False)
+    ]
     assert names == ["worker 0", "worker 1"]
 
 
@@ -192,5 +194,5 @@ def test_numbers_that_are_a_slip_of_the_finger(section: dict[str, Any], message:
 
 
 def test_no_memory_is_none_asked_for() -> None:
-    (master,) = replicas(built(environment={"resources": {"memory": {"limits": 0}}}))
+    (master,) = replicas(built(environment={"resources": {"memory": {"limits": 0}}}), per_gpu=False)
     assert master.memory is None

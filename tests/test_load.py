@@ -128,10 +128,13 @@ environment:
   resources: {gpu: {request: 1, limits: many}}
 run: {cmd: "{{ lr }}"}
 """
-    known = "backend, batch, build, description, environment, framework, horovod, inputs, kind, logging, name, outputs"
+    known = (
+        "backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, inputs, jax, kind, "
+        "logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, version"
+    )
     assert said(text) == [
         "e.yml:3:19: batch.walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s, such as 90m",
-        f"e.yml:4:1: wokers: unknown key 'wokers'; known: {known}, params, project, run, tags, version",
+        f"e.yml:4:1: wokers: unknown key 'wokers'; known: {known}",
         "e.yml:7:41: environment.resources.gpu.limits: expected a number, got 'many'",
         "e.yml:8:12: run.cmd: there is no param 'lr'; write it under `params`",
         "e.yml:2:10: project: 'project' has no effect: runs are kept by name and date; put it in `tags`",

@@ -338,22 +338,6 @@ def test_mpi_over_several_components() -> None:
     assert planned(framework="pytorch", environment=section).warnings == ()
 
 
-# --- Properties of a plan
-
-
-@pytest.mark.parametrize(
-    ("memory", "workers", "total"), [(None, 1, 2 * 500), (1000, 1, 2000), (60000, 3, 2 * 120000)]
-)
-def test_memory_in_total(memory: int | None, workers: int, total: int) -> None:
-    plan = planned(framework="mpi", environment=environment(workers, each=resources(cpu=1, memory=memory)))
-    assert plan.memory_total
-    assert plan.memory_total.mib == total
-
-
-def test_no_memory_in_total() -> None:
-    assert planned(site()).memory_total is None
-
-
 def test_every_problem_of_the_scheduler_is_told() -> None:
     message = "batch.account: there is no batch system on site local"
     assert re.match(message, refused(LOCAL, batch={"account": "a", "qos": "q"}))

@@ -3,9 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import PlanError
 from hpcdist.experiment import Experiment
+from hpcdist.frameworks import framework_of
 from hpcdist.plan import Placement
 from hpcdist.selection import select
 from hpcdist.site import Site
@@ -32,7 +34,8 @@ SITE = site(**MACHINE)
 def selected(
     exp: Experiment, machine: Site = SITE, *, walltime: str | None = None, spread: bool = False
 ) -> Placement:
-    return select(exp, machine, Walltime.parse(walltime) if walltime else None, where, spread=spread)
+    topology = replace(framework_of(exp).topology(exp), spread=spread)
+    return select(exp, machine, Walltime.parse(walltime) if walltime else None, where, topology)
 
 
 def shape(placement: Placement) -> list[tuple[str | None, int, int]]:

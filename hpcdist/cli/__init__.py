@@ -20,7 +20,7 @@ from hpcdist.errors import did_you_mean
 VERBS = {
     "submit": "Submit an experiment as a batch job.",
     "render": "Print the job script.",
-    "plan": "Draw which task runs on which node, CPUs and GPUs.",
+    "plan": "Draw which task runs where, and what it is told.",
     "explain": "Tell where every value of the script comes from.",
     "check": "Tell everything that is wrong with an experiment.",
     "list": "List the runs, without asking the batch system.",

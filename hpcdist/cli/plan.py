@@ -1,44 +1,70 @@
-"""``hpcdist plan``: the map of tasks on nodes; equal nodes and equal tasks in a row are folded."""
+"""``hpcdist plan``: the map of tasks on nodes, and what each is told; equals in a row are folded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
 import click
+from msgspec.structs import asdict
 
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import Asked, session
 from hpcdist.fields import Model
-from hpcdist.plan import Group, Task
+from hpcdist.plan import Group, Plan, Task
 from hpcdist.renderer import summary
+from hpcdist.wiring import Wiring
 
 T = TypeVar("T")
 
 _MANY_TASKS = 8
 _MANY_NODES = 3
 """Longer rows of equals are shown by their first and their last."""
+_MANY_CHARACTERS = 400
+"""Longer values are cut, such as TF_CONFIG for 2,000 workers; ``--json`` has them whole."""
 
 
 @click.command("plan")
 @experiment_options
 @json_option
 def command(asked: Asked, json: bool) -> None:
-    """Draw which task runs on which node, CPUs and GPUs.
+    """Draw which task runs where, and what it is told.
 
     Nodes, CPUs and GPUs are counted from 0, as the plan gives them: the batch system chooses the real ones.
     """
     plan = session(asked).plan
+    wiring = Wiring(plan)
     if json:
-        show.as_json([*plan.placement.tasks])
+        show.as_json(
+            [asdict(task) | {"variables": wiring.shared | wiring.of(task)} for task in plan.placement.tasks]
+        )
         return
     click.echo(f"{plan.name} on site {plan.site}: {summary(plan)}")
     for group in plan.placement.groups:
         if title := _title(group):
             click.echo(title)
-    show.table(("node", "rank", "role", "cpus", "gpus", "memory"), _rows(plan.placement.tasks))
+    shown = [*_shown(plan.placement.tasks)]
+    show.table(("node", "rank", "role", "cpus", "gpus", "memory"), map(_row, shown))
+    _show_variables(plan, wiring, [task for task in shown if isinstance(task, Task)])
+
+
+def _show_variables(plan: Plan, wiring: Wiring, tasks: Sequence[Task]) -> None:
+    if plan.launches == "once":
+        return
+    _show_environment("all tasks", wiring.shared)
+    for task in tasks:
+        _show_environment(f"rank {task.rank}", wiring.of(task))
+
+
+def _show_environment(title: str, environment: Mapping[str, str]) -> None:
+    if environment:
+        click.echo(title)
+    for name, value in environment.items():
+        rest = len(value) - _MANY_CHARACTERS
+        more = f"... ({rest} characters more: --json)" if rest > 0 else ""
+        click.echo(f"  {name}={value[:_MANY_CHARACTERS]}{more}")
 
 
 def _title(group: Group) -> str:
@@ -61,17 +87,23 @@ def counted(word: str, first: int, count: int) -> str:
     return f"{word}{'s' * (count > 1)} {span(first, first + count - 1)}"
 
 
-def _rows(tasks: Iterable[Task]) -> Iterator[tuple[str, ...]]:
+def _shown(tasks: Iterable[Task]) -> Iterator[Task | Gap]:
     nodes = [[*members] for _, members in groupby(tasks, key=lambda task: task.node)]
     for node in folded(nodes, _shape, _MANY_NODES):
         if isinstance(node, Gap):
-            yield "...", "", f"{node.count} nodes like these"
-            continue
-        for task in folded(node, _kind, _MANY_TASKS):
-            yield ("", "...", f"{task.count} like these") if isinstance(task, Gap) else _row(task)
+            yield Gap(node.count, "nodes")
+        else:
+            yield from folded(node, _kind, _MANY_TASKS)
 
 
-def _row(task: Task) -> tuple[str, ...]:
+def _row(task: Task | Gap) -> tuple[str, ...]:
+    if isinstance(task, Gap):
+        nodes = task.what == "nodes"
+        return (
+            ("...", "", f"{task.count} nodes like these")
+            if nodes
+            else ("", "...", f"{task.count} like these")
+        )
     return (
         str(task.node),
         str(task.rank),
@@ -104,6 +136,7 @@ class Gap(Model, frozen=True):
     """So many items that are like their neighbours."""
 
     count: int
+    what: str = "items"
 
 
 def folded(items: Iterable[T], kind: Callable[[T], Hashable], most: int) -> Iterator[T | Gap]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from hpcdist import fields
 from hpcdist.errors import Problem, did_you_mean
 from hpcdist.experiment import Experiment, Replicas
+from hpcdist.frameworks.plain import PLAIN
 from hpcdist.layer import Framework
 from hpcdist.registry import Registry
 
@@ -17,20 +19,20 @@ frameworks: Registry[Framework] = Registry(
         "pytorch": "hpcdist.frameworks.pytorch:PYTORCH",
         "tensorflow": "hpcdist.frameworks.tensorflow:TENSORFLOW",
         "mxnet": "hpcdist.frameworks.mxnet:MXNET",
+        "jax": "hpcdist.frameworks.jax:JAX",
+        "deepspeed": "hpcdist.frameworks.deepspeed:DEEPSPEED",
+        "chainermn": "hpcdist.frameworks.mpi:CHAINERMN",
     },
 )
 
-SECTIONS = ("horovod",)
-"""Top-level sections that belong to one framework each."""
 
-
-def framework_of(experiment: Experiment) -> Framework | None:
-    """Return the experiment's framework, None where it names none.
+def framework_of(experiment: Experiment) -> Framework:
+    """Return the experiment's framework, a plain one where it names none.
 
     Raises:
         ConfigError: for a name that no framework has.
     """
-    return frameworks.get(experiment.framework) if experiment.framework else None
+    return frameworks.get(experiment.framework) if experiment.framework else PLAIN
 
 
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
@@ -43,17 +45,32 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
     section = experiment.environment.replicas or Replicas()
     if name is not None:
         yield from _role_problems(frameworks.get(name), section)
-        yield from frameworks.get(name).problems(experiment)
     elif (section.n_workers or section.n_ps) and experiment.backend != "mpi":
         hint = f"write `framework:` ({', '.join(frameworks.names())})"
         yield Problem("replicas need a framework", ("environment", "replicas"), hint)
-    for other in SECTIONS:
-        if getattr(experiment, other) and other != name:
-            yield Problem(f"this section needs `framework: {other}`", (other,), f"the framework is {name!r}")
+    yield from _section_problems(experiment)
 
 
 def _role_problems(framework: Framework, section: Replicas) -> Iterator[Problem]:
-    if section.n_ps and "ps" not in framework.roles:
-        hint = f"it has {' and '.join(role for role in ('master', 'worker') if role in framework.roles)}"
-        path = ("environment", "replicas", "n_ps")
-        yield Problem(f"{framework.name} has no parameter servers", path, hint)
+    roles = [role for role in ("master", "worker", "ps", "evaluator") if role in framework.roles]
+    for role, key, what, asked in (
+        ("ps", "n_ps", "no parameter servers", section.n_ps),
+        ("evaluator", "evaluator", "no evaluator", section.evaluator),
+    ):
+        if asked and role not in framework.roles:
+            hint = f"it has {', '.join(roles[:-1])} and {roles[-1]}"
+            yield Problem(f"{framework.name} has {what}", ("environment", "replicas", key), hint)
+
+
+def _section_problems(experiment: Experiment) -> Iterator[Problem]:
+    """Yield what is wrong with the top-level keys that are not the experiment's own."""
+    for name, section in experiment.sections.items():
+        if name not in frameworks:
+            yield fields.unknown_key(name, (), [*fields.names(Experiment), *frameworks.names()])
+        elif name != experiment.framework:
+            hint = f"remove the section, or write `framework: {name}`"
+            yield Problem(f"the framework is {experiment.framework or 'not given'}", (name,), hint)
+        elif section is not None and not isinstance(section, Mapping):
+            yield Problem(f"expected keys and values, got {section!r}", (name,))
+        else:
+            yield from frameworks.get(name).problems(experiment)

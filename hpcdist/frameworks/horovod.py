@@ -1,30 +1,37 @@
-"""Horovod: its knobs as a table, and the variables that a direct launch must set.
+"""Horovod: its knobs as a table, which of its launchers start it, and how it outlives a lost node.
 
-Source of the table: the arguments of horovodrun 0.28.1, each parsed by it and the variables read back.
+Source of the table: the arguments of horovodrun 0.28.1, each parsed by it and the variables read back. Its
+further arguments set no variable; those that a site needs stand in ``launchers.horovodrun.args``.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from hpcdist.errors import Problem, did_you_mean
+import msgspec
+
+from hpcdist.errors import Path, PlanError, Problem, did_you_mean
 from hpcdist.experiment import Experiment
-from hpcdist.frameworks.mpi import Mpi
-from hpcdist.plan import Plan, Variable
+from hpcdist.fields import Model
+from hpcdist.frameworks.plain import Plain, section_of
+from hpcdist.layer import Topology
+from hpcdist.plan import Plan, Variable, Word
+from hpcdist.site import Site
+from hpcdist.words import in_double_quotes
 
 
 class Knob(NamedTuple):
     """One key of the ``horovod:`` section and the variable it becomes.
 
-    ``scale`` multiplies the value (MiB to bytes); a flag becomes ``on`` or ``off``; ``needs`` is a knob
-    without which horovodrun does not pass this one on; ``choices`` are all texts that it takes.
+    ``scale`` multiplies the value (MiB to bytes); a flag becomes ``on`` or ``off``; a file without ``/`` at
+    its beginning lies among the run's outputs; ``needs`` is a knob without which horovodrun does not pass
+    this one on; ``choices`` are all texts that it takes.
     """
 
     key: str
     variable: str
-    kind: Literal["integer", "number", "flag", "text"]
+    kind: Literal["integer", "number", "flag", "text", "file"]
     scale: int = 1
     maximum: float | None = None
     on: str = "1"
@@ -41,7 +48,7 @@ KNOBS: Final = (
     Knob("hierarchical_allgather", "HOROVOD_HIERARCHICAL_ALLGATHER", "flag"),
     Knob("torus_allreduce", "HOROVOD_TORUS_ALLREDUCE", "flag"),
     Knob("autotune", "HOROVOD_AUTOTUNE", "flag", off=None),
-    Knob("autotune_log_file", "HOROVOD_AUTOTUNE_LOG", "text", needs="autotune"),
+    Knob("autotune_log_file", "HOROVOD_AUTOTUNE_LOG", "file", needs="autotune"),
     Knob("autotune_warmup_samples", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "integer", needs="autotune"),
     Knob("autotune_steps_per_sample", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "integer", needs="autotune"),
     Knob(
@@ -57,12 +64,13 @@ KNOBS: Final = (
         maximum=1,
         needs="autotune",
     ),
-    Knob("timeline_filename", "HOROVOD_TIMELINE", "text"),
+    Knob("timeline_filename", "HOROVOD_TIMELINE", "file"),
     Knob("timeline_mark_cycles", "HOROVOD_TIMELINE_MARK_CYCLES", "flag", needs="timeline_filename"),
     Knob("stall_check", "HOROVOD_STALL_CHECK_DISABLE", "flag", on="0", off="1"),
     Knob("stall_check_warning_time_seconds", "HOROVOD_STALL_CHECK_TIME_SECONDS", "integer"),
     Knob("stall_check_shutdown_time_seconds", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "integer"),
     Knob("mpi_threads_disable", "HOROVOD_MPI_THREADS_DISABLE", "flag"),
+    Knob("tcp", "NCCL_IB_DISABLE", "flag", off=None),
     Knob("num_nccl_streams", "HOROVOD_NUM_NCCL_STREAMS", "integer"),
     Knob("thread_affinity", "HOROVOD_THREAD_AFFINITY", "integer"),
     Knob("gloo_timeout_seconds", "HOROVOD_GLOO_TIMEOUT_SECONDS", "integer"),
@@ -75,62 +83,142 @@ KNOBS: Final = (
     Knob("log_with_timestamp", "HOROVOD_LOG_HIDE_TIME", "flag", on="0", off="1"),
 )
 _BY_KEY: Final = {knob.key: knob for knob in KNOBS}
-_WORDS: Final = {"integer": "a whole number", "number": "a number", "flag": "true or false", "text": "text"}
+_TYPES: Final[dict[str, type]] = {"integer": int, "number": float, "flag": bool, "text": str, "file": str}
 
 
-class Horovod(Mpi):
+class Elastic(Model, frozen=True):
+    """A run that goes on when it loses nodes, with ``min_np`` to ``max_np`` processes.
+
+    Unsaid, ``min_np`` is 1 and ``max_np`` what is allocated. ``slots_per_host`` is the number of processes
+    on each node that the plan gives; ``reset_limit`` ends the job after so many changes.
+    """
+
+    min_np: int = 1
+    max_np: int | None = None
+    reset_limit: int | None = None
+    slots_per_host: int | None = None
+
+
+Section: Final[Any] = msgspec.defstruct(
+    "Section",
+    [
+        *((knob.key, _TYPES[knob.kind] | None, None) for knob in KNOBS),
+        ("controller", Literal["gloo", "mpi"] | None, None),
+        ("elastic", Elastic | None, None),
+    ],
+    bases=(Model,),
+    frozen=True,
+    module=__name__,
+)
+"""The section: a field for each knob; ``controller``, by which processes meet; ``elastic``."""
+
+
+class Horovod(Plain):
     """Horovod over MPI, or over gloo where horovodrun starts it."""
 
     name = "horovod"
-    launcher: str | None = "horovodrun"
+    section: type[Model] = Section
 
     def problems(self, experiment: Experiment) -> Iterable[Problem]:
         """Yield unknown knobs, values of the wrong type or range, knobs without their partner."""
-        for key, value in experiment.horovod.items():
-            knob = _BY_KEY.get(key)
-            path = ("horovod", key)
-            if knob is None:
-                yield Problem(f"unknown key {key!r}", path, did_you_mean(key, _BY_KEY))
-            elif not _is_of_kind(knob, value):
-                yield Problem(f"expected {_WORDS[knob.kind]}, got {value!r}", path)
-            elif knob.choices and value not in knob.choices:
-                yield Problem(f"{value!r} is not known here", path, did_you_mean(value.upper(), knob.choices))
-            elif knob.kind in {"integer", "number"} and value < 0:
-                yield Problem(f"{value} is below 0", path)
-            elif knob.maximum is not None and value > knob.maximum:
-                yield Problem(f"{value} is above {knob.maximum}", path)
-            elif knob.needs and not experiment.horovod.get(knob.needs):
-                yield Problem(f"it counts only with {knob.needs!r}", path, f"add `{knob.needs}`")
+        yield from super().problems(experiment)
+        section = section_of(Section, experiment, self.name)
+        for knob in KNOBS:
+            value = getattr(section, knob.key)
+            if value is not None:
+                yield from _knob_problems(knob, value, ("horovod", knob.key), section)
+        if section.controller == "mpi" and experiment.batch.launcher == "horovodrun":
+            hint = "write `launcher: horovodrun-mpi`"
+            yield Problem("its processes meet over gloo, not over MPI", ("batch", "launcher"), hint)
+        if section.elastic:
+            yield from _elastic_problems(section)
 
-    def variables(self, plan: Plan, experiment: Experiment) -> tuple[Variable, ...]:
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return a task a GPU; only horovodrun knows gloo, and elastic runs are always gloo's."""
+        section = section_of(Section, experiment, self.name)
+        if section.elastic:
+            why = "horovod.elastic"
+            return Topology(task="gpu", launchers=("horovodrun-elastic",), elastic=True, why=why)
+        if section.controller == "gloo":
+            return Topology(task="gpu", launchers=("horovodrun",), why="horovod.controller")
+        return Topology(task="gpu", needs_mpi=True)
+
+    def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+        """Return the bounds of an elastic run; they follow the words of its launcher.
+
+        Raises:
+            PlanError: where they do not fit what is allocated.
+        """
+        del site
+        elastic: Elastic | None = section_of(Section, experiment, self.name).elastic
+        return tuple(_elastic_words(plan, elastic)) if elastic and plan.elastic else ()
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return ``HOROVOD_*`` for the knobs that the file sets; an unset knob sets no variable."""
-        del plan
-        return tuple(_variables(experiment))
+        del plan, site
+        section = section_of(Section, experiment, self.name)
+        return tuple(filter(None, (_variable(knob, getattr(section, knob.key)) for knob in KNOBS)))
 
 
-def _is_of_kind(knob: Knob, value: object) -> bool:
-    if knob.kind == "flag":
-        return isinstance(value, bool)
-    if knob.kind == "text":
-        return isinstance(value, str)
-    numbers = int if knob.kind == "integer" else (int, float)
-    return isinstance(value, numbers) and not isinstance(value, bool) and math.isfinite(value)
+def _knob_problems(knob: Knob, value: Any, path: Path, section: Any) -> Iterator[Problem]:
+    if knob.choices and value not in knob.choices:
+        yield Problem(f"{value!r} is not known here", path, did_you_mean(value.upper(), knob.choices))
+    elif knob.kind in {"integer", "number"} and not value >= 0:
+        yield Problem(f"{value} is below 0" if value < 0 else f"{value} is no number", path)
+    elif knob.maximum is not None and value > knob.maximum:
+        yield Problem(f"{value} is above {knob.maximum}", path)
+    elif value == float("inf"):
+        yield Problem(f"{value} is no number", path)
+    elif knob.needs and not getattr(section, knob.needs):
+        yield Problem(f"it counts only with {knob.needs!r}", path, f"add `{knob.needs}`")
 
 
-def _variables(experiment: Experiment) -> Iterator[Variable]:
-    for key, value in experiment.horovod.items():
-        knob = _BY_KEY[key]
-        text = _text(knob, value)
-        if text is not None:
-            yield Variable(name=knob.variable, value=text, origin=f"horovod.{key}")
+def _elastic_problems(section: Any) -> Iterator[Problem]:
+    elastic: Elastic = section.elastic
+    if section.controller == "mpi":
+        yield Problem("an elastic run meets over gloo", ("horovod", "controller"), "write gloo, or nothing")
+    for key in ("min_np", "max_np", "reset_limit", "slots_per_host"):
+        number = getattr(elastic, key)
+        if number is not None and number < 1:
+            yield Problem(f"{number} is below 1", ("horovod", "elastic", key))
+    if elastic.max_np is not None and elastic.max_np < elastic.min_np:
+        message = f"{elastic.max_np} is below min_np, {elastic.min_np}"
+        yield Problem(message, ("horovod", "elastic", "max_np"))
 
 
-def _text(knob: Knob, value: object) -> str | None:
+def _elastic_words(plan: Plan, elastic: Elastic) -> Iterator[Word]:
+    size = plan.placement.size
+    largest = size if elastic.max_np is None else elastic.max_np
+    for key, number, wrong in (("min_np", elastic.min_np, elastic.min_np > size),
+                               ("max_np", largest, largest > size)):  # fmt: skip
+        if wrong:
+            hint = "ask for more replicas, or write less"
+            path = ("horovod", "elastic", key)
+            raise PlanError(Problem(f"{number} processes are wanted, {size} are allocated", path, hint))
+    on_each = {tasks for _, tasks in plan.placement.tasks_per_node()}
+    if elastic.slots_per_host is not None and on_each != {elastic.slots_per_host}:
+        message = f"the plan has {', '.join(map(str, sorted(on_each)))} processes a node"
+        path = ("horovod", "elastic", "slots_per_host")
+        raise PlanError(Problem(message, path, "ask for replicas that fill the nodes so, or remove it"))
+    said = {"--min-np": ("min_np", elastic.min_np), "--max-np": ("max_np", largest)}
+    said |= {"--reset-limit": ("reset_limit", elastic.reset_limit)} if elastic.reset_limit else {}
+    for option, (key, number) in said.items():
+        for text in (option, str(number)):
+            yield Word(text=text, origin=f"horovod.elastic.{key}")
+
+
+def _variable(knob: Knob, value: Any) -> Variable | None:
+    origin = f"horovod.{knob.key}"
+    if knob.kind == "file" and value is not None and not value.startswith("/"):
+        return Variable.raw(knob.variable, f"$HPCDIST_OUTPUTS/{in_double_quotes(value)}", origin)
+    text = None if value is None else _text(knob, value)
+    return None if text is None else Variable(name=knob.variable, value=text, origin=origin)
+
+
+def _text(knob: Knob, value: Any) -> str | None:
     if knob.kind == "flag":
         return knob.on if value else knob.off
-    if isinstance(value, int) and knob.kind == "integer":
-        return str(value * knob.scale)
-    return str(float(value)) if isinstance(value, (int, float)) else str(value)
+    return str(value * knob.scale) if knob.kind == "integer" else str(value)
 
 
 HOROVOD = Horovod()

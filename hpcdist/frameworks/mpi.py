@@ -1,41 +1,23 @@
-"""MPI: the program calls MPI_Init itself; the launcher gives it everything."""
+"""MPI: the program calls MPI_Init itself; the launcher gives it all. ChainerMN is no more than that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from hpcdist.errors import Problem
 from hpcdist.experiment import Experiment
-from hpcdist.plan import Plan, Variable, Word
+from hpcdist.frameworks.plain import Plain
+from hpcdist.layer import Topology
 
 
-class Mpi:
-    """Plain MPI."""
+class Mpi(Plain):
+    """A program that is started by MPI, under whatever name."""
 
-    name = "mpi"
-    roles = frozenset({"master", "worker"})
-    needs_mpi = True
-    launcher: str | None = None
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    def problems(self, experiment: Experiment) -> Iterable[Problem]:
-        """Yield nothing: there is no section."""
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return a task a GPU, over MPI."""
         del experiment
-        return ()
-
-    def words(self, plan: Plan) -> tuple[Word, ...]:
-        """Return nothing: the command is started as it is."""
-        del plan
-        return ()
-
-    def variables(self, plan: Plan, experiment: Experiment) -> tuple[Variable, ...]:
-        """Return nothing: MPI finds its world by its launcher."""
-        del plan, experiment
-        return ()
-
-    def task_variables(self, plan: Plan, experiment: Experiment) -> tuple[Variable, ...]:
-        """Return nothing."""
-        del plan, experiment
-        return ()
+        return Topology(task="gpu", needs_mpi=True)
 
 
-MPI = Mpi()
+MPI = Mpi("mpi")
+CHAINERMN = Mpi("chainermn")

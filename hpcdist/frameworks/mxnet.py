@@ -1,45 +1,55 @@
 """MXNet: the DMLC variables of its parameter-server rendezvous; the master is the scheduler.
 
-Source: ps-lite's environment variables; what Polyaxon 0.6 sets.
+Source: ps-lite's environment variables (https://mxnet.apache.org/versions/1.9.1/api/faq/distributed_training);
+what Polyaxon 0.6 sets.
 """
 
 from __future__ import annotations
 
 from hpcdist.experiment import Experiment
-from hpcdist.frameworks.mpi import Mpi
+from hpcdist.frameworks.plain import Plain, expressions
+from hpcdist.layer import Topology
 from hpcdist.plan import Plan, Variable
+from hpcdist.site import Site
 
 _ORIGIN = "framework mxnet"
+_ROLES = {"master": "scheduler", "worker": "worker", "ps": "server"}
 
 
-class MxNet(Mpi):
+class MxNet(Plain):
     """MXNet's distributed key-value store, one task a replica."""
 
     name = "mxnet"
-    roles = frozenset({"master", "worker", "ps"})
-    needs_mpi = False
+    roles = frozenset(_ROLES)
 
-    def variables(self, plan: Plan, experiment: Experiment) -> tuple[Variable, ...]:
-        """Return where the scheduler is, and how many there are of the others."""
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return the topology: when the workers have ended, scheduler and servers have nothing left to do."""
         del experiment
-        counts = dict.fromkeys(("worker", "ps"), 0)
-        for row in plan.placement.rows:
-            if row.role in counts:
-                counts[row.role] += row.tasks // row.tasks_per_replica
+        return Topology(awaited=frozenset({"worker"}))
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return where the scheduler is, how many there are of the others, and the interface to use."""
+        del experiment
+        placement = plan.placement
+        interface = site.fabric.interface
+        origin = f"site {site.name}: fabric.interface"
         return (
-            Variable.raw("DMLC_PS_ROOT_URI", "$HPCDIST_HEAD_ADDRESS", _ORIGIN),
-            Variable.raw("DMLC_PS_ROOT_PORT", "$HPCDIST_PORT", _ORIGIN),
-            Variable(name="DMLC_NUM_WORKER", value=str(counts["worker"]), origin=_ORIGIN),
-            Variable(name="DMLC_NUM_SERVER", value=str(counts["ps"]), origin=_ORIGIN),
+            *expressions(
+                {"DMLC_PS_ROOT_URI": "$HPCDIST_HEAD_ADDRESS", "DMLC_PS_ROOT_PORT": "$HPCDIST_PORT"}, _ORIGIN
+            ),
+            Variable(name="DMLC_NUM_WORKER", value=str(placement.replicas("worker")), origin=_ORIGIN),
+            Variable(name="DMLC_NUM_SERVER", value=str(placement.replicas("ps")), origin=_ORIGIN),
+            *([Variable(name="DMLC_INTERFACE", value=interface, origin=origin)] if interface else []),
         )
 
-    def task_variables(self, plan: Plan, experiment: Experiment) -> tuple[Variable, ...]:
-        """Return the task's role: scheduler, worker or server; and which server it is."""
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the task's role, which server it is, and its address where no interface says it."""
         del plan, experiment
-        names = "declare -A dmlc=([master]=scheduler [worker]=worker [ps]=server)"
-        value = f"$({names} && echo ${{dmlc[$HPCDIST_ROLE]}})"
-        server = "$([[ $HPCDIST_ROLE != ps ]] || echo $HPCDIST_INDEX)"
-        return Variable.raw("DMLC_ROLE", value, _ORIGIN), Variable.raw("DMLC_SERVER_ID", server, _ORIGIN)
+        own = [Variable.raw("DMLC_ROLE", name, _ORIGIN, role) for role, name in _ROLES.items()]
+        own.append(Variable.raw("DMLC_SERVER_ID", "$HPCDIST_INDEX", _ORIGIN, "ps"))
+        if not site.fabric.interface:
+            own.append(Variable.raw("DMLC_NODE_HOST", "$HPCDIST_ADDRESS", _ORIGIN))
+        return tuple(own)
 
 
 MXNET = MxNet()

@@ -1,44 +1,139 @@
-"""PyTorch: the variables of ``torch.distributed``'s ``env://`` rendezvous, one task a replica.
+"""PyTorch: ``env://`` for one task a process, or torchrun, one on each node.
 
-WORLD_SIZE counts tasks and RANK is the task's, as Polyaxon 0.6 sets them
-(https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization).
+WORLD_SIZE counts tasks and RANK is the task's
+(https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization). Without ``launch`` a
+replica is one process, whatever its GPUs, as under Polyaxon 0.6.
 """
 
 from __future__ import annotations
 
-from hpcdist.experiment import Experiment
-from hpcdist.frameworks.mpi import Mpi
-from hpcdist.plan import Plan, Variable
+from collections.abc import Iterable, Iterator
+from typing import Literal
 
-_SHARED = {"MASTER_ADDR": "$HPCDIST_HEAD_ADDRESS", "MASTER_PORT": "$HPCDIST_PORT"}
-_OWN = {
+from hpcdist.errors import Problem
+from hpcdist.experiment import MOST, Experiment
+from hpcdist.fields import Model
+from hpcdist.frameworks.plain import Plain, expressions, section_of
+from hpcdist.layer import Topology
+from hpcdist.plan import Plan, Variable, Word
+from hpcdist.site import Site
+
+_ORIGIN = "framework pytorch"
+SHARED = {"MASTER_ADDR": "$HPCDIST_HEAD_ADDRESS", "MASTER_PORT": "$HPCDIST_PORT"}
+ENV = {
     "WORLD_SIZE": "$HPCDIST_SIZE",
     "RANK": "$HPCDIST_RANK",
     "LOCAL_RANK": "$HPCDIST_LOCAL_RANK",
     "LOCAL_WORLD_SIZE": "$HPCDIST_LOCAL_SIZE",
     "NODE_RANK": "$HPCDIST_NODE",
 }
+"""What all tasks are told for ``env://``, and each of its place in the world."""
 
 
-class PyTorch(Mpi):
+class Section(Model, frozen=True):
+    """``launch``: ``env`` for a task a GPU, ``torchrun`` for one torchrun a node, which starts them."""
+
+    launch: Literal["env", "torchrun"] | None = None
+    max_restarts: int = 0
+
+
+class PyTorch(Plain):
     """torch.distributed."""
 
     name = "pytorch"
-    needs_mpi = False
+    section: type[Model] = Section
 
-    def variables(self, plan: Plan, experiment: Experiment) -> tuple[Variable, ...]:
-        """Return where rank 0 listens."""
-        del plan, experiment
-        return _expressions(_SHARED)
+    def problems(self, experiment: Experiment) -> Iterable[Problem]:
+        """Yield what is wrong in the section."""
+        yield from super().problems(experiment)
+        section = section_of(Section, experiment, self.name)
+        path = ("pytorch", "max_restarts")
+        if not 0 <= section.max_restarts <= MOST:
+            yield Problem(f"there cannot be {section.max_restarts} of them", path)
+        elif section.max_restarts and section.launch != "torchrun":
+            hint = "add `launch: torchrun`, or write `environment: {max_restarts: ...}`"
+            yield Problem("it is torchrun that restarts processes", path, hint)
 
-    def task_variables(self, plan: Plan, experiment: Experiment) -> tuple[Variable, ...]:
-        """Return the task's place in the world."""
-        del plan, experiment
-        return _expressions(_OWN)
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return a task a replica, a GPU or a node."""
+        launch = section_of(Section, experiment, self.name).launch
+        kinds: dict[str | None, Topology] = {
+            "env": Topology(task="gpu", why="pytorch.launch"),
+            "torchrun": Topology(task="node", why="pytorch.launch"),
+        }
+        return kinds.get(launch, Topology())
+
+    def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+        """Return torchrun and its options where it is to be."""
+        section = section_of(Section, experiment, self.name)
+        return tuple(_torchrun(plan, section, site)) if section.launch == "torchrun" else ()
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return where rank 0 listens, and the interface that gloo is to use."""
+        if section_of(Section, experiment, self.name).launch == "torchrun":
+            return (*gloo_interface(site), *_threads(plan))
+        return (*expressions(SHARED, _ORIGIN), *gloo_interface(site))
+
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the task's place in the world; torchrun is told who of them is the host, and its address."""
+        del site
+        if section_of(Section, experiment, self.name).launch != "torchrun":
+            return tuple(expressions(ENV, _ORIGIN))
+        own = {"PET_LOCAL_ADDR": "$HPCDIST_ADDRESS"}
+        own |= {} if _processes(plan) else {"PET_NPROC_PER_NODE": "$HPCDIST_PROCESSES"}
+        # torchrun compares its own name with the endpoint's, which is another on many machines.
+        hosts = {"master": "is_host=1", "worker": "is_host=0"}
+        return (
+            *expressions(own, _ORIGIN),
+            *(Variable.raw("PET_RDZV_CONF", value, _ORIGIN, role) for role, value in hosts.items()),
+        )
+
+    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+        """Yield the site's opinion of torchrun, and a word on GPUs that one process may not use."""
+        launch = section_of(Section, experiment, self.name).launch
+        reason = site.torchrun.discouraged
+        if launch == "torchrun" and reason:
+            hint = "`pytorch: {launch: env}` does without"
+            yield f"site {site.name} advises against torchrun: {reason}; {hint}"
+        most = max(row.gpus for row in plan.placement.rows)
+        if launch is None and most > 1 and not plan.starts_processes:
+            yield (
+                f"each replica is one process for its {most} GPUs; for a process a GPU write "
+                "`pytorch: {launch: env}`"
+            )
 
 
-def _expressions(table: dict[str, str]) -> tuple[Variable, ...]:
-    return tuple(Variable.raw(name, value, "framework pytorch") for name, value in table.items())
+def gloo_interface(site: Site) -> Iterator[Variable]:
+    """Yield the variable that keeps gloo off interfaces which do not reach other nodes."""
+    if site.fabric.interface:
+        origin = f"site {site.name}: fabric.interface"
+        yield Variable(name="GLOO_SOCKET_IFNAME", value=site.fabric.interface, origin=origin)
+
+
+def _processes(plan: Plan) -> int | None:
+    """Return how many processes each torchrun starts, None where they differ."""
+    counts = {row.processes for row in plan.placement.rows}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _threads(plan: Plan) -> Iterator[Variable]:
+    """Yield the threads of a process: torchrun itself would say 1."""
+    threads = min(max(1, row.cpus // row.processes) for row in plan.placement.rows)
+    yield Variable(name="OMP_NUM_THREADS", value=str(threads), origin=_ORIGIN)
+
+
+def _torchrun(plan: Plan, section: Section, site: Site) -> Iterator[Word]:
+    own = site.torchrun.program != "torchrun"
+    yield Word(text=site.torchrun.program, origin=f"site {site.name}: torchrun.program" if own else _ORIGIN)
+    yield Word(text=f"--nnodes={plan.placement.size}", origin=_ORIGIN)
+    if processes := _processes(plan):
+        yield Word(text=f"--nproc-per-node={processes}", origin=_ORIGIN)
+    yield Word(text="--rdzv-backend=c10d", origin=_ORIGIN)
+    yield Word.raw('--rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"', _ORIGIN)
+    yield Word.raw('--rdzv-id="$HPCDIST_JOB_ID"', _ORIGIN)
+    yield Word(text=f"--max-restarts={section.max_restarts}", origin=_ORIGIN)
+    yield from (Word(text=text, origin=f"site {site.name}: torchrun.args") for text in site.torchrun.args)
+    yield Word(text="--no-python", origin=_ORIGIN)
 
 
 PYTORCH = PyTorch()

@@ -12,6 +12,7 @@ launchers: Registry[Launcher] = Registry(
         "mpirun": "hpcdist.launchers.mpirun:MPIRUN",
         "horovodrun": "hpcdist.launchers.horovodrun:HOROVODRUN",
         "horovodrun-mpi": "hpcdist.launchers.horovodrun:HOROVODRUN_MPI",
+        "horovodrun-elastic": "hpcdist.launchers.horovodrun:HOROVODRUN_ELASTIC",
         "processes": "hpcdist.launchers.processes:PROCESSES",
     },
 )

@@ -5,7 +5,7 @@ The controller is always said: inside LSF horovodrun 0.28.1 takes its jsrun path
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 from hpcdist.launchers.mpirun import MPIRUN
 from hpcdist.plan import Plan, Word
@@ -17,28 +17,46 @@ _GLOO: Final = RankVariables(rank="HOROVOD_RANK", size="HOROVOD_SIZE", local_ran
 class Horovodrun:
     """Horovod's own launcher, with one of its two controllers; gloo needs no MPI."""
 
+    name = "horovodrun"
+    rank_variables: RankVariables | None = _GLOO
     schedulers = frozenset({"slurm", "local"})
+    wires = frozenset({"horovod"})
     hostfile_line = "%s slots=%s"
+    brings_mpi = False
     gives_pmi = False
     labels_output = True
-
-    def __init__(self, name: str, controller: Literal["gloo", "mpi"]) -> None:
-        self.name = name
-        self.controller = controller
-        self.brings_mpi = controller == "mpi"
-        self.rank_variables: RankVariables | None = _GLOO if controller == "gloo" else MPIRUN.rank_variables
+    controller = "--gloo"
+    hosts = '--hostfile "$HPCDIST_HOSTFILE"'
 
     def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
-        """Return ``horovodrun`` with its controller and its hostfile."""
+        """Return ``horovodrun`` with its controller and where it finds its hosts."""
         origin = f"launcher {self.name}"
-        texts = ("horovodrun", f"--{self.controller}", "-np", str(plan.placement.size))
+        texts = ("horovodrun", self.controller, "-np", str(plan.placement.size))
         site = f"site {plan.site}: launchers.{self.name}.args"
         return (
             *(Word(text=text, origin=origin) for text in texts),
-            Word.raw('--hostfile "$HPCDIST_HOSTFILE"', origin),
+            Word.raw(self.hosts, origin),
             *(Word(text=text, origin=site) for text in options.args),
         )
 
 
-HOROVODRUN: Final = Horovodrun("horovodrun", "gloo")
-HOROVODRUN_MPI: Final = Horovodrun("horovodrun-mpi", "mpi")
+class HorovodrunMpi(Horovodrun):
+    """horovodrun over the machine's mpirun."""
+
+    name = "horovodrun-mpi"
+    rank_variables = MPIRUN.rank_variables
+    brings_mpi = True
+    controller = "--mpi"
+
+
+class HorovodrunElastic(Horovodrun):
+    """horovodrun with hosts that may be lost: a script of the run says which are alive."""
+
+    name = "horovodrun-elastic"
+    rank_variables = None  # the number of tasks changes, so they take no place in the plan
+    hosts = '--host-discovery-script "$HPCDIST_JOB_DIR/discover.sh"'
+
+
+HOROVODRUN: Final = Horovodrun()
+HOROVODRUN_MPI: Final = HorovodrunMpi()
+HOROVODRUN_ELASTIC: Final = HorovodrunElastic()

@@ -23,6 +23,7 @@ class Mpirun:
         rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", local_rank="OMPI_COMM_WORLD_LOCAL_RANK"
     )
     schedulers = frozenset({"slurm", "local"})
+    wires: frozenset[str] = frozenset()
     hostfile_line = "%s slots=%s"
     brings_mpi = True
     gives_pmi = False

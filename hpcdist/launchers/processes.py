@@ -15,6 +15,7 @@ class Processes:
         rank="HPCDIST_START_RANK", size="HPCDIST_START_SIZE", local_rank="HPCDIST_START_RANK"
     )
     schedulers = frozenset({"local"})
+    wires: frozenset[str] = frozenset()
     hostfile_line = "%s slots=%s"
     brings_mpi = False
     gives_pmi = False

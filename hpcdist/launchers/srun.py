@@ -24,6 +24,7 @@ class Srun:
         rank="SLURM_PROCID", size="SLURM_NTASKS", local_rank="SLURM_LOCALID"
     )
     schedulers = frozenset({"slurm"})
+    wires: frozenset[str] = frozenset()
     hostfile_line = "%s slots=%s"
     brings_mpi = True
     gives_pmi = True

@@ -124,6 +124,27 @@ def test_plan_folds_equal_tasks(hpcdist: Hpcdist) -> None:
         "0     1     worker 0       1     -     -\n"
         "      ...   61 like these\n"
         "0     63    worker 62      63    -     -\n"
+        "all tasks\n"
+        "  MASTER_ADDR=node0\n"
+        "  MASTER_PORT=PORT\n"
+        "rank 0\n"
+        "  WORLD_SIZE=64\n"
+        "  RANK=0\n"
+        "  LOCAL_RANK=0\n"
+        "  LOCAL_WORLD_SIZE=64\n"
+        "  NODE_RANK=0\n"
+        "rank 1\n"
+        "  WORLD_SIZE=64\n"
+        "  RANK=1\n"
+        "  LOCAL_RANK=1\n"
+        "  LOCAL_WORLD_SIZE=64\n"
+        "  NODE_RANK=0\n"
+        "rank 63\n"
+        "  WORLD_SIZE=64\n"
+        "  RANK=63\n"
+        "  LOCAL_RANK=63\n"
+        "  LOCAL_WORLD_SIZE=64\n"
+        "  NODE_RANK=0\n"
     )
 
 
@@ -139,6 +160,8 @@ def test_plan_as_json_is_a_list_of_tasks(hpcdist: Hpcdist) -> None:
         "cpus": [2, 3],
         "gpus": [1],
         "memory": 2048,
+        "processes": 1,
+        "variables": {},
     }
 
 

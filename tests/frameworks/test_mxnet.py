@@ -31,7 +31,7 @@ def test_the_role_of_each_task(tmp_path: Path, rank: int, role: str) -> None:
     environ = {"PATH": os.environ["PATH"], "SLURM_PROCID": str(rank), "SLURM_NTASKS": "4"}
     done = subprocess.run(
         ["bash", str(tmp_path / "task.sh"), "bash", "-c", "echo $DMLC_ROLE"],
-        env=environ | {"HPCDIST_JOB_DIR": str(tmp_path)},
+        env=environ | {"HPCDIST_JOB_DIR": str(tmp_path), "HPCDIST_ENDED": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,

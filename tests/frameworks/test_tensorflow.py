@@ -15,7 +15,7 @@ from hpcdist.placement import Crowd, place
 from hpcdist.plan import Plan
 from hpcdist.renderer import render
 from tests.experiments import environment, experiment
-from tests.plans import planned
+from tests.plans import TESTBED, planned
 from tests.test_placement import jobs
 
 PORT = 20000
@@ -33,6 +33,7 @@ def tf_config(plan: Plan, folder: Path, rank: int) -> Any:
         "SLURM_NTASKS": str(plan.placement.size),
         "SLURMD_NODENAME": f"h{here}.domain",
         "HPCDIST_JOB_DIR": str(folder),
+        "HPCDIST_ENDED": str(folder),
         "HPCDIST_PORT": str(PORT),
         "HPCDIST_OUTPUTS": "/outputs",
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(500))),
@@ -53,7 +54,7 @@ def test_every_task_is_told_where_all_are(tmp_path: Path, crowds: list[Crowd], d
     for (role, _), address in first.items():
         peers.setdefault(role, []).append(address)
     chosen = data.draw(st.sampled_from(list(placement.tasks)))
-    own = TENSORFLOW.task_variables(plan, experiment())
+    own = TENSORFLOW.task_variables(plan, experiment(tensorflow={"version": "1.15"}), TESTBED)
     plan = msgspec.structs.replace(plan, task_variables=own)
     assert tf_config(plan, tmp_path, chosen.rank) == {
         "cluster": peers,

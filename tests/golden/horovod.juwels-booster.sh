@@ -71,7 +71,7 @@ trap 'note ended $?' EXIT
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
 echo "hpcdist: horovod-digits: 16 tasks by srun, 4 nodes, 16 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
-# How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]%%.*}i
 # A node may call itself 127.0.1.1, which means another machine to the others.
 hpcdist_name=$HPCDIST_HEAD_ADDRESS
@@ -151,7 +151,7 @@ NODES_AND_TASKS_ON_EACH
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
-  export HPCDIST_NODE=$node HPCDIST_NODES=4
+  export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]%%.*}i
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
   # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
@@ -198,7 +198,6 @@ export CUDA_VISIBLE_DEVICES=0,1,2,3
 launch() {
   export PYTHONUNBUFFERED=1
   export NCCL_SOCKET_IFNAME=ib0
-  export GLOO_SOCKET_IFNAME=ib0
   export UCX_RC_TIMEOUT=4s
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"

@@ -70,7 +70,7 @@ trap 'note ended $?' EXIT
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
 echo "hpcdist: own-mpirun: 8 tasks by the command, 2 nodes, 8 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
-# How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
 HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT

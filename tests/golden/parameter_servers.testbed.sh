@@ -7,10 +7,17 @@
 #SBATCH --time=00:10:00
 #SBATCH --constraint=a100
 #SBATCH --nodes=1
-#SBATCH --ntasks-per-node=11
+#SBATCH --ntasks-per-node=10
 #SBATCH --cpus-per-task=1
-#SBATCH --mem=2000M
+#SBATCH --mem=1500M
 #SBATCH --gres=gpu:a100:2
+#SBATCH hetjob
+#SBATCH --partition=cpu
+#SBATCH --time=00:10:00
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=1
+#SBATCH --mem=500M
 # Made by hpcdist 0.1.0 for site testbed. It needs no hpcdist on the nodes, and runs by hand as well.
 export HPCDIST_RUN_DIR=/scratch/me/runs/parameter-servers-1
 export HPCDIST_JOB_ID=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
@@ -47,7 +54,8 @@ add_nodes() {
   ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
 }
 hpcdist_nodes=()
-add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
+add_nodes "$SLURM_JOB_NODELIST_HET_GROUP_0" 1
+add_nodes "$SLURM_JOB_NODELIST_HET_GROUP_1" 1
 # Options of the login shell, and those of this script, are not options of the step.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION \
   SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
@@ -67,11 +75,11 @@ note started "$hpcdist_restarts"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
-((${#hpcdist_nodes[@]} == 1)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 1"
+((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo "hpcdist: parameter-servers: 4 tasks by srun, 1 node, 2 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: parameter-servers: 4 tasks by srun, 2 nodes, 2 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
-# How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
 HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
@@ -86,7 +94,8 @@ write_hostfile() {
   done >"$HPCDIST_HOSTFILE"
 }
 write_hostfile <<'NODES_AND_TASKS_ON_EACH'
-1 4
+1 3
+1 1
 NODES_AND_TASKS_ON_EACH
 
 # Writes what it reads to a file, byte for byte.
@@ -121,7 +130,7 @@ fail() {
 readonly hpcdist_rows='\
 master 0 0 1 1 1 0 0 0 2 0 0 1
 worker 0 1 2 1 2 0 1 2 4 0 1 1
-ps 0 3 1 1 1 0 3 10 1 2 0 1
+ps 0 3 1 1 1 1 0 0 1 0 0 1
 '
 
 # "host:port" of every replica of role $1, with commas, in the order of their indexes.
@@ -153,7 +162,8 @@ take_place() {
   while read -r count local_size; do
     ((node < (nodes += count))) && break
   done <<'NODES_AND_TASKS_ON_EACH'
-1 4
+1 3
+1 1
 NODES_AND_TASKS_ON_EACH
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
   # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
@@ -161,7 +171,7 @@ NODES_AND_TASKS_ON_EACH
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
-  export HPCDIST_NODE=$node HPCDIST_NODES=1
+  export HPCDIST_NODE=$node HPCDIST_NODES=2 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
   # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
@@ -190,12 +200,14 @@ take_place
 ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
 export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-export TF_CONFIG="{\"cluster\": {\"master\": [$(peers master)], \"worker\": [$(peers worker)], \"ps\": [$(peers ps)]}, \"task\": {\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}, \"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\"}"
+export TF_CONFIG="{\"cluster\": {\"chief\": [$(peers master)], \"worker\": [$(peers worker)], \"ps\": [$(peers ps)]}, \"task\": {\"type\": \"${HPCDIST_ROLE/master/chief}\", \"index\": $HPCDIST_INDEX}, \"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\"}"
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
 trap : TERM INT HUP USR1 USR2
 "$@"
 code=$?
 ((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"
+# When all of these have ended well, the job is done: the script ends the others.
+[[ $code != 0 || $HPCDIST_ROLE != @(master) ]] || : >"${HPCDIST_ENDED:?}/$HPCDIST_RANK"
 exit "$code"
 TASK_WRAPPER
 
@@ -216,7 +228,7 @@ launch() {
     for ((hpcdist_slots = ${hpcdist_slots#slots=}; hpcdist_slots > 0; hpcdist_slots--)); do echo "$hpcdist_host"; done
   done < <(sed -n '1,1p' "$HPCDIST_HOSTFILE") >"$HPCDIST_JOB_DIR/ranks.0"
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec srun --nodes=1 --ntasks=4 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --label --mpi=pmix \
+  exec srun --het-group=0 --nodes=1 --ntasks=3 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --label --mpi=pmix : --het-group=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --mpi=pmix \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }
@@ -231,12 +243,31 @@ trap 'forward TERM' TERM INT
 trap 'forward HUP' HUP
 trap 'forward USR1' USR1
 trap 'forward USR2' USR2
+
+# Every master leaves a file when it ends well. The others serve them, and would do so for
+# ever: a moment later they are ended too.
+all_ended() {
+  local ended=("$HPCDIST_ENDED"/*)
+  [[ -e ${ended[0]} ]] && ((${#ended[@]} >= 1))
+}
+end_servers() {
+  until all_ended; do sleep 1; done
+  sleep 2
+  kill -TERM "$hpcdist_program" || return
+  echo "hpcdist: master ended well; ending those that served"
+  sleep 10
+  kill -KILL "$hpcdist_program"
+}
 run() {
-  local code status=127 rank host
+  local code status=127 rank host server_end
   # A name that no node has looked for before: network file systems remember what was not there.
   export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
+  export HPCDIST_ENDED="$HPCDIST_JOB_DIR/ended.$hpcdist_restarts.$1"
+  mkdir -p "$HPCDIST_ENDED"
   launch &
   hpcdist_program=$!
+  end_servers 2>/dev/null &
+  server_end=$!
   while :; do
     hpcdist_signal=
     wait "$hpcdist_program"
@@ -245,6 +276,8 @@ run() {
     ((code == 127 && status != 127)) || status=$code
     [[ $hpcdist_signal ]] || break
   done
+  kill "$server_end" 2>/dev/null
+  all_ended && status=0
   # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
   if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code

@@ -81,7 +81,7 @@ trap 'note ended $?' EXIT
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
 echo "hpcdist: quickstart: 2 tasks by srun, 1 node: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
-# How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
 HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
@@ -157,7 +157,7 @@ NODES_AND_TASKS_ON_EACH
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
-  export HPCDIST_NODE=$node HPCDIST_NODES=1
+  export HPCDIST_NODE=$node HPCDIST_NODES=1 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
 }

@@ -71,7 +71,7 @@ trap 'note ended $?' EXIT
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
 echo "hpcdist: torchrun: 2 tasks by srun, 2 nodes, 8 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
-# How the other tasks reach the first node; and this job's sixteen ports, below those that Linux hands out itself.
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
 HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
@@ -148,7 +148,7 @@ NODES_AND_TASKS_ON_EACH
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
-  export HPCDIST_NODE=$node HPCDIST_NODES=2
+  export HPCDIST_NODE=$node HPCDIST_NODES=2 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
   take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
@@ -202,6 +202,7 @@ launch() {
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.torchrun", "experiment_uuid": "torchrun", "framework": "pytorch", "user": null}'
   export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"
   export MASTER_PORT="$HPCDIST_PORT"
+  export GLOO_SOCKET_IFNAME=eth0
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
   exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=16 --kill-on-bad-exit=1 --label --mpi=pmix \
     bash "$HPCDIST_JOB_DIR/task.sh" \

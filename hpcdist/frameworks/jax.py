@@ -1,0 +1,30 @@
+"""JAX: where process 0 is, how many there are and which this is, for ``jax.distributed.initialize()``."""
+
+from __future__ import annotations
+
+from hpcdist.experiment import Experiment
+from hpcdist.frameworks.plain import Plain, expressions
+from hpcdist.plan import Plan, Variable
+from hpcdist.site import Site
+
+_ORIGIN = "framework jax"
+
+
+class Jax(Plain):
+    """jax.distributed, one task a replica, which has all the replica's GPUs."""
+
+    name = "jax"
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return where process 0 listens."""
+        del plan, experiment, site
+        return tuple(expressions({"JAX_COORDINATOR_ADDRESS": "$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"}, _ORIGIN))
+
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the process's place in the world."""
+        del plan, experiment, site
+        own = {"JAX_NUM_PROCESSES": "$HPCDIST_SIZE", "JAX_PROCESS_ID": "$HPCDIST_RANK"}
+        return tuple(expressions(own, _ORIGIN))
+
+
+JAX = Jax()
