@@ -33,5 +33,5 @@ lint: ## Check style, types and shell scripts
 	shellcheck .ci/run tools/*
 
 clean: ## Remove what was made here; the Horovod wheel stays in ~/.cache/hpcdist
-	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .frameworks .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

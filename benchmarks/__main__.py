@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import scale, start
+from benchmarks import scale, scaling, start
 from hpcdist import rundir
 from hpcdist.schedulers.local import LOCAL
 
@@ -93,6 +93,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cold_starts(Path(folder))
     scale.main()
+    scaling.main()
     start.main(compare, line)
 
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-ONCE: Final = frozenset(
-    {"mpirun", "mpiexec", "mpiexec.hydra", "horovodrun", "srun", "jsrun", "aprun", "ibrun", "orterun", "prun"}
-)
+ONCE: Final = frozenset({
+    "mpirun", "mpiexec", "mpiexec.hydra", "horovodrun", "deepspeed", "srun", "jsrun", "aprun", "ibrun",
+    "orterun", "prun",
+})  # fmt: skip
 PER_NODE: Final = frozenset({"torchrun", "torchrun_jsc"})
 _TORCH_MODULES: Final = frozenset({"torch.distributed.launch", "torch.distributed.run"})
 _KEYWORDS: Final = frozenset({"if", "then", "elif", "else", "while", "until", "do", "!"})
