@@ -23,7 +23,8 @@ class Topology(Model, frozen=True, kw_only=True):
     task, which starts them. ``launchers``: those that can start it, the preferred one first; empty: any.
     ``spread``: each replica has a node of its own. ``needs_mpi``: its tasks meet over MPI, unless the
     launcher wires them. ``awaited``: the roles whose end is the end of the job; the others, servers, are
-    ended then. ``elastic``: it outlives the loss of a node. ``why``: the key of the file that asks for this.
+    ended then. ``elastic``: it outlives the loss of a node. ``by_address``: its tasks reach each other by
+    addresses, not by names. ``why``: the key of the file that asks for this.
     """
 
     task: Literal["replica", "gpu", "node"] = "replica"
@@ -32,6 +33,7 @@ class Topology(Model, frozen=True, kw_only=True):
     needs_mpi: bool = False
     awaited: frozenset[str] = ROLES
     elastic: bool = False
+    by_address: bool = False
     why: str = "framework"
 
 

@@ -125,7 +125,7 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         gpu_visibility=_gpu_visibility(experiment, site, launcher),
         environment=site.environment,
         head_suffix=site.head_node.suffix,
-        head_resolve=site.head_node.resolve,
+        head_resolve=site.head_node.resolve or topology.by_address,
         mpi=options.mpi,
         rank_variables=None if once else options.rank_variables or launcher.rank_variables,
         hostfile_line=launcher.hostfile_line,

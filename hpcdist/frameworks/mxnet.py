@@ -23,9 +23,12 @@ class MxNet(Plain):
     roles = frozenset(_ROLES)
 
     def topology(self, experiment: Experiment) -> Topology:
-        """Return the topology: when the workers have ended, scheduler and servers have nothing left to do."""
+        """Return the topology: when the workers have ended, scheduler and servers have nothing left to do.
+
+        ps-lite binds to the address that it is given, and takes no name for one.
+        """
         del experiment
-        return Topology(awaited=frozenset({"worker"}))
+        return Topology(awaited=frozenset({"worker"}), by_address=True)
 
     def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where the scheduler is, how many there are of the others, and the interface to use."""

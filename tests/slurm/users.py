@@ -18,6 +18,13 @@ from tests.slurm.process import SYSTEM_PATH
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 ENVIRONMENT = {"HPCDIST_SITE": "testbed", "PATH": f"{PYTHON.parent}:{SYSTEM_PATH}"}
 
+
+def framework_path(name: str) -> str:
+    """Return the PATH of somebody who has loaded a framework that `tools/setup full` has installed apart."""
+    own = f"{CHECKOUT}/.frameworks/{name}/bin:" if name else ""
+    return f"{own}{ENVIRONMENT['PATH']}"
+
+
 PROBE = (
     "echo probe $HPCDIST_RANK $HPCDIST_ROLE $HPCDIST_INDEX $(uname -n) $HPCDIST_LOCAL_RANK "
     "${CUDA_VISIBLE_DEVICES:--}"

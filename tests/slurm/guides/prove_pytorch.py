@@ -1,0 +1,23 @@
+"""A task of PyTorch: all gather who the others are."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+
+import torch.distributed as dist
+
+ME = {
+    "rank": int(os.environ["RANK"]),
+    "role": os.environ["HPCDIST_ROLE"],
+    "host": socket.gethostname(),
+    "cpus": int(os.environ["OMP_NUM_THREADS"]),
+    "gpus": len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")),
+}
+
+dist.init_process_group("gloo")
+everybody: list[object] = [None] * dist.get_world_size()
+dist.all_gather_object(everybody, ME)
+print("proof", json.dumps({"me": ME, "peers": everybody}), flush=True)
+dist.destroy_process_group()
