@@ -220,6 +220,9 @@ def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple
     for field in ("gpus", "environment", "request_memory", "head_node"):
         yield field, f"site {site.name}: {field}"
     yield "command", where(("run", "cmd"))
+    topology = framework_of(experiment).topology(experiment)
+    if topology.elastic:
+        yield "elastic", where(tuple(topology.why.split(".")))
     if experiment.environment.max_restarts:
         yield "max_restarts", where(("environment", "max_restarts"))
 

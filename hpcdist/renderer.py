@@ -106,6 +106,7 @@ class _Writer:
             "command": Raw(plan.command),
             "command_end": Raw(_end_of(plan.command)),
             "needs_peers": any("$(peers " in variable.value for variable in plan.task_variables),
+            "tells_failure": plan.launches == "tasks" or plan.elastic,
             "has_processes": any(row.processes > 1 for row in plan.placement.rows),
             "has_gpus": any(group.gpus for group in plan.placement.groups),
             "uneven_groups": [

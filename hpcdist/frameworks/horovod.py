@@ -25,8 +25,9 @@ class Knob(NamedTuple):
     """One key of the ``horovod:`` section and the variable it becomes.
 
     ``scale`` multiplies the value (MiB to bytes); a flag becomes ``on`` or ``off``; a file without ``/`` at
-    its beginning lies among the run's outputs; ``needs`` is a knob without which horovodrun does not pass
-    this one on; ``choices`` are all texts that it takes.
+    its beginning lies among the run's outputs (but ``DYNAMIC`` is none: the program itself starts that
+    timeline); ``needs`` is a knob without which horovodrun does not pass this one on; ``choices`` are all
+    texts that it takes.
     """
 
     key: str
@@ -149,20 +150,31 @@ class Horovod(Plain):
         Raises:
             PlanError: where they do not fit what is allocated.
         """
-        del site
         elastic: Elastic | None = section_of(Section, experiment, self.name).elastic
-        return tuple(_elastic_words(plan, elastic)) if elastic and plan.elastic else ()
+        return tuple(_elastic_words(plan, elastic, site)) if elastic else ()
 
     def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return ``HOROVOD_*`` for the knobs that the file sets; an unset knob sets no variable."""
-        del plan, site
+        del site
         section = section_of(Section, experiment, self.name)
-        return tuple(filter(None, (_variable(knob, getattr(section, knob.key)) for knob in KNOBS)))
+        knobs = filter(None, (_variable(knob, getattr(section, knob.key)) for knob in KNOBS))
+        return (*knobs, *(_threads(plan) if section.elastic else ()))
+
+    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+        """Yield what elastic ranks, which come by ssh, do not know of the batch system."""
+        del experiment, site
+        if plan.elastic and any(group.gpus for group in plan.placement.groups) and not plan.exclusive:
+            yield (
+                "an elastic run reaches its nodes by ssh and sees all their GPUs, also those of other jobs; "
+                "write `batch: {exclusive: true}`"
+            )
 
 
 def _knob_problems(knob: Knob, value: Any, path: Path, section: Any) -> Iterator[Problem]:
     if knob.choices and value not in knob.choices:
         yield Problem(f"{value!r} is not known here", path, did_you_mean(value.upper(), knob.choices))
+    elif knob.kind == "file" and not value:
+        yield Problem(f"{value!r} is no name of a file", path)
     elif knob.kind in {"integer", "number"} and not value >= 0:
         yield Problem(f"{value} is below 0" if value < 0 else f"{value} is no number", path)
     elif knob.maximum is not None and value > knob.maximum:
@@ -186,7 +198,13 @@ def _elastic_problems(section: Any) -> Iterator[Problem]:
         yield Problem(message, ("horovod", "elastic", "max_np"))
 
 
-def _elastic_words(plan: Plan, elastic: Elastic) -> Iterator[Word]:
+def _threads(plan: Plan) -> Iterator[Variable]:
+    """Yield the threads of a rank, whose task wrapper would say them if it had one."""
+    threads = min(row.cpus for row in plan.placement.rows)
+    yield Variable(name="OMP_NUM_THREADS", value=str(threads), origin="framework horovod")
+
+
+def _elastic_words(plan: Plan, elastic: Elastic, site: Site) -> Iterator[Word]:
     size = plan.placement.size
     largest = size if elastic.max_np is None else elastic.max_np
     for key, number, wrong in (("min_np", elastic.min_np, elastic.min_np > size),
@@ -195,21 +213,37 @@ def _elastic_words(plan: Plan, elastic: Elastic) -> Iterator[Word]:
             hint = "ask for more replicas, or write less"
             path = ("horovod", "elastic", key)
             raise PlanError(Problem(f"{number} processes are wanted, {size} are allocated", path, hint))
+    if len(plan.placement.groups) > 1:
+        message = "its nodes are of several kinds, and Slurm ends such a job when it loses one"
+        raise PlanError(Problem(message, ("horovod", "elastic"), "give all replicas the same resources"))
     on_each = {tasks for _, tasks in plan.placement.tasks_per_node()}
     if elastic.slots_per_host is not None and on_each != {elastic.slots_per_host}:
         message = f"the plan has {', '.join(map(str, sorted(on_each)))} processes a node"
         path = ("horovod", "elastic", "slots_per_host")
         raise PlanError(Problem(message, path, "ask for replicas that fill the nodes so, or remove it"))
-    said = {"--min-np": ("min_np", elastic.min_np), "--max-np": ("max_np", largest)}
+    # All slots up to --max-np are used whatever -np says; more would only be waited for.
+    said = {"-np": ("min_np", elastic.min_np), "--min-np": ("min_np", elastic.min_np)}
+    said |= {"--max-np": ("max_np", largest)}
     said |= {"--reset-limit": ("reset_limit", elastic.reset_limit)} if elastic.reset_limit else {}
     for option, (key, number) in said.items():
-        for text in (option, str(number)):
-            yield Word(text=text, origin=f"horovod.elastic.{key}")
+        yield from _words(option, number, f"horovod.elastic.{key}")
+    # For nodes that come back, which they never do to an allocation; the default is 600 s.
+    yield from _words("--elastic-timeout", 60, "rule a job gets no further nodes")
+    # It cannot find out which interface joins several hosts where there is but one.
+    interface = "lo" if plan.placement.nodes == 1 else site.fabric.interface
+    if interface:
+        yield from _words("--network-interfaces", interface, f"site {site.name}: fabric.interface")
+    yield Word.raw('bash "$HPCDIST_JOB_DIR/rank.sh"', "task wrapper")
+
+
+def _words(option: str, value: object, origin: str) -> Iterator[Word]:
+    yield Word(text=option, origin=origin)
+    yield Word(text=str(value), origin=origin)
 
 
 def _variable(knob: Knob, value: Any) -> Variable | None:
     origin = f"horovod.{knob.key}"
-    if knob.kind == "file" and value is not None and not value.startswith("/"):
+    if knob.kind == "file" and value not in {None, "DYNAMIC"} and not value.startswith("/"):
         return Variable.raw(knob.variable, f"$HPCDIST_OUTPUTS/{in_double_quotes(value)}", origin)
     text = None if value is None else _text(knob, value)
     return None if text is None else Variable(name=knob.variable, value=text, origin=origin)

@@ -31,7 +31,8 @@ class Horovodrun:
     def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``horovodrun`` with its controller and where it finds its hosts."""
         origin = f"launcher {self.name}"
-        texts = ("horovodrun", self.controller, "-np", str(plan.placement.size))
+        size = () if plan.elastic else ("-np", str(plan.placement.size))
+        texts = ("horovodrun", self.controller, *size)
         site = f"site {plan.site}: launchers.{self.name}.args"
         return (
             *(Word(text=text, origin=origin) for text in texts),
@@ -54,7 +55,7 @@ class HorovodrunElastic(Horovodrun):
 
     name = "horovodrun-elastic"
     rank_variables = None  # the number of tasks changes, so they take no place in the plan
-    hosts = '--host-discovery-script "$HPCDIST_JOB_DIR/discover.sh"'
+    hosts = """--host-discovery-script "bash '$HPCDIST_JOB_DIR/discover.sh'\""""  # words of sh -c
 
 
 HOROVODRUN: Final = Horovodrun()

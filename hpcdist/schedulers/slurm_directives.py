@@ -42,6 +42,7 @@ FIELDS: Final = {
     "--mem-per-gpu": _MEMORY,
     "--mincpus": _CPU,
     "--no-requeue": "batch.requeue",
+    "--no-kill": "horovod.elastic",
     "--nodes": "environment.replicas",
     "--ntasks": "environment.replicas",
     "--ntasks-per-node": "environment.replicas",
@@ -126,6 +127,8 @@ def _job_wide(plan: Plan) -> Iterator[Line]:
         yield "--open-mode", "append", "requeue"
     else:
         yield "--no-requeue", None, "requeue"
+    if plan.elastic:
+        yield "--no-kill", None, "elastic"
     if plan.mail_user is not None:
         yield "--mail-user", plan.mail_user, "mail"
         yield "--mail-type", ",".join(plan.mail_events).upper() or "NONE", "mail"

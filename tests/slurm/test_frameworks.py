@@ -1,0 +1,115 @@
+"""Every framework's example, submitted on the real Slurm over two nodes: losses fall, all know each other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.users import User, framework_path
+
+pytestmark = pytest.mark.real
+
+HALF_NODES = (
+    "--set=environment.resources.cpu.requests=8",
+    "--set=environment.replicas.default_worker.resources.cpu.requests=8",
+)
+"""Two replicas a node."""
+WHOLE_NODES = (
+    "--set=environment.resources.cpu.requests=16",
+    "--set=environment.replicas.default_worker.resources.cpu.requests=16",
+)
+GPUS = (
+    "--set=environment.resources.gpu.requests=2",
+    "--set=environment.replicas.default_worker.resources.gpu.requests=2",
+)
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    (workdir / "examples").symlink_to(CHECKOUT / "examples")
+    return User(cluster, workdir)
+
+
+def learns(user: User, example: str, *options: str, framework: str = "", run: int = 1) -> str:
+    """Submit an example, and return what it wrote once its loss has fallen."""
+    path = {"PATH": framework_path(framework)}
+    done = user.hpcdist("submit", f"examples/{example}.yml", "--wait", *options, env=path, timeout=240)
+    log = user.log(f"{example.replace('_', '-')}-{run}")
+    assert done.returncode == 0, done.stderr + log
+    (losses,) = re.findall(r"loss (\S+) -> (\S+)", log)
+    assert float(losses[1]) < float(losses[0]) / 2
+    return log
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_tensorflow_with_parameter_servers(user: User, launcher: str) -> None:
+    options = (*HALF_NODES, *GPUS, f"--set=batch.launcher={launcher}")
+    log = learns(user, "tensorflow_ps", *options, framework="tensorflow")
+    assert f"4 tasks by {launcher}, 3 nodes, 6 GPUs: n1 n2 c1 (job " in log
+    assert "the weights are on /job:ps/replica:0/task:0" in log
+    assert "on 2 workers and 1 parameter servers" in log
+    assert "hpcdist: master ended well; ending those that served\n" in log
+
+
+def test_tensorflow_mirrored(user: User) -> None:
+    log = learns(user, "tensorflow_mirrored", *WHOLE_NODES, framework="tensorflow")
+    assert "2 tasks by srun, 2 nodes: n1 n2 (job " in log
+    assert "on 2 replicas" in log
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_mxnet(user: User, launcher: str) -> None:
+    options = (*HALF_NODES, f"--set=batch.launcher={launcher}")
+    log = learns(user, "mxnet_kvstore", *options, framework="mxnet")
+    assert f"4 tasks by {launcher}, 2 nodes: n1 n2 (job " in log
+    assert "on 2 workers" in log
+
+
+def test_pytorch_learns_the_same_whoever_starts_it(user: User) -> None:
+    by_torchrun = learns(user, "pytorch_ddp", *HALF_NODES)
+    by_srun = learns(user, "pytorch_ddp", *HALF_NODES, "--set=pytorch.launch=env", run=2)
+    assert "2 tasks by srun, 2 nodes: n1 n2 (job " in by_torchrun
+    assert "4 tasks by srun, 2 nodes: n1 n2 (job " in by_srun
+    losses = [re.findall(r"loss \S+ -> \S+ on 4 cpu processes", log) for log in (by_torchrun, by_srun)]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 1
+
+
+def test_torchrun_on_nodes_with_different_numbers_of_processes(user: User) -> None:
+    log = learns(user, "pytorch_ddp", *HALF_NODES, "--set=environment.replicas.n_workers=4")
+    assert "3 tasks by srun, 3 nodes: n1 n2 n3 (job " in log
+    assert "on 5 cpu processes" in log
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_jax(user: User, launcher: str) -> None:
+    log = learns(user, "jax_distributed", *WHOLE_NODES, f"--set=batch.launcher={launcher}", framework="jax")
+    assert "on 2 processes with 2 devices" in log
+
+
+def test_deepspeed(user: User) -> None:
+    log = learns(user, "deepspeed_tiny", *WHOLE_NODES)
+    assert "on 2 cpu processes" in log
+
+
+def test_chainermn(user: User) -> None:
+    log = learns(user, "chainermn_digits", *WHOLE_NODES, "--set=batch.launcher=mpirun", framework="mxnet")
+    assert "on 2 processes" in log
+
+
+def test_a_second_job_goes_on_from_the_first_ones_checkpoint(user: User) -> None:
+    example = "examples/image_classification.yml"
+    first = user.hpcdist("submit", example, "--wait", *WHOLE_NODES, "-p", "epochs=1", timeout=240)
+    assert first.returncode == 0, first.stderr + user.log("image-classification-1")
+    checkpoint = user.directory / "runs" / "image-classification-1" / "outputs"
+    options = ("-p", "epochs=2", "-p", f"checkpoint={checkpoint}")
+    second = user.hpcdist("submit", example, "--wait", *WHOLE_NODES, *options, timeout=240)
+    log = user.log("image-classification-2")
+    assert second.returncode == 0, second.stderr + log
+    assert "resuming after epoch 1" in log
+    assert re.search(r"throughput \d+ images/s on 2 ranks", log)
+    (accuracy,) = re.findall(r"test accuracy ([\d.]+)", log)
+    assert float(accuracy) > 0.9
