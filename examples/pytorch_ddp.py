@@ -7,6 +7,7 @@ them. Data and weights depend on the seed alone, so that the same world ends wit
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 
 import torch
@@ -72,6 +73,7 @@ def main() -> None:
     if dist.get_rank() == 0:
         world = f"{dist.get_world_size()} {device.type} processes"
         print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f} on {world}", flush=True)
+    gc.collect()  # DistributedDataParallel, a cycle, would keep gloo and its threads beyond the end
     dist.destroy_process_group()
 
 

@@ -8,7 +8,7 @@ The map, from the ground up: a module imports only from the lines above its own,
     replica plan    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers and frameworks
     schedulers launchers frameworks importers    one file each
-    pool placement selection detect launch polyaxon remarks advice planner wiring    decisions, pure
+    pool placement selection detect launch starting polyaxon remarks advice planner wiring    decisions, pure
     compose source templating inputs overrides load    a file becomes an experiment
     resources bytecode renderer shell rundir world    the other edges: files, templates, processes, time
     logs states control    submit, status, logs, cancel, wait

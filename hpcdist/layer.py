@@ -22,15 +22,16 @@ class Topology(Model, frozen=True, kw_only=True):
     ``task``: whether a replica is one task or one for each of its GPUs, or all processes of a node are one
     task, which starts them. ``launchers``: those that can start it, the preferred one first; empty: any.
     ``spread``: each replica has a node of its own. ``needs_mpi``: its tasks meet over MPI, unless the
-    launcher wires them. ``awaited``: the roles whose end is the end of the job; the others, servers, are
-    ended then. ``elastic``: it outlives the loss of a node. ``by_address``: its tasks reach each other by
-    addresses, not by names. ``why``: the key of the file that asks for this.
+    launcher wires them (``wired``). ``awaited``: the roles whose end is the end of the job; the others,
+    servers, are ended then. ``elastic``: it outlives the loss of a node. ``by_address``: its tasks reach each
+    other by addresses, not by names. ``why``: the key of the file that asks for this.
     """
 
     task: Literal["replica", "gpu", "node"] = "replica"
     spread: bool = False
     launchers: tuple[str, ...] = ()
     needs_mpi: bool = False
+    wired: bool = True
     awaited: frozenset[str] = ROLES
     elastic: bool = False
     by_address: bool = False

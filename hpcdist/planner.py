@@ -14,16 +14,16 @@ import msgspec
 
 from hpcdist import polyaxon
 from hpcdist.advice import advice
-from hpcdist.errors import Path, PlanError, Problem, did_you_mean
+from hpcdist.errors import Path, PlanError, Problem
 from hpcdist.experiment import Experiment, Mail
 from hpcdist.frameworks import framework_of
 from hpcdist.launch import UserLaunch, user_launch
-from hpcdist.launchers import launchers
 from hpcdist.layer import Launcher, Topology
 from hpcdist.plan import Placement, Plan, Variable, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.selection import Where, select
 from hpcdist.site import Setting, Site
+from hpcdist.starting import launcher_of, must_meet_by_mpi
 from hpcdist.words import quote
 
 
@@ -40,21 +40,11 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     topology = framework.topology(experiment)
     if launch and launch.runs == "per_node":
         topology = msgspec.structs.replace(topology, spread=True)
-    if launch and topology.why != "framework":
-        raise PlanError(
-            Problem(
-                f"the command is a launch by {launch.program} already",
-                tuple(topology.why.split(".")),
-                "remove this, or let the command be the program that it starts",
-            )
-        )
-    launcher = _launcher(experiment, site, topology)
+    launcher = launcher_of(experiment, site, topology, launch)
     bare = _bare(experiment, site, where, launch, launcher, topology)
     meets_by_mpi = topology.needs_mpi and launch is None and bare.placement.size > 1
-    if meets_by_mpi and framework.name not in launcher.wires and not launcher.brings_mpi:
-        able = [name for name in _able(site) if launchers.get(name).brings_mpi]
-        message = f"framework {framework.name} meets over MPI, which launcher {launcher.name} does not bring"
-        raise PlanError(Problem(message, ("batch", "launcher"), f"write one of {', '.join(able)}"))
+    if meets_by_mpi:
+        must_meet_by_mpi(framework.name, site, topology, launcher)
     plan = msgspec.structs.replace(
         bare,
         label_in_task=bare.placement.size > 1 and not launcher.labels_output,
@@ -136,29 +126,7 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
 def _ports(placement: Placement) -> int:
     """Return how many ports a job has on each node: one a task, and sixteen at least."""
     most = max(count for _, count in placement.tasks_per_node())
-    return max(16, 1 << (most - 1).bit_length())
-
-
-def _launcher(experiment: Experiment, site: Site, topology: Topology) -> Launcher:
-    name = experiment.batch.launcher or next(iter(topology.launchers), site.launcher)
-    if name not in launchers:
-        hint = did_you_mean(name, launchers.names())
-        raise PlanError(Problem(f"there is no launcher {name!r}", ("batch", "launcher"), hint))
-    if topology.launchers and name not in topology.launchers:
-        message = f"launcher {name} does not do what `{topology.why}` asks for"
-        hint = f"write {' or '.join(topology.launchers)}, or remove it"
-        raise PlanError(Problem(message, ("batch", "launcher"), hint))
-    launcher = launchers.get(name)
-    if site.scheduler not in launcher.schedulers:
-        message = f"launcher {name} does not start tasks under scheduler {site.scheduler} (site {site.name})"
-        raise PlanError(Problem(message, ("batch", "launcher"), f"write one of {', '.join(_able(site))}"))
-    return launcher
-
-
-def _able(site: Site) -> list[str]:
-    """Return the launchers that start tasks under the site's scheduler, of whatever framework."""
-    all_of_them = map(launchers.get, launchers.names())
-    return [each.name for each in all_of_them if site.scheduler in each.schedulers and each.rank_variables]
+    return min(max(16, 1 << (most - 1).bit_length()), 8192)
 
 
 def _gpu_visibility(

@@ -106,12 +106,16 @@ def _choices(
     runs: Sequence[Block], allowed: Sequence[list[Pool]], site: Site, ps_on: str | None
 ) -> Iterator[list[Pool]]:
     """Yield one pool for each run: first every pool that all may use, then each run's own first fit."""
-    if ps_on != "worker_nodes":
-        yield from _servers_apart(runs, allowed, site)
-    if ps_on == "cpu_nodes":
+    asked = ps_on == "cpu_nodes" and any(run.first.role == "ps" for run in runs)
+    apart = [] if ps_on == "worker_nodes" else list(_servers_apart(runs, allowed, site, asked=asked))
+    yield from apart
+    if asked and not apart:
         path = ("environment", "replicas", "ps_on")
         hint = "remove it, and they sit beside the workers"
-        raise PlanError(Problem(f"site {site.name} has no nodes without GPUs for them", path, hint))
+        message = f"site {site.name} has no nodes without GPUs that could take them"
+        raise PlanError(Problem(message, path, hint))
+    if asked:
+        return
     yield from ([pool] * len(runs) for pool in _shared(allowed))
     own = []
     for run, candidates in zip(runs, allowed, strict=True):
@@ -125,19 +129,26 @@ def _shared(allowed: Sequence[list[Pool]]) -> Iterator[Pool]:
     return (pool for pool in allowed[0] if all(pool in candidates for candidates in allowed))
 
 
-def _servers_apart(runs: Sequence[Block], allowed: Sequence[list[Pool]], site: Site) -> Iterator[list[Pool]]:
-    """Yield servers on nodes without GPUs, and the others, some of which need GPUs, in one other pool."""
-    serves = [run.first.role in ("ps", "evaluator") and not run.first.gpus for run in runs]
+def _servers_apart(
+    runs: Sequence[Block], allowed: Sequence[list[Pool]], site: Site, *, asked: bool
+) -> Iterator[list[Pool]]:
+    """Yield servers on nodes without GPUs, the others in one pool; if some need GPUs, or if it is asked."""
+    serves = [_serves(run.first, asked=asked) for run in runs]
     others = [candidates for candidates, apart in zip(allowed, serves, strict=True) if not apart]
-    if not any(serves) or not any(run.first.gpus for run in runs):
+    need_gpus = any(run.first.gpus for run in runs)
+    if not any(serves) or not (asked or need_gpus):
         return
-    for pool in _shared(others):
-        own = [
-            [other for other in candidates if _suits_servers(other, pool, run, site)] if apart else [pool]
-            for run, candidates, apart in zip(runs, allowed, serves, strict=True)
-        ]
-        if all(own):
-            yield [candidates[0] for candidates in own]
+    servers = [run for run, apart in zip(runs, serves, strict=True) if apart]
+    of_servers = [candidates for candidates, apart in zip(allowed, serves, strict=True) if apart]
+    for pool in (pool for pool in _shared(others) if pool.gpus != 0 or not need_gpus):
+        for other in _shared(of_servers):
+            if all(_suits_servers(other, pool, run, site) for run in servers):
+                yield [other if apart else pool for apart in serves]
+
+
+def _serves(replica: Replica, *, asked: bool) -> bool:
+    """Whether it is to go to nodes without GPUs; a parameter server that needs some cannot, even if asked."""
+    return replica.role in ("ps", "evaluator") and (not replica.gpus or (asked and replica.role == "ps"))
 
 
 def _suits_servers(pool: Pool, workers: Pool, run: Block, site: Site) -> bool:

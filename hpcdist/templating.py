@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.errors import Path, Problem
+from hpcdist.experiment import Experiment
+from hpcdist.fields import names
+from hpcdist.frameworks import frameworks
 from hpcdist.tree import Map, Seq
 
 RENDERED: Final = (
@@ -21,10 +24,9 @@ RENDERED: Final = (
     "framework",
     "build",
     "run",
-    "horovod",
     "batch",
 )
-"""The sections that may hold templates: Polyaxon's (polyaxon-schemas 0.6.1, ``specs/base``), and ours."""
+"""The sections with templates, beside those of frameworks (polyaxon-schemas 0.6.1, ``specs/base``)."""
 
 
 def render(data: Map, values: Mapping[str, Any]) -> tuple[Map, list[Problem]]:
@@ -34,8 +36,12 @@ def render(data: Map, values: Mapping[str, Any]) -> tuple[Map, list[Problem]]:
     """
     problems: list[Problem] = []
     walk = _Walk(values, problems)
-    new = data.mapped(lambda key, value: walk.node(value, (key,)) if key in RENDERED else value)
+    new = data.mapped(lambda key, value: walk.node(value, (key,)) if _is_rendered(key) else value)
     return new, problems
+
+
+def _is_rendered(key: str) -> bool:
+    return key in RENDERED or (key not in names(Experiment) and key in frameworks)
 
 
 def has_template(text: str) -> bool:

@@ -36,11 +36,14 @@ class Wiring:
         runs = list(plan.placement.tasks_per_node())
         self._ends = list(accumulate(count for count, _ in runs))
         self._sizes = [tasks for _, tasks in runs]
+        self._sees_all = plan.gpu_visibility == "node"
         self._peers: dict[str, str] = {}
         self.shared = {item.name: self._value(item, {}) for item in plan.variables if _is_frameworks(item)}
 
     def of(self, task: Task) -> dict[str, str]:
-        """Return the variables that differ by task."""
+        """Return the variables that differ by task; without the task wrapper there are none."""
+        if self._plan.launches == "once":
+            return {}
         known = {
             "HPCDIST_RANK": task.rank,
             "HPCDIST_LOCAL_RANK": task.local_rank,
@@ -50,6 +53,7 @@ class Wiring:
             "HPCDIST_INDEX": task.index,
             "HPCDIST_ADDRESS": f"node{task.node}",
             "HPCDIST_PROCESSES": task.processes,
+            "HPCDIST_GPUS": ",".join(map(str, task.gpus if self._sees_all else range(len(task.gpus)))),
         }
         return {
             variable.name: self._value(variable, known)

@@ -35,6 +35,14 @@ class Outer(Model, frozen=True, kw_only=True):
     anything: dict[str, Any] = {}
 
 
+class Open(Model, frozen=True):
+    rest = "others"
+
+    known: int = 0
+    inner: Inner | None = None
+    others: dict[str, Any] = {}
+
+
 def found(**data: object) -> list[str]:
     return [str(problem) for problem in fields.build(Outer, {"name": "x", **data})[1]]
 
@@ -142,6 +150,43 @@ def test_text_is_taken_as_it_was_written() -> None:
     assert problems == []
     assert built == Outer(
         name="007", number=7, table={"A": "1.10", "B": "true"}, tags=("0x10",), words="true"
+    )
+
+
+# --- The keys that are no field's
+
+
+def test_all_further_keys_are_one_field() -> None:
+    data = {"known": 1, "a": {"b": [None]}, "c": None, "konwn": 2}
+    expected = Open(known=1, others={"a": {"b": [None]}, "c": None, "konwn": 2})
+    assert fields.build(Open, data) == (expected, [])
+    assert fields.build(Open, {}) == (Open(), [])
+
+
+def test_the_field_that_takes_them_is_no_key_itself() -> None:
+    assert fields.build(Open, {"others": {"a": 1}}) == (Open(others={"others": {"a": 1}}), [])
+    assert fields.names(Open) == ["known", "inner"]
+    assert fields.names(Inner) == ["count", "ratio"]
+
+
+def test_further_keys_of_a_section_are_its_own() -> None:
+    _, problems = fields.build(Open, {"inner": {"count": 1, "a": 2}, "b": 3})
+    assert [str(problem) for problem in problems] == [
+        "inner.a: unknown key 'a'; known: count, ratio",
+    ]
+
+
+def test_further_keys_stay_as_they_were_written() -> None:
+    data = Map({"section": Map({"version": 1.1})})
+    data["section"].texts["version"] = "1.10"
+    built, _ = fields.build(Open, data)
+    assert built
+    assert built.others["section"].texts == {"version": "1.10"}
+
+
+def test_a_key_that_nobody_reads() -> None:
+    assert fields.unknown_key("nmae", ("a",), ["name"]) == Problem(
+        "unknown key 'nmae'", ("a", "nmae"), "did you mean 'name'?"
     )
 
 

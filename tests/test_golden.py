@@ -43,6 +43,10 @@ FOUR_GPUS = (
     ("environment.resources", "{gpu: {requests: 4}}"),
     ("environment.replicas.default_worker.resources", "{gpu: {requests: 4}}"),
 )
+UNEVEN = (
+    ("environment.resources", "{gpu: {requests: 2}}"),
+    ("environment.replicas.default_worker.resources", "{gpu: {requests: 2}}"),
+)
 
 CASES = {
     "quickstart.local": Case(QUICKSTART, "local"),
@@ -60,6 +64,12 @@ CASES = {
     "own_mpirun.testbed": Case(GOLDEN / "own_mpirun.yml", "testbed"),
     "torchrun.testbed": Case(GOLDEN / "torchrun.yml", "testbed"),
     "parameter_servers.testbed": Case(GOLDEN / "parameter_servers.yml", "testbed"),
+    "parameter_servers.1.15.testbed": Case(GOLDEN / "parameter_servers_1.15.yml", "testbed"),
+    "pytorch_torchrun.juwels-booster": Case(
+        GOLDEN / "pytorch_torchrun.yml", "juwels-booster", (ACCOUNT,), annotate=True
+    ),
+    "pytorch_torchrun.testbed": Case(GOLDEN / "pytorch_torchrun.yml", "testbed", UNEVEN),
+    "mxnet.testbed": Case(GOLDEN / "mxnet.yml", "testbed"),
 }
 
 

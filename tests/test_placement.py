@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hpcdist import placement as placements
-from hpcdist.placement import Crowd, place
+from hpcdist.placement import Crowd, by_node, place
 from hpcdist.plan import Group, Placement, Row, Task
 from hpcdist.pool import UNLIMITED, Need, Pool
 
@@ -202,6 +202,84 @@ def test_a_large_job_is_as_small_as_its_reasons() -> None:
     assert time.perf_counter() - start < 10
 
 
+# --- One task a node
+
+
+def test_all_tasks_of_a_node_become_one_that_starts_them() -> None:
+    workers = place([crowd("master", 1, Need(2, 4, 2, 1000)), crowd("worker", 4, Need(2, 4, 2, 1000))])
+    assert [list(runs) for runs in (workers.tasks_per_node(), by_node(workers).tasks_per_node())] == [
+        [(2, 4), (1, 2)],
+        [(3, 1)],
+    ]
+    assert by_node(workers) == Placement(
+        groups=(
+            replace(
+                workers.groups[0],
+                tasks=3,
+                tasks_per_node=1,
+                cpus_per_task=8,
+                gpus_per_task=None,
+                even=False,
+            ),
+        ),
+        rows=(
+            node("master", 0, 0, tasks=1, processes=4, gpus=4),
+            node("worker", 0, 1, tasks=1, processes=4, gpus=4, origin="exp.yml:worker"),
+            node("worker", 1, 2, tasks=1, processes=2, gpus=2, origin="exp.yml:worker"),
+        ),
+    )
+
+
+def node(role: str, index: int, first: int, origin: str = "exp.yml:master", **size: int) -> Row:
+    """Return a row of tasks, one a node, each with two CPUs and 500 MiB a process."""
+    return Row(
+        role=role,
+        index=index,
+        rank=first,
+        tasks_per_replica=1,
+        tasks_per_node=1,
+        node=first,
+        local_rank=0,
+        cpu=0,
+        cpus=2 * size["processes"],
+        gpu=0,
+        memory=500 * size["processes"],
+        origin=origin,
+        **size,
+    )
+
+
+def test_nodes_that_are_alike_stay_one_row() -> None:
+    pool = replace(BIG, nodes=UNLIMITED)
+    many = by_node(
+        place([crowd("worker", 99_999, Need(1, 4, 1), pool), crowd("worker", 1, Need(1, 4, 1), pool)])
+    )
+    assert [(row.role, row.tasks, row.processes) for row in many.rows] == [
+        ("master", 1, 4),
+        ("worker", 24_998, 4),
+        ("worker", 1, 4),
+    ]
+    assert (many.is_even, many.groups[0].gpus_per_task) == (True, 4)
+
+
+def test_memory_that_nobody_asks_for() -> None:
+    (only,) = by_node(place([crowd("master", 1, Need(1, 4, 1, None))])).tasks
+    assert only.memory is None
+
+
+def test_a_task_a_node_in_several_components() -> None:
+    crowds = [crowd("master", 1, Need(1, 2), CPU), crowd("worker", 8, Need(1, 4, 1))]
+    groups = by_node(place(crowds)).groups
+    assert [(group.site_partition, group.node, group.nodes, group.rank, group.tasks) for group in groups] == [
+        ("cpu", 0, 1, 0, 1),
+        ("gpu", 1, 2, 1, 2),
+    ]
+    assert [(group.even, group.cpus_per_task, group.gpus_per_task) for group in groups] == [
+        (True, 2, 0),
+        (True, 16, 4),
+    ]
+
+
 # --- Properties
 
 
@@ -382,3 +460,45 @@ def test_runs_of_tasks_per_node(crowds: list[Crowd], spread: bool) -> None:  # n
     counts = [len(list(members)) for _, members in groupby(placement.tasks, key=lambda task: task.node)]
     runs = [(len(list(members)), count) for count, members in groupby(counts)]
     assert list(placement.tasks_per_node()) == runs
+
+
+@given(jobs(), st.booleans())
+def test_a_task_a_node_takes_what_all_its_tasks_took(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
+    before = place(crowds, spread=spread)
+    after = by_node(before)
+    loads = [list(members) for _, members in groupby(before.tasks, key=lambda task: task.node)]
+    assert list(after.tasks) == [
+        Task(
+            rank=number,
+            role="worker" if number else "master",
+            index=max(0, number - 1),
+            node=number,
+            local_rank=0,
+            cpus=tuple(range(sum(len(task.cpus) for task in load))),
+            gpus=tuple(range(len({gpu for task in load for gpu in task.gpus}))),
+            memory=sum(task.memory or 0 for task in load),
+            processes=len(load),
+        )
+        for number, load in enumerate(loads)
+    ]
+    assert sum(task.processes for task in after.tasks) == before.size
+    assert (after.size, after.nodes) == (before.nodes, before.nodes)
+
+
+@given(jobs(), st.booleans())
+def test_the_components_of_tasks_a_node(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
+    before = place(crowds, spread=spread)
+    after = by_node(before)
+    for old, group in zip(before.groups, after.groups, strict=True):
+        tasks = [task for task in after.tasks if group.node <= task.node < group.node + group.nodes]
+        gpus = {len(task.gpus) for task in tasks}
+        cpus = {len(task.cpus) for task in tasks}
+        assert group == replace(
+            old,
+            rank=old.node,
+            tasks=old.nodes,
+            tasks_per_node=1,
+            cpus_per_task=max(cpus),
+            gpus_per_task=gpus.pop() if len(gpus) == 1 else None,
+            even=len(cpus) == 1,
+        )

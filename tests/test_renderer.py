@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpcdist.errors import RenderError
-from hpcdist.placement import Crowd, place
+from hpcdist.placement import Crowd, by_node, place
 from hpcdist.plan import Placement, Plan, Task, Variable
 from hpcdist.renderer import render, summary
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, changed, planned
 from tests.sites import shipped_site
+from tests.tasks import DEVICES, told, variables_in
 from tests.test_placement import jobs
 
 BASH = shutil.which("bash") or "bash"
@@ -32,72 +33,94 @@ ONE_PROCESS = changed(LOCAL, launcher="processes")
 
 # --- The task wrapper and the plan agree
 
-SAY = (
-    'echo "$HPCDIST_RANK $HPCDIST_SIZE $HPCDIST_ROLE $HPCDIST_INDEX $HPCDIST_NODE $HPCDIST_NODES '
-    "$HPCDIST_LOCAL_RANK $HPCDIST_LOCAL_SIZE $OMP_NUM_THREADS ${CUDA_VISIBLE_DEVICES-unset} "
-    '$POLYAXON_TASK_INFO"'
-)
-DEVICES = [str(number) for number in range(100, 600)]
 
-
-def said_by_tasks(plan: Plan, folder: Path, ranks: Sequence[int], **more: str) -> list[str]:
-    """Run the task wrapper as srun would, rank after rank, and return what each task says."""
-    (folder / "task.sh").write_text(render(plan).task)
-    (folder / "nodes").write_text("localhost\n" * plan.placement.nodes)
-    loop = f"for rank; do SLURM_PROCID=$rank {BASH} {folder}/task.sh {BASH} -c '{SAY}' || exit; done"
-    done = subprocess.run(
-        [BASH, "-c", loop, "bash", *map(str, ranks)],
-        env={
-            "PATH": os.environ["PATH"],
-            "SLURM_NTASKS": str(plan.placement.size),
-            "HPCDIST_JOB_DIR": str(folder),
-            "CUDA_VISIBLE_DEVICES": ",".join(DEVICES),
-        }
-        | more,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
-
-
-def expected_of(placement: Placement, task: Task) -> str:
+def expected_of(placement: Placement, task: Task) -> dict[str, str]:
     sizes = [tasks for nodes, tasks in placement.tasks_per_node() for _ in range(nodes)]
-    words = [task.rank, placement.size, task.role, task.index, task.node, placement.nodes]
-    words += [task.local_rank, sizes[task.node], len(task.cpus)]
     has_gpus = any(group.gpus for group in placement.groups)
-    gpus = ",".join(DEVICES[gpu] for gpu in task.gpus) if has_gpus else ",".join(DEVICES)
-    info = f'{{"type": "{task.role}", "index": {task.index}}}'
-    return " ".join([*map(str, words), gpus, info])
+    return {
+        "HPCDIST_RANK": str(task.rank),
+        "HPCDIST_SIZE": str(placement.size),
+        "HPCDIST_ROLE": task.role,
+        "HPCDIST_INDEX": str(task.index),
+        "HPCDIST_NODE": str(task.node),
+        "HPCDIST_NODES": str(placement.nodes),
+        "HPCDIST_ADDRESS": f"node{task.node}",
+        "HPCDIST_LOCAL_RANK": str(task.local_rank),
+        "HPCDIST_LOCAL_SIZE": str(sizes[task.node]),
+        "CUDA_VISIBLE_DEVICES": ",".join(DEVICES[gpu] for gpu in task.gpus)
+        if has_gpus
+        else ",".join(DEVICES),
+        "POLYAXON_TASK_INFO": f'{{"type": "{task.role}", "index": {task.index}}}',
+    }
+
+
+def found_of(variables: dict[str, str], names: Iterable[str]) -> dict[str, str | None]:
+    return {name: variables.get(name) for name in names}
 
 
 @SLOW
-@given(data=st.data(), crowds=jobs(), spread=st.booleans())
+@given(data=st.data(), crowds=jobs(), spread=st.booleans(), a_node=st.booleans())
 def test_each_task_finds_its_place_in_the_plan(
-    tmp_path: Path, data: st.DataObject, crowds: list[Crowd], *, spread: bool
+    tmp_path: Path, data: st.DataObject, crowds: list[Crowd], *, spread: bool, a_node: bool
 ) -> None:
-    placement = place(crowds, spread=spread)
-    plan = msgspec.structs.replace(planned(), placement=placement)
-    tasks = list(placement.tasks)
+    placement = by_node(place(crowds, spread=spread)) if a_node else place(crowds, spread=spread)
+    plan = msgspec.structs.replace(planned(), placement=placement, starts_processes=a_node)
     chosen = data.draw(
-        st.lists(st.sampled_from(tasks), min_size=1, max_size=6, unique_by=lambda task: task.rank)
+        st.lists(
+            st.sampled_from(list(placement.tasks)), min_size=1, max_size=6, unique_by=lambda task: task.rank
+        )
     )
-    said = said_by_tasks(plan, tmp_path, [task.rank for task in chosen])
-    assert said == [expected_of(placement, task) for task in chosen]
+    for task, variables in zip(chosen, told(plan, tmp_path, chosen), strict=True):
+        expected: dict[str, str | None] = {**expected_of(placement, task)}
+        several = any(row.processes > 1 for row in placement.rows)
+        expected["HPCDIST_PROCESSES"] = str(task.processes) if several else None
+        has_gpus = any(group.gpus for group in placement.groups)
+        expected["HPCDIST_GPUS"] = ",".join(map(str, range(len(task.gpus)))) if has_gpus else None
+        expected["OMP_NUM_THREADS"] = None if a_node else str(len(task.cpus))
+        assert found_of(variables, expected) == expected
 
 
 def test_gpus_of_the_whole_node_for_each_task(tmp_path: Path) -> None:
     section = environment(1, each=resources(cpu=1, gpu=1))
     plan = planned(framework="pytorch", batch={"gpu_visibility": "node"}, environment=section)
-    assert said_by_tasks(plan, tmp_path, [1], CUDA_VISIBLE_DEVICES="4,5")[0].split()[9] == "4,5"
+    each = told(plan, tmp_path, CUDA_VISIBLE_DEVICES="4,5")
+    assert [variables["CUDA_VISIBLE_DEVICES"] for variables in each] == ["4,5", "4,5"]
 
 
 def test_gpus_that_the_launcher_gave_stay(tmp_path: Path) -> None:
     section = environment(1, each=resources(gpu=1))
     plan = planned(shipped_site("frontier"), framework="pytorch", batch={"account": "A"}, environment=section)
     environ = {"ROCR_VISIBLE_DEVICES": "7", "CUDA_VISIBLE_DEVICES": "untouched"}
-    assert said_by_tasks(plan, tmp_path, [1], **environ)[0].split()[9] == "untouched"
+    for variables in told(plan, tmp_path, list(plan.placement.tasks), **environ):
+        assert found_of(variables, environ) == environ
+
+
+@pytest.mark.parametrize(
+    ("suffix", "resolve", "answer", "address"),
+    [
+        ("", False, "10.0.0.9 STREAM", "node0"),
+        ("i", False, "10.0.0.9 STREAM", "node0i"),
+        ("", True, "10.0.0.9 STREAM", "10.0.0.9"),
+        ("i", True, r"127.0.1.1 STREAM\n10.0.0.9 STREAM\n10.0.0.9 DGRAM", "10.0.0.9"),
+        ("i", True, "127.0.1.1 STREAM", "node0i"),
+    ],
+)
+def test_the_address_of_a_task(
+    tmp_path: Path, suffix: str, answer: str, address: str, *, resolve: bool
+) -> None:
+    plan = msgspec.structs.replace(planned(), head_suffix=suffix, head_resolve=resolve)
+    getent = {"BASH_FUNC_getent%%": f'() {{ [[ $2 == node0{suffix} ]] && printf "{answer}\\n"; }}'}
+    (variables,) = told(plan, tmp_path, [*plan.placement.tasks], **getent)
+    assert variables["HPCDIST_ADDRESS"] == address
+
+
+def test_tasks_that_are_awaited_say_that_they_ended_well(tmp_path: Path) -> None:
+    each = environment(2, ps=1, each=resources(cpu=1))
+    plan = planned(framework="tensorflow", tensorflow={"version": "1.15"}, environment=each)
+    ended = tmp_path / "ended"
+    ended.mkdir()
+    told(plan, tmp_path, HPCDIST_ENDED=str(ended))
+    assert sorted(file.name for file in ended.iterdir()) == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +191,7 @@ def caught(plan: Plan, folder: Path, run_dir: Path, *, annotate: bool) -> tuple[
         stdin=subprocess.DEVNULL,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    lines = (folder / "variables").read_bytes().decode().split("\0")[:-1]
-    return (folder / "command").read_bytes().decode()[:-1], dict(line.split("=", 1) for line in lines)
+    return (folder / "command").read_bytes().decode()[:-1], variables_in(folder / "variables")
 
 
 @SLOW
@@ -219,7 +241,7 @@ def test_hostile_values_arrive_through_launchers_that_are_not_there(tmp_path: Pa
     (command,) = (tmp_path / "run" / "jobs").glob("*/command.sh")
     assert words[-2:] == ["bash", str(command)]
     assert command.read_text().split("\n", 2)[2] == f"{hostile}\n"
-    assert f"HOSTILE={hostile}" in (tmp_path / "variables").read_bytes().decode().split("\0")
+    assert variables_in(tmp_path / "variables")["HOSTILE"] == hostile
 
 
 # --- What the writer refuses, and what it says
@@ -290,18 +312,20 @@ echo "$HPCDIST_RANK is $$"
 """
 
 
-def started(tmp_path: Path, rank_0: str) -> subprocess.Popen[str]:
+def started(tmp_path: Path, command: str, **data: Any) -> subprocess.Popen[str]:
     plan = planned(
-        ONE_PROCESS,
-        framework="pytorch",
-        run={"cmd": TWO_TASKS.format(rank_0=rank_0)},
-        environment=environment(1),
+        ONE_PROCESS, **{"framework": "pytorch", "environment": environment(1)} | data, run={"cmd": command}
     )
     script = tmp_path / "job.sh"
     script.write_text(render(plan, run_dir=str(tmp_path / "run")).job)
     return subprocess.Popen(
         [BASH, script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True
     )
+
+
+def two_tasks(rank_0: str) -> str:
+    """Return a command in which rank 1 sleeps while rank 0 does this."""
+    return TWO_TASKS.format(rank_0=rank_0)
 
 
 def pids(output: str) -> list[int]:
@@ -314,7 +338,7 @@ def is_gone(pid: int) -> bool:
 
 
 def test_a_process_that_fails_ends_the_others(tmp_path: Path) -> None:
-    with started(tmp_path, "sleep 0.3; exit 3") as process:
+    with started(tmp_path, two_tasks("sleep 0.3; exit 3")) as process:
         output, _ = process.communicate(timeout=20)
     assert process.returncode == 3
     assert "rank 0 on " in output
@@ -326,7 +350,7 @@ def test_a_process_that_fails_ends_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["TERM", "HUP", "USR1", "USR2"])
 def test_signals_reach_every_process(tmp_path: Path, name: str) -> None:
     rank_0 = f"trap 'echo heard; exit 4' {name}; echo ready; while :; do sleep 0.1; done"
-    with started(tmp_path, rank_0) as process:
+    with started(tmp_path, two_tasks(rank_0)) as process:
         output = ""
         assert process.stdout
         while output.count(" is ") < 2 or "ready" not in output:
@@ -339,7 +363,7 @@ def test_signals_reach_every_process(tmp_path: Path, name: str) -> None:
 
 
 def test_a_process_that_is_killed(tmp_path: Path) -> None:
-    with started(tmp_path, "exit 0") as process:
+    with started(tmp_path, two_tasks("exit 0")) as process:
         assert process.stdout
         pid = 0
         while not pid:
@@ -349,3 +373,38 @@ def test_a_process_that_is_killed(tmp_path: Path) -> None:
         output, _ = process.communicate(timeout=20)
     assert process.returncode == 137
     assert "rank 1 on " in output
+
+
+SERVERS = """
+echo "$HPCDIST_RANK is $$"
+case $DMLC_ROLE$HPCDIST_INDEX in
+worker0) {worker} ;;
+worker1) sleep 1.5; echo "the last worker" ;;
+*) exec sleep 60 ;;
+esac
+"""
+WITH_SERVERS: dict[str, Any] = {"framework": "mxnet", "environment": environment(2, ps=1)}
+
+
+def test_servers_are_ended_when_all_workers_have_ended_well(tmp_path: Path) -> None:
+    with started(tmp_path, SERVERS.format(worker="exit 0"), **WITH_SERVERS) as process:
+        output = ""
+        assert process.stdout
+        for line in process.stdout:
+            output += line
+            if "ended well" in line:
+                break
+        assert process.wait(timeout=20) == 0
+    assert output.endswith("2: the last worker\nhpcdist: worker ended well; ending those that served\n")
+    assert len(pids(output)) == 4
+    assert all(map(is_gone, pids(output)))
+
+
+def test_a_worker_that_fails_ends_the_job_with_its_exit_code(tmp_path: Path) -> None:
+    with started(tmp_path, SERVERS.format(worker="sleep 0.5; exit 3"), **WITH_SERVERS) as process:
+        output, _ = process.communicate(timeout=40)
+    assert process.returncode == 3
+    assert "rank 1 on " in output
+    assert "was the first to fail, with exit code 3" in output
+    assert "ended well" not in output
+    assert all(map(is_gone, pids(output)))

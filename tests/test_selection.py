@@ -15,11 +15,12 @@ from hpcdist.units import Walltime
 from tests.experiments import environment, experiment, resources, where
 from tests.sites import shipped_site, site
 
-MACHINE = {
+MACHINE: dict[str, Any] = {
     "node_types": {
         "a100": {"cpus": 16, "memory": 64000, "gpus": 4, "gpu_type": "a100"},
         "v100": {"cpus": 16, "memory": 32000, "gpus": 2, "gpu_type": "v100"},
         "cpu": {"cpus": 32, "memory": 128000, "gpus": 0},
+        "small": {"cpus": 1, "memory": 128000, "gpus": 0},
     },
     "partitions": {
         "a100": {"nodes": {"a100": 2}, "max_walltime": "01:00:00"},
@@ -294,4 +295,138 @@ def test_horovod_shares_a_replica_among_a_task_for_each_gpu() -> None:
     tasks = list(selected(exp).tasks)
     assert [(task.role, task.node, task.gpus, len(task.cpus), task.memory) for task in tasks] == [
         (role, node, (gpu,), 2, 1000) for node, role in enumerate(("master", "worker")) for gpu in range(4)
+    ]
+
+
+# --- Parameter servers
+
+
+def served(**more: Any) -> dict[str, Any]:
+    """Return an environment of a master, two workers with a GPU each, and two parameter servers."""
+    worker = {"resources": resources(cpu=2, gpu=1)}
+    replicas = {
+        "n_workers": 2,
+        "default_worker": worker,
+        "n_ps": 2,
+        "default_ps": {"resources": resources(cpu=2)},
+    }
+    return {"resources": resources(cpu=2, gpu=1), "replicas": replicas | more}
+
+
+def tensorflow(
+    machine: Site = SITE, *, batch: dict[str, str] | None = None, **more: Any
+) -> list[tuple[str, str]]:
+    """Return which replicas are in which partition, in rank order."""
+    exp = experiment(framework="tensorflow", batch=batch or {}, environment=served(**more))
+    placement = selected(exp, machine)
+    return [
+        (str(group.site_partition), f"{task.role} {task.index}")
+        for group in placement.groups
+        for task in placement.tasks
+        if group.node <= task.node < group.node + group.nodes
+    ]
+
+
+GPU_NODES = [("v100", "master 0"), ("v100", "worker 0"), ("v100", "worker 1")]
+APART = [*GPU_NODES, ("cpu", "ps 0"), ("cpu", "ps 1")]
+BESIDE = [*GPU_NODES, ("v100", "ps 0"), ("v100", "ps 1")]
+NO_NODES = (
+    "environment.replicas.ps_on: site x has no nodes without GPUs that could take them; "
+    "remove it, and they sit beside the workers"
+)
+
+
+def with_cpu_partition(**partition: Any) -> Site:
+    """Return the machine whose partition without GPUs is this one."""
+    return site(
+        **MACHINE | {"partitions": MACHINE["partitions"] | {"cpu": {"nodes": {"cpu": 4}} | partition}}
+    )
+
+
+def without_cpu_nodes() -> Site:
+    partitions = {name: value for name, value in MACHINE["partitions"].items() if name != "cpu"}
+    return site(**MACHINE | {"partitions": partitions})
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ({}, APART),
+        ({"ps_on": "cpu_nodes"}, APART),
+        ({"ps_on": "worker_nodes"}, BESIDE),
+        ({"evaluator": {}}, [*APART, ("cpu", "evaluator 0")]),
+        ({"evaluator": {"resources": resources(gpu=1)}}, [*APART, ("v100", "evaluator 0")]),
+        ({"n_ps": 0, "evaluator": {}}, [*GPU_NODES, ("cpu", "evaluator 0")]),
+        ({"n_ps": 0, "ps_on": "cpu_nodes"}, GPU_NODES),
+        ({"default_ps": {"resources": resources(gpu=1)}}, BESIDE),  # they compute as well
+    ],
+)
+def test_parameter_servers_leave_gpus_to_the_workers(
+    more: dict[str, Any], found: list[tuple[str, str]]
+) -> None:
+    assert tensorflow(**more) == found
+
+
+@pytest.mark.parametrize(
+    ("machine", "batch"),
+    [
+        (without_cpu_nodes(), {}),
+        (with_cpu_partition(qos="other"), {}),  # a job has one QOS
+        (with_cpu_partition(nodes={"small": 4}), {}),
+        (SITE, {"partition": "v100"}),
+    ],
+)
+def test_where_no_other_nodes_can_take_them_they_sit_beside_the_workers(
+    machine: Site, batch: dict[str, str]
+) -> None:
+    assert tensorflow(machine, batch=batch) == BESIDE
+    with pytest.raises(PlanError) as caught:
+        tensorflow(machine, batch=batch, ps_on="cpu_nodes")
+    assert str(caught.value) == NO_NODES
+
+
+def test_a_server_that_needs_gpus_cannot_go_where_there_are_none() -> None:
+    with pytest.raises(PlanError) as caught:
+        tensorflow(ps_on="cpu_nodes", default_ps={"resources": resources(gpu=1)})
+    assert str(caught.value) == NO_NODES
+
+
+def test_other_nodes_that_are_too_few_are_left_alone() -> None:
+    machine = with_cpu_partition(nodes={"cpu": 1})
+    many: dict[str, Any] = {"n_ps": 9, "default_ps": {"resources": resources(cpu=4)}}
+    assert {partition for partition, _ in tensorflow(machine, **many)} == {"v100"}
+    with pytest.raises(PlanError) as caught:
+        tensorflow(machine, **many, ps_on="cpu_nodes")
+    assert str(caught.value) == (
+        "environment.replicas: partition cpu (cpu nodes) gives a job 1 node, 2 are needed (5 tasks a node); "
+        "large enough: v100, a100"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ps_on", "groups"),
+    [
+        (None, [("v100", 1, 4)]),  # nobody's GPUs to be left to
+        ("worker_nodes", [("v100", 1, 4)]),
+        ("cpu_nodes", [("v100", 1, 3), ("cpu", 1, 1)]),
+    ],
+)
+def test_where_no_replica_needs_gpus(ps_on: str | None, groups: list[tuple[str, int, int]]) -> None:
+    section = environment(2, ps=1, each=resources(cpu=1))
+    section["replicas"]["ps_on"] = ps_on
+    assert shape(selected(experiment(framework="tensorflow", environment=section))) == groups
+
+
+# --- One task a node
+
+
+def test_a_task_a_node_has_all_that_its_replicas_have() -> None:
+    section = environment(2, each=resources(cpu=4, gpu=2, memory=8000))
+    exp = experiment(framework="pytorch", pytorch={"launch": "torchrun"}, environment=section)
+    placement = selected(exp, shipped_site("testbed"))
+    assert [
+        (task.role, task.gpus, len(task.cpus), task.memory, task.processes) for task in placement.tasks
+    ] == [
+        ("master", (0, 1, 2, 3), 8, 16000, 4),
+        ("worker", (0, 1), 4, 8000, 2),
     ]

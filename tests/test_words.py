@@ -24,31 +24,42 @@ def test_bash_reads_every_word_back(texts: list[str]) -> None:
     assert read_by_bash(words.join(texts)) == texts
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        " ",
-        "a b",
-        "it's",
-        '"',
-        "$HOME",
-        "`id`",
-        "$(id)",
-        "\\",
-        "\n",
-        "a\nb\n",
-        "!!",
-        "*",
-        "~",
-        "-n",
-        "é",
-        "\x01",
-        "\r",
-    ],
-)
+AWKWARD = [
+    "",
+    " ",
+    "a b",
+    "it's",
+    '"',
+    "$HOME",
+    "`id`",
+    "$(id)",
+    "\\",
+    "\n",
+    "a\nb\n",
+    "!!",
+    "*",
+    "~",
+    "-n",
+    "é",
+    "\x01",
+    "\r",
+]
+
+
+@pytest.mark.parametrize("text", AWKWARD)
 def test_bash_reads_awkward_words_back(text: str) -> None:
     assert read_by_bash(words.quote(text)) == [text]
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_bash_reads_awkward_texts_back_between_double_quotes(text: str) -> None:
+    assert read_by_bash(f'"a{words.in_double_quotes(text)}b"') == [f"a{text}b"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(NO_NUL)
+def test_bash_reads_every_text_back_between_double_quotes(text: str) -> None:
+    assert read_by_bash(f'"{words.in_double_quotes(text)}"') == [text]
 
 
 def test_raw_is_not_quoted_and_quotes_once() -> None:
@@ -62,8 +73,9 @@ def test_numbers_are_words() -> None:
 
 
 def test_a_nul_byte_is_refused() -> None:
-    with pytest.raises(ValueError, match="a NUL byte cannot be passed to a program"):
-        words.quote("a\0b")
+    for write in (words.quote, words.in_double_quotes):
+        with pytest.raises(ValueError, match="a NUL byte cannot be passed to a program"):
+            write("a\0b")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import Asked, session
 from hpcdist.fields import Model
-from hpcdist.plan import Group, Plan, Task
+from hpcdist.plan import Group, Task
 from hpcdist.renderer import summary
 from hpcdist.wiring import Wiring
 
@@ -47,15 +47,10 @@ def command(asked: Asked, json: bool) -> None:
             click.echo(title)
     shown = [*_shown(plan.placement.tasks)]
     show.table(("node", "rank", "role", "cpus", "gpus", "memory"), map(_row, shown))
-    _show_variables(plan, wiring, [task for task in shown if isinstance(task, Task)])
-
-
-def _show_variables(plan: Plan, wiring: Wiring, tasks: Sequence[Task]) -> None:
-    if plan.launches == "once":
-        return
     _show_environment("all tasks", wiring.shared)
-    for task in tasks:
-        _show_environment(f"rank {task.rank}", wiring.of(task))
+    for task in shown:
+        if isinstance(task, Task):
+            _show_environment(f"rank {task.rank}", wiring.of(task))
 
 
 def _show_environment(title: str, environment: Mapping[str, str]) -> None:

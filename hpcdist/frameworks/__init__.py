@@ -45,7 +45,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
     section = experiment.environment.replicas or Replicas()
     if name is not None:
         yield from _role_problems(frameworks.get(name), section)
-    elif (section.n_workers or section.n_ps) and experiment.backend != "mpi":
+    elif (section.n_workers or section.n_ps or section.evaluator) and experiment.backend != "mpi":
         hint = f"write `framework:` ({', '.join(frameworks.names())})"
         yield Problem("replicas need a framework", ("environment", "replicas"), hint)
     yield from _section_problems(experiment)
@@ -67,10 +67,12 @@ def _section_problems(experiment: Experiment) -> Iterator[Problem]:
     for name, section in experiment.sections.items():
         if name not in frameworks:
             yield fields.unknown_key(name, (), [*fields.names(Experiment), *frameworks.names()])
+        elif section is None:
+            continue
         elif name != experiment.framework:
             hint = f"remove the section, or write `framework: {name}`"
             yield Problem(f"the framework is {experiment.framework or 'not given'}", (name,), hint)
-        elif section is not None and not isinstance(section, Mapping):
+        elif not isinstance(section, Mapping):
             yield Problem(f"expected keys and values, got {section!r}", (name,))
         else:
             yield from frameworks.get(name).problems(experiment)

@@ -128,9 +128,6 @@ class Horovod(Plain):
             value = getattr(section, knob.key)
             if value is not None:
                 yield from _knob_problems(knob, value, ("horovod", knob.key), section)
-        if section.controller == "mpi" and experiment.batch.launcher == "horovodrun":
-            hint = "write `launcher: horovodrun-mpi`"
-            yield Problem("its processes meet over gloo, not over MPI", ("batch", "launcher"), hint)
         if section.elastic:
             yield from _elastic_problems(section)
 
@@ -142,7 +139,7 @@ class Horovod(Plain):
             return Topology(task="gpu", launchers=("horovodrun-elastic",), elastic=True, why=why)
         if section.controller == "gloo":
             return Topology(task="gpu", launchers=("horovodrun",), why="horovod.controller")
-        return Topology(task="gpu", needs_mpi=True)
+        return Topology(task="gpu", needs_mpi=True, wired=section.controller != "mpi")
 
     def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
         """Return the bounds of an elastic run; they follow the words of its launcher.

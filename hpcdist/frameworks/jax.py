@@ -1,4 +1,8 @@
-"""JAX: where process 0 is, how many there are and which this is, for ``jax.distributed.initialize()``."""
+"""JAX: where process 0 is, how many there are and which this is, for ``jax.distributed.initialize()``.
+
+JAX 0.10 reads JAX_COORDINATOR_ADDRESS and JAX_LOCAL_DEVICE_IDS itself; the number of processes and its own it
+asks Slurm or Open MPI, unless the program passes them on (read in its ``_src/distributed.py``, and tried).
+"""
 
 from __future__ import annotations
 
@@ -21,9 +25,11 @@ class Jax(Plain):
         return tuple(expressions({"JAX_COORDINATOR_ADDRESS": "$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"}, _ORIGIN))
 
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return the process's place in the world."""
-        del plan, experiment, site
+        """Return the process's place in the world, and its GPUs: JAX would take one, by its local rank."""
+        del experiment, site
         own = {"JAX_NUM_PROCESSES": "$HPCDIST_SIZE", "JAX_PROCESS_ID": "$HPCDIST_RANK"}
+        if any(group.gpus for group in plan.placement.groups):
+            own["JAX_LOCAL_DEVICE_IDS"] = "$HPCDIST_GPUS"
         return tuple(expressions(own, _ORIGIN))
 
 

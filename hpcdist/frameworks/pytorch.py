@@ -95,8 +95,10 @@ class PyTorch(Plain):
         if launch == "torchrun" and reason:
             hint = "`pytorch: {launch: env}` does without"
             yield f"site {site.name} advises against torchrun: {reason}; {hint}"
-        most = max(row.gpus for row in plan.placement.rows)
-        if launch is None and most > 1 and not plan.starts_processes:
+        whole = (row.gpus for row in plan.placement.rows if row.tasks_per_replica == 1)
+        most = max(whole, default=0)
+        by_user = plan.launches == "once" or plan.starts_processes
+        if launch is None and most > 1 and not by_user:
             yield (
                 f"each replica is one process for its {most} GPUs; for a process a GPU write "
                 "`pytorch: {launch: env}`"

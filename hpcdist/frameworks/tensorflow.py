@@ -34,7 +34,7 @@ class Section(Model, frozen=True):
     @property
     def chief(self) -> str:
         """What the cluster calls the master."""
-        return "master" if self.version.startswith(("0.", "1.")) or self.version == "1" else "chief"
+        return "master" if self.version.partition(".")[0] in {"0", "1"} else "chief"
 
 
 class TensorFlow(Plain):

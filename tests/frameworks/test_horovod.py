@@ -3,14 +3,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from hpcdist import frameworks
+from hpcdist.errors import PlanError
 from hpcdist.frameworks.horovod import HOROVOD, KNOBS
-from hpcdist.plan import Variable
-from tests.experiments import experiment
+from hpcdist.plan import Plan, Variable
+from tests.experiments import environment, experiment, resources
 from tests.plans import TESTBED, planned
+from tests.tasks import told
 
 MIB = 1024 * 1024
 
@@ -42,6 +49,7 @@ TABLE: list[tuple[dict[str, object], dict[str, str], list[str]]] = [
       "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": "40", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE": "0.5"},
      ["--autotune", "--autotune-warmup-samples", "5", "--autotune-steps-per-sample", "20",
       "--autotune-bayes-opt-max-samples", "40", "--autotune-gaussian-process-noise", "0.5"]),
+    ({"timeline_filename": "DYNAMIC"}, {"HOROVOD_TIMELINE": "DYNAMIC"}, ["--timeline-filename", "DYNAMIC"]),
     ({"timeline_filename": "/t.json"}, {"HOROVOD_TIMELINE": "/t.json"},
      ["--timeline-filename", "/t.json"]),
     ({"timeline_filename": "/t.json", "timeline_mark_cycles": True},
@@ -127,6 +135,16 @@ def test_horovodrun_makes_the_same_variables(
         ({"cache_capacity": -1, "log_level": "loud"}, [
             "horovod.cache_capacity: -1 is below 0",
             "horovod.log_level: 'loud' is not known here; known: DEBUG, ERROR, FATAL, INFO, TRACE, WARNING"]),
+        ({"timeline_filename": ""}, ["horovod.timeline_filename: '' is no name of a file"]),
+        ({"controller": "nccl"}, ["horovod.controller: 'nccl' is not known here; known: gloo, mpi"]),
+        ({"elastic": True}, ["horovod.elastic: expected keys and values, got True"]),
+        ({"elastic": {"max": 2}}, ["horovod.elastic.max: unknown key 'max'; did you mean 'max_np'?"]),
+        ({"elastic": {}, "controller": "mpi"},
+         ["horovod.controller: an elastic run meets over gloo; write gloo, or nothing"]),
+        ({"elastic": {"min_np": 0, "reset_limit": 0, "slots_per_host": -1}},
+         ["horovod.elastic.min_np: 0 is below 1", "horovod.elastic.reset_limit: 0 is below 1",
+          "horovod.elastic.slots_per_host: -1 is below 1"]),
+        ({"elastic": {"min_np": 3, "max_np": 2}}, ["horovod.elastic.max_np: 2 is below min_np, 3"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_knobs(section: dict[str, object], sentences: list[str]) -> None:
@@ -154,8 +172,171 @@ def test_the_users_own_variable_wins() -> None:
     ]
 
 
-def test_the_section_belongs_to_its_framework() -> None:
-    exp = experiment(framework="pytorch", horovod={"cycle_time_ms": 2})
-    assert [str(problem) for problem in frameworks.problems_of(exp)] == [
-        "horovod: the framework is pytorch; remove the section, or write `framework: horovod`"
-    ]
+def test_horovodrun_does_not_meet_over_mpi() -> None:
+    assert refused(horovod={"controller": "mpi"}, batch={"launcher": "horovodrun"}) == (
+        "batch.launcher: framework horovod meets over MPI, which launcher horovodrun does not bring; "
+        "write one of srun, mpirun, horovodrun-mpi"
+    )
+
+
+def test_the_elastic_launcher_is_for_elastic_runs() -> None:
+    assert refused(batch={"launcher": "horovodrun-elastic"}) == (
+        "batch.launcher: launcher horovodrun-elastic starts only what asks for it; "
+        "write one of srun, mpirun, horovodrun, horovodrun-mpi"
+    )
+
+
+# --- Files of the run
+
+
+AWKWARD = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).filter(
+    lambda text: not text.startswith("/")
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(name='a "b" `id` $HOME $(id) \\ !! \n\n')
+@given(name=AWKWARD)
+def test_a_file_lies_among_the_outputs_whatever_its_name(tmp_path: Path, name: str) -> None:
+    plan = planned(framework="horovod", horovod={"timeline_filename": name})
+    (variables,) = told(plan, tmp_path, HPCDIST_OUTPUTS="/my $outputs")
+    assert variables["HOROVOD_TIMELINE"] == f"/my $outputs/{name}"
+
+
+def test_a_file_with_its_whole_path_stays_there() -> None:
+    plan = planned(framework="horovod", horovod={"autotune": True, "autotune_log_file": "/$a"})
+    assert plan.variables[-1] == Variable(
+        name="HOROVOD_AUTOTUNE_LOG", value="/$a", origin="exp.yml horovod.autotune_log_file"
+    )
+
+
+# --- Who starts it
+
+FOUR = environment(1, each=resources(cpu=4, gpu=2))
+"""Four GPUs, on one node."""
+
+
+@pytest.mark.parametrize(
+    ("section", "batch", "launcher"),
+    [
+        ({}, {}, "srun"),
+        ({"controller": "mpi"}, {}, "srun"),
+        ({"controller": "mpi"}, {"launcher": "horovodrun-mpi"}, "horovodrun-mpi"),
+        ({"controller": "gloo"}, {}, "horovodrun"),
+        ({"controller": "gloo"}, {"launcher": "horovodrun"}, "horovodrun"),
+        ({"elastic": {}}, {}, "horovodrun-elastic"),
+        ({"elastic": {}, "controller": "gloo"}, {"launcher": "horovodrun-elastic"}, "horovodrun-elastic"),
+    ],
+)
+def test_the_controller_asks_for_a_launcher(
+    section: dict[str, Any], batch: dict[str, str], launcher: str
+) -> None:
+    plan = planned(framework="horovod", horovod=section, batch=batch, environment=FOUR)
+    assert plan.launcher == launcher
+    assert plan.needs_pmi == (launcher == "srun")
+    assert plan.elastic == ("elastic" in section)
+
+
+@pytest.mark.parametrize(
+    ("section", "launcher", "sentence"),
+    [
+        ({"controller": "gloo"}, "srun",
+         ("batch.launcher: launcher srun does not do what `horovod.controller` asks for; "
+          "write horovodrun, or remove it")),
+        ({"elastic": {}}, "horovodrun",
+         ("batch.launcher: launcher horovodrun does not do what `horovod.elastic` asks for; "
+          "write horovodrun-elastic, or remove it")),
+    ],
+)  # fmt: skip
+def test_a_launcher_that_does_not_suit(section: dict[str, Any], launcher: str, sentence: str) -> None:
+    assert refused(horovod=section, batch={"launcher": launcher}) == sentence
+
+
+def test_gloo_is_not_for_a_launch_of_the_users_own() -> None:
+    assert refused(horovod={"controller": "gloo"}, run={"cmd": "mpirun -np 4 python train.py"}) == (
+        "horovod.controller: the command is a launch by mpirun already; "
+        "remove this, or let the command be the program that it starts"
+    )
+
+
+def refused(**data: Any) -> str:
+    with pytest.raises(PlanError) as caught:
+        planned(framework="horovod", environment=FOUR, **data)
+    return str(caught.value)
+
+
+# --- Elastic runs
+
+
+def options(plan: Plan) -> dict[str, tuple[str, str]]:
+    """Return each option of the launch line that has a value, with that and its origin."""
+    return {
+        option.text: (value.text, value.origin)
+        for option, value in pairwise(plan.launch)
+        if option.text.startswith("-") and option.origin == value.origin
+    }
+
+
+@pytest.mark.parametrize(
+    ("elastic", "least", "most"),
+    [
+        ({}, "1", "4"),
+        ({"min_np": 2}, "2", "4"),
+        ({"min_np": 2, "max_np": 3, "slots_per_host": 4}, "2", "3"),
+        ({"min_np": 4, "max_np": 4}, "4", "4"),
+    ],
+)
+def test_the_bounds_of_an_elastic_run(elastic: dict[str, int], least: str, most: str) -> None:
+    plan = planned(framework="horovod", horovod={"elastic": elastic}, environment=FOUR)
+    assert plan.launches == "once"
+    found = options(plan)
+    assert found["--min-np"] == (least, "exp.yml horovod.elastic.min_np")
+    assert found["--max-np"] == (most, "exp.yml horovod.elastic.max_np")
+    assert "--reset-limit" not in found
+
+
+def test_an_elastic_run_ends_after_so_many_changes() -> None:
+    plan = planned(framework="horovod", horovod={"elastic": {"reset_limit": 5}}, environment=FOUR)
+    assert options(plan)["--reset-limit"] == ("5", "exp.yml horovod.elastic.reset_limit")
+
+
+@pytest.mark.parametrize(("workers", "interface"), [(1, "lo"), (2, "eth0")])
+def test_the_interface_that_joins_the_nodes(workers: int, interface: str) -> None:
+    section = environment(workers, each=resources(cpu=4, gpu=2))
+    plan = planned(framework="horovod", horovod={"elastic": {}}, environment=section)
+    assert options(plan)["--network-interfaces"][0] == interface
+
+
+@pytest.mark.parametrize(
+    ("elastic", "sentence"),
+    [
+        ({"min_np": 5},
+         "min_np: 5 processes are wanted, 4 are allocated; ask for more replicas, or write less"),
+        ({"max_np": 5},
+         "max_np: 5 processes are wanted, 4 are allocated; ask for more replicas, or write less"),
+        ({"slots_per_host": 2},
+         ("slots_per_host: the plan has 4 processes a node; "
+          "ask for replicas that fill the nodes so, or remove it")),
+    ],
+)  # fmt: skip
+def test_bounds_that_do_not_fit_what_is_allocated(elastic: dict[str, int], sentence: str) -> None:
+    assert refused(horovod={"elastic": elastic}) == f"horovod.elastic.{sentence}"
+
+
+def test_nodes_of_several_kinds_cannot_be_lost() -> None:
+    kinds = {
+        "resources": resources(cpu=20),
+        "replicas": {"n_workers": 2, "default_worker": {"resources": resources(gpu=1)}},
+    }
+    with pytest.raises(PlanError) as caught:
+        planned(framework="horovod", horovod={"elastic": {}}, environment=kinds)
+    assert str(caught.value) == (
+        "horovod.elastic: its nodes are of several kinds, and Slurm ends such a job when it loses one; "
+        "give all replicas the same resources"
+    )
+
+
+def test_slots_on_nodes_that_are_filled_differently() -> None:
+    section = environment(2, each=resources(cpu=4, gpu=2))
+    with pytest.raises(PlanError, match="the plan has 2, 4 processes a node"):
+        planned(framework="horovod", horovod={"elastic": {"slots_per_host": 4}}, environment=section)

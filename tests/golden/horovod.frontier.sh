@@ -164,15 +164,20 @@ NODES_AND_TASKS_ON_EACH
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
   export HPCDIST_NODE=$node HPCDIST_NODES=2 HPCDIST_ADDRESS=${planned[0]}
+  # Not what a node may call itself, 127.0.1.1, which means another machine to the others.
+  while read -r here _; do
+    [[ $here == 127.* ]] || { HPCDIST_ADDRESS=$here && break; }
+  done < <(getent ahostsv4 "$HPCDIST_ADDRESS")
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
   # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
   take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
 }
 
-# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on.
+# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
+# their numbers among those that it sees.
 take_gpus() {
-  local gpu=$1 gpus=$2 visible
+  local gpu=$1 gpus=$2 visible number own=()
   if [[ -v ROCR_VISIBLE_DEVICES ]]; then
     IFS=, read -ra visible <<<"$ROCR_VISIBLE_DEVICES"
   else
@@ -181,6 +186,9 @@ take_gpus() {
     visible=("${!visible[@]}")
   fi
   ((${#visible[@]} >= gpus)) || fail "the plan gives this task $gpus GPUs, ROCR_VISIBLE_DEVICES names ${#visible[@]}"
+  for ((number = 0; number < gpus; number++)); do own+=("$((number))"); done
+  local IFS=,
+  export HPCDIST_GPUS="${own[*]}"
 }
 
 take_place

@@ -152,15 +152,20 @@ NODES_AND_TASKS_ON_EACH
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
   export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]%%.*}i
+  # Not what a node may call itself, 127.0.1.1, which means another machine to the others.
+  while read -r here _; do
+    [[ $here == 127.* ]] || { HPCDIST_ADDRESS=$here && break; }
+  done < <(getent ahostsv4 "$HPCDIST_ADDRESS")
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
   # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
   take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
 }
 
-# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on.
+# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
+# their numbers among those that it sees.
 take_gpus() {
-  local gpu=$1 gpus=$2 visible
+  local gpu=$1 gpus=$2 visible number own=()
   if [[ -v CUDA_VISIBLE_DEVICES ]]; then
     IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
   else
@@ -171,8 +176,9 @@ take_gpus() {
   ((gpus == 0 || ${#visible[@]} >= gpu + gpus)) ||
     fail "the plan gives this task $gpus of this node's GPUs, from number $gpu on; only ${#visible[@]} can be seen here; look at CUDA_VISIBLE_DEVICES, at nvidia-smi or rocm-smi, and at gpus.request in the site file"
   visible=("${visible[@]:gpu:gpus}")
+  for ((number = 0; number < gpus; number++)); do own+=("$((number))"); done
   local IFS=,
-  export CUDA_VISIBLE_DEVICES="${visible[*]}"
+  export HPCDIST_GPUS="${own[*]}" CUDA_VISIBLE_DEVICES="${visible[*]}"
 }
 
 take_place

@@ -154,9 +154,10 @@ NODES_AND_TASKS_ON_EACH
   take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
 }
 
-# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on.
+# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
+# their numbers among those that it sees.
 take_gpus() {
-  local gpu=$1 gpus=$2 visible
+  local gpu=$1 gpus=$2 visible number own=()
   if [[ -v CUDA_VISIBLE_DEVICES ]]; then
     IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
   else
@@ -167,8 +168,9 @@ take_gpus() {
   ((gpus == 0 || ${#visible[@]} >= gpu + gpus)) ||
     fail "the plan gives this task $gpus of this node's GPUs, from number $gpu on; only ${#visible[@]} can be seen here; look at CUDA_VISIBLE_DEVICES, at nvidia-smi or rocm-smi, and at gpus.request in the site file"
   visible=("${visible[@]:gpu:gpus}")
+  for ((number = 0; number < gpus; number++)); do own+=("$((number))"); done
   local IFS=,
-  export CUDA_VISIBLE_DEVICES="${visible[*]}"
+  export HPCDIST_GPUS="${own[*]}" CUDA_VISIBLE_DEVICES="${visible[*]}"
 }
 
 take_place

@@ -1,4 +1,4 @@
-"""The topologies of Polyaxon's guides: each task proves from inside who it is, what it has, whom it reaches."""
+"""The topologies of Polyaxon's guides: each task proves who it is, what it has, whom it reaches."""
 
 from __future__ import annotations
 

@@ -1,0 +1,65 @@
+"""Starting: which launcher starts an experiment's tasks, and what speaks against it."""
+
+from __future__ import annotations
+
+from hpcdist.errors import PlanError, Problem, did_you_mean
+from hpcdist.experiment import Experiment
+from hpcdist.launch import UserLaunch
+from hpcdist.launchers import launchers
+from hpcdist.layer import Launcher, Topology
+from hpcdist.site import Site
+
+_PATH = ("batch", "launcher")
+
+
+def launcher_of(
+    experiment: Experiment, site: Site, topology: Topology, launch: UserLaunch | None
+) -> Launcher:
+    """Return the launcher: the file's, else one that the framework asks for, else the site's.
+
+    Raises:
+        PlanError: where it cannot do what is asked, or the command is a launch already.
+    """
+    if launch and topology.why != "framework":
+        by = launch.program if experiment.backend != "mpi" else "the user (`backend: mpi`)"
+        hint = "remove this, or let the command be the program that it starts"
+        path = tuple(topology.why.split("."))
+        raise PlanError(Problem(f"the command is a launch by {by} already", path, hint))
+    name = experiment.batch.launcher or next(iter(topology.launchers), site.launcher)
+    if name not in launchers:
+        hint = did_you_mean(name, launchers.names())
+        raise PlanError(Problem(f"there is no launcher {name!r}", _PATH, hint))
+    launcher = launchers.get(name)
+    if topology.launchers and name not in topology.launchers:
+        message = f"launcher {name} does not do what `{topology.why}` asks for"
+        hint = f"write {' or '.join(topology.launchers)}, or remove it"
+        raise PlanError(Problem(message, _PATH, hint))
+    if launcher.rank_variables is None and not topology.launchers:
+        raise PlanError(Problem(f"launcher {name} starts only what asks for it", _PATH, _one_of(site)))
+    if site.scheduler not in launcher.schedulers:
+        message = f"launcher {name} does not start tasks under scheduler {site.scheduler} (site {site.name})"
+        raise PlanError(Problem(message, _PATH, _one_of(site)))
+    return launcher
+
+
+def must_meet_by_mpi(framework: str, site: Site, topology: Topology, launcher: Launcher) -> None:
+    """Check that tasks which meet over MPI can.
+
+    Raises:
+        PlanError: where the launcher brings no MPI, nor introduces the tasks in another way.
+    """
+    wired = topology.wired and framework in launcher.wires
+    if not wired and not launcher.brings_mpi:
+        message = f"framework {framework} meets over MPI, which launcher {launcher.name} does not bring"
+        raise PlanError(Problem(message, _PATH, _one_of(site, mpi=True)))
+
+
+def _one_of(site: Site, *, mpi: bool = False) -> str:
+    """Name the launchers that start tasks under the site's scheduler, of whatever framework."""
+    able = [
+        launcher.name
+        for launcher in map(launchers.get, launchers.names())
+        if site.scheduler in launcher.schedulers and launcher.rank_variables
+        if launcher.brings_mpi or not mpi
+    ]
+    return f"write one of {', '.join(able)}"
