@@ -95,6 +95,19 @@ def test_deepspeed(user: User) -> None:
     assert "on 2 cpu processes" in log
 
 
+def test_deepspeed_by_its_own_launcher_finds_the_hostfile(user: User) -> None:
+    command = (
+        'deepspeed --hostfile "$HPCDIST_HOSTFILE" --master_addr "$HPCDIST_HEAD_ADDRESS" '
+        '--master_port "$HPCDIST_PORT" examples/deepspeed_tiny.py'
+    )
+    log = learns(user, "deepspeed_tiny", *HALF_NODES, f"--set=run.cmd={command}")
+    assert "2 tasks by the command, 1 node: n1 (job " in log
+    workers = "--set=environment.replicas.n_workers=3"
+    log = learns(user, "deepspeed_tiny", *HALF_NODES, workers, f"--set=run.cmd={command}", run=2)
+    assert "4 tasks by the command, 2 nodes: n1 n2 (job " in log
+    assert "on 4 cpu processes" in log
+
+
 def test_chainermn(user: User) -> None:
     log = learns(user, "chainermn_digits", *WHOLE_NODES, "--set=batch.launcher=mpirun", framework="mxnet")
     assert "on 2 processes" in log
