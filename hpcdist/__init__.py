@@ -4,7 +4,7 @@ The map, from the ground up: a module imports only from the lines above its own,
 
     errors units words specs budget job scalars yaml_words hostlist    primitives
     fields command registry tree bounded sandbox    what YAML models are made of; templates; extension
-    amounts experiment site    the two models: what the user asks, what the machine offers
+    amounts experiment dialects site    the two models: what the user asks, what the machine offers
     replica plan    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers and frameworks
     schedulers launchers frameworks importers    one file each

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.experiment import Experiment
-from hpcdist.launch import UserLaunch
+from hpcdist.launch import UNSEEN, UserLaunch
 from hpcdist.layer import Topology
 from hpcdist.plan import Plan
 from hpcdist.replica import Replica, replicas
@@ -18,6 +18,9 @@ def advice(
     """Yield what the user should know before submitting."""
     yield from _about_the_launch(plan, launch)
     yield from _about_the_site(experiment, site, plan)
+    for variable in plan.task_variables:
+        if variable.name in experiment.environment.env_vars:
+            yield f"{variable.name} of `env_vars` has no effect: each task is given its own"
     kinds = {replica.path: replica for replica in replicas(experiment, per_gpu=topology.task != "replica")}
     for replica in kinds.values():
         yield from _about_a_replica(replica, site)
@@ -30,6 +33,17 @@ def advice(
 
 def _about_the_launch(plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
     size = plan.placement.size
+    told = [variable.name for variable in plan.task_variables if variable.name in plan.told]
+    if launch == UNSEEN:
+        yield (
+            "`backend: mpi` leaves the start of all tasks to the command, and this is no mpirun: it runs "
+            "once; remove `backend` if hpcdist is to start them"
+        )
+    if launch and launch.runs == "once" and told:
+        yield (
+            f"the tasks that the command starts are not told {', '.join(told)}; let the command be the "
+            "program itself, and hpcdist starts it"
+        )
     if launch and launch.tasks is not None and launch.tasks != size:
         yield (
             f"the command starts {launch.tasks} processes by {launch.program}, the allocation is for {size}; "

@@ -151,7 +151,7 @@ class Batch(Model, frozen=True):
     requeue: bool | None = None
     mail: str | Mail | None = None
     directives: tuple[str, ...] = ()
-    gpu_visibility: Literal["task", "node"] = "task"
+    gpu_visibility: Literal["task", "node"] | None = None
 
 
 class Experiment(Model, frozen=True, kw_only=True):
@@ -193,9 +193,13 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         ("ps", section.n_ps, section.ps, section.default_ps),
     ):
         yield from _replica_problems(role, count, own, default)
+    if section.ps_on and not section.n_ps:
+        path = ("environment", "replicas", "ps_on")
+        yield Problem("there are no parameter servers", path, "write `n_ps`, or remove it")
     if section.evaluator and section.evaluator.resources:
-        path = ("environment", "replicas", "evaluator", "resources")
-        yield from resource_problems(section.evaluator.resources, path)
+        yield from resource_problems(
+            section.evaluator.resources, ("environment", "replicas", "evaluator", "resources")
+        )
     yield from _variable_problems(experiment)
     yield from _batch_problems(experiment.batch)
     if experiment.logging.level is not None:

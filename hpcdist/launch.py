@@ -66,6 +66,10 @@ class UserLaunch(NamedTuple):
     tasks: int | None
 
 
+UNSEEN: Final = UserLaunch("the command", "once", None)
+"""A launch that is only said to be one: ``backend: mpi``."""
+
+
 def user_launch(command: str) -> UserLaunch | None:
     """Return the launch that this command is, None for an ordinary program.
 
@@ -75,7 +79,7 @@ def user_launch(command: str) -> UserLaunch | None:
         program = words[0].rsplit("/", 1)[-1]
         if program in ONCE:
             return UserLaunch(program, "once", _count(words[1:]))
-        if program in PER_NODE or _is_torch_module(words):
+        if program in PER_NODE or _is_torch_module(words) or words[:2] == ["accelerate", "launch"]:
             return UserLaunch("torchrun", "per_node", None)
     return None
 

@@ -24,7 +24,8 @@ class Topology(Model, frozen=True, kw_only=True):
     ``spread``: each replica has a node of its own. ``needs_mpi``: its tasks meet over MPI, unless the
     launcher wires them (``wired``). ``awaited``: the roles whose end is the end of the job; the others,
     servers, are ended then. ``elastic``: it outlives the loss of a node. ``by_address``: its tasks reach each
-    other by addresses, not by names. ``why``: the key of the file that asks for this.
+    other by addresses, not by names. ``sees``: whose GPUs a task is shown, if the file does not say it.
+    ``why``: the key of the section that asks for its launchers or its task.
     """
 
     task: Literal["replica", "gpu", "node"] = "replica"
@@ -35,7 +36,8 @@ class Topology(Model, frozen=True, kw_only=True):
     awaited: frozenset[str] = ROLES
     elastic: bool = False
     by_address: bool = False
-    why: str = "framework"
+    sees: Literal["task", "node"] = "task"
+    why: str | None = None
 
 
 @runtime_checkable
@@ -84,7 +86,8 @@ class Launcher(Protocol):
     """What starts the tasks; one file each in ``hpcdist/launchers/``.
 
     ``rank_variables`` None: it starts the program itself, without the task wrapper. ``wires`` are the
-    frameworks whose processes it introduces to each other. ``hostfile_line`` is a printf format for a host
+    frameworks whose processes it introduces to each other; ``reads`` are the options of a site file that it
+    knows. ``hostfile_line`` is a printf format for a host
     and its number of tasks. ``labels_output``: it marks each line with its rank by itself; otherwise the task
     wrapper does. ``brings_mpi``: tasks that call MPI_Init find one world; ``gives_pmi``: by a PMI that each
     task can check.
@@ -94,6 +97,7 @@ class Launcher(Protocol):
     rank_variables: RankVariables | None
     schedulers: frozenset[str]
     wires: frozenset[str]
+    reads: frozenset[str]
     hostfile_line: str
     brings_mpi: bool
     gives_pmi: bool

@@ -198,8 +198,10 @@ class Plan(Model, frozen=True, kw_only=True):
 
     ``launches`` ``once``: one program on the head node starts everything, without the task wrapper.
     ``starts_processes``: each task is a launch of the processes of its node (torchrun). ``awaited``: the
-    roles whose end is the end of the job, in words of the task wrapper; empty for all. ``elastic``: the job
-    goes on when it loses a node. ``ports``: how many ports each job has.
+    roles whose end is the end of the job; empty for all. ``elastic``: the job goes on when it loses a node.
+    ``told``: the names of the variables that the framework gives. ``launch_node``: the script runs where no
+    task may. ``from_stdin``: the submit command reads it from its standard input. ``ports``: how many ports
+    each job has.
     """
 
     name: str
@@ -233,6 +235,8 @@ class Plan(Model, frozen=True, kw_only=True):
     gpu_variable: str = "CUDA_VISIBLE_DEVICES"
     gpu_visibility: Literal["task", "node", "launcher"] = "task"
     environment: Literal["inherit", "clean"] = "inherit"
+    launch_node: bool = False
+    from_stdin: bool = False
     head_suffix: str = ""
     head_resolve: bool = False
     needs_pmi: bool = False
@@ -244,6 +248,7 @@ class Plan(Model, frozen=True, kw_only=True):
     setup: tuple[Word, ...] = ()
     variables: tuple[Variable, ...] = ()
     task_variables: tuple[Variable, ...] = ()
+    told: tuple[str, ...] = ()
     launch: tuple[Word, ...] = ()
     origins: dict[str, str] = {}
     warnings: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ Pure: no clock, no environment, no process. ``where`` turns a path of the experi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -17,7 +17,7 @@ from hpcdist.advice import advice
 from hpcdist.errors import Path, PlanError, Problem
 from hpcdist.experiment import Experiment, Mail
 from hpcdist.frameworks import framework_of
-from hpcdist.launch import UserLaunch, user_launch
+from hpcdist.launch import UNSEEN, UserLaunch, user_launch
 from hpcdist.layer import Launcher, Topology
 from hpcdist.plan import Placement, Plan, Variable, Word
 from hpcdist.schedulers import schedulers
@@ -35,30 +35,36 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     """
     launch = user_launch(experiment.run.command)
     if experiment.backend == "mpi" and launch is None:
-        launch = UserLaunch("the command", "once", None)
+        launch = UNSEEN
     framework = framework_of(experiment)
     topology = framework.topology(experiment)
     if launch and launch.runs == "per_node":
-        topology = msgspec.structs.replace(topology, spread=True)
+        topology = msgspec.structs.replace(topology, spread=True, task="replica")
     launcher = launcher_of(experiment, site, topology, launch)
     bare = _bare(experiment, site, where, launch, launcher, topology)
     meets_by_mpi = topology.needs_mpi and launch is None and bare.placement.size > 1
     if meets_by_mpi:
         must_meet_by_mpi(framework.name, site, topology, launcher)
+    shared = framework.variables(bare, experiment, site)
+    own = framework.task_variables(bare, experiment, site)
     plan = msgspec.structs.replace(
         bare,
         label_in_task=bare.placement.size > 1 and not launcher.labels_output,
         # Cray's PMI has other variables (https://slurm.schedmd.com/mpi_guide.html).
         needs_pmi=meets_by_mpi and launcher.gives_pmi and bare.mpi != "cray_shasta",
         setup=tuple(_setup(site)),
-        variables=tuple(_variables(experiment, site, bare, where)),
-        task_variables=(*polyaxon.task_variables(), *framework.task_variables(bare, experiment, site)),
+        variables=tuple(_variables(experiment, site, bare, shared, where)),
+        task_variables=(*polyaxon.task_variables(), *own),
+        told=tuple(dict.fromkeys(variable.name for variable in (*shared, *own))),
+    )
+    plan = msgspec.structs.replace(
+        plan,
+        launch=tuple(_launch(plan, site, launcher, experiment, where)),
         warnings=(
-            *advice(experiment, site, bare, launch, topology),
-            *framework.advice(bare, experiment, site),
+            *advice(experiment, site, plan, launch, topology),
+            *framework.advice(plan, experiment, site),
         ),
     )
-    plan = msgspec.structs.replace(plan, launch=tuple(_launch(plan, site, launcher, experiment, where)))
     return msgspec.structs.replace(plan, directives=schedulers.get(site.scheduler).directives(plan, site))
 
 
@@ -112,8 +118,10 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         gpu_request=site.gpus.request,
         gpu_name=site.gpus.gres,
         gpu_variable=site.gpus.visible,
-        gpu_visibility=_gpu_visibility(experiment, site, launcher),
+        gpu_visibility=_gpu_visibility(experiment, site, launcher, topology),
         environment=site.environment,
+        launch_node=site.lsf.launch_node,
+        from_stdin=site.scheduler == "lsf" and site.lsf.submit == "stdin",
         head_suffix=site.head_node.suffix,
         head_resolve=site.head_node.resolve or topology.by_address,
         mpi=options.mpi,
@@ -130,11 +138,11 @@ def _ports(placement: Placement) -> int:
 
 
 def _gpu_visibility(
-    experiment: Experiment, site: Site, launcher: Launcher
+    experiment: Experiment, site: Site, launcher: Launcher, topology: Topology
 ) -> Literal["task", "node", "launcher"]:
     """Say who chooses a task's GPUs; under another launcher than the site's own it is the task wrapper."""
     if site.gpus.bound_by != "launcher" or launcher.name != site.launcher:
-        return experiment.batch.gpu_visibility
+        return experiment.batch.gpu_visibility or topology.sees
     if experiment.batch.gpu_visibility == "node":
         message = f"on site {site.name} each task sees the GPUs that {launcher.name} gives it, and no others"
         raise PlanError(Problem(message, ("batch", "gpu_visibility"), "remove it"))
@@ -176,11 +184,15 @@ _SITE_FIELDS = {
 
 
 def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple[str, str]]:
+    topology = framework_of(experiment).topology(experiment)
+    why = topology.why.split(".") if topology.why else ()
     yield "name", where(("name",)) if experiment.name != "experiment" else "default"
     for field in _BATCH_FIELDS:
         value = getattr(experiment.batch, field)
-        if value not in (None, (), "task") or (field == "gpu_visibility" and value == "node"):
+        if value not in (None, ()):
             yield field, where(("batch", field))
+        elif field == "launcher" and topology.launchers:
+            yield field, where(tuple(why))
         elif field in _SITE_FIELDS and getattr(site, _SITE_FIELDS[field]):
             yield field, f"site {site.name}: {_SITE_FIELDS[field]}"
         elif field == "requeue":
@@ -188,9 +200,8 @@ def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple
     for field in ("gpus", "environment", "request_memory", "head_node"):
         yield field, f"site {site.name}: {field}"
     yield "command", where(("run", "cmd"))
-    topology = framework_of(experiment).topology(experiment)
     if topology.elastic:
-        yield "elastic", where(tuple(topology.why.split(".")))
+        yield "elastic", where(tuple(why))
     if experiment.environment.max_restarts:
         yield "max_restarts", where(("environment", "max_restarts"))
 
@@ -207,15 +218,16 @@ def _setup(site: Site) -> Iterator[Word]:
         yield Word.raw(line, f"site {site.name}: setup")
 
 
-def _variables(experiment: Experiment, site: Site, plan: Plan, where: Where) -> Iterator[Variable]:
-    """Yield each variable once, at its last giver: site, framework, Polyaxon, then the experiment."""
-    given = framework_of(experiment).variables(plan, experiment, site)
+def _variables(
+    experiment: Experiment, site: Site, plan: Plan, shared: Iterable[Variable], where: Where
+) -> Iterator[Variable]:
+    """Yield each variable once, at its last giver: site, Polyaxon, framework, then the experiment."""
     found: dict[str, Variable] = {}
     for variable in (
         Variable(name="PYTHONUNBUFFERED", value="1", origin="default"),
         *_fabric(site, plan),
         *polyaxon.variables(experiment, plan, site),
-        *(msgspec.structs.replace(item, origin=_located(item.origin, where)) for item in given),
+        *(msgspec.structs.replace(item, origin=_located(item.origin, where)) for item in shared),
         *_own_variables(experiment, where),
     ):
         earlier = found.pop(variable.name, None)

@@ -189,6 +189,6 @@ def summary(plan: Plan) -> str:
     placement = plan.placement
     gpus = sum(row.nodes * row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in placement.rows)
     tasks, nodes = placement.size, placement.nodes
-    launcher = "the command" if plan.launches == "once" else plan.launcher
+    launcher = "the command" if plan.launcher == "once" else plan.launcher
     text = f"{tasks} task{'s' * (tasks != 1)} by {launcher}, {nodes} node{'s' * (nodes != 1)}"
     return f"{text}, {gpus} GPU{'s' * (gpus != 1)}" if gpus else text

@@ -284,7 +284,7 @@ def find(runs_dir: Path, job: str) -> Run:
 
 
 def _number(run: Run) -> str:
-    return (run.record.job_id or "").partition(";")[0]
+    return re.split(r"[;.\[]", run.record.job_id or "", maxsplit=1)[0]  # of ``12;cluster``, ``12[].server``
 
 
 def digest(text: str) -> str:

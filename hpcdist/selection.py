@@ -48,6 +48,8 @@ def select(
     runs = _runs(experiment, topology)
     allowed = [_allowed(experiment, site, run.first) for run in runs]
     ps_on = (experiment.environment.replicas or Replicas()).ps_on
+    if experiment.batch.constraint:  # of all nodes, and so of the servers'
+        ps_on = ps_on or "worker_nodes"
     reasons: list[Problem] = []
     for choice in _choices(runs, allowed, site, ps_on):
         problems = list(_problems(runs, choice, site, walltime))
@@ -97,7 +99,7 @@ def _is_open(pool: Pool, partition: str | None) -> bool:
 
 
 def _constrained(pool: Pool, partition: str | None, constraints: Sequence[str | None]) -> Pool:
-    texts = [text for text in (pool.constraint, *constraints) if text]
+    texts = dict.fromkeys(text for text in (pool.constraint, *constraints) if text)
     named = pool if pool.partition else replace(pool, partition=partition, submit_as=partition)
     return replace(named, constraint="&".join(texts) or None)
 

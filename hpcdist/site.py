@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
+from hpcdist.dialects.lsf import Lsf
+from hpcdist.dialects.pbs import Pbs
+from hpcdist.dialects.sge import Sge
 from hpcdist.errors import Path, Problem, did_you_mean
 from hpcdist.fields import Model
 from hpcdist.units import Memory, Walltime
@@ -98,6 +101,7 @@ class LauncherOptions(Model, frozen=True):
     ``mpi`` is srun's ``--mpi`` type; ``flavour`` the MPI library behind mpirun; ``mca`` Open MPI parameters.
     ``binding`` are the words that bind equal tasks to CPUs and GPUs, such as ``--cpu-bind=cores``; unequal
     tasks are not bound. ``rank_variables`` are other names than the launcher's usual ones.
+    ``threads_per_core``: how many hardware threads of a core jsrun counts (smt4: 4).
     """
 
     mpi: str | None = None
@@ -106,6 +110,7 @@ class LauncherOptions(Model, frozen=True):
     flavour: Literal["openmpi", "mpich", "intel", "cray-mpich"] | None = None
     args: tuple[str, ...] = ()
     mca: dict[str, Scalar] = {}
+    threads_per_core: int = 1
 
 
 class Torchrun(Model, frozen=True):
@@ -178,12 +183,15 @@ class Selection(Model, frozen=True):
 
 
 class Site(Model, frozen=True, kw_only=True):
-    """One machine."""
+    """One machine; ``pbs``, ``lsf`` and ``sge`` say what its scheduler wants said differently."""
 
     name: str
     description: str
     status: Literal["documented", "community", "unverified"] = "unverified"
     scheduler: str
+    pbs: Pbs = Pbs()
+    lsf: Lsf = Lsf()
+    sge: Sge = Sge()
     launcher: str
     launchers: dict[str, LauncherOptions] = {}
     torchrun: Torchrun = Torchrun()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment import Experiment
 from hpcdist.launch import UserLaunch
@@ -10,6 +12,12 @@ from hpcdist.layer import Launcher, Topology
 from hpcdist.site import Site
 
 _PATH = ("batch", "launcher")
+
+_GONE: Final = {
+    "aprun": "aprun belonged to ALPS, which is gone with the Cray XC and XE machines: HPE Cray EX machines "
+    "start tasks by srun under Slurm, and by PALS mpiexec (launcher pals) under PBS",
+}
+"""Launchers that were, and what has come instead."""
 
 
 def launcher_of(
@@ -20,16 +28,22 @@ def launcher_of(
     Raises:
         PlanError: where it cannot do what is asked, or the command is a launch already.
     """
-    if launch and topology.why != "framework":
+    if launch and topology.why:
         by = launch.program if experiment.backend != "mpi" else "the user (`backend: mpi`)"
         hint = "remove this, or let the command be the program that it starts"
         path = tuple(topology.why.split("."))
         raise PlanError(Problem(f"the command is a launch by {by} already", path, hint))
     name = experiment.batch.launcher or next(iter(topology.launchers), site.launcher)
     if name not in launchers:
+        if name in _GONE:
+            raise PlanError(Problem(_GONE[name], _PATH, _one_of(site)))
         hint = did_you_mean(name, launchers.names())
         raise PlanError(Problem(f"there is no launcher {name!r}", _PATH, hint))
     launcher = launchers.get(name)
+    if launch and launch.runs == "per_node" and experiment.environment.processes_per_replica:
+        path = ("environment", "processes_per_replica")
+        hint = "remove it, and say it in the command"
+        raise PlanError(Problem(f"{launch.program} starts the processes of a node itself", path, hint))
     if topology.launchers and name not in topology.launchers:
         message = f"launcher {name} does not do what `{topology.why}` asks for"
         hint = f"write {' or '.join(topology.launchers)}, or remove it"
@@ -51,15 +65,15 @@ def must_meet_by_mpi(framework: str, site: Site, topology: Topology, launcher: L
     wired = topology.wired and framework in launcher.wires
     if not wired and not launcher.brings_mpi:
         message = f"framework {framework} meets over MPI, which launcher {launcher.name} does not bring"
-        raise PlanError(Problem(message, _PATH, _one_of(site, mpi=True)))
+        raise PlanError(Problem(message, _PATH, _one_of(site, framework if topology.wired else "", mpi=True)))
 
 
-def _one_of(site: Site, *, mpi: bool = False) -> str:
-    """Name the launchers that start tasks under the site's scheduler, of whatever framework."""
+def _one_of(site: Site, wired: str = "", *, mpi: bool = False) -> str:
+    """Name the launchers that start tasks under the site's scheduler, over MPI or by a wire of their own."""
     able = [
         launcher.name
         for launcher in map(launchers.get, launchers.names())
         if site.scheduler in launcher.schedulers and launcher.rank_variables
-        if launcher.brings_mpi or not mpi
+        if launcher.brings_mpi or not mpi or wired in launcher.wires
     ]
     return f"write one of {', '.join(able)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -79,7 +80,7 @@ def settle(runs: Iterable[Run], world: World) -> tuple[list[Run], frozenset[str]
 
 def _id_from_events(run: Run) -> str | None:
     ids = (event.job_id for event in run.directory.events() if event.what in ("submitted", "started"))
-    return next((job_id.partition("_")[0] for job_id in ids), None)
+    return next((re.sub(r"_[0-9]+$", "", job_id) for job_id in ids), None)
 
 
 def find_tokens(scheduler: Scheduler, world: World) -> tuple[dict[str, str], bool]:

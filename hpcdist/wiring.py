@@ -24,10 +24,6 @@ _PIECE: Final = re.compile(
 )
 
 
-def _is_frameworks(variable: Variable) -> bool:
-    return variable.origin.startswith("framework ")
-
-
 class Wiring:
     """The variables that a plan's framework gives to tasks; ``shared`` are those that all have alike."""
 
@@ -38,7 +34,7 @@ class Wiring:
         self._sizes = [tasks for _, tasks in runs]
         self._sees_all = plan.gpu_visibility == "node"
         self._peers: dict[str, str] = {}
-        self.shared = {item.name: self._value(item, {}) for item in plan.variables if _is_frameworks(item)}
+        self.shared = {item.name: self._value(item, {}) for item in plan.variables if item.name in plan.told}
 
     def of(self, task: Task) -> dict[str, str]:
         """Return the variables that differ by task; without the task wrapper there are none."""
@@ -58,7 +54,7 @@ class Wiring:
         return {
             variable.name: self._value(variable, known)
             for variable in self._plan.task_variables
-            if _is_frameworks(variable) and variable.role in ("", task.role)
+            if variable.name in self._plan.told and variable.role in ("", task.role)
         }
 
     def _value(self, variable: Variable, known: dict[str, object]) -> str:

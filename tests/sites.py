@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from hpcdist import fields, load, source
@@ -14,6 +15,12 @@ SHIPPED = tuple(sorted(site_files([shipped("site_configs")])))
 def shipped_site(name: str) -> Site:
     """Return a site of ``site_configs/``."""
     return load.load_model(Site, source.load(shipped("site_configs") / f"{name}.yaml"))
+
+
+def site_named(name: str) -> Site:
+    """Return a site of ``tests/sites``, else a shipped one."""
+    own = Path(__file__).parent / "sites" / f"{name}.yaml"
+    return load.load_model(Site, source.load(own)) if own.exists() else shipped_site(name)
 
 
 def site(**data: Any) -> Site:

@@ -17,7 +17,7 @@ import pytest
 from hpcdist import load, source
 from hpcdist.planner import make_plan
 from hpcdist.renderer import Script, render
-from tests.sites import shipped_site
+from tests.sites import site_named
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -43,6 +43,16 @@ FOUR_GPUS = (
     ("environment.resources", "{gpu: {requests: 4}}"),
     ("environment.replicas.default_worker.resources", "{gpu: {requests: 4}}"),
 )
+SIX_GPUS = (
+    ACCOUNT,
+    ("environment.resources", "{gpu: {requests: 6}}"),
+    ("environment.replicas.default_worker.resources", "{gpu: {requests: 6}}"),
+)
+ONE_GPU = (
+    ACCOUNT,
+    ("environment.resources", "{gpu: {requests: 1}}"),
+    ("environment.replicas.default_worker.resources", "{gpu: {requests: 1}}"),
+)
 UNEVEN = (
     ("environment.resources", "{gpu: {requests: 2}}"),
     ("environment.replicas.default_worker.resources", "{gpu: {requests: 2}}"),
@@ -51,10 +61,33 @@ UNEVEN = (
 CASES = {
     "quickstart.local": Case(QUICKSTART, "local"),
     "quickstart.slurm": Case(QUICKSTART, "slurm", by_hand=True),
+    "quickstart.lsf": Case(QUICKSTART, "lsf", by_hand=True),
     "quickstart.testbed": Case(QUICKSTART, "testbed", annotate=True),
+    "quickstart.flux": Case(QUICKSTART, "flux", by_hand=True),
+    "horovod.flux": Case(HOROVOD, "flux", annotate=True),
+    "horovod.tuolumne-like": Case(HOROVOD, "tuolumne-like", FOUR_GPUS),
+    "horovod.polaris-like-pals": Case(HOROVOD, "polaris-like", (*FOUR_GPUS, ("batch.launcher", "pals"))),
+    "horovod.vista-like": Case(HOROVOD, "vista-like", ONE_GPU),
+    "unequal.testbed.hydra": Case(GOLDEN / "unequal.yml", "testbed", (("batch.launcher", "hydra"),)),
     "horovod.testbed": Case(HOROVOD, "testbed"),
     "horovod.testbed.mpirun": Case(HOROVOD, "testbed", (("batch.launcher", "mpirun"),)),
     "horovod.local.horovodrun": Case(HOROVOD, "local", (("batch.launcher", "horovodrun"),)),
+    "horovod.lsf": Case(HOROVOD, "lsf"),
+    "horovod.summit-like": Case(HOROVOD, "summit-like", SIX_GPUS, annotate=True),
+    "unequal.summit-like": Case(GOLDEN / "unequal.yml", "summit-like", (ACCOUNT,)),
+    "quickstart.sge": Case(QUICKSTART, "sge", by_hand=True),
+    "horovod.sge": Case(HOROVOD, "sge"),
+    "horovod.sge-like": Case(
+        HOROVOD, "sge-like", (*UNEVEN, ACCOUNT, ("batch.partition", "gpu")), annotate=True
+    ),
+    "quickstart.pbs": Case(QUICKSTART, "pbs", by_hand=True),
+    "horovod.pbs": Case(HOROVOD, "pbs"),
+    "horovod.polaris-like": Case(HOROVOD, "polaris-like", FOUR_GPUS, annotate=True),
+    "horovod.gadi-like": Case(HOROVOD, "gadi-like", FOUR_GPUS),
+    "horovod.abci-like": Case(HOROVOD, "abci-like", FOUR_GPUS),
+    "heterogeneous.derecho-like": Case(GOLDEN / "heterogeneous.yml", "derecho-like", (ACCOUNT,)),
+    "unequal.derecho-like": Case(GOLDEN / "unequal.yml", "derecho-like", (ACCOUNT,)),
+    "parameter_servers.cabeus-like": Case(GOLDEN / "parameter_servers.yml", "cabeus-like", (ACCOUNT,)),
     "horovod.perlmutter": Case(HOROVOD, "perlmutter", FOUR_GPUS),
     "horovod.frontier": Case(HOROVOD, "frontier", FOUR_GPUS, annotate=True),
     "horovod.juwels-booster": Case(HOROVOD, "juwels-booster", FOUR_GPUS),
@@ -80,7 +113,7 @@ def rendered(case: Case) -> Script:
     def where(path: tuple[str | int, ...]) -> str:
         return f"{case.file.name} {'.'.join(map(str, path))}"
 
-    plan = make_plan(loaded.experiment, shipped_site(case.site), where)
+    plan = make_plan(loaded.experiment, site_named(case.site), where)
     run_dir = None if case.by_hand else RUN_DIR.format(name=plan.name)
     return render(plan, run_dir=run_dir, annotate=case.annotate)
 

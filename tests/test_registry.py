@@ -63,7 +63,7 @@ def test_launchers_keep_their_protocol(name: str) -> None:
     assert isinstance(launcher, Launcher)
     assert launcher.name == name
     assert launcher.schedulers <= set(schedulers.names())
-    assert launcher.hostfile_line.count("%s") == 2
+    assert re.fullmatch(r"%s.*%(\.0)?s", launcher.hostfile_line)  # printf uses both, or passes one by
 
 
 @pytest.mark.parametrize("name", frameworks.names())

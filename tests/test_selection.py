@@ -357,7 +357,6 @@ def without_cpu_nodes() -> Site:
         ({"evaluator": {}}, [*APART, ("cpu", "evaluator 0")]),
         ({"evaluator": {"resources": resources(gpu=1)}}, [*APART, ("v100", "evaluator 0")]),
         ({"n_ps": 0, "evaluator": {}}, [*GPU_NODES, ("cpu", "evaluator 0")]),
-        ({"n_ps": 0, "ps_on": "cpu_nodes"}, GPU_NODES),
         ({"default_ps": {"resources": resources(gpu=1)}}, BESIDE),  # they compute as well
     ],
 )

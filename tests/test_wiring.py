@@ -157,9 +157,10 @@ def test_ports_of_tasks_that_share_a_node_and_variables_of_the_run() -> None:
     }
 
 
-def test_the_users_own_variable_is_not_the_frameworks() -> None:
+def test_the_users_own_value_is_shown_in_the_frameworks_place() -> None:
     section = {**ONE_GPU, "env_vars": {"JAX_COORDINATOR_ADDRESS": "other:1"}}
-    assert Wiring(planned(framework="jax", environment=section)).shared == {}
+    shared = Wiring(planned(framework="jax", environment=section)).shared
+    assert shared == {"JAX_COORDINATOR_ADDRESS": "other:1"}
 
 
 def test_without_the_task_wrapper_nothing_differs_by_task() -> None:

@@ -19,7 +19,7 @@ from hpcdist.errors import Path as Keys
 from hpcdist.launchers import launchers
 from hpcdist.registry import Registry
 from hpcdist.schedulers import schedulers
-from hpcdist.site import Site, problems_of
+from hpcdist.site import LauncherOptions, Site, problems_of
 
 _SLURM_CONF: Final = (
     "/etc/slurm/slurm.conf",
@@ -30,14 +30,23 @@ _SLURM_CONF: Final = (
 _NO_SLURM_CONF: Final = ("configuration source", "Unable to process configuration", "No such file")
 """What scontrol says where it finds no configuration; 22.05 says the first."""
 
-_HONOURED: Final = {
-    "srun": ("mpi", "binding", "args", "rank_variables"),
-    "mpirun": ("flavour", "binding", "mca", "args", "rank_variables"),
-    "horovodrun": ("args", "rank_variables"),
-    "horovodrun-mpi": ("args", "rank_variables"),
-    "processes": (),
-}
-"""The options of a site's ``launchers`` that each of them reads."""
+
+class _Set(NamedTuple):
+    """How a batch system is known to be set up here: its command, and a variable or a file beside it."""
+
+    site: str
+    command: str
+    variable: str
+    file: str
+
+
+_OTHERS: Final = (
+    _Set("pbs", "qsub", "PBS_CONF_FILE", "/etc/pbs.conf"),
+    _Set("sge", "qsub", "SGE_ROOT", "/etc/profile.d/sge.sh"),
+    _Set("lsf", "bsub", "LSF_ENVDIR", "/etc/lsf.conf"),
+    _Set("flux", "flux", "FLUX_URI", "/run/flux/local"),
+)
+"""Batch systems beside Slurm, each with a site file for one of which nothing is known."""
 
 
 class Machine(NamedTuple):
@@ -77,12 +86,16 @@ def _unknown(site: Site) -> Iterator[Problem]:
     yield from _missing(launchers, site.launcher, ("launcher",))
     for name, options in site.launchers.items():
         yield from _missing(launchers, name, ("launchers", Key(name)))
-        given = [key for key in options.__struct_fields__ if getattr(options, key)]
-        honoured = _HONOURED.get(name, given)
-        for key in given:
-            if key not in honoured:
-                hint = f"it reads {', '.join(honoured) or 'none'}"
-                yield Problem(f"launcher {name} has no {key!r}", ("launchers", name, Key(key)), hint)
+        if name in launchers:
+            yield from _unread(name, options)
+
+
+def _unread(name: str, options: LauncherOptions) -> Iterator[Problem]:
+    reads = launchers.get(name).reads
+    for key in options.__struct_fields__:
+        if key not in reads and getattr(options, key) != getattr(LauncherOptions(), key):
+            hint = f"it reads {', '.join(sorted(reads)) or 'none'}"
+            yield Problem(f"launcher {name} has no {key!r}", ("launchers", name, Key(key)), hint)
 
 
 def _missing(known: Registry[Any], name: str, path: Keys) -> Iterator[Problem]:
@@ -103,7 +116,7 @@ def readable(files: Iterable[Path], mentioning: str = "") -> list[Site]:
 
 
 def this(folders: Iterable[Path], environment: Mapping[str, str] = os.environ) -> Machine:
-    """Return the site of this machine: detected, else any Slurm where one is set up, else ``local``.
+    """Return the site of this machine: detected, else any batch system that is set up, else ``local``.
 
     Raises:
         ConfigError: where it could be several sites.
@@ -115,10 +128,19 @@ def this(folders: Iterable[Path], environment: Mapping[str, str] = os.environ) -
     sbatch = shutil.which("sbatch", path=environment.get("PATH"))
     if sbatch and has_slurm(Path(sbatch), environment):
         return Machine(load_site(files["slurm"]), "this is no known site, but there is sbatch")
+    for other in _OTHERS:
+        if _is_set_up(other, environment):
+            origin = f"this is no known site, but there is {other.command}"
+            return Machine(load_site(files[other.site]), origin)
     if sbatch:
         note("there is sbatch, but no Slurm is set up for it, so the site is local")
     why = "no Slurm is set up here" if sbatch else "there is no sbatch"
     return Machine(load_site(files["local"]), f"this is no known site, and {why}")
+
+
+def _is_set_up(system: _Set, environment: Mapping[str, str]) -> bool:
+    there = environment.get(system.variable) or Path(system.file).exists()
+    return bool(there and shutil.which(system.command, path=environment.get("PATH")))
 
 
 def has_slurm(

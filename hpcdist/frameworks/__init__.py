@@ -45,6 +45,8 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
     section = experiment.environment.replicas or Replicas()
     if name is not None:
         yield from _role_problems(frameworks.get(name), section)
+        if isinstance(experiment.sections.get(name), Mapping | None):
+            yield from frameworks.get(name).problems(experiment)
     elif (section.n_workers or section.n_ps or section.evaluator) and experiment.backend != "mpi":
         hint = f"write `framework:` ({', '.join(frameworks.names())})"
         yield Problem("replicas need a framework", ("environment", "replicas"), hint)
@@ -74,5 +76,3 @@ def _section_problems(experiment: Experiment) -> Iterator[Problem]:
             yield Problem(f"the framework is {experiment.framework or 'not given'}", (name,), hint)
         elif not isinstance(section, Mapping):
             yield Problem(f"expected keys and values, got {section!r}", (name,))
-        else:
-            yield from frameworks.get(name).problems(experiment)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hpcdist.experiment import Experiment
 from hpcdist.frameworks.plain import Plain, expressions
-from hpcdist.frameworks.pytorch import ENV, SHARED, gloo_interface
+from hpcdist.frameworks.pytorch import SHARED, environment, gloo_interface
 from hpcdist.layer import Topology
 from hpcdist.plan import Plan, Variable
 from hpcdist.site import Site
@@ -22,9 +22,9 @@ class DeepSpeed(Plain):
     name = "deepspeed"
 
     def topology(self, experiment: Experiment) -> Topology:
-        """Return a task a GPU."""
+        """Return a task a GPU; DeepSpeed takes the one whose number is the task's LOCAL_RANK."""
         del experiment
-        return Topology(task="gpu")
+        return Topology(task="gpu", sees="node")
 
     def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where rank 0 listens."""
@@ -33,8 +33,8 @@ class DeepSpeed(Plain):
 
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's place in the world."""
-        del plan, experiment, site
-        return tuple(expressions(ENV, _ORIGIN))
+        del experiment, site
+        return tuple(expressions(environment(plan), _ORIGIN))
 
 
 DEEPSPEED = DeepSpeed()

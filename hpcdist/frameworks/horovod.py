@@ -14,7 +14,7 @@ import msgspec
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean
 from hpcdist.experiment import Experiment
 from hpcdist.fields import Model
-from hpcdist.frameworks.plain import Plain, section_of
+from hpcdist.frameworks.plain import Plain, section_of, threads
 from hpcdist.layer import Topology
 from hpcdist.plan import Plan, Variable, Word
 from hpcdist.site import Site
@@ -83,7 +83,8 @@ KNOBS: Final = (
     ),
     Knob("log_with_timestamp", "HOROVOD_LOG_HIDE_TIME", "flag", on="0", off="1"),
 )
-_BY_KEY: Final = {knob.key: knob for knob in KNOBS}
+_MOST: Final = 2**31 - 1
+"""What every integer of Horovod can hold."""
 _TYPES: Final[dict[str, type]] = {"integer": int, "number": float, "flag": bool, "text": str, "file": str}
 
 
@@ -155,7 +156,7 @@ class Horovod(Plain):
         del site
         section = section_of(Section, experiment, self.name)
         knobs = filter(None, (_variable(knob, getattr(section, knob.key)) for knob in KNOBS))
-        return (*knobs, *(_threads(plan) if section.elastic else ()))
+        return (*knobs, *(threads(plan, "framework horovod") if section.elastic else ()))
 
     def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
         """Yield what elastic ranks, which come by ssh, do not know of the batch system."""
@@ -174,10 +175,12 @@ def _knob_problems(knob: Knob, value: Any, path: Path, section: Any) -> Iterator
         yield Problem(f"{value!r} is no name of a file", path)
     elif knob.kind in {"integer", "number"} and not value >= 0:
         yield Problem(f"{value} is below 0" if value < 0 else f"{value} is no number", path)
-    elif knob.maximum is not None and value > knob.maximum:
-        yield Problem(f"{value} is above {knob.maximum}", path)
     elif value == float("inf"):
         yield Problem(f"{value} is no number", path)
+    elif knob.maximum is not None and value > knob.maximum:
+        yield Problem(f"{value} is above {knob.maximum}", path)
+    elif knob.kind == "integer" and value > _MOST:
+        yield Problem(f"{value} is above {_MOST}", path)
     elif knob.needs and not getattr(section, knob.needs):
         yield Problem(f"it counts only with {knob.needs!r}", path, f"add `{knob.needs}`")
 
@@ -193,12 +196,6 @@ def _elastic_problems(section: Any) -> Iterator[Problem]:
     if elastic.max_np is not None and elastic.max_np < elastic.min_np:
         message = f"{elastic.max_np} is below min_np, {elastic.min_np}"
         yield Problem(message, ("horovod", "elastic", "max_np"))
-
-
-def _threads(plan: Plan) -> Iterator[Variable]:
-    """Yield the threads of a rank, whose task wrapper would say them if it had one."""
-    threads = min(row.cpus for row in plan.placement.rows)
-    yield Variable(name="OMP_NUM_THREADS", value=str(threads), origin="framework horovod")
 
 
 def _elastic_words(plan: Plan, elastic: Elastic, site: Site) -> Iterator[Word]:
@@ -227,9 +224,11 @@ def _elastic_words(plan: Plan, elastic: Elastic, site: Site) -> Iterator[Word]:
     # For nodes that come back, which they never do to an allocation; the default is 600 s.
     yield from _words("--elastic-timeout", 60, "rule a job gets no further nodes")
     # It cannot find out which interface joins several hosts where there is but one.
-    interface = "lo" if plan.placement.nodes == 1 else site.fabric.interface
-    if interface:
-        yield from _words("--network-interfaces", interface, f"site {site.name}: fabric.interface")
+    if plan.placement.nodes == 1:
+        yield from _words("--network-interfaces", "lo", "rule one node")
+    elif site.fabric.interface:
+        origin = f"site {site.name}: fabric.interface"
+        yield from _words("--network-interfaces", site.fabric.interface, origin)
     yield Word.raw('bash "$HPCDIST_JOB_DIR/rank.sh"', "task wrapper")
 
 

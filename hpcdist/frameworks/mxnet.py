@@ -6,8 +6,11 @@ what Polyaxon 0.6 sets.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from hpcdist.errors import Problem
 from hpcdist.experiment import Experiment
-from hpcdist.frameworks.plain import Plain, expressions
+from hpcdist.frameworks.plain import Plain, expressions, one_process
 from hpcdist.layer import Topology
 from hpcdist.plan import Plan, Variable
 from hpcdist.site import Site
@@ -21,6 +24,17 @@ class MxNet(Plain):
 
     name = "mxnet"
     roles = frozenset(_ROLES)
+
+    def problems(self, experiment: Experiment) -> Iterable[Problem]:
+        """Yield what is wrong in the section, and a store without servers or without workers."""
+        yield from super().problems(experiment)
+        yield from one_process(experiment, self.name)
+        replicas = experiment.environment.replicas
+        for key in ("n_workers", "n_ps") if replicas else ():
+            if not getattr(replicas, key):
+                path = ("environment", "replicas")
+                message = f"MXNet's store needs workers and servers, and there is no {key!r}"
+                yield Problem(message, path, f"write `{key}: 1` or more")
 
     def topology(self, experiment: Experiment) -> Topology:
         """Return the topology: when the workers have ended, scheduler and servers have nothing left to do.

@@ -61,6 +61,19 @@ def section_of(model: type[M], experiment: Experiment, name: str) -> M:
     return built or model()
 
 
+def one_process(experiment: Experiment, name: str) -> Iterator[Problem]:
+    """Yield a problem where a replica is to be several processes, and the framework gives it one address."""
+    if (experiment.environment.processes_per_replica or 1) > 1:
+        path: Path = ("environment", "processes_per_replica")
+        yield Problem(f"a replica is one process under {name}", path, "write more workers instead")
+
+
+def threads(plan: Plan, origin: str) -> Iterator[Variable]:
+    """Yield the threads of a process, for those that the task wrapper does not start itself."""
+    each = min(max(1, row.cpus // row.processes) for row in plan.placement.rows)
+    yield Variable(name="OMP_NUM_THREADS", value=str(each), origin=origin)
+
+
 def located(problem: Problem, *section: str) -> Problem:
     """Return a problem of a section as one of the file."""
     path: Path = (*section, *problem.path)

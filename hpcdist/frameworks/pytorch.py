@@ -8,26 +8,19 @@ replica is one process, whatever its GPUs, as under Polyaxon 0.6.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Final, Literal
 
 from hpcdist.errors import Problem
 from hpcdist.experiment import MOST, Experiment
 from hpcdist.fields import Model
-from hpcdist.frameworks.plain import Plain, expressions, section_of
+from hpcdist.frameworks.plain import Plain, expressions, section_of, threads
 from hpcdist.layer import Topology
 from hpcdist.plan import Plan, Variable, Word
 from hpcdist.site import Site
 
 _ORIGIN = "framework pytorch"
-SHARED = {"MASTER_ADDR": "$HPCDIST_HEAD_ADDRESS", "MASTER_PORT": "$HPCDIST_PORT"}
-ENV = {
-    "WORLD_SIZE": "$HPCDIST_SIZE",
-    "RANK": "$HPCDIST_RANK",
-    "LOCAL_RANK": "$HPCDIST_LOCAL_RANK",
-    "LOCAL_WORLD_SIZE": "$HPCDIST_LOCAL_SIZE",
-    "NODE_RANK": "$HPCDIST_NODE",
-}
-"""What all tasks are told for ``env://``, and each of its place in the world."""
+SHARED: Final = {"MASTER_ADDR": "$HPCDIST_HEAD_ADDRESS", "MASTER_PORT": "$HPCDIST_PORT"}
+"""What all tasks are told for ``env://``."""
 
 
 class Section(Model, frozen=True):
@@ -58,7 +51,7 @@ class PyTorch(Plain):
         """Return a task a replica, a GPU or a node."""
         launch = section_of(Section, experiment, self.name).launch
         kinds: dict[str | None, Topology] = {
-            "env": Topology(task="gpu", why="pytorch.launch"),
+            "env": Topology(task="gpu", sees="node", why="pytorch.launch"),
             "torchrun": Topology(task="node", why="pytorch.launch"),
         }
         return kinds.get(launch, Topology())
@@ -71,14 +64,14 @@ class PyTorch(Plain):
     def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where rank 0 listens, and the interface that gloo is to use."""
         if section_of(Section, experiment, self.name).launch == "torchrun":
-            return (*gloo_interface(site), *_threads(plan))
+            return (*gloo_interface(site), *threads(plan, _ORIGIN))
         return (*expressions(SHARED, _ORIGIN), *gloo_interface(site))
 
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's place in the world; torchrun is told who of them is the host, and its address."""
         del site
         if section_of(Section, experiment, self.name).launch != "torchrun":
-            return tuple(expressions(ENV, _ORIGIN))
+            return tuple(expressions(environment(plan), _ORIGIN))
         own = {"PET_LOCAL_ADDR": "$HPCDIST_ADDRESS"}
         own |= {} if _processes(plan) else {"PET_NPROC_PER_NODE": "$HPCDIST_PROCESSES"}
         # torchrun compares its own name with the endpoint's, which is another on many machines.
@@ -105,6 +98,21 @@ class PyTorch(Plain):
             )
 
 
+def environment(plan: Plan) -> dict[str, str]:
+    """Return what tells a task its place in the world, for ``env://``.
+
+    Programs take the GPU whose number is LOCAL_RANK; of a task that sees its own alone, that is the first.
+    """
+    shares = plan.gpu_visibility == "node" or not any(group.gpus for group in plan.placement.groups)
+    return {
+        "WORLD_SIZE": "$HPCDIST_SIZE",
+        "RANK": "$HPCDIST_RANK",
+        "LOCAL_RANK": "$HPCDIST_LOCAL_RANK" if shares else "0",
+        "LOCAL_WORLD_SIZE": "$HPCDIST_LOCAL_SIZE",
+        "NODE_RANK": "$HPCDIST_NODE",
+    }
+
+
 def gloo_interface(site: Site) -> Iterator[Variable]:
     """Yield the variable that keeps gloo off interfaces which do not reach other nodes."""
     if site.fabric.interface:
@@ -116,12 +124,6 @@ def _processes(plan: Plan) -> int | None:
     """Return how many processes each torchrun starts, None where they differ."""
     counts = {row.processes for row in plan.placement.rows}
     return counts.pop() if len(counts) == 1 else None
-
-
-def _threads(plan: Plan) -> Iterator[Variable]:
-    """Yield the threads of a process: torchrun itself would say 1."""
-    threads = min(max(1, row.cpus // row.processes) for row in plan.placement.rows)
-    yield Variable(name="OMP_NUM_THREADS", value=str(threads), origin=_ORIGIN)
 
 
 def _torchrun(plan: Plan, section: Section, site: Site) -> Iterator[Word]:

@@ -12,7 +12,7 @@ from typing import Literal
 from hpcdist.errors import Problem
 from hpcdist.experiment import Experiment, Replicas
 from hpcdist.fields import Model
-from hpcdist.frameworks.plain import Plain, section_of
+from hpcdist.frameworks.plain import Plain, one_process, section_of
 from hpcdist.layer import Topology
 from hpcdist.plan import Plan, Variable
 from hpcdist.site import Site
@@ -47,6 +47,11 @@ class TensorFlow(Plain):
     def problems(self, experiment: Experiment) -> Iterable[Problem]:
         """Yield what is wrong in the section."""
         yield from super().problems(experiment)
+        yield from one_process(experiment, self.name)
+        replicas = experiment.environment.replicas or Replicas()
+        if replicas.n_ps and not replicas.n_workers:
+            where = ("environment", "replicas", "n_ps")
+            yield Problem("parameter servers need workers that use them", where, "write `n_workers`")
         version = section_of(Section, experiment, self.name).version
         if not re.fullmatch(r"\d+(\.\d+)*(\.x)?", version):
             path = ("tensorflow", "version")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from hpcdist.errors import Path, Problem
+from hpcdist.errors import Path, Place, Problem
 from hpcdist.tree import Map, Seq
 
 _FRAMEWORKS: Final = ("tensorflow", "pytorch", "mxnet", "horovod", "mpi")
@@ -49,6 +49,7 @@ def _framework_sections(data: Map, environment: Map, remarks: list[Problem]) -> 
         remarks.append(_problem(environment, name, message, "remove one of the sections"))
     if named:
         _framework_name(data, environment, named[0], remarks)
+        _tensorflow_of_then(data, environment.key_places.get(named[0]), remarks)
         _framework_replicas(environment, named[0], remarks)
     for name in named:
         environment.drop(name)
@@ -84,6 +85,17 @@ def _bare_counts(data: Map, environment: Map, remarks: list[Problem]) -> None:
         data.put("framework", "tensorflow", replicas.place)
         message, hint = "replicas without a framework: taken for tensorflow", "write `framework:`"
         remarks.append(Problem(message, (*_BASE, bare[0]), hint, "warning", replicas.place))
+    _tensorflow_of_then(data, replicas.place, remarks)
+
+
+def _tensorflow_of_then(data: Map, place: Place | None, remarks: list[Problem]) -> None:
+    """Say the version that such a file was written for: all of them are older than TensorFlow 2."""
+    if data.get("framework") != "tensorflow" or "tensorflow" in data:
+        return
+    data.put("tensorflow", Map({"version": "1"}, place=place), place)
+    message = "a section of TensorFlow 1's time: the cluster calls its chief `master`"
+    hint = "for TensorFlow 2 add `tensorflow: {version: 2}` at the top level"
+    remarks.append(Problem(message, ("tensorflow",), hint, "warning", place))
 
 
 def _replicas(environment: Map, remarks: list[Problem]) -> None:

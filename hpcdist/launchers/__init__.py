@@ -13,6 +13,11 @@ launchers: Registry[Launcher] = Registry(
         "horovodrun": "hpcdist.launchers.horovodrun:HOROVODRUN",
         "horovodrun-mpi": "hpcdist.launchers.horovodrun:HOROVODRUN_MPI",
         "horovodrun-elastic": "hpcdist.launchers.horovodrun:HOROVODRUN_ELASTIC",
+        "jsrun": "hpcdist.launchers.jsrun:JSRUN",
+        "pals": "hpcdist.launchers.pals:PALS",
+        "hydra": "hpcdist.launchers.hydra:HYDRA",
+        "ibrun": "hpcdist.launchers.ibrun:IBRUN",
+        "flux": "hpcdist.launchers.flux:FLUX_RUN",
         "processes": "hpcdist.launchers.processes:PROCESSES",
     },
 )

@@ -19,8 +19,9 @@ class Horovodrun:
 
     name = "horovodrun"
     rank_variables: RankVariables | None = _GLOO
-    schedulers = frozenset({"slurm", "local"})
+    schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
     wires = frozenset({"horovod"})
+    reads = frozenset({"args", "rank_variables"})
     hostfile_line = "%s slots=%s"
     brings_mpi = False
     gives_pmi = False

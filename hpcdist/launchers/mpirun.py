@@ -22,8 +22,9 @@ class Mpirun:
     rank_variables: RankVariables | None = RankVariables(
         rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", local_rank="OMPI_COMM_WORLD_LOCAL_RANK"
     )
-    schedulers = frozenset({"slurm", "local"})
+    schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
     wires: frozenset[str] = frozenset()
+    reads = frozenset({"flavour", "binding", "mca", "args", "rank_variables"})
     hostfile_line = "%s slots=%s"
     brings_mpi = True
     gives_pmi = False
@@ -51,7 +52,7 @@ def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
     bound = options.binding if plan.placement.is_even else ()
     for text in bound or ("--bind-to", "none"):
         yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.binding" if bound else _ORIGIN)
-    if len(plan.placement.groups) > 1:
+    if len(plan.placement.groups) > 1 and plan.scheduler == "slurm":
         # Open MPI sees only the first component of a Slurm heterogeneous job: leave the starting to ssh.
         for text in ("--mca", "plm", "rsh", "--mca", "ras", "^slurm"):
             yield Word(text=text, origin="rule mpirun over several components")

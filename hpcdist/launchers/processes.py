@@ -16,6 +16,7 @@ class Processes:
     )
     schedulers = frozenset({"local"})
     wires: frozenset[str] = frozenset()
+    reads: frozenset[str] = frozenset()
     hostfile_line = "%s slots=%s"
     brings_mpi = False
     gives_pmi = False

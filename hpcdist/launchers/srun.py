@@ -25,6 +25,7 @@ class Srun:
     )
     schedulers = frozenset({"slurm"})
     wires: frozenset[str] = frozenset()
+    reads = frozenset({"mpi", "binding", "args", "rank_variables"})
     hostfile_line = "%s slots=%s"
     brings_mpi = True
     gives_pmi = True
@@ -84,7 +85,11 @@ def _gpus(plan: Plan, group: Group) -> Iterator[Word]:
         message = (
             f"site {plan.site} hands out GPUs by srun --gpus-per-task, which gives all tasks the same number"
         )
-        hint = "give all replicas the same GPUs, at least one a process"
+        hint = (
+            "ask for as many replicas as fill all nodes alike"
+            if plan.starts_processes
+            else "give all replicas the same GPUs, at least one a process"
+        )
         raise PlanError(Problem(message, ("environment", "replicas"), hint))
     yield Word(text=f"--gpus-per-task={group.gpus_per_task}", origin=f"site {plan.site}: gpus.bound_by")
 

@@ -115,5 +115,9 @@ schedulers: Registry[Scheduler] = Registry(
     {
         "local": "hpcdist.schedulers.local:LOCAL",
         "slurm": "hpcdist.schedulers.slurm:SLURM",
+        "pbs": "hpcdist.schedulers.pbs:PBS",
+        "lsf": "hpcdist.schedulers.lsf:LSF",
+        "flux": "hpcdist.schedulers.flux:FLUX",
+        "sge": "hpcdist.schedulers.sge:SGE",
     },
 )

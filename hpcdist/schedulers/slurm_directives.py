@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
+from hpcdist.schedulers.directives import Language, Pair, added, forbidden
 from hpcdist.site import Site
 
 Line = tuple[str, str | None, str]
@@ -96,14 +97,14 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
     groups = plan.placement.groups
     problems = list(_unsupported(plan))
     own = [line for number in range(len(groups)) for line in _lines(plan, site, number)]
-    added = list(_added(plan, site, own, problems))
-    problems += _forbidden([*own, *added], site)
+    extra = list(added(_LANGUAGE, plan, site, own, problems))
+    problems += forbidden(_LANGUAGE, [*own, *extra], site)
     if problems:
         raise PlanError(*problems)
     everywhere = [
         Directive(flag=line.flag, value=line.value, origin=line.origin, group=number)
         for number in range(len(groups))
-        for line in added
+        for line in extra
     ]
     return tuple(sorted([*own, *everywhere], key=lambda line: line.group))
 
@@ -197,59 +198,25 @@ def _unsupported(plan: Plan) -> Iterator[Problem]:
             yield Problem(message, ("environment", "replicas"), hint)
 
 
-def _added(plan: Plan, site: Site, own: list[Directive], problems: list[Problem]) -> Iterator[Directive]:
-    """Yield what the site demands and what the experiment adds; note what is wrong with it."""
-    values = {line.flag: line.value for line in own}
-    for text in site.directives.mandatory:
-        line = _parsed(text, f"site {site.name}: directives.mandatory", problems)
-        if line and line.flag in values and values[line.flag] != line.value:
-            message = f"site {site.name} demands {text}, but the plan says {line.flag}={values[line.flag]}"
-            problems.append(Problem(message, _path(line.flag)))
-        elif line and line.flag not in values:
-            yield line
-    for text in plan.extra_directives:
-        line = _parsed(text, plan.origins.get("extra_directives", "batch.directives"), problems)
-        if line and (problem := _claimed(line.flag, values)):
-            problems.append(problem)
-        elif line:
-            yield line
-
-
-def _parsed(text: str, origin: str, problems: list[Problem]) -> Directive | None:
+def _read(text: str) -> Sequence[Pair]:
     """Read ``--flag=value``, ``--flag`` or ``-f value``, taking quotes off as sbatch does."""
     try:
         first, *rest = shlex.split(text)
     except ValueError:
-        first, rest = "", []
+        return ()
     flag, equals, value = first.partition("=")
     known = re.fullmatch(r"--[a-z][a-z0-9-]+|-[A-Za-z]", flag)
     if not known or len(rest) > (0 if equals else 1):
-        hint = "write --flag=value, with quotes around spaces"
-        problems.append(Problem(f"{text!r} is not a directive of Slurm", ("batch", "directives"), hint))
-        return None
-    taken = value if equals else next(iter(rest), None)
-    return Directive(flag=_SHORT.get(flag, flag), value=taken, origin=origin)
+        return ()
+    return ((_SHORT.get(flag, flag), value if equals else next(iter(rest), None)),)
 
 
-def _claimed(flag: str, own: dict[str, str | None]) -> Problem | None:
-    """Say what to use instead of a flag that hpcdist sets; sbatch takes abbreviations, so do we."""
-    path = ("batch", "directives")
-    if flag == "--gres" and flag not in own:
-        return None
-    for known, field in FIELDS.items():
-        if flag == known or (flag not in FIELDS and known.startswith(flag)):
-            return Problem(f"{flag} is set by hpcdist", path, f"use `{field}`")
-    for known, reason in _TAKEN.items():
-        if known.startswith(flag):
-            return Problem(f"{flag} is set by hpcdist", path, reason)
-    return None
-
-
-def _forbidden(lines: list[Directive], site: Site) -> Iterator[Problem]:
-    for flag in sorted({line.flag for line in lines} & set(site.directives.forbidden)):
-        origin = next(line.origin for line in lines if line.flag == flag)
-        yield Problem(f"site {site.name} refuses {flag} ({origin})", _path(flag))
-
-
-def _path(flag: str) -> tuple[str, ...]:
-    return tuple(FIELDS[flag].split(".")) if flag in FIELDS else ("batch", "directives")
+_LANGUAGE: Final = Language(
+    scheduler="Slurm",
+    form="write --flag=value, with quotes around spaces",
+    read=_read,
+    fields=FIELDS,
+    taken=_TAKEN,
+    free=frozenset({"--gres"}),
+    abbreviates=True,
+)

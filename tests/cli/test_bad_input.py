@@ -84,7 +84,7 @@ OPTIONS = [
         3,
         (
             "ranks.yml:6:32: batch.launcher: launcher processes does not start tasks under scheduler slurm "
-            "(site toy); write one of srun, mpirun, horovodrun, horovodrun-mpi"
+            "(site toy); write one of srun, mpirun, horovodrun, horovodrun-mpi, pals, hydra, ibrun"
         ),
     ),
 ]

@@ -127,6 +127,7 @@ def test_plan_folds_equal_tasks(hpcdist: Hpcdist) -> None:
         "all tasks\n"
         "  MASTER_ADDR=node0\n"
         "  MASTER_PORT=PORT\n"
+        "  GLOO_SOCKET_IFNAME=lo\n"
         "rank 0\n"
         "  WORLD_SIZE=64\n"
         "  RANK=0\n"

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.cli.machine import has_slurm
+from hpcdist.cli.machine import has_slurm, this
+from hpcdist.resources import shipped
 
 from .conftest import Hpcdist
 
+SITES = [shipped("site_configs")]
 NOT_SET_UP = "scontrol: fatal: Could not establish a configuration source"
 DOWN = "Slurmctld(primary) at head is DOWN"
 
@@ -78,3 +80,19 @@ def test_without_a_slurm_the_site_is_local(
     assert said.err == "note: there is sbatch, but no Slurm is set up for it, so the site is local\n"
     monkeypatch.setenv("SLURM_CONF", "/somewhere/slurm.conf")
     assert json.loads(hpcdist("sites", "detect", "--json").out)["name"] == "slurm"
+
+
+@pytest.mark.parametrize(
+    ("command", "variable", "site"),
+    [
+        ("qsub", "PBS_CONF_FILE", "pbs"),
+        ("qsub", "SGE_ROOT", "sge"),
+        ("bsub", "LSF_ENVDIR", "lsf"),
+        ("flux", "FLUX_URI", "flux"),
+    ],
+)
+def test_other_batch_systems_that_are_set_up(command: str, variable: str, site: str, tmp_path: Path) -> None:
+    file = program(tmp_path / command, "")
+    environment = {"PATH": str(file.parent)}
+    assert this(SITES, environment).site.name == "local"
+    assert this(SITES, environment | {variable: "/somewhere"}).site.name == site

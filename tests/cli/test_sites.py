@@ -91,7 +91,7 @@ error: sites/odd.yaml:3:12: scheduler: there is no scheduler 'slrum'; did you me
 error: sites/odd.yaml:4:11: launcher: there is no launcher 'srnu'; did you mean 'srun'?
 error: sites/odd.yaml:6:3: launchers.mpirum: there is no launcher 'mpirum'; did you mean 'mpirun'?
 error: sites/odd.yaml:7:21: launchers.srun.mca: launcher srun has no 'mca'; \
-it reads mpi, binding, args, rank_variables
+it reads args, binding, mpi, rank_variables
 error: sites/odd.yaml:8:15: launchers.processes.args: launcher processes has no 'args'; it reads none
 """
 

@@ -11,6 +11,7 @@ from hpcdist.frameworks.plain import PLAIN
 from tests.experiments import environment, experiment
 
 EVALUATOR: dict[str, Any] = {"replicas": {"evaluator": {}}}
+ALL_ROLES = {"replicas": {"n_workers": 1, "n_ps": 1, "evaluator": {}}}
 
 
 def test_the_framework_of_an_experiment() -> None:
@@ -35,9 +36,18 @@ def test_the_framework_of_an_experiment() -> None:
          ["environment.replicas.n_ps: horovod has no parameter servers; it has master and worker"]),
         ({"framework": "pytorch", "environment": EVALUATOR},
          ["environment.replicas.evaluator: pytorch has no evaluator; it has master and worker"]),
-        ({"framework": "mxnet", "environment": EVALUATOR},
+        ({"framework": "mxnet", "environment": ALL_ROLES},
          ["environment.replicas.evaluator: mxnet has no evaluator; it has master, worker and ps"]),
-        ({"framework": "tensorflow", "environment": {"replicas": {"n_ps": 1, "evaluator": {}}}}, []),
+        ({"framework": "mxnet", "environment": environment(1)},
+         [("environment.replicas: MXNet's store needs workers and servers, and there is no 'n_ps'; "
+          "write `n_ps: 1` or more")]),
+        ({"framework": "tensorflow", "environment": ALL_ROLES}, []),
+        ({"framework": "tensorflow", "environment": environment(ps=1)},
+         ["environment.replicas.n_ps: parameter servers need workers that use them; write `n_workers`"]),
+        *(({"framework": name, "environment": {"processes_per_replica": 2}},
+           [(f"environment.processes_per_replica: a replica is one process under {name}; "
+             "write more workers instead")])
+          for name in ("tensorflow", "mxnet")),
         *(({"environment": section},
            [("environment.replicas: replicas need a framework; write `framework:` "
             "(horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, chainermn)")])

@@ -175,14 +175,14 @@ def test_the_users_own_variable_wins() -> None:
 def test_horovodrun_does_not_meet_over_mpi() -> None:
     assert refused(horovod={"controller": "mpi"}, batch={"launcher": "horovodrun"}) == (
         "batch.launcher: framework horovod meets over MPI, which launcher horovodrun does not bring; "
-        "write one of srun, mpirun, horovodrun-mpi"
+        "write one of srun, mpirun, horovodrun-mpi, pals, hydra, ibrun"
     )
 
 
 def test_the_elastic_launcher_is_for_elastic_runs() -> None:
     assert refused(batch={"launcher": "horovodrun-elastic"}) == (
         "batch.launcher: launcher horovodrun-elastic starts only what asks for it; "
-        "write one of srun, mpirun, horovodrun, horovodrun-mpi"
+        "write one of srun, mpirun, horovodrun, horovodrun-mpi, pals, hydra, ibrun"
     )
 
 

@@ -158,7 +158,8 @@ export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_IND
 # Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
 exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
-trap : TERM INT HUP USR1 USR2
+trap : INT HUP USR1 USR2
+trap 'hpcdist_ended_by=TERM' TERM
 "$@"
 code=$?
 ((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"

@@ -201,12 +201,14 @@ export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_IND
 [[ $HPCDIST_ROLE != ps ]] || export DMLC_ROLE="server"
 [[ $HPCDIST_ROLE != ps ]] || export DMLC_SERVER_ID="$HPCDIST_INDEX"
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
-trap : TERM INT HUP USR1 USR2
+trap : INT HUP USR1 USR2
+trap 'hpcdist_ended_by=TERM' TERM
 "$@"
 code=$?
 ((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"
 # When all of these have ended well, the job is done: the script ends the others.
-[[ $code != 0 || $HPCDIST_ROLE != @(worker) ]] || : >"${HPCDIST_ENDED:?}/$HPCDIST_RANK"
+[[ $code != 0 || ${hpcdist_ended_by:-} || $HPCDIST_ROLE != @(worker) ]] ||
+  : >"${HPCDIST_ENDED:?}/$HPCDIST_RANK"
 exit "$code"
 TASK_WRAPPER
 
@@ -256,6 +258,8 @@ all_ended() {
 }
 end_servers() {
   until all_ended; do sleep 1; done
+  [[ ! -e $HPCDIST_FAILURE ]] || return
+  : >"$HPCDIST_ENDED.well"
   sleep 2
   kill -TERM "$hpcdist_program" || return
   echo "hpcdist: worker ended well; ending those that served"
@@ -281,7 +285,7 @@ run() {
     [[ $hpcdist_signal ]] || break
   done
   kill "$server_end" 2>/dev/null
-  all_ended && status=0
+  [[ ! -e $HPCDIST_ENDED.well ]] || status=0
   # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
   if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code

@@ -187,11 +187,12 @@ ulimit -S -l hard 2>/dev/null
 export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
 export WORLD_SIZE="$HPCDIST_SIZE"
 export RANK="$HPCDIST_RANK"
-export LOCAL_RANK="$HPCDIST_LOCAL_RANK"
+export LOCAL_RANK="0"
 export LOCAL_WORLD_SIZE="$HPCDIST_LOCAL_SIZE"
 export NODE_RANK="$HPCDIST_NODE"
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
-trap : TERM INT HUP USR1 USR2
+trap : INT HUP USR1 USR2
+trap 'hpcdist_ended_by=TERM' TERM
 "$@"
 code=$?
 ((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"

@@ -194,12 +194,14 @@ ulimit -S -l hard 2>/dev/null
 export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
 export TF_CONFIG="{\"cluster\": {\"master\": [$(peers master)], \"worker\": [$(peers worker)], \"ps\": [$(peers ps)]}, \"task\": {\"type\": \"${HPCDIST_ROLE/master/master}\", \"index\": $HPCDIST_INDEX}, \"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\"}"
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
-trap : TERM INT HUP USR1 USR2
+trap : INT HUP USR1 USR2
+trap 'hpcdist_ended_by=TERM' TERM
 "$@"
 code=$?
 ((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"
 # When all of these have ended well, the job is done: the script ends the others.
-[[ $code != 0 || $HPCDIST_ROLE != @(master|worker) ]] || : >"${HPCDIST_ENDED:?}/$HPCDIST_RANK"
+[[ $code != 0 || ${hpcdist_ended_by:-} || $HPCDIST_ROLE != @(master|worker) ]] ||
+  : >"${HPCDIST_ENDED:?}/$HPCDIST_RANK"
 exit "$code"
 TASK_WRAPPER
 
@@ -244,6 +246,8 @@ all_ended() {
 }
 end_servers() {
   until all_ended; do sleep 1; done
+  [[ ! -e $HPCDIST_FAILURE ]] || return
+  : >"$HPCDIST_ENDED.well"
   sleep 2
   kill -TERM "$hpcdist_program" || return
   echo "hpcdist: master and worker ended well; ending those that served"
@@ -269,7 +273,7 @@ run() {
     [[ $hpcdist_signal ]] || break
   done
   kill "$server_end" 2>/dev/null
-  all_ended && status=0
+  [[ ! -e $HPCDIST_ENDED.well ]] || status=0
   # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
   if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code

@@ -199,7 +199,8 @@ export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"  # framework pytorch
 [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"  # framework pytorch
 [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"  # framework pytorch
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
-trap : TERM INT HUP USR1 USR2
+trap : INT HUP USR1 USR2
+trap 'hpcdist_ended_by=TERM' TERM
 "$@"
 code=$?
 ((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"

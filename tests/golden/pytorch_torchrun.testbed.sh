@@ -182,7 +182,8 @@ export PET_NPROC_PER_NODE="$HPCDIST_PROCESSES"
 [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"
 [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
-trap : TERM INT HUP USR1 USR2
+trap : INT HUP USR1 USR2
+trap 'hpcdist_ended_by=TERM' TERM
 "$@"
 code=$?
 ((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"

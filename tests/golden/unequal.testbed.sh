@@ -180,7 +180,8 @@ ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
 export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
-trap : TERM INT HUP USR1 USR2
+trap : INT HUP USR1 USR2
+trap 'hpcdist_ended_by=TERM' TERM
 "$@"
 code=$?
 ((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"

@@ -102,6 +102,10 @@ def read(text: str) -> tuple[object, list[str]]:
     return imported.data, [str(document.locate(remark)) for remark in imported.remarks]
 
 
+THEN = (
+    "a section of TensorFlow 1's time: the cluster calls its chief `master`; "
+    "for TensorFlow 2 add `tensorflow: {version: 2}` at the top level"
+)
 SESSION = "was for Polyaxon's own graphs and has no effect; set it in the program"
 
 
@@ -114,6 +118,7 @@ def test_generation_0() -> None:
             "logging": {"level": "INFO"},
             "params": {"lr": 0.001},
             "framework": "tensorflow",
+            "tensorflow": {"version": "1"},
             "environment": {
                 "resources": {
                     "cpu": {"requests": 2, "limits": 4},
@@ -145,6 +150,7 @@ def test_generation_0() -> None:
             "p.yml:6:32: logging.path: 'path' has no effect; the output of the job is kept in its run directory",
             f"p.yml:12:33: environment.delay_workers_by_global_step: 'delay_workers_by_global_step' {SESSION}",
             "p.yml:10:14: environment.n_workers: replicas without a framework: taken for tensorflow; write `framework:`",
+            f"p.yml:10:14: tensorflow: {THEN}",
         ],
     )
 
@@ -155,6 +161,7 @@ def test_generation_1() -> None:
             "version": 1,
             "kind": "experiment",
             "framework": "tensorflow",
+            "tensorflow": {"version": "1"},
             "environment": {
                 "node_selector": {"polyaxon": "experiment"},
                 "replicas": {
@@ -168,6 +175,7 @@ def test_generation_1() -> None:
         },
         [
             "p.yml:4:12: settings.seed: 'seed' has no effect; hand it to the program in `run.cmd`",
+            f"p.yml:7:3: tensorflow: {THEN}",
             f"p.yml:9:5: environment.replicas.run_config: 'run_config' {SESSION}",
             f"p.yml:12:5: environment.replicas.worker_configs: 'worker_configs' {SESSION}",
         ],

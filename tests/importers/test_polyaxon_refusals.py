@@ -78,7 +78,9 @@ ARRAY = "a search over parameters is many jobs; write one experiment and its arr
         ("wokers: 1\nenvironment: {gpus: 2}", {"wokers": 1, "environment": {"gpus": 2}}, []),
         ("environment: [a]\nrun: b\nlogging: c\nsettings: d\nproject: [e]", None, []),
         ("environment: {resources: 1, replicas: 2, tensorflow: 3}", None,
-         ["p.yml:1:54: environment.tensorflow: `replicas` and `tensorflow` say the same; keep `replicas`"]),
+         [("p.yml:1:42: tensorflow: a section of TensorFlow 1's time: the cluster calls its chief `master`; "
+          "for TensorFlow 2 add `tensorflow: {version: 2}` at the top level"),
+          "p.yml:1:54: environment.tensorflow: `replicas` and `tensorflow` say the same; keep `replicas`"]),
     ],
 )  # fmt: skip
 def test_what_is_moved_and_said(text: str, data: object, messages: list[str]) -> None:

@@ -36,7 +36,7 @@ def test_a_lost_node_does_not_end_the_training(user: User) -> None:
     user.cluster.crash("n2")
     waited = user.hpcdist("wait", run, timeout=240)
     log = user.log(run)
-    assert (waited.returncode, user.json("status", run)["state"]) == (0, "completed"), log
+    assert (waited.returncode, user.json("status", run)[0]["state"]) == (0, "completed"), log
     sizes = [int(size) for size in re.findall(r"epoch \d+/8 loss \S+ on (\d) ranks", log)]
     assert sizes == sorted(sizes, reverse=True)
     assert set(sizes) == {3, 2}

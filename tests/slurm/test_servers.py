@@ -65,6 +65,17 @@ def test_a_failed_worker_ends_the_job_with_its_exit_code(user: User, launcher: s
     assert time.monotonic() - begun < 60  # not the ten minutes of its time limit
 
 
+def test_a_master_that_ends_well_on_term_does_not_hide_a_failed_worker(user: User) -> None:
+    command = """
+if [[ $HPCDIST_ROLE == master ]]; then trap 'echo saved; exit 0' TERM; sleep 300 & wait; fi
+sleep 1
+[[ $HPCDIST_ROLE$HPCDIST_INDEX != worker0 ]] || exit 6
+sleep 300
+"""
+    done = user.hpcdist("submit", user.write("saves", experiment(command)), "--wait")
+    assert done.returncode == 6, done.stderr + user.log("saves-1")
+
+
 def test_a_failed_server_ends_the_job_too(user: User) -> None:
     command = "sleep 300"
     file = user.write("server", experiment(command))

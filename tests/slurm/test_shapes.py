@@ -59,7 +59,7 @@ def lands_as_planned(user: User, name: str, experiment: dict[str, Any], launcher
     log = user.log(f"{name}-1")
     assert done.returncode == 0, done.stderr + log
     for record in planned:
-        del record["cpus"], record["memory"]
+        del record["cpus"], record["memory"], record["processes"], record["variables"]
     assert probes(user, f"{name}-1") == planned, log
 
 

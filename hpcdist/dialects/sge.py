@@ -1,0 +1,30 @@
+"""What one site's Grid Engine wants."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hpcdist.fields import Model
+
+
+class Sge(Model, frozen=True):
+    """How jobs are asked for; a slot is a CPU.
+
+    ``environments``: the parallel environment that gives so many slots on each host (``allocation_rule 8``),
+    ``*`` for any number; ``{slots}`` in a name stands for the number. ``one_node``: the one that keeps a job
+    on one host (``$pe_slots``). ``whole_nodes``: the one that fills hosts (``$fill_up``), for jobs that ask
+    for all CPUs of their nodes.
+    ``gpus`` and ``memory`` are the names of resources (``-l``), None where they are not asked for; most are
+    counted for each slot (``consumable YES``), others for each host. ``exclusive``: the resource that keeps
+    others off the hosts. ``account``: the option that takes it.
+    """
+
+    environments: dict[str, str] = {}
+    one_node: str | None = None
+    whole_nodes: str | None = None
+    gpus: str | None = "gpu"
+    gpus_per: Literal["slot", "host"] = "slot"
+    memory: str | None = None
+    memory_per: Literal["slot", "host"] = "slot"
+    exclusive: str | None = None
+    account: Literal["-P", "-A"] = "-P"

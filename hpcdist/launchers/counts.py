@@ -1,0 +1,21 @@
+"""How many tasks sit on the nodes, for launchers that put the same number on each."""
+
+from __future__ import annotations
+
+from hpcdist.errors import PlanError, Problem
+from hpcdist.plan import Plan
+
+
+def tasks_on_each_node(plan: Plan, why: str) -> int:
+    """Return the number of tasks that every node holds; ``why`` is what the launcher does.
+
+    Raises:
+        PlanError: with the plan's numbers, where nodes hold different ones.
+    """
+    runs = list(plan.placement.tasks_per_node())
+    if len({tasks for _, tasks in runs}) > 1:
+        planned = ", ".join(f"{tasks} on {nodes} node{'s' * (nodes != 1)}" for nodes, tasks in runs)
+        hint = "ask for as many replicas as fill all nodes alike, or write another batch.launcher"
+        message = f"{why}, and the plan has {planned}"
+        raise PlanError(Problem(message, ("environment", "replicas"), hint))
+    return runs[0][1]

@@ -1,0 +1,136 @@
+"""Flux: flux batch, flux jobs, flux job info and flux cancel.
+
+Sources: the manual pages of flux-core 0.88 and its Python (src/bindings/python/flux/job/info.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hpcdist.command import Command, Completed
+from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
+from hpcdist.job import Job
+from hpcdist.schedulers import Query, Submission
+from hpcdist.schedulers.flux_ids import plain_id
+from hpcdist.schedulers.flux_queries import ById, Listing
+
+if TYPE_CHECKING:
+    from hpcdist.plan import Directive, Plan
+    from hpcdist.site import Site
+
+_FOUND = re.compile(r'(\S+) "hpcdist": ?"hpcdist:([A-Za-z0-9_]+)"')
+
+# A listing shows no attributes of jobs, so each is asked for its jobspec; flux job is no Python, and quick.
+# Quotes of the script that a jobspec holds have a backslash in front.
+_FIND: Final = """\
+jobs=$(flux jobs -a -n --count=1000 -o '{id.f58}') || exit
+for job in $jobs; do
+  said=$(flux job info "$job" jobspec 2>/dev/null |
+    grep -oE '"hpcdist": ?"hpcdist:[A-Za-z0-9_]+"' | head -n 1)
+  echo "$job $said"
+done
+"""
+
+_HINTS: Final = {
+    "Unable to connect to Flux": "no Flux runs here, or it is down: submit from a login node of the site, or "
+    "inside `flux start` or `flux alloc`",
+    "queue": "`flux queue list` shows the queues: correct `batch.partition`, or the site file",
+    "bank": "`flux account view-user $USER` shows your banks: correct `batch.account`",
+    "duration": "`flux queue list` shows the limits: shorten `batch.walltime`",
+    "unsatisfiable": "`flux resource list` shows what there is: compare it with `hpcdist plan`",
+    "cannot be satisfied": "`flux resource list` shows what there is: compare it with `hpcdist plan`",
+    "dependency": "the job it waits for is unknown to Flux, or has failed: correct `batch.dependency`",
+}
+
+_DOUBT: Final = ("reset by peer", "timed out", "Broken pipe", "Input/output error", "Protocol error")
+"""What an answer that was lost on its way is called; the job may exist."""
+
+
+class Flux:
+    """Flux as a scheduler; jobs are found again by their attribute ``user.hpcdist``, ``hpcdist:TOKEN``.
+
+    The word before the token keeps Flux from reading it as JSON: ``123e4567`` would become another number.
+    """
+
+    name: Final = "flux"
+    template: Final = "flux.sh.j2"
+
+    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+        """Return the ``#flux:`` lines."""
+        from hpcdist.schedulers import flux_directives  # with all of a plan; asking for jobs needs none
+
+        return flux_directives.directives(plan, site)
+
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+        """Yield the ``#flux:`` lines with their origins."""
+        from hpcdist.schedulers import flux_directives
+
+        return flux_directives.header(plan, run_dir)
+
+    def submit(self, submission: Submission) -> Command:
+        """Return the flux command; what is on it beats the script."""
+        token = f"--setattr=user.hpcdist=hpcdist:{submission.token}"
+        words = ("flux", "batch", token, submission.script)
+        return Command(words, keep_environment=("LC_ALL",), timeout=120)
+
+    def read_submit(self, completed: Completed) -> str:
+        """Return the job's id."""
+        if completed.missing:
+            raise SchedulerError(_no_flux())
+        ids = [found for line in completed.stdout.splitlines() if (found := plain_id(line.strip()))]
+        if completed.ok and ids:
+            return ids[-1]
+        said = completed.stderr.strip() or completed.stdout.strip()
+        if ids or not _is_refusal(completed):
+            raise SubmissionUnknown(f"flux batch did not say whether the job exists: {_why(completed)}")
+        raise SchedulerError(Problem(f"Flux refused the job: {said}", hint=_hint(said)))
+
+    def find(self) -> Iterator[Command]:
+        """Yield one look at the jobspecs of this user's latest jobs."""
+        yield Command(("bash", "-c", _FIND), timeout=120)
+
+    def read_find(self, completed: Completed) -> Mapping[str, str]:
+        """Return job ids by token."""
+        rows = (_FOUND.fullmatch(line.strip()) for line in completed.stdout.splitlines())
+        return {row[2]: job_id for row in rows if row and (job_id := plain_id(row[1]))}
+
+    def queries(self) -> tuple[Query, ...]:
+        """Return the listing, and the question for one job that is no longer in it."""
+        return Listing(), ById()
+
+    def cancel(self, jobs: Sequence[Job]) -> Command:
+        """Return the command that ends these jobs: TERM, and KILL 5 s later."""
+        return Command(("flux", "cancel", *(job.id for job in jobs)))
+
+
+def _no_flux() -> Problem:
+    hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
+    return Problem("there is no `flux` on this machine", hint=hint)
+
+
+def _is_refusal(completed: Completed) -> bool:
+    """Whether the job was certainly not made: flux batch says ``ERROR:`` or ``error:`` and why."""
+    if completed.ok or completed.timed_out or completed.returncode < 0:
+        return False
+    said = completed.stderr
+    return bool(re.search(r"(?m)^flux(?:[- ]batch)?: (?:ERROR|error): ", said)) and not any(
+        text in said for text in _DOUBT
+    )
+
+
+def _why(completed: Completed) -> str:
+    if completed.timed_out:
+        return f"it did not end within {completed.command.timeout:.0f} s"
+    if completed.returncode < 0:
+        return f"it was killed by signal {-completed.returncode}"
+    said = completed.stderr.strip() or completed.stdout.strip()
+    return said or f"exit code {completed.returncode} without a word"
+
+
+def _hint(said: str) -> str:
+    return next((hint for text, hint in _HINTS.items() if text in said), "")
+
+
+FLUX: Final = Flux()

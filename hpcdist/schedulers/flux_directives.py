@@ -1,0 +1,230 @@
+"""What a plan asks of flux batch: the ``#flux:`` lines, and how Flux reads them.
+
+flux batch counts slots and not tasks. A slot is a node here: whatever the tasks are, the nodes are equal.
+
+Sources: flux-batch(1) of flux-core 0.88; RFC 36 and src/bindings/python/flux/job/directives.py for the lines.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hpcdist.errors import PlanError, Problem
+from hpcdist.plan import Directive, Group, Plan
+from hpcdist.schedulers.directives import Language, Pair, added, forbidden
+from hpcdist.schedulers.flux_ids import plain_id
+from hpcdist.site import Site
+
+Line = tuple[str, str | None, str]
+"""A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
+
+FIELDS: Final = {
+    "--bank": "batch.account",
+    "--cores-per-slot": "environment.resources.cpu",
+    "--dependency": "batch.dependency",
+    "--exclusive": "batch.exclusive",
+    "--gpus-per-slot": "environment.resources.gpu",
+    "--job-name": "name",
+    "--nodes": "environment.replicas",
+    "--nslots": "environment.replicas",
+    "--queue": "batch.partition",
+    "--requires": "batch.constraint",
+    "--signal": "batch.signal",
+    "--time-limit": "batch.walltime",
+}
+"""Flags that hpcdist writes itself, and the field to use instead."""
+
+_TAKEN: Final = {
+    "--cwd": "the job runs where it is submitted",
+    "--dry-run": "use `hpcdist render`",
+    "--error": "the output goes to the run directory",
+    "--output": "the output goes to the run directory",
+    "--wrap": "hpcdist writes the script",
+}
+
+_SHORT: Final = {
+    "-B": "--bank",
+    "-N": "--nodes",
+    "-c": "--cores-per-slot",
+    "-g": "--gpus-per-slot",
+    "-n": "--nslots",
+    "-q": "--queue",
+    "-t": "--time-limit",
+    "-x": "--exclusive",
+}
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./{}*-]+")
+_WAIT: Final = re.compile(r"(?:(?P<condition>after(?:any|ok|notok|except)?):)?(?P<ids>.+)")
+_SENTINEL: Final = re.compile(r"(?m)^\W*(?:flux|FLUX):")
+
+
+def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
+    """Return the lines.
+
+    Raises:
+        PlanError: with everything that Flux or the site refuses, each naming its field.
+    """
+    problems = list(_unsupported(plan, site))
+    own = [
+        Directive(flag=flag, value=value, origin=plan.origins.get(field, plan.placement.groups[0].origin))
+        for flag, value, field in _lines(plan, problems)
+    ]
+    once = [line for line in own if line.flag in FIELDS]
+    extra = list(added(_LANGUAGE, plan, site, once, problems))
+    problems += forbidden(_LANGUAGE, [*own, *extra], site)
+    if problems:
+        raise PlanError(*problems)
+    return (*own, *extra)
+
+
+def _lines(plan: Plan, problems: list[Problem]) -> Iterator[Line]:
+    group = plan.placement.groups[0]
+    yield "--job-name", plan.name, "name"
+    for text in plan.dependency:
+        yield from _dependencies(text, problems)
+    if plan.signal is not None:
+        yield "--signal", plan.signal.rpartition(":")[2], "signal"  # all tasks get it, with B: or without
+    if plan.environment == "clean":
+        yield "--env-remove", "*", "environment"
+        for name in ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER"):
+            yield "--env", name, "environment"
+    yield from _where(plan, group)
+    yield "--nodes", str(group.nodes), "nodes"
+    yield "--nslots", str(group.nodes), "nodes"
+    yield "--cores-per-slot", str(group.cpus), "cpus"
+    if group.gpus and plan.gpu_request != "none":
+        yield "--gpus-per-slot", str(group.gpus), "gpus"
+    elif group.gpus:
+        yield "--setopt", "gpu-affinity=off", "gpus"  # else Flux says that there are none
+
+
+def _where(plan: Plan, group: Group) -> Iterator[Line]:
+    asked = (
+        ("--bank", plan.account, "account"),
+        ("--queue", group.partition, "partition"),
+        ("--time-limit", f"{plan.walltime.seconds}s" if plan.walltime else None, "walltime"),
+        ("--requires", group.constraint, "constraint"),
+    )
+    for flag, value, field in asked:
+        if value is not None:
+            yield flag, value, field
+    if plan.exclusive:
+        yield "--exclusive", None, "exclusive"
+
+
+def _dependencies(text: str, problems: list[Problem]) -> Iterator[Line]:
+    """Yield a line for each job that is waited for; ids alone must end well, as sbatch's do."""
+    for part in text.split(","):
+        match = _WAIT.fullmatch(part)
+        ids = [plain_id(job_id) for job_id in match["ids"].split(":")] if match else []
+        if part == "singleton":
+            yield "--dependency", part, "dependency"
+        elif match and all(ids):
+            for job_id in ids:
+                yield "--dependency", f"{match['condition'] or 'afterok'}:{job_id}", "dependency"
+        else:
+            hint = "write an id, afterok:ID, afterany:ID, afternotok:ID or singleton"
+            problems.append(Problem(f"Flux cannot wait for {part!r}", ("batch", "dependency"), hint))
+
+
+def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
+    refused = {
+        "array": (plan.array, "flux batch has no arrays of jobs", "submit the experiment once for each"),
+        "mail": (plan.mail_user, "Flux sends no mail", "remove it"),
+        "qos": (plan.qos, "Flux has no QOS", "remove it, or choose a queue by `batch.partition`"),
+        "requeue": (plan.requeue, "Flux does not run a job twice", "set `environment.max_restarts`"),
+    }
+    for name, (value, message, hint) in refused.items():
+        if value:
+            yield Problem(message, ("batch", name), hint)
+    if plan.elastic:
+        message = "a job of Flux ends when it loses a node on which others depend"
+        yield Problem(message, ("horovod", "elastic"), "remove it, or set `environment.max_restarts`")
+    yield from _unsupported_shapes(plan, site)
+    yield from _orphans(plan)
+
+
+def _unsupported_shapes(plan: Plan, site: Site) -> Iterator[Problem]:
+    groups = plan.placement.groups
+    if len(groups) > 1:
+        message = f"these replicas need nodes of {len(groups)} kinds, and flux batch asks for one"
+        yield Problem(message, ("environment", "replicas"), "give all replicas resources that one kind has")
+    if any(group.memory for group in groups) and site.request_memory and not plan.exclusive:
+        hint = "remove it, or take whole nodes: `batch: {exclusive: true}`"
+        yield Problem("flux batch cannot ask for memory", ("environment", "resources", "memory"), hint)
+    if any(group.gpus for group in groups) and plan.gpu_request == "none" and not plan.exclusive:
+        message = f"site {site.name} asks for no GPUs, so they come with whole nodes only"
+        yield Problem(message, ("batch", "exclusive"), "set it, or `gpus.request` in the site file")
+
+
+def _orphans(plan: Plan) -> Iterator[Problem]:
+    """Yield texts of the script in which flux batch would find directives, and refuse it."""
+    hint = "put another word in front of it on its line"
+    if _SENTINEL.search(plan.command):
+        message = "flux batch takes a line that begins with `flux:` for a directive, wherever it stands"
+        yield Problem(message, ("run", "cmd"), hint)
+    for variable in plan.variables:
+        if _SENTINEL.search(variable.value.partition("\n")[2]):
+            message = f"flux batch takes a line of {variable.name} that begins with `flux:` for a directive"
+            yield Problem(message, ("environment", "env_vars", variable.name), hint)
+
+
+def _read(text: str) -> Sequence[Pair]:
+    """Read ``--flag=value``, ``--flag`` or ``-f value``."""
+    try:
+        first, *rest = shlex.split(text)
+    except ValueError:
+        return ()
+    flag, equals, value = first.partition("=")
+    if not re.fullmatch(r"--[a-z][a-z0-9-]+|-[A-Za-z]", flag) or len(rest) > (0 if equals else 1):
+        return ()
+    return ((_SHORT.get(flag, flag), value if equals else next(iter(rest), None)),)
+
+
+_LANGUAGE: Final = Language(
+    scheduler="Flux",
+    form="write --flag=value, with quotes around spaces",
+    read=_read,
+    fields=FIELDS,
+    taken=_TAKEN,
+    free=frozenset({"--requires"}),
+    abbreviates=True,
+)
+
+
+def header(plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the lines with their origins; ``{{id}}`` in the output's name is for Flux to fill in.
+
+    Raises:
+        PlanError: for a value that no directive can hold.
+    """
+    if run_dir and "{{" in run_dir:
+        raise PlanError(f"flux batch takes the braces of {run_dir} for a template; choose another directory")
+    path = f"{run_dir}/logs/job.out" if run_dir else f"{plan.name}-{{{{id}}}}.out"
+    output = Directive(flag="--output", value=path, origin="rule run directory")
+    for directive in (output, *plan.directives):
+        yield f"#flux: {directive_text(directive)}", directive.origin
+
+
+def directive_text(directive: Directive) -> str:
+    r"""Return the text behind ``#flux:``, quoted as Python's shlex reads it there.
+
+    Words end at spaces, ``#`` and ``();<>|&``; in double quotes only ``\`` and ``"`` need a ``\``. Three
+    quotes in a row begin something else.
+
+    Raises:
+        PlanError: for a value that no directive can hold.
+    """
+    if directive.value is None:
+        return directive.flag
+    if not directive.value.isprintable() or "'''" in directive.value:
+        message = f"{directive.flag} cannot hold a line break, a control character or three quotes"
+        raise PlanError(Problem(f"{message}: {directive.value!r} ({directive.origin})"))
+    between = "=" if directive.flag.startswith("--") else " "
+    if _PLAIN.fullmatch(directive.value):
+        return f"{directive.flag}{between}{directive.value}"
+    escaped = directive.value.replace("\\", r"\\").replace('"', r"\"")
+    return f'{directive.flag}{between}"{escaped}"'

@@ -1,0 +1,149 @@
+"""IBM Spectrum LSF: bsub, bjobs, bhist and bkill, of version 9.1 and later; plain, or with CSM and jsrun.
+
+Sources: the manual pages of 10.1 (https://www.ibm.com/docs/en/spectrum-lsf/10.1.0), the Summit user guide for
+CSM, and answers of real clusters that others have kept (``tests/transcripts/lsf``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hpcdist.command import Command, Completed
+from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
+from hpcdist.job import Job
+from hpcdist.schedulers import Query, Submission
+from hpcdist.schedulers.lsf_queries import DROP, Bhist, Bjobs, ask, records, tokens
+from hpcdist.schedulers.lsf_script import BY_STDIN
+
+if TYPE_CHECKING:
+    from hpcdist.plan import Directive, Plan
+    from hpcdist.site import Site
+
+# $1 the token, $2 the script, which says how it wants to be read.
+_SUBMIT: Final = f"""\
+[[ -r $2 ]] || {{ echo "$2 cannot be read. Job not submitted." >&2; exit 255; }}
+if grep -qxF -e '{BY_STDIN}' -- "$2"; then
+  exec bsub -Jd "$1" <"$2"
+else
+  exec bsub -Jd "$1" "$2"
+fi
+"""
+
+# What is over already is no failure; anything else that bkill says is.
+_CANCEL: Final = """\
+said=$(bkill "$@" 2>&1) && exit
+[[ $said ]] || said="bkill ended without a word"
+left=$(grep -v -e 'is being terminated' -e 'has already finished' <<<"$said") || exit 0
+echo "$left" >&2
+exit 1
+"""
+
+_HINTS: Final = {
+    "No such queue": "`bqueues` lists the queues: correct `batch.partition`, or the site file",
+    "Bad queue name": "`bqueues` lists the queues: correct `batch.partition`, or the site file",
+    "cannot use the queue": "`bqueues -u $USER` lists the queues that you may use: correct `batch.partition`",
+    "Queue is closed": "`bqueues` lists the open queues: try again later, or correct `batch.partition`",
+    "Cannot exceed queue's hard limit": "`bqueues -l` shows the queue's limits: shorten `batch.walltime`, or "
+    "ask for fewer replicas",
+    "RUNLIMIT": "`bqueues -l` shows each queue's RUNLIMIT: shorten `batch.walltime`",
+    "roject": "set `batch.account` to a project of yours",
+    "Too many processors requested": "`bqueues -l` shows PROCLIMIT: ask for fewer replicas",
+    "resource requirement": "compare `hpcdist plan` with `lsinfo` and `bhosts`: correct `batch.constraint`",
+    "Dependency condition": "the job it waits for is unknown to LSF: correct `batch.dependency`",
+    "Pending job threshold": "a limit on your waiting jobs is reached: try again later",
+    "daemon not responding": "LSF is down or unreachable from here; try again later",
+}
+
+_DOUBTS: Final = re.compile(
+    r"time[d ]*-?out|not respond|connect|lib call|internal|protocol|receiv|network", re.IGNORECASE
+)
+"""Words of a lost answer: bsub says "Job not submitted" after those too."""
+
+_USAGE: Final = re.compile(r"illegal option|[Uu]sage: bsub|Illegal job name|option requires|[Bb]ad option")
+
+
+class Lsf:
+    """LSF as a scheduler; jobs are found again by their description, ``hpcdist:TOKEN``."""
+
+    name: Final = "lsf"
+    template: Final = "lsf.sh.j2"
+
+    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+        """Return the ``#BSUB`` lines."""
+        from hpcdist.schedulers import lsf_directives  # with all of a plan; asking for jobs needs none
+
+        return lsf_directives.directives(plan, site)
+
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+        """Yield the ``#BSUB`` lines with their origins.
+
+        Raises:
+            PlanError: for a value that no directive can hold.
+        """
+        from hpcdist.schedulers import lsf_header
+
+        return lsf_header.header(plan, run_dir)
+
+    def submit(self, submission: Submission) -> Command:
+        """Return the bsub command; the script says whether it is read from standard input or by its name."""
+        words = ("bash", "-c", _SUBMIT, "hpcdist", f"hpcdist:{submission.token}", submission.script)
+        return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",), timeout=120)
+
+    def read_submit(self, completed: Completed) -> str:
+        """Return the job's id."""
+        said = "\n".join(filter(None, (completed.stderr.strip(), completed.stdout.strip())))
+        if completed.missing or (completed.returncode == 127 and "bsub: " in said):  # noqa: PLR2004 - bash: not found
+            raise SchedulerError(_no_bsub())
+        ids = re.findall(r"(?m)^Job <([0-9]+)> is submitted to ", completed.stdout)
+        if completed.ok and ids:
+            return str(ids[-1])
+        if _may_have_worked(completed, said) or ids:
+            raise SubmissionUnknown(f"bsub did not say whether the job exists: {_why(completed, said)}")
+        raise SchedulerError(Problem(f"LSF refused the job: {said}", hint=_hint(said)))
+
+    def find(self) -> Iterator[Command]:
+        """Yield bjobs, which knows ended jobs for an hour too."""
+        yield ask()
+
+    def read_find(self, completed: Completed) -> Mapping[str, str]:
+        """Return job ids by token."""
+        return tokens(records(completed))
+
+    def queries(self) -> tuple[Query, ...]:
+        """Return bjobs and bhist, in this order."""
+        return Bjobs(), Bhist()
+
+    def cancel(self, jobs: Sequence[Job]) -> Command:
+        """Return the bkill command, for which a job that is over is no failure."""
+        return Command(("bash", "-c", _CANCEL, "hpcdist", *(job.id for job in jobs)), drop_environment=DROP)
+
+
+def _no_bsub() -> Problem:
+    hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
+    return Problem("there is no `bsub` on this machine", hint=hint)
+
+
+def _may_have_worked(completed: Completed, said: str) -> bool:
+    """Whether LSF may have the job: only a refusal that speaks of no lost answer is a certain no."""
+    if completed.ok or completed.timed_out or completed.returncode < 0:
+        return True
+    last = said.rpartition("Please wait ...")[2]
+    refused = "ob not submitted" in last or "equest aborted by esub" in last
+    return not _USAGE.search(said) and (not refused or bool(_DOUBTS.search(last)))
+
+
+def _why(completed: Completed, said: str) -> str:
+    if completed.timed_out:
+        return f"it did not end within {completed.command.timeout:.0f} s"
+    if completed.returncode < 0:
+        return f"it was killed by signal {-completed.returncode}"
+    return said or f"exit code {completed.returncode} without a word"
+
+
+def _hint(said: str) -> str:
+    return next((hint for text, hint in _HINTS.items() if text in said), "")
+
+
+LSF: Final = Lsf()

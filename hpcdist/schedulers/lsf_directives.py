@@ -1,0 +1,193 @@
+"""What a plan asks of bsub: the ``#BSUB`` lines.
+
+Sources: bsub(1) of LSF 10.1 (https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=bsub-options), and the
+easy mode of CSM as the Summit user guide has it (https://docs.olcf.ornl.gov/systems/summit_user_guide.html).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hpcdist.errors import PlanError, Problem
+from hpcdist.plan import Directive, Group, Plan
+from hpcdist.schedulers import lsf_words
+from hpcdist.schedulers.directives import Language, Pair, added, forbidden
+from hpcdist.site import Site
+
+Line = tuple[str, str | None, str]
+"""A flag, its value (None for a bare flag) and the field of the plan, or the origin, that it comes from."""
+
+FIELDS: Final = {
+    "-B": "batch.mail",
+    "-J": "name",
+    "-N": "batch.mail",
+    "-Ne": "batch.mail",
+    "-P": "batch.account",
+    "-R": "batch.constraint",
+    "-W": "batch.walltime",
+    "-alloc_flags": "lsf.alloc_flags of the site file",
+    "-env": "environment.env_vars",
+    "-gpu": "environment.resources.gpu",
+    "-n": "environment.replicas",
+    "-nnodes": "environment.replicas",
+    "-notify": "batch.mail",
+    "-q": "batch.partition",
+    "-r": "batch.requeue",
+    "-rn": "batch.requeue",
+    "-u": "batch.mail",
+    "-w": "batch.dependency",
+    "-wa": "batch.signal",
+    "-wt": "batch.signal",
+    "-x": "batch.exclusive",
+}
+"""Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
+
+_TAKEN: Final = {
+    "-I": "a batch job has no terminal",
+    "-Ip": "a batch job has no terminal",
+    "-Is": "a batch job has no terminal",
+    "-Jd": "it carries the token by which hpcdist finds the job again",
+    "-K": "use `hpcdist wait`",
+    "-Zs": "hpcdist submits the script itself",
+    "-csm": "hpcdist uses the easy mode, or slots: set `lsf.request` in the site file",
+    "-cwd": "the job runs where it is submitted",
+    "-e": "the output goes to the run directory",
+    "-eo": "the output goes to the run directory",
+    "-o": "the output goes to the run directory",
+    "-oo": "the output goes to the run directory",
+    "-pack": "hpcdist submits one job",
+}
+
+_OTHERS: Final = frozenset((
+    "-C", "-D", "-E", "-Ep", "-F", "-G", "-H", "-L", "-Lp", "-M", "-Q", "-S", "-T", "-U", "-We",
+    "-a", "-app", "-ar", "-b", "-c", "-clusters", "-cn_cu", "-cn_mem", "-core_isolation", "-data",
+    "-datachk", "-datagrp", "-eptl", "-ext", "-f", "-freq", "-g", "-hl", "-hostfile", "-i", "-is",
+    "-jobaff", "-jsm", "-k", "-ln_mem", "-ln_slots", "-m", "-mig", "-network", "-outdir", "-p",
+    "-ptl", "-rcacct", "-rnc", "-s", "-sla", "-smt", "-sp", "-stage", "-step_cgroup", "-t", "-ti",
+    "-ul", "-v",
+))  # fmt: skip
+"""What else bsub(1) of 10.1 knows."""
+
+
+def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
+    """Return the lines.
+
+    Raises:
+        PlanError: with everything that LSF or the site refuses, each naming its field.
+    """
+    problems = [*_unsupported(plan, site), *lsf_words.problems(plan)]
+    if problems:
+        raise PlanError(*problems)
+    group = plan.placement.groups[0]
+    own = [
+        Directive(flag=flag, value=value, origin=_origin(plan, field))
+        for flag, value, field in (*_job(plan), *_resources(plan, site, group), *_extras(plan))
+    ]
+    more = list(added(_LANGUAGE, plan, site, own, problems))
+    problems += forbidden(_LANGUAGE, [*own, *more], site)
+    if problems:
+        raise PlanError(*problems)
+    return (*own, *more)
+
+
+def _origin(plan: Plan, field: str) -> str:
+    """Return where a field comes from; what only the site knows says so itself."""
+    return field if field.startswith("site ") else plan.origins.get(field, plan.placement.groups[0].origin)
+
+
+def _job(plan: Plan) -> Iterator[Line]:
+    array = "" if plan.array is None else lsf_words.array(plan.array)
+    yield "-J", f"{plan.name}{array}", "array" if array else "name"
+    if plan.account is not None:
+        yield "-P", plan.account, "account"
+    if (queue := plan.placement.groups[0].partition) is not None:
+        yield "-q", queue, "partition"
+    if plan.walltime:
+        yield "-W", lsf_words.hours_and_minutes(plan.walltime.seconds), "walltime"
+
+
+def _resources(plan: Plan, site: Site, group: Group) -> Iterator[Line]:
+    if site.lsf.request == "nodes":
+        yield "-nnodes", str(group.nodes), "nodes"
+        if site.lsf.alloc_flags:
+            yield "-alloc_flags", " ".join(site.lsf.alloc_flags), f"site {site.name}: lsf.alloc_flags"
+        return
+    yield "-n", str(group.nodes * group.cpus), "nodes"
+    yield "-R", " ".join(_requirement(site, group)), "nodes"
+    if group.gpus and plan.gpu_request != "none":
+        # Without j_exclusive another job may get the same GPUs (bsub(1), -gpu).
+        model = f":gmodel={group.gpu_type}" if group.gpu_type and site.gpus.typed else ""
+        yield "-gpu", f"num={group.gpus}:mode=shared:j_exclusive=yes{model}", "gpus"
+    if plan.exclusive:
+        yield "-x", None, "exclusive"
+
+
+def _requirement(site: Site, group: Group) -> Iterator[str]:
+    """Yield the sections of the one resource requirement, in the order in which LSF documents them."""
+    if group.constraint is not None:
+        yield f"select[{group.constraint}]"
+    if group.memory is not None and site.request_memory:
+        # A unit of its own: a bare number is read in LSF_UNIT_FOR_LIMITS, KB on one site and GB on another.
+        amount = group.memory if site.lsf.memory == "host" else -(-group.memory // group.cpus)
+        yield f"rusage[mem={amount}MB]"
+    yield f"span[ptile={group.cpus}]"
+
+
+def _extras(plan: Plan) -> Iterator[Line]:
+    if plan.dependency:
+        yield "-w", " && ".join(map(lsf_words.dependency, plan.dependency)), "dependency"
+    if plan.signal is not None:
+        name, minutes = lsf_words.signal(plan.signal)
+        yield "-wa", name, "signal"
+        yield "-wt", str(minutes), "signal"
+    yield "-r" if plan.requeue else "-rn", None, "requeue"
+    if plan.mail_user is not None:
+        yield "-u", plan.mail_user, "mail"
+        yield from ((flag, None, "mail") for flag in lsf_words.mail(plan.mail_events))
+    if plan.environment == "clean":
+        yield "-env", "none", "environment"
+
+
+def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
+    replicas = ("environment", "replicas")
+    if len(plan.placement.groups) > 1:
+        message = "these replicas need nodes of different types, which hpcdist cannot ask of LSF in one job"
+        yield Problem(message, replicas, "give all replicas the same resources, or `ps_on: worker_nodes`")
+    if re.search(r"(?m)^#BSUB\b", plan.command):
+        message = "bsub would obey this line, since it reads directives wherever they stand in a script"
+        yield Problem(message, ("run", "cmd"), "write it in `batch.directives`")
+    if plan.qos:
+        message = "LSF has no QOS"
+        yield Problem(message, ("batch", "qos"), "write `-sla NAME` or `-app NAME` in `batch.directives`")
+    if plan.elastic:
+        message = "whether a job outlives the loss of a node is for LSF to decide, and not to be asked"
+        yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    if plan.gpu_request == "gpus_per_task" and any(group.gpus for group in plan.placement.groups):
+        message = f"LSF counts GPUs by host, and site {site.name} says `gpus.request: gpus_per_task`"
+        yield Problem(message, ("environment", "resources", "gpu"), "write `gpus_per_node` in the site file")
+    if site.lsf.request == "nodes" and any(group.constraint for group in plan.placement.groups):
+        message = f"site {site.name} asks for whole nodes by -nnodes, beside which LSF takes no constraint"
+        yield Problem(message, ("batch", "constraint"), "remove it")
+
+
+def _read(text: str) -> Sequence[Pair]:
+    """Read ``-flag`` or ``-flag value``, taking quotes off as bsub does."""
+    try:
+        first, *rest = shlex.split(text)
+    except ValueError:
+        return ()
+    known = first in FIELDS or first in _TAKEN or first in _OTHERS
+    return ((first, next(iter(rest), None)),) if known and len(rest) <= 1 else ()
+
+
+_LANGUAGE: Final = Language(
+    scheduler="LSF",
+    form="write `-flag value` as bsub(1) has it, with quotes around spaces",
+    read=_read,
+    fields=FIELDS,
+    taken=_TAKEN,
+    free=frozenset({"-alloc_flags"}),
+)

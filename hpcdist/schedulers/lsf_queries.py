@@ -1,0 +1,196 @@
+"""What LSF says of its jobs: bjobs for the living and those that just ended, bhist for the past.
+
+Ids: a job is ``123``, an element of an array ``123[4]``; a job's state is folded from those of its parts.
+Sources: bjobs(1) and bhist(1) of LSF 10.1, https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs,
+and "Termination reasons displayed by bacct, bhist, and bjobs" there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from hpcdist.command import Command, Completed
+from hpcdist.job import Job, JobState, Status
+from hpcdist.schedulers.slurm_queries import fold
+
+_STATES: Final = {
+    "PEND": JobState.PENDING,
+    "PROV": JobState.PENDING,  # its host is being powered on
+    "WAIT": JobState.PENDING,  # in a chunk of jobs that run one after the other
+    "PSUSP": JobState.SUSPENDED,
+    "USUSP": JobState.SUSPENDED,
+    "SSUSP": JobState.SUSPENDED,
+    "RUN": JobState.RUNNING,
+    "DONE": JobState.COMPLETED,
+    "EXIT": JobState.FAILED,
+    # The host does not answer; what becomes of the job is not known yet.
+    "UNKWN": JobState.UNKNOWN,
+    "ZOMBI": JobState.UNKNOWN,
+}
+
+_REASONS: Final = {
+    JobState.TIMEOUT: "RUNLIMIT DEADLINE CPULIMIT",
+    JobState.OUT_OF_MEMORY: "MEMLIMIT SWAP",
+    JobState.CANCELLED: "OWNER FORCE_OWNER ADMIN FORCE_ADMIN BUCKET_KILL",
+    JobState.PREEMPTED: "PREEMPT LOAD WINDOW",
+    JobState.NODE_FAIL: "ZOMBIE REMOVE_HUNG_JOB CSM_ALLOC",
+}
+REASONS: Final = {f"TERM_{word}": state for state, words in _REASONS.items() for word in words.split()}
+"""Why a job exited, where that is not the program's own failure."""
+
+DROP: Final = ("BSUB_", "LSB_BJOBS_")
+"""Variables that change what LSF's commands do or show: BSUB_QUIET hides the id of a new job."""
+
+COLUMNS: Final = "jobid jobindex stat exit_code exit_reason pend_reason job_description"
+
+# JSON is of 10.1.0.2, columns of one's own of 9.1; before, there was one table, as OpenLava has it still.
+_ASK: Final = """\
+said=$(bjobs -a -json -o "$1" 2>&1) ||
+  said=$(bjobs -a -noheader -o "$1 delimiter='|'" 2>&1) ||
+  said=$(bjobs -a -w 2>&1)
+code=$?
+[[ $said != *"No "*"job found"* ]] || code=0
+((code == 0)) || exec >&2
+printf '%s\\n' "$said"
+exit "$code"
+"""
+
+_OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="bjobs")
+_ID: Final = re.compile(r"([0-9]+)(?:\[[0-9]+\])?")
+_TABLE: Final = re.compile(r"([0-9]+)[ ]+\S+[ ]+([A-Z]+)[ ]+\S.*")
+
+
+def ask() -> Command:
+    """Return the command that shows all of this user's jobs, in the best form that this LSF has."""
+    return Command(("bash", "-c", _ASK, "hpcdist", COLUMNS), drop_environment=DROP)
+
+
+def records(completed: Completed) -> Iterator[Mapping[str, str]]:
+    """Yield what is said of each job, by the names of the columns; nothing for junk."""
+    text = completed.stdout
+    if not completed.ok:
+        return
+    found = list(_from_json(text))
+    yield from found or _from_lines(text)
+
+
+def _from_json(text: str) -> Iterator[dict[str, str]]:
+    start = re.search(r"(?m)^\s*\{", text)
+    if not start:
+        return
+    try:
+        document, _ = json.JSONDecoder(strict=False).raw_decode(text[start.end() - 1 :])
+    except (ValueError, RecursionError):
+        return
+    rows: Any = document.get("RECORDS")
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict) and all(isinstance(value, str) for value in row.values()):
+            yield {str(name).lower(): value for name, value in row.items()}
+
+
+def _from_lines(text: str) -> Iterator[dict[str, str]]:
+    names = COLUMNS.split()
+    for line in text.splitlines():
+        values = line.split("|", len(names) - 1)
+        if len(values) == len(names):
+            yield {name: "" if value == "-" else value for name, value in zip(names, values, strict=True)}
+        elif match := _TABLE.fullmatch(line):
+            yield {"jobid": match[1], "stat": match[2]}
+
+
+def base_id(text: str) -> str:
+    """Return the id of the whole job: ``12`` of ``12[3]``; empty for junk."""
+    match = _ID.fullmatch(text)
+    return match[1] if match else ""
+
+
+def status(word: str, code: str = "", why: str = "", pending: str = "", source: str = "bjobs") -> Status:
+    """Return what a state means, with the reason why it was ended by another than itself."""
+    state = _STATES.get(word, JobState.UNKNOWN)
+    if state is JobState.FAILED:
+        state = REASONS.get(why.partition(":")[0].strip(), state)
+    number = int(code) if re.fullmatch("[0-9]{1,5}", code) else None
+    if state is JobState.COMPLETED:
+        number = 0
+    reason = why if state.is_final else pending if state is JobState.PENDING else ""
+    return Status(state, word, number, reason.strip(" ;\n"), source)
+
+
+class Bjobs:
+    """All of this user's jobs at once; it forgets after CLEAN_PERIOD, an hour by default."""
+
+    provisional: Final = False
+    one_by_one: Final = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:  # noqa: ARG002
+        """Yield one command."""
+        yield ask()
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return the states of those jobs that bjobs still knows."""
+        tokens = {job.id: job.token for job in jobs}
+        found: dict[str, list[Status]] = {}
+        for row in records(completed):
+            number = base_id(row.get("jobid", ""))
+            if number in tokens and re.fullmatch("[A-Z]+", row.get("stat", "")):
+                found.setdefault(number, []).append(_of_row(row, tokens[number]))
+        return {number: fold(parts) for number, parts in found.items()}
+
+
+def _of_row(row: Mapping[str, str], token: str) -> Status:
+    if token and row.get("job_description", f"hpcdist:{token}") != f"hpcdist:{token}":
+        return _OTHER  # LSF begins with 1 again after MAX_JOBID
+    reasons = (row.get("exit_reason", ""), row.get("pend_reason", ""))
+    return status(row["stat"], row.get("exit_code", ""), *reasons)
+
+
+class Bhist:
+    """The history of one job, from all the logs that LSF keeps."""
+
+    provisional: Final = False
+    one_by_one: Final = True
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each job: it reads files, and should read no more than it must."""
+        for job in jobs:
+            yield Command(("bhist", "-n", "0", "-l", job.id), drop_environment=DROP)
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return how that job ended, once all of its elements have."""
+        asked = completed.command.argv[-1]
+        token = next((job.token for job in jobs if job.id == asked), None)
+        text = re.sub(r"\n {21}", "", completed.stdout)  # bhist breaks lines anywhere, even in a word
+        parts = re.findall(rf"(?ms)^Job <{re.escape(asked)}(?:\[[0-9]+\])?>.*?(?=^Job <|\Z)", text)
+        ends = [_end(part) for part in parts]
+        described = set(re.findall(r"Job Description <(hpcdist:[^>]*)>", text))
+        if token is None or not ends or (described and described != {f"hpcdist:{token}"}):
+            return {}
+        known = [end for end in ends if end is not None]
+        return {asked: fold(known)} if len(known) == len(ends) else {}
+
+
+def _end(text: str) -> Status | None:
+    """Return how a job ended by the last of its events; ``Completed`` stands behind ``Exited``."""
+    ends = list(re.finditer(r": (Done successfully|Completed <done>|Completed <exit>|Exited\b)", text))
+    if not ends or re.search(r": (?:Dispatched|Starting|Requeued)", text[ends[-1].end() :]):
+        return None
+    if ends[-1][1] in ("Done successfully", "Completed <done>"):
+        return status("DONE", source="bhist")
+    codes = re.findall(r": Exited with exit code ([0-9]+)", text)
+    signals = re.findall(r": Exited by (?:LSF )?signal ([0-9]+)", text)
+    code = codes[-1] if codes else str(128 + int(signals[-1])) if signals else ""
+    reasons = re.findall(r"Completed <exit>; (TERM_[^.;\n]*)", text)
+    return status("EXIT", code, next(iter(reversed(reasons)), ""), source="bhist")
+
+
+def tokens(rows: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return job ids by token."""
+    found: dict[str, str] = {}
+    for row in rows:
+        match = re.fullmatch(r"hpcdist:(\w+)", row.get("job_description", ""), re.ASCII)
+        if match and (number := base_id(row.get("jobid", ""))):
+            found.setdefault(match[1], number)
+    return found

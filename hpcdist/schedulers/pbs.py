@@ -1,0 +1,152 @@
+"""PBS Professional and OpenPBS: qsub, qstat, qselect and qdel, of version 19 and later; not Torque.
+
+Sources: states, ids, fields and exit codes were seen on an OpenPBS 23.06; refusals are those of
+``pbs_error.h`` and ``pbs_messages.c`` of openpbs/openpbs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hpcdist.command import Command, Completed
+from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
+from hpcdist.job import Job
+from hpcdist.schedulers import Query, Submission
+from hpcdist.schedulers.pbs_queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
+
+if TYPE_CHECKING:
+    from hpcdist.plan import Directive, Plan
+    from hpcdist.site import Site
+
+_JOB_ID: Final = re.compile(r"[0-9]+(?:\[\])?\.[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+
+_HINTS: Final = {
+    "Unknown queue": "`qstat -Q` lists the queues: correct `batch.partition`, or the site file",
+    "Unknown resource": "correct `pbs.gpus`, `pbs.gpu_type`, `pbs.chunk` or `directives` of the site file",
+    "Access to queue is denied": "set `batch.account`, or a `batch.partition` that is open to you",
+    "Unauthorized Request": "set `batch.account`, or a `batch.partition` that is open to you",
+    "exceeds queue": "`qstat -Qf QUEUE` shows its limits: ask for less, or for another queue",
+    "violates queue": "`qstat -Qf QUEUE` shows its limits: ask for less, or for another queue",
+    "would exceed": "a limit of yours or of your project is reached: wait, or ask for less",
+    "Maximum number of jobs": "wait until some of your jobs are over",
+    "filesystems": "write `batch: {directives: ['-l filesystems=home:...']}`, or it into the site file",
+    "Illegal attribute or resource value": "compare the lines of `hpcdist render` with the site's pages",
+    "cannot connect to server": "PBS is down or unreachable from here; try again later",
+    "qmaster": "this is the qsub of Grid Engine: choose its site with --site",
+    "submit error (": "these are words of Torque, which hpcdist does not know",
+    "illegal -k": "this may be Torque, which hpcdist does not know; else write `pbs: {keep: none}`",
+}
+
+_REFUSALS: Final = (
+    "illegal -",
+    "illegally formed",
+    "usage:",
+    "invalid option",
+    "directive error",
+    "cannot access script file",
+    "script contains cr, lf",
+    "cannot connect to server",
+    "Unknown queue",
+    "Unknown resource",
+    "Unauthorized Request",
+    "Illegal attribute or resource value",
+)
+"""Words of qsub, before it asks anyone, or of the server after which the job was certainly not made."""
+
+_REFUSAL_CODES: Final = frozenset(
+    number % 256
+    for number in (
+        15002, 15003, 15004, 15007, 15008, 15014, 15018, 15019, 15020, 15021, 15022, 15023, 15032, 15034,
+        15035, 15036, 15037, 15039, 15045, 15046, 15048, 15049, 15054, 15055, 15060, 15089, 15107, 15108,
+        15109, 15110, 15111, 15116, 15136, 15141, 15142, 15143, 15144, 15156, 15162, 15163, 15169, 15172,
+        15173, 15175,
+    )
+)  # fmt: skip
+"""Exit codes of a certain no: PBSE_ numbers, those of a site's hooks (15136, 15169) among them."""
+
+
+class Pbs:
+    """PBS as a scheduler; jobs are found again by a variable that they carry, ``HPCDIST_TOKEN``."""
+
+    name: Final = "pbs"
+    template: Final = "pbs.sh.j2"
+
+    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+        """Return the ``#PBS`` lines."""
+        from hpcdist.schedulers import pbs_directives  # with all of a plan; asking for jobs needs none
+
+        return pbs_directives.directives(plan, site)
+
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+        """Yield the ``#PBS`` lines with their origins.
+
+        Raises:
+            PlanError: for a value that no directive can hold.
+        """
+        from hpcdist.schedulers import pbs_header
+
+        return pbs_header.header(plan, run_dir)
+
+    def submit(self, submission: Submission) -> Command:
+        """Return the qsub command; beside ``-V`` in the script, ``-v`` adds the token."""
+        words = ("qsub", "-v", f"{TOKEN}={PREFIX}{submission.token}", submission.script)
+        return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",), timeout=120)
+
+    def read_submit(self, completed: Completed) -> str:
+        """Return the job's id, with its server."""
+        if completed.missing:
+            raise SchedulerError(_no_qsub())
+        ids = [line for line in map(str.strip, completed.stdout.splitlines()) if _JOB_ID.fullmatch(line)]
+        if completed.ok and ids:
+            return ids[-1]
+        if ids or not _is_refused(completed):
+            raise SubmissionUnknown(f"qsub did not say whether the job exists: {_why(completed)}")
+        said = completed.stderr.strip()
+        hint = next((hint for text, hint in _HINTS.items() if text in said), "")
+        raise SchedulerError(Problem(f"PBS refused the job: {said}", hint=hint))
+
+    def find(self) -> Iterator[Command]:
+        """Yield this user's jobs, then those that are over, where the server keeps a history."""
+        yield find()
+        yield find("-x")
+
+    def read_find(self, completed: Completed) -> Mapping[str, str]:
+        """Return job ids by token."""
+        jobs = records(completed.stdout).items()
+        return {token: job_id for job_id, record in jobs if key(job_id) and (token := token_of(record))}
+
+    def queries(self) -> tuple[Query, ...]:
+        """Return qstat of the living, with those that are over, and of each alone."""
+        return Qstat(), Qstat(("-x",)), Qstat(("-x",), one_by_one=True)
+
+    def cancel(self, jobs: Sequence[Job]) -> Command:
+        """Return the qdel command; jobs that are over are no failure."""
+        return command("qdel", *(job.id for job in jobs))
+
+
+def _no_qsub() -> Problem:
+    hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
+    return Problem("there is no `qsub` on this machine", hint=hint)
+
+
+def _is_refused(completed: Completed) -> bool:
+    """Whether the job was certainly not made: by a known code or a known word of qsub."""
+    if completed.returncode <= 0 or completed.timed_out:
+        return False
+    if "qsub: " not in completed.stderr:
+        return any(text in completed.stderr for text in ("usage:", "unable to read qmaster name"))
+    return completed.returncode in _REFUSAL_CODES or any(text in completed.stderr for text in _REFUSALS)
+
+
+def _why(completed: Completed) -> str:
+    if completed.timed_out:
+        return f"it did not end within {completed.command.timeout:.0f} s"
+    if completed.returncode < 0:
+        return f"it was killed by signal {-completed.returncode}"
+    said = completed.stderr.strip() or completed.stdout.strip()
+    return said or f"exit code {completed.returncode} without a word"
+
+
+PBS: Final = Pbs()

@@ -1,0 +1,146 @@
+"""What a plan asks of PBS as chunks: nodes that hold the same, in the order of the ranks.
+
+What PBS refuses, and what it takes in silence though wrong, was tried on an OpenPBS 23.06.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from hpcdist.errors import Problem
+from hpcdist.plan import Group, Plan, Row
+from hpcdist.site import Site
+
+REPLICAS: Final = ("environment", "replicas")
+_RESOURCE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=[A-Za-z0-9_.,/@+-]+")
+
+
+class Chunk(NamedTuple):
+    """Consecutive nodes of one group that hold the same; ``cpus``, ``gpus`` and ``memory`` are a node's.
+
+    ``threads`` are the CPUs of one task, of the smallest where they differ.
+    """
+
+    group: Group
+    nodes: int
+    tasks: int
+    threads: int
+    cpus: int
+    gpus: int
+    memory: int | None
+
+
+def chunks(plan: Plan) -> Iterator[Chunk]:
+    """Yield the chunks in rank order; a group whose nodes hold different tasks has several."""
+    for group in plan.placement.groups:
+        last: Chunk | None = None
+        for chunk in _pieces(group, plan.placement.rows):
+            if last and last._replace(nodes=0) == chunk._replace(nodes=0):
+                last = last._replace(nodes=last.nodes + chunk.nodes)
+                continue
+            if last:
+                yield last
+            last = chunk
+        if last:
+            yield last
+
+
+def _pieces(group: Group, rows: Sequence[Row]) -> Iterator[Chunk]:
+    """Yield the nodes between the places where a row begins or ends."""
+    own = [row for row in rows if group.node <= row.node < group.node + group.nodes]
+    edges = sorted({edge for row in own for edge in (row.node, row.node + row.nodes)})
+    for first, end in pairwise(edges):
+        here = [row for row in own if row.node <= first < row.node + row.nodes]
+        yield Chunk(
+            group=group,
+            nodes=end - first,
+            tasks=sum(row.tasks_per_node for row in here),
+            threads=min(max(1, row.cpus // row.processes) for row in here),
+            cpus=sum(row.tasks_per_node * row.cpus for row in here),
+            gpus=sum(row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in here),
+            memory=None
+            if group.memory is None
+            else sum(row.tasks_per_node * (row.memory or 0) for row in here),
+        )
+
+
+def select(plan: Plan, site: Site) -> str:
+    """Return the value of ``-l select=``: several chunk kinds are joined by ``+``."""
+    return "+".join(":".join(_words(chunk, plan, site)) for chunk in chunks(plan))
+
+
+def _words(chunk: Chunk, plan: Plan, site: Site) -> Iterator[str]:
+    dialect, kind = site.pbs, chunk.group.gpu_type
+    yield str(chunk.nodes)
+    if dialect.cpus:
+        yield f"ncpus={chunk.cpus}"
+    yield f"mpiprocs={chunk.tasks}"
+    if dialect.cpus:
+        # PBS would set OMP_NUM_THREADS to all CPUs of the first chunk (tried).
+        yield f"ompthreads={chunk.threads}"
+    if chunk.gpus and plan.gpu_request != "none":
+        yield f"{dialect.gpus}={chunk.gpus}"
+        if dialect.gpu_type and kind:
+            yield f"{dialect.gpu_type}={kind}"
+    if chunk.memory is not None and site.request_memory:
+        yield f"mem={chunk.memory}mb"
+    for name, value in dialect.chunk.items():
+        yield f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+    yield from _constraints(chunk.group)
+
+
+def totals(plan: Plan, site: Site) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and field of each resource of the whole job."""
+    parts = list(chunks(plan))
+    if site.pbs.cpus:
+        yield "ncpus", str(sum(part.nodes * part.cpus for part in parts)), "cpus"
+    gpus = sum(part.nodes * part.gpus for part in parts)
+    if gpus and plan.gpu_request != "none":
+        yield site.pbs.gpus, str(gpus), "gpus"
+    if site.request_memory and all(part.memory is not None for part in parts):
+        yield "mem", f"{sum(part.nodes * (part.memory or 0) for part in parts)}mb", "request_memory"
+
+
+def chunk_problems(plan: Plan, site: Site) -> Iterator[Problem]:
+    """Yield what PBS would take in silence and get wrong, and what no chunk can say."""
+    if site.pbs.place == "pack" and plan.placement.nodes > 1:
+        message = (
+            f"site {site.name} packs a job onto one host, and this one needs {plan.placement.nodes} nodes"
+        )
+        yield Problem(message, REPLICAS, "write `pbs: {place: scatter}` in the site file")
+    if any(chunk.cpus < max(1, chunk.tasks) for chunk in chunks(plan)):
+        message = "a task without a CPU of its own; PBS would take it in silence"
+        yield Problem(message, ("environment", "resources", "cpu"), "ask for one CPU at least")
+    wrong = [text for group in plan.placement.groups for text in _constraints(group)]
+    for text in dict.fromkeys(text for text in wrong if not _RESOURCE.fullmatch(text)):
+        message = f"{text!r} is no resource of a chunk, and PBS has no other constraints"
+        yield Problem(message, ("batch", "constraint"), "write name=value, such as model=mil_a100")
+    if site.pbs.request == "totals":
+        yield from _total_problems(plan, site)
+
+
+def _constraints(group: Group) -> list[str]:
+    return [text for text in re.split("[&:]", group.constraint or "") if text]
+
+
+def _total_problems(plan: Plan, site: Site) -> Iterator[Problem]:
+    """Totals are spread over nodes by PBS, so that several must be equal and, as far as is known, full."""
+    parts = list(chunks(plan))
+    if len(parts) > 1:
+        message = f"site {site.name} takes totals of the whole job, and these nodes hold different tasks"
+        yield Problem(message, REPLICAS, "give all replicas the same resources, as many on each node")
+    elif parts[0].nodes > 1:
+        node = site.node_types.get(parts[0].group.node_type or "")
+        if node and node.cpus and parts[0].cpus < node.cpus:
+            message = (
+                f"site {site.name} takes totals of the whole job, so several nodes must be full: "
+                f"they have {node.cpus} CPUs each, {parts[0].cpus} asked"
+            )
+            yield Problem(message, REPLICAS, "ask for all CPUs of the nodes, or for a job that fits on one")
+    for group in plan.placement.groups:
+        if group.constraint:
+            message = f"site {site.name} takes totals of the whole job, which have no constraints"
+            yield Problem(message, ("batch", "constraint"), "remove it")

@@ -1,0 +1,172 @@
+"""What a plan asks of qsub: the ``#PBS`` lines.
+
+What qsub refuses was tried on an OpenPBS 23.06.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hpcdist.errors import PlanError
+from hpcdist.plan import Directive, Plan
+from hpcdist.schedulers.directives import Language, Pair, added, forbidden
+from hpcdist.schedulers.pbs_chunks import chunk_problems, select, totals
+from hpcdist.schedulers.pbs_options import array, dependency, mail_points, option_problems
+from hpcdist.site import Site
+from hpcdist.units import Walltime
+
+Line = tuple[str, str | None, str]
+"""A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
+
+_CPU, _GPU, _MEMORY = (f"environment.resources.{name}" for name in ("cpu", "gpu", "memory"))
+
+_FIELDS: Final = {
+    "-J": "batch.array",
+    "-M": "batch.mail",
+    "-N": "name",
+    "-V": "environment.env_vars",
+    "-W depend": "batch.dependency",
+    "-W umask": "pbs.umask",
+    "-l mem": _MEMORY,
+    "-l mpiprocs": "environment.replicas",
+    "-l ncpus": _CPU,
+    "-l ngpus": _GPU,
+    "-l nodes": "environment.replicas",
+    "-l ompthreads": _CPU,
+    "-l place": "batch.exclusive",
+    "-l select": "environment.replicas",
+    "-l walltime": "batch.walltime",
+    "-m": "batch.mail",
+    "-q": "batch.partition",
+    "-r": "batch.requeue",
+    "-v": "environment.env_vars",
+}
+
+_TAKEN: Final = {
+    "-C": "its own lines begin with #PBS",
+    "-I": "it submits batch jobs",
+    "-S": "the script is bash",
+    "-W block": "use `hpcdist wait`",
+    "-W sandbox": "the job runs where it is submitted",
+    "-X": "it submits batch jobs",
+    "-d": "the job runs where it is submitted (and -d is Torque's)",
+    "-e": "the output goes to the run directory",
+    "-j": "the output goes to the run directory",
+    "-k": "write `pbs: {keep: ...}` in the site file",
+    "-o": "the output goes to the run directory",
+    "-t": "use `batch.array` (and -t is Torque's)",
+    "-z": "hpcdist reads the job's id itself",
+}
+
+
+def language(site: Site) -> Language:
+    """Return how directives are written, with the option that takes the account here."""
+    fields = {**_FIELDS, site.pbs.account: "batch.account"}
+    return Language("PBS", "write -q NAME, -l name=value or -W name=value", _read, fields, _TAKEN, _FREE)
+
+
+_FREE: Final = frozenset({"-W umask"})
+
+
+def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
+    """Return the lines of the job.
+
+    Raises:
+        PlanError: with everything that PBS or the site refuses, each naming its field.
+    """
+    problems = [*option_problems(plan), *chunk_problems(plan, site)]
+    group = plan.placement.groups[0]
+    if problems:
+        raise PlanError(*problems)
+    own = [
+        Directive(flag=flag, value=value, origin=_origin(plan, site, field) or group.origin)
+        for flag, value, field in _lines(plan, site)
+    ]
+    extra = list(added(language(site), plan, site, own, problems))
+    problems += forbidden(language(site), [*own, *extra], site)
+    if problems:
+        raise PlanError(*problems)
+    return (*own, *extra)
+
+
+def _origin(plan: Plan, site: Site, field: str) -> str | None:
+    return (
+        f"site {site.name}: pbs.{field}" if field in ("keep", "place", "umask") else plan.origins.get(field)
+    )
+
+
+def _lines(plan: Plan, site: Site) -> Iterator[Line]:
+    # Some versions want a letter first (ck_job_name.c of openpbs/openpbs).
+    yield "-N", plan.name if plan.name[0].isalpha() else f"j{plan.name}", "name"
+    yield from _where(plan, site)
+    yield from _resources(plan, site)
+    if plan.walltime:
+        yield "-l walltime", clock(plan.walltime), "walltime"
+    if elements := array(plan.array):
+        yield "-J", elements, "array"
+    if plan.dependency:
+        yield "-W depend", dependency(plan.dependency), "dependency"
+    yield "-r", "y" if plan.requeue else "n", "requeue"
+    if plan.mail_user is not None:
+        yield "-M", plan.mail_user, "mail"
+        yield "-m", mail_points(plan.mail_events), "mail"
+    if site.pbs.keep != "none":
+        yield "-k", site.pbs.keep, "keep"
+    if site.pbs.umask:
+        yield "-W umask", site.pbs.umask, "umask"
+    if plan.environment == "inherit":
+        yield "-V", None, "environment"
+
+
+def _where(plan: Plan, site: Site) -> Iterator[Line]:
+    if plan.account is not None:
+        yield site.pbs.account, plan.account, "account"
+    queue = plan.placement.groups[0].partition
+    if queue is not None:
+        yield "-q", queue, "partition"
+
+
+def _resources(plan: Plan, site: Site) -> Iterator[Line]:
+    if site.pbs.request == "totals":
+        for name, value, field in totals(plan, site):
+            yield f"-l {name}", value, field
+    else:
+        yield "-l select", select(plan, site), "nodes"
+    place = "none" if site.pbs.request == "totals" else site.pbs.place
+    words = [word for word in (place, site.pbs.exclusive if plan.exclusive else "none") if word != "none"]
+    if words:
+        yield "-l place", ":".join(words), "exclusive" if plan.exclusive else "place"
+
+
+def clock(walltime: Walltime) -> str:
+    """Write HH:MM:SS: PBS refuses days, and reads ``1:30`` as 90 seconds (tried)."""
+    minutes, seconds = divmod(walltime.seconds, 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
+
+
+def _read(text: str) -> Sequence[Pair]:
+    """Read ``-q x``, ``-qx``, ``-V``, ``-l a=1,b=2`` and ``-W a=b``; each resource and attribute apart."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return ()
+    if len(words) == 1 and re.fullmatch(r"-[A-Za-z].+", words[0]):
+        words = [words[0][:2], words[0][2:]]
+    match words:
+        case ["-l", value]:
+            return _named("-l", value.split(","))
+        case ["-W", value]:
+            return _named("-W", re.split(r",(?=\w+=)", value))
+        case [flag, *value] if re.fullmatch(r"-[A-VX-Za-km-z]", flag) and len(value) <= 1:
+            return ((flag, next(iter(value), None)),)
+    return ()
+
+
+def _named(option: str, parts: Sequence[str]) -> Sequence[Pair]:
+    pairs = [part.partition("=") for part in parts]
+    if not all(re.fullmatch(r"[A-Za-z][\w-]*", name) for name, _, _ in pairs):
+        return ()
+    return tuple((f"{option} {name}", value if equals else None) for name, equals, value in pairs)

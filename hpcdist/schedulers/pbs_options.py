@@ -1,0 +1,113 @@
+"""Options of qsub that PBS writes in a way of its own: arrays, dependencies, mail; and what it has none of.
+
+Which forms it refuses was tried on an OpenPBS 23.06.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hpcdist.errors import Problem
+from hpcdist.plan import Plan
+
+_LONGEST_NAME: Final = 230
+_MOST_ELEMENTS: Final = 10_000
+
+_RANGE: Final = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+)(?::(?P<step>\d+))?)?")
+_WAIT: Final = re.compile(
+    r"(?:(?P<type>after|afterok|afternotok|afterany):)?(?P<ids>[0-9][\w.\[\]:-]*)", re.ASCII
+)
+
+_MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
+"""A job that fails by itself ends: only PBS's own aborting is ``a``."""
+
+
+def _elements(text: str) -> range | None:
+    """Return the elements of an array, None where they are not evenly spaced."""
+    ranges = [
+        range(int(part["first"]), int(part["last"] or part["first"]) + 1, int(part["step"] or 1))
+        for part in map(_RANGE.fullmatch, text.split(","))
+        if part
+    ]
+    if len(ranges) == 1:
+        return ranges[0]
+    if sum(map(len, ranges)) > _MOST_ELEMENTS:
+        return range(_MOST_ELEMENTS + 1)
+    numbers = sorted({number for part in ranges for number in part})
+    step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
+    spaced = range(numbers[0], numbers[-1] + 1, step)
+    return spaced if list(spaced) == numbers else None
+
+
+def array(text: str | None) -> str | None:
+    """Return the value of ``-J``; None for an array of one element, which PBS refuses."""
+    indexes, percent, most = (text or "").partition("%")
+    elements = _elements(indexes) if indexes else None
+    if elements is None or len(elements) < 2:  # noqa: PLR2004 - PBS refuses -J 0-0
+        return None
+    step = f":{elements.step}" if elements.step > 1 else ""
+    return f"{elements[0]}-{elements[-1]}{step}{percent}{most}"
+
+
+def dependency(texts: Sequence[str]) -> str:
+    """Return the value of ``-W depend=``; a bare id is one whose success is waited for."""
+    waits = (_WAIT.fullmatch(part) for text in texts for part in text.split(","))
+    return ",".join(f"{wait['type'] or 'afterok'}:{wait['ids']}" for wait in waits if wait)
+
+
+def mail_points(events: Sequence[str]) -> str:
+    """Return the value of ``-m``."""
+    points = {letter for event in events for letter in _MAIL_POINTS[event.lower()]}
+    return "".join(sorted(points)) or "n"
+
+
+def option_problems(plan: Plan) -> Iterator[Problem]:
+    """Yield what PBS cannot express, each with its field."""
+    if len(plan.name) > _LONGEST_NAME:
+        message = f"PBS takes names of up to {_LONGEST_NAME} characters, this one has {len(plan.name)}"
+        yield Problem(message, ("name",), "shorten it")
+    if plan.elastic:
+        message = "PBS ends a job that loses a node, so nothing can go on without it"
+        yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    if plan.signal is not None:
+        hint = "remove it: at the time limit PBS sends TERM, and KILL some seconds later"
+        yield Problem("PBS sends no signal before the time limit", ("batch", "signal"), hint)
+    if plan.qos is not None:
+        hint = "remove it; a site that has such a resource takes `directives: ['-l qos=NAME']`"
+        yield Problem("PBS has no QOS", ("batch", "qos"), hint)
+    yield from _placement_problems(plan)
+    yield from _array_problems(plan.array)
+    for text in plan.dependency:
+        if not all(map(_WAIT.fullmatch, text.split(","))):
+            hint = "write an id, or after:ID, afterok:ID, afternotok:ID, afterany:ID"
+            yield Problem(f"PBS cannot wait for {text!r}", ("batch", "dependency"), hint)
+    for event in plan.mail_events:
+        if event.lower() not in _MAIL_POINTS:
+            hint = f"known: {', '.join(_MAIL_POINTS)}"
+            yield Problem(f"PBS sends no mail at {event!r}", ("batch", "mail", "events"), hint)
+
+
+def _placement_problems(plan: Plan) -> Iterator[Problem]:
+    groups = plan.placement.groups
+    queues = list(dict.fromkeys(group.partition for group in groups))
+    if len(queues) > 1:
+        names = " and ".join(name or "the default one" for name in queues)
+        message = f"a PBS job is in one queue, and these replicas need {names}"
+        yield Problem(message, ("batch", "partition"), "give all replicas what one queue offers")
+    if plan.gpu_request == "gpus_per_task" and any(group.gpus for group in groups):
+        message = f"site {plan.site} asks for GPUs by task, and PBS counts them by chunk"
+        yield Problem(
+            message, ("environment", "replicas"), "set `gpus: {request: gpus_per_node}` in the site file"
+        )
+
+
+def _array_problems(text: str | None) -> Iterator[Problem]:
+    elements = _elements(text.partition("%")[0]) if text else range(1)
+    if elements is None:
+        message = f"PBS takes elements at even distances, not {text!r}"
+        yield Problem(message, ("batch", "array"), "write 0-15 or 0-15:4, or submit several arrays")
+    elif len(elements) > _MOST_ELEMENTS:
+        message = f"PBS takes arrays of up to {_MOST_ELEMENTS} elements, not {text!r}"
+        yield Problem(message, ("batch", "array"), "submit several arrays")

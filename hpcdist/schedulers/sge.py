@@ -1,0 +1,162 @@
+"""Grid Engine: qsub, qstat, qacct and qdel, of Son of Grid Engine 8.1 and its like.
+
+Sources: the manual pages of 8.1.9; every answer that is read here was seen on Debian's 8.1.9.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hpcdist.command import Command, Completed
+from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
+from hpcdist.job import Job
+from hpcdist.schedulers import Query, Submission
+from hpcdist.schedulers.sge_queries import DROP, KEEP, Qacct, Qstat, bash, tokens
+
+if TYPE_CHECKING:
+    from hpcdist.plan import Directive, Plan
+    from hpcdist.site import Site
+
+_JOB_ID = re.compile(r"([0-9]+)(?:\.[0-9]+-[0-9]+:[0-9]+)?")
+
+_HINTS: Final = {
+    "the requested parallel environment": "`qconf -spl` lists them: correct `sge` in the site file",
+    "unknown queue": "`qconf -sql` lists the queues: correct `batch.partition`, or the site file",
+    "the requested project": "`qconf -sprjl` lists the projects: correct `batch.account`",
+    "unknown resource": "`qconf -sc` lists them: correct `batch.constraint` or `sge` in the site file",
+    "is not a valid object name": "start `name` with a letter",
+    "does not allow you to submit": "your account has no access here; ask the site",
+    "unable to send message to qmaster": "Grid Engine is down or unreachable from here; try again later",
+    "SGE_ROOT": "load the site's Grid Engine first (its settings.sh), then submit again",
+}
+
+_REFUSALS: Final = (
+    *_HINTS,
+    # sge_qmaster
+    "denied: ",
+    "job rejected",
+    "Job was rejected",
+    "job is not allowed",
+    "is not a time value",
+    "is not a memory value",
+    "no suitable queues",
+    "two files are specified",
+    "can't resolve hostname",
+    # qsub itself, before it asks anyone
+    "Unable to read script file",
+    "Unknown option",
+    "nvalid option argument",
+    "option must",
+    "Script length does not match",
+)
+"""Words after which the job was certainly not made; whatever else qsub says, it may have been."""
+
+# $1 ID, $2 run directory, and so on. A job that is deleted while it waits leaves no trace in the accounting.
+_CANCEL: Final = """\
+code=0
+for ((; $#; )); do
+  said=$(qdel "$1" 2>&1)
+  case $?:$said in
+  0:*) (umask 077 && echo "cancelled $1 $(date +%s) 0" >>"$2/events") ;;
+  *'does not exist'* | *'already in deletion'*) ;;
+  *) echo "$said" >&2; code=1 ;;
+  esac
+  shift 2
+done
+exit "$code"
+"""
+
+# qstat shows what a job was given besides, such as its token, only for jobs that are named.
+_FIND: Final = """\
+list=$(qstat -u "$(id -un)") || exit
+ids=$(awk '$1 ~ /^[0-9]+$/ { print $1 }' <<<"$list" | sort -un | paste -sd,)
+[[ -z $ids ]] || qstat -xml -j "$ids"
+"""
+
+
+class GridEngine:
+    """Grid Engine as a scheduler; jobs are found again by their context, ``hpcdist=TOKEN``."""
+
+    name: Final = "sge"
+    template: Final = "sge.sh.j2"
+
+    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+        """Return the ``#$`` lines."""
+        from hpcdist.schedulers import sge_directives  # with all of a plan; asking for jobs needs none
+
+        return sge_directives.directives(plan, site)
+
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+        """Yield the ``#$`` lines with their origins.
+
+        Raises:
+            PlanError: for a value that no directive can hold.
+        """
+        from hpcdist.schedulers import sge_header
+
+        return sge_header.header(plan, run_dir)
+
+    def submit(self, submission: Submission) -> Command:
+        """Return the qsub command; with ``-V``, nothing of another batch job may reach this one."""
+        words = ("qsub", "-terse", "-ac", f"hpcdist={submission.token}", submission.script)
+        return Command(words, drop_environment=DROP, keep_environment=(*KEEP, "LC_ALL"), timeout=120)
+
+    def read_submit(self, completed: Completed) -> str:
+        """Return the job's id; of an array qsub says ``12.1-10:2``."""
+        if completed.missing:
+            raise SchedulerError(_no_qsub())
+        lines = map(str.strip, completed.stdout.splitlines())
+        ids = [match[1] for match in map(_JOB_ID.fullmatch, lines) if match]
+        if completed.ok and ids:
+            return ids[-1]
+        said = completed.stderr.strip() or completed.stdout.strip()
+        if _may_have_worked(completed) or ids:
+            raise SubmissionUnknown(f"qsub did not say whether the job exists: {_why(completed)}")
+        raise SchedulerError(Problem(f"Grid Engine refused the job: {said}", hint=_hint(said)))
+
+    def find(self) -> Iterator[Command]:
+        """Yield one look at this user's living jobs; those that have begun are known by their events."""
+        yield bash(_FIND)
+
+    def read_find(self, completed: Completed) -> Mapping[str, str]:
+        """Return job ids by token."""
+        return tokens(completed.stdout)
+
+    def queries(self) -> tuple[Query, ...]:
+        """Return qstat for the living, then the accounting."""
+        return Qstat(), Qacct()
+
+    def cancel(self, jobs: Sequence[Job]) -> Command:
+        """Return the command that deletes these jobs, and notes it where they run."""
+        return bash(_CANCEL, *itertools.chain.from_iterable((job.id, job.directory) for job in jobs))
+
+
+def _no_qsub() -> Problem:
+    hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
+    return Problem("there is no `qsub` on this machine", hint=hint)
+
+
+def _may_have_worked(completed: Completed) -> bool:
+    """Whether the master may have the job: only a known refusal is a certain no."""
+    if completed.ok or completed.timed_out or completed.returncode < 0:
+        return True
+    return not any(text in completed.stderr for text in _REFUSALS)
+
+
+def _why(completed: Completed) -> str:
+    if completed.timed_out:
+        return f"it did not end within {completed.command.timeout:.0f} s"
+    if completed.returncode < 0:
+        return f"it was killed by signal {-completed.returncode}"
+    said = completed.stderr.strip() or completed.stdout.strip()
+    return said or f"exit code {completed.returncode} without a word"
+
+
+def _hint(said: str) -> str:
+    return next((hint for text, hint in _HINTS.items() if text in said), "")
+
+
+SGE: Final = GridEngine()

@@ -1,0 +1,88 @@
+"""Options of qsub that Grid Engine writes in a way of its own: arrays, dependencies, mail.
+
+And what it has none of. What it takes in silence and gets wrong (tried on 8.1.9): an id that nobody has is
+not waited for, and a line of the user's command that begins with ``#$`` is a directive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hpcdist.errors import Problem
+from hpcdist.plan import Plan
+
+_RANGE: Final = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+)(?P<step>:\d+)?)?(?:%(?P<most>\d+))?", re.ASCII)
+_WAIT: Final = re.compile(r"afterany(?::\d+)+", re.ASCII)
+_MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "a", "all": "abe", "none": ""}
+
+
+def array(text: str) -> tuple[str, str | None]:
+    """Return the values of ``-t`` and ``-tc`` for a range."""
+    part = _RANGE.fullmatch(text)
+    if part is None:
+        return text, None
+    return f"{part['first']}-{part['last'] or part['first']}{part['step'] or ''}", part["most"]
+
+
+def dependency(texts: Sequence[str]) -> str:
+    """Return the value of ``-hold_jid``."""
+    return ",".join(number for text in texts for number in re.findall(r"\d+", text))
+
+
+def mail_points(events: Sequence[str]) -> str:
+    """Return the value of ``-m``."""
+    return (
+        "".join(sorted({letter for event in events for letter in _MAIL_POINTS.get(event.lower(), "")})) or "n"
+    )
+
+
+def option_problems(plan: Plan) -> Iterator[Problem]:
+    """Yield what Grid Engine cannot express, each with its field."""
+    if plan.elastic:
+        message = (
+            "a job of Grid Engine does not say which hosts it still has, so nothing can go on without one"
+        )
+        yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    if plan.qos is not None:
+        yield Problem(
+            "Grid Engine has no QOS", ("batch", "qos"), "remove it, or use `directives: ['-p -10']`"
+        )
+    yield from _array_problems(plan.array)
+    if plan.signal is not None:
+        # -l s_rt sends USR1, but ended a job over two hosts there and then (tried on 8.1.9).
+        message = "Grid Engine sends no signal before the time limit that a job over several hosts outlives"
+        yield Problem(
+            message, ("batch", "signal"), "remove it, and let the program save its state as it goes"
+        )
+    for text in plan.dependency:
+        if not all(map(_WAIT.fullmatch, text.split(","))):
+            message = f"Grid Engine waits for the end of jobs, good or bad, and cannot wait for {text!r}"
+            numbers = ":".join(re.findall(r"\d+", text)) or "ID"
+            yield Problem(message, ("batch", "dependency"), f"write `afterany:{numbers}` if that will do")
+    for event in plan.mail_events:
+        if event.lower() not in _MAIL_POINTS:
+            hint = f"known: {', '.join(_MAIL_POINTS)}"
+            yield Problem(f"Grid Engine sends no mail at {event!r}", ("batch", "mail", "events"), hint)
+    yield from _hidden_directives(plan)
+
+
+def _array_problems(text: str | None) -> Iterator[Problem]:
+    if text is None:
+        return
+    match = _RANGE.fullmatch(text)
+    if match is None or int(match["first"]) == 0:
+        message = f"Grid Engine has arrays of one range that begins at 1 or later, not {text!r}"
+        yield Problem(message, ("batch", "array"), "write 1-15, 1-15:4 or 1-15%4")
+
+
+def _hidden_directives(plan: Plan) -> Iterator[Problem]:
+    """Yield each text that would give qsub directives of its own: it reads the whole script."""
+    texts = [("run.cmd", plan.command)]
+    texts += [(f"environment.env_vars.{item.name}", item.value) for item in plan.variables]
+    texts += [(word.origin, word.text) for word in plan.setup]
+    for field, text in texts:
+        if re.search(r"(?m)^#\$", text):
+            message = f"{field} has a line that begins with #$, which qsub would take for a directive"
+            yield Problem(message, ("run", "cmd"), "put a space before it")

@@ -1,0 +1,257 @@
+"""What Grid Engine says of its jobs: qstat for the living, qacct for the past.
+
+A job's id is its number; the tasks of an array share it, and the job's state is folded from theirs.
+Sources: qstat(1), qacct(1), sge_status(5) and accounting(5) of 8.1.9, their answers tried on Debian's 8.1.9.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+from xml.etree import ElementTree as ET  # a parser of the standard library, on what qstat itself wrote
+
+from hpcdist.command import Command, Completed
+from hpcdist.job import Job, JobState, Status
+
+DROP: Final = ("SGE_", "JOB_ID", "PE_HOSTFILE", "SLURM_", "SBATCH_", "PMI", "OMPI_COMM_")
+"""Variables of another job, which `-V` would hand on."""
+KEEP: Final = (
+    "SGE_ROOT", "SGE_CELL", "SGE_ARCH", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT",
+)  # fmt: skip
+
+_FOLD_ORDER: Final = (
+    JobState.RUNNING,
+    JobState.SUSPENDED,
+    JobState.PENDING,
+    JobState.UNKNOWN,
+    JobState.FAILED,
+    JobState.TIMEOUT,
+    JobState.CANCELLED,
+    JobState.COMPLETED,
+)
+
+_OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
+
+_LETTERS: Final = re.compile(r"[EhRqwrtsSTdzNP]+")
+_LIMIT: Final = "37"
+_SETTLING: Final = "it has ended, and the accounting does not tell yet how"
+
+# $1 the ids, with commas. The list has the states, the details tokens and reasons.
+_STATES: Final = """\
+qstat -xml -u "$(id -un)" && qstat -xml -j "$1"
+"""
+
+# $1 an id, $2 its run directory, and so on. The accounting is long, so what a job wrote of its end is
+# believed, unless a signal ended it: was it deleted, or out of time? It lags behind for some seconds. An id
+# comes again after ten million jobs: older ones ended before the script was written.
+_PAST: Final = """\
+for ((; $#; )); do
+  what='' code=0 at=0 ended=0
+  while read -r event id epoch value; do
+    case $event:$id in
+    cancelled:"$1") echo "cancelled $1" ;;
+    ended:"$1".*) ended=$((ended + 1)) at=$epoch ;;
+    ended:"$1") what=$event ended=1 at=$epoch code=$value ;;
+    *:"$1") what=$event ended=0 ;;
+    esac
+  done <"$2/events"
+  if [[ $what != ended ]] || ((code > 128)); then
+    written=$(stat -c %Y -- "$2/job.sh") || written=86400
+    said=$(qacct -b "$(date -d "@$((written - 86400))" +%Y%m%d%H%M)" -j "$1")
+    printf '%s\\n' "$said"
+    (($(grep -c ^jobnumber <<<"$said") < ended && $(date +%s) - at < 60)) && echo "settling $1"
+  fi
+  shift 2
+done 2>/dev/null
+exit 0
+"""
+
+
+def bash(script: str, *words: str, timeout: float = 60.0) -> Command:
+    """Return a command of several programs of Grid Engine."""
+    argv = ("bash", "-c", script, "hpcdist", *words)
+    return Command(argv, drop_environment=DROP, keep_environment=KEEP, timeout=timeout)
+
+
+def _documents(text: str) -> Iterator[ET.Element]:
+    """Yield the XML documents of an answer; what is none is left out."""
+    for part in re.split(r"(?=<\?xml)", text):
+        try:
+            yield ET.fromstring(part)  # noqa: S314 - expat expands no external entities, and limits the others
+        except ET.ParseError:
+            continue
+
+
+def _described(text: str) -> Iterator[tuple[str, ET.Element, ET.Element]]:
+    """Yield id, details and document of each job that ``qstat -j`` tells of."""
+    for document in _documents(text):
+        for job in document.iterfind("djob_info/element"):
+            yield job.findtext("JB_job_number", ""), job, document
+
+
+def tokens(text: str) -> dict[str, str]:
+    """Return job ids by token, from the details of jobs."""
+    return {token: number for number, job, _ in _described(text) if number and (token := _token(job))}
+
+
+def _token(job: ET.Element) -> str:
+    entries = job.iterfind("JB_context/context_list")
+    found = (
+        entry.findtext("VA_value", "") for entry in entries if entry.findtext("VA_variable") == "hpcdist"
+    )
+    return next((token for token in found if re.fullmatch(r"\w+", token, re.ASCII)), "")
+
+
+def state(letters: str) -> JobState:
+    """Return what the letters of qstat mean; unknown ones are ``UNKNOWN``, never a guess."""
+    if not _LETTERS.fullmatch(letters):
+        return JobState.UNKNOWN
+    if any(letter in letters for letter in "sSTP"):
+        return JobState.SUSPENDED
+    if "r" in letters or "t" in letters:
+        return JobState.RUNNING
+    return JobState.PENDING if "q" in letters else JobState.UNKNOWN
+
+
+def fold(parts: Sequence[Status]) -> Status:
+    """Return the state of a job with these parts: living if one lives, failed if one failed."""
+    return min(parts, key=lambda part: _FOLD_ORDER.index(part.state))
+
+
+class Qstat:
+    """All of this user's living jobs at once, with a job's token to know it from an older one of its id."""
+
+    provisional: Final = False
+    one_by_one: Final = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for all."""
+        yield bash(_STATES, ",".join(job.id for job in jobs))
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return the states of those jobs that are not over."""
+        wanted = {job.id: job for job in jobs}
+        reasons = {number: _reason(number, job, top) for number, job, top in _described(completed.stdout)}
+        found: dict[str, list[Status]] = {}
+        for number, letters in _listed(completed.stdout):
+            if number in wanted:
+                part = Status(
+                    state(letters), letters, reason=_worth(letters, reasons, number), source="qstat"
+                )
+                found.setdefault(number, []).append(part)
+        others = {
+            number: _OTHER
+            for number, job, _ in _described(completed.stdout)
+            if number in wanted and _token(job) != wanted[number].token
+        }
+        return {number: fold(parts) for number, parts in found.items()} | others
+
+
+def _listed(text: str) -> Iterator[tuple[str, str]]:
+    for document in _documents(text):
+        for entry in document.iter("job_list"):
+            yield entry.findtext("JB_job_number", ""), entry.findtext("state", "").strip()
+
+
+def _worth(letters: str, reasons: Mapping[str, str], number: str) -> str:
+    """Return why a job does not run; while it runs there is nothing to explain."""
+    return reasons.get(number, "") if "q" in letters else ""
+
+
+def _reason(number: str, job: ET.Element, document: ET.Element) -> str:
+    """Return why a job waits: its error, else what the scheduler says of the job itself."""
+    errors = [message.text or "" for message in job.iter("QIM_message")]
+    if errors:
+        return f"{errors[0].strip()}; when that is mended, `qmod -cj {number}` lets it run"
+    said = [
+        element.findtext("MES_message", "")
+        for element in document.iterfind("messages/element/SME_message_list/element")
+        if number in (value.text for value in element.iter("ULNG_value"))
+    ]
+    return next((text for text in said if text.startswith("cannot run in PE")), said[0] if said else "")
+
+
+class Qacct:
+    """The accounting; it lags behind by some seconds, and is kept for long."""
+
+    provisional: Final = False
+    one_by_one: Final = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command, which asks qacct for each job that does not tell its end well enough."""
+        words = itertools.chain.from_iterable((job.id, job.directory) for job in jobs)
+        yield bash(_PAST, *words, timeout=60.0 + 5 * len(jobs))
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return how these jobs ended, folded from the records of their tasks."""
+        lines = completed.stdout.splitlines()
+        records = [record for record in _records(completed.stdout) if record.get("jobnumber")]
+        found: dict[str, Status] = {}
+        for number in (job.id for job in jobs):
+            cancelled = f"cancelled {number}" in lines
+            mine = list(_first([record for record in records if record["jobnumber"] == number]))
+            parts = [part for record in mine if (part := _ended(record, cancelled=cancelled))]
+            if cancelled and all(record.get("taskid") != "undefined" for record in mine):
+                # What was deleted while it waited leaves no record: a job, or tasks of an array.
+                parts.append(Status(JobState.CANCELLED, "cancelled", source="events"))
+            if f"settling {number}" in lines:
+                found[number] = Status(JobState.UNKNOWN, "ended", reason=_SETTLING, source="qacct")
+            elif parts:
+                found[number] = fold(parts)
+        return found
+
+
+def _records(text: str) -> Iterator[dict[str, str]]:
+    for block in re.split(r"(?m)^=+$", text):
+        rows = (line.partition(" ") for line in block.splitlines())
+        yield {name: value.strip() for name, _, value in rows if name}
+
+
+def _first(records: Sequence[Mapping[str, str]]) -> Iterator[Mapping[str, str]]:
+    """Yield the last record of each task of the job that was submitted first.
+
+    A task that began again has several, and what `qrsh -inherit` started on other hosts has its own, later
+    ones, without a mark of it.
+    """
+    first = min((_submitted(record) for record in records), default=0.0)
+    mine = (record for record in records if _submitted(record) == first)
+    yield from {record.get("taskid", ""): record for record in mine}.values()
+
+
+def _submitted(record: Mapping[str, str]) -> float:
+    """Return when a job was submitted, in whatever time zone."""
+    try:
+        return datetime.strptime(record.get("qsub_time", ""), "%a %b %d %H:%M:%S %Y").timestamp()  # noqa: DTZ007
+    except ValueError:
+        return 0.0
+
+
+def _ended(record: Mapping[str, str], *, cancelled: bool) -> Status | None:
+    failed, code = (_number(record.get(name, "")) for name in ("failed", "exit_status"))
+    if not failed or not code:
+        return None
+    native = f"failed {record['failed']}" if failed != "0" else f"exit_status {code}"
+    exit_code = int(code) if failed in ("0", "100", _LIMIT) else None
+    if cancelled and failed != "0":
+        return Status(JobState.CANCELLED, native, exit_code, source="qacct")
+    if failed == _LIMIT and _out_of_time(record):
+        return Status(JobState.TIMEOUT, native, exit_code, source="qacct")
+    reason = record["failed"].partition(":")[2].strip()
+    good = failed == "0" and code == "0"
+    return Status(JobState.COMPLETED if good else JobState.FAILED, native, exit_code, reason, "qacct")
+
+
+def _number(text: str) -> str:
+    """Return the number that a value such as ``137 (Killed)`` begins with."""
+    match = re.match(r"[0-9]{1,9}(?![^\s:])", text, re.ASCII)
+    return match[0] if match else ""
+
+
+def _out_of_time(record: Mapping[str, str]) -> bool:
+    """Whether the limit that was enforced is that of time: the record names the job's requests."""
+    asked = re.search(r"\bh_rt=([0-9]+)", record.get("category", ""))
+    ran = re.match(r"[0-9]+", record.get("ru_wallclock", ""))
+    return bool(asked and ran) and int(ran[0]) >= int(asked[1])  # type: ignore[index]

@@ -1,0 +1,441 @@
+"""A flux for tests: what it takes, refuses and prints is that of flux-core 0.88, its hosts are namespaces.
+
+An instance is a folder: ``$FLUX_URI``, else ``$FAKE_FLUX``. In it are ``hosts`` and ``jobs/NUMBER.json``. A
+job of ``flux batch`` is a process of its own that runs the script as the first program of a new instance; one
+of ``flux run`` starts its tasks, each in a namespace with the name of its host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from hpcdist.schedulers.flux_ids import f58, plain_id
+from tests.flux.rfc36 import DirectiveError, directives
+
+HERE = Path(os.environ.get("FLUX_URI", "") or os.environ["FAKE_FLUX"])
+DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+GPUS = 4
+CORES = 16
+
+
+def refuse(program: str, message: str, code: int = 1) -> NoReturn:
+    sys.stderr.write(f"flux-{program}: ERROR: {message}\n")
+    sys.exit(code)
+
+
+def say(*words: object) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+
+
+def shown(number: int) -> str:
+    """An id as Flux prints it: with the letter where the locale has it."""
+    text = f58(number)
+    return text if os.environ.get("LC_ALL") == "C" else "\u0192" + text[1:]
+
+
+def number_of(text: str) -> int:
+    plain = plain_id(text)
+    if not plain:
+        refuse("job", f"error parsing jobid: {text}")
+    number = 0
+    for digit in plain[1:]:
+        number = number * 58 + DIGITS.index(digit)
+    return number
+
+
+def seconds(text: str) -> float:
+    """Flux Standard Duration (RFC 23); a bare number is minutes for a time limit."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
+    if not match:
+        refuse("batch", f"invalid Flux standard duration: {text}")
+    return float(match[1]) * {"s": 1, "": 60, "m": 60, "h": 3600, "d": 86400}[match[2]]
+
+
+class Job:
+    """A record on the disk, one writer at a time."""
+
+    def __init__(self, number: int, instance: Path = HERE) -> None:
+        self.file = instance / "jobs" / f"{number}.json"
+        self.number = number
+
+    def read(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(self.file.read_text())
+        return data
+
+    def write(self, **changes: Any) -> None:
+        data = (self.read() if self.file.exists() else {"id": self.number}) | changes
+        part = self.file.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps(data))
+        part.replace(self.file)
+
+
+def new_job(name: str) -> Job:
+    (HERE / "jobs").mkdir(exist_ok=True)
+    job = Job(int((time.time() - 1767225600) * 1000) << 24)
+    job.write(
+        name=name,
+        state="DEPEND",
+        urgency=16,
+        userid=os.getuid(),
+        t_submit=time.time(),
+        pids=[],
+        exception={"occurred": False},
+    )
+    return job
+
+
+def all_jobs(instance: Path = HERE) -> list[Job]:
+    files = sorted((instance / "jobs").glob("*.json"), key=lambda file: -int(file.stem))
+    return [Job(int(file.stem), instance) for file in files]
+
+
+def hosts() -> list[str]:
+    return (HERE / "hosts").read_text().split()
+
+
+def parser(program: str) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog=f"flux {program}")
+    made.add_argument("-N", "--nodes", type=int)
+    made.add_argument("-x", "--exclusive", action="store_true")
+    made.add_argument("-t", "--time-limit")
+    made.add_argument("-q", "--queue")
+    made.add_argument("-B", "--bank")
+    made.add_argument("--job-name")
+    made.add_argument("--output")
+    made.add_argument("--error")
+    made.add_argument("-o", "--setopt", action="append", default=[])
+    made.add_argument("-S", "--setattr", action="append", default=[])
+    made.add_argument("--dependency", action="append", default=[])
+    made.add_argument("--requires", action="append", default=[])
+    made.add_argument("--env", action="append", default=[])
+    made.add_argument("--env-remove", action="append", default=[])
+    made.add_argument("--signal")
+    made.add_argument("--cwd")
+    made.add_argument("-l", "--label-io", action="store_true")
+    return made
+
+
+def batch(words: list[str]) -> None:
+    made = parser("batch")
+    made.add_argument("-n", "--nslots", type=int)
+    made.add_argument("-c", "--cores-per-slot", type=int, default=1)
+    made.add_argument("-g", "--gpus-per-slot", type=int, default=0)
+    made.add_argument("script")
+    file = Path(made.parse_args(words).script)
+    text = file.read_text()
+    try:
+        found = directives(text)
+    except DirectiveError as error:
+        refuse("batch", f"{file.name}: {error}")
+    for line, own in found.items():
+        _, unknown = made.parse_known_args([*own, "script"])
+        if unknown:
+            sys.stderr.write(f"flux batch: error: unrecognized arguments: {unknown[0]}\n")
+            refuse("batch", f"argument parsing failed at {file.name} line {line}", 2)
+    args = made.parse_args([*(word for own in found.values() for word in own), *words])
+    check(args)
+    if trouble := os.environ.get("FAKE_FLUX_TROUBLE"):
+        refuse("batch", trouble)
+    job = new_job(args.job_name or file.name)
+    attributes = {"user": dict(item.removeprefix("user.").split("=", 1) for item in args.setattr)}
+    jobspec = {"attributes": attributes | {"system": {"batch": {"script": text}}}}
+    job.write(jobspec=jobspec, options=vars(args), cwd=str(Path.cwd()))
+    subprocess.Popen(
+        [sys.executable, __file__, "-shell", str(job.number)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    if os.environ.get("FAKE_FLUX_SILENCE"):
+        sys.exit(1)
+    say(shown(job.number))
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse what flux batch, or the instance that it asks, refuses."""
+    if args.nslots is None and args.nodes is None:
+        refuse("batch", "Number of slots to allocate must be specified")
+    slots = args.nslots if args.nslots is not None else args.nodes
+    if args.nodes and slots < args.nodes:
+        refuse("batch", "node count must not be greater than task count")
+    if args.exclusive and not args.nodes:
+        refuse("batch", "--exclusive can only be used with -N/--nodes")
+    if args.queue and args.queue not in (HERE / "queues").read_text().split():
+        refuse("batch", f"[Errno 22] Invalid queue '{args.queue}' specified")
+    for wait in args.dependency:
+        scheme, _, job_id = wait.partition(":")
+        if scheme not in ("after", "afterok", "afterany", "afternotok", "singleton"):
+            refuse("batch", f'[Errno 22] dependency scheme "{scheme}" not supported')
+        known = {job.number: job.read() for job in all_jobs()}
+        if job_id and number_of(job_id) not in known:
+            refuse("batch", f"[Errno 22] dependency: {scheme}: job {job_id} not found")
+        if scheme == "afterok" and known[number_of(job_id)].get("result", "COMPLETED") != "COMPLETED":
+            refuse("batch", f"[Errno 22] dependency: afterok: job {job_id} failed")
+
+
+def shell(number: int) -> None:
+    """Run a batch job to its end."""
+    job = Job(number)
+    options = job.read()["options"]
+    nodes = options["nodes"] or 1
+    if misfit := unsatisfiable(options):
+        exception = {"occurred": True, "severity": 0, "type": "alloc", "note": misfit}
+        job.write(state="INACTIVE", result="FAILED", returncode=1, success=False, exception=exception)
+        return
+    job.write(state="SCHED")
+    while (HERE / "hold").exists():
+        time.sleep(0.05)
+        if job.read()["state"] == "INACTIVE":
+            return
+    instance = HERE / "instances" / str(number)
+    (instance / "jobs").mkdir(parents=True)
+    (instance / "hosts").write_text("\n".join(hosts()[:nodes]))
+    script = instance / "script"
+    script.write_text(job.read()["jobspec"]["attributes"]["system"]["batch"]["script"])
+    output = options["output"].replace("{{id}}", shown(number))
+    with (Path(job.read()["cwd"]) / output).open("wb") as out:
+        process = subprocess.Popen(
+            ["unshare", "--uts", "bash", "-c", 'echo "$0" >/proc/sys/kernel/hostname; exec bash "$1"',
+             hosts()[0], script],
+            cwd=job.read()["cwd"], env=environment(options, number, instance), stdin=subprocess.DEVNULL,
+            stdout=out, stderr=out, start_new_session=True,
+        )  # fmt: skip
+    job.write(state="RUN", nodelist=",".join(hosts()[:nodes]), pids=[process.pid], t_run=time.time())
+    limit = seconds(options["time_limit"]) if options["time_limit"] else None
+    timers = []
+    if limit:
+        timers.append(threading.Timer(limit, end, (job, "timeout", "resource allocation expired", "TIMEOUT")))
+        if options["signal"]:
+            name, _, left = options["signal"].partition("@")
+            timers.append(threading.Timer(limit - float(left or 60), warn, (process.pid, instance, name)))
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
+    code = process.wait()
+    code = 128 - code if code < 0 else code
+    for inner in all_jobs(instance):
+        for pid in inner.read()["pids"]:
+            kill(pid, signal.SIGKILL)
+    ended = job.read().get("result") or ("FAILED" if code else "COMPLETED")
+    code = 142 if ended == "TIMEOUT" else code
+    job.write(state="INACTIVE", result=ended, returncode=code, waitstatus=code << 8, success=not code)
+
+
+def unsatisfiable(options: dict[str, Any]) -> str:
+    nodes = options["nodes"] or 1
+    if nodes > len(hosts()):
+        return f"unsatisfiable request: need {nodes} node(s), have {len(hosts())}"
+    slots = (options["nslots"] or nodes) // nodes
+    if slots * options["cores_per_slot"] > CORES or slots * options["gpus_per_slot"] > GPUS:
+        return f"unsatisfiable request: no node has {slots * options['cores_per_slot']} core(s)"
+    return ""
+
+
+def environment(options: dict[str, Any], number: int, instance: Path) -> dict[str, str]:
+    found = dict(os.environ)
+    if options["env_remove"]:
+        found = {name: found[name] for name in [*options["env"], "FAKE_FLUX"] if name in found}
+        found["PATH"] = os.environ["PATH"]
+    if "gpu-affinity=off" not in options["setopt"]:
+        gpus = options["gpus_per_slot"] * (options["nslots"] // (options["nodes"] or 1))
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(gpus))) or "-1"
+    return found | {"FLUX_URI": str(instance), "FLUX_ENCLOSING_ID": shown(number)}
+
+
+def kill(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, number)
+
+
+def warn(pid: int, instance: Path, name: str) -> None:
+    """Signal the script and all jobs of its instance, as a broker does."""
+    number = getattr(signal, f"SIG{name.removeprefix('SIG')}")
+    for inner in all_jobs(instance):
+        if inner.read()["state"] == "RUN":
+            for task in inner.read()["pids"]:
+                kill(task, number)
+    os.kill(pid, number)
+
+
+def end(job: Job, kind: str, note: str, result: str) -> None:
+    """End a job by an exception: its first program gets HUP, and KILL 5 s later."""
+    exception = {"occurred": True, "severity": 0, "type": kind, "note": note}
+    pids = job.read()["pids"]
+    if not pids:
+        job.write(state="INACTIVE", result=result, returncode=-128, exception=exception)
+        return
+    job.write(result=result, exception=exception)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGHUP)
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(5)
+        for pid in pids:
+            kill(pid, signal.SIGKILL)
+        os._exit(0)
+
+
+def run(words: list[str]) -> None:
+    made = parser("run")
+    made.add_argument("-n", "--ntasks", type=int)
+    made.add_argument("-c", "--cores-per-task", type=int)
+    made.add_argument("-g", "--gpus-per-task", type=int)
+    made.add_argument("--tasks-per-node", type=int)
+    made.add_argument("--gpus-per-node", type=int)
+    made.add_argument("command", nargs=argparse.REMAINDER)
+    args = made.parse_args(words)
+    per_task = [args.ntasks, args.cores_per_task, args.gpus_per_task]
+    if args.tasks_per_node and any(value is not None for value in per_task):
+        refuse("run", "Per-resource options can't be used with per-task options.")
+    nodes = args.nodes or 1
+    tasks = args.tasks_per_node * nodes if args.tasks_per_node else args.ntasks or 1
+    each = -(-tasks // nodes)
+    gpus = args.gpus_per_node or each * (args.gpus_per_task or 0)
+    if nodes > len(hosts()) or each * (args.cores_per_task or 1) > CORES or gpus > GPUS:
+        refuse("run", "unsatisfiable request")
+    job = new_job("run")
+    threads, processes = [], []
+    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8")
+    for rank in range(tasks):
+        node, local = divmod(rank, each)
+        place = {
+            "FLUX_TASK_RANK": rank, "FLUX_TASK_LOCAL_ID": local, "FLUX_JOB_SIZE": tasks, "PMI_RANK": rank,
+            "FLUX_JOB_NNODES": nodes, "FLUX_JOB_ID": shown(job.number), "PMI_SIZE": tasks,
+        }  # fmt: skip
+        found = {**os.environ, **{name: str(value) for name, value in place.items()}}
+        if "gpu-affinity=off" not in args.setopt:
+            found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(gpus))) or "-1"
+        process = subprocess.Popen(
+            ["unshare", "--uts", "bash", "-c", 'echo "$0" >/proc/sys/kernel/hostname; exec "$@"',
+             hosts()[node], *args.command],
+            env=found, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+        processes.append(process)
+        threads.append(threading.Thread(target=copy, args=(process, f"{rank}: " if args.label_io else "")))
+        threads[-1].start()
+    job.write(state="RUN", pids=[process.pid for process in processes])
+    code = wait_for(processes, hurry="exit-on-error" in args.setopt)
+    for thread in threads:
+        thread.join()
+    job.write(state="INACTIVE", returncode=code)
+    sys.exit(code)
+
+
+def copy(process: subprocess.Popen[str], label: str) -> None:
+    assert process.stdout
+    for line in process.stdout:
+        sys.stdout.write(f"{label}{line}")
+
+
+def wait_for(processes: list[subprocess.Popen[str]], *, hurry: bool) -> int:
+    """Return the highest exit code; the first that is none ends all, or 30 s later where not said."""
+    deadline = 0.0
+    while any(process.poll() is None for process in processes):
+        time.sleep(0.02)
+        if any(process.poll() for process in processes):
+            deadline = deadline or time.monotonic() + (0 if hurry else 30)
+        if deadline and time.monotonic() >= deadline:
+            for process in processes:
+                if process.poll() is None:
+                    kill(process.pid, signal.SIGTERM)
+            time.sleep(0.3)
+            for process in processes:
+                if process.poll() is None:
+                    kill(process.pid, signal.SIGKILL)
+    return max(128 - process.returncode if process.returncode < 0 else process.returncode
+               for process in processes)  # fmt: skip
+
+
+HIDDEN = ("jobspec", "options", "pids")
+
+
+def jobs(words: list[str]) -> None:
+    made = argparse.ArgumentParser(prog="flux jobs")
+    made.add_argument("-a", action="store_true")
+    made.add_argument("-n", "--no-header", action="store_true")
+    made.add_argument("-c", "--count", type=int, default=1000)
+    made.add_argument("-f", "--filter", default="")
+    made.add_argument("-o", "--format", default="")
+    made.add_argument("--json", action="store_true")
+    made.add_argument("ids", nargs="*")
+    args = made.parse_args(words)
+    found = all_jobs()
+    if args.ids:
+        known = {job.number: job for job in found}
+        lost = [text for text in args.ids if number_of(text) not in known]
+        for text in lost:
+            sys.stderr.write(f"JobID {text} unknown\n")
+        if lost:
+            sys.exit(1)
+        found = [known[number_of(text)] for text in args.ids]
+    elif not args.a:
+        found = [job for job in found if job.read()["state"] != "INACTIVE"]
+    records = [job.read() for job in found[: args.count]]
+    if args.filter == "running":
+        records = [record for record in records if record["state"] in ("RUN", "CLEANUP")]
+    visible = [{key: value for key, value in record.items() if key not in HIDDEN} for record in records]
+    if args.json:
+        say(json.dumps(visible[0] if len(args.ids) == 1 else {"jobs": visible}, ensure_ascii=False))
+    for record in () if args.json else visible:
+        say(args.format.replace("{id.dec}", str(record["id"])).replace("{id.f58}", shown(record["id"])))
+
+
+def job(words: list[str]) -> None:
+    match words:
+        case ["id", "--to=dec", text]:
+            say(number_of(text))
+        case ["info", text, "jobspec"]:
+            say(json.dumps(Job(number_of(text)).read()["jobspec"], ensure_ascii=False))
+        case ["kill", name, text]:
+            for pid in Job(number_of(text)).read()["pids"]:
+                kill(pid, getattr(signal, f"SIG{name.removeprefix('--signal=')}"))
+        case _:
+            refuse("job", f"unknown: {shlex.join(words)}", 2)
+
+
+def cancel(words: list[str]) -> None:
+    for text in words:
+        found = Job(number_of(text))
+        if not found.file.exists():
+            refuse("cancel", f"{text}: unknown job")
+        if found.read()["state"] == "INACTIVE":
+            refuse("cancel", f"{text}: job is inactive")
+        end(found, "cancel", "", "CANCELED")
+
+
+def hostlist(words: list[str]) -> None:
+    if words != ["--expand", "local"]:
+        refuse("hostlist", f"unknown: {shlex.join(words)}", 2)
+    say(*hosts())
+
+
+def main() -> None:
+    if not HERE.is_dir():
+        refuse(sys.argv[1], "[Errno 2] Unable to connect to Flux: broker socket was not found")
+    verb, words = sys.argv[1], sys.argv[2:]
+    if verb == "-shell":
+        shell(int(words[0]))
+        return
+    verbs = {"batch": batch, "run": run, "jobs": jobs, "job": job, "cancel": cancel, "hostlist": hostlist}
+    verbs[verb](words)
+
+
+if __name__ == "__main__":
+    main()

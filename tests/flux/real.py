@@ -1,0 +1,63 @@
+"""flux batch and flux run of the real flux-core, as far as they need no broker: the jobspec of --dry-run.
+
+Run by a Python that has ``flux-python``. That is only half of Flux: the library behind it is not there, so
+what it would answer is made up here, and nothing of it reaches a jobspec.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+import types
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+
+def without_library() -> None:
+    """Put empty modules in the place of those that are made of C."""
+    spec = find_spec("flux")
+    assert spec is not None
+    assert spec.origin is not None
+    sources = Path(spec.origin).parent.rglob("*.py")
+    names = {name for file in sources for name in re.findall(r"FLUX_[A-Z0-9_]+", file.read_text())}
+
+    class Library(MagicMock):
+        def __dir__(self) -> list[str]:
+            return sorted(names)
+
+    for name in ("_core", "_hostlist", "_idset", "_security"):
+        module: Any = types.ModuleType(f"_flux.{name}")
+        module.ffi = MagicMock(NULL=None, error=type("Error", (Exception,), {}), string=lambda *_: b"x")
+        module.lib = Library(**{constant: number for number, constant in enumerate(sorted(names))})
+        sys.modules[f"_flux.{name}"] = module
+    flux: Any = importlib.import_module("flux")
+    flux.Flux = MagicMock()
+
+
+def main() -> None:
+    without_library()
+    verb, words = sys.argv[1], sys.argv[2:]
+    module: Any = importlib.import_module(f"flux.cli.{verb}")
+    for loaded in [found for name, found in sys.modules.items() if name.startswith("flux")]:
+        if hasattr(loaded, "conf_builtin_get"):
+            vars(loaded)["conf_builtin_get"] = lambda *_, **__: ""
+    commands: list[Any] = [
+        found
+        for _, found in inspect.getmembers(module, inspect.isclass)
+        if found.__module__ == module.__name__
+    ]
+    made = commands[0](f"flux {verb}")
+    sys.argv = ["flux", verb, *words]
+    try:
+        made.main(made.parser.parse_args(words))
+    except ValueError as error:
+        sys.stderr.write(f"flux-{verb}: ERROR: {error}\n")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

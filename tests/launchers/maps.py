@@ -1,0 +1,188 @@
+"""Where each launcher puts its tasks, by its documentation: models that read a launch line and a host file.
+
+Each model takes the words of the line and what stands in the host file, and returns for each rank the node
+and the local rank. jsrun has a checker of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from hpcdist.plan import Plan
+from hpcdist.schedulers.slurm import SLURM
+from hpcdist.site import Site
+
+Seats = list[tuple[int, int]]
+"""For each rank its node and its local rank."""
+
+
+class Launch(NamedTuple):
+    """What a launcher reads: its words, its host file, and the allocation in the words of its scheduler."""
+
+    words: Sequence[str]
+    hostfile: str
+    allocation: Mapping[str, int]
+    component_nodes: Sequence[int]
+
+    def value(self, *names: str) -> int:
+        """Return the number behind an option, ``--name=4``, ``--name 4`` or ``-n 4``."""
+        return number(self.words, *names)
+
+    def hosts(self, pattern: str) -> list[tuple[int, int]]:
+        """Return node and slots of each line of the host file; each must be of this form."""
+        found = [re.fullmatch(pattern, line) for line in self.hostfile.splitlines()]
+        assert all(found), self.hostfile
+        return [(int(match["node"]), int(match.groupdict().get("slots") or 1)) for match in found if match]
+
+
+def number(words: Sequence[str], *names: str) -> int:
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return int(value if equals else following)
+    raise AssertionError(f"no {names} in {words}")
+
+
+def has(words: Sequence[str], name: str) -> bool:
+    return any(word.partition("=")[0] == name for word in words)
+
+
+def seats(nodes: Sequence[int]) -> Seats:
+    """Number the tasks on each node, in rank order."""
+    counts: Counter[int] = Counter()
+    found = []
+    for node in nodes:
+        found.append((node, counts[node]))
+        counts[node] += 1
+    return found
+
+
+def filled(hosts: Sequence[tuple[int, int]], tasks: int) -> Seats:
+    """Fill the slots of one host after the other; there must be enough of them."""
+    slots = [node for node, count in hosts for _ in range(count)]
+    assert tasks <= len(slots), "more tasks than slots"
+    return seats(slots[:tasks])
+
+
+def mpirun(launch: Launch) -> Seats:
+    """mpirun(1), "Mapping, Ranking, and Binding": --map-by slot fills the hosts of the file in its order."""
+    assert "--map-by slot" in " ".join(launch.words)
+    return filled(launch.hosts(r"node(?P<node>\d+) slots=(?P<slots>\d+)"), launch.value("-np"))
+
+
+def horovodrun(launch: Launch) -> Seats:
+    """horovod/runner/common/util/hosts.py, get_host_assignments: hosts in order, each to its last slot."""
+    return filled(launch.hosts(r"node(?P<node>\d+) slots=(?P<slots>\d+)"), launch.value("-np"))
+
+
+def hydra(launch: Launch) -> Seats:
+    """Using the Hydra Process Manager, "Host file": host:n takes n processes before the next."""
+    assert has(launch.words, "-machinefile")
+    return filled(launch.hosts(r"node(?P<node>\d+):(?P<slots>\d+)"), launch.value("-n"))
+
+
+def pals(launch: Launch) -> Seats:
+    """HPE PALS: --ppn consecutive ranks on each host of the file, in its order."""
+    each = launch.value("--ppn")
+    hosts = [node for node, _ in launch.hosts(r"node(?P<node>\d+)")]
+    return seats([hosts[rank // each] for rank in range(launch.value("-n"))])
+
+
+def ibrun(launch: Launch) -> Seats:
+    """TACC: -n tasks from the -o'th slot on, in the layout that the directives asked for."""
+    each, nodes = launch.allocation["--ntasks-per-node"], launch.allocation["--nodes"]
+    slots = [node for node in range(nodes) for _ in range(each)][launch.value("-o") :]
+    assert launch.value("-n") == len(slots), "ibrun would leave slots empty"
+    return seats(slots)
+
+
+def flux(launch: Launch) -> Seats:
+    """flux-run(1): tasks in blocks, evenly over the nodes of the instance, which are the job's."""
+    nodes = launch.value("--nodes")
+    assert nodes == sum(launch.component_nodes)
+    if has(launch.words, "--tasks-per-node"):
+        assert not any(
+            has(launch.words, name) for name in ("--ntasks", "--cores-per-task", "--gpus-per-task")
+        )
+        tasks = nodes * launch.value("--tasks-per-node")
+    else:
+        tasks = launch.value("--ntasks")
+    assert tasks % nodes == 0, "which node gets fewer is not documented"
+    return seats([rank * nodes // tasks for rank in range(tasks)])
+
+
+def processes(launch: Launch) -> Seats:
+    """The script's own loop, on the one node."""
+    (count,) = launch.component_nodes
+    assert count == 1
+    return seats([0] * sum(slots for _, slots in launch.hosts(r"node(?P<node>\d+) slots=(?P<slots>\d+)")))
+
+
+def srun(launch: Launch) -> Seats:
+    """srun(1): --ntasks-per-node in blocks, or --distribution=arbitrary by a file with a host a task.
+
+    The components of a heterogeneous job follow each other (srun(1), --het-group).
+    """
+    found: list[int] = []
+    first = 0
+    hosts = launch.hosts(r"node(?P<node>\d+) slots=(?P<slots>\d+)")
+    components = [
+        list(words) for colon, words in groupby(launch.words[1:], lambda word: word == ":") if not colon
+    ]
+    for index, (words, nodes) in enumerate(zip(components, launch.component_nodes, strict=True)):
+        assert number(words, "--nodes") == nodes
+        tasks = number(words, "--ntasks")
+        assert not has(words, "--het-group") or number(words, "--het-group") == index
+        if has(words, "--distribution"):
+            assert {"--distribution=arbitrary", f"--nodelist=$HPCDIST_JOB_DIR/ranks.{index}"} <= set(words)
+            # The script writes the file from these lines of the host file (templates/launchers/srun.sh.j2).
+            nodelist = [node for node, slots in hosts[first : first + nodes] for _ in range(slots)]
+            assert len(nodelist) == tasks
+            found += nodelist
+        else:
+            each = number(words, "--ntasks-per-node")
+            assert each * nodes == tasks
+            found += [first + rank // each for rank in range(tasks)]
+        first += nodes
+    return seats(found)
+
+
+MODELS: Final[Mapping[str, Callable[[Launch], Seats]]] = {
+    "srun": srun,
+    "mpirun": mpirun,
+    "horovodrun": horovodrun,
+    "horovodrun-mpi": horovodrun,
+    "hydra": hydra,
+    "pals": pals,
+    "ibrun": ibrun,
+    "flux": flux,
+    "processes": processes,
+}
+
+
+def launch_of(plan: Plan, site: Site) -> Launch:
+    """Return what the launcher of a plan reads; hosts are called ``node0``, ``node1``, ..."""
+    words = shlex.split(" ".join(word.text if word.shell else shlex.quote(word.text) for word in plan.launch))
+    counts = [tasks for nodes, tasks in plan.placement.tasks_per_node() for _ in range(nodes)]
+    lines = [printf(plan.hostfile_line, f"node{node}", tasks) for node, tasks in enumerate(counts)]
+    allocation = (
+        {
+            line.flag: int(line.value)
+            for line in SLURM.directives(plan, site)
+            if line.value and line.value.isdecimal()
+        }
+        if plan.scheduler == "slurm" and len(plan.placement.groups) == 1
+        else {}
+    )
+    components = [group.nodes for group in plan.placement.groups]
+    return Launch(words, "".join(f"{line}\n" for line in lines), allocation, components)
+
+
+def printf(pattern: str, host: str, tasks: int) -> str:
+    """Write a line of the host file as bash's printf does."""
+    return pattern % (host, tasks)

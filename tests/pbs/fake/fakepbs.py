@@ -1,0 +1,651 @@
+# ruff: noqa: T201 - what these programs print is what they are for
+"""A batch system that behaves as an OpenPBS 23.06 was seen to: qsub, qstat, qselect and qdel.
+
+There is no daemon: each job has a process of its own on the submit host, which waits for hosts to be free,
+and one on its first host, which runs the script. All share a folder, ``$FAKE_PBS``. Its ``config.json`` says
+what the machine is: ``hosts`` (name: {ncpus, ngpus}), ``queues``, ``resources`` beyond PBS's own,
+``history``, ``ssh`` (whether the hosts are others), ``demands`` (resources that each job must name).
+It needs no more than Python's own library, since it runs on hosts without hpcdist.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pwd
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+
+SPOOL = Path(os.environ.get("FAKE_PBS", "/nonexistent"))
+SERVER = "fakepbs"
+UNKNOWN_JOB, FINISHED, NO_HISTORY, UNKNOWN_QUEUE, UNKNOWN_RESOURCE, BAD_VALUE, REJECTED = (
+    number % 256 for number in (15001, 15139, 15140, 15018, 15035, 15014, 15136)
+)
+RESOURCES = {
+    "ncpus",
+    "mpiprocs",
+    "ompthreads",
+    "ngpus",
+    "mem",
+    "host",
+    "arch",
+    "walltime",
+    "place",
+    "select",
+    "nodes",
+}
+WITH_VALUE = "ACGMNPSWacehjklmopqruv"
+BARE = "IVXzfh"
+LOGIN_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+class Refused(Exception):  # noqa: N818 - its words are qsub's
+    """What qsub says, and its exit code."""
+
+    def __init__(self, said: str, code: int = 1) -> None:
+        super().__init__(said)
+        self.code = code
+
+
+def config() -> Record:
+    data: Record = json.loads((SPOOL / "config.json").read_text())
+    return data
+
+
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    with (SPOOL / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def job_file(number: str) -> Path:
+    return SPOOL / "jobs" / f"{number}.json"
+
+
+def load(number: str) -> Record:
+    data: Record = json.loads(job_file(number).read_text())
+    return data
+
+
+def save(number: str, record: Record) -> None:
+    part = job_file(number).with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps(record))
+    part.replace(job_file(number))
+
+
+def change(number: str, **values: object) -> Record:
+    with locked():
+        record = load(number) | values
+        save(number, record)
+    return record
+
+
+# --- qsub ---------------------------------------------------------------------------------------------
+
+
+def qsub(argv: list[str]) -> int:
+    options, rest = options_of(argv)
+    if len(rest) != 1:
+        raise Refused("usage: qsub [options] script", 2)
+    try:
+        text = Path(rest[0]).read_bytes().decode()
+    except OSError as error:
+        raise Refused(f"qsub: script file:: {error.strerror}") from None
+    if "\r\n" in text:
+        raise Refused("qsub: script contains cr, lf")
+    given = [*directives(text), *options]
+    record = job_of(given)
+    with locked():
+        counter = SPOOL / "counter"
+        number = int(counter.read_text()) + 1 if counter.exists() else 1000
+        counter.write_text(str(number))
+        (SPOOL / "jobs").mkdir(exist_ok=True)
+        name = f"{number}[]" if record["array"] else str(number)
+        save(name, record | {"script_text": text, "ctime": time.time()})
+    detached("serve", name)
+    print(f"{name}.{SERVER}")
+    return 0
+
+
+def options_of(argv: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    found: list[tuple[str, str]] = []
+    words = list(argv)
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        letter = word[1:2]
+        if letter in ("t", "d"):
+            raise Refused(f"qsub: invalid option -- '{letter}'\nusage: qsub ...", 2)
+        if letter == "J" or letter in WITH_VALUE:
+            if not word[2:] and not words:
+                raise Refused(f"qsub: option requires an argument -- '{letter}'\nusage: qsub ...", 2)
+            found.append((letter, word[2:] or words.pop(0)))
+        elif letter in BARE and not word[2:]:
+            found.append((letter, ""))
+        else:
+            raise Refused(f"qsub: invalid option -- '{letter}'\nusage: qsub ...", 2)
+    return found, words
+
+
+def directives(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the directives before the first command; a trailing comment is a word too many."""
+    for line in text.splitlines():
+        if line.startswith("#PBS"):
+            found, rest = options_of(shlex.split(line[4:]))
+            if rest:
+                raise Refused(f"qsub: directive error: {line[5:]}", 2)
+            yield from found
+        elif line.strip() and not line.lstrip().startswith("#"):
+            return
+
+
+def job_of(given: list[tuple[str, str]]) -> Record:
+    record: Record = {
+        "state": "Q", "name": "STDIN", "account": "", "queue": config()["queues"][0], "array": "",
+        "depend": "",
+        "variables": {}, "resources": {}, "output": "", "error": "", "join": "n", "keep": "n", "shell": "",
+        "rerun": "y", "umask": "077", "workdir": os.environ.get("PWD") or str(Path.cwd()), "comment": "",
+        "path": os.environ.get("PATH", LOGIN_PATH),
+        "arguments": shlex.join(sys.argv[2:]), "user": pwd.getpwuid(os.getuid()).pw_name,
+    }  # fmt: skip
+    names = {"A": "account", "o": "output", "e": "error", "j": "join", "S": "shell", "r": "rerun"}
+    for letter, value in given:
+        if letter in names:
+            record[names[letter]] = value
+        elif letter in READERS:
+            READERS[letter](record, value)
+    check_resources(record)
+    for name in config().get("demands", []):
+        if name not in record["resources"]:
+            raise Refused(f"qsub: Job rejected: you must say -l {name}=", REJECTED)
+    return record
+
+
+def read_name(record: Record, value: str) -> None:
+    if not value.isascii() or len(value) > 230 or re.search(r"[ /=:,@#\[\]]", value):
+        raise Refused("qsub: illegal -N value", 2)
+    record["name"] = value
+
+
+def read_queue(record: Record, value: str) -> None:
+    if value not in config()["queues"]:
+        raise Refused("qsub: Unknown queue", UNKNOWN_QUEUE)
+    record["queue"] = value
+
+
+def read_array(record: Record, value: str) -> None:
+    match = re.fullmatch(r"(\d+)-(\d+)(?::(\d+))?(?:%(\d+))?", value)
+    if not match or int(match[1]) >= int(match[2]) or int(match[2]) - int(match[1]) >= 10_000:
+        raise Refused("qsub: illegal -J value", 2)
+    record["array"] = value
+
+
+def read_keep(record: Record, value: str) -> None:
+    if value not in ("o", "e", "oe", "eo", "n") and not (set(value) == set("oed") and len(value) == 3):
+        raise Refused("qsub: illegal -k value", 2)
+    record["keep"] = value
+
+
+def read_attributes(record: Record, value: str) -> None:
+    for part in re.split(r",(?=\w+=)", value):
+        name, equals, text = part.partition("=")
+        if not equals or name not in ("depend", "umask", "group_list", "block", "sandbox", "run_count"):
+            raise Refused("qsub: illegal -W value", 2)
+        record[name] = text
+
+
+def read_resources(record: Record, value: str) -> None:
+    for part in value.split(","):
+        name, _, text = part.partition("=")
+        known = RESOURCES | set(config().get("resources", []))
+        if name not in known:
+            raise Refused(f"qsub: Unknown resource: {name}", UNKNOWN_RESOURCE)
+        if name == "walltime" and not re.fullmatch(r"\d+(:\d+){0,2}", text):
+            raise Refused("qsub: Illegal attribute or resource value for Resource_List.walltime", BAD_VALUE)
+        if name == "mem" and not is_memory(text):
+            raise Refused("qsub: Illegal attribute or resource value for Resource_List.mem", BAD_VALUE)
+        record["resources"][name] = text  # a second one replaces the first in silence
+
+
+def is_memory(text: str) -> bool:
+    return re.fullmatch(r"\d+([kmgtp]?[bw]?)?", text, re.IGNORECASE) is not None
+
+
+def read_variables(record: Record, value: str) -> None:
+    for part in re.split(r"(?<!\\),", value):
+        name, equals, text = part.partition("=")
+        if not equals and name not in os.environ:
+            raise Refused(f"qsub: cannot send environment with the job: {name}", 1)
+        record["variables"][name] = text if equals else os.environ[name]
+
+
+def read_environment(record: Record, _: str) -> None:
+    record["variables"] = dict(os.environ) | record["variables"]
+
+
+READERS = {
+    "N": read_name, "q": read_queue, "J": read_array, "k": read_keep, "W": read_attributes,
+    "l": read_resources, "v": read_variables, "V": read_environment,
+}  # fmt: skip
+
+
+def check_resources(record: Record) -> None:
+    resources = record["resources"]
+    if "select" in resources and "nodes" in resources:
+        raise Refused('qsub: -lresource= cannot be used with "select" or "place", resource is: nodes', 2)
+    if "select" in resources and set(resources) & {"ncpus", "ngpus", "mem", "mpiprocs"}:
+        raise Refused('qsub: -lresource= cannot be used with "select" or "place"', 2)
+    for chunk in chunks(record):
+        for name, text in chunk.items():
+            if name not in RESOURCES | set(config().get("resources", [])):
+                raise Refused(f"qsub: Unknown resource: {name}", UNKNOWN_RESOURCE)
+            if name == "mem" and not is_memory(text):
+                raise Refused("qsub: Illegal attribute or resource value for Resource_List.select", BAD_VALUE)
+
+
+def chunks(record: Record) -> list[dict[str, str]]:
+    """Return every chunk, one after the other."""
+    resources = record["resources"]
+    if "select" not in resources:
+        kind = {name: resources[name] for name in ("ncpus", "ngpus", "mem") if name in resources}
+        return [{"ncpus": "1"} | kind]
+    found = []
+    for kind in resources["select"].split("+"):
+        count, *words = kind.split(":")
+        if not count.isdigit():
+            count, words = "1", [count, *words]
+        found += [dict(word.split("=", 1) for word in words)] * int(count)
+    return found
+
+
+def detached(*words: str) -> None:
+    subprocess.Popen(
+        [sys.executable, "-E", "-s", "-B", __file__, *words],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True, cwd="/",
+    )  # fmt: skip
+
+
+# --- the server: one process for each job ---------------------------------------------------------------
+
+
+def serve(number: str) -> int:
+    record = load(number)
+    if number.endswith("[]"):
+        return serve_array(number, record)
+    if not wait_for_others(number, record):
+        return 0
+    while (hosts := start(number)) is None:
+        if load(number).get("deleted"):
+            change(number, state="F", substate=91)
+            return 0
+        time.sleep(0.05)
+    words = [sys.executable, "-E", "-s", "-B", __file__, "mom", number]
+    if config().get("ssh"):
+        words = ["ssh", hosts[0], shlex.join(["env", f"FAKE_PBS={SPOOL}", *words])]
+    subprocess.run(words, stdin=subprocess.DEVNULL, check=False)
+    if load(number)["state"] == "R":
+        change(number, state="F", substate=93, exit=-20)
+    return 0
+
+
+def wait_for_others(number: str, record: Record) -> bool:
+    """Wait for what the job depends on; one that cannot come to pass is the end of it, without a code."""
+    for wait in filter(None, record["depend"].split(",")):
+        kind, *ids = wait.split(":")
+        for other in (text.partition(".")[0] for text in ids):
+            while job_file(other).exists() and (told := load(other))["state"] != "F":
+                if load(number).get("deleted"):
+                    change(number, state="F", substate=91)
+                    return False
+                if load(number)["state"] != "H":
+                    change(number, state="H")
+                time.sleep(0.05)
+            well = job_file(other).exists() and told.get("exit") == 0
+            if (
+                not job_file(other).exists()
+                or (kind == "afterok" and not well)
+                or (kind == "afternotok" and well)
+            ):
+                change(number, state="F", substate=91)
+                return False
+    change(number, state="Q")
+    return True
+
+
+def start(number: str) -> list[str] | None:
+    """Take hosts for the job; None while there are none."""
+    with locked():
+        record = load(number)
+        if record.get("deleted"):
+            return None
+        machine = {name: dict(sizes) for name, sizes in config()["hosts"].items()}
+        if allocate(record, machine) is None:
+            ask = "+".join(f"{chunk}" for chunk in chunks(record)[:1])
+            comment = f"Can Never Run: Insufficient amount of resource: {lacking(record, machine)}"
+            if record["comment"] != comment:
+                save(number, record | {"comment": comment, "asked": ask})
+            return None
+        for file in (SPOOL / "jobs").glob("*.json"):
+            other = json.loads(file.read_text())
+            if other["state"] in "RE":
+                for name, sizes in other.get("taken", []):
+                    for resource, amount in sizes.items():
+                        machine[name][resource] = machine[name].get(resource, 0) - amount
+        taken = allocate(record, machine)
+        if taken is None:
+            comment = f"Not Running: Insufficient amount of resource: {lacking(record, machine)}"
+            save(number, record | {"comment": comment})
+            return None
+        exec_host = "+".join(f"{name}/0*{sizes['ncpus']}" for name, sizes in taken)
+        comment = f"Job run at {time.strftime('%a %b %d at %H:%M')} on ({exec_host})"
+        save(number, record | {"state": "R", "taken": taken, "comment": comment, "exec_host": exec_host})
+        return [name for name, _ in taken]
+
+
+def allocate(record: Record, machine: Record) -> list[tuple[str, dict[str, int]]] | None:
+    """Return a host for each chunk; ``scatter`` gives each one of its own, otherwise hosts fill up."""
+    place = record["resources"].get("place", "free").split(":")[0]
+    free = {name: dict(sizes) for name, sizes in machine.items()}
+    taken: list[tuple[str, dict[str, int]]] = []
+    for chunk in chunks(record):
+        need = {name: int(chunk.get(name, 1 if name == "ncpus" else 0)) for name in ("ncpus", "ngpus")}
+        used = {name for name, _ in taken}
+        fitting = [
+            name for name, sizes in free.items()
+            if all(sizes.get(resource, 0) >= amount for resource, amount in need.items())
+            and not (place == "scatter" and name in used)
+            and not (place == "pack" and used and name not in used)
+        ]  # fmt: skip
+        if not fitting:
+            return None
+        for resource, amount in need.items():
+            free[fitting[0]][resource] = free[fitting[0]].get(resource, 0) - amount
+        taken.append((fitting[0], need))
+    return taken
+
+
+def lacking(record: Record, machine: Record) -> str:
+    most = max(int(chunk.get("ngpus", 0)) for chunk in chunks(record))
+    return "ngpus" if most > max(sizes.get("ngpus", 0) for sizes in machine.values()) else "ncpus"
+
+
+def serve_array(number: str, record: Record) -> int:
+    match = re.fullmatch(r"(\d+)-(\d+)(?::(\d+))?(?:%(\d+))?", record["array"])
+    assert match
+    indexes = range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))
+    most = int(match[4] or len(indexes))
+    if not wait_for_others(number, record):
+        return 0
+    base = number.removesuffix("[]")
+    elements = [f"{base}[{index}]" for index in indexes]
+    for index, element in zip(indexes, elements, strict=True):
+        save(element, load(number) | {"array": "", "depend": "", "index": index, "state": "Q"})
+    change(number, state="B")
+    waiting, running = list(elements), list[str]()
+    while waiting or running:
+        running = [element for element in running if load(element)["state"] != "F"]
+        while waiting and len(running) < most:
+            running.append(waiting.pop(0))
+            detached("serve", running[-1])
+        if load(number).get("deleted"):
+            for element in waiting:
+                change(element, state="F", substate=91)
+            waiting = []
+            for element in running:
+                change(element, deleted=True)
+        states = [load(element)["state"] for element in elements]
+        counts = {"Queued": states.count("Q"), "Running": states.count("R"), "Exiting": states.count("E")}
+        change(number, counts=counts | {"Expired": states.count("F")})
+        time.sleep(0.05)
+    codes = [load(element).get("exit") for element in elements]
+    deleted = load(number).get("deleted")
+    change(number, state="F", substate=91 if deleted else 92, exit=0 if set(codes) == {0} else 1)
+    return 0
+
+
+# --- the first host -------------------------------------------------------------------------------------
+
+
+def mom(number: str) -> int:
+    record = load(number)
+    folder = SPOOL / "mom" / number
+    folder.mkdir(parents=True)
+    script = folder / "SC"
+    script.write_text(record["script_text"])
+    script.chmod(0o700)
+    names = [host for (host, _), chunk in zip(record["taken"], chunks(record), strict=True)
+             for _ in range(int(chunk.get("mpiprocs", 1)))]  # fmt: skip
+    (folder / "nodefile").write_text("".join(f"{name}\n" for name in names))
+    output, error = destinations(record, number)
+    direct = set(record["keep"]) == set("oed")
+    os.umask(int(record["umask"], 8))
+    with contextlib.ExitStack() as stack:
+        try:
+            out = stack.enter_context((output if direct else folder / "OU").open("wb"))
+            err = (
+                out
+                if "oe" in record["join"]
+                else stack.enter_context((error if direct else folder / "ER").open("wb"))
+            )
+        except OSError:
+            change(number, state="E")
+            return 0
+        user = pwd.getpwuid(os.getuid())
+        # MoM starts the shell as a login shell and tells it the script's path.
+        process = subprocess.Popen(
+            [record["shell"] or user.pw_shell, "-l", script],
+            env=environment(number, record, folder), cwd=user.pw_dir, stdin=subprocess.DEVNULL,
+            stdout=out, stderr=err, start_new_session=True,
+        )  # fmt: skip
+        code = ended(number, record, process)
+    if not deliver(folder, output, error, direct=direct):
+        change(number, state="E")  # and delivery is tried again, for hours
+        return 0
+    deleted = load(number).get("deleted")
+    substate = 91 if deleted else 92 if code == 0 else 93
+    change(number, state="F", substate=substate, exit=code, comment=f"{record['comment']} and finished")
+    return 0
+
+
+def environment(number: str, record: Record, folder: Path) -> dict[str, str]:
+    user = pwd.getpwuid(os.getuid())
+    first = chunks(record)[0]
+    own = {
+        "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell,
+        "PATH": LOGIN_PATH, "PBS_ENVIRONMENT": "PBS_BATCH", "PBS_JOBID": f"{number}.{SERVER}",
+        "PBS_JOBNAME": record["name"], "PBS_QUEUE": record["queue"], "PBS_NODEFILE": str(folder / "nodefile"),
+        "PBS_O_WORKDIR": record["workdir"], "PBS_O_PATH": record["path"], "PBS_NODENUM": "0",
+        "PBS_TASKNUM": "1", "TMPDIR": str(folder),
+        "PBS_JOBDIR": user.pw_dir,
+    }  # fmt: skip
+    if "index" in record:
+        array = f"{number.partition('[')[0]}[].{SERVER}"
+        own |= {"PBS_ARRAY_INDEX": str(record["index"]), "PBS_ARRAY_ID": array}
+    cpus = {
+        "OMP_NUM_THREADS": first.get("ompthreads", first.get("ncpus", "1")),
+        "NCPUS": first.get("ncpus", "1"),
+    }
+    variables: dict[str, str] = record["variables"]
+    return {"PATH": LOGIN_PATH, **variables, **own, **cpus} | {
+        name: variables[name] for name in ("PATH", "TMPDIR") if name in variables
+    }
+
+
+def destinations(record: Record, number: str) -> tuple[Path, Path]:
+    index = str(record.get("index", ""))
+    suffix = f"{number.partition('[')[0]}{'.' + index if index else ''}"
+
+    def one(text: str, letter: str) -> Path:
+        text = text.replace("^array_index^", index)
+        path = Path(record["workdir"], text or f"{record['name']}.{letter}{suffix}")
+        return path / f"{number}.{SERVER}.{letter.upper()}U" if path.is_dir() or text.endswith("/") else path
+
+    return one(record["output"], "o"), one(record["error"], "e")
+
+
+def ended(number: str, record: Record, process: subprocess.Popen[bytes]) -> int:
+    """Wait for the script; after its walltime, or qdel, all of it gets TERM, and KILL three seconds later."""
+    parts = [int(part) for part in record["resources"].get("walltime", "100000000").split(":")]
+    limit = sum(part * 60**power for power, part in enumerate(reversed(parts)))
+    began, told, over = time.monotonic(), 0.0, False
+    while process.poll() is None:
+        now = time.monotonic()
+        over = over or now - began > limit
+        if not told and (over or load(number).get("deleted")):
+            told = now
+            signal_session(process.pid, signal.SIGTERM)
+        elif told and now - told > 3:
+            signal_session(process.pid, signal.SIGKILL)
+        time.sleep(0.05)
+    signal_session(process.pid, signal.SIGKILL)
+    if over:
+        return -29
+    return 256 - process.returncode if process.returncode < 0 else process.returncode
+
+
+def signal_session(session: int, number: int) -> None:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ProcessLookupError):
+            if int(stat.read_text().rpartition(")")[2].split()[3]) == session:
+                os.kill(int(stat.parent.name), number)
+
+
+def deliver(folder: Path, output: Path, error: Path, *, direct: bool) -> bool:
+    if direct:
+        return True
+    try:
+        for name, path in (("OU", output), ("ER", error)):
+            if (folder / name).exists():
+                shutil.copyfile(folder / name, path)
+                path.chmod(0o600)
+    except OSError:
+        return False
+    return True
+
+
+# --- qstat, qselect, qdel -------------------------------------------------------------------------------
+
+
+def qstat(argv: list[str]) -> int:
+    if "--version" in argv:
+        print("pbs_version = 23.06.06")
+        return 0
+    history = "-x" in argv
+    if history and not config().get("history", True):
+        print("qstat: job_history_enable is set to false", file=sys.stderr)
+        return NO_HISTORY
+    ids = [word for word in argv if re.match(r"\d", word)]
+    if argv[:3] != ["-f", "-F", "json"] and argv[:4] != ["-x", "-f", "-F", "json"]:
+        raise Refused("usage: the tests know qstat [-x] -f -F json ID...", 2)
+    found, code = {}, 0
+    for job_id in ids:
+        number = job_id.partition(".")[0]
+        if not job_file(number).exists():
+            print(f"qstat: Unknown Job Id {job_id}", file=sys.stderr)
+            code = UNKNOWN_JOB
+        elif load(number)["state"] == "F" and not (history and config().get("history", True)):
+            known = config().get("history", True)
+            said = "Job has finished, use -x or -H to obtain historical job information"
+            print(f"qstat: {job_id} {said}" if known else f"qstat: Unknown Job Id {job_id}", file=sys.stderr)
+            code = FINISHED if known else UNKNOWN_JOB
+        else:
+            found[f"{number}.{SERVER}"] = shown(load(number))
+    if found:
+        head = {"timestamp": int(time.time()), "pbs_version": "23.06.06", "pbs_server": SERVER}
+        print(json.dumps(head | {"Jobs": found}, indent=4))
+    return code
+
+
+def shown(record: Record) -> Record:
+    counts = record.get("counts", {})
+    values: Record = {
+        "Job_Name": record["name"],
+        "Job_Owner": f"{record['user']}@{SERVER}",
+        "job_state": record["state"],
+        "queue": record["queue"],
+        "server": SERVER,
+        "exec_host": record.get("exec_host"),
+        "Resource_List": record["resources"],
+        "substate": record.get("substate", 42 if record["state"] == "R" else 10),
+        "Variable_List": {name: numeric(value) for name, value in variables(record).items()},
+        "comment": record["comment"] or None,
+        "Exit_status": record.get("exit"),
+        "Submit_arguments": record["arguments"],
+    }
+    if record["array"]:
+        values |= {
+            "array": "True",
+            "array_state_count": " ".join(f"{k}:{v}" for k, v in counts.items()) + " ",
+        }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def variables(record: Record) -> dict[str, str]:
+    return {"PBS_O_WORKDIR": record["workdir"], "PBS_O_PATH": record["path"], **record["variables"]}
+
+
+def numeric(text: str) -> str | float:
+    """Write what C's strtod takes for a number as one, as qstat does."""
+    try:
+        return float(text) if "." in text or "e" in text.lower() else int(text)
+    except ValueError:
+        return text
+
+
+def qselect(argv: list[str]) -> int:
+    history = "-x" in argv
+    if history and not config().get("history", True):
+        print("qselect: job_history_enable is set to false", file=sys.stderr)
+        return NO_HISTORY
+    for file in sorted((SPOOL / "jobs").glob("*.json")):
+        record = load(file.stem)
+        mine = record["user"] == argv[argv.index("-u") + 1] and "index" not in record
+        if mine and (history or record["state"] != "F"):
+            print(f"{file.stem}.{SERVER}")
+    return 0
+
+
+def qdel(argv: list[str]) -> int:
+    code = 0
+    for job_id in argv:
+        number = job_id.partition(".")[0]
+        if not job_file(number).exists():
+            print(f"qdel: Unknown Job Id {job_id}", file=sys.stderr)
+            code = UNKNOWN_JOB
+        elif load(number)["state"] == "F":
+            print(f"qdel: Job has finished {job_id}", file=sys.stderr)
+            code = FINISHED
+        else:
+            change(number, deleted=True)
+    return code
+
+
+def main(program: str, argv: list[str]) -> int:
+    verbs = {"qsub": qsub, "qstat": qstat, "qselect": qselect, "qdel": qdel}
+    if program in ("serve", "mom"):
+        return (serve if program == "serve" else mom)(argv[0])
+    if not SPOOL.is_dir():
+        print(f"{program}: cannot connect to server {SERVER} (errno=111)", file=sys.stderr)
+        return 2
+    try:
+        return verbs[program](argv)
+    except Refused as refused:
+        print(refused, file=sys.stderr)
+        return refused.code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,298 @@
+"""submit, status, logs, cancel and wait through real processes, and what the PBS of these tests refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.process import until
+
+from .conftest import Completed, Person, machine
+
+HERE = os.uname().nodename
+
+
+def record(person: Person, run: str) -> dict[str, object]:
+    (found,) = person.json("status", run)
+    return {"job": found["job_id"], "state": found["state"], "exit_code": found["exit_code"]}
+
+
+def await_state(person: Person, run: str, state: str) -> None:
+    for _ in range(100):
+        if person.json("status", run)[0]["state"] == state:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{run} is {person.json('status', run)}, not {state}")
+
+
+def output(done: Completed) -> str:
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_job_from_its_submission_to_its_end(person: Person) -> None:
+    command = 'cat "$HPCDIST_HOSTFILE"; pwd; echo "$OMP_NUM_THREADS ${PBS_O_WORKDIR##*/} $GREETING"'
+    file = person.write("hello", command, workers=3)
+    done = person.hpcdist("submit", file, "--wait", GREETING="it's me, really")
+    assert done.returncode == 0, done.stderr
+    log = output(person.hpcdist("logs", "hello-1"))
+    assert log.splitlines() == [
+        f"hpcdist: hello: 3 tasks by the command, 3 nodes: {HERE} other1 other2 (job 1000.fakepbs)",
+        f"{HERE} slots=1",
+        "other1 slots=1",
+        "other2 slots=1",
+        str(person.directory),
+        "1 work it's me, really",
+    ]
+    assert record(person, "hello-1") == {"job": "1000.fakepbs", "state": "completed", "exit_code": 0}
+
+
+def test_a_failure_has_the_code_of_the_program(person: Person) -> None:
+    done = person.hpcdist("submit", person.write("bad", "exit 7"), "--wait")
+    assert done.returncode == 7
+    assert record(person, "bad-1") == {"job": "1000.fakepbs", "state": "failed", "exit_code": 7}
+
+
+def test_a_job_is_cancelled_while_it_runs(person: Person) -> None:
+    output(person.hpcdist("submit", person.write("long", "sleep 100")))
+    await_state(person, "long-1", "running")
+    output(person.hpcdist("cancel", "long-1"))
+    assert person.hpcdist("wait", "long-1").returncode != 0
+    assert record(person, "long-1") == {"job": "1000.fakepbs", "state": "cancelled", "exit_code": 143}
+
+
+def test_a_job_that_can_never_run_says_so_and_is_cancelled(person: Person) -> None:
+    output(person.hpcdist("submit", person.write("big", "true", workers=9)))
+    for _ in range(50):
+        (found,) = person.json("status", "big-1")
+        if found["reason"]:
+            break
+        time.sleep(0.1)
+    assert (found["state"], found["reason"]) == (
+        "pending",
+        "Can Never Run: Insufficient amount of resource: ncpus",
+    )
+    output(person.hpcdist("cancel", "big-1"))
+    await_state(person, "big-1", "cancelled")
+    assert person.json("status", "big-1")[0]["reason"] == (
+        "Can Never Run: Insufficient amount of resource: ncpus"
+    )
+
+
+def test_the_walltime_ends_a_job(person: Person) -> None:
+    done = person.hpcdist("submit", person.write("slow", "sleep 100", walltime="1s"), "--wait")
+    assert done.returncode != 0
+    assert record(person, "slow-1")["state"] == "timeout"
+
+
+def test_an_array(person: Person) -> None:
+    file = person.write(
+        "sweep", "echo element $PBS_ARRAY_INDEX; exit $((PBS_ARRAY_INDEX / 3))", array="0-3%2"
+    )
+    done = person.hpcdist("submit", file, "--wait")
+    assert done.returncode == 1, done.stderr
+    assert record(person, "sweep-1") == {"job": "1000[].fakepbs", "state": "failed", "exit_code": 1}
+    logs = person.directory / "runs" / "sweep-1" / "logs"
+    assert [re.findall(r"element \d", file.read_text()) for file in sorted(logs.iterdir())] == [
+        [f"element {number}"] for number in range(4)
+    ]
+    outputs = person.directory / "runs" / "sweep-1" / "outputs"
+    assert sorted(path.name for path in outputs.iterdir()) == ["0", "1", "2", "3"]
+
+
+def test_an_array_of_one_element(person: Person) -> None:
+    done = person.hpcdist("submit", person.write("one", "echo element $PBS_ARRAY_INDEX", array="5"), "--wait")
+    assert done.returncode == 0, done.stderr
+    assert "element 5\n" in output(person.hpcdist("logs", "one-1"))
+
+
+def test_a_job_waits_for_another(person: Person) -> None:
+    output(person.hpcdist("submit", person.write("first", "sleep 1; exit 1")))
+    output(person.hpcdist("submit", person.write("never", "true", dependency="1000")))
+    output(person.hpcdist("submit", person.write("then", "true", dependency="afternotok:1000")))
+    person.hpcdist("wait", "first-1", "never-1", "then-1")
+    assert [record(person, f"{name}-1")["state"] for name in ("first", "never", "then")] == [
+        "failed",
+        "cancelled",
+        "completed",
+    ]
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_a_lost_answer_is_no_second_job(person: Person, tmp_path: Path, history: bool) -> None:  # noqa: FBT001
+    hosts = {HERE: {"ncpus": 8}}
+    machine(tmp_path / "spool", hosts, history=history)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    qsub = broken / "qsub"
+    real = person.environment["PATH"].partition(":")[0]
+    qsub.write_text(f'#!/bin/bash\n"{real}/qsub" "$@" >/dev/null\necho "qsub: End of File" >&2\nexit 1\n')
+    qsub.chmod(0o755)
+    path = f"{broken}:{person.environment['PATH']}"
+    done = person.hpcdist("submit", person.write("lost", "sleep 3"), PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert record(person, "lost-1")["job"] == "1000.fakepbs"
+    assert len(list((tmp_path / "spool" / "jobs").glob("*.json"))) == 1
+
+
+def test_an_array_is_found_by_what_its_elements_wrote(person: Person, tmp_path: Path) -> None:
+    """As when the answer was lost, and nobody looked before the job was over and forgotten."""
+    machine(tmp_path / "spool", {HERE: {"ncpus": 8}}, history=False)
+    output(person.hpcdist("submit", person.write("sweep", "true", array="0-1")))
+    directory = person.directory / "runs" / "sweep-1"
+    until(lambda: len(list(directory.glob("jobs/*"))) == 2, "both elements to begin")
+    file = directory / "record.json"
+    lost = json.loads(file.read_text()) | {"phase": "submitting", "job_id": None, "ended": None}
+    file.write_text(json.dumps(lost))
+    assert record(person, "sweep-1")["job"] == "1000[].fakepbs"
+
+
+def test_a_run_is_found_by_the_number_of_its_job(person: Person) -> None:
+    output(person.hpcdist("submit", person.write("hello", "true"), "--wait"))
+    assert [person.json("status", name)[0]["name"] for name in ("1000", "1000.fakepbs")] == ["hello-1"] * 2
+
+
+def test_without_history_the_end_is_known_from_the_run_directory(person: Person, tmp_path: Path) -> None:
+    machine(tmp_path / "spool", {HERE: {"ncpus": 8}}, history=False)
+    done = person.hpcdist("submit", person.write("bad", "exit 7"), "--wait")
+    assert done.returncode == 7
+    assert record(person, "bad-1") == {"job": "1000.fakepbs", "state": "failed", "exit_code": 7}
+
+
+def test_what_the_site_demands_is_told(person: Person, tmp_path: Path) -> None:
+    machine(tmp_path / "spool", {HERE: {"ncpus": 8}}, demands=["filesystems"], resources=["filesystems"])
+    done = person.hpcdist("submit", person.write("bare", "true"))
+    assert done.returncode == 5
+    assert "Job rejected: you must say -l filesystems=; write `batch: {directives: ['-l files" in done.stderr
+    file = person.write("good", "true", directives=["-l filesystems=home"])
+    assert person.hpcdist("submit", file, "--wait").returncode == 0
+
+
+def test_on_a_host_without_qsub_scripts_are_rendered_and_nothing_is_submitted(person: Person) -> None:
+    file = person.write("hello", "true")
+    path = f"{person.environment['PATH'].split(':')[1]}:/nonexistent"
+    done = person.hpcdist("submit", file, PATH=path)
+    assert done.returncode == 5
+    assert "there is no `qsub` on this machine; submit from a login node of the site" in done.stderr
+    assert output(person.hpcdist("render", file, PATH=path)).startswith("#!/bin/bash\n#PBS -S /bin/bash\n")
+
+
+def test_torque_is_refused_by_name(person: Person, tmp_path: Path) -> None:
+    output(person.hpcdist("submit", person.write("hello", "sleep 1")))
+    torque = tmp_path / "torque"
+    torque.mkdir()
+    qstat = torque / "qstat"
+    qstat.write_text("#!/bin/bash\necho \"qstat: invalid option -- 'F'\" >&2\nexit 2\n")
+    qstat.chmod(0o755)
+    done = person.hpcdist("status", "hello-1", PATH=f"{torque}:{person.environment['PATH']}")
+    said = (
+        "this is not the qstat of PBS Pro or OpenPBS, and hpcdist does not know Torque: qstat: invalid option"
+    )
+    assert said in done.stdout
+
+
+SLEEP = "sleep 0"
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "said"),
+    [
+        (["#PBS -l walltime=1-00:00:00"], 166, "walltime"),
+        (["#PBS -l mem=16gib"], 166, "mem"),
+        (["#PBS -l mem=1.5gb"], 166, "mem"),
+        (["#PBS -l select=1:mem=1.5gb"], 166, "select"),
+        (["#PBS -l select=1", "#PBS -l nodes=1"], 2, "select"),
+        (["#PBS -l colour=red"], 187, "Unknown resource"),
+        (["#PBS -q nowhere"], 170, "Unknown queue"),
+        (["#PBS -N a/b"], 2, "illegal -N value"),
+        (["#PBS -N ü"], 2, "illegal -N value"),
+        (["#PBS -J 0-0"], 2, "illegal -J value"),
+        (["#PBS -J 3"], 2, "illegal -J value"),
+        (["#PBS -J 1,3,5"], 2, "illegal -J value"),
+        (["#PBS -J 5-1"], 2, "illegal -J value"),
+        (["#PBS -J 0-10000"], 2, "illegal -J value"),
+        (["#PBS -t 0-3"], 2, "usage"),
+        (["#PBS -d /tmp"], 2, "usage"),
+        (["#PBS -k d"], 2, "illegal -k value"),
+        (["#PBS -q workq # mine"], 2, "directive error"),
+        (["#PBS -v UNSET_HERE"], 1, "UNSET_HERE"),
+        (["#PBS -q workq\r"], 1, "cr, lf"),
+    ],
+)
+def test_what_this_pbs_refuses(person: Person, lines: list[str], code: int, said: str) -> None:
+    script = person.script(*lines, SLEEP)
+    done = person.run("qsub", script)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["#PBS -l select=1:ncpus=0"],
+        ["#PBS -l select=1:ncpus=1:mpiprocs=4"],
+        ["#PBS -l select=99", "#PBS -l select=1"],
+        ["#PBS -l walltime=1:30"],
+        ["#PBS -l walltime=00:00:00"],
+        ["#PBS -J 0-7%2"],
+        ["#PBS -k doe"],
+        ["# PBS -q nowhere", "##PBS -q nowhere"],
+        ["true", "#PBS -q nowhere"],
+        ["#PBS -W depend=afterok:4711"],
+    ],
+)
+def test_what_this_pbs_takes_in_silence(person: Person, lines: list[str]) -> None:
+    done = person.run("qsub", person.script(*lines, SLEEP))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def run_by_hand(person: Person, script: Path, nodes: str) -> Completed:
+    (person.directory / "nodefile").write_text(nodes)
+    names = {"PBS_JOBID": "5.fakepbs", "PBS_O_WORKDIR": str(person.directory)}
+    return person.run("bash", script, PBS_NODEFILE=str(person.directory / "nodefile"), **names)
+
+
+def rendered(person: Person, file: Path, *options: str) -> Path:
+    script = person.directory / "job.sh"
+    script.write_text(output(person.hpcdist("render", file, *options)))
+    return script
+
+
+def test_a_job_that_pbs_runs_again_counts_its_restarts(person: Person) -> None:
+    script = rendered(person, person.write("again", "true", requeue=True))
+    for _ in range(2):
+        assert run_by_hand(person, script, f"{HERE}\n").returncode == 0
+    events = (person.directory / "hpcdist-5" / "events").read_text().split("\n")
+    assert [re.sub(r" \d+ ", " ", event, count=1) for event in events if event.startswith("started")] == [
+        "started 5.fakepbs 0",
+        "started 5.fakepbs 1",
+    ]
+
+
+def test_nodes_in_another_order_than_the_plan_has_them_are_refused(person: Person) -> None:
+    file = person.write("uneven", "true", workers=5)
+    sites = person.directory / "sites"
+    sites.mkdir()
+    (sites / "two.yaml").write_text(
+        "{name: two, description: a test, scheduler: pbs, launcher: mpirun, node_types: {n: {cpus: 3}},\n"
+        "partitions: {workq: {nodes: {n: 9}}}}\n"
+    )
+    script = rendered(person, file, "--site=two", f"--site-path={sites}")
+    assert "#PBS -l select=1:ncpus=3:mpiprocs=3:ompthreads=1+1:ncpus=2:mpiprocs=2" in script.read_text()
+    assert run_by_hand(person, script, "a\na\na\nb\nb\n").returncode == 0
+    done = run_by_hand(person, script, "b\nb\na\na\na\n")
+    assert (done.returncode, done.stderr) == (
+        86,
+        "hpcdist: b is named 2 times in $PBS_NODEFILE, the plan has 3 tasks there\n",
+    )
+
+
+def test_outside_pbs_the_script_says_what_it_is_for(person: Person) -> None:
+    done = person.run("bash", rendered(person, person.write("hello", "true")))
+    assert done.returncode != 0
+    assert "this script is for qsub" in done.stderr

@@ -1,0 +1,391 @@
+"""Texts of answers are those of flux-core 0.88, as tests/transcripts/flux/SOURCES says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist import specs
+from hpcdist.command import Command, Completed
+from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.job import Job, JobState, Status
+from hpcdist.plan import Directive, Plan, Variable
+from hpcdist.schedulers import Submission
+from hpcdist.schedulers.flux import FLUX
+from hpcdist.schedulers.flux_directives import directive_text
+from hpcdist.schedulers.flux_ids import f58, plain_id
+from hpcdist.schedulers.flux_queries import STATES, ById, Listing, status
+from hpcdist.site import Directives, Site
+from hpcdist.testing import MISSING, contract, failed
+from hpcdist.units import Walltime
+from tests.flux.rfc36 import directives, split
+from tests.schedulers.plans import group, plan, site
+
+TRANSCRIPTS = Path(__file__).parents[1] / "transcripts" / "flux"
+HERE = site(scheduler="flux", launcher="flux", request_memory=False)
+BARE = plan(group(partition=None, memory=None))
+IDS = ["fMjRLfK1", "fMjTWfju", "fMjVvZy5", "fMjYHFLH", "fMjacAuy", "fMjcxqsZ", "fMjf3Mbj", "fMjhNguX"]
+
+
+def texts(found: Plan, machine: Site = HERE) -> list[str]:
+    return [directive_text(line) for line in FLUX.directives(found, machine)]
+
+
+def job(job_id: str) -> Job:
+    return Job(job_id, "mnist-1", "/runs/mnist-1", "0123456789abcdef")
+
+
+def answer(name: str, *argv: str) -> Completed:
+    return Completed(Command(argv or ("flux",)), 0, (TRANSCRIPTS / name).read_text())
+
+
+@pytest.mark.parametrize("printed", ["\u0192M7Zq9AKHno", "fM7Zq9AKHno"])
+def test_contract(printed: str) -> None:
+    contract.check(FLUX, answer=f"{printed}\n", job_id="fM7Zq9AKHno")
+
+
+def test_contract_with_a_banner() -> None:
+    contract.check(FLUX, answer="Welcome to tuolumne!\n\u0192f1\n", job_id="ff1")
+
+
+# --- Ids
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "f1"), (57, "fz"), (58, "f21"), (1 << 24, "f2UzHM"), ((1 << 64) - 1, "fjpXCZedGfVQ")],
+)
+def test_numbers_and_base_58_are_the_same_ids(number: int, text: str) -> None:
+    assert (f58(number), plain_id(str(number)), plain_id(f"\u0192{text[1:]}")) == (text, text, text)
+
+
+@pytest.mark.parametrize("text", ["", "f", "f0", "fO", "foo bar", "-1", "1.5", str(1 << 64), "f" * 13, "x2"])
+def test_what_is_no_id(text: str) -> None:
+    assert plain_id(text) == ""
+
+
+# --- Directives
+
+
+def test_directives_of_a_plain_job() -> None:
+    assert texts(plan()) == [
+        "--job-name=mnist",
+        "--queue=gpu",
+        "--nodes=2",
+        "--nslots=2",
+        "--cores-per-slot=32",
+        "--gpus-per-slot=4",
+    ]
+
+
+def test_directives_of_everything_at_once() -> None:
+    rich = plan(
+        group(constraint="a100&nvlink"),
+        name="my job #1",
+        account="proj",
+        walltime=Walltime(5400),
+        exclusive=True,
+        dependency=("12", "afterany:f21:34", "singleton"),
+        signal="B:USR1@60",
+        environment="clean",
+        extra_directives=("--setattr=rdzv_get_en=0", "-o 'fastload=on'", '--conf="a b"', "--unbuffered"),
+        gpu_request="none",
+    )
+    machine = site(scheduler="flux", directives=Directives(mandatory=("--setopt=mpibind=off", "-x")))
+    assert texts(rich, machine) == [
+        '--job-name="my job #1"',
+        "--dependency=afterok:fD",
+        "--dependency=afterany:f21",
+        "--dependency=afterany:fb",
+        "--dependency=singleton",
+        "--signal=USR1@60",
+        "--env-remove=*",
+        "--env=HOME",
+        "--env=LANG",
+        "--env=LOGNAME",
+        "--env=PATH",
+        "--env=SHELL",
+        "--env=USER",
+        "--bank=proj",
+        "--queue=gpu",
+        "--time-limit=5400s",
+        '--requires="a100&nvlink"',
+        "--exclusive",
+        "--nodes=2",
+        "--nslots=2",
+        "--cores-per-slot=32",
+        "--setopt=gpu-affinity=off",
+        "--setopt=mpibind=off",
+        "--setattr=rdzv_get_en=0",
+        "-o fastload=on",
+        '--conf="a b"',
+        "--unbuffered",
+    ]
+
+
+def test_origins() -> None:
+    known = plan(group(origin="exp.yml:9"), origins={"name": "exp.yml:2", "nodes": "exp.yml:7"})
+    origins = {line.flag: line.origin for line in FLUX.directives(known, HERE)}
+    assert (origins["--job-name"], origins["--nslots"], origins["--gpus-per-slot"]) == (
+        "exp.yml:2",
+        "exp.yml:7",
+        "exp.yml:9",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "machine", "said"),
+    [
+        (plan(array="0-3"), HERE, "batch.array: flux batch has no arrays of jobs; submit the experiment"),
+        (plan(mail_user="me"), HERE, "batch.mail: Flux sends no mail; remove it"),
+        (plan(qos="high"), HERE, "batch.qos: Flux has no QOS"),
+        (plan(requeue=True), HERE, "batch.requeue: Flux does not run a job twice"),
+        (plan(elastic=True), HERE, "horovod.elastic: a job of Flux ends when it loses a node"),
+        (plan(group(), group()), HERE, "environment.replicas: these replicas need nodes of 2 kinds"),
+        (
+            plan(),
+            site(scheduler="flux"),
+            "environment.resources.memory: flux batch cannot ask for memory; remove it, or take whole nodes",
+        ),
+        (plan(gpu_request="none"), HERE, "batch.exclusive: site testbed asks for no GPUs"),
+        (plan(dependency=("aftercorr:12",)), HERE, "batch.dependency: Flux cannot wait for 'aftercorr:12'"),
+        (plan(dependency=("afterok:12_3",)), HERE, "Flux cannot wait for 'afterok:12_3'"),
+        (plan(command="echo\n# flux: -N1\n"), HERE, "run.cmd: flux batch takes a line that begins"),
+        (
+            plan(variables=(Variable(name="X", value="a\nFLUX: b", origin=""),)),
+            HERE,
+            "environment.env_vars.X: flux batch takes a line of X that begins with `flux:`",
+        ),
+        (plan(extra_directives=("-N 4",)), HERE, "--nodes is set by hpcdist; use `environment.replicas`"),
+        (plan(extra_directives=("--job=x",)), HERE, "--job is set by hpcdist; use `name`"),
+        (plan(extra_directives=("--output=x",)), HERE, "the output goes to the run directory"),
+        (plan(extra_directives=("--cwd=/tmp",)), HERE, "the job runs where it is submitted"),
+        (plan(extra_directives=("a b",)), HERE, "'a b' is not a directive of Flux; write --flag=value"),
+        (
+            plan(account="x"),
+            site(scheduler="flux", request_memory=False, directives=Directives(forbidden=("--bank",))),
+            "batch.account: site testbed refuses --bank",
+        ),
+        (
+            plan(),
+            site(scheduler="flux", request_memory=False, directives=Directives(mandatory=("-N 3",))),
+            "site testbed demands -N 3, but the plan says --nodes=2",
+        ),
+    ],
+)  # fmt: skip
+def test_what_flux_cannot_express_is_refused(changed: Plan, machine: Site, said: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        FLUX.directives(changed, machine)
+    assert said in str(caught.value)
+
+
+def test_an_id_of_flux_may_be_waited_for() -> None:
+    texts_of_file = ("\u0192M7Zq9AKHno", "afterok:fM7Zq9AKHno:fMjRLfK1", "afterany:12")
+    assert list(specs.dependency_problems(texts_of_file, ("batch", "dependency"))) == []
+    lines = FLUX.directives(plan(dependency=texts_of_file), HERE)
+    assert [line.value for line in lines if line.flag == "--dependency"] == [
+        "afterok:fM7Zq9AKHno",
+        "afterok:fM7Zq9AKHno",
+        "afterok:fMjRLfK1",
+        "afterany:fD",
+    ]
+
+
+def test_memory_comes_with_whole_nodes() -> None:
+    assert "--exclusive" in texts(plan(exclusive=True), site(scheduler="flux"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["plain", "two words", "a#b", 'a"b', r"a\b", r"\\", "it's", "(a|b)&c;<d>", "{{x}}", "\u00e9", "$X", "*"],
+)  # fmt: skip
+def test_values_are_read_as_they_were_meant(value: str) -> None:
+    text = directive_text(Directive(flag="--x", value=value, origin=""))
+    assert split(f" {text}") == [f"--x={value}"]
+
+
+@pytest.mark.parametrize("value", ["a\nb", "\x00", "'''"])
+def test_values_that_no_directive_can_hold(value: str) -> None:
+    with pytest.raises(PlanError, match="--x cannot hold a line break, a control character or three quotes"):
+        directive_text(Directive(flag="--x", value=value, origin="exp.yml:3"))
+
+
+def test_the_head_of_a_script() -> None:
+    made = plan(directives=(Directive(flag="--nodes", value="2", origin="exp.yml:7"),))
+    assert [*FLUX.header(made, "/my runs/1")] == [
+        ('#flux: --output="/my runs/1/logs/job.out"', "rule run directory"),
+        ("#flux: --nodes=2", "exp.yml:7"),
+    ]
+    assert next(FLUX.header(made, None))[0] == "#flux: --output=mnist-{{id}}.out"
+    with pytest.raises(PlanError, match="for a template; choose another directory"):
+        next(FLUX.header(made, "/{{x}}"))
+
+
+def test_comments_between_directives_do_not_end_them() -> None:
+    assert directives("#!/bin/bash\n# why\n#flux: -N1\n# more\n\n#flux: -n2\necho\n") == {
+        3: ["-N1"],
+        6: ["-n2"],
+    }
+
+
+# --- Submitting
+
+
+def test_submit() -> None:
+    command = FLUX.submit(Submission("/runs/a 1/job.sh", "/runs/a 1", "1234567890123456"))
+    assert command == Command(
+        ("flux", "batch", "--setattr=user.hpcdist=hpcdist:1234567890123456", "/runs/a 1/job.sh"),
+        keep_environment=("LC_ALL",),
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("flux-batch: ERROR: [Errno 22] Invalid queue 'pdeep' specified", "correct `batch.partition`"),
+        (
+            "flux-batch: ERROR: [Errno 2] Unable to connect to Flux: broker socket was not found",
+            "no Flux runs here",
+        ),
+        ("flux-batch: ERROR: line 3: Unknown directive:  x", ""),
+        ("usage: flux batch [OPTIONS...]\nflux batch: error: unrecognized arguments: --colour", ""),
+        ("flux-batch: ERROR: Number of slots to allocate must be specified", ""),
+        ("flux-batch: ERROR: [Errno 22] dependency: job f12 not found", "correct `batch.dependency`"),
+    ],
+)  # fmt: skip
+def test_refusals_are_told_with_a_hint(said: str, hint: str) -> None:
+    with pytest.raises(SchedulerError) as caught:
+        FLUX.read_submit(failed(1, said))
+    assert not isinstance(caught.value, SubmissionUnknown)
+    assert str(caught.value).startswith(f"Flux refused the job: {said}")
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "completed",
+    [
+        failed(1, "flux-batch: ERROR: [Errno 104] Connection reset by peer"),
+        failed(1, "flux-batch: ERROR: [Errno 110] Connection timed out"),
+        failed(1, "Traceback (most recent call last):\n"),
+        failed(1, ""),
+        Completed(Command(("flux",)), 1, "fM7Zq9AKHno\n", "flux-batch: ERROR: x"),
+    ],
+)
+def test_other_answers_are_doubt(completed: Completed) -> None:
+    with pytest.raises(SubmissionUnknown, match="flux batch did not say whether the job exists: "):
+        FLUX.read_submit(completed)
+
+
+def test_a_host_without_flux() -> None:
+    message = (
+        "there is no `flux` on this machine; submit from a login node of the site; `hpcdist render` writes "
+        "the script on any machine"
+    )
+    with pytest.raises(SchedulerError, match=f"^{message}$"):
+        FLUX.read_submit(MISSING)
+
+
+def test_tokens_are_found_in_jobspecs() -> None:
+    said = (
+        '\u0192M7Zq9AKHno "hpcdist": "hpcdist:0123456789abcdef"\n'
+        "fM7Zq9AKHnp \n"
+        'f21 "hpcdist":"hpcdist:1234567890123456"\n'
+    )
+    (command,) = FLUX.find()
+    assert FLUX.read_find(Completed(command, 0, said)) == {
+        "0123456789abcdef": "fM7Zq9AKHno",
+        "1234567890123456": "f21",
+    }
+
+
+# --- States
+
+
+def test_a_listing_with_every_state() -> None:
+    jobs = [job(job_id) for job_id in IDS]
+    (command,) = Listing().commands(jobs)
+    assert command.argv == ("flux", "jobs", "-a", "--json", "--count=5000")
+    assert Listing().read(answer("jobs.json"), jobs) == {
+        IDS[7]: Status(
+            JobState.PENDING, "DEPEND", None, "waits for after-success=\u0192MjRLfK1", "flux jobs"
+        ),
+        IDS[6]: Status(JobState.PENDING, "SCHED", None, "held (urgency 0)", "flux jobs"),
+        IDS[5]: Status(JobState.RUNNING, "RUN", None, "", "flux jobs"),
+        IDS[4]: Status(JobState.COMPLETED, "COMPLETED", 0, "", "flux jobs"),
+        IDS[3]: Status(JobState.FAILED, "FAILED", 3, "", "flux jobs"),
+        IDS[2]: Status(JobState.CANCELLED, "CANCELED", None, "cancel", "flux jobs"),
+        IDS[1]: Status(
+            JobState.TIMEOUT, "TIMEOUT", 142, "timeout: resource allocation expired", "flux jobs"
+        ),
+        IDS[0]: Status(
+            JobState.FAILED,
+            "FAILED",
+            None,
+            "alloc: unsatisfiable request: need 9 node(s), have 4",
+            "flux jobs",
+        ),
+    }  # fmt: skip
+
+
+def test_one_job_is_a_record_and_no_array() -> None:
+    (command,) = ById().commands([job(IDS[3])])
+    assert command.argv == ("flux", "jobs", "--json", IDS[3])
+    found = ById().read(answer("job.json"), [job(IDS[3])])
+    assert found == {IDS[3]: Status(JobState.FAILED, "FAILED", 3, "", "flux jobs")}
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({"state": "RUN"}, Status(JobState.RUNNING, "RUN", source="flux jobs")),
+        ({"state": "PRIORITY"}, Status(JobState.PENDING, "PRIORITY", source="flux jobs")),
+        ({"state": "SLEEP"}, Status(JobState.UNKNOWN, "SLEEP", source="flux jobs")),
+        ({"state": "INACTIVE"}, Status(JobState.UNKNOWN, "INACTIVE", source="flux jobs")),
+        (
+            {"state": "INACTIVE", "result": "FAILED", "returncode": -9},
+            Status(JobState.FAILED, "FAILED", 137, source="flux jobs"),
+        ),
+        (
+            {
+                "state": "INACTIVE",
+                "result": "FAILED",
+                "returncode": 1,
+                "exception": {"type": "node-failure", "note": "lost n2"},
+            },
+            Status(JobState.NODE_FAIL, "FAILED", None, "node-failure: lost n2", "flux jobs"),
+        ),
+        (
+            {"state": "SCHED", "annotations": {"sched": {"reason_pending": "priority"}}},
+            Status(JobState.PENDING, "SCHED", None, "priority", "flux jobs"),
+        ),
+    ],
+)
+def test_states(record: dict[str, Any], expected: Status) -> None:
+    assert status(record) == expected
+
+
+def test_every_state_is_mapped() -> None:
+    words = "NEW DEPEND PRIORITY SCHED RUN CLEANUP COMPLETED FAILED CANCELED TIMEOUT"  # RFC 21
+    assert sorted(STATES) == sorted(words.split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"jobs": 3}', '{"jobs": [3, {}]}', '{"jobs": [{"id": []}]}', '{"id": "fMjRLfK1"', '{"a":' * 10_000],
+)  # fmt: skip
+def test_broken_answers_are_silence(text: str) -> None:
+    assert Listing().read(Completed(Command(("flux",)), 0, text), [job(IDS[0])]) == {}
+
+
+def test_a_banner_before_the_answer() -> None:
+    text = "Welcome!\n" + json.dumps({"jobs": [{"id": IDS[0], "state": "RUN"}]})
+    found = Listing().read(Completed(Command(("flux",)), 0, text), [job(IDS[0])])
+    assert found[IDS[0]].state is JobState.RUNNING
+
+
+def test_cancel() -> None:
+    assert FLUX.cancel([job("f21"), job("f22")]) == Command(("flux", "cancel", "f21", "f22"))

@@ -1,0 +1,538 @@
+"""The form of LSF's answers is that of ``tests/transcripts/lsf``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpcdist.command import Command, Completed
+from hpcdist.dialects.lsf import Lsf
+from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.job import Job, JobState, Status
+from hpcdist.plan import Directive, Plan
+from hpcdist.schedulers import Submission, lsf_words
+from hpcdist.schedulers.lsf import LSF
+from hpcdist.schedulers.lsf_header import directive_text, header
+from hpcdist.schedulers.lsf_queries import REASONS, Bhist, Bjobs, status
+from hpcdist.site import Directives, Gpus, Site
+from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
+from hpcdist.units import Walltime
+
+from .plans import group, plan, site
+
+TRANSCRIPTS = Path(__file__).parents[1] / "transcripts" / "lsf"
+SITE = site(scheduler="lsf", launcher="mpirun", gpus=Gpus(request="gpus_per_node"))
+EASY = site(scheduler="lsf", launcher="jsrun", lsf=Lsf(request="nodes", alloc_flags=("gpumps", "smt4")))
+PLAN = plan(scheduler="lsf", gpu_request="gpus_per_node")
+ANSWER = "Job <123> is submitted to queue <batch>.\n"
+
+
+def texts(asked: Plan, machine: Site = SITE) -> list[str]:
+    return [directive_text(line) for line in LSF.directives(asked, machine)]
+
+
+def job(job_id: str, token: str = "") -> Job:
+    return Job(job_id, "mnist-1", "/runs/mnist-1", token)
+
+
+def said(text: str) -> Completed:
+    return Completed(Command(("bjobs",)), 0, text)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ANSWER,
+        "Job <123> is submitted to default queue <normal>.\n",
+        f"Welcome!\n{ANSWER}Have a nice day\n",
+    ],
+)
+def test_contract(answer: str) -> None:
+    contract.check(LSF, answer=answer, job_id="123")
+
+
+def test_directives_of_slots() -> None:
+    assert texts(PLAN) == [
+        "-J mnist",
+        "-q gpu",
+        "-n 64",
+        '-R "rusage[mem=64000MB] span[ptile=32]"',
+        "-gpu num=4:mode=shared:j_exclusive=yes",
+        "-rn",
+    ]
+
+
+def test_directives_of_the_easy_mode() -> None:
+    assert texts(plan(account="abc", walltime=Walltime(5401), exclusive=True), EASY) == [
+        "-J mnist",
+        "-P abc",
+        "-q gpu",
+        "-W 1:31",
+        "-nnodes 2",
+        '-alloc_flags "gpumps smt4"',
+        "-rn",
+    ]
+
+
+def test_directives_of_everything_at_once() -> None:
+    rich = plan(
+        group(constraint="a100 && !busy"),
+        gpu_request="gpus_per_node",
+        account="proj",
+        walltime=Walltime(5400),
+        exclusive=True,
+        array="1-10:3,15%2",
+        dependency=("12", "afterany:3:4_2", "afternotok:5_*?after:6"),
+        signal="B:USR1@61",
+        requeue=True,
+        mail_user="me@example.org",
+        mail_events=("begin", "end", "fail"),
+        environment="clean",
+        extra_directives=("-app gpu", "-G 'a b'", "-alloc_flags nvme", "-H"),
+    )
+    machine = site(
+        scheduler="lsf",
+        launcher="mpirun",
+        lsf=Lsf(memory="slot"),
+        gpus=Gpus(request="gpus_per_node", typed=True),
+        directives=Directives(mandatory=("-x", '-sla "gold"')),
+    )
+    assert texts(rich, machine) == [
+        '-J "mnist[1-10:3,15]%2"',
+        "-P proj",
+        "-q gpu",
+        "-W 1:30",
+        "-n 64",
+        '-R "select[a100 && !busy] rusage[mem=2000MB] span[ptile=32]"',
+        "-gpu num=4:mode=shared:j_exclusive=yes:gmodel=a100",
+        "-x",
+        '-w "done(12) && ended(3) && ended(4[2]) && exit(5) || started(6)"',
+        "-wa USR1",
+        "-wt 2",
+        "-r",
+        "-u me@example.org",
+        "-B",
+        "-N",
+        "-env none",
+        "-sla gold",
+        "-app gpu",
+        '-G "a b"',
+        "-alloc_flags nvme",
+        "-H",
+    ]
+
+
+def test_no_gpus_no_memory() -> None:
+    lines = texts(plan(group(gpus=0, memory=None, partition=None)))
+    assert lines == ["-J mnist", "-n 64", '-R "span[ptile=32]"', "-rn"]
+
+
+def test_a_site_that_gives_gpus_unasked() -> None:
+    assert not any("-gpu" in line for line in texts(plan(gpu_request="none")))
+
+
+@pytest.mark.parametrize(
+    ("changed", "machine", "message"),
+    [
+        (plan(group(), group()), SITE, "environment.replicas: these replicas need nodes of different types"),
+        (plan(command="true\n#BSUB -q x\n"), SITE, "run.cmd: bsub would obey this line"),
+        (plan(qos="high"), SITE, "batch.qos: LSF has no QOS"),
+        (plan(elastic=True), SITE, "horovod.elastic: whether a job outlives"),
+        (plan(gpu_request="gpus_per_task"), SITE, "environment.resources.gpu: LSF counts GPUs by host"),
+        (plan(group(constraint="a100")), EASY, "batch.constraint: site testbed asks for whole nodes"),
+        (plan(array="0-9"), SITE, "batch.array: LSF counts array elements from 1: '0-9'"),
+        (plan(array="5,0"), SITE, "batch.array: LSF counts array elements from 1"),
+        (plan(array="1-9%0"), SITE, "batch.array"),
+        (plan(dependency=("singleton",)), SITE, "batch.dependency: LSF has no way to wait for 'singleton'"),
+        (plan(dependency=("aftercorr:7",)), SITE, "LSF has no way to wait for 'aftercorr:7'"),
+        (plan(dependency=("after:7+5",)), SITE, "LSF has no way to wait for 'after:7+5'"),
+        (plan(signal="ALRM@60", walltime=Walltime(60)), SITE, "batch.signal: 'ALRM@60' cannot be asked"),
+        (plan(signal="R:USR1@60", walltime=Walltime(60)), SITE, "batch.signal: 'R:USR1@60' cannot be asked"),
+        (plan(signal="USR1@60"), SITE, "batch.signal: LSF sends it before the time limit, and there is none"),
+        (plan(mail_user="a", mail_events=("requeue",)), SITE, "LSF sends no mail at 'requeue'"),
+        (plan(extra_directives=("-q x",)), SITE, "-q is set by hpcdist; use `batch.partition`"),
+        (
+            plan(extra_directives=("-R 'span[hosts=1]'",)),
+            SITE,
+            "-R is set by hpcdist; use `batch.constraint`",
+        ),
+        (plan(extra_directives=("-o x",)), SITE, "-o is set by hpcdist; the output goes to the run"),
+        (plan(extra_directives=("-Jd x",)), SITE, "-Jd is set by hpcdist; it carries the token"),
+        (plan(extra_directives=("-K",)), SITE, "-K is set by hpcdist; use `hpcdist wait`"),
+        (plan(extra_directives=("-csm y",)), EASY, "-csm is set by hpcdist"),
+        (plan(extra_directives=("-alloc_flags nvme",)), EASY, "-alloc_flags is set by hpcdist"),
+        (
+            plan(extra_directives=("--nnodes 2",)),
+            SITE,
+            "'--nnodes 2' is not a directive of LSF; write `-flag value`",
+        ),
+        (plan(extra_directives=("-Pproj",)), SITE, "'-Pproj' is not a directive of LSF"),
+        (plan(extra_directives=("-app a b",)), SITE, "'-app a b' is not a directive of LSF"),
+        (plan(extra_directives=("-app 'a",)), SITE, "is not a directive of LSF"),
+        (
+            PLAN,
+            site(directives=Directives(forbidden=("-gpu",))),
+            "environment.resources.gpu: site testbed refuses -gpu",
+        ),
+        (
+            PLAN,
+            site(directives=Directives(mandatory=("-q x",))),
+            "site testbed demands -q x, but the plan says -q gpu",
+        ),
+    ],
+)
+def test_refusals(changed: Plan, machine: Site, message: str) -> None:
+    with pytest.raises(PlanError) as error:
+        LSF.directives(changed, machine)
+    assert message in str(error.value)
+
+
+def test_the_head_of_a_script() -> None:
+    directives = (Directive(flag="-J", value="a", origin="exp.yml:2"),)
+    assert list(header(plan(directives=directives, from_stdin=True), "/runs/a 1")) == [
+        ("# bsub reads it from its standard input: bsub <job.sh", "site testbed: lsf.submit"),
+        ('#BSUB -o "/runs/a 1/logs/lsf.report"', "rule run directory"),
+        ("#BSUB -J a", "exp.yml:2"),
+    ]
+    assert [line for line, _ in header(plan(array="1-3"), None)] == [
+        "# bsub reads it by its name: bsub job.sh",
+        "#BSUB -o mnist-%J.%I.out",
+    ]
+    assert [line for line, _ in header(plan(array="1-3"), "/r")][1] == "#BSUB -o /r/logs/lsf.%I.report"
+
+
+def test_a_directory_that_bsub_would_read_as_a_pattern() -> None:
+    with pytest.raises(PlanError, match="LSF reads %J and %I in '/runs/%J-1'"):
+        list(header(PLAN, "/runs/%J-1"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-x"),
+        ("a-1_b.c", "-x a-1_b.c"),
+        ("a b", '-x "a b"'),
+        ("it's", '-x "it\'s"'),
+        ('say "x"', "-x 'say \"x\"'"),
+        ("$HOME", "-x '$HOME'"),
+    ],
+)
+def test_quoting(value: str | None, text: str) -> None:
+    assert directive_text(Directive(flag="-x", value=value, origin="default")) == text
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\0b", "both ' and \"", "it's $5"])
+def test_values_that_no_directive_can_hold(value: str) -> None:
+    with pytest.raises(PlanError, match=r"exp\.yml:3"):
+        directive_text(Directive(flag="-J", value=value, origin="exp.yml:3"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1, "0:01"), (60, "0:01"), (61, "0:02"), (3600, "1:00"), (86399, "24:00"), (90000, "25:00")],
+)
+def test_run_limits_are_whole_minutes(seconds: int, text: str) -> None:
+    assert lsf_words.hours_and_minutes(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("events", "flags"),
+    [
+        (("end", "fail"), ["-N"]),
+        (("fail",), ["-Ne"]),
+        (("begin",), ["-B"]),
+        (("ALL",), ["-B", "-N"]),
+        (("none",), []),
+    ],
+)
+def test_mail(events: tuple[str, ...], flags: list[str]) -> None:
+    assert lsf_words.mail(events) == flags
+
+
+def test_submit_says_how_the_script_wants_to_be_read(tmp_path: Path) -> None:
+    (tmp_path / "bsub").write_text('#!/bin/bash\necho "$#:$*:$(cat)"\n')
+    (tmp_path / "bsub").chmod(0o755)
+    found = []
+    for name, stdin in (("a b.sh", True), ("b.sh", False)):
+        script = tmp_path / name
+        script.write_text("".join(f"{line}\n" for line, _ in header(plan(from_stdin=stdin), None)))
+        argv = LSF.submit(Submission(str(script), str(tmp_path), "tok")).argv
+        done = subprocess.run(
+            argv,
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.append(done.stdout)
+    assert found[0].startswith("2:-Jd hpcdist:tok:# bsub reads it from its standard input")
+    assert found[1] == f"3:-Jd hpcdist:tok {tmp_path}/b.sh:\n"
+
+
+def test_a_script_that_is_gone_was_not_submitted(tmp_path: Path) -> None:
+    command = LSF.submit(Submission(str(tmp_path / "none"), str(tmp_path), "tok"))
+    done = subprocess.run(command.argv, capture_output=True, text=True, check=False)
+    with pytest.raises(SchedulerError, match="cannot be read") as error:
+        LSF.read_submit(Completed(command, done.returncode, done.stdout, done.stderr))
+    assert not isinstance(error.value, SubmissionUnknown)
+
+
+def test_variables_that_would_hide_the_answer() -> None:
+    command = LSF.submit(Submission("/runs/a-1/job.sh", "/runs/a-1", "abc"))
+    assert set(command.drop_environment) == {"BSUB_", "LSB_BJOBS_"}
+    assert command.keep_environment == ("LC_ALL",)
+
+
+@pytest.mark.parametrize(
+    ("completed", "message"),
+    [
+        (MISSING, "there is no `bsub` on this machine; submit from a login node"),
+        (failed(127, "hpcdist: line 3: exec: bsub: not found"), "there is no `bsub` on this machine"),
+        (failed(255, "nope: No such queue. Job not submitted."), "`bqueues` lists the queues"),
+        (failed(255, "User cannot use the queue. Job not submitted."), "the queues that you may use"),
+        (failed(255, "01:30:00: Bad RUNLIMIT specification. Job not submitted."), "batch.walltime"),
+        (failed(255, "RUNLIMIT: Cannot exceed queue's hard limit(s). Job not submitted."), "batch.walltime"),
+        (failed(255, "Too many processors requested. Job not submitted."), "ask for fewer replicas"),
+        (failed(255, "Bad resource requirement syntax. Job not submitted."), "batch.constraint"),
+        (failed(255, "A project is required.\nRequest aborted by esub. Job not submitted."), "batch.account"),
+        (failed(255, "bsub: illegal option -- Q\nUsage: bsub [options] command"), "illegal option"),
+    ],
+)
+def test_certain_refusals(completed: Completed, message: str) -> None:
+    with pytest.raises(SchedulerError) as error:
+        LSF.read_submit(completed)
+    assert not isinstance(error.value, SubmissionUnknown)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "completed",
+    [
+        TIMED_OUT,
+        failed(-9),
+        failed(0, "", "hello"),
+        failed(255, "Communication time out. Job not submitted."),
+        failed(255, "Failed in LSF library call: Connection reset by peer. Job not submitted."),
+        failed(255, "Batch library internal error. Job not submitted."),
+        failed(255, "batch system daemon not responding ... still trying"),
+        failed(255, "Traceback: a wrapper of the site"),
+        failed(1, "something after it", ANSWER),
+        failed(1),
+    ],
+)
+def test_answers_that_leave_doubt(completed: Completed) -> None:
+    with pytest.raises(SubmissionUnknown):
+        LSF.read_submit(completed)
+
+
+def test_a_slow_lsf_that_refuses_at_last() -> None:
+    waited = "Cannot connect to LSF. Please wait ...\n" * 3
+    with pytest.raises(SchedulerError, match="No such queue") as error:
+        LSF.read_submit(failed(255, f"{waited}x: No such queue. Job not submitted."))
+    assert not isinstance(error.value, SubmissionUnknown)
+
+
+TOKENS = {f"{22001 + number}": letter * 3 for number, letter in enumerate("abcdefghij")}
+
+
+def test_bjobs_of_10_1() -> None:
+    text = (TRANSCRIPTS / "bjobs.10.1.json").read_text()
+    jobs = [job(job_id, token) for job_id, token in TOKENS.items()]
+    assert Bjobs().read(said(text), [*jobs, job("99")]) == {
+        "22001": Status(JobState.PENDING, "PEND", None, "New job is waiting for scheduling", "bjobs"),
+        "22002": Status(JobState.RUNNING, "RUN", None, "", "bjobs"),
+        "22003": Status(JobState.COMPLETED, "DONE", 0, "", "bjobs"),
+        "22004": Status(JobState.CANCELLED, "EXIT", None, "TERM_OWNER: job killed by owner", "bjobs"),
+        "22005": Status(
+            JobState.TIMEOUT,
+            "EXIT",
+            140,
+            "TERM_RUNLIMIT: job killed after reaching LSF run time limit",
+            "bjobs",
+        ),
+        "22006": Status(
+            JobState.OUT_OF_MEMORY,
+            "EXIT",
+            137,
+            "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit",
+            "bjobs",
+        ),
+        "22007": Status(JobState.FAILED, "EXIT", 3, "", "bjobs"),
+        "22008": Status(JobState.SUSPENDED, "PSUSP", None, "", "bjobs"),
+        "22009": Status(JobState.UNKNOWN, "UNKWN", None, "", "bjobs"),
+        "22010": Status(JobState.UNKNOWN, "", None, "its id is that of another job now", "bjobs"),
+    }
+    assert LSF.read_find(said(text)) == {letter * 3: str(22001 + n) for n, letter in enumerate("abcdefghi")}
+
+
+def test_bjobs_of_9_1() -> None:
+    text = (TRANSCRIPTS / "bjobs.9.1.txt").read_text()
+    jobs = [job(job_id, token) for job_id, token in TOKENS.items()]
+    assert {key: (found.state, found.exit_code) for key, found in Bjobs().read(said(text), jobs).items()} == {
+        "22001": (JobState.PENDING, None),
+        "22003": (JobState.COMPLETED, 0),
+        "22005": (JobState.TIMEOUT, 140),
+        "22007": (JobState.FAILED, 3),
+    }
+    assert LSF.read_find(said(text)) == {"aaa": "22001", "ccc": "22003", "eee": "22005", "ggg": "22007"}
+
+
+def test_bjobs_of_8() -> None:
+    text = (TRANSCRIPTS / "bjobs.8.txt").read_text()
+    jobs = [job("5132676", "aaa"), job("5137399", "bbb"), job("1", "ccc")]
+    assert Bjobs().read(said(text), jobs) == {
+        "5132676": Status(JobState.RUNNING, "RUN", None, "", "bjobs"),
+        "5137399": Status(JobState.PENDING, "PEND", None, "", "bjobs"),
+    }
+    assert LSF.read_find(said(text)) == {}
+
+
+def test_bjobs_asks_once_for_all() -> None:
+    (command,) = Bjobs().commands([job("1"), job("2")])
+    assert command.argv[:2] == ("bash", "-c")
+    assert command.argv[-1] == "jobid jobindex stat exit_code exit_reason pend_reason job_description"
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "out"),
+    [
+        ("echo '{}'", 0, "{}\n"),
+        ('[[ $2 != -json ]] || exit 255; echo "$3"', 0, "-o\n"),
+        ("[[ $* == '-a -w' ]] || exit 255; echo table", 0, "table\n"),
+        ("echo No job found >&2; exit 255", 0, "No job found\n"),
+        ("echo No job found >&2", 0, "No job found\n"),
+        ("echo LSF is down >&2; exit 255", 255, ""),
+    ],
+)
+def test_bjobs_of_whatever_version(body: str, code: int, out: str, tmp_path: Path) -> None:
+    (tmp_path / "bjobs").write_text(f"#!/bin/bash\n{body}\n")
+    (tmp_path / "bjobs").chmod(0o755)
+    (command,) = Bjobs().commands([])
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(command.argv, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, out)
+    assert (code == 0) == (done.stderr == "")
+
+
+def test_bhist() -> None:
+    text = (TRANSCRIPTS / "bhist.10.1.txt").read_text()
+    one, other = Bhist().commands([job("22006", "fff"), job("7")])
+    assert (one.argv, other.argv) == (("bhist", "-n", "0", "-l", "22006"), ("bhist", "-n", "0", "-l", "7"))
+    reason = "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit"
+    assert Bhist().read(Completed(one, 0, text), [job("22006", "fff")]) == {
+        "22006": Status(JobState.OUT_OF_MEMORY, "EXIT", 1, reason, "bhist")
+    }
+    assert Bhist().read(Completed(one, 0, text), [job("22006", "ggg")]) == {}
+    running = text[: text.index("Tue Dec 23 16:34:13: Exited")]
+    assert Bhist().read(Completed(one, 0, running), [job("22006", "fff")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        (
+            ["Done successfully. The CPU time used is 3 seconds;"],
+            Status(JobState.COMPLETED, "DONE", 0, "", "bhist"),
+        ),
+        (
+            ["Exited by signal 9. The CPU time used is 3 seconds;"],
+            Status(JobState.FAILED, "EXIT", 137, "", "bhist"),
+        ),
+        (
+            ["Completed <exit>; TERM_OWNER: job killed by owner."],
+            Status(JobState.CANCELLED, "EXIT", None, "TERM_OWNER: job killed by owner", "bhist"),
+        ),
+        (["Exited with exit code 5. The CPU time", "Requeued job is waiting;", "Starting (Pid 7);"], None),
+    ],
+)
+def test_ends_in_the_history(events: list[str], expected: Status | None) -> None:
+    (command,) = Bhist().commands([job("12")])
+    text = "Job <12>, User <me>\n" + "".join(f"Sat Nov 21 07:44:04: {event}\n" for event in events)
+    assert Bhist().read(Completed(command, 0, text), [job("12")]) == ({"12": expected} if expected else {})
+
+
+def test_an_array_in_the_history_is_over_when_all_of_it_is() -> None:
+    (command,) = Bhist().commands([job("12")])
+    first = "Job <12[1]>, User <me>\nSat Nov 21 07:44:04: Done successfully. x\n-----\n"
+    second = "Job <12[2]>, User <me>\nSat Nov 21 07:44:04: Starting (Pid 7);\n"
+    assert Bhist().read(Completed(command, 0, first + second), [job("12")]) == {}
+    ended = second + "Sat Nov 21 07:45:04: Exited with exit code 4. x\n"
+    found = Bhist().read(Completed(command, 0, first + ended), [job("12")])
+    assert found == {"12": Status(JobState.FAILED, "EXIT", 4, "", "bhist")}
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [
+        ("PEND", JobState.PENDING),
+        ("PROV", JobState.PENDING),
+        ("WAIT", JobState.PENDING),
+        ("PSUSP", JobState.SUSPENDED),
+        ("USUSP", JobState.SUSPENDED),
+        ("SSUSP", JobState.SUSPENDED),
+        ("RUN", JobState.RUNNING),
+        ("DONE", JobState.COMPLETED),
+        ("EXIT", JobState.FAILED),
+        ("ZOMBI", JobState.UNKNOWN),
+        ("UNKWN", JobState.UNKNOWN),
+        ("BROODING", JobState.UNKNOWN),
+    ],
+)
+def test_every_state_has_a_meaning(word: str, state: JobState) -> None:
+    assert (status(word).state, status(word).native) == (state, word)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_reasons_of_an_exit(reason: str) -> None:
+    assert status("EXIT", "130", f"{reason}: job killed") == Status(
+        REASONS[reason], "EXIT", 130, f"{reason}: job killed", "bjobs"
+    )
+    assert status("RUN", "", f"{reason}: job killed").state is JobState.RUNNING
+
+
+def test_a_reason_that_nobody_knows() -> None:
+    assert status("EXIT", "1", "TERM_UNKNOWN: LSF cannot determine").state is JobState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "err"),
+    [
+        ("echo 'Job <1> is being terminated'", 0, ""),
+        ("echo 'Job <1>: Job has already finished' >&2; exit 255", 0, ""),
+        ("echo 'Job <1>: No matching job found' >&2; exit 255", 1, "Job <1>: No matching job found\n"),
+        (
+            "echo 'Job <1>: Permission denied'; echo 'Job <2> is being terminated'; exit 255",
+            1,
+            "Job <1>: Permission denied\n",
+        ),
+        ("exit 255", 1, "bkill ended without a word\n"),
+    ],
+)
+def test_cancel(body: str, code: int, err: str, tmp_path: Path) -> None:
+    (tmp_path / "bkill").write_text(f"#!/bin/bash\n{body}\n")
+    (tmp_path / "bkill").chmod(0o755)
+    argv = LSF.cancel([job("1"), job("2")]).argv
+    assert argv[-2:] == ("1", "2")
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, err)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(
+            {"RECORDS": [{"JOBID": "x", "STAT": "RUN"}, {"JOBID": "1"}, 7, {"JOBID": 1, "STAT": "RUN"}]}
+        ),
+        json.dumps({"RECORDS": {"JOBID": "1"}}),
+        '{"RECORDS": [{"JOBID": "1", "STAT": "RUN"',
+        "[" * 100_000,
+        "{" * 100_000,
+    ],
+)
+def test_junk(text: str) -> None:
+    assert Bjobs().read(said(text), [job("1")]) == {}

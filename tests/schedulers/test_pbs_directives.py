@@ -1,0 +1,301 @@
+"""What a plan asks of qsub; the plans are whole ones, made of experiments and of sites in ``tests/sites``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcdist.errors import PlanError
+from hpcdist.plan import Directive, Plan
+from hpcdist.planner import make_plan
+from hpcdist.schedulers.pbs import PBS
+from hpcdist.schedulers.pbs_directives import clock
+from hpcdist.schedulers.pbs_header import directive_text
+from hpcdist.schedulers.pbs_options import array, dependency, mail_points
+from hpcdist.site import Site
+from hpcdist.units import Walltime
+from tests.experiments import experiment, where
+from tests.sites import site, site_named
+
+NODES = {"gpu": {"cpus": 32, "memory": 64000, "gpus": 4, "gpu_type": "a100"}, "cpu": {"cpus": 16, "gpus": 0}}
+
+
+def pbs(**data: Any) -> Site:
+    base = {
+        "scheduler": "pbs",
+        "launcher": "mpirun",
+        "node_types": NODES,
+        "partitions": {"workq": {"nodes": {"gpu": 100}}, "cpuq": {"nodes": {"cpu": 100}}},
+    }
+    return site(**base | data)
+
+
+def planned(machine: Site | None = None, workers: int = 0, **data: Any) -> Plan:
+    gpu = {"gpu": {"requests": 1}}
+    base: dict[str, Any] = {
+        "name": "mnist",
+        "framework": "mpi",
+        "environment": {
+            "resources": gpu,
+            "replicas": {"n_workers": workers, "default_worker": {"resources": gpu}},
+        },
+    }
+    return make_plan(experiment(**base | data), machine or pbs(), where)
+
+
+def lines(plan: Plan) -> list[str]:
+    return [directive_text(line) for line in plan.directives]
+
+
+def select(plan: Plan) -> str:
+    return next(line.value or "" for line in plan.directives if line.flag == "-l select")
+
+
+def refusal(machine: Site | None = None, **data: Any) -> str:
+    with pytest.raises(PlanError) as error:
+        planned(machine, **data)
+    return str(error.value)
+
+
+def test_a_plain_job() -> None:
+    assert lines(planned(workers=7)) == [
+        "-N mnist",
+        "-q workq",
+        "-l select=2:ncpus=32:mpiprocs=4:ompthreads=8:ngpus=4",
+        "-l place=scatter",
+        "-r n",
+        "-k oed",
+        "-V",
+    ]
+
+
+def test_everything_at_once() -> None:
+    batch = {
+        "account": "proj",
+        "walltime": "1-12:00:00",
+        "array": "0-9%2",
+        "dependency": ["12", "afterany:3:4"],
+        "requeue": True,
+        "exclusive": True,
+        "mail": {"user": "me@example.org", "events": ["begin", "fail"]},
+        "directives": ["-l software=1,disk=2gb", "-W group_list=x", "-p 10", "-h"],
+    }
+    machine = pbs(
+        pbs={"umask": "027", "chunk": {"big": True}},
+        environment="clean",
+        directives={"mandatory": ["-l filesystems=home:eagle", "-k oed", "-l wd"]},
+    )
+    assert lines(planned(machine, workers=1, batch=batch)) == [
+        "-N mnist",
+        "-A proj",
+        "-q workq",
+        "-l select=1:ncpus=16:mpiprocs=2:ompthreads=8:ngpus=2:big=true",
+        "-l place=scatter:excl",
+        "-l walltime=36:00:00",
+        "-J 0-9%2",
+        "-W depend=afterok:12,afterany:3:4",
+        "-r y",
+        "-M me@example.org",
+        "-m abe",
+        "-k oed",
+        "-W umask=027",
+        "-l filesystems=home:eagle",
+        "-l wd",
+        "-l software=1",
+        "-l disk=2gb",
+        "-W group_list=x",
+        "-p 10",
+        "-h",
+    ]
+
+
+def test_unequal_nodes_are_chunks_of_their_own_in_rank_order() -> None:
+    assert select(planned(workers=8)) == "3:ncpus=24:mpiprocs=3:ompthreads=8:ngpus=3"
+    assert select(planned(workers=9)) == (
+        "1:ncpus=32:mpiprocs=4:ompthreads=8:ngpus=4+2:ncpus=24:mpiprocs=3:ompthreads=8:ngpus=3"
+    )
+
+
+def test_memory_and_the_type_of_gpus_are_in_the_chunk() -> None:
+    machine = pbs(pbs={"gpu_type": "gpu_type", "gpus": "ngpus"}, replica={"memory": "16G"})
+    assert select(planned(machine)) == "1:ncpus=8:mpiprocs=1:ompthreads=8:ngpus=1:gpu_type=a100:mem=16384mb"
+    silent = pbs(replica={"memory": "16G"}, request_memory=False, gpus={"request": "none"})
+    assert select(planned(silent)) == "1:ncpus=8:mpiprocs=1:ompthreads=8"
+
+
+def test_a_constraint_is_a_resource_of_the_chunk() -> None:
+    plan = planned(batch={"constraint": "model=mil_a100&disk=ssd"})
+    assert select(plan) == "1:ncpus=8:mpiprocs=1:ompthreads=8:ngpus=1:model=mil_a100:disk=ssd"
+
+
+@pytest.mark.parametrize("option", ["-A", "-P", "-W group_list"])
+def test_the_option_that_takes_the_account(option: str) -> None:
+    machine = pbs(pbs={"account": option})
+    plan = planned(machine, batch={"account": "proj"})
+    assert f"{option}{'=' if ' ' in option else ' '}proj" in lines(plan)
+    said = refusal(machine, batch={"directives": [f"{option}{'=' if ' ' in option else ' '}x"]})
+    assert f"{option} is set by hpcdist; use `batch.account`" in said
+
+
+@pytest.mark.parametrize(
+    ("place", "exclusive", "text"),
+    [
+        ("scatter", "excl", "-l place=scatter:excl"),
+        ("pack", "exclhost", "-l place=pack:exclhost"),
+        ("none", "excl", "-l place=excl"),
+        ("free", "none", "-l place=free"),
+    ],
+)
+def test_place(place: str, exclusive: str, text: str) -> None:
+    plan = planned(pbs(whole_nodes=True, pbs={"place": place, "exclusive": exclusive}))
+    assert [line for line in lines(plan) if "place" in line] == [text]
+
+
+@pytest.mark.parametrize("element", ["3", "0-0", "5-6:4"])
+def test_one_element_is_no_array(element: str) -> None:
+    assert not any(line.startswith("-J") for line in lines(planned(batch={"array": element})))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0-7", "0-7"), ("0-7%2", "0-7%2"), ("1-10:3%2", "1-10:3%2"), ("0-9:3", "0-9:3"), ("1,3,5", "1-5:2"),
+     ("0-2,3-5", "0-5"), ("0-9999", "0-9999"), ("7", None)],
+)  # fmt: skip
+def test_arrays(text: str, value: str | None) -> None:
+    assert array(text) == value
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(90, "00:01:30"), (3600, "01:00:00"), (7 * 86400, "168:00:00"), (86399, "23:59:59")],
+)
+def test_walltime_never_has_days(seconds: int, text: str) -> None:
+    assert clock(Walltime(seconds)) == text
+
+
+def test_dependencies_and_mail() -> None:
+    assert dependency(["12", "afterany:3:4,afternotok:5"]) == "afterok:12,afterany:3:4,afternotok:5"
+    assert [
+        mail_points(events) for events in (("begin",), ("end", "fail"), ("fail",), ("all",), ("none",))
+    ] == [
+        "b",
+        "ae",
+        "ae",
+        "abe",
+        "n",
+    ]
+
+
+GADI = site_named("gadi-like")
+
+
+def test_totals_of_the_job() -> None:
+    four = {"resources": {"gpu": {"requests": 4}, "memory": {"requests": "190G"}}}
+    plan = planned(GADI, environment=four, batch={"account": "ab12", "walltime": "1h"})
+    assert lines(plan) == [
+        "-N mnist",
+        "-P ab12",
+        "-q gpuvolta",
+        "-l ncpus=48",
+        "-l ngpus=4",
+        "-l mem=194560mb",
+        "-l walltime=01:00:00",
+        "-r n",
+        "-V",
+        "-l wd",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "data", "said"),
+    [
+        (None, {"batch": {"signal": "B:USR1@60"}}, "batch.signal: PBS sends no signal before the time limit"),
+        (None, {"batch": {"qos": "high"}}, "batch.qos: PBS has no QOS"),
+        (None, {"batch": {"array": "1,2,4"}}, "batch.array: PBS takes elements at even distances"),
+        (None, {"batch": {"array": "0-10000"}}, "arrays of up to 10000 elements"),
+        (None, {"batch": {"dependency": "singleton"}}, "batch.dependency: PBS cannot wait for 'singleton'"),
+        (None, {"batch": {"dependency": "after:3+5"}}, "PBS cannot wait for 'after:3+5'"),
+        (None, {"batch": {"mail": {"user": "me", "events": ["requeue"]}}}, "PBS sends no mail at 'requeue'"),
+        (None, {"batch": {"constraint": "nvlink"}}, "batch.constraint: 'nvlink' is no resource of a chunk"),
+        (None, {"name": "x" * 231}, "name: PBS takes names of up to 230 characters"),
+        (pbs(pbs={"place": "pack"}), {"workers": 7}, "packs a job onto one host"),
+        (pbs(gpus={"request": "gpus_per_task"}), {}, "asks for GPUs by task"),
+        (None, {"batch": {"directives": ["-l select=1"]}}, "-l select is set by hpcdist; use `env"),
+        (None, {"batch": {"directives": ["-lwalltime=1:30"]}}, "-l walltime is set by hpcdist"),
+        (None, {"batch": {"directives": ["-l ncpus=0"]}}, "-l ncpus is set by hpcdist"),
+        (None, {"batch": {"directives": ["-o x"]}}, "the output goes to the run directory"),
+        (None, {"batch": {"directives": ["-t 0-3"]}}, "use `batch.array` (and -t is Torque's)"),
+        (None, {"batch": {"directives": ["-d /tmp"]}}, "the job runs where it is submitted"),
+        (None, {"batch": {"directives": ["--mem=4"]}}, "'--mem=4' is not a directive of PBS; write -q NAME"),
+        (None, {"batch": {"directives": ["-W"]}}, "is not a directive of PBS"),
+        (None, {"batch": {"directives": ["-l 'a"]}}, "is not a directive of PBS"),
+        (pbs(directives={"forbidden": ["-l place"]}), {}, "batch.exclusive: site x refuses -l place"),
+        (pbs(directives={"mandatory": ["-k doe"]}), {}, "site x demands -k doe, but the plan says -k oed"),
+        (pbs(directives={"mandatory": ["-l place=free"]}), {}, "but the plan says -l place=scatter"),
+        (GADI, {"workers": 8, "batch": {"account": "a"}}, "takes totals of the whole job"),
+    ],
+)  # fmt: skip
+def test_refusals(machine: Site | None, data: dict[str, Any], said: str) -> None:
+    assert said in refusal(machine, **data)
+
+
+def test_elastic_jobs_are_refused() -> None:
+    said = refusal(framework="horovod", horovod={"elastic": {"min_np": 1}})
+    assert "horovod.elastic: PBS ends a job that loses a node" in said
+
+
+def test_replicas_in_different_queues_are_refused() -> None:
+    many = {"resources": {"cpu": {"requests": 16}}, "node_selector": {"partition": "cpuq"}}
+    gpu = {"resources": {"gpu": {"requests": 1}}}
+    said = refusal(
+        environment={"resources": gpu["resources"], "replicas": {"n_workers": 1, "default_worker": many}}
+    )
+    assert "batch.partition: a PBS job is in one queue, and these replicas need workq and cpuq" in said
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "text"),
+    [
+        ("-h", None, "-h"),
+        ("-q", "workq", "-q workq"),
+        ("-l wd", None, "-l wd"),
+        ("-W umask", "077", "-W umask=077"),
+        ("-o", "/runs/my run/job.out", '-o "/runs/my run/job.out"'),
+        ("-o", "/runs/a#b", '-o "/runs/a#b"'),
+        ("-o", "/runs/a-1/logs/job-^array_index^.out", "-o /runs/a-1/logs/job-^array_index^.out"),
+    ],
+)
+def test_quoting_as_qsub_reads_it(flag: str, value: str | None, text: str) -> None:
+    assert directive_text(Directive(flag=flag, value=value, origin="default")) == text
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", 'a"b', "a\\b", "ünï"])
+def test_values_that_no_directive_can_hold(value: str) -> None:
+    with pytest.raises(PlanError, match=r"exp\.yml:3"):
+        directive_text(Directive(flag="-o", value=value, origin="exp.yml:3"))
+
+
+def test_the_output_is_in_the_run_directory() -> None:
+    plain, several = planned(), planned(batch={"array": "0-3"})
+    assert [text for text, _ in PBS.header(plain, "/runs/a-1")][:3] == [
+        "#PBS -S /bin/bash",
+        "#PBS -j oe",
+        "#PBS -o /runs/a-1/logs/job.out",
+    ]
+    assert "#PBS -o /runs/a-1/logs/job-^array_index^.out" in [
+        text for text, _ in PBS.header(several, "/runs/a-1")
+    ]
+    assert not any(text.startswith("#PBS -o") for text, _ in PBS.header(plain, None))
+
+
+@pytest.mark.parametrize(("name", "text"), [("a-1_B", "-N a-1_B"), ("1st", "-N j1st"), ("_x", "-N j_x")])
+def test_names_of_jobs_begin_with_a_letter(name: str, text: str) -> None:
+    assert lines(planned(name=name))[0] == text
+
+
+def test_origins() -> None:
+    origins = {line.flag: line.origin for line in planned(batch={"walltime": "1h"}).directives}
+    assert origins["-l walltime"] == "exp.yml batch.walltime"
+    assert origins["-k"] == "site x: pbs.keep"
+    assert origins["-l place"] == "site x: pbs.place"

@@ -1,0 +1,413 @@
+"""Texts of answers are those of a real Grid Engine 8.1.9; see tests/transcripts/sge."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from hpcdist.command import Command, Completed
+from hpcdist.dialects.sge import Sge
+from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.job import Job, JobState, Status
+from hpcdist.plan import Directive, Plan, Variable
+from hpcdist.schedulers import Submission
+from hpcdist.schedulers.sge import SGE
+from hpcdist.schedulers.sge_header import directive_text
+from hpcdist.schedulers.sge_queries import Qacct, Qstat, fold, state
+from hpcdist.site import Directives, NodeType, Site
+from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
+from hpcdist.units import Walltime
+
+from .plans import group, plan, site
+
+TRANSCRIPTS = Path(__file__).parents[1] / "transcripts" / "sge"
+MANY = Sge(environments={"32": "mpi-32", "4": "four"}, one_node="smp", exclusive="excl")
+MACHINE = site(scheduler="sge", sge=MANY)
+PLAIN = plan(group(gpus=0))
+
+
+def texts(plan: Plan, site: Site = MACHINE) -> list[str]:
+    return [directive_text(line) for line in SGE.directives(plan, site)]
+
+
+def job(job_id: str, token: str = "") -> Job:
+    return Job(job_id, "mnist-1", "/runs/mnist-1", token)
+
+
+def answer(name: str) -> Completed:
+    return Completed(Command(()), 0, (TRANSCRIPTS / name).read_text())
+
+
+def test_contract() -> None:
+    contract.check(SGE, answer="123\n", job_id="123")
+
+
+def test_contract_with_an_array_and_a_banner() -> None:
+    contract.check(SGE, answer="Welcome!\n  123.1-10:2\n", job_id="123")
+
+
+def test_directives_of_a_plain_job() -> None:
+    assert texts(PLAIN) == ["-N mnist", "-r n", "-V", "-q gpu", "-pe mpi-32 64"]
+
+
+def test_directives_of_everything_at_once() -> None:
+    rich = plan(
+        group(constraint="arch=lx-amd64,fast"),
+        name="3d",
+        account="proj",
+        walltime=Walltime(5400),
+        exclusive=True,
+        array="1-9:2%2",
+        dependency=("afterany:12:13", "afterany:4"),
+        requeue=True,
+        mail_user="me@example.org",
+        mail_events=("end", "fail"),
+        environment="clean",
+        extra_directives=("-R y", "-l scratch=2G,ssd", "-p -10"),
+    )
+    dialect = Sge(environments={"*": "mpi_{slots}"}, memory="h_vmem", exclusive="excl", account="-A")
+    machine = site(scheduler="sge", sge=dialect, directives=Directives(mandatory=("-l os=el9",)))
+    assert texts(rich, machine) == [
+        "-N _3d",
+        "-A proj",
+        "-t 1-9:2",
+        "-tc 2",
+        "-hold_jid 12,13,4",
+        "-r y",
+        "-M me@example.org",
+        "-m ae",
+        "-q gpu",
+        "-pe mpi_32 64",
+        "-l h_rt=01:30:00",
+        "-l arch=lx-amd64,fast",
+        "-l gpu=0.125",
+        "-l h_vmem=2000M",
+        "-l excl=true",
+        "-l os=el9",
+        "-R y",
+        "-l scratch=2G",
+        "-l ssd=true",
+        "-p -10",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "changed", "expected"),
+    [
+        (Sge(environments={"32": "a"}, one_node="smp"), PLAIN, "-pe a 64"),
+        (Sge(environments={"*": "any"}), PLAIN, "-pe any 64"),
+        (Sge(environments={"32": "a"}, one_node="smp"), plan(group(gpus=0, nodes=1)), "-pe a 32"),
+        (Sge(one_node="smp"), plan(group(gpus=0, nodes=1)), "-pe smp 32"),
+        (Sge(one_node="smp"), plan(group(gpus=0, nodes=1, cpus=1)), ""),
+        (Sge(environments={"1": "one"}), plan(group(gpus=0, nodes=1, cpus=1)), "-pe one 1"),
+        (Sge(whole_nodes="fill"), plan(group(gpus=0), exclusive=True), "-pe fill 80"),
+        (Sge(whole_nodes="fill"), plan(group(gpus=0, cpus=40)), "-pe fill 80"),
+    ],
+)
+def test_parallel_environments(dialect: Sge, changed: Plan, expected: str) -> None:
+    owned = plan(*changed.placement.groups, exclusive=changed.exclusive, origins={"exclusive": WHOLE})
+    machine = site(scheduler="sge", sge=dialect, node_types={"a100": NodeType(cpus=40)})
+    assert "".join(text for text in texts(owned, machine) if text.startswith("-pe")) == expected
+
+
+WHOLE = "site testbed: whole_nodes"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "expected"),
+    [
+        (Sge(environments={"32": "a"}), "-l gpu=0.125"),
+        (Sge(environments={"32": "a"}, gpus="ngpus", gpus_per="host"), "-l ngpus=4"),
+    ],
+)
+def test_gpu_requests(dialect: Sge, expected: str) -> None:
+    assert texts(plan(), site(sge=dialect))[-1] == expected
+    assert not any("gpu=" in text for text in texts(plan(gpu_request="none"), site(sge=dialect)))
+
+
+def test_memory_for_each_host() -> None:
+    dialect = Sge(environments={"32": "a"}, memory="mem_free", memory_per="host")
+    assert texts(PLAIN, site(sge=dialect))[-1] == "-l mem_free=64000M"
+
+
+@pytest.mark.parametrize(
+    ("changed", "machine", "said"),
+    [
+        (plan(group(), group()), MACHINE, "environment.replicas: a job of Grid Engine has the same slots"),
+        (plan(group(cpus=24)), MACHINE, "gives 24 slots on each of 2 hosts (it has some for 32, 4)"),
+        (plan(group(cpus=24)), MACHINE, "environment.resources.gpu: -l gpu is counted by slot"),
+        (plan(), site(sge=Sge(gpus=None)), "does not say which resource of Grid Engine its GPUs are"),
+        (plan(exclusive=True), site(sge=Sge()), "batch.exclusive: site testbed names no resource"),
+        (plan(qos="high"), MACHINE, "batch.qos: Grid Engine has no QOS"),
+        (plan(signal="USR1@60"), MACHINE, "batch.signal: Grid Engine sends no signal before the time limit"),
+        (plan(elastic=True), MACHINE, "horovod.elastic: a job of Grid Engine does not say"),
+        (plan(array="0-3"), MACHINE, "batch.array: Grid Engine has arrays of one range that begins at 1"),
+        (plan(array="1,3"), MACHINE, "not '1,3'; write 1-15"),
+        (plan(dependency=("12",)), MACHINE, "cannot wait for '12'; write `afterany:12` if that will do"),
+        (plan(dependency=("afterok:1:2",)), MACHINE, "write `afterany:1:2` if that will do"),
+        (plan(dependency=("singleton",)), MACHINE, "write `afterany:ID`"),
+        (plan(mail_user="me", mail_events=("requeue",)), MACHINE, "Grid Engine sends no mail at 'requeue'"),
+        (plan(command="x\n#$ -l a=b\n"), MACHINE, "run.cmd: run.cmd has a line that begins with #$"),
+        (
+            plan(variables=(Variable(name="A", value="x\n#$ y", origin="x"),)),
+            MACHINE,
+            "environment.env_vars.A has a line",
+        ),
+        (plan(extra_directives=("-pe x 3",)), MACHINE, "-pe is set by hpcdist; use `environment.replicas`"),
+        (plan(extra_directives=("-l a=1,h_rt=9",)), MACHINE, "use `batch.walltime`"),
+        (plan(extra_directives=("-l gpu=1",)), MACHINE, "use `environment.resources.gpu`"),
+        (plan(extra_directives=("-P x",)), MACHINE, "-P is set by hpcdist; use `batch.account`"),
+        (plan(extra_directives=("-o x",)), MACHINE, "the output goes to the run directory"),
+        (plan(extra_directives=("-ac a=b",)), MACHINE, "it carries the token"),
+        (plan(extra_directives=("-R",)), MACHINE, "write -FLAG VALUE, such as"),
+        (plan(extra_directives=("#$ -R y",)), MACHINE, "is not a directive of Grid Engine"),
+        (plan(extra_directives=("-p 'x",)), MACHINE, "is not a directive of Grid Engine"),
+        (PLAIN, site(sge=MANY, directives=Directives(forbidden=("-q",))), "site testbed refuses -q"),
+    ],
+)  # fmt: skip
+def test_refusals(changed: Plan, machine: Site, said: str) -> None:
+    with pytest.raises(PlanError) as error:
+        SGE.directives(changed, machine)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "text"),
+    [
+        ("-h", None, "-h"),
+        ("-q", "a@n1,b*", "-q a@n1,b*"),
+        ("-l h_rt", "01:00:00", "-l h_rt=01:00:00"),
+        ("-pe", "mpi 4", "-pe mpi 4"),
+        ("-P", "a b", '-P "a b"'),
+    ],
+)
+def test_quoting_as_qsub_reads_it(flag: str, value: str | None, text: str) -> None:
+    assert directive_text(Directive(flag=flag, value=value, origin="default")) == text
+
+
+@pytest.mark.parametrize("value", ["a\nb", 'a"b', "it's", "a#b", "a\x1bb"])
+def test_values_that_no_directive_can_hold(value: str) -> None:
+    with pytest.raises(PlanError, match=r"exp\.yml:3"):
+        directive_text(Directive(flag="-P", value=value, origin="exp.yml:3"))
+
+
+@pytest.mark.parametrize(
+    ("run_dir", "array", "text"),
+    [
+        ("/runs/a-1", None, "#$ -o :/runs/a-1/logs/job.out"),
+        ("/my runs:1/a", None, '#$ -o ":/my runs:1/a/logs/job.out"'),
+        ("/runs/a-1", "1-3", "#$ -o :/runs/a-1/logs/job-$TASK_ID.out"),
+        (None, None, "#$ -o mnist-$JOB_ID.out"),
+        (None, "1-3", "#$ -o mnist-$JOB_ID-$TASK_ID.out"),
+    ],
+)
+def test_where_the_output_goes(run_dir: str | None, array: str | None, text: str) -> None:
+    lines = [line for line, _ in SGE.header(plan(array=array), run_dir)]
+    assert lines == ["#$ -S /bin/bash", "#$ -cwd", "#$ -j y", text]
+
+
+@pytest.mark.parametrize("run_dir", ["/a,b", "/a$JOB_ID", '/a"b', "/it's", "/a#b"])
+def test_paths_that_qsub_reads_in_ways_of_its_own(run_dir: str) -> None:
+    with pytest.raises(PlanError, match="submit from another directory"):
+        list(SGE.header(PLAIN, run_dir))
+
+
+def test_submit_command() -> None:
+    command = SGE.submit(Submission("/runs/a-1/job.sh", "/runs/a-1", "abc"))
+    assert command.argv == ("qsub", "-terse", "-ac", "hpcdist=abc", "/runs/a-1/job.sh")
+    assert {"JOB_ID", "SLURM_", "SGE_"} <= set(command.drop_environment)
+    assert {"SGE_ROOT", "SGE_CELL", "LC_ALL"} <= set(command.keep_environment)
+
+
+REFUSED = "Unable to run job: {}\nExiting.\n"
+
+
+@pytest.mark.parametrize(
+    ("completed", "said"),
+    [
+        (MISSING, "there is no `qsub` on this machine; submit from a login node"),
+        (failed(1, REFUSED.format('unknown resource "nosuch"')), "correct `batch.constraint`"),
+        (
+            failed(1, REFUSED.format('job rejected: the requested parallel environment "x" does not exist')),
+            "`qconf -spl` lists them",
+        ),
+        (
+            failed(1, REFUSED.format('Job was rejected because job requests unknown queue "nosuch"')),
+            "correct `batch.partition`",
+        ),
+        (
+            failed(1, REFUSED.format('job rejected: the requested project "nosuch" does not exist')),
+            "correct `batch.account`",
+        ),
+        (failed(1, REFUSED.format('attribute "h_rt" is not a time value')), "is not a time value"),
+        (failed(5, "qsub: Unknown option\n"), "Unknown option"),
+        (failed(14, "Unable to read script file because of error: error opening x"), "error opening x"),
+    ],
+)
+def test_certain_refusals(completed: Completed, said: str) -> None:
+    with pytest.raises(SchedulerError) as error:
+        SGE.read_submit(completed)
+    assert not isinstance(error.value, SubmissionUnknown)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "completed",
+    [
+        TIMED_OUT,
+        failed(-9),
+        failed(0, "", "hello"),
+        failed(1, REFUSED.format("Error reading answer list from qmaster")),
+        failed(1, REFUSED.format("failed receiving gdi request response for mid=1 (got syncron message")),
+        failed(1, "Traceback (most recent call last): a wrapper of the site"),
+        failed(1, "something after it", "123\n"),
+        failed(1),
+    ],
+)
+def test_answers_that_leave_doubt(completed: Completed) -> None:
+    with pytest.raises(SubmissionUnknown):
+        SGE.read_submit(completed)
+
+
+def test_find() -> None:
+    found = SGE.read_find(answer("states.8.1.9.xml"))
+    assert found == {"aaa": "5", "bbb": "6", "ccc": "7", "ddd": "8", "eee": "9", "fff": "10", "ggg": "11"}
+
+
+def test_qstat() -> None:
+    tokens = {
+        "5": "aaa",
+        "6": "bbb",
+        "7": "ccc",
+        "8": "ddd",
+        "9": "eee",
+        "10": "older",
+        "11": "ggg",
+        "12": "hhh",
+    }
+    jobs = [job(number, token) for number, token in {**tokens, "4242": "x"}.items()]
+    (command,) = Qstat().commands(jobs)
+    assert command.argv[-1] == "5,6,7,8,9,10,11,12,4242"
+    other = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
+    found = Qstat().read(answer("states.8.1.9.xml"), jobs)
+    assert found == {
+        "5": Status(JobState.RUNNING, "r", source="qstat"),
+        "6": Status(JobState.PENDING, "qw", None, found["6"].reason, "qstat"),
+        "7": Status(JobState.PENDING, "hqw", None, found["7"].reason, "qstat"),
+        "8": Status(JobState.PENDING, "Eqw", None, found["8"].reason, "qstat"),
+        "9": Status(JobState.RUNNING, "r", source="qstat"),
+        "10": other,
+        "11": Status(JobState.RUNNING, "Rr", source="qstat"),
+        "12": other,
+    }
+    assert "error: can't open output file" in found["8"].reason
+    assert found["8"].reason.endswith("; when that is mended, `qmod -cj 8` lets it run")
+    assert found["6"].reason.startswith('cannot run in PE "mpi-16" because it only offers')
+
+
+@pytest.mark.parametrize(
+    ("letters", "meaning"),
+    [
+        *((word, JobState.PENDING) for word in ("qw", "hqw", "hRwq", "Eqw", "EhRqw", "dqw")),
+        *((word, JobState.RUNNING) for word in ("r", "t", "Rr", "Rt", "dr", "dt", "dRr", "hr", "hRr")),
+        *((word, JobState.SUSPENDED) for word in ("s", "ts", "S", "tS", "T", "tT", "Rs", "RS", "ds", "dS")),
+        *((word, JobState.UNKNOWN) for word in ("", "z", "d", "x", "running", "rr?")),
+    ],
+)
+def test_every_state_has_a_meaning(letters: str, meaning: JobState) -> None:
+    assert state(letters) is meaning
+
+
+def test_qacct() -> None:
+    jobs = [job(number) for number in ("13", "14", "15", "16", "17", "99")]
+    (command,) = Qacct().commands(jobs)
+    assert command.argv[4:8] == ("13", "/runs/mnist-1", "14", "/runs/mnist-1")
+    assert Qacct().read(answer("qacct.8.1.9.txt"), jobs) == {
+        "13": Status(JobState.COMPLETED, "exit_status 0", 0, "", "qacct"),
+        "14": Status(JobState.FAILED, "exit_status 5", 5, "", "qacct"),
+        "15": Status(
+            JobState.TIMEOUT,
+            "failed 37  : qmaster enforced h_rt, h_cpu, or h_vmem limit",
+            137,
+            "",
+            "qacct",
+        ),
+        "16": Status(
+            JobState.FAILED, "failed 100 : assumedly after job", 137, "assumedly after job", "qacct"
+        ),
+        "17": Status(JobState.FAILED, "exit_status 3", 3, "", "qacct"),
+    }
+
+
+def test_what_was_deleted_is_cancelled() -> None:
+    past = answer("qacct.8.1.9.txt")
+    said = past._replace(stdout=f"cancelled 16\ncancelled 99\ncancelled 17\nsettling 14\n{past.stdout}")
+    found = Qacct().read(said, [job(number) for number in ("14", "16", "17", "99")])
+    assert {number: status.state for number, status in found.items()} == {
+        "14": JobState.UNKNOWN,
+        "16": JobState.CANCELLED,
+        "17": JobState.FAILED,
+        "99": JobState.CANCELLED,
+    }
+
+
+def test_a_job_whose_processes_on_other_hosts_have_records_of_their_own() -> None:
+    found = Qacct().read(answer("tight.8.1.9.txt"), [job("1")])
+    assert (found["1"].state, found["1"].exit_code) == (JobState.FAILED, 137)
+
+
+def test_cancel() -> None:
+    command = SGE.cancel([job("1"), job("2")])
+    assert command.argv[3:] == ("hpcdist", "1", "/runs/mnist-1", "2", "/runs/mnist-1")
+
+
+def test_folding() -> None:
+    def parts(*states: JobState) -> list[Status]:
+        return [Status(one) for one in states]
+
+    assert fold(parts(JobState.COMPLETED, JobState.RUNNING, JobState.FAILED)).state is JobState.RUNNING
+    assert fold(parts(JobState.COMPLETED, JobState.CANCELLED)).state is JobState.CANCELLED
+    assert fold(parts(JobState.CANCELLED, JobState.FAILED)).state is JobState.FAILED
+
+
+FAKE_QACCT = """#!/bin/bash
+echo "asked $4" >>"$LOG"
+case $4 in 5) exit 1 ;; *) printf 'jobnumber    %s\\ntaskid 1\\nfailed 0\\nexit_status 0\\n' "$4" ;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "events", "asked", "said"),
+    [
+        ("4", ["started 4 {now} 0", "ended 4 {now} 7"], False, []),
+        ("4", ["started 4 {now} 0"], True, []),
+        ("4", ["started 4 {now} 0", "ended 4 {now} 137"], True, []),
+        ("5", ["started 5 {now} 0", "ended 5 {now} 137"], True, ["settling 5"]),
+        ("5", ["started 5 1000 0", "ended 5 1000 137"], True, []),
+        ("5", ["ended 5 {now} 143", "started 5 {now} 1"], True, []),
+        ("5", ["cancelled 5 {now} 0"], True, ["cancelled 5"]),
+        ("4", ["ended 4.1 {now} 0", "ended 4.2 {now} 0"], True, ["settling 4"]),
+        ("4", ["ended 4.1 1000 0", "ended 4.2 1000 0"], True, []),
+    ],
+)
+def test_whom_the_accounting_is_asked_for(
+    number: str,
+    events: list[str],
+    asked: bool,  # noqa: FBT001 (a case of the table)
+    said: list[str],
+    tmp_path: Path,
+) -> None:
+    now = str(int(time.time()))
+    (tmp_path / "events").write_text("".join(f"{line.replace('{now}', now)}\n" for line in events))
+    (tmp_path / "job.sh").write_text("")
+    (tmp_path / "qacct").write_text(FAKE_QACCT)
+    (tmp_path / "qacct").chmod(0o755)
+    (command,) = Qacct().commands([Job(number, "a-1", str(tmp_path), "t")])
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(tmp_path / "log")}
+    done = subprocess.run(command.argv, env=environment, capture_output=True, text=True, check=True)
+    assert (tmp_path / "log").exists() is asked
+    assert [line for line in done.stdout.splitlines() if line.startswith(("settling", "cancelled"))] == said

@@ -1,0 +1,183 @@
+"""How jobs end on a real Grid Engine: with whose exit code, how soon, and what hpcdist says of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sge.users import SITE, GridUser
+from tests.slurm.process import until
+
+pytestmark = pytest.mark.real
+
+FOUR_TASKS = {
+    "framework": "mpi",
+    "environment": {
+        "resources": {"cpu": {"limits": 8}},
+        "replicas": {"n_workers": 3, "default_worker": {"resources": {"cpu": {"limits": 8}}}},
+    },
+}
+
+
+def four_tasks(user: GridUser, name: str, command: str, **batch: Any) -> Path:
+    return user.write(name, FOUR_TASKS | {"run": {"cmd": command}, "batch": batch})
+
+
+def test_a_failing_rank_ends_the_job_with_its_exit_code(user: GridUser) -> None:
+    file = four_tasks(user, "fails", "[ $HPCDIST_RANK != 2 ] || exit 7; sleep 600")
+    done = user.hpcdist("submit", file, "--wait")
+    log = user.log("fails-1")
+    assert done.returncode == 7, done.stderr + log
+    assert re.search(r"hpcdist: rank 2 on n\d was the first to fail, with exit code 7", log)
+    assert user.state("fails-1") == "failed"
+
+
+def test_a_killed_rank_is_named(user: GridUser) -> None:
+    file = four_tasks(user, "killed", "[ $HPCDIST_RANK != 1 ] || kill -9 $$; sleep 600")
+    assert user.hpcdist("submit", file, "--wait").returncode == 137
+    log = user.log("killed-1")
+    assert re.search(r"hpcdist: rank 1 on n\d was the first to end, killed by signal KILL", log), log
+    assert user.state("killed-1") == "failed"
+
+
+def test_tasks_sit_where_the_plan_says(user: GridUser) -> None:
+    file = four_tasks(user, "places", "echo at $HPCDIST_RANK $(uname -n) $HPCDIST_LOCAL_RANK")
+    assert user.hpcdist("submit", file, "--wait").returncode == 0, user.log("places-1")
+    (job,) = (user.directory / "runs" / "places-1" / "jobs").iterdir()
+    first, second = (job / "nodes").read_text().split()
+    found = sorted(re.findall(r"at (\d) (\S+) (\d)", user.log("places-1")))
+    assert found == [("0", first, "0"), ("1", first, "1"), ("2", second, "0"), ("3", second, "1")]
+
+
+def test_cancel_a_running_job_leaves_no_process(user: GridUser) -> None:
+    file = four_tasks(user, "cancelled", "echo up; exec -a marked-task sleep 600")
+    assert user.hpcdist("submit", file).returncode == 0
+    user.await_log("cancelled-1", "up")
+    assert user.hpcdist("cancel", "cancelled-1").returncode == 0
+    assert user.hpcdist("wait", "cancelled-1", timeout=60).returncode not in (0, None)
+    assert user.state("cancelled-1") == "cancelled"
+
+    def gone() -> bool:
+        nodes = user.cluster.nodes
+        return not any(
+            user.cluster.run(["pgrep", "-f", "marked-task"], node=node, user="root").stdout for node in nodes
+        )
+
+    until(gone, "all tasks to be gone")
+
+
+def test_cancel_a_waiting_job(user: GridUser) -> None:
+    file = four_tasks(user, "waits", "true", directives=["-h"])
+    assert user.hpcdist("submit", file).returncode == 0
+    assert user.state("waits-1") == "pending"
+    assert user.hpcdist("cancel", "waits-1").returncode == 0
+    assert user.hpcdist("wait", "waits-1", timeout=60).returncode not in (0, None)
+    assert user.state("waits-1") == "cancelled"
+
+
+def test_time_limit(user: GridUser) -> None:
+    done = user.hpcdist("submit", four_tasks(user, "slow", "sleep 600", walltime="8s"), "--wait")
+    assert done.returncode not in (0, None)
+    assert user.state("slow-1") == "timeout"
+
+
+def test_restarts_in_the_same_allocation(user: GridUser) -> None:
+    command = "cd $POLYAXON_RUN_OUTPUTS_PATH; echo x >>tries; [ $(wc -l <tries) = 3 ]"
+    experiment = {"environment": {"max_restarts": 2}, "run": {"cmd": command}}
+    done = user.hpcdist("submit", user.write("again", experiment), "--wait")
+    assert done.returncode == 0, done.stderr + user.log("again-1")
+    assert user.log("again-1").count("hpcdist: exit code 1; restart") == 2
+
+
+def test_a_job_that_is_queued_again(user: GridUser) -> None:
+    command = (
+        "cd $POLYAXON_RUN_OUTPUTS_PATH; [ -e first ] || { touch first; echo up; sleep 600; }; echo second"
+    )
+    file = user.write("requeued", {"run": {"cmd": command}, "batch": {"requeue": True}})
+    assert user.hpcdist("submit", file).returncode == 0
+    user.await_log("requeued-1", "up")
+    done = user.grid.run("qmod", "-r", user.job("requeued-1"))
+    assert done.returncode == 0, done
+    assert user.hpcdist("wait", "requeued-1").returncode == 0, user.log("requeued-1")
+    assert "second" in user.log("requeued-1")
+    events = (user.directory / "runs" / "requeued-1" / "events").read_text()
+    assert re.search(r"^started \d+ \d+ 1$", events, re.MULTILINE), events
+
+
+def test_array_elements_keep_apart(user: GridUser) -> None:
+    command = "echo element $SGE_TASK_ID port $HPCDIST_PORT; [ $SGE_TASK_ID != 5 ] || exit 4"
+    experiment = {"run": {"cmd": command}, "batch": {"array": "1-5:2%2"}}
+    done = user.hpcdist("submit", user.write("array", experiment), "--wait")
+    assert (done.returncode, user.state("array-1")) == (4, "failed"), done.stderr
+    logs = user.directory / "runs" / "array-1" / "logs"
+    assert sorted(log.name for log in logs.iterdir()) == ["job-1.out", "job-3.out", "job-5.out"]
+    found = sorted(re.findall(r"element (\d) port (\d+)", "".join(log.read_text() for log in logs.iterdir())))
+    assert [element for element, _ in found] == ["1", "3", "5"]
+    assert len({port for _, port in found}) == 3
+
+
+def test_a_job_in_error_says_why(user: GridUser) -> None:
+    assert user.hpcdist("submit", four_tasks(user, "eqw", "true", directives=["-h"])).returncode == 0
+    logs = user.directory / "runs" / "eqw-1" / "logs"
+    logs.rename(logs.with_name("elsewhere"))
+    user.grid.run("qrls", user.job("eqw-1"))
+
+    def reason() -> str:
+        (record,) = user.json("status", "eqw-1")
+        return str(record["reason"])
+
+    until(lambda: "can't open output file" in reason(), "the error")
+    assert "qmod -cj" in reason()
+    assert user.state("eqw-1") == "pending"
+
+
+def test_a_job_for_which_there_will_never_be_room_says_why(user: GridUser) -> None:
+    node = {"resources": {"cpu": {"limits": 16}}}
+    environment = {**node, "replicas": {"n_workers": 7, "default_worker": node}}
+    site = SITE.read_text().replace("{cpu: 3}", "{cpu: 9}")
+    (user.directory / "bigger.yaml").write_text(site)
+    file = user.write("big", {"framework": "mpi", "run": {"cmd": "true"}, "environment": environment})
+    done = user.hpcdist("submit", file, "--site", "./bigger.yaml")
+    assert done.returncode == 0, done.stderr
+
+    def said() -> str:
+        (record,) = user.json("status", "big-1")
+        return str(record["reason"])
+
+    until(lambda: "only offers" in said(), "a reason")
+
+
+def test_slots_that_are_dealt_out_in_another_way_end_in_one_sentence(user: GridUser) -> None:
+    site = SITE.read_text().replace('"16": mpi-16', '"16": robin')
+    (user.directory / "robin.yaml").write_text(site)
+    done = user.hpcdist("submit", four_tasks(user, "dealt", "true"), "--wait", "--site", "./robin.yaml")
+    assert done.returncode == 86, done.stderr
+    assert "parallel environment robin deals them out in another way" in user.log("dealt-1")
+
+
+def test_gpus_are_counted(user: GridUser) -> None:
+    node = {"resources": {"gpu": {"requests": 4}, "cpu": {"requests": 16}}}
+    environment = {**node, "replicas": {"n_workers": 1, "default_worker": node}}
+    experiment = {"framework": "mpi", "environment": environment, "run": {"cmd": "echo up; sleep 600"}}
+    done = user.hpcdist("submit", user.write("gpus", experiment), "--set=batch.partition=gpu")
+    assert done.returncode == 0, done.stderr
+    user.await_log("gpus-1", "up")
+    free = re.findall(r"hc:gpu=(\S+)", user.grid.run("qstat", "-F", "gpu").stdout)
+    assert [float(number) for number in free] == [0, 0]
+
+
+def test_options_of_the_login_shell_reach_the_job_but_not_those_of_another_job(user: GridUser) -> None:
+    file = user.write("clean", {"run": {"cmd": 'echo "id=$JOB_ID slurm=${SLURM_JOB_ID-none} mark=$MARK"'}})
+    login = {"JOB_ID": "99999", "SLURM_JOB_ID": "5", "MARK": "kept", "SGE_TASK_ID": "3"}
+    assert user.hpcdist("submit", file, "--wait", env=login).returncode == 0, user.log("clean-1")
+    assert f"id={user.job('clean-1')} slurm=none mark=kept" in user.log("clean-1")
+
+
+def test_follow_shows_the_log_and_ends_with_the_job(user: GridUser) -> None:
+    command = "echo line $HPCDIST_RANK; sleep 1; [ $HPCDIST_RANK != 3 ] || exit 4; sleep 600"
+    done = user.hpcdist("submit", four_tasks(user, "follow", command), "--follow")
+    assert done.returncode == 4, done.stderr
+    assert sorted(re.findall(r"line \d", done.stdout)) == [f"line {rank}" for rank in range(4)]
