@@ -25,12 +25,13 @@ CHECKOUT: Final = Path(__file__).parents[2]
 PYTHON: Final = CHECKOUT / ".frameworks" / "flux" / "bin" / "python"
 GOLDEN: Final = CHECKOUT / "tests" / "golden"
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(
-        not os.access(PYTHON, os.X_OK), reason=f"there is no flux-python in {PYTHON.parents[1]}"
-    ),
-]
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    if not os.access(PYTHON, os.X_OK):
+        pytest.fail(f"there is no Flux in {PYTHON.parents[1]}: run `tools/setup full`", pytrace=False)
 
 
 def flux(*words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -16,12 +16,14 @@ from tests.slurm.users import PYTHON, User
 
 MPICH = CHECKOUT / ".frameworks" / "mpich" / "bin"
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(
-        not os.access(MPICH / "mpiexec.hydra", os.X_OK), reason=f"there is no MPICH in {MPICH.parent}"
-    ),
-]
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    if not os.access(MPICH / "mpiexec.hydra", os.X_OK):
+        pytest.fail(f"there is no MPICH in {MPICH.parent}: run `tools/setup full`", pytrace=False)
+
 
 COMPONENTS = {
     "resources": needs(cpu=2),
