@@ -41,8 +41,13 @@ class Walltime(msgspec.Struct, frozen=True, order=True):
     def __str__(self) -> str:
         """Write it as ``HH:MM:SS``, with days in front from 24 hours on, as Slurm does."""
         days, rest = divmod(self.seconds, 86400)
-        clock = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
+        clock = Walltime(rest).clock
         return f"{days}-{clock}" if days else clock
+
+    @property
+    def clock(self) -> str:
+        """It as ``HH:MM:SS`` without days, as PBS and Grid Engine want it."""
+        return f"{self.seconds // 3600:02}:{self.seconds % 3600 // 60:02}:{self.seconds % 60:02}"
 
 
 def _clock_seconds(text: str) -> int:

@@ -13,6 +13,8 @@ from hpcdist.plan import Plan, Word
 from hpcdist.site import LauncherOptions, RankVariables
 
 _ORIGIN = "launcher mpirun"
+_STARTS_DAEMONS = frozenset({"slurm", "local"})
+"""Schedulers under which mpirun starts its daemons without ssh, or needs none."""
 
 
 class Mpirun:
@@ -47,6 +49,9 @@ def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
     for text in ("mpirun", "-np", str(plan.placement.size)):
         yield Word(text=text, origin=_ORIGIN)
     yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
+    if plan.scheduler not in _STARTS_DAEMONS:
+        # By ssh, which finds the other nodes' orted only where the login PATH has it; mpirun(1), --prefix.
+        yield Word.raw('--prefix "$(dirname "$(dirname "$(type -P mpirun)")")"', "rule mpirun over ssh")
     for text in ("--map-by", "slot"):
         yield Word(text=text, origin=_ORIGIN)
     bound = options.binding if plan.placement.is_even else ()

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hpcdist.errors import PlanError, Problem
+from hpcdist.errors import Path, PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
 from hpcdist.schedulers import lsf_words
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden
@@ -156,9 +156,7 @@ def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
     if len(plan.placement.groups) > 1:
         message = "these replicas need nodes of different types, which hpcdist cannot ask of LSF in one job"
         yield Problem(message, replicas, "give all replicas the same resources, or `ps_on: worker_nodes`")
-    if re.search(r"(?m)^#BSUB\b", plan.command):
-        message = "bsub would obey this line, since it reads directives wherever they stand in a script"
-        yield Problem(message, ("run", "cmd"), "write it in `batch.directives`")
+    yield from _hidden_directives(plan)
     if plan.qos:
         message = "LSF has no QOS"
         yield Problem(message, ("batch", "qos"), "write `-sla NAME` or `-app NAME` in `batch.directives`")
@@ -171,6 +169,16 @@ def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
     if site.lsf.request == "nodes" and any(group.constraint for group in plan.placement.groups):
         message = f"site {site.name} asks for whole nodes by -nnodes, beside which LSF takes no constraint"
         yield Problem(message, ("batch", "constraint"), "remove it")
+
+
+def _hidden_directives(plan: Plan) -> Iterator[Problem]:
+    texts: list[tuple[Path, str]] = [(("run", "cmd"), plan.command)]
+    texts += [(("environment", "env_vars", item.name), item.value) for item in plan.variables]
+    texts += [((), word.text) for word in plan.setup]
+    for path, text in texts:
+        if re.search(r"(?m)^#BSUB\b", text):
+            message = "bsub would obey this line, since it reads directives wherever they stand in a script"
+            yield Problem(message, path, "write it in `batch.directives`")
 
 
 def _read(text: str) -> Sequence[Pair]:

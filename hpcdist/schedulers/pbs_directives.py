@@ -16,7 +16,6 @@ from hpcdist.schedulers.directives import Language, Pair, added, forbidden
 from hpcdist.schedulers.pbs_chunks import chunk_problems, select, totals
 from hpcdist.schedulers.pbs_options import array, dependency, mail_points, option_problems
 from hpcdist.site import Site
-from hpcdist.units import Walltime
 
 Line = tuple[str, str | None, str]
 """A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
@@ -104,12 +103,13 @@ def _lines(plan: Plan, site: Site) -> Iterator[Line]:
     yield from _where(plan, site)
     yield from _resources(plan, site)
     if plan.walltime:
-        yield "-l walltime", clock(plan.walltime), "walltime"
+        yield "-l walltime", plan.walltime.clock, "walltime"
     if elements := array(plan.array):
         yield "-J", elements, "array"
     if plan.dependency:
         yield "-W depend", dependency(plan.dependency), "dependency"
-    yield "-r", "y" if plan.requeue else "n", "requeue"
+    # qsub refuses arrays that may not run again.
+    yield "-r", "y" if plan.requeue or elements else "n", "requeue"
     if plan.mail_user is not None:
         yield "-M", plan.mail_user, "mail"
         yield "-m", mail_points(plan.mail_events), "mail"
@@ -139,12 +139,6 @@ def _resources(plan: Plan, site: Site) -> Iterator[Line]:
     words = [word for word in (place, site.pbs.exclusive if plan.exclusive else "none") if word != "none"]
     if words:
         yield "-l place", ":".join(words), "exclusive" if plan.exclusive else "place"
-
-
-def clock(walltime: Walltime) -> str:
-    """Write HH:MM:SS: PBS refuses days, and reads ``1:30`` as 90 seconds (tried)."""
-    minutes, seconds = divmod(walltime.seconds, 60)
-    return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
 
 
 def _read(text: str) -> Sequence[Pair]:

@@ -71,6 +71,9 @@ def option_problems(plan: Plan) -> Iterator[Problem]:
     if plan.elastic:
         message = "PBS ends a job that loses a node, so nothing can go on without it"
         yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    if plan.array is not None and plan.requeue is False:
+        message = "PBS takes no arrays whose elements may not run again"
+        yield Problem(message, ("batch", "requeue"), "remove it")
     if plan.signal is not None:
         hint = "remove it: at the time limit PBS sends TERM, and KILL some seconds later"
         yield Problem("PBS sends no signal before the time limit", ("batch", "signal"), hint)

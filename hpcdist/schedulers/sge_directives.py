@@ -119,7 +119,7 @@ def _of_group(plan: Plan, site: Site, group: Group, problems: list[Problem]) -> 
     elif name is None:
         problems.append(_no_environment(site, slots, group))
     if plan.walltime is not None:
-        yield "-l h_rt", str(plan.walltime), "walltime"
+        yield "-l h_rt", plan.walltime.clock, "walltime"
     if group.constraint is not None:
         yield "-l", group.constraint, "constraint"
     yield from _resources(plan, site, group, slots, problems)

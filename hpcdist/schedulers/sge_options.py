@@ -15,7 +15,7 @@ from hpcdist.plan import Plan
 
 _RANGE: Final = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+)(?P<step>:\d+)?)?(?:%(?P<most>\d+))?", re.ASCII)
 _WAIT: Final = re.compile(r"afterany(?::\d+)+", re.ASCII)
-_MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "a", "all": "abe", "none": ""}
+_MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
 
 
 def array(text: str) -> tuple[str, str | None]:

@@ -202,11 +202,13 @@ launch() {
     [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
   done
   type mpirun >/dev/null 2>&1 || fail "there is no mpirun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  # mpirun -np 8 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none: launcher mpirun
+  # mpirun -np 8 --hostfile "$HPCDIST_HOSTFILE": launcher mpirun
+  # --prefix "$(dirname "$(dirname "$(type -P mpirun)")")": rule mpirun over ssh
+  # --map-by slot --bind-to none: launcher mpirun
   # "${hpcdist_exports[@]}": variables of the plan
   # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec mpirun -np 8 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
+  exec mpirun -np 8 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -26,7 +26,7 @@ export HPCDIST_JOB_ID=$LSB_JOBID${hpcdist_element:+_$hpcdist_element}
 # LSF keeps the output of a job until it is over.
 exec >>"$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.out" 2>&1
 # All elements of an array have one number, and some may share a node.
-hpcdist_number=$((LSB_JOBID + ${hpcdist_element:-0}))
+hpcdist_number=$((LSB_JOBID + 37 * ${hpcdist_element:-0}))
 hpcdist_restarts=$(grep -cs "^started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
 : "${hpcdist_restarts:=0}"
 

@@ -13,7 +13,7 @@ hpcdist_element=${LSB_JOBINDEX#0}
 export HPCDIST_RUN_DIR="$LS_SUBCWD/hpcdist-$LSB_JOBID"
 export HPCDIST_JOB_ID=$LSB_JOBID${hpcdist_element:+_$hpcdist_element}
 # All elements of an array have one number, and some may share a node.
-hpcdist_number=$((LSB_JOBID + ${hpcdist_element:-0}))
+hpcdist_number=$((LSB_JOBID + 37 * ${hpcdist_element:-0}))
 hpcdist_restarts=$(grep -cs "^started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
 : "${hpcdist_restarts:=0}"
 
@@ -167,7 +167,7 @@ launch() {
     [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
   done
   type mpirun >/dev/null 2>&1 || fail "there is no mpirun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
+  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -67,8 +67,8 @@ def test_elements_of_an_array_have_ports_and_outputs_of_their_own(folder: Path) 
     for element in ("1", "10"):
         assert run(folder, job, LSB_JOBINDEX=element, LSB_MCPU_HOSTS="localhost 1").returncode == 0
     assert (folder / "told").read_text().splitlines() == [
-        "7_1 20128 hpcdist-7/outputs/1",
-        "7_10 20272 hpcdist-7/outputs/10",
+        "7_1 20704 hpcdist-7/outputs/1",
+        "7_10 26032 hpcdist-7/outputs/10",
     ]
 
 

@@ -10,7 +10,6 @@ from hpcdist.errors import PlanError
 from hpcdist.plan import Directive, Plan
 from hpcdist.planner import make_plan
 from hpcdist.schedulers.pbs import PBS
-from hpcdist.schedulers.pbs_directives import clock
 from hpcdist.schedulers.pbs_header import directive_text
 from hpcdist.schedulers.pbs_options import array, dependency, mail_points
 from hpcdist.site import Site
@@ -171,7 +170,7 @@ def test_arrays(text: str, value: str | None) -> None:
     [(90, "00:01:30"), (3600, "01:00:00"), (7 * 86400, "168:00:00"), (86399, "23:59:59")],
 )
 def test_walltime_never_has_days(seconds: int, text: str) -> None:
-    assert clock(Walltime(seconds)) == text
+    assert Walltime(seconds).clock == text
 
 
 def test_dependencies_and_mail() -> None:

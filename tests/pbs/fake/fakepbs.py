@@ -245,6 +245,8 @@ def check_resources(record: Record) -> None:
     resources = record["resources"]
     if "select" in resources and "nodes" in resources:
         raise Refused('qsub: -lresource= cannot be used with "select" or "place", resource is: nodes', 2)
+    if record.get("array") and record["rerun"] == "n":
+        raise Refused("qsub: cannot submit non-rerunable Array Job", 2)
     if "select" in resources and set(resources) & {"ncpus", "ngpus", "mem", "mpiprocs"}:
         raise Refused('qsub: -lresource= cannot be used with "select" or "place"', 2)
     for chunk in chunks(record):
