@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job
-from hpcdist.schedulers import Query, Submission
+from hpcdist.schedulers import Query, Submission, answers
 from hpcdist.schedulers.flux_ids import plain_id
 from hpcdist.schedulers.flux_queries import ById, Listing
 
@@ -78,14 +78,16 @@ class Flux:
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id."""
         if completed.missing:
-            raise SchedulerError(_no_flux())
+            raise SchedulerError(answers.missing("flux"))
         ids = [found for line in completed.stdout.splitlines() if (found := plain_id(line.strip()))]
         if completed.ok and ids:
             return ids[-1]
         said = completed.stderr.strip() or completed.stdout.strip()
         if ids or not _is_refusal(completed):
-            raise SubmissionUnknown(f"flux batch did not say whether the job exists: {_why(completed)}")
-        raise SchedulerError(Problem(f"Flux refused the job: {said}", hint=_hint(said)))
+            raise SubmissionUnknown(
+                f"flux batch did not say whether the job exists: {answers.why(completed)}"
+            )
+        raise SchedulerError(Problem(f"Flux refused the job: {said}", hint=answers.hint(said, _HINTS)))
 
     def find(self) -> Iterator[Command]:
         """Yield one look at the jobspecs of this user's latest jobs."""
@@ -105,11 +107,6 @@ class Flux:
         return Command(("flux", "cancel", *(job.id for job in jobs)))
 
 
-def _no_flux() -> Problem:
-    hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
-    return Problem("there is no `flux` on this machine", hint=hint)
-
-
 def _is_refusal(completed: Completed) -> bool:
     """Whether the job was certainly not made: flux batch says ``ERROR:`` or ``error:`` and why."""
     if completed.ok or completed.timed_out or completed.returncode < 0:
@@ -118,19 +115,6 @@ def _is_refusal(completed: Completed) -> bool:
     return bool(re.search(r"(?m)^flux(?:[- ]batch)?: (?:ERROR|error): ", said)) and not any(
         text in said for text in _DOUBT
     )
-
-
-def _why(completed: Completed) -> str:
-    if completed.timed_out:
-        return f"it did not end within {completed.command.timeout:.0f} s"
-    if completed.returncode < 0:
-        return f"it was killed by signal {-completed.returncode}"
-    said = completed.stderr.strip() or completed.stdout.strip()
-    return said or f"exit code {completed.returncode} without a word"
-
-
-def _hint(said: str) -> str:
-    return next((hint for text, hint in _HINTS.items() if text in said), "")
 
 
 FLUX: Final = Flux()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job
-from hpcdist.schedulers import Query, Submission
+from hpcdist.schedulers import Query, Submission, answers
 from hpcdist.schedulers.lsf_queries import DROP, Bhist, Bjobs, ask, records, tokens
 from hpcdist.schedulers.lsf_script import BY_STDIN
 
@@ -95,13 +95,15 @@ class Lsf:
         """Return the job's id."""
         said = "\n".join(filter(None, (completed.stderr.strip(), completed.stdout.strip())))
         if completed.missing or (completed.returncode == 127 and "bsub: " in said):  # noqa: PLR2004 - bash: not found
-            raise SchedulerError(_no_bsub())
+            raise SchedulerError(answers.missing("bsub"))
         ids = re.findall(r"(?m)^Job <([0-9]+)> is submitted to ", completed.stdout)
         if completed.ok and ids:
             return str(ids[-1])
         if _may_have_worked(completed, said) or ids:
-            raise SubmissionUnknown(f"bsub did not say whether the job exists: {_why(completed, said)}")
-        raise SchedulerError(Problem(f"LSF refused the job: {said}", hint=_hint(said)))
+            raise SubmissionUnknown(
+                f"bsub did not say whether the job exists: {answers.why(completed, said)}"
+            )
+        raise SchedulerError(Problem(f"LSF refused the job: {said}", hint=answers.hint(said, _HINTS)))
 
     def find(self) -> Iterator[Command]:
         """Yield bjobs, which knows ended jobs for an hour too."""
@@ -120,11 +122,6 @@ class Lsf:
         return Command(("bash", "-c", _CANCEL, "hpcdist", *(job.id for job in jobs)), drop_environment=DROP)
 
 
-def _no_bsub() -> Problem:
-    hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
-    return Problem("there is no `bsub` on this machine", hint=hint)
-
-
 def _may_have_worked(completed: Completed, said: str) -> bool:
     """Whether LSF may have the job: only a refusal that speaks of no lost answer is a certain no."""
     if completed.ok or completed.timed_out or completed.returncode < 0:
@@ -132,18 +129,6 @@ def _may_have_worked(completed: Completed, said: str) -> bool:
     last = said.rpartition("Please wait ...")[2]
     refused = "ob not submitted" in last or "equest aborted by esub" in last
     return not _USAGE.search(said) and (not refused or bool(_DOUBTS.search(last)))
-
-
-def _why(completed: Completed, said: str) -> str:
-    if completed.timed_out:
-        return f"it did not end within {completed.command.timeout:.0f} s"
-    if completed.returncode < 0:
-        return f"it was killed by signal {-completed.returncode}"
-    return said or f"exit code {completed.returncode} without a word"
-
-
-def _hint(said: str) -> str:
-    return next((hint for text, hint in _HINTS.items() if text in said), "")
 
 
 LSF: Final = Lsf()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job
-from hpcdist.schedulers import Query, Submission
+from hpcdist.schedulers import Query, Submission, answers
 from hpcdist.schedulers.pbs_queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
 
 if TYPE_CHECKING:
@@ -97,12 +97,12 @@ class Pbs:
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id, with its server."""
         if completed.missing:
-            raise SchedulerError(_no_qsub())
+            raise SchedulerError(answers.missing("qsub"))
         ids = [line for line in map(str.strip, completed.stdout.splitlines()) if _JOB_ID.fullmatch(line)]
         if completed.ok and ids:
             return ids[-1]
         if ids or not _is_refused(completed):
-            raise SubmissionUnknown(f"qsub did not say whether the job exists: {_why(completed)}")
+            raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
         said = completed.stderr.strip()
         hint = next((hint for text, hint in _HINTS.items() if text in said), "")
         raise SchedulerError(Problem(f"PBS refused the job: {said}", hint=hint))
@@ -126,11 +126,6 @@ class Pbs:
         return command("qdel", *(job.id for job in jobs))
 
 
-def _no_qsub() -> Problem:
-    hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
-    return Problem("there is no `qsub` on this machine", hint=hint)
-
-
 def _is_refused(completed: Completed) -> bool:
     """Whether the job was certainly not made: by a known code or a known word of qsub."""
     if completed.returncode <= 0 or completed.timed_out:
@@ -138,15 +133,6 @@ def _is_refused(completed: Completed) -> bool:
     if "qsub: " not in completed.stderr:
         return any(text in completed.stderr for text in ("usage:", "unable to read qmaster name"))
     return completed.returncode in _REFUSAL_CODES or any(text in completed.stderr for text in _REFUSALS)
-
-
-def _why(completed: Completed) -> str:
-    if completed.timed_out:
-        return f"it did not end within {completed.command.timeout:.0f} s"
-    if completed.returncode < 0:
-        return f"it was killed by signal {-completed.returncode}"
-    said = completed.stderr.strip() or completed.stdout.strip()
-    return said or f"exit code {completed.returncode} without a word"
 
 
 PBS: Final = Pbs()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job
-from hpcdist.schedulers import Query, Submission
+from hpcdist.schedulers import Query, Submission, answers
 from hpcdist.schedulers.sge_queries import DROP, KEEP, Qacct, Qstat, bash, tokens
 
 if TYPE_CHECKING:
@@ -107,15 +107,15 @@ class GridEngine:
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id; of an array qsub says ``12.1-10:2``."""
         if completed.missing:
-            raise SchedulerError(_no_qsub())
+            raise SchedulerError(answers.missing("qsub"))
         lines = map(str.strip, completed.stdout.splitlines())
         ids = [match[1] for match in map(_JOB_ID.fullmatch, lines) if match]
         if completed.ok and ids:
             return ids[-1]
         said = completed.stderr.strip() or completed.stdout.strip()
         if _may_have_worked(completed) or ids:
-            raise SubmissionUnknown(f"qsub did not say whether the job exists: {_why(completed)}")
-        raise SchedulerError(Problem(f"Grid Engine refused the job: {said}", hint=_hint(said)))
+            raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
+        raise SchedulerError(Problem(f"Grid Engine refused the job: {said}", hint=answers.hint(said, _HINTS)))
 
     def find(self) -> Iterator[Command]:
         """Yield one look at this user's living jobs; those that have begun are known by their events."""
@@ -134,29 +134,11 @@ class GridEngine:
         return bash(_CANCEL, *itertools.chain.from_iterable((job.id, job.directory) for job in jobs))
 
 
-def _no_qsub() -> Problem:
-    hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
-    return Problem("there is no `qsub` on this machine", hint=hint)
-
-
 def _may_have_worked(completed: Completed) -> bool:
     """Whether the master may have the job: only a known refusal is a certain no."""
     if completed.ok or completed.timed_out or completed.returncode < 0:
         return True
     return not any(text in completed.stderr for text in _REFUSALS)
-
-
-def _why(completed: Completed) -> str:
-    if completed.timed_out:
-        return f"it did not end within {completed.command.timeout:.0f} s"
-    if completed.returncode < 0:
-        return f"it was killed by signal {-completed.returncode}"
-    said = completed.stderr.strip() or completed.stdout.strip()
-    return said or f"exit code {completed.returncode} without a word"
-
-
-def _hint(said: str) -> str:
-    return next((hint for text, hint in _HINTS.items() if text in said), "")
 
 
 SGE: Final = GridEngine()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job
-from hpcdist.schedulers import Query, Submission
+from hpcdist.schedulers import Query, Submission, answers
 from hpcdist.schedulers.slurm_queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ class Slurm:
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id, with ``;cluster`` behind it where sbatch names one."""
         if completed.missing:
-            raise SchedulerError(_no_sbatch())
+            raise SchedulerError(answers.missing("sbatch"))
         ids = [line for line in map(str.strip, completed.stdout.splitlines()) if _JOB_ID.fullmatch(line)]
         if completed.ok and ids:
             return ids[-1]
         said = completed.stderr.strip() or completed.stdout.strip()
         if _may_have_worked(completed) or ids:
-            raise SubmissionUnknown(f"sbatch did not say whether the job exists: {_why(completed)}")
-        raise SchedulerError(Problem(f"Slurm refused the job: {said}", hint=_hint(said)))
+            raise SubmissionUnknown(f"sbatch did not say whether the job exists: {answers.why(completed)}")
+        raise SchedulerError(Problem(f"Slurm refused the job: {said}", hint=answers.hint(said, _HINTS)))
 
     def find(self) -> Iterator[Command]:
         """Yield squeue (it knows ended jobs for some minutes too), then sacct where sites keep comments."""
@@ -137,11 +137,6 @@ class Slurm:
         return next(command("scancel", *numbers, cluster=cluster) for cluster, numbers in clusters.items())
 
 
-def _no_sbatch() -> Problem:
-    hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
-    return Problem("there is no `sbatch` on this machine", hint=hint)
-
-
 def _may_have_worked(completed: Completed) -> bool:
     """Whether the controller may have the job: only a known refusal of sbatch is a certain no.
 
@@ -151,19 +146,6 @@ def _may_have_worked(completed: Completed) -> bool:
         return True
     said = completed.stderr.rpartition("submission failed: ")[2]
     return "sbatch: " not in completed.stderr or not any(text in said for text in _REFUSALS)
-
-
-def _why(completed: Completed) -> str:
-    if completed.timed_out:
-        return f"it did not end within {completed.command.timeout:.0f} s"
-    if completed.returncode < 0:
-        return f"it was killed by signal {-completed.returncode}"
-    said = completed.stderr.strip() or completed.stdout.strip()
-    return said or f"exit code {completed.returncode} without a word"
-
-
-def _hint(said: str) -> str:
-    return next((hint for text, hint in _HINTS.items() if text in said), "")
 
 
 SLURM: Final = Slurm()

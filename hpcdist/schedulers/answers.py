@@ -1,0 +1,29 @@
+"""What the answers of all batch systems' commands have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hpcdist.command import Completed
+from hpcdist.errors import Problem
+
+
+def missing(program: str) -> Problem:
+    """Return what to say where a batch system's command is not there."""
+    hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
+    return Problem(f"there is no `{program}` on this machine", hint=hint)
+
+
+def why(completed: Completed, said: str | None = None) -> str:
+    """Return why a command gave no clear answer: its own words (or ``said``), if it had any."""
+    if completed.timed_out:
+        return f"it did not end within {completed.command.timeout:.0f} s"
+    if completed.returncode < 0:
+        return f"it was killed by signal {-completed.returncode}"
+    words = completed.stderr.strip() or completed.stdout.strip() if said is None else said
+    return words or f"exit code {completed.returncode} without a word"
+
+
+def hint(said: str, hints: Mapping[str, str]) -> str:
+    """Return the hint for the first of these texts that was said, empty where none was."""
+    return next((advice for text, advice in hints.items() if text in said), "")
