@@ -56,9 +56,13 @@ order_nodes() {
     jsrun --nrs=4 --tasks_per_rs=1 --cpu_per_rs=1 --rs_per_host=1 \
       bash -c 'echo "$JSM_NAMESPACE_RANK $(uname -n)"' </dev/null | sort -n
   )
-  ((${#ordered[@]} == 4)) && [[ " ${ordered[*]} " != *"  "* ]] && hpcdist_nodes=("${ordered[@]}")
+  if ((${#ordered[@]} == 4)) && [[ " ${ordered[*]} " != *"  "* ]]; then
+    hpcdist_nodes=("${ordered[@]}")
+  else
+    echo "hpcdist: jsrun did not tell its order of hosts; LSF's is taken" >&2
+  fi
 }
-type jsrun >/dev/null 2>&1 && order_nodes
+order_nodes
 
 fail() {
   echo "hpcdist: $*" >&2
