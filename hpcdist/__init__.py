@@ -7,7 +7,7 @@ The map, from the ground up: a module imports only from the lines above its own,
     amounts experiment dialects site    the two models: what the user asks, what the machine offers
     replica plan    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers and frameworks
-    schedulers launchers frameworks importers    one file each
+    schedulers launchers frameworks importers    one file each, or one folder
     pool placement selection detect launch starting polyaxon remarks advice planner wiring    decisions, pure
     compose source templating inputs overrides load    a file becomes an experiment
     resources bytecode renderer shell rundir world    the other edges: files, templates, processes, time

@@ -1,6 +1,6 @@
 """Schedulers: each says commands to its batch system and reads the answers; none starts a process.
 
-One scheduler is one file here and one template. ``schedulers.get("slurm")`` imports it when it is asked for.
+One scheduler is one file or folder here and one template; ``schedulers.get("slurm")`` imports it when asked.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import pytest
 from hpcdist.plan import Directive
 from hpcdist.renderer import render
 from hpcdist.schedulers.flux import FLUX
-from hpcdist.schedulers.flux_directives import directive_text
+from hpcdist.schedulers.flux.directives import directive_text
 from tests.experiments import environment, resources
 from tests.plans import planned
 from tests.schedulers import plans

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.schedulers.slurm_header import directive_text
+from hpcdist.schedulers.slurm.header import directive_text
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
 from tests.sites import site, site_named

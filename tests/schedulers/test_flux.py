@@ -15,9 +15,9 @@ from hpcdist.job import Job, JobState, Status
 from hpcdist.plan import Directive, Plan, Variable
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.flux import FLUX
-from hpcdist.schedulers.flux_directives import directive_text
-from hpcdist.schedulers.flux_ids import f58, plain_id
-from hpcdist.schedulers.flux_queries import STATES, ById, Listing, status
+from hpcdist.schedulers.flux.directives import directive_text
+from hpcdist.schedulers.flux.ids import f58, plain_id
+from hpcdist.schedulers.flux.queries import STATES, ById, Listing, status
 from hpcdist.site import Directives, Site
 from hpcdist.testing import MISSING, contract, failed
 from hpcdist.units import Walltime

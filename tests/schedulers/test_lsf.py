@@ -13,10 +13,10 @@ from hpcdist.dialects.lsf import Lsf
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState, Status
 from hpcdist.plan import Directive, Plan
-from hpcdist.schedulers import Submission, lsf_words
-from hpcdist.schedulers.lsf import LSF
-from hpcdist.schedulers.lsf_header import directive_text, header
-from hpcdist.schedulers.lsf_queries import REASONS, Bhist, Bjobs, status
+from hpcdist.schedulers import Submission
+from hpcdist.schedulers.lsf import LSF, words
+from hpcdist.schedulers.lsf.header import directive_text, header
+from hpcdist.schedulers.lsf.queries import REASONS, Bhist, Bjobs, status
 from hpcdist.site import Directives, Gpus, Site
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime
@@ -235,7 +235,7 @@ def test_values_that_no_directive_can_hold(value: str) -> None:
     [(1, "0:01"), (60, "0:01"), (61, "0:02"), (3600, "1:00"), (86399, "24:00"), (90000, "25:00")],
 )
 def test_run_limits_are_whole_minutes(seconds: int, text: str) -> None:
-    assert lsf_words.hours_and_minutes(seconds) == text
+    assert words.hours_and_minutes(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_run_limits_are_whole_minutes(seconds: int, text: str) -> None:
     ],
 )
 def test_mail(events: tuple[str, ...], flags: list[str]) -> None:
-    assert lsf_words.mail(events) == flags
+    assert words.mail(events) == flags
 
 
 def test_submit_says_how_the_script_wants_to_be_read(tmp_path: Path) -> None:

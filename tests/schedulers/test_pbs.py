@@ -11,7 +11,7 @@ from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState, Status
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.pbs import PBS
-from hpcdist.schedulers.pbs_queries import Qstat, status
+from hpcdist.schedulers.pbs.queries import Qstat, status
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 
 TRANSCRIPTS = Path(__file__).parents[1] / "transcripts" / "pbs"

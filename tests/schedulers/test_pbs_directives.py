@@ -10,8 +10,8 @@ from hpcdist.errors import PlanError
 from hpcdist.plan import Directive, Plan
 from hpcdist.planner import make_plan
 from hpcdist.schedulers.pbs import PBS
-from hpcdist.schedulers.pbs_header import directive_text
-from hpcdist.schedulers.pbs_options import array, dependency, mail_points
+from hpcdist.schedulers.pbs.header import directive_text
+from hpcdist.schedulers.pbs.options import array, dependency, mail_points
 from hpcdist.site import Site
 from hpcdist.units import Walltime
 from tests.experiments import experiment, where

@@ -16,8 +16,8 @@ from hpcdist.job import Job, JobState, Status
 from hpcdist.plan import Directive, Plan, Variable
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.sge import SGE
-from hpcdist.schedulers.sge_header import directive_text
-from hpcdist.schedulers.sge_queries import Qacct, Qstat, fold, state
+from hpcdist.schedulers.sge.header import directive_text
+from hpcdist.schedulers.sge.queries import Qacct, Qstat, fold, state
 from hpcdist.site import Directives, NodeType, Site
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime

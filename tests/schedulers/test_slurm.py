@@ -10,8 +10,8 @@ from hpcdist.job import Job, JobState, Status
 from hpcdist.plan import Directive, Plan
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.slurm import SLURM
-from hpcdist.schedulers.slurm_header import directive_text
-from hpcdist.schedulers.slurm_queries import STATES, Sacct, Scontrol, Squeue, fold, status
+from hpcdist.schedulers.slurm.header import directive_text
+from hpcdist.schedulers.slurm.queries import STATES, Sacct, Scontrol, Squeue, fold, status
 from hpcdist.site import Directives, Gpus, Site
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime

@@ -8,7 +8,7 @@ from hpcdist.command import Command, Completed
 from hpcdist.job import Job, JobState, Status
 from hpcdist.schedulers import Query
 from hpcdist.schedulers.slurm import Slurm
-from hpcdist.schedulers.slurm_queries import Squeue
+from hpcdist.schedulers.slurm.queries import Squeue
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, contract, failed
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hpcdist.command import Command, Completed
 from hpcdist.job import Job, JobState, Status
-from hpcdist.schedulers.slurm_queries import fold
+from hpcdist.schedulers.slurm.queries import fold
 
 _STATES: Final = {
     "PEND": JobState.PENDING,

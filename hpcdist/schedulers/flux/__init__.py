@@ -13,8 +13,8 @@ from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job
 from hpcdist.schedulers import Query, Submission, answers
-from hpcdist.schedulers.flux_ids import plain_id
-from hpcdist.schedulers.flux_queries import ById, Listing
+from hpcdist.schedulers.flux.ids import plain_id
+from hpcdist.schedulers.flux.queries import ById, Listing
 
 if TYPE_CHECKING:
     from hpcdist.plan import Directive, Plan
@@ -59,15 +59,15 @@ class Flux:
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return the ``#flux:`` lines."""
-        from hpcdist.schedulers import flux_directives  # with all of a plan; asking for jobs needs none
+        from hpcdist.schedulers.flux import directives  # with all of a plan; asking for jobs needs none
 
-        return flux_directives.directives(plan, site)
+        return directives.directives(plan, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#flux:`` lines with their origins."""
-        from hpcdist.schedulers import flux_directives
+        from hpcdist.schedulers.flux import directives
 
-        return flux_directives.header(plan, run_dir)
+        return directives.header(plan, run_dir)
 
     def submit(self, submission: Submission) -> Command:
         """Return the flux command; what is on it beats the script."""

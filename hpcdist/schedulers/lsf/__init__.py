@@ -14,8 +14,8 @@ from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job
 from hpcdist.schedulers import Query, Submission, answers
-from hpcdist.schedulers.lsf_queries import DROP, Bhist, Bjobs, ask, records, tokens
-from hpcdist.schedulers.lsf_script import BY_STDIN
+from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tokens
+from hpcdist.schedulers.lsf.script import BY_STDIN
 
 if TYPE_CHECKING:
     from hpcdist.plan import Directive, Plan
@@ -72,9 +72,9 @@ class Lsf:
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return the ``#BSUB`` lines."""
-        from hpcdist.schedulers import lsf_directives  # with all of a plan; asking for jobs needs none
+        from hpcdist.schedulers.lsf import directives  # with all of a plan; asking for jobs needs none
 
-        return lsf_directives.directives(plan, site)
+        return directives.directives(plan, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#BSUB`` lines with their origins.
@@ -82,9 +82,9 @@ class Lsf:
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers import lsf_header
+        from hpcdist.schedulers.lsf import header
 
-        return lsf_header.header(plan, run_dir)
+        return header.header(plan, run_dir)
 
     def submit(self, submission: Submission) -> Command:
         """Return the bsub command; the script says whether it is read from standard input or by its name."""

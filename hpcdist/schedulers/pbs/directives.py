@@ -13,8 +13,8 @@ from typing import Final
 from hpcdist.errors import PlanError
 from hpcdist.plan import Directive, Plan
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden
-from hpcdist.schedulers.pbs_chunks import chunk_problems, select, totals
-from hpcdist.schedulers.pbs_options import array, dependency, mail_points, option_problems
+from hpcdist.schedulers.pbs.chunks import chunk_problems, select, totals
+from hpcdist.schedulers.pbs.options import array, dependency, mail_points, option_problems
 from hpcdist.site import Site
 
 Line = tuple[str, str | None, str]

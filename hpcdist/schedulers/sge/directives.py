@@ -15,7 +15,7 @@ from typing import Final
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden
-from hpcdist.schedulers.sge_options import array, dependency, mail_points, option_problems
+from hpcdist.schedulers.sge.options import array, dependency, mail_points, option_problems
 from hpcdist.site import Site
 
 Line = tuple[str, str | None, str]

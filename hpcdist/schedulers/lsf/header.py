@@ -8,7 +8,7 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Plan
-from hpcdist.schedulers.lsf_script import BY_NAME, BY_STDIN
+from hpcdist.schedulers.lsf.script import BY_NAME, BY_STDIN
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 

@@ -14,7 +14,7 @@ from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job
 from hpcdist.schedulers import Query, Submission, answers
-from hpcdist.schedulers.sge_queries import DROP, KEEP, Qacct, Qstat, bash, tokens
+from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, tokens
 
 if TYPE_CHECKING:
     from hpcdist.plan import Directive, Plan
@@ -85,9 +85,9 @@ class GridEngine:
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return the ``#$`` lines."""
-        from hpcdist.schedulers import sge_directives  # with all of a plan; asking for jobs needs none
+        from hpcdist.schedulers.sge import directives  # with all of a plan; asking for jobs needs none
 
-        return sge_directives.directives(plan, site)
+        return directives.directives(plan, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#$`` lines with their origins.
@@ -95,9 +95,9 @@ class GridEngine:
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers import sge_header
+        from hpcdist.schedulers.sge import header
 
-        return sge_header.header(plan, run_dir)
+        return header.header(plan, run_dir)
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; with ``-V``, nothing of another batch job may reach this one."""

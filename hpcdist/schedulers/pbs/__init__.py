@@ -14,7 +14,7 @@ from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job
 from hpcdist.schedulers import Query, Submission, answers
-from hpcdist.schedulers.pbs_queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
+from hpcdist.schedulers.pbs.queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
 
 if TYPE_CHECKING:
     from hpcdist.plan import Directive, Plan
@@ -75,9 +75,9 @@ class Pbs:
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return the ``#PBS`` lines."""
-        from hpcdist.schedulers import pbs_directives  # with all of a plan; asking for jobs needs none
+        from hpcdist.schedulers.pbs import directives  # with all of a plan; asking for jobs needs none
 
-        return pbs_directives.directives(plan, site)
+        return directives.directives(plan, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#PBS`` lines with their origins.
@@ -85,9 +85,9 @@ class Pbs:
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers import pbs_header
+        from hpcdist.schedulers.pbs import header
 
-        return pbs_header.header(plan, run_dir)
+        return header.header(plan, run_dir)
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; beside ``-V`` in the script, ``-v`` adds the token."""

@@ -13,8 +13,8 @@ from typing import Final
 
 from hpcdist.errors import Path, PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
-from hpcdist.schedulers import lsf_words
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden
+from hpcdist.schedulers.lsf import words
 from hpcdist.site import Site
 
 Line = tuple[str, str | None, str]
@@ -78,7 +78,7 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
     Raises:
         PlanError: with everything that LSF or the site refuses, each naming its field.
     """
-    problems = [*_unsupported(plan, site), *lsf_words.problems(plan)]
+    problems = [*_unsupported(plan, site), *words.problems(plan)]
     if problems:
         raise PlanError(*problems)
     group = plan.placement.groups[0]
@@ -99,14 +99,14 @@ def _origin(plan: Plan, field: str) -> str:
 
 
 def _job(plan: Plan) -> Iterator[Line]:
-    array = "" if plan.array is None else lsf_words.array(plan.array)
+    array = "" if plan.array is None else words.array(plan.array)
     yield "-J", f"{plan.name}{array}", "array" if array else "name"
     if plan.account is not None:
         yield "-P", plan.account, "account"
     if (queue := plan.placement.groups[0].partition) is not None:
         yield "-q", queue, "partition"
     if plan.walltime:
-        yield "-W", lsf_words.hours_and_minutes(plan.walltime.seconds), "walltime"
+        yield "-W", words.hours_and_minutes(plan.walltime.seconds), "walltime"
 
 
 def _resources(plan: Plan, site: Site, group: Group) -> Iterator[Line]:
@@ -138,15 +138,15 @@ def _requirement(site: Site, group: Group) -> Iterator[str]:
 
 def _extras(plan: Plan) -> Iterator[Line]:
     if plan.dependency:
-        yield "-w", " && ".join(map(lsf_words.dependency, plan.dependency)), "dependency"
+        yield "-w", " && ".join(map(words.dependency, plan.dependency)), "dependency"
     if plan.signal is not None:
-        name, minutes = lsf_words.signal(plan.signal)
+        name, minutes = words.signal(plan.signal)
         yield "-wa", name, "signal"
         yield "-wt", str(minutes), "signal"
     yield "-r" if plan.requeue else "-rn", None, "requeue"
     if plan.mail_user is not None:
         yield "-u", plan.mail_user, "mail"
-        yield from ((flag, None, "mail") for flag in lsf_words.mail(plan.mail_events))
+        yield from ((flag, None, "mail") for flag in words.mail(plan.mail_events))
     if plan.environment == "clean":
         yield "-env", "none", "environment"
 

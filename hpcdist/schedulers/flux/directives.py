@@ -15,7 +15,7 @@ from typing import Final
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden
-from hpcdist.schedulers.flux_ids import plain_id
+from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.site import Site
 
 Line = tuple[str, str | None, str]

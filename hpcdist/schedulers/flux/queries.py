@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hpcdist.command import Command, Completed
 from hpcdist.job import Job, JobState, Status
-from hpcdist.schedulers.flux_ids import plain_id
+from hpcdist.schedulers.flux.ids import plain_id
 
 STATES: Final = {
     "NEW": JobState.PENDING,

@@ -13,7 +13,7 @@ from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job
 from hpcdist.schedulers import Query, Submission, answers
-from hpcdist.schedulers.slurm_queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
+from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
 
 if TYPE_CHECKING:
     from hpcdist.plan import Directive, Plan
@@ -73,9 +73,9 @@ class Slurm:
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return the ``#SBATCH`` lines."""
-        from hpcdist.schedulers import slurm_directives  # with all of a plan; asking for jobs needs none
+        from hpcdist.schedulers.slurm import directives  # with all of a plan; asking for jobs needs none
 
-        return slurm_directives.directives(plan, site)
+        return directives.directives(plan, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#SBATCH`` lines with their origins, the components of a heterogeneous job apart.
@@ -83,9 +83,9 @@ class Slurm:
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers import slurm_header
+        from hpcdist.schedulers.slurm import header
 
-        return slurm_header.header(plan, run_dir)
+        return header.header(plan, run_dir)
 
     def submit(self, submission: Submission) -> Command:
         """Return the sbatch command, free of SBATCH_ variables: they would beat the script."""
