@@ -2,13 +2,14 @@
 
 The map, from the ground up: a module imports only from the lines above its own, and from its left.
 
-    errors units words specs budget job scalars yaml_words hostlist    primitives
+    errors units words specs budget job scalars yaml_words hostlist affinity    primitives
     fields command registry tree bounded sandbox    what YAML models are made of; templates; extension
-    amounts experiment dialects site    the two models: what the user asks, what the machine offers
+    amounts experiment dialects fabric site site_problems survey    the two models: asked for, offered
     replica plan    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers and frameworks
     schedulers launchers frameworks importers    one file each, or one folder
-    pool placement selection detect launch starting polyaxon remarks advice planner wiring    decisions, pure
+    pool placement selection detect launch starting polyaxon remarks advice    decisions, pure
+    variables lint planner wiring    what they add up to
     compose source templating inputs overrides load    a file becomes an experiment
     resources bytecode renderer shell rundir world    the other edges: files, templates, processes, time
     logs states control    submit, status, logs, cancel, wait

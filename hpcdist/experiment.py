@@ -134,6 +134,13 @@ class Mail(Model, frozen=True):
     events: tuple[str, ...] = ("end", "fail")
 
 
+class LauncherChoice(Model, frozen=True):
+    """A launcher other than the site's, or words for it that nobody foresaw."""
+
+    name: str | None = None
+    args: tuple[str, ...] = ()
+
+
 class Batch(Model, frozen=True):
     """Everything that only a batch system needs; what is absent comes from the site."""
 
@@ -144,7 +151,7 @@ class Batch(Model, frozen=True):
     walltime: Walltime | None = None
     constraint: str | None = None
     exclusive: bool | None = None
-    launcher: str | None = None
+    launcher: LauncherChoice | str | None = None
     dependency: str | tuple[str, ...] = ()
     array: str | int | None = None
     signal: str | None = None
@@ -152,6 +159,16 @@ class Batch(Model, frozen=True):
     mail: str | Mail | None = None
     directives: tuple[str, ...] = ()
     gpu_visibility: Literal["task", "node"] | None = None
+
+    @property
+    def launcher_name(self) -> str | None:
+        """The launcher that is asked for, if one is."""
+        return self.launcher.name if isinstance(self.launcher, LauncherChoice) else self.launcher
+
+    @property
+    def launcher_args(self) -> tuple[str, ...]:
+        """The words that the launcher is given beside hpcdist's own."""
+        return self.launcher.args if isinstance(self.launcher, LauncherChoice) else ()
 
 
 class Experiment(Model, frozen=True, kw_only=True):

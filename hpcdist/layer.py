@@ -85,12 +85,15 @@ class Framework(Protocol):
 class Launcher(Protocol):
     """What starts the tasks; one file each in ``hpcdist/launchers/``.
 
+    ``taken``: the options that say what the plan says, and that no file may give. ``lists_cpus``: it can be
+    told the CPUs of each task.
+
     ``rank_variables`` None: it starts the program itself, without the task wrapper. ``wires`` are the
     frameworks whose processes it introduces to each other; ``reads`` are the options of a site file that it
-    knows. ``hostfile_line`` is a printf format for a host
-    and its number of tasks. ``labels_output``: it marks each line with its rank by itself; otherwise the task
-    wrapper does. ``brings_mpi``: tasks that call MPI_Init find one world; ``gives_pmi``: by a PMI that each
-    task can check.
+    knows. ``hostfile_line`` is a printf format for a host and its number of tasks; ``unequal_nodes``: that
+    number may differ by node. ``labels_output``: it marks each line with its rank by itself; otherwise the
+    task wrapper does. ``brings_mpi``: tasks that call MPI_Init find one world; ``gives_pmi``: by a PMI that
+    each task can check.
     """
 
     name: str
@@ -98,7 +101,10 @@ class Launcher(Protocol):
     schedulers: frozenset[str]
     wires: frozenset[str]
     reads: frozenset[str]
+    taken: frozenset[str]
+    lists_cpus: bool
     hostfile_line: str
+    unequal_nodes: bool
     brings_mpi: bool
     gives_pmi: bool
     labels_output: bool

@@ -11,9 +11,11 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
+from hpcdist.affinity import shares
 from hpcdist.fields import Model
 from hpcdist.plan import Group, Placement, Row
 from hpcdist.pool import EMPTY, Need, Pool
+from hpcdist.site import Site
 
 
 class Crowd(Model, frozen=True):
@@ -104,6 +106,25 @@ def _of_nodes(group: Group, rows: Sequence[Row]) -> Group:
         gpus_per_task=own[0].gpus if len(gpus) == 1 else None,
         even=len({row.cpus for row in own}) == 1,
     )
+
+
+def beside_gpus(placement: Placement, site: Site) -> Placement:
+    """Give equal tasks the CPUs next to their GPUs, where the site says which those are and they suffice."""
+    rows = [
+        replace(row, gpu_cpus=gpu_cpus) if gpu_cpus else row
+        for group in placement.groups
+        for own in [[row for row in placement.rows if group.node <= row.node < group.node + group.nodes]]
+        for gpu_cpus in [_gpu_cpus(group, own, site)]
+        for row in own
+    ]
+    return replace(placement, rows=tuple(rows))
+
+
+def _gpu_cpus(group: Group, rows: Sequence[Row], site: Site) -> tuple[str, ...]:
+    known = site.node_types[group.node_type].gpu_cpus if group.node_type else ()
+    fewest = min(map(len, shares(known)), default=0)
+    suffice = all(0 < row.cpus * row.tasks_per_gpu <= fewest * row.gpus for row in rows)
+    return known if suffice and group.even and all(row.processes == 1 for row in rows) else ()
 
 
 def _by_pool(crowds: Sequence[Crowd]) -> list[list[Crowd]]:

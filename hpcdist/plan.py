@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from hpcdist.affinity import next_to
 from hpcdist.fields import Model
 from hpcdist.site import RankVariables
 from hpcdist.units import Walltime
@@ -38,7 +39,8 @@ class Row(Model, frozen=True, kw_only=True):
     Each node from ``node`` on holds ``tasks_per_node`` of them (a node that holds fewer is a row of its own).
     Counted on its node, the first has local rank ``local_rank``, its CPUs begin at ``cpu`` and its GPUs at
     ``gpu``; each has ``cpus`` CPUs and ``gpus`` GPUs of its own, or shares one GPU with its
-    ``tasks_per_gpu - 1`` neighbours. ``index`` is that of the first replica. ``processes`` is how many
+    ``tasks_per_gpu - 1`` neighbours. Where ``gpu_cpus`` tells which CPUs are next to each GPU of the node,
+    its CPUs are the first of those. ``index`` is that of the first replica. ``processes`` is how many
     processes each starts itself (torchrun does).
     """
 
@@ -57,6 +59,7 @@ class Row(Model, frozen=True, kw_only=True):
     tasks_per_gpu: int = 1
     processes: int = 1
     memory: int | None = None
+    gpu_cpus: tuple[str, ...] = ()
     origin: str = "default"
 
     @property
@@ -67,19 +70,25 @@ class Row(Model, frozen=True, kw_only=True):
     def task(self, offset: int) -> Task:
         """Return the task at this offset in the row."""
         along, slot = divmod(offset, self.tasks_per_node)
-        cpu = self.cpu + slot * self.cpus
         gpu = self.gpu + slot // self.tasks_per_gpu * self.gpus
+        gpus = tuple(range(gpu, gpu + self.gpus))
         return Task(
             rank=self.rank + offset,
             role=self.role,
             index=self.index + offset // self.tasks_per_replica,
             node=self.node + along,
             local_rank=self.local_rank + slot,
-            cpus=tuple(range(cpu, cpu + self.cpus)),
-            gpus=tuple(range(gpu, gpu + self.gpus)),
+            cpus=self._cpus(slot, gpus),
+            gpus=gpus,
             memory=self.memory,
             processes=self.processes,
         )
+
+    def _cpus(self, slot: int, gpus: tuple[int, ...]) -> tuple[int, ...]:
+        if not self.gpu_cpus:
+            return tuple(range(self.cpu + slot * self.cpus, self.cpu + (slot + 1) * self.cpus))
+        first = slot % self.tasks_per_gpu * self.cpus
+        return next_to(self.gpu_cpus, gpus)[first : first + self.cpus]
 
 
 class Group(Model, frozen=True, kw_only=True):
@@ -131,6 +140,13 @@ class Placement(Model, frozen=True, kw_only=True):
         """Every task, in rank order."""
         return (row.task(offset) for row in self.rows for offset in range(row.tasks))
 
+    def on_node(self, node: int) -> Iterator[Task]:
+        """Yield the tasks of one node, in rank order."""
+        for row in self.rows:
+            if row.node <= node < row.node + row.nodes:
+                first = (node - row.node) * row.tasks_per_node
+                yield from map(row.task, range(first, first + row.tasks_per_node))
+
     def replicas(self, role: str) -> int:
         """Return the number of replicas of a role."""
         return sum(row.tasks // row.tasks_per_replica for row in self.rows if row.role == role)
@@ -166,13 +182,18 @@ class Directive(Model, frozen=True, kw_only=True):
 
 
 class Variable(Model, frozen=True, kw_only=True):
-    """A variable and its value; ``shell``: bash expands it. ``role``: the tasks that have it, "" for all."""
+    """A variable and its value; ``shell``: bash expands it. ``role``: the tasks that have it, "" for all.
+
+    ``found``: where this file is not found when the job runs, it is ``otherwise`` (None: not set).
+    """
 
     name: str
     value: str
     origin: str
     shell: bool = False
     role: str = ""
+    found: str | None = None
+    otherwise: str | None = None
 
     @classmethod
     def raw(cls, name: str, value: str, origin: str, role: str = "") -> Variable:
@@ -201,7 +222,7 @@ class Plan(Model, frozen=True, kw_only=True):
     roles whose end is the end of the job; empty for all. ``elastic``: the job goes on when it loses a node.
     ``told``: the names of the variables that the framework gives. ``launch_node``: the script runs where no
     task may. ``from_stdin``: the submit command reads it from its standard input. ``ports``: how many ports
-    each job has.
+    each job has. ``remote``: how tasks on other hosts of a Grid Engine are started.
     """
 
     name: str
@@ -227,7 +248,9 @@ class Plan(Model, frozen=True, kw_only=True):
     signal: str | None = None
     requeue: bool | None = None
     max_restarts: int = 0
+    demanded: tuple[Word, ...] = ()
     extra_directives: tuple[str, ...] = ()
+    launcher_args: tuple[Word, ...] = ()
     mail_user: str | None = None
     mail_events: tuple[str, ...] = ()
     gpu_request: str = "gres"
@@ -237,6 +260,7 @@ class Plan(Model, frozen=True, kw_only=True):
     environment: Literal["inherit", "clean"] = "inherit"
     launch_node: bool = False
     from_stdin: bool = False
+    remote: Literal["ssh", "qrsh"] = "ssh"
     head_suffix: str = ""
     head_resolve: bool = False
     needs_pmi: bool = False

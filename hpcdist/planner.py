@@ -7,23 +7,26 @@ Pure: no clock, no environment, no process. ``where`` turns a path of the experi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
 from hpcdist import polyaxon
 from hpcdist.advice import advice
-from hpcdist.errors import Path, PlanError, Problem
+from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment import Experiment, Mail
+from hpcdist.fabric import Surroundings, groups
 from hpcdist.frameworks import framework_of
 from hpcdist.launch import UNSEEN, UserLaunch, user_launch
 from hpcdist.layer import Launcher, Topology
-from hpcdist.plan import Placement, Plan, Variable, Word
+from hpcdist.placement import beside_gpus
+from hpcdist.plan import Placement, Plan, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.selection import Where, select
-from hpcdist.site import Setting, Site
-from hpcdist.starting import launcher_of, must_meet_by_mpi
+from hpcdist.site import Site
+from hpcdist.starting import launcher_args, launcher_of, must_meet_by_mpi
+from hpcdist.variables import located, surroundings, variables
 from hpcdist.words import quote
 
 
@@ -53,7 +56,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
         # Cray's PMI has other variables (https://slurm.schedmd.com/mpi_guide.html).
         needs_pmi=meets_by_mpi and launcher.gives_pmi and bare.mpi != "cray_shasta",
         setup=tuple(_setup(site)),
-        variables=tuple(_variables(experiment, site, bare, shared, where)),
+        variables=tuple(variables(experiment, site, bare, shared, where)),
         task_variables=(*polyaxon.task_variables(), *own),
         told=tuple(dict.fromkeys(variable.name for variable in (*shared, *own))),
     )
@@ -84,6 +87,11 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
     once = by_user or launcher.rank_variables is None
     roles = {row.role for row in placement.rows}
     options = site.options(launcher.name)
+    around = surroundings(site, placement)
+    exclusive = site.whole_nodes if batch.exclusive is None else batch.exclusive
+    visibility = _gpu_visibility(experiment, site, launcher, topology)
+    if exclusive and launcher.lists_cpus and visibility != "launcher" and not once:
+        placement = beside_gpus(placement, site)
     return Plan(
         name=experiment.name,
         description=experiment.description,
@@ -102,13 +110,15 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         walltime=walltime,
         account=_account(experiment, site),
         qos=batch.qos or _qos_of_partition(site, placement),
-        exclusive=site.whole_nodes if batch.exclusive is None else batch.exclusive,
+        exclusive=exclusive,
         dependency=(batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency,
         array=None if batch.array is None else str(batch.array),
         signal=batch.signal,
         requeue=batch.requeue,
         max_restarts=environment.max_restarts or 0,
+        demanded=tuple(_demanded(site, around)),
         extra_directives=batch.directives,
+        launcher_args=tuple(launcher_args(experiment, site, launcher, around, where)),
         mail_user=batch.mail.user if isinstance(batch.mail, Mail) else batch.mail,
         mail_events=batch.mail.events
         if isinstance(batch.mail, Mail)
@@ -118,10 +128,11 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         gpu_request=site.gpus.request,
         gpu_name=site.gpus.gres,
         gpu_variable=site.gpus.visible,
-        gpu_visibility=_gpu_visibility(experiment, site, launcher, topology),
+        gpu_visibility=visibility,
         environment=site.environment,
         launch_node=site.lsf.launch_node,
         from_stdin=site.scheduler == "lsf" and site.lsf.submit == "stdin",
+        remote=site.sge.remote,
         head_suffix=site.head_node.suffix,
         head_resolve=site.head_node.resolve or topology.by_address,
         mpi=options.mpi,
@@ -129,6 +140,13 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         hostfile_line=launcher.hostfile_line,
         origins=dict(_origins(experiment, site, where)),
     )
+
+
+def _demanded(site: Site, around: Surroundings) -> Iterator[Word]:
+    """Yield the directives that such a job's variables need."""
+    for index, group in groups(site.fabric, around):
+        for text in group.directives:
+            yield Word(text=text, origin=f"site {site.name}: fabric.together.{index}: {group.why}")
 
 
 def _ports(placement: Placement) -> int:
@@ -188,7 +206,7 @@ def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple
     why = topology.why.split(".") if topology.why else ()
     yield "name", where(("name",)) if experiment.name != "experiment" else "default"
     for field in _BATCH_FIELDS:
-        value = getattr(experiment.batch, field)
+        value = experiment.batch.launcher_name if field == "launcher" else getattr(experiment.batch, field)
         if value not in (None, ()):
             yield field, where(("batch", field))
         elif field == "launcher" and topology.launchers:
@@ -213,58 +231,10 @@ def _setup(site: Site) -> Iterator[Word]:
         line = f'module load {name} || fail module {name} cannot be loaded on "$(uname -n)"'
         yield Word.raw(line, f"site {site.name}: modules")
     for file in site.source:
-        yield Word.raw(f"source {file}", f"site {site.name}: source")
+        line = f'[[ -r {file} ]] || fail "there is no {file} on $(uname -n)"; source {file}'
+        yield Word.raw(line, f"site {site.name}: source")
     for line in site.setup:
         yield Word.raw(line, f"site {site.name}: setup")
-
-
-def _variables(
-    experiment: Experiment, site: Site, plan: Plan, shared: Iterable[Variable], where: Where
-) -> Iterator[Variable]:
-    """Yield each variable once, at its last giver: site, Polyaxon, framework, then the experiment."""
-    found: dict[str, Variable] = {}
-    for variable in (
-        Variable(name="PYTHONUNBUFFERED", value="1", origin="default"),
-        *_fabric(site, plan),
-        *polyaxon.variables(experiment, plan, site),
-        *(msgspec.structs.replace(item, origin=_located(item.origin, where)) for item in shared),
-        *_own_variables(experiment, where),
-    ):
-        earlier = found.pop(variable.name, None)
-        origin = f"{variable.origin} (instead of {earlier.origin})" if earlier else variable.origin
-        found[variable.name] = msgspec.structs.replace(variable, origin=origin)
-    yield from found.values()
-
-
-def _located(origin: str, where: Where) -> str:
-    """Return an origin; of one that names a key of the experiment (``horovod.autotune``), the key's place."""
-    path: Path = tuple(origin.split("."))
-    return where(path) if len(path) > 1 and " " not in origin else origin
-
-
-def _fabric(site: Site, plan: Plan) -> Iterator[Variable]:
-    several = plan.placement.nodes > 1
-    for name, entry in site.fabric.env.items():
-        setting = entry if isinstance(entry, Setting) else Setting(value=entry)
-        counts = setting.when in ("always", "multi_node" if several else "single_node")
-        value = setting.value if counts else setting.otherwise
-        origin = f"site {site.name}: fabric.env.{name}"
-        origin += "" if setting.when == "always" else f" ({'' if counts else 'not '}{setting.when})"
-        if value is not None:
-            yield Variable(name=name, value=text_of(value), origin=origin)
-
-
-def _own_variables(experiment: Experiment, where: Where) -> Iterator[Variable]:
-    if experiment.build:
-        for index, (name, value) in enumerate(experiment.build.env_vars):
-            yield Variable(name=str(name), value=text_of(value), origin=where(("build", "env_vars", index)))
-    for name, value in experiment.environment.env_vars.items():
-        yield Variable(name=name, value=text_of(value), origin=where(("environment", "env_vars", name)))
-
-
-def text_of(value: object) -> str:
-    """Write a YAML scalar as a program expects it: true and false in small letters."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _launch(
@@ -275,5 +245,5 @@ def _launch(
         if plan.launches == "tasks":
             yield Word.raw('bash "$HPCDIST_JOB_DIR/task.sh"', "task wrapper")
         for word in framework_of(experiment).words(plan, experiment, site):
-            yield msgspec.structs.replace(word, origin=_located(word.origin, where))
+            yield msgspec.structs.replace(word, origin=located(word.origin, where))
     yield Word.raw('bash "$HPCDIST_JOB_DIR/command.sh"', where(("run", "cmd")))

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from hpcdist.affinity import shares
 from hpcdist.fields import Model
 from hpcdist.replica import Replica
 from hpcdist.site import Partition, Site
@@ -52,6 +53,7 @@ class Pool(Model, frozen=True):
     memory: int | None
     nodes: int
     origin: str
+    gpu_cpus: tuple[str, ...] = ()
 
     def capacity(self, need: Need) -> int:
         """How many such replicas one empty node takes; 0 when it does not fit at all.
@@ -117,6 +119,7 @@ def _of_node_types(site: Site, name: str, partition: Partition) -> Iterator[Pool
             memory=node.memory.mib if node.memory else None,
             nodes=min(limits, default=UNLIMITED),
             origin=f"site {site.name}: partitions.{name}",
+            gpu_cpus=node.gpu_cpus,
         )
 
 
@@ -127,6 +130,7 @@ def _any_node(partition: Partition, kinds: Sequence[Pool]) -> Pool:
         kinds[0],
         node_type=None,
         gpu_type=None,
+        gpu_cpus=(),
         constraint=partition.constraint,
         cpus=_least(pool.cpus for pool in kinds),
         gpus=_least(pool.gpus for pool in kinds),
@@ -142,11 +146,14 @@ def _least(sizes: Iterable[int | None]) -> int | None:
 def need_of(replica: Replica, site: Site, pool: Pool) -> Need:
     """Return what a replica takes of a node of this pool.
 
-    CPUs that the file does not name: the site's default, else the GPUs' share of the node, else one a task.
+    CPUs that the file does not name: the site's default, else the GPUs' share of the node (where it is known
+    which are next to each: of those), else one a task.
     CPUs and memory are shared evenly by the tasks; what cannot be shared stays idle.
     """
     gpus = replica.gpus
     share = pool.cpus * gpus // pool.gpus if pool.cpus and pool.gpus and gpus <= pool.gpus else 0
+    if pool.gpu_cpus and share:
+        share = min(share, gpus * min(map(len, shares(pool.gpu_cpus))))
     cpus = replica.cpus or site.replica.cpus or share or replica.tasks
     memory = replica.memory or site.replica.memory
     each = max(1, cpus // replica.tasks)

@@ -79,7 +79,11 @@ def _plain(value: object) -> Raw:
     return Raw(text)
 
 
-_DEVICES = {"CUDA_VISIBLE_DEVICES": "/dev/nvidia[0-9]*", "ROCR_VISIBLE_DEVICES": "/dev/dri/renderD*"}
+_DEVICES = {
+    "CUDA_VISIBLE_DEVICES": "/dev/nvidia[0-9]*",
+    "ROCR_VISIBLE_DEVICES": "/dev/dri/renderD*",
+    "ZE_AFFINITY_MASK": "/dev/dri/renderD*",
+}
 """Where the GPUs of a node can be counted when no variable names them."""
 
 
@@ -105,6 +109,7 @@ class _Writer:
             "program": "" if plan.launch[0].shell else _plain(plan.launch[0].text),
             "command": Raw(plan.command),
             "command_end": Raw(_end_of(plan.command)),
+            "looks_for_files": any(variable.found for variable in plan.variables),
             "needs_peers": any("$(peers " in variable.value for variable in plan.task_variables),
             "tells_failure": plan.launches == "tasks" or plan.elastic,
             "has_processes": any(row.processes > 1 for row in plan.placement.rows),
@@ -141,6 +146,14 @@ class _Writer:
         value = f'"{variable.value}"' if variable.shell else quote(variable.value)
         comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
         only = f"[[ $HPCDIST_ROLE != {_plain(variable.role)} ]] || " if variable.role else ""
+        if variable.found:
+            only = f'! found "{variable.found}" || '
+        if variable.otherwise is not None:
+            otherwise = quote(variable.otherwise)
+            return Raw(
+                f'if found "{variable.found}"; then export {variable.name}={value}; '
+                f"else export {variable.name}={otherwise}; fi{comment}"
+            )
         return Raw(f"{only}export {variable.name}={value}{comment}")
 
     def address(self, host: str) -> Raw:

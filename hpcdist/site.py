@@ -5,37 +5,44 @@ Every number and every setting of a shipped site has its source in ``sources``; 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from hpcdist.dialects.lsf import Lsf
 from hpcdist.dialects.pbs import Pbs
 from hpcdist.dialects.sge import Sge
-from hpcdist.errors import Path, Problem, did_you_mean
+from hpcdist.fabric import Fabric, Library, Scalar
 from hpcdist.fields import Model
 from hpcdist.units import Memory, Walltime
-from hpcdist.words import VARIABLE_NAME
-
-Scalar = str | int | float | bool
-When = Literal["always", "single_node", "multi_node"]
 
 
 class Source(Model, frozen=True, kw_only=True):
-    """Where facts come from, and when that was read (``YYYY-MM-DD`` or ``YYYY-MM``)."""
+    """Where facts come from, and when that was read (``YYYY-MM-DD`` or ``YYYY-MM``).
+
+    ``of``: the keys of the file that it vouches for, such as ``fabric.env`` or ``node_types.a100.memory``,
+    each with all below it; ``by``: who says so, the centre or vendor itself or somebody else.
+    """
 
     where: str
     read: str
-    what: str | None = None
+    of: tuple[str, ...] = ()
+    by: Literal["centre", "vendor", "third party"] = "centre"
 
 
 class NodeType(Model, frozen=True):
-    """One kind of node; None means not known (or, on ``local``, not limited)."""
+    """One kind of node; None means not known (or, on ``local``, not limited).
+
+    ``gpu_cpus``: the CPUs next to each GPU, in the order of the GPUs, such as ``48-63,112-127``; tasks that
+    have whole nodes are bound to those of their GPUs. ``library``: what its GPUs speak to each other by.
+    ``cpus_per_gpu``: a job on such nodes must ask for exactly so many CPUs a GPU (NCI Gadi); PBS only.
+    """
 
     cpus: int | None = None
     memory: Memory | None = None
     gpus: int | None = 0
+    cpus_per_gpu: int | None = None
     gpu_type: str | None = None
+    gpu_cpus: tuple[str, ...] = ()
+    library: Library = "nccl"
     constraint: str | None = None
 
 
@@ -83,7 +90,9 @@ class Gpus(Model, frozen=True):
     request: Literal["gres", "gpus_per_node", "gpus_per_task", "none"] = "gres"
     gres: str = "gpu"
     typed: bool = False
-    visible: Literal["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"] = "CUDA_VISIBLE_DEVICES"
+    visible: Literal["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"] = (
+        "CUDA_VISIBLE_DEVICES"
+    )
     bound_by: Literal["task", "launcher"] = "task"
 
 
@@ -121,24 +130,6 @@ class Torchrun(Model, frozen=True):
     discouraged: str | None = None
 
 
-class Setting(Model, frozen=True, kw_only=True):
-    """A variable that counts only under a condition; else it is ``otherwise``, or not set at all."""
-
-    value: Scalar
-    when: When = "always"
-    otherwise: Scalar | None = None
-
-
-class Fabric(Model, frozen=True):
-    """Variables for NCCL, RCCL, libfabric, UCX and MPI on this machine's network.
-
-    ``interface`` is the one for TCP between nodes (gloo, ps-lite), such as ``ib0``.
-    """
-
-    interface: str | None = None
-    env: dict[str, Setting | Scalar] = {}
-
-
 class HeadNode(Model, frozen=True):
     """How tasks reach rank 0: the first node's name, with ``suffix``, ``resolve``d to an address."""
 
@@ -162,10 +153,14 @@ class Account(Model, frozen=True):
 
 
 class Directives(Model, frozen=True):
-    """Directives that every job of this machine needs, and flags that it refuses."""
+    """Directives that every job of this machine needs, and flags that it refuses.
+
+    ``known``: flags that its scheduler has beside the usual ones, such as those of a plug-in of Flux.
+    """
 
     mandatory: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
 
 
 class ReplicaDefaults(Model, frozen=True):
@@ -183,7 +178,10 @@ class Selection(Model, frozen=True):
 
 
 class Site(Model, frozen=True, kw_only=True):
-    """One machine; ``pbs``, ``lsf`` and ``sge`` say what its scheduler wants said differently."""
+    """One machine; ``pbs``, ``lsf`` and ``sge`` say what its scheduler wants said differently.
+
+    ``notes`` are for its users; ``differences`` from the centre's own examples, each with its reason.
+    """
 
     name: str
     description: str
@@ -216,61 +214,8 @@ class Site(Model, frozen=True, kw_only=True):
     detect: Detect = Detect()
     sources: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
 
     def options(self, launcher: str) -> LauncherOptions:
         """Return what this machine says of a launcher, empty where it says nothing."""
         return self.launchers.get(launcher, LauncherOptions())
-
-
-def problems_of(site: Site) -> Iterator[Problem]:
-    """Yield what no type can say: names that must exist, patterns that must compile."""
-    yield from _partition_problems(site)
-    for key, meanings in site.node_selectors.items():
-        for value, chosen in meanings.items():
-            if chosen.partition and site.partitions:
-                path = ("node_selectors", key, value, "partition")
-                yield from _missing("partition", chosen.partition, site.partitions, path)
-    yield from _variable_problems(site)
-    for key, pattern in site.detect.env.items():
-        yield from _pattern_problems(pattern, ("detect", "env", key))
-    for index, pattern in enumerate(site.detect.fqdn):
-        yield from _pattern_problems(pattern, ("detect", "fqdn", index))
-    if site.account.pattern:
-        yield from _pattern_problems(site.account.pattern, ("account", "pattern"))
-
-
-def _partition_problems(site: Site) -> Iterator[Problem]:
-    for name, partition in site.partitions.items():
-        path = ("partitions", name)
-        if not partition.nodes:
-            yield Problem("a partition has nodes", (*path, "nodes"), "write `{NODE_TYPE: NUMBER}`")
-        for node_type in partition.nodes:
-            yield from _missing("node type", node_type, site.node_types, (*path, "nodes", node_type))
-        sizes = [limit.nodes for limit in partition.limits]
-        if sizes != sorted(set(sizes)):
-            yield Problem("the numbers of nodes do not ascend", (*path, "limits"))
-    if site.default_partition:
-        yield from _missing("partition", site.default_partition, site.partitions, ("default_partition",))
-
-
-def _missing(what: str, name: str, known: Iterable[str], path: Path) -> Iterator[Problem]:
-    if name not in known:
-        yield Problem(f"there is no {what} {name!r}", path, did_you_mean(name, known))
-
-
-def _variable_problems(site: Site) -> Iterator[Problem]:
-    for name, entry in site.fabric.env.items():
-        path = ("fabric", "env", name)
-        if not VARIABLE_NAME.fullmatch(name):
-            yield Problem(f"{name!r} cannot be the name of a variable", path)
-        if isinstance(entry, Setting) and entry.when == "always" and entry.otherwise is not None:
-            yield Problem(
-                "it is always the value, so there is no `otherwise`", path, "write `when: multi_node`"
-            )
-
-
-def _pattern_problems(pattern: str, path: Path) -> Iterator[Problem]:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        yield Problem(f"{pattern!r} is not a regular expression: {error}", path)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment import Experiment
+from hpcdist.fabric import Surroundings, groups
 from hpcdist.launch import UserLaunch
 from hpcdist.launchers import launchers
 from hpcdist.layer import Launcher, Topology
+from hpcdist.plan import Word
+from hpcdist.selection import Where
 from hpcdist.site import Site
 
 _PATH = ("batch", "launcher")
@@ -33,7 +37,7 @@ def launcher_of(
         hint = "remove this, or let the command be the program that it starts"
         path = tuple(topology.why.split("."))
         raise PlanError(Problem(f"the command is a launch by {by} already", path, hint))
-    name = experiment.batch.launcher or next(iter(topology.launchers), site.launcher)
+    name = experiment.batch.launcher_name or next(iter(topology.launchers), site.launcher)
     if name not in launchers:
         if name in _GONE:
             raise PlanError(Problem(_GONE[name], _PATH, _one_of(site)))
@@ -54,6 +58,31 @@ def launcher_of(
         message = f"launcher {name} does not start tasks under scheduler {site.scheduler} (site {site.name})"
         raise PlanError(Problem(message, _PATH, _one_of(site)))
     return launcher
+
+
+def launcher_args(
+    experiment: Experiment, site: Site, launcher: Launcher, around: Surroundings, where: Where
+) -> Iterator[Word]:
+    """Yield the words that the site and the experiment want beside the launcher's own.
+
+    Raises:
+        PlanError: where the experiment's say what the plan says.
+    """
+    for text in site.options(launcher.name).args:
+        yield Word(text=text, origin=f"site {site.name}: launchers.{launcher.name}.args")
+    for index, group in groups(site.fabric, around):
+        for text in group.args:
+            yield Word(text=text, origin=f"site {site.name}: fabric.together.{index}: {group.why}")
+    path = (*_PATH, "args")
+    for index, text in enumerate(experiment.batch.launcher_args):
+        flag = text.partition("=")[0]
+        if flag in launcher.taken or (not flag.startswith("-") and not index):
+            message = (
+                f"{text} is said by hpcdist itself" if flag in launcher.taken else f"{text!r} is no option"
+            )
+            hint = f"{launcher.name} gets its counts and hosts from the plan"
+            raise PlanError(Problem(message, (*path, index), hint))
+        yield Word(text=text, origin=where((*path, index)))
 
 
 def must_meet_by_mpi(framework: str, site: Site, topology: Topology, launcher: Launcher) -> None:

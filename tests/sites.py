@@ -7,7 +7,8 @@ from typing import Any
 
 from hpcdist import fields, load, source
 from hpcdist.resources import shipped, site_files
-from hpcdist.site import Site, problems_of
+from hpcdist.site import Site
+from hpcdist.site_problems import problems_of
 
 SHIPPED = tuple(sorted(site_files([shipped("site_configs")])))
 

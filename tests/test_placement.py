@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -76,7 +77,7 @@ def test_rows_and_groups_of_a_small_job() -> None:
     )
 
 
-def row(role: str, index: int, rank: int, **place: int) -> Row:
+def row(role: str, index: int, rank: int, **place: Any) -> Row:
     """Return a row of one replica with two tasks."""
     return Row(
         role=role,
@@ -230,7 +231,7 @@ def test_all_tasks_of_a_node_become_one_that_starts_them() -> None:
     )
 
 
-def node(role: str, index: int, first: int, origin: str = "exp.yml:master", **size: int) -> Row:
+def node(role: str, index: int, first: int, origin: str = "exp.yml:master", **size: Any) -> Row:
     """Return a row of tasks, one a node, each with two CPUs and 500 MiB a process."""
     return Row(
         role=role,

@@ -246,7 +246,10 @@ def test_setup_comes_in_order_and_says_what_failed() -> None:
             """module load 'it'"'"'s' || fail module 'it'"'"'s' cannot be loaded on "$(uname -n)\"""",
             "site x: modules",
         ),
-        Word.raw("source $HOME/env.sh", "site x: source"),
+        Word.raw(
+            '[[ -r $HOME/env.sh ]] || fail "there is no $HOME/env.sh on $(uname -n)"; source $HOME/env.sh',
+            "site x: source",
+        ),
         Word.raw("ulimit -c 0", "site x: setup"),
     )
 

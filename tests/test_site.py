@@ -9,7 +9,8 @@ from hpcdist import fields
 from hpcdist.launchers import launchers
 from hpcdist.resources import shipped, site_files
 from hpcdist.schedulers import schedulers
-from hpcdist.site import LauncherOptions, Site, problems_of
+from hpcdist.site import LauncherOptions, Site
+from hpcdist.site_problems import problems_of
 from hpcdist.units import Walltime
 from tests.sites import SHIPPED, shipped_site, site
 

@@ -19,7 +19,8 @@ from hpcdist.errors import Path as Keys
 from hpcdist.launchers import launchers
 from hpcdist.registry import Registry
 from hpcdist.schedulers import schedulers
-from hpcdist.site import LauncherOptions, Site, problems_of
+from hpcdist.site import LauncherOptions, Site
+from hpcdist.site_problems import problems_of
 
 _SLURM_CONF: Final = (
     "/etc/slurm/slurm.conf",
@@ -74,10 +75,16 @@ def load_site(file: Path) -> Site:
     """
     document = source.load(file)
     site = load.load_model(Site, document)
-    problems = [document.locate(problem) for problem in (*problems_of(site), *_unknown(site))]
+    problems = [document.locate(problem) for problem in problems_in(site)]
     if problems:
         raise ConfigError(*problems)
     return site
+
+
+def problems_in(site: Site) -> Iterator[Problem]:
+    """Yield all that is wrong with a site whose values are of the right types."""
+    yield from problems_of(site)
+    yield from _unknown(site)
 
 
 def _unknown(site: Site) -> Iterator[Problem]:
@@ -136,6 +143,14 @@ def this(folders: Iterable[Path], environment: Mapping[str, str] = os.environ) -
         note("there is sbatch, but no Slurm is set up for it, so the site is local")
     why = "no Slurm is set up here" if sbatch else "there is no sbatch"
     return Machine(load_site(files["local"]), f"this is no known site, and {why}")
+
+
+def batch_system(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the scheduler that is set up here, None where there is none."""
+    sbatch = shutil.which("sbatch", path=environment.get("PATH"))
+    if sbatch and has_slurm(Path(sbatch), environment):
+        return "slurm"
+    return next((other.site for other in _OTHERS if _is_set_up(other, environment)), None)
 
 
 def _is_set_up(system: _Set, environment: Mapping[str, str]) -> bool:

@@ -114,6 +114,6 @@ def _machine(asked: Asked, experiment: Experiment, document: Document) -> Machin
             break
     else:
         chosen = machine.this(folders)
-    launcher = experiment.batch.launcher
+    launcher = experiment.batch.launcher_name
     site = chosen.site if launcher else machine.with_working_launcher(chosen.site, experiment.framework)
     return Machine(site, chosen.origin)

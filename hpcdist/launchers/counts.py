@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hpcdist.errors import PlanError, Problem
+from hpcdist.launchers import launchers
 from hpcdist.plan import Plan
 
 
@@ -15,7 +18,17 @@ def tasks_on_each_node(plan: Plan, why: str) -> int:
     runs = list(plan.placement.tasks_per_node())
     if len({tasks for _, tasks in runs}) > 1:
         planned = ", ".join(f"{tasks} on {nodes} node{'s' * (nodes != 1)}" for nodes, tasks in runs)
-        hint = "ask for as many replicas as fill all nodes alike, or write another batch.launcher"
+        able = " or ".join(_for_unequal_nodes(plan))
+        hint = "ask for as many replicas as fill all nodes alike"
+        hint += f", or write another `batch.launcher`: {able}" if able else ""
         message = f"{why}, and the plan has {planned}"
         raise PlanError(Problem(message, ("environment", "replicas"), hint))
     return runs[0][1]
+
+
+def _for_unequal_nodes(plan: Plan) -> Iterator[str]:
+    """Name the launchers under the plan's scheduler that take such a plan."""
+    for launcher in launchers.objects():
+        usable = launcher.rank_variables and plan.scheduler in launcher.schedulers
+        if usable and launcher.unequal_nodes and plan.framework in (launcher.wires or {plan.framework}):
+            yield launcher.name

@@ -31,7 +31,25 @@ class FluxRun:
     schedulers = frozenset({"flux"})
     wires: frozenset[str] = frozenset()
     reads = frozenset({"mpi", "binding", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {
+            "-n",
+            "--ntasks",
+            "-N",
+            "--nodes",
+            "--tasks-per-node",
+            "-c",
+            "--cores-per-task",
+            "--gpus-per-task",
+            "-g",
+            "--exclusive",
+            "-x",
+            "--label-io",
+        }
+    )
+    lists_cpus = False
     hostfile_line = "%s slots=%s"
+    unequal_nodes = False
     brings_mpi = True
     gives_pmi = False  # it gives one, always; whether the program's MPI takes it no task can see
     labels_output = True
@@ -58,8 +76,7 @@ def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
         yield Word(text=f"--setopt=mpi={options.mpi}", origin=f"site {plan.site}: launchers.flux.mpi")
     for text in options.binding if plan.placement.is_even else ():
         yield Word(text=text, origin=f"site {plan.site}: launchers.flux.binding")
-    for text in options.args:
-        yield Word(text=text, origin=f"site {plan.site}: launchers.flux.args")
+    yield from plan.launcher_args
 
 
 def _is_equal(plan: Plan) -> bool:

@@ -22,23 +22,41 @@ class Horovodrun:
     schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
     wires = frozenset({"horovod"})
     reads = frozenset({"args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {
+            "-np",
+            "--num-proc",
+            "-H",
+            "--hosts",
+            "-hostfile",
+            "--hostfile",
+            "--gloo",
+            "--mpi",
+            "--min-np",
+            "--max-np",
+            "--min-num-proc",
+            "--max-num-proc",
+            "--host-discovery-script",
+        }
+    )
+    lists_cpus = False
     hostfile_line = "%s slots=%s"
+    unequal_nodes = True
     brings_mpi = False
     gives_pmi = False
     labels_output = True
     controller = "--gloo"
     hosts = '--hostfile "$HPCDIST_HOSTFILE"'
 
-    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:  # noqa: ARG002 - the protocol's
         """Return ``horovodrun`` with its controller and where it finds its hosts."""
         origin = f"launcher {self.name}"
         size = () if plan.elastic else ("-np", str(plan.placement.size))
         texts = ("horovodrun", self.controller, *size)
-        site = f"site {plan.site}: launchers.{self.name}.args"
         return (
             *(Word(text=text, origin=origin) for text in texts),
             Word.raw(self.hosts, origin),
-            *(Word(text=text, origin=site) for text in options.args),
+            *plan.launcher_args,
         )
 
 

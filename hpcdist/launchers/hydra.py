@@ -29,7 +29,12 @@ class Hydra:
     schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
     wires: frozenset[str] = frozenset()
     reads = frozenset({"flavour", "binding", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {"-n", "-np", "-f", "-hosts", "-machinefile", "-ppn", "-genvlist", "-genvall", "-envlist"}
+    )
+    lists_cpus = False
     hostfile_line = "%s:%s"
+    unequal_nodes = True
     brings_mpi = True
     gives_pmi = False
     labels_output = False  # -prepend-rank writes [0], at the beginning of each piece that comes
@@ -50,8 +55,7 @@ def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
     usual = () if options.flavour == "intel" else ("-bind-to", "none")
     for text in bound or usual:
         yield Word(text=text, origin=f"site {plan.site}: launchers.hydra.binding" if bound else _ORIGIN)
-    for text in options.args:
-        yield Word(text=text, origin=f"site {plan.site}: launchers.hydra.args")
+    yield from plan.launcher_args
     for text in ("-n", str(plan.placement.size)):
         yield Word(text=text, origin=_ORIGIN)
 

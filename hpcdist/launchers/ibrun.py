@@ -30,7 +30,10 @@ class Ibrun:
     schedulers = frozenset({"slurm"})
     wires: frozenset[str] = frozenset()
     reads = frozenset({"binding", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset({"-n", "-o"})
+    lists_cpus = False
     hostfile_line = "%s slots=%s"
+    unequal_nodes = False
     brings_mpi = True
     gives_pmi = False
     labels_output = False
@@ -52,8 +55,7 @@ class Ibrun:
 def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
     for text in ("ibrun", "-n", str(plan.placement.size), "-o", "0"):
         yield Word(text=text, origin=_ORIGIN)
-    for text in options.args:
-        yield Word(text=text, origin=f"site {plan.site}: launchers.ibrun.args")
+    yield from plan.launcher_args
     for text in options.binding:
         yield Word(text=text, origin=f"site {plan.site}: launchers.ibrun.binding")
 

@@ -3,6 +3,11 @@
 Tasks sit in resource sets, each on one host. Where jsrun hands out the GPUs, a set is a task with its own,
 or the tasks that share one: CUDA_VISIBLE_DEVICES then counts from 0 in every set. Otherwise a set is a host,
 whose GPUs all its tasks see. The whole environment is propagated, so that no variable is named (``-E``).
+
+Tasks that are no equal sets are named one by one in an explicit resource file, with their hardware threads.
+Its settings are the nine of IBM's page, which the files of real programs (codar's savanna) say as well.
+RADICAL-Pilot left out one core in such files on Summit, the first of the second socket, which jsrun refused
+there: ``ERF error: 1+ cpus are not available``.
 Sources: https://docs.olcf.ornl.gov/systems/summit_user_guide.html,
 https://www.ibm.com/support/knowledgecenter/SSWRJV_10.1.0/jsm/jsrun.html and .../jsm/erf_format.html.
 """
@@ -29,6 +34,19 @@ class Sets(NamedTuple):
     per_host: int
 
 
+def advice(plan: Plan, options: LauncherOptions) -> Iterator[str]:
+    """Yield what the user should know of a plan whose tasks are no equal sets."""
+    if equal_sets(plan) is None:
+        threads = options.threads_per_core
+        yield (
+            "the tasks are not alike on all nodes, so that jsrun reads their cores from an explicit resource "
+            f"file (--erf_input): it counts {threads} hardware thread{'s' * (threads > 1)} a core (the "
+            "site's `threads_per_core`), binds each task to its cores, whatever the site's `binding`, and "
+            "was never tried on a real jsrun; Summit's refused files that named the first core of the second "
+            "socket; the same resources for all replicas, as many on each node, need no file"
+        )
+
+
 class Jsrun:
     """The launcher of CSM machines."""
 
@@ -39,13 +57,37 @@ class Jsrun:
     schedulers = frozenset({"lsf"})
     reads = frozenset({"binding", "args", "rank_variables", "threads_per_core"})
     wires: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset(
+        {
+            "-n",
+            "--nrs",
+            "-a",
+            "--tasks_per_rs",
+            "-c",
+            "--cpu_per_rs",
+            "-g",
+            "--gpu_per_rs",
+            "-r",
+            "--rs_per_host",
+            "-d",
+            "--launch_distribution",
+            "-p",
+            "--np",
+            "-U",
+            "--erf_input",
+            "-X",
+            "--exit_on_error",
+        }
+    )
+    lists_cpus = False
     hostfile_line = "%s slots=%s"
+    unequal_nodes = True
     brings_mpi = True
     gives_pmi = False
     labels_output = False
 
     def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
-        """Return ``jsrun`` and its resource sets; unequal tasks are named one by one in a file.
+        """Return ``jsrun`` and its resource sets, or the file of unequal tasks.
 
         Raises:
             PlanError: for nodes of different types: the sets of one jsrun are equal.
@@ -57,13 +99,12 @@ class Jsrun:
             )
         sets = equal_sets(plan)
         shape = _of_sets(plan, options, sets) if sets else _of_file(plan, options)
-        site = f"site {plan.site}: launchers.jsrun.args"
         return (
             Word(text="jsrun", origin=_ORIGIN),
             *shape,
             # Else the peers of a failed rank may run on until the time limit.
             Word(text="--exit_on_error=1", origin=_ORIGIN),
-            *(Word(text=text, origin=site) for text in options.args),
+            *plan.launcher_args,
             Word.raw('"${hpcdist_unset[@]}"', "rule jsrun: OMP_NUM_THREADS is the plan's"),
         )
 

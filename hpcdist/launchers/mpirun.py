@@ -27,7 +27,30 @@ class Mpirun:
     schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
     wires: frozenset[str] = frozenset()
     reads = frozenset({"flavour", "binding", "mca", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {
+            "-n",
+            "-np",
+            "-c",
+            "--n",
+            "--np",
+            "-H",
+            "--host",
+            "-hostfile",
+            "--hostfile",
+            "-machinefile",
+            "--machinefile",
+            "-npernode",
+            "--npernode",
+            "--map-by",
+            "-map-by",
+            "--rankfile",
+            "-x",
+        }
+    )
+    lists_cpus = False
     hostfile_line = "%s slots=%s"
+    unequal_nodes = True
     brings_mpi = True
     gives_pmi = False
     labels_output = False
@@ -64,8 +87,7 @@ def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
     for key, value in options.mca.items():
         for text in ("--mca", key, str(value)):
             yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.mca.{key}")
-    for text in options.args:
-        yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.args")
+    yield from plan.launcher_args
     yield Word.raw('"${hpcdist_exports[@]}"', "variables of the plan")
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hpcdist.affinity import list_of
+from hpcdist.launchers.binding import cpus_of_tasks, origin_of
 from hpcdist.launchers.counts import tasks_on_each_node
 from hpcdist.plan import Plan, Word
 from hpcdist.site import LauncherOptions, RankVariables
@@ -28,7 +30,12 @@ class Pals:
     schedulers = frozenset({"pbs", "slurm"})
     wires: frozenset[str] = frozenset()
     reads = frozenset({"binding", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {"-n", "--np", "--ppn", "-N", "--hostfile", "--hosts", "--hostlist", "--envall", "--genvall"}
+    )
+    lists_cpus = True
     hostfile_line = "%s%.0s"  # the host alone; how many tasks it has is --ppn
+    unequal_nodes = False
     brings_mpi = True
     gives_pmi = False
     labels_output = False  # --label puts the host's name in front as well
@@ -49,15 +56,19 @@ def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
     yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
     yield Word(text="--envall", origin=_ORIGIN)
     yield from _binding(plan, options)
-    for text in options.args:
-        yield Word(text=text, origin=f"site {plan.site}: launchers.pals.args")
+    yield from plan.launcher_args
 
 
 def _binding(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
     """Yield what each task is bound to; without a word PALS binds each to one core."""
+    group = plan.placement.groups[0]
+    if lists := [list_of(cpus) for cpus in cpus_of_tasks(plan, group)]:
+        for text in ("--cpu-bind", f"list:{':'.join(lists)}"):
+            yield Word(text=text, origin=origin_of(plan, group))
+        return
     if plan.placement.is_even:
         yield Word(text="--depth", origin=_ORIGIN)
-        yield Word(text=str(plan.placement.groups[0].cpus_per_task), origin=_ORIGIN)
+        yield Word(text=str(group.cpus_per_task), origin=_ORIGIN)
     own = options.binding if plan.placement.is_even else ()
     usual = ("--cpu-bind", "depth" if plan.placement.is_even else "none")
     for text in own or usual:

@@ -17,7 +17,10 @@ class Processes:
     schedulers = frozenset({"local"})
     wires: frozenset[str] = frozenset()
     reads: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()
+    lists_cpus = False
     hostfile_line = "%s slots=%s"
+    unequal_nodes = False
     brings_mpi = False
     gives_pmi = False
     labels_output = False

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hpcdist.affinity import mask_of
 from hpcdist.errors import PlanError, Problem
+from hpcdist.launchers.binding import cpus_of_tasks, origin_of
 from hpcdist.plan import Group, Plan, Word
 from hpcdist.site import LauncherOptions, RankVariables
 
@@ -26,7 +28,29 @@ class Srun:
     schedulers = frozenset({"slurm"})
     wires: frozenset[str] = frozenset()
     reads = frozenset({"mpi", "binding", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {
+            "-N",
+            "--nodes",
+            "-n",
+            "--ntasks",
+            "--ntasks-per-node",
+            "-c",
+            "--cpus-per-task",
+            "-w",
+            "--nodelist",
+            "-m",
+            "--distribution",
+            "-K",
+            "--kill-on-bad-exit",
+            "-l",
+            "--label",
+            "--het-group",
+        }
+    )
+    lists_cpus = True
     hostfile_line = "%s slots=%s"
+    unequal_nodes = True
     brings_mpi = True
     gives_pmi = True
     labels_output = True
@@ -54,10 +78,11 @@ class Srun:
 def _site_words(plan: Plan, group: Group, options: LauncherOptions) -> Iterator[Word]:
     if options.mpi:
         yield Word(text=f"--mpi={options.mpi}", origin=f"site {plan.site}: launchers.srun.mpi")
-    for text in options.binding if group.even else ():
+    if masks := [mask_of(cpus) for cpus in cpus_of_tasks(plan, group)]:
+        yield Word(text=f"--cpu-bind=mask_cpu:{','.join(masks)}", origin=origin_of(plan, group))
+    for text in options.binding if group.even and not masks else ():
         yield Word(text=text, origin=f"site {plan.site}: launchers.srun.binding")
-    for text in options.args:
-        yield Word(text=text, origin=f"site {plan.site}: launchers.srun.args")
+    yield from plan.launcher_args
 
 
 def _shape(index: int, group: Group) -> Iterator[Word]:

@@ -1,33 +1,44 @@
 """Where each launcher puts its tasks, by its documentation: models that read a launch line and a host file.
 
 Each model takes the words of the line and what stands in the host file, and returns for each rank the node
-and the local rank. jsrun has a checker of its own.
+and the local rank.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist.plan import Plan
+from hpcdist.renderer import render
 from hpcdist.schedulers.slurm import SLURM
 from hpcdist.site import Site
+from tests.launchers.jsrun_checker import check
+from tests.launchers.jsrun_erf import Machine, Placed
+from tests.launchers.jsrun_script import resource_file
 
 Seats = list[tuple[int, int]]
 """For each rank its node and its local rank."""
 
 
 class Launch(NamedTuple):
-    """What a launcher reads: its words, its host file, and the allocation in the words of its scheduler."""
+    """What a launcher reads: its words, its host file, and the allocation in the words of its scheduler.
+
+    jsrun reads a resource file as well, and knows its machine.
+    """
 
     words: Sequence[str]
     hostfile: str
     allocation: Mapping[str, int]
     component_nodes: Sequence[int]
+    machine: Machine
+    resources: Callable[[str], str]
 
     def value(self, *names: str) -> int:
         """Return the number behind an option, ``--name=4``, ``--name 4`` or ``-n 4``."""
@@ -152,6 +163,16 @@ def srun(launch: Launch) -> Seats:
     return seats(found)
 
 
+def jsrun(launch: Launch) -> Seats:
+    """jsrun_checker.py and jsrun_erf.py: equal resource sets, host after host, or a file of unequal ones."""
+    return [(int(task.host.removeprefix("node")), task.local_rank) for task in given(launch)]
+
+
+def given(launch: Launch) -> tuple[Placed, ...]:
+    """Return what jsrun gives to each task: beside its seat its cores and GPUs."""
+    return check(launch.words, launch.machine, {"LSB_JOBID": "1"}, launch.resources).tasks
+
+
 MODELS: Final[Mapping[str, Callable[[Launch], Seats]]] = {
     "srun": srun,
     "mpirun": mpirun,
@@ -161,12 +182,13 @@ MODELS: Final[Mapping[str, Callable[[Launch], Seats]]] = {
     "pals": pals,
     "ibrun": ibrun,
     "flux": flux,
+    "jsrun": jsrun,
     "processes": processes,
 }
 
 
-def launch_of(plan: Plan, site: Site) -> Launch:
-    """Return what the launcher of a plan reads; hosts are called ``node0``, ``node1``, ..."""
+def launch_of(plan: Plan, site: Site, threads: int = 1) -> Launch:
+    """Return what the launcher of a plan reads; hosts are ``node0``, ``node1``, ..., as large as is asked."""
     words = shlex.split(" ".join(word.text if word.shell else shlex.quote(word.text) for word in plan.launch))
     counts = [tasks for nodes, tasks in plan.placement.tasks_per_node() for _ in range(nodes)]
     lines = [printf(plan.hostfile_line, f"node{node}", tasks) for node, tasks in enumerate(counts)]
@@ -179,8 +201,21 @@ def launch_of(plan: Plan, site: Site) -> Launch:
         if plan.scheduler == "slurm" and len(plan.placement.groups) == 1
         else {}
     )
-    components = [group.nodes for group in plan.placement.groups]
-    return Launch(words, "".join(f"{line}\n" for line in lines), allocation, components)
+    groups = plan.placement.groups
+    hosts = tuple(f"node{node}" for node in range(len(counts)))
+    machine = Machine(
+        hosts,
+        cores=max(group.cpus for group in groups),
+        gpus=max(group.gpus for group in groups),
+        threads=threads,
+    )
+
+    def resources(_: str) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            return resource_file(render(plan).job, hosts, Path(folder))
+
+    hostfile = "".join(f"{line}\n" for line in lines)
+    return Launch(words, hostfile, allocation, [group.nodes for group in groups], machine, resources)
 
 
 def printf(pattern: str, host: str, tasks: int) -> str:
