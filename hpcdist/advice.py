@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hpcdist.experiment import Experiment
 from hpcdist.launch import UNSEEN, UserLaunch
+from hpcdist.launchers import jsrun
 from hpcdist.layer import Topology
 from hpcdist.plan import Plan
 from hpcdist.replica import Replica, replicas
@@ -29,6 +30,8 @@ def advice(
             "MPI over several components of a Slurm job works only where node names ascend in the order of "
             "the components"
         )
+    if plan.launcher == "jsrun":
+        yield from jsrun.advice(plan, site.options("jsrun"))
 
 
 def _about_the_launch(plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
@@ -57,6 +60,10 @@ def _about_the_site(experiment: Experiment, site: Site, plan: Plan) -> Iterator[
             f"site {site.name} does not say how large its nodes are: each replica gets a node of its own; "
             "a site file of your own mends that (README, Sites)"
         )
+    if site.scheduler == "sge":
+        from hpcdist.schedulers.sge import environments  # its package reads XML
+
+        yield from environments.advice(plan, site)
     if plan.walltime is None and site.scheduler != "local":
         yield "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`"
     persistence = experiment.environment.persistence

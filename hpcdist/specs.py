@@ -43,6 +43,13 @@ def array_problems(text: str, path: Path) -> Iterator[Problem]:
         yield Problem(f"{text!r} is no array of jobs", path, "write 0-15, 0-15:4, 1,3,5 or 0-15%4")
 
 
+def array_ranges(text: str) -> list[range]:
+    """Return the elements of such an array; of a text that is none, nothing."""
+    parts = text.partition("%")[0].split(",") if _ARRAY.fullmatch(text) else []
+    numbers = [[int(number) for number in re.split("[-:]", part)] for part in parts]
+    return [range(first, (rest or [first])[0] + 1, *rest[1:]) for first, *rest in numbers]
+
+
 def signal_problems(text: str, path: Path) -> Iterator[Problem]:
     """Read ``USR1``, ``B:USR1@120``, ``10@60``."""
     match = _SIGNAL.fullmatch(text)

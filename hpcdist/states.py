@@ -9,8 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from hpcdist import specs
 from hpcdist.job import Job, JobState, Status
-from hpcdist.rundir import Run, RunDirectory
+from hpcdist.rundir import Event, Run, RunDirectory
 from hpcdist.schedulers import Query, Scheduler, schedulers
 from hpcdist.world import World
 
@@ -221,18 +222,30 @@ def _unanswered(run: Run, answered: frozenset[str], world: World) -> Status:
 
 
 def _from_events(job: Job) -> Status | None:
-    """Return how the job ended by its own word; None for a living one, and for arrays: who knows the rest.
+    """Return how the job ended by its own word; None for a living one.
 
-    Nor does a job tell that is ended to be queued again: for those that may be, 143 (TERM) says nothing.
+    An array ends with its last element, and as its worst one did. A job does not tell that it is ended to be
+    queued again: for those that may be, 143 (TERM) says nothing.
     """
     number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
-    mine = [event for event in directory.events() if event.job_id == number]
-    if not mine or mine[-1].what != "ended" or not mine[-1].value.isdecimal():
+    last = {event.job_id: event for event in directory.events()}
+    codes = [_end(last.get(name)) for name in ([number] if number in last else _elements(number, directory))]
+    if not codes or None in codes or (_TERMINATED in codes and directory.plan().get("requeue")):
         return None
-    code = int(mine[-1].value)
-    if code == _TERMINATED and directory.plan().get("requeue"):
-        return None
+    code = max(filter(None, codes), default=0)
     return Status(JobState.FAILED if code else JobState.COMPLETED, "ended", code, source="run directory")
+
+
+def _elements(number: str, directory: RunDirectory) -> Iterator[str]:
+    """Yield what an array's elements call themselves."""
+    array = directory.plan().get("array")
+    for part in specs.array_ranges(array) if isinstance(array, str) else ():
+        yield from (f"{number}_{element}" for element in part)
+
+
+def _end(event: Event | None) -> int | None:
+    """Return the exit code of an end."""
+    return int(event.value) if event and event.what == "ended" and event.value.isdecimal() else None
 
 
 def wait(runs: Sequence[Run], world: World, *, told: Callable[[Report], None] | None = None) -> list[Report]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -374,6 +375,44 @@ def test_a_job_that_may_be_queued_again_was_perhaps_not_ended_by_its_term(
     assert state_of(run, queue) == FORGOTTEN
     run.directory.write("events", "started 100 1 0\nended 100 2 5\n")
     assert state_of(run, queue) == Status(JobState.FAILED, "ended", 5, "", "run directory")
+
+
+@pytest.mark.parametrize(
+    ("array", "ends", "known"),
+    [
+        ("0-2", (0, 0, 0), Status(JobState.COMPLETED, "ended", 0, "", "run directory")),
+        ("0-2%1", (0, 7, 3), Status(JobState.FAILED, "ended", 7, "", "run directory")),
+        ("0-4:2,1", (0, 7, 3, None, 0), Status(JobState.FAILED, "ended", 7, "", "run directory")),
+        ("1", (None, 5), Status(JobState.FAILED, "ended", 5, "", "run directory")),
+        ("0-2", (0, None, 0), None),
+        ("0-3", (0, 0, 0), None),
+        ("no array", (0, 0, 0), None),
+        (None, (0, 0, 0), None),
+    ],
+)
+def test_an_array_has_ended_when_each_element_has(
+    tmp_path: Path, queue: Queue, array: str | None, ends: tuple[int | None, ...], known: Status | None
+) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs.clear()
+    run.directory.write("plan.json", json.dumps({"array": array}))
+    lines = [f"started 100_{number} 1 0\n" for number in range(len(ends))]
+    lines += [f"ended 100_{number} 2 {code}\n" for number, code in enumerate(ends) if code is not None]
+    run.directory.write("events", "".join(lines))
+    assert state_of(run, queue) == (known or FORGOTTEN)
+
+
+def test_an_element_that_began_again_has_not_ended(tmp_path: Path, queue: Queue) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs.clear()
+    run.directory.write("plan.json", '{"array": "0-1", "requeue": true}')
+    both = "started 100_0 1 0\nended 100_0 2 0\nstarted 100_1 1 0\nended 100_1 2 143\n"
+    run.directory.write("events", both)
+    assert state_of(run, queue) == FORGOTTEN
+    run.directory.write("events", f"{both}started 100_1 3 1\n")
+    assert state_of(run, queue) == FORGOTTEN
+    run.directory.write("events", f"{both}started 100_1 3 1\nended 100_1 4 0\n")
+    assert state_of(run, queue) == Status(JobState.COMPLETED, "ended", 0, "", "run directory")
 
 
 @pytest.mark.parametrize("listed", [True, False])

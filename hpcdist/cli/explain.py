@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import click
@@ -11,7 +11,10 @@ from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.plan import counted, kind_of, span
 from hpcdist.cli.session import Asked, Session, session
-from hpcdist.plan import Directive, Group, Plan, Row, Variable, Word
+from hpcdist.plan import Group, Row, Variable, Word
+from hpcdist.provenance import source_of
+from hpcdist.schedulers import schedulers
+from hpcdist.site import Source
 from hpcdist.words import quote
 
 Line = tuple[str, str, str]
@@ -31,13 +34,32 @@ _FIELDS = {
 @json_option
 def command(asked: Asked, json: bool) -> None:
     """Tell where every value of the script comes from."""
-    found = [*lines(session(asked))]
+    made = session(asked)
+    found = [*lines(made)]
+    behind = [source_of(made.machine.site, origin) for _, _, origin in found]
     if json:
+        keys = ("section", "what", "origin", "source")
         show.as_json(
-            [{"section": section, "what": what, "origin": origin} for section, what, origin in found]
+            [
+                dict(zip(keys, (*line, source), strict=True))
+                for line, source in zip(found, behind, strict=True)
+            ]
         )
-        return
-    for number, (section, members) in enumerate(groupby(found, key=lambda line: line[0])):
+    else:
+        _print(found, behind)
+
+
+def _print(found: Sequence[Line], behind: Sequence[Source | None]) -> None:
+    """Print all lines, with the number of the source behind each, and then the sources."""
+    sources = list(dict.fromkeys(source for source in behind if source))
+    marks = [f" [{sources.index(source) + 1}]" if source else "" for source in behind]
+    rows = [
+        (section, what, origin + mark) for (section, what, origin), mark in zip(found, marks, strict=True)
+    ]
+    for number, source in enumerate(sources, 1):
+        by = "" if source.by == "centre" else f", by a {source.by}"
+        rows.append(("sources", f"[{number}] {source.where}", f"read {source.read}{by}"))
+    for number, (section, members) in enumerate(groupby(rows, key=lambda row: row[0])):
         click.echo(f"{chr(10) * bool(number)}{section}")
         show.table((), [(f"  {_short(what)}", origin) for _, what, origin in members])
 
@@ -52,7 +74,8 @@ def lines(made: Session) -> Iterator[Line]:
             yield "decided", f"{key}: {value}", plan.origins[key]
     yield from (("placement", _nodes(group), group.origin) for group in plan.placement.groups)
     yield from (("placement", _replicas(row), row.origin) for row in plan.placement.rows)
-    yield from (("directives", _directive(item, plan), item.origin) for item in plan.directives)
+    header = schedulers.get(plan.scheduler).header(plan, None)
+    yield from (("directives", text, origin) for text, origin in header)
     yield from (("setup", word.text, word.origin) for word in plan.setup)
     yield from (("variables", _variable(item), item.origin) for item in plan.variables)
     yield from (("variables of each task", _variable(item), item.origin) for item in plan.task_variables)
@@ -62,11 +85,6 @@ def lines(made: Session) -> Iterator[Line]:
 
 def _short(text: str) -> str:
     return text.replace("\n", "\\n")
-
-
-def _directive(item: Directive, plan: Plan) -> str:
-    text = item.flag if item.value is None else f"{item.flag}={item.value}"
-    return f"{text} (component {item.group})" if len(plan.placement.groups) > 1 else text
 
 
 def _variable(item: Variable) -> str:

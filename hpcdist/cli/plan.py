@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 from msgspec.structs import asdict
@@ -13,7 +13,7 @@ from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import Asked, session
 from hpcdist.fields import Model
-from hpcdist.plan import Group, Task
+from hpcdist.plan import Group, Plan, Task
 from hpcdist.renderer import summary
 from hpcdist.wiring import Wiring
 
@@ -35,12 +35,10 @@ def command(asked: Asked, json: bool) -> None:
     Nodes, CPUs and GPUs are counted from 0, as the plan gives them: the batch system chooses the real ones.
     """
     plan = session(asked).plan
-    wiring = Wiring(plan)
     if json:
-        show.as_json(
-            [asdict(task) | {"variables": wiring.shared | wiring.of(task)} for task in plan.placement.tasks]
-        )
+        show.as_json([*records(plan)])
         return
+    wiring = Wiring(plan)
     click.echo(f"{plan.name} on site {plan.site}: {summary(plan)}")
     for group in plan.placement.groups:
         if title := _title(group):
@@ -51,6 +49,13 @@ def command(asked: Asked, json: bool) -> None:
     for task in shown:
         if isinstance(task, Task):
             _show_environment(f"rank {task.rank}", wiring.of(task))
+
+
+def records(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield what ``--json`` prints of each task: its place, and the variables that it is told."""
+    wiring = Wiring(plan)
+    for task in plan.placement.tasks:
+        yield asdict(task) | {"variables": wiring.shared | wiring.of(task)}
 
 
 def _show_environment(title: str, environment: Mapping[str, str]) -> None:

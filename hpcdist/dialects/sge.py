@@ -15,16 +15,22 @@ class Sge(Model, frozen=True):
     on one host (``$pe_slots``). ``whole_nodes``: the one that fills hosts (``$fill_up``), for jobs that ask
     for all CPUs of their nodes.
     ``gpus`` and ``memory`` are the names of resources (``-l``), None where they are not asked for; most are
-    counted for each slot (``consumable YES``), others for each host. ``exclusive``: the resource that keeps
-    others off the hosts. ``account``: the option that takes it.
+    counted for each slot (``consumable YES``), others for each host, or once a job (``consumable JOB``, on
+    its first host: only jobs of one host can ask so). ``gpu_fractions``: a slot may ask for a part of a GPU
+    (``type DOUBLE``). ``exclusive``: the resource that keeps others off the hosts. ``account``: the option
+    that takes it. ``remote``: how Open MPI and hydra start tasks on other hosts, by ``ssh`` or by
+    ``qrsh -inherit``; that needs environments with ``control_slaves TRUE``, and leaves tasks of a deleted
+    job behind.
     """
 
     environments: dict[str, str] = {}
     one_node: str | None = None
     whole_nodes: str | None = None
     gpus: str | None = "gpu"
-    gpus_per: Literal["slot", "host"] = "slot"
+    gpus_per: Literal["slot", "host", "job"] = "slot"
+    gpu_fractions: bool = False
     memory: str | None = None
     memory_per: Literal["slot", "host"] = "slot"
     exclusive: str | None = None
     account: Literal["-P", "-A"] = "-P"
+    remote: Literal["ssh", "qrsh"] = "ssh"

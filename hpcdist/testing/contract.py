@@ -1,18 +1,26 @@
 """What every scheduler must keep, as functions that raise ``AssertionError``.
 
-A plug-in's test is one call: ``contract.check(MY_SCHEDULER, answer="1234.pbs01", job_id="1234.pbs01")``.
+A plug-in's test is one call, with the native words of each of its queries::
+
+    contract.check(MY_SCHEDULER, answer="1234.pbs01", job_id="1234.pbs01", natives=(QSTAT, HISTORY))
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
 
 from hpcdist.command import Command, Completed
-from hpcdist.errors import HpcdistError, SchedulerError, SubmissionUnknown
-from hpcdist.job import Job
-from hpcdist.schedulers import Scheduler, Submission
+from hpcdist.errors import HpcdistError, PlanError, SchedulerError, SubmissionUnknown, dotted
+from hpcdist.job import Job, JobState, Status
+from hpcdist.plan import Plan
+from hpcdist.schedulers import Query, Scheduler, Submission
+from hpcdist.site import Site
 from hpcdist.testing import MISSING, TIMED_OUT
+from hpcdist.testing.wishes import PLAIN, Wish, wishes
 
 SUBMISSION: Final = Submission("/runs/with space-1/job.sh", "/runs/with space-1", "0123456789abcdef")
 
@@ -32,8 +40,44 @@ JUNK: Final = (
 """Answers that say nothing; banners of login nodes look like some of them."""
 
 
-def check(scheduler: Scheduler, *, answer: str, job_id: str) -> None:
-    """Check all of it; ``answer`` is what the submit command prints for the job ``job_id``."""
+class Natives(NamedTuple):
+    """What one query says: the batch system's words, and the answer in which one of them stands.
+
+    A word may have more behind it that ``answer`` needs (``F -29``); the status must keep a part of it.
+    ``unknown``: a word that the batch system does not have, None where an answer has no place for one.
+    """
+
+    words: Mapping[str, JobState]
+    answer: Callable[[Job, str], str]
+    unknown: str | None = "BROODING"
+
+
+def check(  # noqa: PLR0913 (all by name)
+    scheduler: Scheduler,
+    *,
+    answer: str,
+    job_id: str,
+    natives: Sequence[Natives],
+    site: Site | None = None,
+    harmless: Mapping[str, str] | None = None,
+) -> None:
+    """Check all of it; ``answer`` is what the submit command prints for the job ``job_id``.
+
+    ``natives``: one for each query of the scheduler. ``site``: a machine that names all that the scheduler
+    can ask for. ``harmless``: fields of an experiment that the scheduler leaves out in silence, and why
+    that does no harm.
+    """
+    commands_and_answers(scheduler, answer, job_id)
+    job = Job(job_id, "mnist-1", SUBMISSION.directory, SUBMISSION.token)
+    states_have_meanings(scheduler, job, natives)
+    machine = site or Site(
+        name="anywhere", description="a machine", scheduler=scheduler.name, launcher="mpirun"
+    )
+    wishes_are_said_or_refused(scheduler, machine, job, harmless or {})
+
+
+def commands_and_answers(scheduler: Scheduler, answer: str, job_id: str) -> None:
+    """Check the commands and how their answers are read; ``answer`` is one that the submit command gives."""
     job = Job(job_id, "mnist-1", SUBMISSION.directory, SUBMISSION.token)
     submission_is_said_in_full(scheduler)
     ids_come_back(scheduler, answer, job_id)
@@ -87,6 +131,71 @@ def commands_are_words(scheduler: Scheduler, job: Job) -> None:
     queries = (command for query in scheduler.queries() for command in query.commands([job]))
     for command in (*queries, *scheduler.find(), scheduler.cancel([job]), scheduler.submit(SUBMISSION)):
         _hold(bool(command.argv) and not any("\0" in word for word in command.argv), f"cannot run {command}")
+
+
+def states_have_meanings(scheduler: Scheduler, job: Job, natives: Sequence[Natives]) -> None:
+    """Every native word means its state, an unknown one is ``UNKNOWN``, and both are kept."""
+    queries = scheduler.queries()
+    _hold(len(natives) == len(queries), f"{len(queries)} queries, and the words of {len(natives)}")
+    for query, native in zip(queries, natives, strict=True):
+        for word, state in native.words.items():
+            _means(query, job, native, word, state)
+        if native.unknown is not None:
+            _means(query, job, native, native.unknown, JobState.UNKNOWN)
+    missing = _ESSENTIAL - {state for native in natives for state in native.words.values()}
+    _hold(not missing, f"no word means {', '.join(sorted(state.value for state in missing))}")
+
+
+_ESSENTIAL: Final = frozenset({JobState.RUNNING, JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED})
+
+
+def _means(query: Query, job: Job, native: Natives, word: str, state: JobState) -> None:
+    command = next(iter(query.commands([job])))
+    read = query.read(Completed(command, 0, native.answer(job, word)), [job]).get(
+        job.id, Status(JobState.UNSUBMITTED)
+    )
+    _hold(read.state is state, f"{word!r} was read as {read.state.value}, not {state.value}")
+    _hold(bool(read.native) and read.native in word, f"of {word!r} was kept {read.native!r}")
+
+
+def wishes_are_said_or_refused(
+    scheduler: Scheduler, site: Site, job: Job, harmless: Mapping[str, str]
+) -> None:
+    """What a plan asks is in the directives or refused by its field's name, and no two say the same."""
+    said: dict[tuple[str, frozenset[str]], Wish] = {}
+    for wish in wishes(job.id):
+        if wish.field in harmless or (lines := _said(scheduler, site, wish)) is None:
+            continue
+        text = "\n".join(sorted(lines))
+        heard = bool(lines) and all(re.search(part, text) for part in wish.said)
+        _hold(heard, f"{wish.field} is passed over in silence: {wish} became {text!r}")
+        same = said.setdefault((wish.field, lines), wish)
+        _hold(same is wish, f"{wish.field}: {wish} and {same} became the same, {text!r}")
+
+
+def _said(scheduler: Scheduler, site: Site, wish: Wish) -> frozenset[str] | None:
+    """Return the lines that only the wish has (or takes away); None where it is refused."""
+    without = _head(scheduler, site, wish.without or PLAIN)
+    plain = frozenset() if isinstance(without, PlanError) else without
+    lines = _head(scheduler, site, wish.plan)
+    if not isinstance(lines, PlanError):
+        return lines ^ plain
+    paths = [dotted(problem.path) for problem in lines.problems]
+    named = any(f"{path}.".startswith(f"{wish.field}.") for path in paths)
+    # What it stands on may be refused itself: a signal before a time limit, events of a mail.
+    _hold(named or isinstance(without, PlanError), f"{wish.field} is refused without its name: {lines}")
+    return None
+
+
+def _head(scheduler: Scheduler, site: Site, plan: Plan) -> frozenset[str] | PlanError:
+    try:
+        lines = scheduler.directives(plan, site)
+        written = msgspec.structs.replace(plan, directives=lines)
+        return frozenset(line for line, _ in scheduler.header(written, "/runs/mnist-1"))
+    except PlanError as error:
+        return error
+    except Exception as error:
+        raise AssertionError(f"{plan} made {error!r}, which is no PlanError") from error
 
 
 def _answers(command: Command, text: str) -> Iterator[Completed]:

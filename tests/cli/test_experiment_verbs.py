@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -183,8 +184,8 @@ def test_explain_tells_every_origin(hpcdist: Hpcdist) -> None:
     assert origins["master: ranks 0-1 on node 0, each 2 CPUs, 1 GPU, 2048 MiB"] == "train.yml:4"
     assert origins["worker 0: ranks 2-3 on node 1, each 2 CPUs, 1 GPU, 2048 MiB"] == "train.yml:8"
     assert origins["worker 1: rank 4 on node 1, 2 CPUs, 1024 MiB"] == "train.yml:10"
-    assert origins["--time=02:00:00"] == "--set batch.walltime"
-    assert origins["--partition=gpu"] == "site toy: partitions.gpu"
+    assert origins["#SBATCH --time=02:00:00"] == "--set batch.walltime"
+    assert origins["#SBATCH --partition=gpu"] == "site toy: partitions.gpu"
     assert origins["command: python train.py --lr=0.5"] == "train.yml:11"
     assert origins['bash "$HPCDIST_JOB_DIR/command.sh"'] == "train.yml:11"
     assert [line for line in said.out.splitlines() if line and line[0] != " "] == [
@@ -197,9 +198,81 @@ def test_explain_tells_every_origin(hpcdist: Hpcdist) -> None:
     ]
 
 
+DIRECTIVES: Final = {
+    "slurm": """\
+directives
+  #SBATCH --output=two-%j.out  rule run directory
+  #SBATCH --job-name=two       two.yml:1
+  #SBATCH --no-requeue         default
+  #SBATCH --export=ALL         site slurm: environment
+  #SBATCH --time=01:00:00      two.yml:4
+  #SBATCH --nodes=2            site slurm: no partitions
+  #SBATCH --ntasks-per-node=1  site slurm: no partitions
+  #SBATCH --cpus-per-task=1    site slurm: no partitions
+""",
+    "pbs": """\
+directives
+  #PBS -S /bin/bash                                 rule the script is bash
+  #PBS -j oe                                        rule run directory
+  #PBS -N two                                       two.yml:1
+  #PBS -l select=2:ncpus=1:mpiprocs=1:ompthreads=1  site pbs: no partitions
+  #PBS -l place=scatter                             site pbs: pbs.place
+  #PBS -l walltime=01:00:00                         two.yml:4
+  #PBS -r n                                         default
+  #PBS -k oed                                       site pbs: pbs.keep
+  #PBS -V                                           site pbs: environment
+""",
+    "lsf": """\
+directives
+  # bsub reads it from its standard input: bsub <job.sh  site lsf: lsf.submit
+  #BSUB -o two-%J.out                                    rule run directory
+  #BSUB -J two                                           two.yml:1
+  #BSUB -W 1:00                                          two.yml:4
+  #BSUB -n 2                                             site lsf: no partitions
+  #BSUB -R "span[ptile=1]"                               site lsf: no partitions
+  #BSUB -rn                                              default
+""",
+    "sge": """\
+directives
+  #$ -S /bin/bash        rule the script is bash
+  #$ -cwd                rule the job runs where it is submitted
+  #$ -j y                rule run directory
+  #$ -o two-$JOB_ID.out  rule run directory
+  #$ -N two              two.yml:1
+  #$ -r n                default
+  #$ -V                  site sge: environment
+  #$ -pe mpi 2           site sge: no partitions
+  #$ -l h_rt=01:00:00    two.yml:4
+""",
+    "flux": """\
+directives
+  #flux: --output=two-{{id}}.out  rule run directory
+  #flux: --job-name=two           two.yml:1
+  #flux: --time-limit=3600s       two.yml:4
+  #flux: --nodes=2                site flux: no partitions
+  #flux: --nslots=2               site flux: no partitions
+  #flux: --cores-per-slot=1       site flux: no partitions
+""",
+    "local": "",
+}
+
+
+@pytest.mark.parametrize("site", DIRECTIVES)
+def test_explain_shows_directives_as_the_script_has_them(hpcdist: Hpcdist, folder: Path, site: str) -> None:
+    text = "name: two\nbackend: mpi\nenvironment: {replicas: {n_workers: 2}}\nbatch: {walltime: 1h}\n"
+    (folder / "two.yml").write_text(f"{text}run: {{cmd: 'true'}}\n")
+    said = hpcdist("explain", "two.yml", "--site", site)
+    assert said.code == 0
+    found = [section for section in said.out.split("\n\n") if section.startswith("directives\n")]
+    assert "".join(f"{section}\n" for section in found) == DIRECTIVES[site]
+    script = hpcdist("render", "two.yml", "--site", site).out.splitlines()
+    shown = [re.split("  +", line.strip())[0] for line in DIRECTIVES[site].splitlines()[1:]]
+    assert script[1 : 1 + len(shown)] == shown
+
+
 def test_explain_as_json(hpcdist: Hpcdist) -> None:
     found = json.loads(hpcdist("explain", "train.yml", *ON_TOY, "--json").out)
-    assert found[0] == {"section": "decided", "what": "site: toy", "origin": "--site"}
+    assert found[0] == {"section": "decided", "what": "site: toy", "origin": "--site", "source": None}
     assert all(one["origin"] for one in found)
 
 
@@ -265,7 +338,7 @@ def test_the_site_is_the_first_that_anyone_names(  # noqa: PLR0913, PLR0917 - a 
         monkeypatch.setenv(name, value)
     said = hpcdist("explain", "-", "--site-path", "sites", *words, "--json", stdin="run: {cmd: 'true'}")
     name, _, origin = site.partition(": ")
-    assert json.loads(said.out)[0] == {"section": "decided", "what": f"site: {name}", "origin": origin}
+    assert json.loads(said.out)[0] == {"section": "decided", "what": f"site: {name}", "origin": origin, "source": None}
 
 
 @pytest.mark.parametrize(

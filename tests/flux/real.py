@@ -51,6 +51,10 @@ def main() -> None:
         if found.__module__ == module.__name__
     ]
     made = commands[0](f"flux {verb}")
+    if words == ["--flags-of-it"]:
+        flags = (flag for action in made.parser._actions for flag in action.option_strings)
+        sys.stdout.write("\n".join(flags))
+        return
     sys.argv = ["flux", verb, *words]
     try:
         made.main(made.parser.parse_args(words))

@@ -15,7 +15,7 @@ import pytest
 from hpcdist.plan import Directive
 from hpcdist.renderer import render
 from hpcdist.schedulers.flux import FLUX
-from hpcdist.schedulers.flux.directives import directive_text
+from hpcdist.schedulers.flux.directives import FIELDS, OTHERS, SHORT, TAKEN, directive_text
 from tests.experiments import environment, resources
 from tests.plans import planned
 from tests.schedulers import plans
@@ -176,8 +176,13 @@ def test_its_refusals_are_refusals(script: str, tmp_path: Path) -> None:
     assert "flux-batch: ERROR: " in done.stderr or "flux batch: error: " in done.stderr
 
 
+def test_its_flags_are_known() -> None:
+    shown = {"--help", "--list-plugins"}
+    assert set(flux("batch", "--flags-of-it").stdout.split()) - shown == {*FIELDS, *TAKEN, *SHORT, *OTHERS}
+
+
 def test_a_script_in_which_it_finds_directives_is_refused_before() -> None:
-    with pytest.raises(Exception, match=r"run.cmd: flux batch takes a line that begins with `flux:`"):
+    with pytest.raises(Exception, match=r"run.cmd: Flux would take a line of the command for a directive"):
         FLUX.directives(
             plans.plan(command="true\n# flux: hi"), plans.site(scheduler="flux", request_memory=False)
         )

@@ -3,7 +3,7 @@
 #PBS -j oe
 #PBS -o /scratch/me/runs/array-1/logs/job-^array_index^.out
 #PBS -N array
-#PBS -l select=2:ncpus=2:mpiprocs=1:ompthreads=2
+#PBS -l select=2:ncpus=2:mpiprocs=1
 #PBS -l place=scatter
 #PBS -l walltime=36:00:00
 #PBS -J 1-8%2
@@ -14,18 +14,12 @@
 #PBS -k oed
 #PBS -V
 # Made by hpcdist 0.1.0 for site pbs. It needs no hpcdist on the nodes, and runs by hand as well.
-hpcdist_number=${PBS_JOBID:?this script is for qsub}
-hpcdist_number=${hpcdist_number%%[!0-9]*}
+hpcdist_job=${PBS_JOBID:?this script is for qsub}
+hpcdist_job=$PBS_ARRAY_ID
+hpcdist_number=${PBS_JOBID%%[!0-9]*} hpcdist_element=$PBS_ARRAY_INDEX
 cd "$PBS_O_WORKDIR" || exit 86 # PBS begins at home
 export PATH=${PBS_O_PATH:-$PATH} # whatever -V hands on, the node's login files set PATH anew
 export HPCDIST_RUN_DIR=/scratch/me/runs/array-1
-export HPCDIST_JOB_ID=${PBS_ARRAY_ID}_$PBS_ARRAY_INDEX
-hpcdist_number=$((hpcdist_number + 37 * PBS_ARRAY_INDEX)) # elements have ports of their own
-hpcdist_element=$PBS_ARRAY_INDEX hpcdist_restarts=0
-# PBS does not tell how often it has run this job; the diary does.
-while read -r hpcdist_event hpcdist_name _; do
-  [[ $hpcdist_event != started || $hpcdist_name != "$HPCDIST_JOB_ID" ]] || ((hpcdist_restarts += 1))
-done < <(cat "$HPCDIST_RUN_DIR/events" 2>/dev/null)
 
 # The nodes in the order of the chunks.
 declare -A hpcdist_named=()
@@ -34,20 +28,23 @@ while read -r hpcdist_name; do
   [[ ${hpcdist_named[$hpcdist_name]:-} ]] || hpcdist_nodes+=("$hpcdist_name")
   hpcdist_named[$hpcdist_name]=$((${hpcdist_named[$hpcdist_name]:-0} + 1))
 done <"$PBS_NODEFILE"
-unset OMP_NUM_THREADS NCPUS # PBS's are those of the first chunk; each task gets its own
+unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk; the task wrapper sets each task's own
 fail() {
   echo "hpcdist: $*" >&2
   exit 86
 }
 
 # What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
 export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
 export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
 export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
 (umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
   fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
 note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
-note started "$hpcdist_restarts"
+# Not every batch system tells how often it has run this job; the diary does.
+hpcdist_restarts=$(grep -csF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
+note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
@@ -55,9 +52,10 @@ trap 'note ended $?' EXIT
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
 echo "hpcdist: array: 2 tasks by mpirun, 2 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
-# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself.
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
+# elements of an array may share a node.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
-HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
+HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
 # Hosts with their number of tasks, in rank order.
@@ -132,7 +130,7 @@ NODES_AND_TASKS_ON_EACH
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
   export HPCDIST_NODE=$node HPCDIST_NODES=2 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
-  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+  export OMP_NUM_THREADS=$cpus # never PBS's, which a daemon that PBS starts on another node hands on
 }
 
 take_place

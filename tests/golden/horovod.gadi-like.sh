@@ -1,24 +1,34 @@
 #!/bin/bash
+# rule the script is bash
 #PBS -S /bin/bash
+# rule run directory
 #PBS -j oe
+# rule run directory
 #PBS -o /scratch/me/runs/horovod-digits-1/logs/job.out
+# horovod_digits.yml name
 #PBS -N horovod-digits
+# horovod_digits.yml batch.account
 #PBS -P proj
+# site gadi-like: partitions.gpuvolta
 #PBS -q gpuvolta
+# site gadi-like: partitions.gpuvolta (12 CPUs a GPU: site gadi-like: node_types.v100.cpus_per_gpu)
 #PBS -l ncpus=192
+# site gadi-like: gpus
 #PBS -l ngpus=16
+# horovod_digits.yml batch.walltime
 #PBS -l walltime=00:10:00
+# default
 #PBS -r n
+# site gadi-like: environment
 #PBS -V
+# site gadi-like: directives.mandatory
 #PBS -l wd
 # Made by hpcdist 0.1.0 for site gadi-like. It needs no hpcdist on the nodes, and runs by hand as well.
-hpcdist_number=${PBS_JOBID:?this script is for qsub}
-hpcdist_number=${hpcdist_number%%[!0-9]*}
+hpcdist_job=${PBS_JOBID:?this script is for qsub}
+hpcdist_number=${PBS_JOBID%%[!0-9]*} hpcdist_element=
 cd "$PBS_O_WORKDIR" || exit 86 # PBS begins at home
 export PATH=${PBS_O_PATH:-$PATH} # whatever -V hands on, the node's login files set PATH anew
 export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
-export HPCDIST_JOB_ID=$PBS_JOBID
-hpcdist_element='' hpcdist_restarts=0
 
 # The nodes in the order of the chunks.
 declare -A hpcdist_named=()
@@ -27,20 +37,23 @@ while read -r hpcdist_name; do
   [[ ${hpcdist_named[$hpcdist_name]:-} ]] || hpcdist_nodes+=("$hpcdist_name")
   hpcdist_named[$hpcdist_name]=$((${hpcdist_named[$hpcdist_name]:-0} + 1))
 done <"$PBS_NODEFILE"
-unset OMP_NUM_THREADS NCPUS # PBS's are those of the first chunk; each task gets its own
+unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk; the task wrapper sets each task's own
 fail() {
   echo "hpcdist: $*" >&2
   exit 86
 }
 
 # What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
 export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
 export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
 export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
 (umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
   fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
 note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
-note started "$hpcdist_restarts"
+# Not every batch system tells how often it has run this job; the diary does.
+hpcdist_restarts=$(grep -csF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
+note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
@@ -48,9 +61,10 @@ trap 'note ended $?' EXIT
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
 echo "hpcdist: horovod-digits: 16 tasks by mpirun, 4 nodes, 16 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
-# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself.
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
+# elements of an array may share a node.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
-HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
+HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
 # Hosts with their number of tasks, in rank order.
@@ -95,8 +109,8 @@ fail() {
 # Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
-master 0 0 4 4 4 0 0 0 12 0 1 1
-worker 0 4 12 4 4 1 0 0 12 0 1 1
+master 0 0 4 4 4 0 0 0 2 0 1 1
+worker 0 4 12 4 4 1 0 0 2 0 1 1
 '
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
@@ -125,7 +139,7 @@ NODES_AND_TASKS_ON_EACH
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
   export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
-  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+  export OMP_NUM_THREADS=$cpus # never PBS's, which a daemon that PBS starts on another node hands on
   # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
   take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
 }
@@ -153,7 +167,7 @@ take_place
 # As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
 ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
-export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
+export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
 # Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
 exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
@@ -167,15 +181,15 @@ TASK_WRAPPER
 
 # shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
+  export PYTHONUNBUFFERED=1  # default
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
   # Open MPI refuses root unless told twice.
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # It hands to remote tasks only what is named.
@@ -184,6 +198,12 @@ launch() {
     [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
   done
   type mpirun >/dev/null 2>&1 || fail "there is no mpirun on $(uname -n); load its module in the site file, or choose another batch.launcher"
+  # mpirun -np 16 --hostfile "$HPCDIST_HOSTFILE": launcher mpirun
+  # --prefix "$(dirname "$(dirname "$(type -P mpirun)")")": rule mpirun over ssh
+  # --map-by slot --bind-to none: launcher mpirun
+  # "${hpcdist_exports[@]}": variables of the plan
+  # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
   exec mpirun -np 16 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"

@@ -9,15 +9,10 @@
 # Made by hpcdist 0.1.0 for site lsf. It needs no hpcdist on the nodes, and runs by hand as well.
 # Where it cannot, LSF begins somewhere else.
 cd "${LS_SUBCWD:?this script is for bsub}" || exit
-hpcdist_element=${LSB_JOBINDEX#0}
+hpcdist_job=$LSB_JOBID hpcdist_number=$LSB_JOBID hpcdist_element=${LSB_JOBINDEX#0}
 export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
-export HPCDIST_JOB_ID=$LSB_JOBID${hpcdist_element:+_$hpcdist_element}
 # LSF keeps the output of a job until it is over.
 exec >>"$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.out" 2>&1
-# All elements of an array have one number, and some may share a node.
-hpcdist_number=$((LSB_JOBID + 37 * ${hpcdist_element:-0}))
-hpcdist_restarts=$(grep -cs "^started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
-: "${hpcdist_restarts:=0}"
 
 # The hosts, each with its slots behind it.
 hpcdist_nodes=()
@@ -40,13 +35,16 @@ fail() {
 }
 
 # What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
 export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
 export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
 export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
 (umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
   fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
 note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
-note started "$hpcdist_restarts"
+# Not every batch system tells how often it has run this job; the diary does.
+hpcdist_restarts=$(grep -csF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
+note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
@@ -54,9 +52,10 @@ trap 'note ended $?' EXIT
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
 echo "hpcdist: horovod-digits: 4 tasks by mpirun, 4 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
-# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself.
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
+# elements of an array may share a node.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
-HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
+HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
 # Hosts with their number of tasks, in rank order.

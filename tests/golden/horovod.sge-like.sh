@@ -24,13 +24,8 @@
 # site sge-like: gpus
 #$ -l gpu=1
 # Made by hpcdist 0.1.0 for site sge-like. It needs no hpcdist on the nodes, and runs by hand as well.
-: "${JOB_ID:?this script is for qsub}"
-hpcdist_element=${SGE_TASK_ID:-undefined} hpcdist_restarts=${RESTARTED:-0}
-[[ $hpcdist_element != undefined ]] || hpcdist_element=
+hpcdist_job=${JOB_ID:?this script is for qsub} hpcdist_number=$JOB_ID hpcdist_element=${SGE_TASK_ID#undefined}
 export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
-export HPCDIST_JOB_ID=$JOB_ID${hpcdist_element:+.$hpcdist_element}
-# The tasks of an array share the job's number; each is to have ports of its own.
-hpcdist_number=$((JOB_ID + 37 * ${hpcdist_element:-0}))
 
 # Host, slots, queue and processors a line; a host may have several. The one on which this runs comes first.
 hpcdist_nodes=("$HOSTNAME")
@@ -41,23 +36,26 @@ while read -r hpcdist_host hpcdist_count _; do
 done <"${PE_HOSTFILE:?no parallel environment started this script}"
 for hpcdist_host in "${!hpcdist_slots[@]}"; do
   ((${#hpcdist_nodes[@]} == 2 && hpcdist_slots[$hpcdist_host] >= 4)) ||
-    echo "hpcdist: $hpcdist_host has ${hpcdist_slots[$hpcdist_host]} slots, the plan wants 4 on each host: parallel environment $PE deals them out in another way; name one in sge.environments of the site file whose allocation_rule is 4" >&2
+    { echo "hpcdist: $hpcdist_host has ${hpcdist_slots[$hpcdist_host]} slots, the plan wants 4 on each host: parallel environment $PE deals them out in another way; name one in sge.environments of the site file whose allocation_rule is 4" >&2 && exit 86; }
 done
-# Open MPI goes by ssh: of what it starts by qrsh -inherit, a deleted job leaves tasks behind (tried on 8.1.9).
-export OMPI_MCA_plm_rsh_disable_qrsh=1
+# sge.remote: by ssh, as of what is started by qrsh -inherit, a deleted job leaves tasks behind (tried on 8.1.9).
+export OMPI_MCA_plm_rsh_disable_qrsh=1 HYDRA_LAUNCHER=ssh I_MPI_HYDRA_BOOTSTRAP=ssh
 fail() {
   echo "hpcdist: $*" >&2
   exit 86
 }
 
 # What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
 export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
 export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
 export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
 (umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
   fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
 note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
-note started "$hpcdist_restarts"
+# Not every batch system tells how often it has run this job; the diary does.
+hpcdist_restarts=$(grep -csF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
+note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
@@ -65,9 +63,10 @@ trap 'note ended $?' EXIT
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
 echo "hpcdist: horovod-digits: 8 tasks by mpirun, 2 nodes, 8 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
-# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself.
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
+# elements of an array may share a node.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
-HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
+HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
 # Hosts with their number of tasks, in rank order.

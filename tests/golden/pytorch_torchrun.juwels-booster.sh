@@ -23,9 +23,8 @@
 #SBATCH --gres=gpu:4
 # Made by hpcdist 0.1.0 for site juwels-booster. It needs no hpcdist on the nodes, and runs by hand as well.
 export HPCDIST_RUN_DIR=/scratch/me/runs/pytorch-torchrun-1
-export HPCDIST_JOB_ID=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
-: "${HPCDIST_JOB_ID:=${SLURM_JOB_ID:?this script is for sbatch}}"
-hpcdist_number=$SLURM_JOB_ID hpcdist_element=${SLURM_ARRAY_TASK_ID:-} hpcdist_restarts=${SLURM_RESTART_COUNT:-0}
+hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
+hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
 
 # Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
 expand_host() {
@@ -67,13 +66,16 @@ fail() {
 }
 
 # What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
 export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
 export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
 export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
 (umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
   fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
 note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
-note started "$hpcdist_restarts"
+# Not every batch system tells how often it has run this job; the diary does.
+hpcdist_restarts=$(grep -csF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
+note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
@@ -81,13 +83,14 @@ trap 'note ended $?' EXIT
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
 echo "hpcdist: pytorch-torchrun: 3 tasks by srun, 3 nodes, 12 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
-# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself.
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
+# elements of an array may share a node.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]%%.*}i
 # A node may call itself 127.0.1.1, which means another machine to the others.
 hpcdist_name=$HPCDIST_HEAD_ADDRESS
 while read -r HPCDIST_HEAD_ADDRESS _; do [[ $HPCDIST_HEAD_ADDRESS == 127.* ]] || break; done < <(getent ahostsv4 "$hpcdist_name")
 [[ ${HPCDIST_HEAD_ADDRESS:-127.} != 127.* ]] || fail "$hpcdist_name has no address that other nodes could reach"
-HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
+HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
 # Hosts with their number of tasks, in rank order.

@@ -1,8 +1,7 @@
 #!/bin/bash
 # Made by hpcdist 0.1.0 for site local. It needs no hpcdist on the nodes, and runs by hand as well.
 export HPCDIST_RUN_DIR=/scratch/me/runs/quickstart-1
-export HPCDIST_JOB_ID=$$
-hpcdist_number=$$ hpcdist_element='' hpcdist_restarts=0
+hpcdist_job=$$ hpcdist_number=$$ hpcdist_element=
 hpcdist_nodes=(localhost)
 
 fail() {
@@ -11,13 +10,16 @@ fail() {
 }
 
 # What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
 export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
 export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
 export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
 (umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
   fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
 note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
-note started "$hpcdist_restarts"
+# Not every batch system tells how often it has run this job; the diary does.
+hpcdist_restarts=$(grep -csF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
+note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
@@ -25,9 +27,10 @@ trap 'note ended $?' EXIT
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
 echo "hpcdist: quickstart: 2 tasks by mpirun, 1 node: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
-# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself.
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
+# elements of an array may share a node.
 HPCDIST_HEAD_ADDRESS=127.0.0.1
-HPCDIST_PORT=$((20000 + hpcdist_number % 750 * 16))
+HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
 # Hosts with their number of tasks, in rank order.

@@ -164,6 +164,15 @@ def test_without_history_the_end_is_known_from_the_run_directory(person: Person,
     assert record(person, "bad-1") == {"job": "1000.fakepbs", "state": "failed", "exit_code": 7}
 
 
+def test_without_history_an_array_ends_with_its_last_element(person: Person, tmp_path: Path) -> None:
+    machine(tmp_path / "spool", {HERE: {"ncpus": 8}}, history=False)
+    done = person.hpcdist(
+        "submit", person.write("sweep", "exit $((PBS_ARRAY_INDEX * 3))", array="0-2"), "--wait"
+    )
+    assert done.returncode == 6, done.stderr
+    assert record(person, "sweep-1") == {"job": "1000[].fakepbs", "state": "failed", "exit_code": 6}
+
+
 def test_what_the_site_demands_is_told(person: Person, tmp_path: Path) -> None:
     machine(tmp_path / "spool", {HERE: {"ncpus": 8}}, demands=["filesystems"], resources=["filesystems"])
     done = person.hpcdist("submit", person.write("bare", "true"))
@@ -194,61 +203,6 @@ def test_torque_is_refused_by_name(person: Person, tmp_path: Path) -> None:
         "this is not the qstat of PBS Pro or OpenPBS, and hpcdist does not know Torque: qstat: invalid option"
     )
     assert said in done.stdout
-
-
-SLEEP = "sleep 0"
-
-
-@pytest.mark.parametrize(
-    ("lines", "code", "said"),
-    [
-        (["#PBS -l walltime=1-00:00:00"], 166, "walltime"),
-        (["#PBS -l mem=16gib"], 166, "mem"),
-        (["#PBS -l mem=1.5gb"], 166, "mem"),
-        (["#PBS -l select=1:mem=1.5gb"], 166, "select"),
-        (["#PBS -l select=1", "#PBS -l nodes=1"], 2, "select"),
-        (["#PBS -l colour=red"], 187, "Unknown resource"),
-        (["#PBS -q nowhere"], 170, "Unknown queue"),
-        (["#PBS -N a/b"], 2, "illegal -N value"),
-        (["#PBS -N ü"], 2, "illegal -N value"),
-        (["#PBS -J 0-0"], 2, "illegal -J value"),
-        (["#PBS -J 3"], 2, "illegal -J value"),
-        (["#PBS -J 1,3,5"], 2, "illegal -J value"),
-        (["#PBS -J 5-1"], 2, "illegal -J value"),
-        (["#PBS -J 0-10000"], 2, "illegal -J value"),
-        (["#PBS -t 0-3"], 2, "usage"),
-        (["#PBS -d /tmp"], 2, "usage"),
-        (["#PBS -k d"], 2, "illegal -k value"),
-        (["#PBS -q workq # mine"], 2, "directive error"),
-        (["#PBS -v UNSET_HERE"], 1, "UNSET_HERE"),
-        (["#PBS -q workq\r"], 1, "cr, lf"),
-    ],
-)
-def test_what_this_pbs_refuses(person: Person, lines: list[str], code: int, said: str) -> None:
-    script = person.script(*lines, SLEEP)
-    done = person.run("qsub", script)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert said in done.stderr
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["#PBS -l select=1:ncpus=0"],
-        ["#PBS -l select=1:ncpus=1:mpiprocs=4"],
-        ["#PBS -l select=99", "#PBS -l select=1"],
-        ["#PBS -l walltime=1:30"],
-        ["#PBS -l walltime=00:00:00"],
-        ["#PBS -J 0-7%2"],
-        ["#PBS -k doe"],
-        ["# PBS -q nowhere", "##PBS -q nowhere"],
-        ["true", "#PBS -q nowhere"],
-        ["#PBS -W depend=afterok:4711"],
-    ],
-)
-def test_what_this_pbs_takes_in_silence(person: Person, lines: list[str]) -> None:
-    done = person.run("qsub", person.script(*lines, SLEEP))
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def run_by_hand(person: Person, script: Path, nodes: str) -> Completed:

@@ -12,7 +12,7 @@ from hpcdist import specs
 from hpcdist.command import Command, Completed
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState, Status
-from hpcdist.plan import Directive, Plan, Variable
+from hpcdist.plan import Directive, Plan, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import directive_text
@@ -44,11 +44,11 @@ def answer(name: str, *argv: str) -> Completed:
 
 @pytest.mark.parametrize("printed", ["\u0192M7Zq9AKHno", "fM7Zq9AKHno"])
 def test_contract(printed: str) -> None:
-    contract.check(FLUX, answer=f"{printed}\n", job_id="fM7Zq9AKHno")
+    contract.commands_and_answers(FLUX, f"{printed}\n", "fM7Zq9AKHno")
 
 
 def test_contract_with_a_banner() -> None:
-    contract.check(FLUX, answer="Welcome to tuolumne!\n\u0192f1\n", job_id="ff1")
+    contract.commands_and_answers(FLUX, "Welcome to tuolumne!\n\u0192f1\n", "ff1")
 
 
 # --- Ids
@@ -153,11 +153,30 @@ def test_origins() -> None:
         (plan(gpu_request="none"), HERE, "batch.exclusive: site testbed asks for no GPUs"),
         (plan(dependency=("aftercorr:12",)), HERE, "batch.dependency: Flux cannot wait for 'aftercorr:12'"),
         (plan(dependency=("afterok:12_3",)), HERE, "Flux cannot wait for 'afterok:12_3'"),
-        (plan(command="echo\n# flux: -N1\n"), HERE, "run.cmd: flux batch takes a line that begins"),
+        (
+            plan(command="echo\n# flux: -N1\n"),
+            HERE,
+            "run.cmd: Flux would take a line of the command for a directive: '# flux: -N1'; write it in",
+        ),
         (
             plan(variables=(Variable(name="X", value="a\nFLUX: b", origin=""),)),
             HERE,
-            "environment.env_vars.X: flux batch takes a line of X that begins with `flux:`",
+            "environment.env_vars.X: Flux would take a line of X for a directive: 'FLUX: b'; write it in",
+        ),
+        (
+            plan(setup=(Word.raw("true\n  flux: b", "site x: setup"),)),
+            HERE,
+            "Flux would take a line of site x: setup for a directive: 'flux: b'",
+        ),
+        (
+            plan(extra_directives=("--urgent=20",)),
+            HERE,
+            "batch.directives: Flux has no flag --urgent; did you mean '--urgency'?; one that",
+        ),
+        (
+            plan(),
+            site(scheduler="flux", request_memory=False, directives=Directives(mandatory=("--mpibind=off",))),
+            "Flux has no flag --mpibind (site testbed: directives.mandatory)",
         ),
         (plan(extra_directives=("-N 4",)), HERE, "--nodes is set by hpcdist; use `environment.replicas`"),
         (plan(extra_directives=("--job=x",)), HERE, "--job is set by hpcdist; use `name`"),
@@ -180,6 +199,17 @@ def test_what_flux_cannot_express_is_refused(changed: Plan, machine: Site, said:
     with pytest.raises(PlanError) as caught:
         FLUX.directives(changed, machine)
     assert said in str(caught.value)
+
+
+def test_flags_of_a_plug_in_are_for_the_site_to_name() -> None:
+    known = Directives(mandatory=("--amd-gpumode=SPX",), known=("--amd-gpumode",))
+    machine = site(scheduler="flux", request_memory=False, directives=known)
+    assert texts(plan(), machine)[-1] == "--amd-gpumode=SPX"
+
+
+def test_text_behind_the_name_of_a_variable_is_no_directive() -> None:
+    harmless = plan(variables=(Variable(name="X", value="flux: b\na flux: b", origin=""),))
+    assert texts(harmless) == texts(plan())
 
 
 def test_an_id_of_flux_may_be_waited_for() -> None:

@@ -86,7 +86,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 def test_contract() -> None:
-    contract.check(LOCAL, answer="123\n", job_id="123")
+    contract.commands_and_answers(LOCAL, "123\n", "123")
 
 
 @pytest.mark.parametrize(

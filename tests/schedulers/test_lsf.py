@@ -12,7 +12,7 @@ from hpcdist.command import Command, Completed
 from hpcdist.dialects.lsf import Lsf
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState, Status
-from hpcdist.plan import Directive, Plan
+from hpcdist.plan import Directive, Plan, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.lsf import LSF, words
 from hpcdist.schedulers.lsf.header import directive_text, header
@@ -51,7 +51,7 @@ def said(text: str) -> Completed:
     ],
 )
 def test_contract(answer: str) -> None:
-    contract.check(LSF, answer=answer, job_id="123")
+    contract.commands_and_answers(LSF, answer, "123")
 
 
 def test_directives_of_slots() -> None:
@@ -77,6 +77,11 @@ def test_directives_of_the_easy_mode() -> None:
     ]
 
 
+def test_a_site_may_take_accounts_as_user_groups() -> None:
+    machine = site(scheduler="lsf", launcher="mpirun", lsf=Lsf(account="-G"))
+    assert texts(plan(account="bank"), machine)[:2] == ["-J mnist", "-G bank"]
+
+
 def test_directives_of_everything_at_once() -> None:
     rich = plan(
         group(constraint="a100 && !busy"),
@@ -91,7 +96,7 @@ def test_directives_of_everything_at_once() -> None:
         mail_user="me@example.org",
         mail_events=("begin", "end", "fail"),
         environment="clean",
-        extra_directives=("-app gpu", "-G 'a b'", "-alloc_flags nvme", "-H"),
+        extra_directives=("-app gpu", "-G 'a b'", "-stage storage=5", "-H"),
     )
     machine = site(
         scheduler="lsf",
@@ -120,9 +125,15 @@ def test_directives_of_everything_at_once() -> None:
         "-sla gold",
         "-app gpu",
         '-G "a b"',
-        "-alloc_flags nvme",
+        "-stage storage=5",
         "-H",
     ]
+
+
+def test_the_easy_mode_takes_flags_of_csm() -> None:
+    extra = plan(extra_directives=("-core_isolation 2", "-cn_cu maxcus=1", "-jsm y", "-smt 4"))
+    lines = texts(extra, site(scheduler="lsf", lsf=Lsf(request="nodes")))
+    assert lines[-4:] == ["-core_isolation 2", "-cn_cu maxcus=1", "-jsm y", "-smt 4"]
 
 
 def test_no_gpus_no_memory() -> None:
@@ -138,7 +149,21 @@ def test_a_site_that_gives_gpus_unasked() -> None:
     ("changed", "machine", "message"),
     [
         (plan(group(), group()), SITE, "environment.replicas: these replicas need nodes of different types"),
-        (plan(command="true\n#BSUB -q x\n"), SITE, "run.cmd: bsub would obey this line"),
+        (
+            plan(command="true\n#BSUB -q x\n"),
+            SITE,
+            "run.cmd: LSF would take a line of the command for a directive: '#BSUB -q x'; write it in",
+        ),
+        (
+            plan(variables=(Variable(name="X", value="a\n#BSUB -q x", origin=""),)),
+            SITE,
+            "environment.env_vars.X: LSF would take a line of X for a directive",
+        ),
+        (
+            plan(setup=(Word.raw("#BSUB -q x", "site x: setup"),)),
+            SITE,
+            "LSF would take a line of site x: setup for a directive",
+        ),
         (plan(qos="high"), SITE, "batch.qos: LSF has no QOS"),
         (plan(elastic=True), SITE, "horovod.elastic: whether a job outlives"),
         (plan(gpu_request="gpus_per_task"), SITE, "environment.resources.gpu: LSF counts GPUs by host"),
@@ -167,9 +192,23 @@ def test_a_site_that_gives_gpus_unasked() -> None:
         (
             plan(extra_directives=("--nnodes 2",)),
             SITE,
-            "'--nnodes 2' is not a directive of LSF; write `-flag value`",
+            "LSF has no flag --nnodes; did you mean '-nnodes'?",
         ),
-        (plan(extra_directives=("-Pproj",)), SITE, "'-Pproj' is not a directive of LSF"),
+        (
+            plan(extra_directives=("-Pproj",)),
+            SITE,
+            "LSF has no flag -Pproj; write `-flag value`",
+        ),
+        (plan(extra_directives=("app x",)), SITE, "'app x' is not a directive of LSF; write `-flag value`"),
+        (
+            plan(extra_directives=("-alloc_flags nvme",)),
+            SITE,
+            "-alloc_flags is of no use here; it is of machines with CSM, and site",
+        ),
+        (plan(extra_directives=("-core_isolation 2",)), SITE, "-core_isolation is of no use here"),
+        (plan(extra_directives=("-nnodes 2",)), SITE, "-nnodes is set by hpcdist"),
+        (PLAN, site(directives=Directives(mandatory=("-jsm n",))), "-jsm is of no use here (site testbed: d"),
+        (PLAN, site(lsf=Lsf(alloc_flags=("smt4",))), "`lsf.alloc_flags` are of machines with CSM"),
         (plan(extra_directives=("-app a b",)), SITE, "'-app a b' is not a directive of LSF"),
         (plan(extra_directives=("-app 'a",)), SITE, "is not a directive of LSF"),
         (

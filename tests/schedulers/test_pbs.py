@@ -28,7 +28,7 @@ def read(transcript: str, *jobs: Job) -> dict[str, Status]:
 
 @pytest.mark.parametrize("job_id", ["1234.pbs01", "1234[].pbs-01.hsn.cm.polaris.alcf.anl.gov"])
 def test_contract(job_id: str) -> None:
-    contract.check(PBS, answer=f"Welcome!\n{job_id}\n", job_id=job_id)
+    contract.commands_and_answers(PBS, f"Welcome!\n{job_id}\n", job_id)
 
 
 def test_submit_command() -> None:

@@ -61,7 +61,7 @@ def test_a_plain_job() -> None:
     assert lines(planned(workers=7)) == [
         "-N mnist",
         "-q workq",
-        "-l select=2:ncpus=32:mpiprocs=4:ompthreads=8:ngpus=4",
+        "-l select=2:ncpus=32:mpiprocs=4:ngpus=4",
         "-l place=scatter",
         "-r n",
         "-k oed",
@@ -89,7 +89,7 @@ def test_everything_at_once() -> None:
         "-N mnist",
         "-A proj",
         "-q workq",
-        "-l select=1:ncpus=16:mpiprocs=2:ompthreads=8:ngpus=2:big=true",
+        "-l select=1:ncpus=16:mpiprocs=2:ngpus=2:big=true",
         "-l place=scatter:excl",
         "-l walltime=36:00:00",
         "-J 0-9%2",
@@ -110,22 +110,25 @@ def test_everything_at_once() -> None:
 
 
 def test_unequal_nodes_are_chunks_of_their_own_in_rank_order() -> None:
-    assert select(planned(workers=8)) == "3:ncpus=24:mpiprocs=3:ompthreads=8:ngpus=3"
-    assert select(planned(workers=9)) == (
-        "1:ncpus=32:mpiprocs=4:ompthreads=8:ngpus=4+2:ncpus=24:mpiprocs=3:ompthreads=8:ngpus=3"
-    )
+    assert select(planned(workers=8)) == "3:ncpus=24:mpiprocs=3:ngpus=3"
+    assert select(planned(workers=9)) == ("1:ncpus=32:mpiprocs=4:ngpus=4+2:ncpus=24:mpiprocs=3:ngpus=3")
 
 
 def test_memory_and_the_type_of_gpus_are_in_the_chunk() -> None:
     machine = pbs(pbs={"gpu_type": "gpu_type", "gpus": "ngpus"}, replica={"memory": "16G"})
-    assert select(planned(machine)) == "1:ncpus=8:mpiprocs=1:ompthreads=8:ngpus=1:gpu_type=a100:mem=16384mb"
+    assert select(planned(machine)) == "1:ncpus=8:mpiprocs=1:ngpus=1:gpu_type=a100:mem=16384mb"
     silent = pbs(replica={"memory": "16G"}, request_memory=False, gpus={"request": "none"})
-    assert select(planned(silent)) == "1:ncpus=8:mpiprocs=1:ompthreads=8"
+    assert select(planned(silent)) == "1:ncpus=8:mpiprocs=1"
+
+
+def test_threads_are_said_where_no_task_wrapper_sets_them() -> None:
+    own: dict[str, Any] = {"framework": "mpi", "backend": "mpi", "run": {"cmd": "mpirun -np 2 ./a.out"}}
+    assert select(planned(**own)) == "1:ncpus=8:mpiprocs=1:ompthreads=8:ngpus=1"
 
 
 def test_a_constraint_is_a_resource_of_the_chunk() -> None:
     plan = planned(batch={"constraint": "model=mil_a100&disk=ssd"})
-    assert select(plan) == "1:ncpus=8:mpiprocs=1:ompthreads=8:ngpus=1:model=mil_a100:disk=ssd"
+    assert select(plan) == "1:ncpus=8:mpiprocs=1:ngpus=1:model=mil_a100:disk=ssd"
 
 
 @pytest.mark.parametrize("option", ["-A", "-P", "-W group_list"])
@@ -206,6 +209,22 @@ def test_totals_of_the_job() -> None:
     ]
 
 
+def test_cpus_are_rounded_up_to_what_the_site_gives_with_its_gpus() -> None:
+    two = {"resources": {"gpu": {"requests": 2}, "cpu": {"requests": 4}}}
+    plan = planned(GADI, environment=two, batch={"account": "ab12"})
+    found = {line.flag: (line.value, line.origin) for line in plan.directives}
+    rule = "12 CPUs a GPU: site gadi-like: node_types.v100.cpus_per_gpu"
+    assert found["-l ncpus"] == ("24", f"site gadi-like: partitions.gpuvolta ({rule})")
+    assert [(row.tasks, row.cpus) for row in plan.placement.rows] == [(2, 2)]
+
+
+def test_chunks_are_rounded_up_as_well() -> None:
+    rule = {"gpu": {"cpus": 32, "gpus": 4, "cpus_per_gpu": 8}}
+    machine = pbs(node_types=rule, partitions={"workq": {"nodes": {"gpu": 9}}})
+    two = {"resources": {"gpu": {"requests": 2}, "cpu": {"requests": 3}}}
+    assert select(planned(machine, environment=two)) == "1:ncpus=16:mpiprocs=2:ngpus=2"
+
+
 @pytest.mark.parametrize(
     ("machine", "data", "said"),
     [
@@ -217,7 +236,30 @@ def test_totals_of_the_job() -> None:
         (None, {"batch": {"dependency": "after:3+5"}}, "PBS cannot wait for 'after:3+5'"),
         (None, {"batch": {"mail": {"user": "me", "events": ["requeue"]}}}, "PBS sends no mail at 'requeue'"),
         (None, {"batch": {"constraint": "nvlink"}}, "batch.constraint: 'nvlink' is no resource of a chunk"),
-        (None, {"name": "x" * 231}, "name: PBS takes names of up to 230 characters"),
+        (None, {"name": "x" * 231}, "name: -N of PBS takes up to 230 letters, digits and -_+., not 'xxx"),
+        (None, {"name": "_" * 230}, "... (231 characters); it stands at exp.yml name"),
+        (None, {"batch": {"dependency": "1234[5].srv"}}, "batch.dependency: PBS cannot wait for '1234[5].s"),
+        (None, {"batch": {"dependency": "1234_5"}}, "batch.dependency: PBS cannot wait for '1234_5'; write"),
+        (None, {"batch": {"mail": "me and you"}}, "batch.mail: -M of PBS takes addresses such as me@exampl"),
+        (None, {"batch": {"mail": "a@b@c"}}, "commas between them, not 'a@b@c'"),
+        (pbs(partitions={}), {"batch": {"partition": "a b"}}, "batch.partition: -q of PBS takes QUEUE or QU"),
+        (pbs(pbs={"account": "-W group_list"}), {"batch": {"account": "a,b"}}, "batch.account: -W group_lis"),
+        (pbs(pbs={"umask": "rwx"}), {}, "pbs.umask: -W umask of PBS takes an octal number such as 027, not"),
+        (None, {"batch": {"directives": ["-p 1024"]}}, "batch.directives: -p of PBS takes a number from -10"),
+        (None, {"batch": {"directives": ["-c u"]}}, "-c of PBS takes n, s, c, w, c=MINUTES or w=MINUTES, no"),
+        (None, {"batch": {"directives": ["-a tomorrow"]}}, "-a of PBS takes [[[[CC]YY]MM]DD]hhmm[.SS], not"),
+        (None, {"batch": {"directives": ["-R oex"]}}, "-R of PBS takes o, e or oe, not 'oex'"),
+        (None, {"batch": {"directives": ["-u a@b@c"]}}, "-u of PBS takes users, with commas between them"),
+        (None, {"batch": {"directives": ["-W run_count=x"]}}, "-W run_count of PBS takes a number, not 'x'"),
+        (None, {"batch": {"directives": ["-l 'software=a b'"]}}, "-l software of PBS takes no blanks: 'a b'"),
+        (None, {"batch": {"directives": [f"-A {'x' * 4001}"]}}, "-A is set by hpcdist; use `batch.account`"),
+        (None, {"batch": {"account": "x" * 4001}}, "batch.account: qsub reads lines of up to 4000 character"),
+        (None, {"batch": {"constraint": "ncpus=4"}}, "batch.constraint: a chunk names ncpus twice"),
+        (None, {"batch": {"constraint": "disk=a+2"}}, "batch.constraint: 'disk=a+2' is no resource of a chu"),
+        (pbs(pbs={"chunk": {"disk": "a,b"}}), {}, "batch.constraint: 'disk=a,b' is no resource of a chunk"),
+        (GADI, {"batch": {"account": "a", "exclusive": True}}, "batch.exclusive: site gadi-like takes total"),
+        (GADI, {"batch": {"account": "a"}, "environment": {"resources": {"cpu": {"requests": 4}}}},
+         "environment.resources.cpu: site gadi-like gives 12 CPUs a GPU on v100 nodes: 0 with 0 GPUs a node"),
         (pbs(pbs={"place": "pack"}), {"workers": 7}, "packs a job onto one host"),
         (pbs(gpus={"request": "gpus_per_task"}), {}, "asks for GPUs by task"),
         (None, {"batch": {"directives": ["-l select=1"]}}, "-l select is set by hpcdist; use `env"),

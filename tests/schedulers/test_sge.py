@@ -13,7 +13,7 @@ from hpcdist.command import Command, Completed
 from hpcdist.dialects.sge import Sge
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState, Status
-from hpcdist.plan import Directive, Plan, Variable
+from hpcdist.plan import Directive, Plan, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.sge import SGE
 from hpcdist.schedulers.sge.header import directive_text
@@ -28,6 +28,12 @@ TRANSCRIPTS = Path(__file__).parents[1] / "transcripts" / "sge"
 MANY = Sge(environments={"32": "mpi-32", "4": "four"}, one_node="smp", exclusive="excl")
 MACHINE = site(scheduler="sge", sge=MANY)
 PLAIN = plan(group(gpus=0))
+FRACTION = (
+    "environment.resources.gpu: -l gpu is counted by slot, 4 GPUs are 0.125 for each of 32, and most sites "
+    "count whole GPUs; ask for as many CPUs as GPUs, or a part of that (`resources.cpu`), or write in the "
+    "site file what `qconf -sc` shows of gpu: `sge.gpu_fractions: true` if it is a DOUBLE, `sge.gpus_per` "
+    "if it is not counted by slot"
+)
 
 
 def texts(plan: Plan, site: Site = MACHINE) -> list[str]:
@@ -43,11 +49,11 @@ def answer(name: str) -> Completed:
 
 
 def test_contract() -> None:
-    contract.check(SGE, answer="123\n", job_id="123")
+    contract.commands_and_answers(SGE, "123\n", "123")
 
 
 def test_contract_with_an_array_and_a_banner() -> None:
-    contract.check(SGE, answer="Welcome!\n  123.1-10:2\n", job_id="123")
+    contract.commands_and_answers(SGE, "Welcome!\n  123.1-10:2\n", "123")
 
 
 def test_directives_of_a_plain_job() -> None:
@@ -67,9 +73,15 @@ def test_directives_of_everything_at_once() -> None:
         mail_user="me@example.org",
         mail_events=("end", "fail"),
         environment="clean",
-        extra_directives=("-R y", "-l scratch=2G,ssd", "-p -10"),
+        extra_directives=("-R y", "-l scratch=2G,ssd", "-p -10", "-ckpt save", "-soft"),
     )
-    dialect = Sge(environments={"*": "mpi_{slots}"}, memory="h_vmem", exclusive="excl", account="-A")
+    dialect = Sge(
+        environments={"*": "mpi_{slots}"},
+        gpu_fractions=True,
+        memory="h_vmem",
+        exclusive="excl",
+        account="-A",
+    )
     machine = site(scheduler="sge", sge=dialect, directives=Directives(mandatory=("-l os=el9",)))
     assert texts(rich, machine) == [
         "-N _3d",
@@ -92,6 +104,8 @@ def test_directives_of_everything_at_once() -> None:
         "-l scratch=2G",
         "-l ssd=true",
         "-p -10",
+        "-ckpt save",
+        "-soft",
     ]
 
 
@@ -120,13 +134,22 @@ WHOLE = "site testbed: whole_nodes"
 @pytest.mark.parametrize(
     ("dialect", "expected"),
     [
-        (Sge(environments={"32": "a"}), "-l gpu=0.125"),
+        (Sge(environments={"32": "a"}, gpu_fractions=True), "-l gpu=0.125"),
         (Sge(environments={"32": "a"}, gpus="ngpus", gpus_per="host"), "-l ngpus=4"),
     ],
 )
 def test_gpu_requests(dialect: Sge, expected: str) -> None:
     assert texts(plan(), site(sge=dialect))[-1] == expected
     assert not any("gpu=" in text for text in texts(plan(gpu_request="none"), site(sge=dialect)))
+
+
+def test_whole_gpus_for_each_slot_need_no_fractions() -> None:
+    assert texts(plan(group(cpus=2)), site(sge=Sge(environments={"2": "a"})))[-1] == "-l gpu=2"
+
+
+def test_gpus_that_are_counted_once_a_job() -> None:
+    dialect = Sge(environments={"32": "a"}, gpus_per="job")
+    assert texts(plan(group(nodes=1)), site(sge=dialect))[-1] == "-l gpu=4"
 
 
 def test_memory_for_each_host() -> None:
@@ -139,7 +162,22 @@ def test_memory_for_each_host() -> None:
     [
         (plan(group(), group()), MACHINE, "environment.replicas: a job of Grid Engine has the same slots"),
         (plan(group(cpus=24)), MACHINE, "gives 24 slots on each of 2 hosts (it has some for 32, 4)"),
-        (plan(group(cpus=24)), MACHINE, "environment.resources.gpu: -l gpu is counted by slot"),
+        (plan(group(cpus=24)), MACHINE, "-l gpu is counted by slot, and 4 GPUs are no decimal number for 24"),
+        (
+            plan(),
+            MACHINE,
+            FRACTION,
+        ),
+        (
+            plan(),
+            site(sge=Sge(environments={"32": "a"}, gpus_per="job")),
+            "environment.resources.gpu: -l gpu is counted once a job, on its first host, and this job has 2",
+        ),
+        (
+            plan(remote="qrsh", launcher="horovodrun"),
+            MACHINE,
+            "batch.launcher: horovodrun goes by ssh, and site testbed says `sge.remote: qrsh`; write",
+        ),
         (plan(), site(sge=Sge(gpus=None)), "does not say which resource of Grid Engine its GPUs are"),
         (plan(exclusive=True), site(sge=Sge()), "batch.exclusive: site testbed names no resource"),
         (plan(qos="high"), MACHINE, "batch.qos: Grid Engine has no QOS"),
@@ -151,11 +189,30 @@ def test_memory_for_each_host() -> None:
         (plan(dependency=("afterok:1:2",)), MACHINE, "write `afterany:1:2` if that will do"),
         (plan(dependency=("singleton",)), MACHINE, "write `afterany:ID`"),
         (plan(mail_user="me", mail_events=("requeue",)), MACHINE, "Grid Engine sends no mail at 'requeue'"),
-        (plan(command="x\n#$ -l a=b\n"), MACHINE, "run.cmd: run.cmd has a line that begins with #$"),
+        (
+            plan(command="x\n#$ -l a=b\n"),
+            MACHINE,
+            "run.cmd: Grid Engine would take a line of the command for a directive: '#$ -l a=b'; write it in",
+        ),
         (
             plan(variables=(Variable(name="A", value="x\n#$ y", origin="x"),)),
             MACHINE,
-            "environment.env_vars.A has a line",
+            "environment.env_vars.A: Grid Engine would take a line of A for a directive: '#$ y'",
+        ),
+        (
+            plan(setup=(Word.raw("#$ -V", "site x: setup"),)),
+            MACHINE,
+            "Grid Engine would take a line of site x: setup for a directive: '#$ -V'",
+        ),
+        (
+            plan(extra_directives=("-hold 12",)),
+            MACHINE,
+            "batch.directives: Grid Engine has no flag -hold; did you mean '-hold_jid'?",
+        ),
+        (
+            PLAIN,
+            site(sge=MANY, directives=Directives(mandatory=("-par 4",))),
+            "Grid Engine has no flag -par (site testbed: directives.mandatory); ",
         ),
         (plan(extra_directives=("-pe x 3",)), MACHINE, "-pe is set by hpcdist; use `environment.replicas`"),
         (plan(extra_directives=("-l a=1,h_rt=9",)), MACHINE, "use `batch.walltime`"),

@@ -30,11 +30,11 @@ def job(job_id: str, token: str = "") -> Job:
 
 
 def test_contract() -> None:
-    contract.check(SLURM, answer="123\n", job_id="123")
+    contract.commands_and_answers(SLURM, "123\n", "123")
 
 
 def test_contract_with_a_cluster_and_a_banner() -> None:
-    contract.check(SLURM, answer="Welcome!\n  123;tursa\n", job_id="123;tursa")
+    contract.commands_and_answers(SLURM, "Welcome!\n  123;tursa\n", "123;tursa")
 
 
 def test_directives_of_a_plain_job() -> None:

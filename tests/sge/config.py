@@ -23,6 +23,7 @@ ALLOCATION_RULES: Final[Mapping[str, str]] = {
 COMPLEXES: Final = """\
 gpu       gpu       DOUBLE  <=  YES  YES  0  0
 hostgpu   hostgpu   INT     <=  YES  NO   0  0
+jobgpu    jobgpu    INT     <=  YES  JOB  0  0
 exclusive excl      BOOL  EXCL YES YES  0  1000
 """
 
@@ -66,7 +67,7 @@ qsort_args         NONE
 
 def host(node: Node) -> str:
     """The text of an execution host: host_conf(5)."""
-    gpus = f",gpu={node.gpus},hostgpu={node.gpus}" if node.gpus else ""
+    gpus = f",gpu={node.gpus},hostgpu={node.gpus},jobgpu={node.gpus}" if node.gpus else ""
     return f"""\
 hostname           {node.name}
 load_scaling       NONE

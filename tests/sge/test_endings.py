@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hpcdist.schedulers.sge.directives import FIELDS, OTHERS, TAKEN
 from tests.sge.users import SITE, GridUser
 from tests.slurm.process import until
 
@@ -167,6 +168,28 @@ def test_gpus_are_counted(user: GridUser) -> None:
     user.await_log("gpus-1", "up")
     free = re.findall(r"hc:gpu=(\S+)", user.grid.run("qstat", "-F", "gpu").stdout)
     assert [float(number) for number in free] == [0, 0]
+
+
+def test_gpus_are_counted_once_a_job(user: GridUser) -> None:
+    site = (
+        SITE.read_text().replace("gpus: gpu\n", "gpus: jobgpu\n").replace("gpus_per: slot", "gpus_per: job")
+    )
+    (user.directory / "byjob.yaml").write_text(site)
+    node = {"resources": {"gpu": {"requests": 3}, "cpu": {"requests": 16}}}
+    file = user.write("byjob", {"environment": node, "run": {"cmd": "echo up; sleep 600"}})
+    done = user.hpcdist("submit", file, "--set=batch.partition=gpu", "--site=./byjob.yaml")
+    assert done.returncode == 0, done.stderr
+    user.await_log("byjob-1", "up")
+    free = re.findall(r"hc:jobgpu=(\S+)", user.grid.run("qstat", "-F", "jobgpu").stdout)
+    assert sorted(map(float, free)) == [1, 4]
+
+
+def test_every_flag_that_hpcdist_knows_is_one_of_qsub(user: GridUser) -> None:
+    known = sorted({flag.partition(" ")[0] for flag in (*FIELDS, *TAKEN, *OTHERS)})
+    each = 'for flag; do echo "$flag: $(qsub "$flag" </dev/null 2>&1)"; done'
+    said = user.grid.run("bash", "-c", each, "bash", "-colour", *known).stdout
+    assert re.findall(r"(\S+): .*invalid option argument", said) == ["-colour"]
+    assert said.count("option must have") == len(known) - 9, said
 
 
 def test_options_of_the_login_shell_reach_the_job_but_not_those_of_another_job(user: GridUser) -> None:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.sge.users import GridUser
+from tests.sge.users import SITE, GridUser
 from tests.slurm.cluster import CHECKOUT
 
 pytestmark = pytest.mark.real
@@ -45,6 +45,13 @@ def test_horovod_on_two_hosts(user: GridUser, launcher: str) -> None:
     run = trains(user, "horovod_digits", f"--set=batch.launcher={launcher}", *SIXTEEN_CPUS)
     assert re.search(rf"4 tasks by {launcher}, 2 nodes: n\d n\d \(job ", user.log(run))
     assert " on 4 ranks" in user.log(run)
+
+
+def test_horovod_over_qrsh(user: GridUser) -> None:
+    (user.directory / "qrsh.yaml").write_text(SITE.read_text().replace("sge:\n", "sge:\n  remote: qrsh\n"))
+    run = trains(user, "horovod_digits", "--site=./qrsh.yaml", *SIXTEEN_CPUS)
+    records = user.grid.run("qacct", "-j", user.job(run)).stdout
+    assert records.count("jobnumber") == 2, records  # what qrsh starts has a record of its own
 
 
 def test_the_rendered_script_runs_by_hand_without_hpcdist(user: GridUser) -> None:

@@ -2,14 +2,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 
 from hpcdist.command import Command, Completed
+from hpcdist.dialects.sge import Sge
+from hpcdist.errors import PlanError
 from hpcdist.job import Job, JobState, Status
-from hpcdist.schedulers import Query
+from hpcdist.plan import Directive, Plan
+from hpcdist.schedulers import Query, schedulers
 from hpcdist.schedulers.slurm import Slurm
 from hpcdist.schedulers.slurm.queries import Squeue
+from hpcdist.site import Site
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, contract, failed
+
+from .natives import NATIVES
+
+LOCAL = {
+    "batch.walltime": "the script ends itself",
+    "environment.resources.cpu": "the machine has what it has; tasks are bound as far as it reaches",
+    "environment.resources.gpu": "the script gives each task its own, without asking anyone",
+    "environment.resources.memory": "nobody shares the machine out",
+    "horovod.elastic": "there is no other node to lose",
+}
+
+ANSWERS = {
+    "slurm": ("123\n", "123"),
+    "pbs": ("123.pbs01\n", "123.pbs01"),
+    "lsf": ("Job <123> is submitted to queue <normal>.\n", "123"),
+    "flux": ("\u0192f1\n", "ff1"),
+    "sge": ("123\n", "123"),
+    "local": ("123\n", "123"),
+}
+
+SLOTS = Sge(environments={"*": "mpi{slots}"}, gpus="gpu", memory="h_vmem", exclusive="exclusive")
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_every_scheduler_keeps_the_contract(name: str) -> None:
+    answer, job_id = ANSWERS[name]
+    contract.check(
+        schedulers.get(name),
+        answer=answer,
+        job_id=job_id,
+        natives=NATIVES[name],
+        site=Site(name="anywhere", description="a machine", scheduler=name, launcher="mpirun", sge=SLOTS),
+        harmless=LOCAL if name == "local" else {},
+    )
 
 
 class Guessing(Squeue):
@@ -17,9 +56,28 @@ class Guessing(Squeue):
         return {job.id: Status(JobState.COMPLETED, completed.stdout) for job in jobs}
 
 
-class Optimist(Slurm):
+class Hopeful(Squeue):
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        read = super().read(completed, jobs)
+        return {
+            job_id: status._replace(state=JobState.RUNNING) if status.state is JobState.UNKNOWN else status
+            for job_id, status in read.items()
+        }
+
+
+class Forgetful(Squeue):
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        return {
+            job_id: status._replace(native="") for job_id, status in super().read(completed, jobs).items()
+        }
+
+
+class Asking(Slurm):
+    def __init__(self, first: Query) -> None:
+        self.first = first
+
     def queries(self) -> tuple[Query, ...]:
-        return (Guessing(),)
+        return (self.first, *super().queries()[1:])
 
 
 class Careless(Slurm):
@@ -27,10 +85,56 @@ class Careless(Slurm):
         return completed.stdout.strip()
 
 
-@pytest.mark.parametrize(("scheduler", "said"), [(Optimist(), "out of ''"), (Careless(), "is no doubt")])
+class Deaf(Slurm):
+    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+        return tuple(line for line in super().directives(plan, site) if line.flag != "--qos")
+
+
+class Coarse(Slurm):
+    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+        waits = tuple(text.replace("afternotok", "afterok") for text in plan.dependency)
+        return super().directives(msgspec.structs.replace(plan, dependency=waits), site)
+
+
+class Vague(Slurm):
+    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+        if plan.requeue:
+            raise PlanError("this cannot be done")
+        return super().directives(plan, site)
+
+
+class Broken(Slurm):
+    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+        if plan.elastic:
+            raise KeyError("elastic")
+        return super().directives(plan, site)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "said"),
+    [
+        (Asking(Guessing()), "out of ''"),
+        (Asking(Hopeful()), "'REVOKED' was read as running, not unknown"),
+        (Asking(Forgetful()), "of 'PENDING' was kept ''"),
+        (Careless(), "is no doubt"),
+        (Deaf(), "batch.qos is passed over in silence: qos='qos-x7' became ''"),
+        (Coarse(), r"batch.dependency: dependency=\('afternotok:123',\) and .* became the same"),
+        (Vague(), "batch.requeue is refused without its name: this cannot be done"),
+        (Broken(), r"made KeyError\('elastic'\), which is no PlanError"),
+    ],
+)
 def test_the_contract_finds_faults(scheduler: Slurm, said: str) -> None:
     with pytest.raises(AssertionError, match=said):
-        contract.check(scheduler, answer="123\n", job_id="123")
+        contract.check(scheduler, answer="123\n", job_id="123", natives=NATIVES["slurm"])
+
+
+def test_words_of_every_query_are_wanted() -> None:
+    natives = NATIVES["slurm"]
+    with pytest.raises(AssertionError, match="3 queries, and the words of 2"):
+        contract.check(Slurm(), answer="123\n", job_id="123", natives=natives[:2])
+    silent = [native._replace(words={}) for native in natives]
+    with pytest.raises(AssertionError, match="no word means cancelled, completed, failed, running"):
+        contract.check(Slurm(), answer="123\n", job_id="123", natives=silent)
 
 
 def test_fake_shell() -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
-from hpcdist.schedulers.directives import Language, Pair, added, forbidden
+from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.site import Site
 
@@ -37,7 +37,7 @@ FIELDS: Final = {
 }
 """Flags that hpcdist writes itself, and the field to use instead."""
 
-_TAKEN: Final = {
+TAKEN: Final = {
     "--cwd": "the job runs where it is submitted",
     "--dry-run": "use `hpcdist render`",
     "--error": "the output goes to the run directory",
@@ -45,7 +45,7 @@ _TAKEN: Final = {
     "--wrap": "hpcdist writes the script",
 }
 
-_SHORT: Final = {
+SHORT: Final = {
     "-B": "--bank",
     "-N": "--nodes",
     "-c": "--cores-per-slot",
@@ -56,9 +56,16 @@ _SHORT: Final = {
     "-x": "--exclusive",
 }
 
+OTHERS: Final = frozenset((
+    "--add-brokers", "--add-file", "--begin-time", "--broker-opt", "--broker-opts", "--conf",
+    "--debug-emulate", "--dry", "--dump", "--env", "--env-file", "--env-remove", "--flags",
+    "--input", "--label-io", "--quiet", "--require", "--rlimit", "--setattr", "--setopt",
+    "--unbuffered", "--urgency", "-S", "-l", "-o", "-u",
+))  # fmt: skip
+"""What else flux batch of 0.88 knows, beside what only shows something."""
+
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./{}*-]+")
 _WAIT: Final = re.compile(r"(?:(?P<condition>after(?:any|ok|notok|except)?):)?(?P<ids>.+)")
-_SENTINEL: Final = re.compile(r"(?m)^\W*(?:flux|FLUX):")
 
 
 def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
@@ -144,7 +151,7 @@ def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
         message = "a job of Flux ends when it loses a node on which others depend"
         yield Problem(message, ("horovod", "elastic"), "remove it, or set `environment.max_restarts`")
     yield from _unsupported_shapes(plan, site)
-    yield from _orphans(plan)
+    yield from hidden(_LANGUAGE, plan)
 
 
 def _unsupported_shapes(plan: Plan, site: Site) -> Iterator[Problem]:
@@ -160,18 +167,6 @@ def _unsupported_shapes(plan: Plan, site: Site) -> Iterator[Problem]:
         yield Problem(message, ("batch", "exclusive"), "set it, or `gpus.request` in the site file")
 
 
-def _orphans(plan: Plan) -> Iterator[Problem]:
-    """Yield texts of the script in which flux batch would find directives, and refuse it."""
-    hint = "put another word in front of it on its line"
-    if _SENTINEL.search(plan.command):
-        message = "flux batch takes a line that begins with `flux:` for a directive, wherever it stands"
-        yield Problem(message, ("run", "cmd"), hint)
-    for variable in plan.variables:
-        if _SENTINEL.search(variable.value.partition("\n")[2]):
-            message = f"flux batch takes a line of {variable.name} that begins with `flux:` for a directive"
-            yield Problem(message, ("environment", "env_vars", variable.name), hint)
-
-
 def _read(text: str) -> Sequence[Pair]:
     """Read ``--flag=value``, ``--flag`` or ``-f value``."""
     try:
@@ -181,7 +176,7 @@ def _read(text: str) -> Sequence[Pair]:
     flag, equals, value = first.partition("=")
     if not re.fullmatch(r"--[a-z][a-z0-9-]+|-[A-Za-z]", flag) or len(rest) > (0 if equals else 1):
         return ()
-    return ((_SHORT.get(flag, flag), value if equals else next(iter(rest), None)),)
+    return ((SHORT.get(flag, flag), value if equals else next(iter(rest), None)),)
 
 
 _LANGUAGE: Final = Language(
@@ -189,9 +184,11 @@ _LANGUAGE: Final = Language(
     form="write --flag=value, with quotes around spaces",
     read=_read,
     fields=FIELDS,
-    taken=_TAKEN,
+    taken=TAKEN,
     free=frozenset({"--requires"}),
-    abbreviates=True,
+    others=OTHERS,
+    abbreviates=True,  # older ones: that of 0.88 wants all of a flag (flux/cli/argparse.py)
+    sentinel=re.compile(r"\W*(?:flux|FLUX):"),  # and refuses the script (RFC 36)
 )
 
 

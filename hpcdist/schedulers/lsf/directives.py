@@ -11,9 +11,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hpcdist.errors import Path, PlanError, Problem
+from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
-from hpcdist.schedulers.directives import Language, Pair, added, forbidden
+from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden
 from hpcdist.schedulers.lsf import words
 from hpcdist.site import Site
 
@@ -25,7 +25,6 @@ FIELDS: Final = {
     "-J": "name",
     "-N": "batch.mail",
     "-Ne": "batch.mail",
-    "-P": "batch.account",
     "-R": "batch.constraint",
     "-W": "batch.walltime",
     "-alloc_flags": "lsf.alloc_flags of the site file",
@@ -62,7 +61,7 @@ _TAKEN: Final = {
 }
 
 _OTHERS: Final = frozenset((
-    "-C", "-D", "-E", "-Ep", "-F", "-G", "-H", "-L", "-Lp", "-M", "-Q", "-S", "-T", "-U", "-We",
+    "-C", "-D", "-E", "-Ep", "-F", "-G", "-H", "-L", "-Lp", "-M", "-P", "-Q", "-S", "-T", "-U", "-We",
     "-a", "-app", "-ar", "-b", "-c", "-clusters", "-cn_cu", "-cn_mem", "-core_isolation", "-data",
     "-datachk", "-datagrp", "-eptl", "-ext", "-f", "-freq", "-g", "-hl", "-hostfile", "-i", "-is",
     "-jobaff", "-jsm", "-k", "-ln_mem", "-ln_slots", "-m", "-mig", "-network", "-outdir", "-p",
@@ -70,6 +69,13 @@ _OTHERS: Final = frozenset((
     "-ul", "-v",
 ))  # fmt: skip
 """What else bsub(1) of 10.1 knows."""
+
+_OF_CSM: Final = (
+    "-alloc_flags", "-cn_cu", "-cn_mem", "-core_isolation", "-jsm", "-ln_mem", "-ln_slots", "-smt",
+    "-step_cgroup",
+)  # fmt: skip
+"""What only IBM's Cluster Systems Manager understands, each by its page, such as
+https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bsub.smt.1.html."""
 
 
 def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
@@ -84,10 +90,11 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
     group = plan.placement.groups[0]
     own = [
         Directive(flag=flag, value=value, origin=_origin(plan, field))
-        for flag, value, field in (*_job(plan), *_resources(plan, site, group), *_extras(plan))
+        for flag, value, field in (*_job(plan, site), *_resources(plan, site, group), *_extras(plan))
     ]
-    more = list(added(_LANGUAGE, plan, site, own, problems))
-    problems += forbidden(_LANGUAGE, [*own, *more], site)
+    language = _language(site)
+    more = list(added(language, plan, site, own, problems))
+    problems += forbidden(language, [*own, *more], site)
     if problems:
         raise PlanError(*problems)
     return (*own, *more)
@@ -98,11 +105,11 @@ def _origin(plan: Plan, field: str) -> str:
     return field if field.startswith("site ") else plan.origins.get(field, plan.placement.groups[0].origin)
 
 
-def _job(plan: Plan) -> Iterator[Line]:
+def _job(plan: Plan, site: Site) -> Iterator[Line]:
     array = "" if plan.array is None else words.array(plan.array)
     yield "-J", f"{plan.name}{array}", "array" if array else "name"
     if plan.account is not None:
-        yield "-P", plan.account, "account"
+        yield site.lsf.account, plan.account, "account"
     if (queue := plan.placement.groups[0].partition) is not None:
         yield "-q", queue, "partition"
     if plan.walltime:
@@ -156,7 +163,7 @@ def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
     if len(plan.placement.groups) > 1:
         message = "these replicas need nodes of different types, which hpcdist cannot ask of LSF in one job"
         yield Problem(message, replicas, "give all replicas the same resources, or `ps_on: worker_nodes`")
-    yield from _hidden_directives(plan)
+    yield from hidden(_language(site), plan)
     if plan.qos:
         message = "LSF has no QOS"
         yield Problem(message, ("batch", "qos"), "write `-sla NAME` or `-app NAME` in `batch.directives`")
@@ -166,19 +173,12 @@ def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
     if plan.gpu_request == "gpus_per_task" and any(group.gpus for group in plan.placement.groups):
         message = f"LSF counts GPUs by host, and site {site.name} says `gpus.request: gpus_per_task`"
         yield Problem(message, ("environment", "resources", "gpu"), "write `gpus_per_node` in the site file")
+    if site.lsf.request == "slots" and site.lsf.alloc_flags:
+        message = f"site {site.name} asks for slots, and `lsf.alloc_flags` are of machines with CSM"
+        yield Problem(message, hint="remove them, or write `lsf.request: nodes` in the site file")
     if site.lsf.request == "nodes" and any(group.constraint for group in plan.placement.groups):
         message = f"site {site.name} asks for whole nodes by -nnodes, beside which LSF takes no constraint"
         yield Problem(message, ("batch", "constraint"), "remove it")
-
-
-def _hidden_directives(plan: Plan) -> Iterator[Problem]:
-    texts: list[tuple[Path, str]] = [(("run", "cmd"), plan.command)]
-    texts += [(("environment", "env_vars", item.name), item.value) for item in plan.variables]
-    texts += [((), word.text) for word in plan.setup]
-    for path, text in texts:
-        if re.search(r"(?m)^#BSUB\b", text):
-            message = "bsub would obey this line, since it reads directives wherever they stand in a script"
-            yield Problem(message, path, "write it in `batch.directives`")
 
 
 def _read(text: str) -> Sequence[Pair]:
@@ -187,15 +187,19 @@ def _read(text: str) -> Sequence[Pair]:
         first, *rest = shlex.split(text)
     except ValueError:
         return ()
-    known = first in FIELDS or first in _TAKEN or first in _OTHERS
-    return ((first, next(iter(rest), None)),) if known and len(rest) <= 1 else ()
+    return ((first, next(iter(rest), None)),) if first.startswith("-") and len(rest) <= 1 else ()
 
 
-_LANGUAGE: Final = Language(
-    scheduler="LSF",
-    form="write `-flag value` as bsub(1) has it, with quotes around spaces",
-    read=_read,
-    fields=FIELDS,
-    taken=_TAKEN,
-    free=frozenset({"-alloc_flags"}),
-)
+def _language(site: Site) -> Language:
+    reason = f"it is of machines with CSM, and site {site.name} asks for slots (`lsf.request`)"
+    return Language(
+        scheduler="LSF",
+        form="write `-flag value` as bsub(1) has it, with quotes around spaces",
+        read=_read,
+        fields=FIELDS | {site.lsf.account: "batch.account"},
+        taken=_TAKEN,
+        free=frozenset({"-alloc_flags"}),
+        others=_OTHERS,
+        useless=dict.fromkeys(_OF_CSM if site.lsf.request == "slots" else (), reason),
+        sentinel=re.compile(r"#BSUB\b"),
+    )

@@ -12,32 +12,36 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Problem
 from hpcdist.plan import Group, Plan, Row
+from hpcdist.schedulers.pbs.values import chunk_word_problem
 from hpcdist.site import Site
 
 REPLICAS: Final = ("environment", "replicas")
-_RESOURCE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=[A-Za-z0-9_.,/@+-]+")
 
 
 class Chunk(NamedTuple):
     """Consecutive nodes of one group that hold the same; ``cpus``, ``gpus`` and ``memory`` are a node's.
 
-    ``threads`` are the CPUs of one task, of the smallest where they differ.
+    ``threads`` are the CPUs of one task, of the smallest where they differ; ``used`` those of all tasks.
     """
 
     group: Group
     nodes: int
     tasks: int
     threads: int
+    used: int
     cpus: int
     gpus: int
     memory: int | None
 
 
-def chunks(plan: Plan) -> Iterator[Chunk]:
-    """Yield the chunks in rank order; a group whose nodes hold different tasks has several."""
+def chunks(plan: Plan, site: Site) -> Iterator[Chunk]:
+    """Yield the chunks in rank order; a group whose nodes hold different tasks has several.
+
+    Where the site demands so many CPUs a GPU, what the tasks have is rounded up to that.
+    """
     for group in plan.placement.groups:
         last: Chunk | None = None
-        for chunk in _pieces(group, plan.placement.rows):
+        for chunk in _pieces(group, plan.placement.rows, cpus_per_gpu(group, site) or 0):
             if last and last._replace(nodes=0) == chunk._replace(nodes=0):
                 last = last._replace(nodes=last.nodes + chunk.nodes)
                 continue
@@ -48,19 +52,28 @@ def chunks(plan: Plan) -> Iterator[Chunk]:
             yield last
 
 
-def _pieces(group: Group, rows: Sequence[Row]) -> Iterator[Chunk]:
+def cpus_per_gpu(group: Group, site: Site) -> int | None:
+    """Return how many CPUs a GPU the site demands on these nodes."""
+    node = site.node_types.get(group.node_type or "")
+    return node.cpus_per_gpu if node else None
+
+
+def _pieces(group: Group, rows: Sequence[Row], rule: int) -> Iterator[Chunk]:
     """Yield the nodes between the places where a row begins or ends."""
     own = [row for row in rows if group.node <= row.node < group.node + group.nodes]
     edges = sorted({edge for row in own for edge in (row.node, row.node + row.nodes)})
     for first, end in pairwise(edges):
         here = [row for row in own if row.node <= first < row.node + row.nodes]
+        used = sum(row.tasks_per_node * row.cpus for row in here)
+        gpus = sum(row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in here)
         yield Chunk(
             group=group,
             nodes=end - first,
             tasks=sum(row.tasks_per_node for row in here),
             threads=min(max(1, row.cpus // row.processes) for row in here),
-            cpus=sum(row.tasks_per_node * row.cpus for row in here),
-            gpus=sum(row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in here),
+            used=used,
+            cpus=max(used, rule * gpus),
+            gpus=gpus,
             memory=None
             if group.memory is None
             else sum(row.tasks_per_node * (row.memory or 0) for row in here),
@@ -69,7 +82,7 @@ def _pieces(group: Group, rows: Sequence[Row]) -> Iterator[Chunk]:
 
 def select(plan: Plan, site: Site) -> str:
     """Return the value of ``-l select=``: several chunk kinds are joined by ``+``."""
-    return "+".join(":".join(_words(chunk, plan, site)) for chunk in chunks(plan))
+    return "+".join(":".join(_words(chunk, plan, site)) for chunk in chunks(plan, site))
 
 
 def _words(chunk: Chunk, plan: Plan, site: Site) -> Iterator[str]:
@@ -78,8 +91,8 @@ def _words(chunk: Chunk, plan: Plan, site: Site) -> Iterator[str]:
     if dialect.cpus:
         yield f"ncpus={chunk.cpus}"
     yield f"mpiprocs={chunk.tasks}"
-    if dialect.cpus:
-        # PBS would set OMP_NUM_THREADS to all CPUs of the first chunk (tried).
+    if dialect.cpus and plan.launches == "once":
+        # PBS would set OMP_NUM_THREADS to all CPUs of the chunk (tried); the task wrapper sets it itself.
         yield f"ompthreads={chunk.threads}"
     if chunk.gpus and plan.gpu_request != "none":
         yield f"{dialect.gpus}={chunk.gpus}"
@@ -94,7 +107,7 @@ def _words(chunk: Chunk, plan: Plan, site: Site) -> Iterator[str]:
 
 def totals(plan: Plan, site: Site) -> Iterator[tuple[str, str, str]]:
     """Yield name, value and field of each resource of the whole job."""
-    parts = list(chunks(plan))
+    parts = list(chunks(plan, site))
     if site.pbs.cpus:
         yield "ncpus", str(sum(part.nodes * part.cpus for part in parts)), "cpus"
     gpus = sum(part.nodes * part.gpus for part in parts)
@@ -111,15 +124,40 @@ def chunk_problems(plan: Plan, site: Site) -> Iterator[Problem]:
             f"site {site.name} packs a job onto one host, and this one needs {plan.placement.nodes} nodes"
         )
         yield Problem(message, REPLICAS, "write `pbs: {place: scatter}` in the site file")
-    if any(chunk.cpus < max(1, chunk.tasks) for chunk in chunks(plan)):
+    if any(chunk.cpus < max(1, chunk.tasks) for chunk in chunks(plan, site)):
         message = "a task without a CPU of its own; PBS would take it in silence"
         yield Problem(message, ("environment", "resources", "cpu"), "ask for one CPU at least")
-    wrong = [text for group in plan.placement.groups for text in _constraints(group)]
-    for text in dict.fromkeys(text for text in wrong if not _RESOURCE.fullmatch(text)):
-        message = f"{text!r} is no resource of a chunk, and PBS has no other constraints"
-        yield Problem(message, ("batch", "constraint"), "write name=value, such as model=mil_a100")
+    if site.pbs.cpus:
+        yield from _rule_problems(plan, site)
+    words = [list(_words(chunk, plan, site))[1:] for chunk in chunks(plan, site)]
+    for message in dict.fromkeys(filter(None, map(chunk_word_problem, words))):
+        hint = "write name=value, such as model=mil_a100, there or as `pbs.chunk` of the site file"
+        yield Problem(message, ("batch", "constraint"), hint)
     if site.pbs.request == "totals":
         yield from _total_problems(plan, site)
+
+
+def _rule_problems(plan: Plan, site: Site) -> Iterator[Problem]:
+    """Yield nodes of which more CPUs are asked than the site gives with their GPUs."""
+    for chunk in chunks(plan, site):
+        rule = cpus_per_gpu(chunk.group, site)
+        if rule and chunk.cpus > rule * chunk.gpus:
+            gpus = f"{chunk.gpus} GPU{'s' * (chunk.gpus != 1)}"
+            message = (
+                f"site {site.name} gives {rule} CPUs a GPU on {chunk.group.node_type} nodes: "
+                f"{rule * chunk.gpus} with {gpus} a node, {chunk.cpus} asked"
+            )
+            yield Problem(message, ("environment", "resources", "cpu"), "ask for fewer CPUs, or more GPUs")
+            return
+
+
+def rounded(plan: Plan, site: Site) -> str | None:
+    """Return why the request has more CPUs than the tasks, None where it has as many."""
+    found = next((chunk.group for chunk in chunks(plan, site) if chunk.cpus > chunk.used), None)
+    if found is None:
+        return None
+    rule = f"node_types.{found.node_type}.cpus_per_gpu"
+    return f"{cpus_per_gpu(found, site)} CPUs a GPU: site {site.name}: {rule}"
 
 
 def _constraints(group: Group) -> list[str]:
@@ -127,8 +165,14 @@ def _constraints(group: Group) -> list[str]:
 
 
 def _total_problems(plan: Plan, site: Site) -> Iterator[Problem]:
-    """Totals are spread over nodes by PBS, so that several must be equal and, as far as is known, full."""
-    parts = list(chunks(plan))
+    """Totals are spread over nodes by PBS, so that several must be equal and, as far as is known, full.
+
+    PBS takes no ``place`` beside them (``PBSE_PLACENOSELECT``).
+    """
+    if plan.exclusive and site.pbs.exclusive != "none":
+        message = f"site {site.name} takes totals of the whole job, with which PBS gives no node for itself"
+        yield Problem(message, ("batch", "exclusive"), "remove it, or ask for all CPUs of the nodes")
+    parts = list(chunks(plan, site))
     if len(parts) > 1:
         message = f"site {site.name} takes totals of the whole job, and these nodes hold different tasks"
         yield Problem(message, REPLICAS, "give all replicas the same resources, as many on each node")

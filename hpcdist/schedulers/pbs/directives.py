@@ -13,8 +13,9 @@ from typing import Final
 from hpcdist.errors import PlanError
 from hpcdist.plan import Directive, Plan
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden
-from hpcdist.schedulers.pbs.chunks import chunk_problems, select, totals
+from hpcdist.schedulers.pbs.chunks import chunk_problems, rounded, select, totals
 from hpcdist.schedulers.pbs.options import array, dependency, mail_points, option_problems
+from hpcdist.schedulers.pbs.values import value_problems
 from hpcdist.site import Site
 
 Line = tuple[str, str | None, str]
@@ -80,12 +81,19 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
     group = plan.placement.groups[0]
     if problems:
         raise PlanError(*problems)
+    cpus = f"{group.origin} ({why})" if (why := rounded(plan, site)) else group.origin
+    origins = {"cpus": cpus, "nodes": cpus if site.pbs.cpus else group.origin}
     own = [
-        Directive(flag=flag, value=value, origin=_origin(plan, site, field) or group.origin)
+        Directive(
+            flag=flag,
+            value=value,
+            origin=_origin(plan, site, field) or origins.get(field, group.origin),
+        )
         for flag, value, field in _lines(plan, site)
     ]
     extra = list(added(language(site), plan, site, own, problems))
     problems += forbidden(language(site), [*own, *extra], site)
+    problems += value_problems(language(site), [*own, *extra])
     if problems:
         raise PlanError(*problems)
     return (*own, *extra)
@@ -133,10 +141,11 @@ def _resources(plan: Plan, site: Site) -> Iterator[Line]:
     if site.pbs.request == "totals":
         for name, value, field in totals(plan, site):
             yield f"-l {name}", value, field
-    else:
-        yield "-l select", select(plan, site), "nodes"
-    place = "none" if site.pbs.request == "totals" else site.pbs.place
-    words = [word for word in (place, site.pbs.exclusive if plan.exclusive else "none") if word != "none"]
+        return
+    yield "-l select", select(plan, site), "nodes"
+    words = [
+        word for word in (site.pbs.place, site.pbs.exclusive if plan.exclusive else "none") if word != "none"
+    ]
     if words:
         yield "-l place", ":".join(words), "exclusive" if plan.exclusive else "place"
 

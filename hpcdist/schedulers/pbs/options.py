@@ -11,13 +11,14 @@ from typing import Final
 
 from hpcdist.errors import Problem
 from hpcdist.plan import Plan
+from hpcdist.specs import array_ranges
 
-_LONGEST_NAME: Final = 230
 _MOST_ELEMENTS: Final = 10_000
 
-_RANGE: Final = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+)(?::(?P<step>\d+))?)?")
+_JOB: Final = r"[0-9]+(?:\[\])?(?:\.[A-Za-z0-9-]+)*"
+"""Not an element of an array: PBS refuses to wait for one (``parse_depend.c`` of openpbs/openpbs)."""
 _WAIT: Final = re.compile(
-    r"(?:(?P<type>after|afterok|afternotok|afterany):)?(?P<ids>[0-9][\w.\[\]:-]*)", re.ASCII
+    rf"(?:(?P<type>after|afterok|afternotok|afterany):)?(?P<ids>{_JOB}(?::{_JOB})*)", re.ASCII
 )
 
 _MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
@@ -26,11 +27,7 @@ _MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "no
 
 def _elements(text: str) -> range | None:
     """Return the elements of an array, None where they are not evenly spaced."""
-    ranges = [
-        range(int(part["first"]), int(part["last"] or part["first"]) + 1, int(part["step"] or 1))
-        for part in map(_RANGE.fullmatch, text.split(","))
-        if part
-    ]
+    ranges = array_ranges(text)
     if len(ranges) == 1:
         return ranges[0]
     if sum(map(len, ranges)) > _MOST_ELEMENTS:
@@ -65,9 +62,6 @@ def mail_points(events: Sequence[str]) -> str:
 
 def option_problems(plan: Plan) -> Iterator[Problem]:
     """Yield what PBS cannot express, each with its field."""
-    if len(plan.name) > _LONGEST_NAME:
-        message = f"PBS takes names of up to {_LONGEST_NAME} characters, this one has {len(plan.name)}"
-        yield Problem(message, ("name",), "shorten it")
     if plan.elastic:
         message = "PBS ends a job that loses a node, so nothing can go on without it"
         yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
@@ -84,7 +78,9 @@ def option_problems(plan: Plan) -> Iterator[Problem]:
     yield from _array_problems(plan.array)
     for text in plan.dependency:
         if not all(map(_WAIT.fullmatch, text.split(","))):
-            hint = "write an id, or after:ID, afterok:ID, afternotok:ID, afterany:ID"
+            hint = (
+                "write the id of a job or a whole array, or after:ID, afterok:ID, afternotok:ID, afterany:ID"
+            )
             yield Problem(f"PBS cannot wait for {text!r}", ("batch", "dependency"), hint)
     for event in plan.mail_events:
         if event.lower() not in _MAIL_POINTS:

@@ -14,7 +14,8 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
-from hpcdist.schedulers.directives import Language, Pair, added, forbidden
+from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden
+from hpcdist.schedulers.sge.environments import environment, no_environment, slots_of
 from hpcdist.schedulers.sge.options import array, dependency, mail_points, option_problems
 from hpcdist.site import Site
 
@@ -23,7 +24,7 @@ Line = tuple[str, str | None, str]
 
 _GPU, _MEMORY = "environment.resources.gpu", "environment.resources.memory"
 
-_FIELDS: Final = {
+FIELDS: Final = {
     "-N": "name",
     "-M": "batch.mail",
     "-V": "environment.env_vars",
@@ -39,7 +40,7 @@ _FIELDS: Final = {
 }
 """Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
 
-_TAKEN: Final = {
+TAKEN: Final = {
     "-@": "write the options of that file here",
     "-C": "the script has its directives behind #$",
     "-S": "the script is one of bash",
@@ -62,7 +63,15 @@ _TAKEN: Final = {
     "-wd": "the job runs where it is submitted",
 }
 
-_BARE: Final = frozenset(("-V", "-h", "-notify", "-cwd", "-clear", "-terse", "-verify", "-ckpt"))
+OTHERS: Final = frozenset((
+    "-A", "-P", "-R", "-a", "-ar", "-binding", "-c", "-ckpt", "-dl", "-h", "-hard", "-he", "-js",
+    "-jsv", "-l", "-masterq", "-notify", "-p", "-pty", "-soft", "-w",
+))  # fmt: skip
+"""What else qsub of 8.1.9 knows; names of resources (``-l``) are the site's own."""
+
+_BARE: Final = frozenset((
+    "-V", "-clear", "-cwd", "-h", "-hard", "-notify", "-soft", "-terse", "-verify",
+))  # fmt: skip
 
 
 def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
@@ -71,7 +80,8 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
     Raises:
         PlanError: with everything that Grid Engine or the site refuses, each naming its field.
     """
-    problems = list(option_problems(plan))
+    language = _language(site)
+    problems = [*option_problems(plan), *hidden(language, plan)]
     if len(plan.placement.groups) > 1:
         message = "a job of Grid Engine has the same slots on all its hosts, and these replicas need others"
         hint = "give all replicas the same resources, or choose another site with --site"
@@ -81,7 +91,6 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
         Directive(flag=flag, value=value, origin=plan.origins.get(field, group.origin))
         for flag, value, field in (*_job_wide(plan, site), *_of_group(plan, site, group, problems))
     ]
-    language = _language(site)
     more = list(added(language, plan, site, own, problems))
     problems += forbidden(language, [*own, *more], site)
     if problems:
@@ -112,12 +121,12 @@ def _job_wide(plan: Plan, site: Site) -> Iterator[Line]:
 def _of_group(plan: Plan, site: Site, group: Group, problems: list[Problem]) -> Iterator[Line]:
     if group.partition is not None:
         yield "-q", group.partition, "partition"
-    slots = _slots(plan, site, group)
-    name = _environment(site, slots, group, whole=slots != group.cpus)
+    slots = slots_of(plan, site, group)
+    name = environment(site, slots, group)
     if name:
         yield "-pe", f"{name} {slots * group.nodes}", "nodes"
     elif name is None:
-        problems.append(_no_environment(site, slots, group))
+        problems.append(no_environment(site, slots, group))
     if plan.walltime is not None:
         yield "-l h_rt", plan.walltime.clock, "walltime"
     if group.constraint is not None:
@@ -125,50 +134,14 @@ def _of_group(plan: Plan, site: Site, group: Group, problems: list[Problem]) -> 
     yield from _resources(plan, site, group, slots, problems)
 
 
-def _slots(plan: Plan, site: Site, group: Group) -> int:
-    """Return how many slots to ask for on each host: all of them where whole nodes are filled."""
-    known = site.node_types.get(group.node_type or "")
-    if site.sge.whole_nodes and plan.exclusive and known and known.cpus:
-        return known.cpus
-    return group.cpus
-
-
-def _environment(site: Site, slots: int, group: Group, *, whole: bool) -> str | None:
-    """Return the parallel environment, nothing for a single slot, None where the site has none for it."""
-    names = site.sge.environments
-    if str(slots) in names:
-        return names[str(slots)]
-    if slots * group.nodes == 1:
-        return ""
-    known = site.node_types.get(group.node_type or "")
-    if site.sge.whole_nodes and (whole or (known and known.cpus == slots)):
-        return site.sge.whole_nodes
-    if group.nodes == 1 and site.sge.one_node:
-        return site.sge.one_node
-    return names["*"].replace("{slots}", str(slots)) if "*" in names else None
-
-
-def _no_environment(site: Site, slots: int, group: Group) -> Problem:
-    known = ", ".join(number for number in site.sge.environments) or "none"
-    message = (
-        f"site {site.name} has no parallel environment that gives {slots} slots on each of {group.nodes} "
-        f"hosts (it has some for {known}), and without one Grid Engine deals slots out as it likes"
-    )
-    hint = "ask for other CPUs a task (`resources.cpu`), or name one in `sge.environments` of the site file"
-    return Problem(message, ("environment", "replicas"), hint)
-
-
 def _resources(plan: Plan, site: Site, group: Group, slots: int, problems: list[Problem]) -> Iterator[Line]:
     own = site.sge
     if group.gpus and plan.gpu_request != "none":
-        if own.gpus is None:
-            message = f"site {site.name} does not say which resource of Grid Engine its GPUs are"
-            hint = "write `sge.gpus` in the site file"
-            problems.append(Problem(message, ("environment", "resources", "gpu"), hint))
-        elif value := _share(group.gpus, slots if own.gpus_per == "slot" else 1):
-            yield f"-l {own.gpus}", value, "gpus"
+        if problem := _gpu_problem(site, group, slots):
+            problems.append(problem)
         else:
-            problems.append(_no_share(own.gpus, group.gpus, slots))
+            share = _share(group.gpus, slots) if own.gpus_per == "slot" else str(group.gpus)
+            yield f"-l {own.gpus}", share, "gpus"
     if own.memory is not None and group.memory is not None and site.request_memory:
         memory = -(-group.memory // (slots if own.memory_per == "slot" else 1))
         yield f"-l {own.memory}", f"{memory}M", "memory"
@@ -186,9 +159,33 @@ def _share(amount: int, slots: int) -> str:
     return f"{share:f}" if share * slots == amount else ""
 
 
-def _no_share(name: str, gpus: int, slots: int) -> Problem:
-    message = f"-l {name} is counted by slot, and {gpus} GPUs are no decimal number for each of {slots}"
-    hint = "ask for as many CPUs as make a whole number of CPUs a GPU (`resources.cpu`)"
+def _gpu_problem(site: Site, group: Group, slots: int) -> Problem | None:
+    """Say why these GPUs cannot be asked for."""
+    name, path = site.sge.gpus, ("environment", "resources", "gpu")
+    if name is None:
+        message = f"site {site.name} does not say which resource of Grid Engine its GPUs are"
+        return Problem(message, path, "write `sge.gpus` in the site file")
+    if site.sge.gpus_per == "job" and group.nodes > 1:
+        message = f"-l {name} is counted once a job, on its first host, and this job has {group.nodes} hosts"
+        return Problem(message, path, "ask for GPUs that one host has, or choose another site with --site")
+    if site.sge.gpus_per != "slot":
+        return None
+    share = _share(group.gpus, slots)
+    if not share:
+        message = f"-l {name} is counted by slot, and {group.gpus} GPUs are no decimal number for {slots}"
+        hint = "ask for as many CPUs as make a whole number of CPUs a GPU (`resources.cpu`)"
+        return Problem(message, path, hint)
+    return None if share.isdecimal() or site.sge.gpu_fractions else _fraction(name, group.gpus, share, slots)
+
+
+def _fraction(name: str, gpus: int, share: str, slots: int) -> Problem:
+    message = f"-l {name} is counted by slot, {gpus} GPUs are {share} for each of {slots}, and most sites "
+    message += "count whole GPUs"
+    hint = (
+        "ask for as many CPUs as GPUs, or a part of that (`resources.cpu`), or write in the site file what "
+        f"`qconf -sc` shows of {name}: `sge.gpu_fractions: true` if it is a DOUBLE, `sge.gpus_per` if it is "
+        "not counted by slot"
+    )
     return Problem(message, ("environment", "resources", "gpu"), hint)
 
 
@@ -196,8 +193,15 @@ def _language(site: Site) -> Language:
     own = site.sge
     names = ((own.gpus, _GPU), (own.memory, _MEMORY), (own.exclusive, "batch.exclusive"))
     fields = {f"-l {name}": field for name, field in names if name} | {own.account: "batch.account"}
-    form = "write -FLAG VALUE, such as `-l NAME=VALUE` or `-R y`, with quotes around spaces"
-    return Language("Grid Engine", form, _read, _FIELDS | fields, _TAKEN)
+    return Language(
+        scheduler="Grid Engine",
+        form="write -FLAG VALUE, such as `-l NAME=VALUE` or `-R y`, with quotes around spaces",
+        read=_read,
+        fields=FIELDS | fields,
+        taken=TAKEN,
+        others=OTHERS,
+        sentinel=re.compile(r"#\$"),
+    )
 
 
 def _read(text: str) -> Sequence[Pair]:

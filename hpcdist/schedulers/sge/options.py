@@ -1,7 +1,7 @@
 """Options of qsub that Grid Engine writes in a way of its own: arrays, dependencies, mail.
 
 And what it has none of. What it takes in silence and gets wrong (tried on 8.1.9): an id that nobody has is
-not waited for, and a line of the user's command that begins with ``#$`` is a directive.
+not waited for.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ def option_problems(plan: Plan) -> Iterator[Problem]:
             "a job of Grid Engine does not say which hosts it still has, so nothing can go on without one"
         )
         yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    if plan.remote == "qrsh" and plan.launcher.startswith("horovodrun") and plan.placement.nodes > 1:
+        message = f"{plan.launcher} goes by ssh, and site {plan.site} says `sge.remote: qrsh`"
+        yield Problem(message, ("batch", "launcher"), "write `mpirun`, or take a single host")
     if plan.qos is not None:
         yield Problem(
             "Grid Engine has no QOS", ("batch", "qos"), "remove it, or use `directives: ['-p -10']`"
@@ -65,7 +68,6 @@ def option_problems(plan: Plan) -> Iterator[Problem]:
         if event.lower() not in _MAIL_POINTS:
             hint = f"known: {', '.join(_MAIL_POINTS)}"
             yield Problem(f"Grid Engine sends no mail at {event!r}", ("batch", "mail", "events"), hint)
-    yield from _hidden_directives(plan)
 
 
 def _array_problems(text: str | None) -> Iterator[Problem]:
@@ -75,14 +77,3 @@ def _array_problems(text: str | None) -> Iterator[Problem]:
     if match is None or int(match["first"]) == 0:
         message = f"Grid Engine has arrays of one range that begins at 1 or later, not {text!r}"
         yield Problem(message, ("batch", "array"), "write 1-15, 1-15:4 or 1-15%4")
-
-
-def _hidden_directives(plan: Plan) -> Iterator[Problem]:
-    """Yield each text that would give qsub directives of its own: it reads the whole script."""
-    texts = [("run.cmd", plan.command)]
-    texts += [(f"environment.env_vars.{item.name}", item.value) for item in plan.variables]
-    texts += [(word.origin, word.text) for word in plan.setup]
-    for field, text in texts:
-        if re.search(r"(?m)^#\$", text):
-            message = f"{field} has a line that begins with #$, which qsub would take for a directive"
-            yield Problem(message, ("run", "cmd"), "put a space before it")

@@ -53,7 +53,7 @@ for ((; $#; )); do
   while read -r event id epoch value; do
     case $event:$id in
     cancelled:"$1") echo "cancelled $1" ;;
-    ended:"$1".*) ended=$((ended + 1)) at=$epoch ;;
+    ended:"$1"[._]*) ended=$((ended + 1)) at=$epoch ;;
     ended:"$1") what=$event ended=1 at=$epoch code=$value ;;
     *:"$1") what=$event ended=0 ;;
     esac

@@ -2,7 +2,7 @@
 
 Ids: a job is ``123``, or ``123;cluster`` where sbatch named one. Its parts are ``123_4`` and ``123_[5-9%2]``
 (array), ``123+1`` (heterogeneous); a job's state is folded from those of its parts.
-Sources: squeue(1), sacct(1) and scontrol(1) of 22.05, their answers tried on 22.05.8.
+Sources: squeue(1), sacct(1) and scontrol(1) of 22.05; answers of 20.11 to 26.05 (``tests/transcripts/slurm``).
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ _FOLD_ORDER: Final = (
     JobState.COMPLETED,
 )
 
+_WITHOUT_CODE: Final = ("DEADLINE", "NODE_FAIL")
+
 DROP: Final = ("SBATCH_", "SLURM_", "SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_")
 """Variables that change what Slurm's commands do or show: a SQUEUE_STATES would hide jobs."""
 KEEP: Final = ("SLURM_CONF", "SLURM_JWT")
@@ -80,14 +82,17 @@ def base_id(text: str) -> str:
 def status(word: str, exit_code: str = "", reason: str = "", source: str = "") -> Status:
     """Return what a state word of Slurm means; an unknown one is ``UNKNOWN``, never a guess.
 
-    Slurm writes ``0:0`` for jobs that it ended itself (cancelled, timed out); that is no exit code of theirs.
+    Slurm writes ``0:0`` for jobs that it ended itself (cancelled, timed out), ``1:0`` for those past their
+    deadline and, since 24.11, on a lost node (``tests/transcripts/slurm``); that is no exit code of theirs.
     """
     first = (word.split() or [""])[0].rstrip("+")
     state = STATES.get(first, JobState.UNKNOWN)
-    code = _exit_code(exit_code) if state.is_final else None
+    code = _exit_code(exit_code) if state.is_final and first not in _WITHOUT_CODE else None
     if code == 0 and state is not JobState.COMPLETED:
         code = None
-    return Status(state, word.strip(), code, "" if reason in ("None", "(null)") else reason, source)
+    # sacct keeps why a job waited, for good.
+    told = reason not in ("None", "(null)") and state not in (JobState.RUNNING, JobState.COMPLETED)
+    return Status(state, word.strip(), code, reason if told else "", source)
 
 
 def _exit_code(text: str) -> int | None:

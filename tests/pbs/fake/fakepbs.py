@@ -5,7 +5,8 @@ There is no daemon: each job has a process of its own on the submit host, which 
 and one on its first host, which runs the script. All share a folder, ``$FAKE_PBS``. Its ``config.json`` says
 what the machine is: ``hosts`` (name: {ncpus, ngpus}), ``queues``, ``resources`` beyond PBS's own,
 ``history``, ``ssh`` (whether the hosts are others), ``demands`` (resources that each job must name).
-It needs no more than Python's own library, since it runs on hosts without hpcdist.
+It needs no more than Python's own library, since it runs on hosts without hpcdist. What qsub refuses is in
+``refusals.py``.
 """
 
 from __future__ import annotations
@@ -26,37 +27,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # a program, started by its path
+
+from tests.pbs.fake import refusals
+from tests.pbs.fake.refusals import Refused
+
 Record = dict[str, Any]
 
 SPOOL = Path(os.environ.get("FAKE_PBS", "/nonexistent"))
 SERVER = "fakepbs"
-UNKNOWN_JOB, FINISHED, NO_HISTORY, UNKNOWN_QUEUE, UNKNOWN_RESOURCE, BAD_VALUE, REJECTED = (
-    number % 256 for number in (15001, 15139, 15140, 15018, 15035, 15014, 15136)
-)
-RESOURCES = {
-    "ncpus",
-    "mpiprocs",
-    "ompthreads",
-    "ngpus",
-    "mem",
-    "host",
-    "arch",
-    "walltime",
-    "place",
-    "select",
-    "nodes",
-}
-WITH_VALUE = "ACGMNPSWacehjklmopqruv"
-BARE = "IVXzfh"
+UNKNOWN_JOB, FINISHED, NO_HISTORY = (number % 256 for number in (15001, 15139, 15140))
 LOGIN_PATH = "/usr/local/bin:/usr/bin:/bin"
-
-
-class Refused(Exception):  # noqa: N818 - its words are qsub's
-    """What qsub says, and its exit code."""
-
-    def __init__(self, said: str, code: int = 1) -> None:
-        super().__init__(said)
-        self.code = code
 
 
 def config() -> Record:
@@ -97,7 +78,7 @@ def change(number: str, **values: object) -> Record:
 
 
 def qsub(argv: list[str]) -> int:
-    options, rest = options_of(argv)
+    options, rest = refusals.options_of(argv)
     if len(rest) != 1:
         raise Refused("usage: qsub [options] script", 2)
     try:
@@ -106,7 +87,7 @@ def qsub(argv: list[str]) -> int:
         raise Refused(f"qsub: script file:: {error.strerror}") from None
     if "\r\n" in text:
         raise Refused("qsub: script contains cr, lf")
-    given = [*directives(text), *options]
+    given = [*refusals.directives(text), *options]
     record = job_of(given)
     with locked():
         counter = SPOOL / "counter"
@@ -120,37 +101,6 @@ def qsub(argv: list[str]) -> int:
     return 0
 
 
-def options_of(argv: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
-    found: list[tuple[str, str]] = []
-    words = list(argv)
-    while words and words[0].startswith("-"):
-        word = words.pop(0)
-        letter = word[1:2]
-        if letter in ("t", "d"):
-            raise Refused(f"qsub: invalid option -- '{letter}'\nusage: qsub ...", 2)
-        if letter == "J" or letter in WITH_VALUE:
-            if not word[2:] and not words:
-                raise Refused(f"qsub: option requires an argument -- '{letter}'\nusage: qsub ...", 2)
-            found.append((letter, word[2:] or words.pop(0)))
-        elif letter in BARE and not word[2:]:
-            found.append((letter, ""))
-        else:
-            raise Refused(f"qsub: invalid option -- '{letter}'\nusage: qsub ...", 2)
-    return found, words
-
-
-def directives(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the directives before the first command; a trailing comment is a word too many."""
-    for line in text.splitlines():
-        if line.startswith("#PBS"):
-            found, rest = options_of(shlex.split(line[4:]))
-            if rest:
-                raise Refused(f"qsub: directive error: {line[5:]}", 2)
-            yield from found
-        elif line.strip() and not line.lstrip().startswith("#"):
-            return
-
-
 def job_of(given: list[tuple[str, str]]) -> Record:
     record: Record = {
         "state": "Q", "name": "STDIN", "account": "", "queue": config()["queues"][0], "array": "",
@@ -161,66 +111,34 @@ def job_of(given: list[tuple[str, str]]) -> Record:
         "arguments": shlex.join(sys.argv[2:]), "user": pwd.getpwuid(os.getuid()).pw_name,
     }  # fmt: skip
     names = {"A": "account", "o": "output", "e": "error", "j": "join", "S": "shell", "r": "rerun"}
+    names |= {"N": "name", "J": "array", "k": "keep"}
     for letter, value in given:
+        refusals.check_value(letter, value)
         if letter in names:
             record[names[letter]] = value
         elif letter in READERS:
             READERS[letter](record, value)
-    check_resources(record)
+    refusals.check_array(record["array"], record["rerun"])
+    own = frozenset(config().get("resources", []))
+    refusals.check_resources(record["resources"], own)
     for name in config().get("demands", []):
         if name not in record["resources"]:
-            raise Refused(f"qsub: Job rejected: you must say -l {name}=", REJECTED)
+            raise Refused(f"qsub: Job rejected: you must say -l {name}=", refusals.REJECTED)
     return record
 
 
-def read_name(record: Record, value: str) -> None:
-    if not value.isascii() or len(value) > 230 or re.search(r"[ /=:,@#\[\]]", value):
-        raise Refused("qsub: illegal -N value", 2)
-    record["name"] = value
-
-
 def read_queue(record: Record, value: str) -> None:
-    if value not in config()["queues"]:
-        raise Refused("qsub: Unknown queue", UNKNOWN_QUEUE)
-    record["queue"] = value
-
-
-def read_array(record: Record, value: str) -> None:
-    match = re.fullmatch(r"(\d+)-(\d+)(?::(\d+))?(?:%(\d+))?", value)
-    if not match or int(match[1]) >= int(match[2]) or int(match[2]) - int(match[1]) >= 10_000:
-        raise Refused("qsub: illegal -J value", 2)
-    record["array"] = value
-
-
-def read_keep(record: Record, value: str) -> None:
-    if value not in ("o", "e", "oe", "eo", "n") and not (set(value) == set("oed") and len(value) == 3):
-        raise Refused("qsub: illegal -k value", 2)
-    record["keep"] = value
+    record["queue"] = value.partition("@")[0]
+    if record["queue"] not in config()["queues"]:
+        raise Refused("qsub: Unknown queue", refusals.UNKNOWN_QUEUE)
 
 
 def read_attributes(record: Record, value: str) -> None:
-    for part in re.split(r",(?=\w+=)", value):
-        name, equals, text = part.partition("=")
-        if not equals or name not in ("depend", "umask", "group_list", "block", "sandbox", "run_count"):
-            raise Refused("qsub: illegal -W value", 2)
-        record[name] = text
+    record.update(refusals.attributes(value))
 
 
 def read_resources(record: Record, value: str) -> None:
-    for part in value.split(","):
-        name, _, text = part.partition("=")
-        known = RESOURCES | set(config().get("resources", []))
-        if name not in known:
-            raise Refused(f"qsub: Unknown resource: {name}", UNKNOWN_RESOURCE)
-        if name == "walltime" and not re.fullmatch(r"\d+(:\d+){0,2}", text):
-            raise Refused("qsub: Illegal attribute or resource value for Resource_List.walltime", BAD_VALUE)
-        if name == "mem" and not is_memory(text):
-            raise Refused("qsub: Illegal attribute or resource value for Resource_List.mem", BAD_VALUE)
-        record["resources"][name] = text  # a second one replaces the first in silence
-
-
-def is_memory(text: str) -> bool:
-    return re.fullmatch(r"\d+([kmgtp]?[bw]?)?", text, re.IGNORECASE) is not None
+    record["resources"].update(refusals.resources(value))  # a second one replaces the first in silence
 
 
 def read_variables(record: Record, value: str) -> None:
@@ -236,25 +154,8 @@ def read_environment(record: Record, _: str) -> None:
 
 
 READERS = {
-    "N": read_name, "q": read_queue, "J": read_array, "k": read_keep, "W": read_attributes,
-    "l": read_resources, "v": read_variables, "V": read_environment,
+    "q": read_queue, "W": read_attributes, "l": read_resources, "v": read_variables, "V": read_environment,
 }  # fmt: skip
-
-
-def check_resources(record: Record) -> None:
-    resources = record["resources"]
-    if "select" in resources and "nodes" in resources:
-        raise Refused('qsub: -lresource= cannot be used with "select" or "place", resource is: nodes', 2)
-    if record.get("array") and record["rerun"] == "n":
-        raise Refused("qsub: cannot submit non-rerunable Array Job", 2)
-    if "select" in resources and set(resources) & {"ncpus", "ngpus", "mem", "mpiprocs"}:
-        raise Refused('qsub: -lresource= cannot be used with "select" or "place"', 2)
-    for chunk in chunks(record):
-        for name, text in chunk.items():
-            if name not in RESOURCES | set(config().get("resources", [])):
-                raise Refused(f"qsub: Unknown resource: {name}", UNKNOWN_RESOURCE)
-            if name == "mem" and not is_memory(text):
-                raise Refused("qsub: Illegal attribute or resource value for Resource_List.select", BAD_VALUE)
 
 
 def chunks(record: Record) -> list[dict[str, str]]:
@@ -263,13 +164,7 @@ def chunks(record: Record) -> list[dict[str, str]]:
     if "select" not in resources:
         kind = {name: resources[name] for name in ("ncpus", "ngpus", "mem") if name in resources}
         return [{"ncpus": "1"} | kind]
-    found = []
-    for kind in resources["select"].split("+"):
-        count, *words = kind.split(":")
-        if not count.isdigit():
-            count, words = "1", [count, *words]
-        found += [dict(word.split("=", 1) for word in words)] * int(count)
-    return found
+    return [dict(words) for count, words in refusals.kinds(resources["select"]) for _ in range(count)]
 
 
 def detached(*words: str) -> None:
@@ -635,8 +530,18 @@ def qdel(argv: list[str]) -> int:
     return code
 
 
+def check(files: list[str]) -> int:
+    """Tell what qsub would refuse of these scripts, without a job."""
+    for file in files:
+        try:
+            job_of([*refusals.directives(Path(file).read_text())])
+        except Refused as refused:
+            print(f"{Path(file).name}: {refused}")
+    return 0
+
+
 def main(program: str, argv: list[str]) -> int:
-    verbs = {"qsub": qsub, "qstat": qstat, "qselect": qselect, "qdel": qdel}
+    verbs = {"check": check, "qsub": qsub, "qstat": qstat, "qselect": qselect, "qdel": qdel}
     if program in ("serve", "mom"):
         return (serve if program == "serve" else mom)(argv[0])
     if not SPOOL.is_dir():

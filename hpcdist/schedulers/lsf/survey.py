@@ -1,0 +1,130 @@
+"""What LSF says of its machine: lshosts and bqueues. A slot is a CPU.
+
+Sources: lshosts(1), bqueues(1), lsid(1) and bmgroup(1) of LSF 10.1. Not tried on a real one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from hpcdist.command import Command
+from hpcdist.schedulers.surveyors import Answers
+from hpcdist.survey import Fact, Kind, Node, Part, Survey, counts, kinds_of
+from hpcdist.units import Memory, Walltime
+
+HOSTS: Final = Command(("lshosts", "-w"))
+GPUS: Final = Command(("lshosts", "-gpu", "-w"))
+QUEUES: Final = Command(("bqueues", "-l"))
+GROUPS: Final = Command(("bmgroup", "-r", "-w"))
+VERSION: Final = Command(("lsid",))
+
+_QUEUE: Final = re.compile(r"^QUEUE:\s*(\S+)", re.MULTILINE)
+_LIMIT: Final = re.compile(r"^\s*RUNLIMIT\b.*\n\s*(\d+(?:\.\d+)?) min", re.MULTILINE)
+_HOST_LIST: Final = re.compile(r"^HOSTS:(.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
+
+
+class LsfSurveyor:
+    """Looks around on an LSF."""
+
+    def ask(self, user: str, answers: Answers) -> Sequence[Command]:
+        """Return the commands."""
+        del user
+        return [*answers.unasked(HOSTS, GPUS, QUEUES, GROUPS, VERSION)]
+
+    def read(self, user: str, answers: Answers) -> Survey:
+        """Return what LSF says."""
+        del user
+        kinds = kinds_of(_nodes(answers.text(HOSTS), answers.text(GPUS)))
+        rows = [line.split() for line in answers.text(GROUPS).splitlines() if line.strip()]
+        groups = {words[0].rstrip("/"): words[1:] for words in rows}
+        texts = _texts(answers.text(QUEUES))
+        parts = [_part(name, text, kinds, groups) for name, text in texts.items()]
+        known = tuple(part for part in parts if part.nodes)
+        default = [part.name for part in known if "This is the default queue" in texts[part.name]]
+        version = re.search(r"LSF.*? (\d+[\d.]*)", answers.text(VERSION))
+        return Survey(
+            scheduler="lsf",
+            title=f"LSF {version[1]}" if version else "LSF",
+            kinds=kinds,
+            parts=known,
+            facts=tuple(_facts(default, known)),
+            told=(str(HOSTS), str(QUEUES)),
+            unseen=answers.unseen,
+        )
+
+
+def _nodes(hosts: str, gpus: str) -> Iterator[Node]:
+    """Yield the hosts that run jobs; of those whose columns are unknown (``-``), what is known."""
+    counted, models = _gpus(gpus)
+    for words in map(str.split, hosts.splitlines()[1:]):
+        if len(words) >= 8 and words[7] == "Yes":  # noqa: PLR2004 - `server`, the eighth column
+            yield Node(
+                name=words[0],
+                cpus=int(words[4]) if words[4].isdigit() else None,
+                memory=_memory(words[5]),
+                gpus=counted[words[0]] if gpus else None,
+                gpu_type=models.get(words[0]),
+            )
+
+
+def _gpus(text: str) -> tuple[Counter[str], dict[str, str]]:
+    """Return how many GPUs each host has, a line each, and their model; a host is named on its first line."""
+    counted, models, host = Counter[str](), dict[str, str](), ""
+    for line in text.splitlines()[1:]:
+        words = line.split()
+        if words and not line[0].isspace():
+            host, *words = words
+        if len(words) > 1 and words[0].isdigit():
+            counted[host] += 1
+            models[host] = words[1]
+    return counted, models
+
+
+def _memory(text: str) -> int | None:
+    try:
+        return Memory.parse(text).mib
+    except ValueError:
+        return None
+
+
+def _texts(text: str) -> dict[str, str]:
+    """Return what is said of each queue."""
+    starts = [*_QUEUE.finditer(text)]
+    ends = [*(found.start() for found in starts[1:]), len(text)]
+    return {found[1]: text[found.start() : end] for found, end in zip(starts, ends, strict=False)}
+
+
+def _part(name: str, text: str, kinds: Sequence[Kind], groups: Mapping[str, Sequence[str]]) -> Part:
+    listed = _HOST_LIST.search(text)
+    words = listed[1].split() if listed else []
+    hosts = {
+        member for word in words for member in groups.get(word.rstrip("/"), [re.sub(r"\+\d+$", "", word)])
+    }
+    everywhere = bool({"all", "all~"} & set(words)) or words[:4] == ["all", "hosts", "used", "by"]
+    members = [node for kind in kinds for node in kind.nodes if everywhere or node in hosts]
+    maximum = text.partition("MAXIMUM LIMITS:")[2] or ("" if "DEFAULT LIMITS:" in text else text)
+    limit = _LIMIT.search(maximum)
+    closed = re.search(r"\b(?:Open|Closed):\w+", text)
+    return Part(
+        name=name,
+        nodes=counts(kinds, members),
+        max_walltime=Walltime(int(float(limit[1]) * 60)) if limit else None,
+        remarks=(closed[0],) if closed and closed[0] != "Open:Active" else (),
+    )
+
+
+def _facts(default: Sequence[str], parts: Sequence[Part]) -> Iterator[Fact]:
+    yield Fact("launcher", "mpirun", remarks=("jsrun on machines with CSM",))
+    example = parts[0].name if parts else "NAME"
+    yield Fact("default_partition", default[0] if default else None, str(QUEUES), example=example)
+    remark = "whether rusage[mem=] counts by host or by slot is each site's own: see lsf.memory"
+    yield Fact("request_memory", value=False, remarks=(remark,))
+    yield Fact("walltime", remarks=("what experiments get that say none",), example="01:00:00")
+    yield Fact("gpus", {"request": "gpus_per_node"})
+    yield Fact("lsf", remarks=("where jobs are asked for by nodes (CSM)",), example="{request: nodes}")
+
+
+SURVEYOR: Final = LsfSurveyor()

@@ -1,0 +1,166 @@
+"""What Grid Engine says of its machine: qhost and qconf. A slot is a CPU.
+
+Sources: qhost(1), qconf(1), sge_pe(5), complex(5) and queue_conf(5) of Son of Grid Engine 8.1.9, tried on
+Debian's 8.1.9. qhost shows what is left of consumables, so GPUs in use are not seen: look when hosts are idle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from hpcdist.command import Command
+from hpcdist.schedulers.surveyors import Answers
+from hpcdist.survey import Fact, Node, Part, Survey, counts, kinds_of
+from hpcdist.units import Memory, Walltime
+
+HOSTS: Final = Command(("qhost", "-F", "-q"))
+QUEUES: Final = Command(("qconf", "-sq", "*"))
+COMPLEXES: Final = Command(("qconf", "-sc"))
+ENVIRONMENTS: Final = Command(("qconf", "-spl"))
+
+_RESOURCE: Final = re.compile(r"\s+h[lcf]:([^=]+)=(.*)")
+_QUEUE: Final = re.compile(r"\s+(\S+)\s+(\w+)\s+\d+/\d+/(\d+)")
+_GPUS: Final = ("gpu", "gpus", "ngpus")
+_PER: Final = {"YES": "slot", "HOST": "host", "JOB": "job"}
+
+
+class Host(NamedTuple):
+    """An execution host: what qhost measured and counts, and its slots in each batch queue."""
+
+    name: str
+    resources: Mapping[str, str]
+    queues: Mapping[str, int]
+
+
+class SgeSurveyor:
+    """Looks around in a Grid Engine."""
+
+    def ask(self, user: str, answers: Answers) -> Sequence[Command]:
+        """Return the commands; then one for each parallel environment."""
+        del user
+        first = [*answers.unasked(HOSTS, QUEUES, COMPLEXES, ENVIRONMENTS)]
+        return first or [*answers.unasked(*map(_environment, answers.text(ENVIRONMENTS).split()))]
+
+    def read(self, user: str, answers: Answers) -> Survey:
+        """Return what Grid Engine says."""
+        del user
+        complexes = dict(_complexes(answers.text(COMPLEXES)))
+        gpu = next((name for name in _GPUS if name in complexes), None)
+        hosts = [host for host in _hosts(answers.text(HOSTS)) if host.queues]
+        kinds = kinds_of(_node(host, gpu) for host in hosts)
+        queues = [_fields(text) for text in re.split(r"\n\s*\n", answers.text(QUEUES)) if text.strip()]
+        parts = []
+        for queue in queues:
+            name = queue.get("qname", "")
+            nodes = counts(kinds, [host.name for host in hosts if name in host.queues])
+            parts.append(Part(name, nodes, max_walltime=_walltime(queue.get("h_rt", ""))))
+        known = tuple(part for part in parts if part.nodes)
+        return Survey(
+            scheduler="sge",
+            title="Grid Engine",
+            kinds=kinds,
+            parts=known,
+            facts=tuple(_facts(answers, complexes, gpu, known)),
+            told=(str(HOSTS), str(QUEUES)),
+            unseen=answers.unseen,
+        )
+
+
+def _environment(name: str) -> Command:
+    return Command(("qconf", "-sp", name))
+
+
+def _hosts(text: str) -> Iterator[Host]:
+    name, resources, queues = "", dict[str, str](), dict[str, int]()
+    for line in [*text.splitlines()[2:], "end"]:
+        if not line.startswith(" "):
+            if name not in ("", "global"):
+                yield Host(name, resources, queues)
+            name, resources, queues = line.split()[0] if line.split() else "", {}, {}
+        elif found := _RESOURCE.fullmatch(line):
+            resources[found[1]] = found[2]
+        elif (found := _QUEUE.match(line)) and "B" in found[2]:
+            queues[found[1]] = int(found[3])
+
+
+def _node(host: Host, gpu: str | None) -> Node:
+    left = host.resources.get(gpu or "", "0")
+    return Node(
+        name=host.name,
+        cpus=max(host.queues.values()) or None,
+        memory=_memory(host.resources.get("mem_total", "")),
+        gpus=int(float(left)) if re.fullmatch(r"[\d.]+", left) else None,
+    )
+
+
+def _memory(text: str) -> int | None:
+    try:
+        return Memory.parse(text).mib
+    except ValueError:
+        return None
+
+
+def _complexes(text: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the resources with the columns of qconf -sc."""
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 8 and not line.startswith("#"):  # noqa: PLR2004 - as complex(5) has columns
+            yield words[0], {"type": words[2], "relop": words[3], "consumable": words[5]}
+
+
+def _fields(text: str) -> dict[str, str]:
+    lines = text.replace("\\\n", " ").splitlines()
+    pairs = (line.split(maxsplit=1) for line in lines)
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) > 1}
+
+
+def _walltime(text: str) -> Walltime | None:
+    try:
+        return Walltime.parse(text)
+    except ValueError:
+        return None
+
+
+def _facts(
+    answers: Answers, complexes: Mapping[str, Mapping[str, str]], gpu: str | None, parts: Sequence[Part]
+) -> Iterator[Fact]:
+    yield Fact("launcher", "mpirun")
+    only = parts[0].name if len(parts) == 1 else None
+    remark = ("Grid Engine has no default queue",) if len(parts) > 1 else ()
+    yield Fact("default_partition", only, str(QUEUES), remark, parts[0].name if parts else "NAME")
+    yield Fact(
+        "request_memory", value=False, remarks=("no resource that counts memory is known: see sge.memory",)
+    )
+    yield Fact("walltime", remarks=("what experiments get that say none",), example="01:00:00")
+    dialect: dict[str, Any] = {}
+    environments, rules = dict[str, str](), []
+    for name in answers.text(ENVIRONMENTS).split():
+        rule = _fields(answers.text(_environment(name))).get("allocation_rule", "")
+        rules.append(f"{name} {rule}")
+        if rule.isdigit():
+            environments.setdefault(rule, name)
+        elif rule == "$pe_slots":
+            dialect.setdefault("one_node", name)
+        elif rule == "$fill_up":
+            dialect.setdefault("whole_nodes", name)
+    dialect = {"environments": dict(sorted(environments.items(), key=lambda item: int(item[0]))), **dialect}
+    per = _PER.get(complexes[gpu]["consumable"]) if gpu else None
+    dialect["gpus"] = gpu if per else None
+    if gpu and per:
+        dialect |= {"gpus_per": per, "gpu_fractions": complexes[gpu]["type"] == "DOUBLE"}
+    exclusive = next((name for name, row in complexes.items() if row["relop"] == "EXCL"), None)
+    dialect |= {"exclusive": exclusive} if exclusive else {}
+    remarks: tuple[str, ...] = (
+        f"parallel environments: {', '.join(rules) or 'none'}",
+        f"resources by `{COMPLEXES}`",
+    )
+    if gpu:
+        remarks += (
+            f"qhost shows how much of {gpu} is left: correct `gpus` of node_types where some were in use",
+        )
+    yield Fact("sge", dialect, "qconf -sp NAME", remarks)
+
+
+SURVEYOR: Final = SgeSurveyor()

@@ -1,0 +1,219 @@
+"""What Slurm says of its machine: scontrol, sacctmgr and ``srun --mpi=list``.
+
+Sources: scontrol(1), slurm.conf(5), sacctmgr(1) and srun(1) of 22.05, their answers tried on 22.05.8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from hpcdist import hostlist
+from hpcdist.command import Command
+from hpcdist.schedulers.slurm.queries import command
+from hpcdist.schedulers.surveyors import Answers
+from hpcdist.survey import Fact, Kind, Node, Part, Survey, counts, kinds_of
+from hpcdist.units import Walltime
+
+CONFIG: Final = command("scontrol", "show", "config")
+NODES: Final = command("scontrol", "--oneliner", "show", "node")
+PARTITIONS: Final = command("scontrol", "--oneliner", "show", "partition")
+MPI: Final = command("srun", "--mpi=list")
+
+Fields = Mapping[str, str]
+
+_FIELD: Final = re.compile(r"([A-Za-z][\w/:]*)=(\S*)")
+_GPU: Final = re.compile(r"gpu(?::([A-Za-z_][\w.+-]*))?:(\d+)")
+_LIST: Final = re.compile(r"^\s+(\w+)$", re.MULTILINE)
+_NOTHING: Final = ("", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE")
+_REMARKED: Final = {"AllowGroups": "ALL", "AllowAccounts": "ALL", "AllowQos": "ALL", "State": "UP"}
+"""Fields of a partition of which a user should know where they have another value."""
+
+
+def associations(user: str) -> Command:
+    """Return what asks for the accounts that a user may charge."""
+    return command("sacctmgr", "-n", "-P", "show", "assoc", f"user={user}", "format=account,qos")
+
+
+class SlurmSurveyor:
+    """Looks around on a Slurm."""
+
+    def ask(self, user: str, answers: Answers) -> Sequence[Command]:
+        """Return all commands; sacctmgr is asked only where scontrol says that there is accounting."""
+        first = [*answers.unasked(CONFIG, PARTITIONS, NODES, MPI)]
+        if first:
+            return first
+        accounting = _config(answers.text(CONFIG)).get("AccountingStorageType", "")
+        return [*answers.unasked(associations(user))] if accounting.endswith("/slurmdbd") else []
+
+    def read(self, user: str, answers: Answers) -> Survey:
+        """Return what Slurm says."""
+        config = _config(answers.text(CONFIG))
+        partitions = [_fields(line) for line in answers.text(PARTITIONS).splitlines() if "=" in line]
+        kinds = kinds_of(_nodes(answers.text(NODES)), constraints=True)
+        parts = tuple(_part(fields, kinds) for fields in partitions)
+        version, cluster = config.get("SLURM_VERSION", ""), config.get("ClusterName", "")
+        return Survey(
+            scheduler="slurm",
+            title=f"Slurm {version}, cluster {cluster}" if config else "Slurm",
+            kinds=kinds,
+            parts=tuple(part for part in parts if part.nodes),
+            facts=(
+                Fact("launcher", "srun"),
+                _mpi(answers.text(MPI), config.get("MpiDefault", "")),
+                _default_partition(partitions),
+                _whole_nodes(config, partitions),
+                _memory(config),
+                _walltime_of_silent(partitions),
+                _how_gpus(kinds),
+                _account(config, answers.text(associations(user)), user),
+            ),
+            told=(str(NODES), str(PARTITIONS)),
+            unseen=answers.unseen,
+        )
+
+
+def _config(text: str) -> Fields:
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs if value}
+
+
+def _fields(line: str) -> Fields:
+    return dict(_FIELD.findall(line))
+
+
+def _nodes(text: str) -> Iterator[Node]:
+    for fields in map(_fields, text.splitlines()):
+        if "NodeName" in fields:
+            gpus, gpu_type = _gpus(fields.get("Gres", ""))
+            yield Node(
+                name=fields["NodeName"],
+                cpus=_number(fields.get("CPUTot", "")),
+                memory=_number(fields.get("RealMemory", "")),
+                gpus=gpus,
+                gpu_type=gpu_type,
+                features=_words(fields.get("AvailableFeatures", "")),
+            )
+
+
+def _gpus(gres: str) -> tuple[int, str | None]:
+    """Return the number of GPUs and their type, None where they have none, or several."""
+    found = _GPU.findall(gres)
+    types = {name for name, _ in found}
+    return sum(int(count) for _, count in found), (types.pop() or None) if len(types) == 1 else None
+
+
+def _part(fields: Fields, kinds: Sequence[Kind]) -> Part:
+    members = _members(fields.get("Nodes", ""))
+    limit = _number(fields.get("MaxNodes", ""))
+    odd = [name for name, usual in _REMARKED.items() if fields.get(name, usual) != usual]
+    odd += ["QoS"] if _said(fields, "QoS") else []
+    return Part(
+        name=fields.get("PartitionName", ""),
+        nodes=counts(kinds, members),
+        max_nodes=limit if limit is not None and limit < len(members) else None,
+        max_walltime=_walltime(fields.get("MaxTime", "")),
+        remarks=tuple(f"{name}={fields[name]}" for name in odd),
+    )
+
+
+def _mpi(text: str, default: str) -> Fact:
+    types = [word for word in _LIST.findall(text) if word != "none"]
+    known = [name for name in (default, "pmix", "cray_shasta", "pmi2") if name in types]
+    remarks = ["pmix suits Open MPI; pmi2 MPICH and Intel MPI; cray_shasta Cray MPICH"]
+    if types:
+        remarks.insert(0, f"listed: {', '.join(sorted(types))}")
+    value = {"srun": {"mpi": known[0]}} if known else None
+    return Fact("launchers", value, str(MPI), tuple(remarks), "{srun: {mpi: pmix}}")
+
+
+def _default_partition(partitions: Sequence[Fields]) -> Fact:
+    names = [fields["PartitionName"] for fields in partitions if fields.get("Default") == "YES"]
+    example = partitions[0]["PartitionName"] if partitions else "NAME"
+    return Fact("default_partition", names[0] if names else None, str(PARTITIONS), example=example)
+
+
+def _whole_nodes(config: Fields, partitions: Sequence[Fields]) -> Fact:
+    if config.get("SelectType") == "select/linear":
+        return Fact("whole_nodes", value=True, told=str(CONFIG), remarks=("SelectType=select/linear",))
+    names = [fields["PartitionName"] for fields in partitions if fields.get("OverSubscribe") == "EXCLUSIVE"]
+    everywhere = len(names) == len(partitions) > 0
+    where = "all partitions" if everywhere else ", ".join(names)
+    remarks = [f"OverSubscribe=EXCLUSIVE in {where}"] if names else []
+    if names and not everywhere:
+        remarks.append("a job there gets whole nodes all the same: for such jobs `batch: {exclusive: true}`")
+    value = everywhere if partitions else None
+    return Fact("whole_nodes", value, str(PARTITIONS), tuple(remarks), "true")
+
+
+def _memory(config: Fields) -> Fact:
+    parameters = config.get("SelectTypeParameters", "")
+    if not parameters:
+        return Fact("request_memory", None, str(CONFIG), example="false")
+    remarks = [f"SelectTypeParameters={parameters}"]
+    if "MEMORY" not in parameters.upper():
+        remarks.append("memory is not counted, so jobs do not ask for it")
+        return Fact("request_memory", value=False, told=str(CONFIG), remarks=tuple(remarks))
+    defaults = [name for name in ("DefMemPerCPU", "DefMemPerNode") if _said(config, name)]
+    remarks += [f"a job that asks for none gets {name}={config[name]} (MiB)" for name in defaults]
+    return Fact("request_memory", value=True, told=str(CONFIG), remarks=tuple(remarks))
+
+
+def _walltime_of_silent(partitions: Sequence[Fields]) -> Fact:
+    said = [fields for fields in partitions if _said(fields, "DefaultTime")]
+    remarks = [f"DefaultTime={fields['DefaultTime']} in {fields['PartitionName']}" for fields in said]
+    return Fact("walltime", remarks=("what experiments get that say none", *remarks), example="01:00:00")
+
+
+def _how_gpus(kinds: Sequence[Kind]) -> Fact:
+    with_gpus = [kind for kind in kinds if kind.gpus]
+    if not with_gpus:
+        remark = "no node has a GPU that Slurm knows of (Gres=gpu)"
+        return Fact("gpus", None, str(NODES), (remark,), "{request: gres}")
+    typed = all(kind.gpu_type for kind in with_gpus)
+    remark = "Gres=gpu:TYPE:NUMBER on all of them" if typed else "Gres=gpu:NUMBER on some, without a type"
+    return Fact("gpus", {"request": "gres", "typed": typed}, str(NODES), (remark,))
+
+
+def _account(config: Fields, text: str, user: str) -> Fact:
+    """Return what is known of accounts; whether one must be named depends on each user's default."""
+    rows = [line.split("|") for line in text.splitlines() if line.count("|") == 1]
+    names = dict.fromkeys(row[0] for row in rows if row[0])
+    qos = dict.fromkeys(name for row in rows for name in row[1].split(",") if name)
+    remarks = []
+    if _said(config, "AccountingStorageEnforce") and config["AccountingStorageEnforce"] != "none":
+        remarks.append(f"AccountingStorageEnforce={config['AccountingStorageEnforce']}")
+    remarks += [f"accounts of {user}: {', '.join(names)}"] if names else []
+    remarks += [f"QOS of {user}: {', '.join(qos)}"] if qos else []
+    told = str(associations(user)) if text else str(CONFIG)
+    return Fact("account", None, told, tuple(remarks), "{required: true}")
+
+
+def _said(fields: Fields, name: str) -> bool:
+    return fields.get(name, "") not in _NOTHING
+
+
+def _members(text: str) -> list[str]:
+    try:
+        return hostlist.expand("" if text in _NOTHING else text)
+    except ValueError:
+        return []
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for word in text.split(",") if word) if text not in _NOTHING else ()
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"[0-9]{1,12}", text) else None
+
+
+def _walltime(text: str) -> Walltime | None:
+    try:
+        return Walltime.parse(text)
+    except ValueError:
+        return None
+
+
+SURVEYOR: Final = SlurmSurveyor()

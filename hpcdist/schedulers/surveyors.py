@@ -1,0 +1,65 @@
+"""Surveyors: what to ask a batch system of its machine, and how to read it; none starts a process.
+
+Each asks only what any user may, and nothing that changes anything. One surveyor is ``survey.py`` in the
+folder of its scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from hpcdist.command import Command, Completed
+from hpcdist.registry import Registry
+from hpcdist.schedulers import answers
+from hpcdist.survey import Survey, Unseen
+
+
+class Answers(NamedTuple):
+    """What was answered so far."""
+
+    completed: tuple[Completed, ...] = ()
+
+    def text(self, command: Command) -> str:
+        """Return what a command printed, empty where it was not asked or failed."""
+        return next((done.stdout for done in self.completed if done.command == command and done.ok), "")
+
+    def unasked(self, *commands: Command) -> Iterator[Command]:
+        """Yield those of the commands that have not been run yet."""
+        asked = [done.command for done in self.completed]
+        return (command for command in commands if command not in asked)
+
+    @property
+    def unseen(self) -> tuple[Unseen, ...]:
+        """The commands that failed, each with the reason."""
+        return tuple(Unseen(str(done.command), _why(done)) for done in self.completed if not done.ok)
+
+
+class Surveyor(Protocol):
+    """What finds out what a machine has."""
+
+    def ask(self, user: str, answers: Answers) -> Sequence[Command]:
+        """Return what to ask next, given what was answered; empty when that is all."""
+        ...
+
+    def read(self, user: str, answers: Answers) -> Survey:
+        """Return what the answers say; what cannot be read is not known, and never guessed."""
+        ...
+
+
+def _why(completed: Completed) -> str:
+    if completed.missing:
+        return f"there is no {completed.command.argv[0]} here"
+    return " ".join(answers.why(completed).split())
+
+
+surveyors: Registry[Surveyor] = Registry(
+    "surveyor",
+    {
+        "slurm": "hpcdist.schedulers.slurm.survey:SURVEYOR",
+        "pbs": "hpcdist.schedulers.pbs.survey:SURVEYOR",
+        "lsf": "hpcdist.schedulers.lsf.survey:SURVEYOR",
+        "flux": "hpcdist.schedulers.flux.survey:SURVEYOR",
+        "sge": "hpcdist.schedulers.sge.survey:SURVEYOR",
+    },
+)

@@ -1,0 +1,163 @@
+"""Plans that each ask for one thing, to see that a scheduler says it or refuses it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from hpcdist.plan import Group, Placement, Plan, Row
+from hpcdist.units import Walltime
+
+
+class Wish(NamedTuple):
+    """One thing asked: its field in an experiment, a plan with it, and the same plan without it.
+
+    ``said``: regular expressions, all of which must be found in the directives that only the wish has; with
+    none, there only must be a difference.
+    """
+
+    field: str
+    plan: Plan
+    said: tuple[str, ...] = ()
+    without: Plan | None = None
+
+    def __str__(self) -> str:
+        """Return what differs, for a message."""
+        values = (
+            (name, getattr(self.plan, name)) for name in self.plan.__struct_fields__ if name != "origins"
+        )
+        return ", ".join(f"{name}={value!r}" for name, value in values if value != getattr(PLAIN, name))
+
+
+def group(node: int = 0, **changes: Any) -> Group:
+    """Return one node with one task that has one CPU, with these changes."""
+    plain: dict[str, Any] = {
+        "partition": None,
+        "node_type": None,
+        "gpu_type": None,
+        "constraint": None,
+        "node": node,
+        "nodes": 1,
+        "rank": node,
+        "tasks_per_node": 1,
+        "gpus": 0,
+        "memory": None,
+        "even": True,
+        "cpus": 1,
+    }
+    asked = plain | changes
+    return Group(
+        tasks=asked["nodes"], cpus_per_task=asked["cpus"], gpus_per_task=asked["gpus"] or None, **asked
+    )
+
+
+def plan(*groups: Group, **changes: Any) -> Plan:
+    """Return the plain plan with these groups and changes."""
+    shape = Placement(groups=groups, rows=tuple(map(_row, groups))) if groups else PLAIN.placement
+    return msgspec.structs.replace(PLAIN, placement=shape, **changes)
+
+
+def _row(of: Group) -> Row:
+    return Row(
+        role="worker",
+        index=of.rank,
+        rank=of.rank,
+        tasks=of.nodes,
+        tasks_per_replica=1,
+        tasks_per_node=1,
+        node=of.node,
+        local_rank=0,
+        cpu=0,
+        cpus=of.cpus,
+        gpu=0,
+        gpus=of.gpus,
+        memory=of.memory,
+    )
+
+
+PLAIN: Final = Plan(
+    name="mnist",
+    description=None,
+    site="anywhere",
+    scheduler="any",
+    launcher="mpirun",
+    framework=None,
+    command="python train.py",
+    launches="tasks",
+    placement=Placement(groups=(group(),), rows=(_row(group()),)),
+    walltime=None,
+    account=None,
+    qos=None,
+    exclusive=False,
+)
+
+_LIMITED: Final = plan(walltime=Walltime(5400))
+_MAILED: Final = plan(mail_user="me@example.org")
+
+_ARRAYS: Final = {
+    "1-9": ("1-9",),
+    "1-9:2": ("1-9:2",),
+    "1-9%4": ("1-9", r"\b4\b"),
+    "0-3": ("0-3",),
+    "1,5,7": ("1", "5", "7"),
+}
+_DEPENDENCIES: Final = (
+    "afterok:ID",
+    "afterany:ID",
+    "afternotok:ID",
+    "after:ID",
+    "aftercorr:ID",
+    "after:ID+5",
+    "singleton",
+    "afterok:ID,afterany:ID",
+    "afterok:ID?afterany:ID",
+)
+_SIGNALS: Final = {
+    "USR1@120": ("USR1", r"\b(120|2)\b"),
+    "USR1@600": ("USR1", r"\b(600|10)\b"),
+    "INT@120": ("INT",),
+    "KILL@120": ("KILL",),
+}
+
+
+def wishes(job_id: str) -> Iterator[Wish]:
+    """Yield one wish after the other; of one field no two mean the same. Some wait for that job."""
+    yield Wish("batch.account", plan(account="proj-x7"), ("proj-x7",))
+    yield Wish("batch.partition", plan(group(partition="queue-x7")), ("queue-x7",))
+    yield Wish("batch.qos", plan(qos="qos-x7"), ("qos-x7",))
+    yield Wish("batch.walltime", plan(walltime=Walltime(5400)), (r"\b(0?1:30|90|5400s?)\b",))
+    yield Wish("batch.walltime", plan(walltime=Walltime(10800)), (r"\b(0?3:00|180|10800s?)\b",))
+    yield Wish("batch.constraint", plan(group(constraint="model=x7")), ("model=x7",))
+    yield Wish("batch.exclusive", plan(exclusive=True, origins={"exclusive": "experiment.yml:1"}))
+    yield Wish("batch.requeue", plan(requeue=True))
+    yield Wish("batch.directives", plan(extra_directives=("hello x7",)), ("x7",))
+    yield Wish("horovod.elastic", plan(elastic=True))
+    yield from _lists(job_id)
+    yield from _shapes()
+
+
+def _lists(job_id: str) -> Iterator[Wish]:
+    for text, said in _ARRAYS.items():
+        yield Wish("batch.array", plan(array=text), said)
+    for text in _DEPENDENCIES:
+        waits = plan(dependency=(text.replace("ID", job_id),))
+        yield Wish("batch.dependency", waits, (re.escape(job_id if "ID" in text else text),))
+    for text, said in _SIGNALS.items():
+        yield Wish("batch.signal", plan(walltime=Walltime(5400), signal=text), said, _LIMITED)
+    for event in ("begin", "end", "fail", "all", "time_limit_80"):
+        mailed = plan(mail_user="me@example.org", mail_events=(event,))
+        yield Wish("batch.mail", mailed, (), _MAILED)
+    yield Wish("batch.mail", _MAILED, ("me@example.org",))
+
+
+def _shapes() -> Iterator[Wish]:
+    resources = "environment.resources"
+    yield Wish(f"{resources}.cpu", plan(group(cpus=5)), (r"\b5\b",))
+    yield Wish(f"{resources}.memory", plan(group(memory=7000)), ("7000",))
+    yield Wish(f"{resources}.gpu", plan(group(gpus=3)), (r"\b3\b",))
+    yield Wish("environment.replicas", plan(group(nodes=6)), (r"\b6\b",))
+    two = plan(group(nodes=6), group(6, nodes=7, cpus=3))
+    yield Wish("environment.replicas", two, (r"\b6\b", r"\b7\b"))

@@ -1,0 +1,95 @@
+"""What the script finds out from Grid Engine's files and variables, by a real bash; mpirun is a stand-in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.renderer import render
+from tests.experiments import environment, resources
+from tests.plans import planned
+from tests.sites import site, site_named
+
+MPIRUN = """\
+#!/bin/bash
+echo "$OMPI_MCA_plm_rsh_disable_qrsh $HYDRA_LAUNCHER $I_MPI_HYDRA_BOOTSTRAP"
+"""
+TWO_HOSTS: Any = {"framework": "mpi", "environment": environment(1, each=resources(cpu=8))}
+
+
+def machine(**sge: Any) -> Any:
+    return site(
+        scheduler="sge",
+        launcher="mpirun",
+        sge={"environments": {"8": "mpi-8"}} | sge,
+        node_types={"node": {"cpus": 8}},
+        partitions={"all.q": {"nodes": {"node": 9}}},
+        default_partition="all.q",
+    )
+
+
+def run(folder: Path, hosts: str, **sge: Any) -> subprocess.CompletedProcess[str]:
+    (folder / "mpirun").write_text(MPIRUN)
+    (folder / "mpirun").chmod(0o755)
+    (folder / "hosts").write_text(hosts)
+    (folder / "job.sh").write_text(render(planned(machine(**sge), **TWO_HOSTS)).job)
+    env = {
+        "PATH": f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin",
+        "JOB_ID": "7",
+        "SGE_TASK_ID": "undefined",
+        "HOSTNAME": "h1",
+        "PE": "mpi-8",
+        "PE_HOSTFILE": str(folder / "hosts"),
+    }
+    return subprocess.run(
+        ["bash", "job.sh"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=30
+    )
+
+
+@pytest.mark.parametrize(("remote", "told"), [("ssh", "1 ssh ssh"), ("qrsh", "0 sge sge")])
+def test_how_tasks_reach_the_other_hosts(remote: str, told: str, tmp_path: Path) -> None:
+    done = run(tmp_path, "h1 8 all.q@h1 UNDEFINED\nh2 8 all.q@h2 UNDEFINED\n", remote=remote)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == told
+    assert (tmp_path / "hpcdist-7" / "jobs" / "7" / "nodes").read_text() == "h1\nh2\n"
+
+
+def test_slots_of_several_queues_on_a_host_are_added(tmp_path: Path) -> None:
+    hosts = "h2 8 all.q@h2 UNDEFINED\nh1 3 all.q@h1 UNDEFINED\nh1 5 more.q@h1 UNDEFINED\n"
+    assert run(tmp_path, hosts).returncode == 0
+    assert (tmp_path / "hpcdist-7" / "jobs" / "7" / "nodes").read_text() == "h1\nh2\n"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "found"),
+    [
+        ("h1 8 q UNDEFINED\nh2 4 q UNDEFINED\n", "h2 has 4 slots"),
+        ("h1 16 q UNDEFINED\n", "h1 has 16 slots"),
+    ],
+)
+def test_slots_that_are_dealt_out_in_another_way_are_refused(hosts: str, found: str, tmp_path: Path) -> None:
+    done = run(tmp_path, hosts)
+    assert (done.returncode, done.stdout) == (86, "")
+    assert done.stderr == (
+        f"hpcdist: {found}, the plan wants 8 on each host: parallel environment mpi-8 deals them out in "
+        "another way; name one in sge.environments of the site file whose allocation_rule is 8\n"
+    )
+
+
+def test_an_environment_of_which_nobody_knows_how_it_deals_slots_out_is_told_of() -> None:
+    warned = (
+        "site x does not say how parallel environment mpi deals slots out: unless its allocation_rule is 8 "
+        "(`qconf -sp mpi`), the job may end at once with exit code 86; "
+        'write one that has it as `sge: {environments: {"8": NAME}}` in the site file'
+    )
+    assert warned in planned(machine(environments={"*": "mpi"}), **TWO_HOSTS).warnings
+    for names in ({"8": "mpi-8", "*": "mpi"}, {"*": "mpi-{slots}"}):
+        assert not any("deals" in text for text in planned(machine(environments=names), **TWO_HOSTS).warnings)
+
+
+def test_a_single_slot_needs_no_environment_to_be_told_of() -> None:
+    assert not any("deals" in text for text in planned(site_named("sge")).warnings)
