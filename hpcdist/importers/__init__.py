@@ -5,9 +5,11 @@ Each form is one file of this package; further ones come from plug-ins (entry po
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from hpcdist.errors import Problem
+from hpcdist.errors import Path, Problem
 from hpcdist.registry import Registry
 from hpcdist.tree import Map
 
@@ -16,10 +18,12 @@ class Imported(NamedTuple):
     """The data in the native form, and what is to be said about the file as it was.
 
     The paths of the remarks are those of the foreign file; every entry of ``data`` keeps its place.
+    ``origins`` tells for native keys which key of the foreign file they come from.
     """
 
     data: Map
     remarks: tuple[Problem, ...] = ()
+    origins: Mapping[Path, Path] = MappingProxyType({})
 
 
 class Importer(Protocol):

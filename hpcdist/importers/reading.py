@@ -1,0 +1,187 @@
+"""Reading a foreign file so that nothing is lost: what nobody took is told at the end, key by key.
+
+An importer takes values (``get``, ``move``), puts them into the native form (``put``), says of others that they
+mean nothing on a batch machine (``ignore``) or that their meaning cannot be kept (``refuse``). ``finish`` finds
+the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from hpcdist.errors import Key, Path, Place, Problem, dotted
+from hpcdist.importers import Imported
+from hpcdist.tree import Document, Map, Seq
+
+_MISSING: Final = object()
+
+
+class Reading:
+    """One foreign file; ``data`` stays as it is, ``native`` grows."""
+
+    def __init__(self, data: Map) -> None:
+        self.data = data
+        self.native = Map(place=data.place)
+        self.remarks: list[Problem] = []
+        self.origins: dict[Path, Path] = {}
+        self._done: set[Path] = set()
+
+    # --- the foreign file
+
+    def peek(self, *path: str | int) -> Any:
+        """Return a value, None where there is none; it is still to be taken."""
+        node: Any = self.data
+        for step in path:
+            there = isinstance(node, Mapping) if isinstance(step, str) else isinstance(node, list)
+            try:
+                node = node[step] if there else None
+            except (KeyError, IndexError):
+                return None
+        return node
+
+    def get(self, *path: str | int) -> Any:
+        """Return a value and count it, with all below it, as taken; None where there is none."""
+        self._done.add(path)
+        return self.peek(*path)
+
+    def text(self, *path: str | int) -> str | None:
+        """Take a scalar as it was spelt: ``1.10``, ``true``, ``007``; None where there is none."""
+        value, above = self.get(*path), self.peek(*path[:-1])
+        if value is None:
+            return None
+        return str(getattr(above, "texts", {}).get(path[-1], value))
+
+    def keys(self, *path: str | int) -> list[str]:
+        """Return the keys of a section, none where it is no section."""
+        node = self.peek(*path)
+        return list(node) if isinstance(node, Mapping) else []
+
+    def items(self, *path: str | int) -> Iterator[tuple[int, Any]]:
+        """Yield the items of a list with their numbers, none where it is no list."""
+        node = self.peek(*path)
+        return iter(enumerate(node)) if isinstance(node, list) else iter(())
+
+    def place(self, *path: str | int) -> Place | None:
+        """Return where a value was written, or the nearest thing above it."""
+        return Document(self.data, "").place(path)
+
+    # --- the native form
+
+    def put(self, target: str, value: object, *source: str | int) -> None:
+        """Set the native key ``target`` (dotted) to a value that comes from that key of the foreign file."""
+        *above, last = target.split(".")
+        node = self.native
+        for step in above:
+            if not isinstance(node.get(step), Map):
+                node.put(step, Map(place=self.place(*source)), self.place(*source))
+            node = node[step]
+        node.put(last, placed(value, self.place(*source)), self.place(*source))
+        self.origins[tuple(target.split("."))] = source
+
+    def move(self, target: str, *source: str | int) -> None:
+        """Take a value to a native key as it is, where there is one."""
+        value = self.get(*source)
+        if value is not None:
+            self.put(target, value, *source)
+
+    # --- what cannot be moved
+
+    def ignore(self, *path: str | int, why: str) -> None:
+        """Say of a key, where it is there, that it means nothing on a batch machine, and why."""
+        if self._is_there(path):
+            self._done.add(path)
+            self._remark(path, f"{path[-1]} has no effect on a batch machine: {why}", "", "warning")
+
+    def refuse(self, *path: str | int, why: str, hint: str = "") -> None:
+        """Say that a meaning cannot be kept, and what to write instead; the file is then not run."""
+        self._done.add(path)
+        self._remark(path, why, hint, "error")
+
+    def warn(self, *path: str | int, why: str, hint: str = "") -> None:
+        """Say of a value that was taken what the user should know."""
+        self._remark(path, why, hint, "warning")
+
+    def ignore_all(self, reasons: Mapping[str, str], *above: str | int) -> None:
+        """Ignore each key of a table that is there; a dotted key of the table may have ``*`` for any step."""
+        for pattern, why in reasons.items():
+            for path in list(self._matching(pattern.split("."), above)):
+                self.ignore(*path, why=why)
+
+    def finish(self) -> Imported:
+        """Return the native form, with an error for each key that was neither taken nor spoken of."""
+        for path in self._untaken(self.data, ()):
+            self._remark(
+                (*path[:-1], Key(str(path[-1]))),
+                f"nothing is known of {dotted(path)!r}",
+                "remove it",
+                "error",
+            )
+        return Imported(self.native, tuple(self.remarks), dict(self.origins))
+
+    def _remark(self, path: Path, message: str, hint: str, severity: Any) -> None:
+        self.remarks.append(Problem(message, path, hint, severity, self.place(*path)))
+
+    def _is_there(self, path: Path) -> bool:
+        above = self.peek(*path[:-1])
+        if isinstance(above, Mapping):
+            return path[-1] in above
+        return isinstance(above, list) and isinstance(path[-1], int) and path[-1] < len(above)
+
+    def _matching(self, steps: Sequence[str], above: Path) -> Iterator[Path]:
+        if not steps:
+            yield above
+            return
+        node = self.peek(*above)
+        names: list[str | int] = (
+            list(range(len(node)))
+            if isinstance(node, list)
+            else list(node or ())
+            if isinstance(node, Mapping)
+            else []
+        )
+        for name in names:
+            if steps[0] in ("*", str(name)):
+                yield from self._matching(steps[1:], (*above, name))
+
+    def _untaken(self, node: object, path: Path) -> Iterator[Path]:
+        """Yield the highest keys of which nothing below was taken."""
+        if path in self._done:
+            return
+        inside = any(done[: len(path)] == path for done in self._done)
+        below: list[str | int] = (
+            list(node)
+            if isinstance(node, Mapping)
+            else list(range(len(node)))
+            if isinstance(node, list)
+            else []
+        )
+        if path and not (inside and below):
+            yield path
+            return
+        for step in below:
+            yield from self._untaken(node[step], (*path, step))  # type: ignore[index]
+
+
+def placed(value: object, place: Place | None) -> object:
+    """Return plain data as a tree all of whose parts were written at that place; a tree stays as it is."""
+    if isinstance(value, (Map, Seq)):
+        return value
+    if isinstance(value, Mapping):
+        tree = Map(place=place)
+        for key, item in value.items():
+            tree.put(str(key), placed(item, place), place)
+        return tree
+    if isinstance(value, (list, tuple)):
+        seq = Seq(place=place)
+        for item in value:
+            seq.add(placed(item, place), place)
+        return seq
+    return value
+
+
+def filled(text: str, pattern: re.Pattern[str], value_of: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Replace each match of a placeholder, whose group 1 is a name; return the text and the unknown names."""
+    unknown = [match[1] for match in pattern.finditer(text) if match[1] not in value_of]
+    return pattern.sub(lambda match: value_of.get(match[1], match[0]), text), unknown
