@@ -8,9 +8,9 @@ The map, from the ground up: a module imports only from the lines above its own,
     replica plan    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers and frameworks
     schedulers launchers frameworks importers    one file each, or one folder
-    pool placement selection detect launch starting polyaxon remarks advice    decisions, pure
+    pool placement feasibility alternatives selection detect launch starting polyaxon remarks advice    decisions, pure
     provenance variables lint planner wiring    what they add up to
-    compose source templating inputs overrides load    a file becomes an experiment
+    compose source templating inputs overrides load preferences    a file becomes an experiment
     resources bytecode renderer shell rundir world    the other edges: files, templates, processes, time
     logs states control    submit, status, logs, cancel, wait
     cli    one short module per verb

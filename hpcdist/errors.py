@@ -42,7 +42,7 @@ class Problem(NamedTuple):
     message: str
     path: Path = ()
     hint: str = ""
-    severity: Literal["error", "warning"] = "error"
+    severity: Literal["error", "warning", "note"] = "error"
     place: Place | None = None
 
     def __str__(self) -> str:

@@ -76,6 +76,8 @@ def _value(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
     if isinstance(kind, type) and issubclass(kind, Model):
         return _struct(kind, data, path, problems)
     if get_origin(kind) in (Union, types.UnionType):
+        if data is None and type(None) in get_args(kind):
+            return None
         member = _member(kind, data)
         read = _leaf if get_origin(member) in (Union, types.UnionType) else _value
         return read(member, data, path, problems)

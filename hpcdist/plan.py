@@ -97,7 +97,7 @@ class Group(Model, frozen=True, kw_only=True):
     ``partition`` is the scheduler's name of it, None where none is to be said; ``site_partition`` the site's.
     ``cpus``, ``gpus`` and ``memory`` (MiB) are what is asked on each node; ``tasks_per_node`` is that of the
     fullest one. ``even``: every node holds the same number of tasks, all with the same CPUs;
-    ``gpus_per_task`` is None where tasks differ in their GPUs.
+    ``gpus_per_task`` is None where tasks differ in their GPUs. ``why`` tells why it is this partition.
     """
 
     partition: str | None
@@ -117,6 +117,7 @@ class Group(Model, frozen=True, kw_only=True):
     even: bool
     site_partition: str | None = None
     origin: str = "default"
+    why: str = ""
 
 
 class Placement(Model, frozen=True, kw_only=True):

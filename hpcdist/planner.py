@@ -12,18 +12,19 @@ from typing import Literal
 
 import msgspec
 
-from hpcdist import polyaxon
+from hpcdist import lint, polyaxon
 from hpcdist.advice import advice
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment import Experiment, Mail
 from hpcdist.fabric import Surroundings, groups
+from hpcdist.feasibility import Where
 from hpcdist.frameworks import framework_of
 from hpcdist.launch import UNSEEN, UserLaunch, user_launch
 from hpcdist.layer import Launcher, Topology
 from hpcdist.placement import beside_gpus
 from hpcdist.plan import Placement, Plan, Word
 from hpcdist.schedulers import schedulers
-from hpcdist.selection import Where, select
+from hpcdist.selection import select
 from hpcdist.site import Site
 from hpcdist.starting import launcher_args, launcher_of, must_meet_by_mpi
 from hpcdist.variables import located, surroundings, variables
@@ -68,7 +69,24 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
             *framework.advice(plan, experiment, site),
         ),
     )
-    return msgspec.structs.replace(plan, directives=schedulers.get(site.scheduler).directives(plan, site))
+    plan = msgspec.structs.replace(plan, directives=schedulers.get(site.scheduler).directives(plan, site))
+    return _linted(plan, site, experiment)
+
+
+def _linted(plan: Plan, site: Site, experiment: Experiment) -> Plan:
+    """Return the plan with what is odd about its variables among its warnings; notes are for `check`."""
+    found = lint.of_plan(plan, site)
+    never = [item for item in found if item.severity == "error"]
+    if never:
+        raise PlanError(*(_refused(item, experiment) for item in never))
+    odd = (str(item) for item in found if item.severity == "warning")
+    return msgspec.structs.replace(plan, warnings=(*plan.warnings, *odd))
+
+
+def _refused(found: lint.Finding, experiment: Experiment) -> Problem:
+    if found.name in experiment.environment.env_vars:
+        return Problem(found.text, ("environment", "env_vars", found.name), found.hint)
+    return Problem(f"{found.origin}: {found.text}", hint=found.hint)
 
 
 def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
@@ -172,7 +190,9 @@ def _account(experiment: Experiment, site: Site) -> str | None:
     path = ("batch", "account")
     hint = rule.hint or "write `batch: {account: NAME}` or `--set batch.account=NAME`"
     if account is None and rule.required:
-        raise PlanError(Problem(f"site {site.name} takes no job without an account", path, hint))
+        always = f"`sites: {{{site.name}: {{account: NAME}}}}` in ~/.config/hpcdist/config.yml"
+        message = f"site {site.name} takes no job without an account"
+        raise PlanError(Problem(message, path, f"{hint}; for all experiments {always}"))
     if account is not None and rule.pattern and not re.fullmatch(rule.pattern, account):
         message = f"site {site.name} has no accounts like {account!r} ({rule.pattern})"
         raise PlanError(Problem(message, path, rule.hint or ""))
@@ -225,14 +245,15 @@ def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple
 
 
 def _setup(site: Site) -> Iterator[Word]:
-    """Yield the lines that prepare the shell: modules, then files to source, then the site's own lines."""
+    """Yield the lines that prepare the shell: files to source, then modules, then the site's own lines."""
+    # The files come first: /etc/profile.d/modules.sh is what makes `module` known (ABCI, Azure).
+    for file in site.source:
+        line = f'[[ -r {file} ]] || fail "there is no {file} on $(uname -n)"; source {file}'
+        yield Word.raw(line, f"site {site.name}: source")
     for module in site.modules:
         name = quote(module)
         line = f'module load {name} || fail module {name} cannot be loaded on "$(uname -n)"'
         yield Word.raw(line, f"site {site.name}: modules")
-    for file in site.source:
-        line = f'[[ -r {file} ]] || fail "there is no {file} on $(uname -n)"; source {file}'
-        yield Word.raw(line, f"site {site.name}: source")
     for line in site.setup:
         yield Word.raw(line, f"site {site.name}: setup")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -36,6 +36,17 @@ class Need(Model, frozen=True):
 EMPTY: Final = Need(tasks=0)
 
 
+class Misfit(NamedTuple):
+    """What one replica asks beyond what a node has."""
+
+    what: str
+    size: int
+    wanted: int
+
+    def __str__(self) -> str:
+        return f"{self.size} {self.what} a node, {self.wanted} asked"
+
+
 class Pool(Model, frozen=True):
     """Nodes of one type in one partition; a size of None is not known and not counted.
 
@@ -54,6 +65,7 @@ class Pool(Model, frozen=True):
     nodes: int
     origin: str
     gpu_cpus: tuple[str, ...] = ()
+    min_nodes: int = 1
 
     def capacity(self, need: Need) -> int:
         """How many such replicas one empty node takes; 0 when it does not fit at all.
@@ -75,15 +87,15 @@ class Pool(Model, frozen=True):
         ]
         return max(0, min(rooms)) if rooms else UNLIMITED if self.nodes == 1 else int(not used.tasks)
 
-    def misfits(self, need: Need) -> Iterator[str]:
-        """Yield what one replica asks beyond what a node has, with both numbers."""
+    def misfits(self, need: Need) -> Iterator[Misfit]:
+        """Yield what one replica asks beyond what a node has."""
         for what, size, wanted in (
             ("GPUs", self.gpus, need.gpus),
             ("CPUs", self.cpus, need.cpus),
             ("MiB of memory", self.memory, need.memory or 0),
         ):
             if size is not None and wanted > size:
-                yield f"{size} {what} a node, {wanted} asked"
+                yield Misfit(what, size, wanted)
 
 
 def pools(site: Site) -> tuple[Pool, ...]:
@@ -120,6 +132,7 @@ def _of_node_types(site: Site, name: str, partition: Partition) -> Iterator[Pool
             nodes=min(limits, default=UNLIMITED),
             origin=f"site {site.name}: partitions.{name}",
             gpu_cpus=node.gpu_cpus,
+            min_nodes=partition.min_nodes,
         )
 
 

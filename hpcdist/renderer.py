@@ -105,7 +105,7 @@ class _Writer:
             "raw": Raw,
             "address": self.address,
             "value_of": lambda name: Raw(f"${{{_plain(name)}:-}}"),
-            "ranks": plan.rank_variables or RankVariables(rank="", size="", local_rank=""),
+            "ranks": plan.rank_variables or RankVariables(rank="", local_rank=""),
             "program": "" if plan.launch[0].shell else _plain(plan.launch[0].text),
             "command": Raw(plan.command),
             "command_end": Raw(_end_of(plan.command)),

@@ -7,30 +7,21 @@ parameter servers leave the nodes with GPUs to the workers, where the site has o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from msgspec.structs import replace
 
-from hpcdist.errors import Path, PlanError, Problem, did_you_mean
+from hpcdist.alternatives import answered
+from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment import Experiment, Replicas
-from hpcdist.fields import Model
+from hpcdist.feasibility import Block, Refusal, Request, Where, attempt, on
 from hpcdist.layer import Topology
-from hpcdist.placement import Crowd, by_node, place
-from hpcdist.plan import Placement
-from hpcdist.pool import Need, Pool, need_of, pools, with_memory
+from hpcdist.plan import Group, Placement
+from hpcdist.pool import Pool, need_of, pools
 from hpcdist.replica import Replica, replicas
 from hpcdist.site import Site
 from hpcdist.units import Walltime
-
-Where = Callable[[Path], str]
-
-
-class Block(Model, frozen=True):
-    """Equal replicas in a row, before a pool is chosen; ``first`` stands for all."""
-
-    first: Replica
-    count: int
 
 
 def select(
@@ -45,22 +36,55 @@ def select(
     Raises:
         PlanError: with numbers, and with what would fit, when the site cannot take it.
     """
-    runs = _runs(experiment, topology)
-    allowed = [_allowed(experiment, site, run.first) for run in runs]
+    request = Request(_runs(experiment, topology), site, walltime, topology, where)
+    allowed = [_allowed(experiment, site, run.first, where) for run in request.runs]
     ps_on = (experiment.environment.replicas or Replicas()).ps_on
     if experiment.batch.constraint:  # of all nodes, and so of the servers'
         ps_on = ps_on or "worker_nodes"
-    reasons: list[Problem] = []
-    for choice in _choices(runs, allowed, site, ps_on):
-        problems = list(_problems(runs, choice, site, walltime))
-        if not problems:
-            placement = place(_crowds(runs, choice, site, where), spread=topology.spread)
-            placement = by_node(placement) if topology.task == "node" else placement
-            problems = list(_size_problems(placement, choice, site, walltime))
-            if not problems:
-                return placement
-        reasons = reasons or problems
-    raise PlanError(*reasons)
+    reasons: list[Refusal] = []
+    for choice in _choices(request.runs, allowed, site, ps_on):
+        placement, refusals = attempt(request, choice)
+        if placement:
+            return _explained(placement, request, choice, experiment)
+        reasons = reasons or refusals
+    raise PlanError(*answered(request, reasons, apart=ps_on == "cpu_nodes"))
+
+
+def _explained(
+    placement: Placement, request: Request, choice: Sequence[Pool], experiment: Experiment
+) -> Placement:
+    """Return the placement with the reason why each group is in its partition."""
+
+    def explained(group: Group) -> Group:
+        own = [
+            run
+            for run, pool in zip(request.runs, choice, strict=True)
+            if (pool.partition, pool.node_type) == (group.site_partition, group.node_type)
+        ]
+        apart = len({pool.gpus for pool in choice}) > 1 and all(run.first.role in _SERVERS for run in own)
+        return replace(group, why=_why(request._replace(runs=own), group, experiment, apart=apart))
+
+    return replace(placement, groups=tuple(map(explained, placement.groups)))
+
+
+_SERVERS = ("ps", "evaluator")
+
+
+def _why(request: Request, group: Group, experiment: Experiment, *, apart: bool) -> str:
+    """Tell why these replicas are in this partition."""
+    site = request.site
+    _, named = _partition(experiment, site, request.runs[0].first, request.where)
+    if named or not site.partitions:
+        return named
+    if len(site.partitions) == 1:
+        return "the only partition"
+    first = pools(site)[0]
+    if group.site_partition == first.partition:
+        return "the default partition" if site.default_partition else "the first of the site"
+    if apart:
+        return "these need no GPUs, and leave those of other nodes to the workers"
+    against = on(request, first)
+    return f"the first that fits: {against[0].problem.message}" if against else "the first that fits"
 
 
 def _runs(experiment: Experiment, topology: Topology) -> list[Block]:
@@ -74,17 +98,27 @@ def _runs(experiment: Experiment, topology: Topology) -> list[Block]:
     return found
 
 
-def _allowed(experiment: Experiment, site: Site, replica: Replica) -> list[Pool]:
+def _partition(experiment: Experiment, site: Site, replica: Replica, where: Where) -> tuple[str | None, str]:
+    """Return the partition that the file names for this replica, and by what."""
+    partition, named = experiment.batch.partition, ""
+    if partition:
+        named = f"named by {where(('batch', 'partition'))}"
+    for key, value in replica.node_selector:
+        chosen = None if key == "constraint" else site.node_selectors.get(key, {}).get(value)
+        if meant := value if key == "partition" else chosen and chosen.partition:
+            partition, named = meant, f"named by node_selector {key}: {value}"
+    return partition, named
+
+
+def _allowed(experiment: Experiment, site: Site, replica: Replica, where: Where) -> list[Pool]:
     """Return the pools that the file leaves open for this replica."""
-    partition, constraints = experiment.batch.partition, [experiment.batch.constraint]
+    partition, _ = _partition(experiment, site, replica, where)
+    constraints = [experiment.batch.constraint]
     for key, value in replica.node_selector:
         chosen = site.node_selectors.get(key, {}).get(value)
-        if key == "partition":
-            partition = value
-        elif key == "constraint":
+        if key == "constraint":
             constraints.append(value)
-        elif chosen:
-            partition = chosen.partition or partition
+        elif chosen and key != "partition":
             constraints.append(chosen.constraint)
     if partition and site.partitions and partition not in site.partitions:
         hint = did_you_mean(partition, site.partitions)
@@ -159,111 +193,3 @@ def _suits_servers(pool: Pool, workers: Pool, run: Block, site: Site) -> bool:
 
     fits = not list(pool.misfits(need_of(run.first, site, pool)))
     return pool.gpus == 0 and fits and qos(pool) == qos(workers)  # a job has one QOS
-
-
-def _crowds(runs: Sequence[Block], choice: Sequence[Pool], site: Site, where: Where) -> list[Crowd]:
-    return [
-        Crowd(run.first.role, run.first.index, run.count, need, pool, _origin(run.first, site, where))
-        for run, need, pool in zip(runs, _needs(runs, choice, site), choice, strict=True)
-    ]
-
-
-def _needs(runs: Sequence[Block], choice: Sequence[Pool], site: Site) -> list[Need]:
-    """Return what each asks of a node; where some ask for memory, the others get their share of it."""
-    needs = [need_of(run.first, site, pool) for run, pool in zip(runs, choice, strict=True)]
-    if any(need.memory is not None for need in needs):
-        return [with_memory(need, pool) for need, pool in zip(needs, choice, strict=True)]
-    return needs
-
-
-def _origin(replica: Replica, site: Site, where: Where) -> str:
-    return where(replica.path) if replica.path else f"site {site.name}: replica"
-
-
-def _problems(
-    runs: Sequence[Block], choice: Sequence[Pool], site: Site, walltime: Walltime | None
-) -> Iterator[Problem]:
-    for run, pool in zip(runs, choice, strict=True):
-        need = need_of(run.first, site, pool)
-        for misfit in pool.misfits(need):
-            yield Problem(
-                f"{_title(pool)} has {misfit} by {run.first.name}", run.first.path, _fitting(run, site)
-            )
-        yield from _sharing_problems(run.first)
-    yield from _memory_problems(runs, _needs(runs, choice, site))
-    for pool in dict.fromkeys(choice):
-        longest = site.partitions[pool.partition].longest if pool.partition in site.partitions else None
-        yield from _walltime_problems(pool, site, walltime, longest)
-
-
-def _memory_problems(runs: Sequence[Block], needs: Sequence[Need]) -> Iterator[Problem]:
-    """Memory is asked by the node; what replicas get that ask for none must then be known."""
-    silent = [run.first for run, need in zip(runs, needs, strict=True) if need.memory is None]
-    if silent and len(silent) < len(needs):
-        path = silent[0].path or ("environment", "replicas")
-        message = f"{silent[0].name} asks for no memory though others do, and what a node has is not known"
-        yield Problem(message, path, "write it for all replicas, or for none")
-
-
-def _sharing_problems(replica: Replica) -> Iterator[Problem]:
-    more, fewer = max(replica.gpus, replica.tasks), min(replica.gpus, replica.tasks)
-    if fewer and more % fewer:
-        yield Problem(
-            f"{replica.gpus} GPUs cannot be shared evenly by the {replica.tasks} processes of {replica.name}",
-            replica.path,
-            "make one a multiple of the other",
-        )
-
-
-def _walltime_problems(
-    pool: Pool, site: Site, walltime: Walltime | None, limit: Walltime | None, nodes: int = 0
-) -> Iterator[Problem]:
-    if walltime and limit and walltime > limit:
-        size = f" to a job of {nodes} node{'s' * (nodes != 1)}" if nodes else ""
-        message = f"{_title(pool)} allows {limit}{size}, {walltime} asked"
-        yield Problem(message, ("batch", "walltime"), _allowing(site, walltime, nodes))
-
-
-def _size_problems(
-    placement: Placement, choice: Sequence[Pool], site: Site, walltime: Walltime | None
-) -> Iterator[Problem]:
-    for pool in dict.fromkeys(choice):
-        groups = [
-            group
-            for group in placement.groups
-            if (group.site_partition, group.node_type) == (pool.partition, pool.node_type)
-        ]
-        nodes = sum(group.nodes for group in groups)
-        if nodes > pool.nodes:
-            tasks = max(group.tasks_per_node for group in groups)
-            message = f"{_title(pool)} gives a job {pool.nodes} node{'s' * (pool.nodes != 1)}, "
-            message += f"{nodes} are needed ({tasks} task{'s' * (tasks != 1)} a node)"
-            larger = [other.partition for other in pools(site) if other.partition and other.nodes >= nodes]
-            hint = f"large enough: {', '.join(dict.fromkeys(filter(None, larger)))}" if larger else ""
-            yield Problem(message, ("environment", "replicas"), hint or "ask for fewer replicas")
-        elif pool.partition in site.partitions:
-            limit = site.partitions[pool.partition].walltime_of(nodes)
-            yield from _walltime_problems(pool, site, walltime, limit, nodes)
-
-
-def _title(pool: Pool) -> str:
-    if pool.partition is None:
-        return "the site"
-    return f"partition {pool.partition}" + (f" ({pool.node_type} nodes)" if pool.node_type else "")
-
-
-def _fitting(run: Block, site: Site) -> str:
-    fits = [p for p in pools(site) if p.partition and not list(p.misfits(need_of(run.first, site, p)))]
-    names = list(dict.fromkeys(pool.partition or "" for pool in fits))
-    if names:
-        return f"partition {' and '.join(names)} fit{'s' if len(names) == 1 else ''}"
-    return f"no partition of site {site.name} fits"
-
-
-def _allowing(site: Site, walltime: Walltime, nodes: int) -> str:
-    limits = {
-        name: partition.walltime_of(nodes) if nodes else partition.longest
-        for name, partition in site.partitions.items()
-    }
-    names = [name for name, limit in limits.items() if limit is None or limit >= walltime]
-    return f"long enough: {', '.join(names)}" if names else "no partition allows so long a job"

@@ -61,6 +61,7 @@ class Partition(Model, frozen=True, kw_only=True):
     """
 
     nodes: dict[str, int | None]
+    min_nodes: int = 1
     max_nodes: int | None = None
     max_walltime: Walltime | None = None
     limits: tuple[Limit, ...] = ()
@@ -97,10 +98,10 @@ class Gpus(Model, frozen=True):
 
 
 class RankVariables(Model, frozen=True, kw_only=True):
-    """What a launcher calls a task's rank, the number of tasks and the rank on the node."""
+    """What a launcher calls a task's rank, the number of tasks (None: it does not say) and the local rank."""
 
     rank: str
-    size: str
+    size: str | None = None
     local_rank: str
 
 

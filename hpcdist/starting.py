@@ -8,11 +8,11 @@ from typing import Final
 from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment import Experiment
 from hpcdist.fabric import Surroundings, groups
+from hpcdist.feasibility import Where
 from hpcdist.launch import UserLaunch
 from hpcdist.launchers import launchers
 from hpcdist.layer import Launcher, Topology
 from hpcdist.plan import Word
-from hpcdist.selection import Where
 from hpcdist.site import Site
 
 _PATH = ("batch", "launcher")

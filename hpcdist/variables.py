@@ -10,8 +10,8 @@ from hpcdist import polyaxon
 from hpcdist.errors import Path
 from hpcdist.experiment import Experiment
 from hpcdist.fabric import Surroundings, settled
+from hpcdist.feasibility import Where
 from hpcdist.plan import Placement, Plan, Variable
-from hpcdist.selection import Where
 from hpcdist.site import Site
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 from hpcdist import load, source
 from hpcdist.planner import make_plan
 from hpcdist.renderer import Script, render
-from tests.sites import site_named
+from tests.sites import SHIPPED, shipped_site, site_named
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -48,6 +49,11 @@ SIX_GPUS = (
     ("environment.resources", "{gpu: {requests: 6}}"),
     ("environment.replicas.default_worker.resources", "{gpu: {requests: 6}}"),
 )
+FEW_CPUS = (
+    ACCOUNT,
+    ("environment.resources", "{gpu: {requests: 4}, cpu: {requests: 8}}"),
+    ("environment.replicas.default_worker.resources", "{gpu: {requests: 4}, cpu: {requests: 8}}"),
+)
 ONE_GPU = (
     ACCOUNT,
     ("environment.resources", "{gpu: {requests: 1}}"),
@@ -60,15 +66,10 @@ UNEVEN = (
 
 CASES = {
     "quickstart.local": Case(QUICKSTART, "local"),
-    "quickstart.slurm": Case(QUICKSTART, "slurm", by_hand=True),
-    "quickstart.lsf": Case(QUICKSTART, "lsf", by_hand=True),
-    "horovod.slurm": Case(HOROVOD, "slurm"),
     "array.pbs": Case(GOLDEN / "array.yml", "pbs"),
     "array.lsf": Case(GOLDEN / "array.yml", "lsf"),
     "array.sge": Case(GOLDEN / "array.yml", "sge"),
     "quickstart.testbed": Case(QUICKSTART, "testbed", annotate=True),
-    "quickstart.flux": Case(QUICKSTART, "flux", by_hand=True),
-    "horovod.flux": Case(HOROVOD, "flux", annotate=True),
     "horovod.tuolumne-like": Case(HOROVOD, "tuolumne-like", FOUR_GPUS),
     "horovod.polaris-like-pals": Case(HOROVOD, "polaris-like", (*FOUR_GPUS, ("batch.launcher", "pals"))),
     "horovod.vista-like": Case(HOROVOD, "vista-like", ONE_GPU),
@@ -76,25 +77,18 @@ CASES = {
     "horovod.testbed": Case(HOROVOD, "testbed"),
     "horovod.testbed.mpirun": Case(HOROVOD, "testbed", (("batch.launcher", "mpirun"),)),
     "horovod.local.horovodrun": Case(HOROVOD, "local", (("batch.launcher", "horovodrun"),)),
-    "horovod.lsf": Case(HOROVOD, "lsf"),
     "horovod.summit-like": Case(HOROVOD, "summit-like", SIX_GPUS, annotate=True),
     "unequal.summit-like": Case(GOLDEN / "unequal.yml", "summit-like", (ACCOUNT,)),
-    "quickstart.sge": Case(QUICKSTART, "sge", by_hand=True),
-    "horovod.sge": Case(HOROVOD, "sge"),
+    "unequal.summit-like-task": Case(GOLDEN / "unequal.yml", "summit-like-task", (ACCOUNT,)),
     "horovod.sge-like": Case(
         HOROVOD, "sge-like", (*UNEVEN, ACCOUNT, ("batch.partition", "gpu")), annotate=True
     ),
-    "quickstart.pbs": Case(QUICKSTART, "pbs", by_hand=True),
-    "horovod.pbs": Case(HOROVOD, "pbs"),
     "horovod.polaris-like": Case(HOROVOD, "polaris-like", FOUR_GPUS, annotate=True),
-    "horovod.gadi-like": Case(HOROVOD, "gadi-like", FOUR_GPUS),
+    "horovod.gadi-like": Case(HOROVOD, "gadi-like", FEW_CPUS, annotate=True),
     "horovod.abci-like": Case(HOROVOD, "abci-like", FOUR_GPUS),
     "heterogeneous.derecho-like": Case(GOLDEN / "heterogeneous.yml", "derecho-like", (ACCOUNT,)),
     "unequal.derecho-like": Case(GOLDEN / "unequal.yml", "derecho-like", (ACCOUNT,)),
     "parameter_servers.cabeus-like": Case(GOLDEN / "parameter_servers.yml", "cabeus-like", (ACCOUNT,)),
-    "horovod.perlmutter": Case(HOROVOD, "perlmutter", FOUR_GPUS),
-    "horovod.frontier": Case(HOROVOD, "frontier", FOUR_GPUS, annotate=True),
-    "horovod.juwels-booster": Case(HOROVOD, "juwels-booster", FOUR_GPUS),
     "heterogeneous.testbed": Case(GOLDEN / "heterogeneous.yml", "testbed"),
     "unequal.testbed": Case(GOLDEN / "unequal.yml", "testbed"),
     "operations.testbed": Case(GOLDEN / "operations.yml", "testbed"),
@@ -108,6 +102,26 @@ CASES = {
     "pytorch_torchrun.testbed": Case(GOLDEN / "pytorch_torchrun.yml", "testbed", UNEVEN),
     "mxnet.testbed": Case(GOLDEN / "mxnet.yml", "testbed"),
 }
+
+ACCOUNTS = {"jean-zay": "proj@a100", "lumi": "project_465000001"}
+"""Where an account has a form of its own."""
+
+
+def _of_sites() -> Iterator[tuple[str, Case]]:
+    """Yield the two examples on each machine; under Horovod on two whole nodes of its default partition."""
+    for name in SHIPPED:
+        site = shipped_site(name)
+        account = ("batch.account", ACCOUNTS.get(name, "proj"))
+        partition = site.partitions.get(site.default_partition or "")
+        kinds = [site.node_types[kind].gpus or 0 for kind in partition.nodes] if partition else []
+        gpus = f"{{gpu: {{requests: {max(kinds, default=0)}}}}}"
+        paths = ("environment.resources", "environment.replicas.default_worker.resources")
+        whole = tuple((path, gpus) for path in paths if max(kinds, default=0))
+        yield f"sites/{name}.quickstart", Case(QUICKSTART, name, (account,), by_hand=True)
+        yield f"sites/{name}.horovod", Case(HOROVOD, name, (account, *whole), annotate=True)
+
+
+CASES |= {name: case for name, case in _of_sites() if case.site not in {"local", "testbed"}}
 
 
 def rendered(case: Case) -> Script:
@@ -134,7 +148,8 @@ def test_the_script_is_the_same(name: str) -> None:
 
 
 def test_no_script_is_left_over() -> None:
-    assert sorted(file.name for file in GOLDEN.glob("*.sh")) == sorted(f"{name}.sh" for name in CASES)
+    files = (file.relative_to(GOLDEN) for file in GOLDEN.rglob("*.sh"))
+    assert sorted(map(str, files)) == sorted(f"{name}.sh" for name in CASES)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -107,9 +107,11 @@ def test_mail(mail: object, user: str | None, events: tuple[str, ...]) -> None:
     [
         ({"required": True}, {},
          ("batch.account: site x takes no job without an account; write `batch: {account: "
-         "NAME}` or `--set batch.account=NAME`")),
+         "NAME}` or `--set batch.account=NAME`; for all experiments `sites: {x: {account: NAME}}` in "
+         "~/.config/hpcdist/config.yml")),
         ({"required": True, "hint": "ask Anna"}, {},
-         "batch.account: site x takes no job without an account; ask Anna"),
+         ("batch.account: site x takes no job without an account; ask Anna; for all experiments "
+         "`sites: {x: {account: NAME}}` in ~/.config/hpcdist/config.yml")),
         ({"pattern": "p[0-9]+"}, {"account": "p12x"},
          "batch.account: site x has no accounts like 'p12x' (p[0-9]+)"),
         ({"pattern": "p[0-9]+", "hint": "ask Anna"}, {"account": "x"},
@@ -240,15 +242,15 @@ def test_setup_comes_in_order_and_says_what_failed() -> None:
     machine = site(modules=["gcc/12", "it's"], source=["$HOME/env.sh"], setup=["ulimit -c 0"])
     assert planned(machine).setup == (
         Word.raw(
+            '[[ -r $HOME/env.sh ]] || fail "there is no $HOME/env.sh on $(uname -n)"; source $HOME/env.sh',
+            "site x: source",
+        ),
+        Word.raw(
             'module load gcc/12 || fail module gcc/12 cannot be loaded on "$(uname -n)"', "site x: modules"
         ),
         Word.raw(
             """module load 'it'"'"'s' || fail module 'it'"'"'s' cannot be loaded on "$(uname -n)\"""",
             "site x: modules",
-        ),
-        Word.raw(
-            '[[ -r $HOME/env.sh ]] || fail "there is no $HOME/env.sh on $(uname -n)"; source $HOME/env.sh',
-            "site x: source",
         ),
         Word.raw("ulimit -c 0", "site x: setup"),
     )

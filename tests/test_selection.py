@@ -174,13 +174,13 @@ def test_walltime_by_number_of_nodes() -> None:
     assert problems(of(2), machine, walltime="3h") == [
         (
             "batch.walltime: partition batch (n nodes) allows 02:00:00 to a job of 2 nodes, 03:00:00 asked; "
-            "long enough: long"
+            "long enough: batch (3-9 nodes), long (up to 1 node)"
         )
     ]
     assert problems(of(9), machine, walltime="25h") == [
         (
             "batch.walltime: partition batch (n nodes) allows 03:00:00, 1-01:00:00 asked; "
-            "no partition allows so long a job"
+            "the longest is 1-00:00:00 on long (up to 1 node)"
         )
     ]
 
@@ -192,29 +192,29 @@ def test_walltime_by_number_of_nodes() -> None:
             {"environment": environment(each=resources(cpu=1, gpu=8))},
             None,
             [("environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 8 asked by master; "
-             "no partition of site x fits")],
+             "the most is 4 GPUs a node, on a100")],
         ),
         (
             {"batch": {"partition": "v100"}, "environment": environment(each=resources(cpu=17, gpu=4))},
             None,
             [("environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 4 asked by master; "
-             "no partition of site x fits"),
+             "the most is 4 GPUs a node, on a100"),
              ("environment.resources: partition v100 (v100 nodes) has 16 CPUs a node, 17 asked by master; "
-             "no partition of site x fits")],
+             "the most is 32 CPUs a node, on cpu")],
         ),
         (
             {"batch": {"partition": "v100"}, "environment": environment(each=resources(cpu=1, memory="60G"))},
             None,
             [("environment.resources: partition v100 (v100 nodes) has 32000 MiB of memory a node, 61440 "
              "asked by "
-             "master; partition a100 and cpu fit")],
+             "master; partition a100 and cpu take it")],
         ),
         (
             {"framework": "pytorch", "environment": environment(32, each=resources(cpu=16))},
             None,
             [("environment.replicas: partition v100 (v100 nodes) gives a job 8 nodes, 33 are needed "
              "(1 task a node); "
-             "ask for fewer replicas")],
+             "the largest that fits: `n_workers: 7` on v100")],
         ),
         (
             {"framework": "pytorch", "batch": {"partition": "cpu"},
@@ -222,13 +222,13 @@ def test_walltime_by_number_of_nodes() -> None:
             None,
             [("environment.replicas: partition cpu (cpu nodes) gives a job 4 nodes, 5 are needed "
              "(2 tasks a node); "
-             "large enough: v100")],
+             "the largest that fits: `n_workers: 7` on cpu")],
         ),
         (
             {"batch": {"partition": "a100"}},
             "2h",
             [("batch.walltime: partition a100 (a100 nodes) allows 01:00:00, 02:00:00 asked; "
-              "long enough: v100, cpu")],
+              "partition v100 and cpu take it")],
         ),
         (
             {"framework": "pytorch",
@@ -398,7 +398,7 @@ def test_other_nodes_that_are_too_few_are_left_alone() -> None:
         tensorflow(machine, **many, ps_on="cpu_nodes")
     assert str(caught.value) == (
         "environment.replicas: partition cpu (cpu nodes) gives a job 1 node, 2 are needed (5 tasks a node); "
-        "large enough: v100, a100"
+        "without `ps_on` partition v100 takes it"
     )
 
 

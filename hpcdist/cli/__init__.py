@@ -23,13 +23,14 @@ VERBS = {
     "plan": "Draw which task runs where, and what it is told.",
     "explain": "Tell where every value of the script comes from.",
     "check": "Tell everything that is wrong with an experiment.",
+    "lint-env": "Tell what NCCL and MPI do with this shell's variables.",
     "list": "List the runs, without asking the batch system.",
     "status": "Tell the state of jobs.",
     "describe": "Tell everything about one job.",
     "logs": "Print what a job wrote.",
     "cancel": "End jobs.",
     "wait": "Wait until jobs are over; exit with their exit code.",
-    "sites": "List, show and detect sites.",
+    "sites": "List, show, detect, check and begin sites.",
 }
 
 
@@ -45,7 +46,7 @@ class Verbs(click.Group):
         """Import a verb."""
         if cmd_name not in VERBS:
             ctx.fail(f"there is no verb {cmd_name!r}; {did_you_mean(cmd_name, VERBS)}")
-        command: click.Command = importlib.import_module(f"hpcdist.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"hpcdist.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

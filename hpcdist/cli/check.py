@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import click
 
+from hpcdist import lint
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import Asked, session
-from hpcdist.cli.tell import listed
-from hpcdist.errors import Problem, dotted
+from hpcdist.cli.tell import listed, tell
+from hpcdist.errors import Problem
 from hpcdist.renderer import render, summary
 
 
@@ -21,32 +20,19 @@ def command(asked: Asked, json: bool) -> None:
     """Tell everything that is wrong with an experiment.
 
     The exit code is 0 when it can be submitted, 2 when the file is wrong, 3 when it does not fit the site.
+    What is right and yet no habit, such as a variable for debugging, is a note here and nowhere else.
     """
     if json:
-        with listed(_print):
+        with listed(show.problems_as_json):
             _checked(asked)
     else:
         click.echo(f"ok: {asked.file}: {_checked(asked)}")
 
 
 def _checked(asked: Asked) -> str:
-    plan = session(asked).plan
+    made = session(asked)
+    plan = made.plan
     render(plan)
+    notes = (item for item in lint.of_plan(plan, made.machine.site) if item.severity == "note")
+    tell(Problem(str(item), severity="note") for item in notes)
     return f"{summary(plan)} (site {plan.site})"
-
-
-def _print(problems: Iterable[Problem]) -> None:
-    show.as_json(
-        [
-            {
-                "severity": problem.severity,
-                "file": problem.place and problem.place.file,
-                "line": problem.place and problem.place.line,
-                "column": problem.place and problem.place.column,
-                "path": dotted(problem.path),
-                "message": problem.message,
-                "hint": problem.hint,
-            }
-            for problem in problems
-        ]
-    )

@@ -72,7 +72,7 @@ def lines(made: Session) -> Iterator[Line]:
         value = getattr(plan, field)
         if key in plan.origins and value not in (None, (), 0):
             yield "decided", f"{key}: {value}", plan.origins[key]
-    yield from (("placement", _nodes(group), group.origin) for group in plan.placement.groups)
+    yield from (("placement", _nodes(group), _chosen(group)) for group in plan.placement.groups)
     yield from (("placement", _replicas(row), row.origin) for row in plan.placement.rows)
     header = schedulers.get(plan.scheduler).header(plan, None)
     yield from (("directives", text, origin) for text, origin in header)
@@ -97,6 +97,10 @@ def _word(word: Word) -> str:
 
 def _nodes(group: Group) -> str:
     return f"{counted('node', group.node, group.nodes)}: {kind_of(group) or 'of any kind'}"
+
+
+def _chosen(group: Group) -> str:
+    return f"{group.origin}: {group.why}" if group.why else group.origin
 
 
 def _replicas(row: Row) -> str:

@@ -24,6 +24,8 @@ _MANY_NODES = 3
 """Longer rows of equals are shown by their first and their last."""
 _MANY_CHARACTERS = 400
 """Longer values are cut, such as TF_CONFIG for 2,000 workers; ``--json`` has them whole."""
+_EXPECTED = ("", "the default partition", "the only partition")
+"""Reasons for a partition that `explain` alone tells."""
 
 
 @click.command("plan")
@@ -69,7 +71,8 @@ def _show_environment(title: str, environment: Mapping[str, str]) -> None:
 
 def _title(group: Group) -> str:
     said = kind_of(group)
-    return f"{counted('node', group.node, group.nodes)}: {said}" if said else ""
+    why = "" if group.why in _EXPECTED else f" ({group.why})"
+    return f"{counted('node', group.node, group.nodes)}: {said}{why}" if said else ""
 
 
 def kind_of(group: Group) -> str:

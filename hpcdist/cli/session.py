@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hpcdist import load, resources, source
+from hpcdist import load, preferences, resources, source
 from hpcdist.cli import machine
 from hpcdist.cli.machine import Machine
 from hpcdist.cli.tell import located, tell
 from hpcdist.errors import Path, Place, Problem
 from hpcdist.experiment import Experiment
+from hpcdist.load import Loaded
 from hpcdist.plan import Plan
 from hpcdist.planner import make_plan
+from hpcdist.preferences import Preferences
 from hpcdist.tree import Document
 from hpcdist.words import slug
 
@@ -52,14 +54,17 @@ def session(asked: Asked) -> Session:
     """Load the experiment, choose the site and make the plan; tell warnings as they come.
 
     Raises:
-        ConfigError: when the experiment or the site file is broken.
+        ConfigError: when the experiment, the site file or the user's config is broken.
         PlanError: when the site cannot take the experiment.
     """
+    own = preferences.read(os.environ)
     loaded = load.load_experiment(source.load(asked.file), params=dict(asked.params), settings=asked.settings)
     tell(loaded.problems)
+    chosen = _machine(asked, loaded, own)
+    tell(preferences.unknown_sites(own, {chosen.site.name, *_site_names(asked)}))
+    loaded = preferences.filled(loaded, own, chosen.site)
     document = loaded.document
     experiment = _with_name(loaded.experiment, document)
-    chosen = _machine(asked, experiment, document)
     with located(lambda problem: document.locate(problem) if problem.path else problem):
         plan = make_plan(experiment, chosen.site, origins(document))
     warnings = tuple(Problem(text, severity="warning") for text in plan.warnings)
@@ -100,13 +105,19 @@ def _with_name(experiment: Experiment, document: Document) -> Experiment:
     return experiment
 
 
-def _machine(asked: Asked, experiment: Experiment, document: Document) -> Machine:
-    """Return the site of ``--site``, else of the file, else of ``$HPCDIST_SITE``, else this machine's own."""
+def _site_names(asked: Asked) -> Collection[str]:
+    return resources.site_files(resources.site_folders(asked.site_path))
+
+
+def _machine(asked: Asked, loaded: Loaded, own: Preferences) -> Machine:
+    """Return the site of ``--site``, else the file, ``$HPCDIST_SITE`` or the config, else this machine's."""
     folders = resources.site_folders(asked.site_path)
+    experiment = loaded.experiment
     places = (
         (asked.site, Place(f"--site={asked.site}", 0, 0)),
-        (experiment.batch.site, document.place(("batch", "site"))),
+        (experiment.batch.site, loaded.document.place(("batch", "site"))),
         (os.environ.get("HPCDIST_SITE"), Place("$HPCDIST_SITE", 0, 0)),
+        (own.config.site, own.place("site")),
     )
     for name, place in places:
         if name and place:

@@ -8,6 +8,8 @@ from itertools import zip_longest
 
 import click
 
+from hpcdist.errors import Problem, dotted
+
 _WIDEST = 80
 """A longer cell does not widen its column."""
 
@@ -17,6 +19,24 @@ def as_json(value: object) -> None:
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def problems_as_json(problems: Iterable[Problem]) -> None:
+    """Print problems, each with its place, as one JSON document."""
+    as_json(
+        [
+            {
+                "severity": problem.severity,
+                "file": problem.place and problem.place.file,
+                "line": problem.place and problem.place.line,
+                "column": problem.place and problem.place.column,
+                "path": dotted(problem.path),
+                "message": problem.message,
+                "hint": problem.hint,
+            }
+            for problem in problems
+        ]
+    )
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -9,12 +9,13 @@ import click
 from hpcdist import resources, source
 from hpcdist.cli import machine, show
 from hpcdist.cli.options import json_option, site_path_option
+from hpcdist.cli.tell import listed
 from hpcdist.errors import Place
 
 
 @click.group("sites")
 def command() -> None:
-    """List, show and detect sites."""
+    """List, show, detect, check and begin sites."""
 
 
 def _verb(name: str) -> Callable[[Callable[..., None]], click.Command]:
@@ -60,6 +61,36 @@ def detect_site(site_path: tuple[str, ...], json: bool) -> None:
         click.echo(f"{found.site.name} ({found.origin})\n")
         rows = [(clue.site, clue.expected, clue.found, "yes" if clue.matches else "no") for clue in clues]
         show.table(("site", "is known by", "found here", "matches"), rows)
+
+
+@_verb("check")
+@click.argument("file", metavar="FILE")
+def check_site(file: str, site_path: tuple[str, ...], json: bool) -> None:
+    """Tell everything that is wrong with a site: a file, or a name. The exit code is 2 when something is."""
+    from hpcdist.cli import sites_check
+
+    if json:
+        with listed(show.problems_as_json):
+            sites_check.check(file, site_path)
+    else:
+        click.echo(f"ok: {sites_check.check(file, site_path)}")
+
+
+@command.command("init")
+@click.argument("name")
+@click.option("--scheduler", metavar="NAME", help="The batch system; else the one that is set up here.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where to write, - to print; else the first of `sites path`."
+)
+@site_path_option
+def init_site(name: str, scheduler: str | None, output: str | None, site_path: tuple[str, ...]) -> None:
+    """Write a site file from what the batch system says: nodes, partitions, GPUs. It only asks."""
+    from hpcdist.cli import sites_init
+    from hpcdist.shell import Shell
+    from hpcdist.world import World
+
+    world = World(Shell())
+    sites_init.init(name, scheduler, output, site_path, sites_init.Around(world.runner, world.now))
 
 
 @_verb("path")

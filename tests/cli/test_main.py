@@ -36,13 +36,14 @@ Verbs:
   plan      Draw which task runs where, and what it is told.
   explain   Tell where every value of the script comes from.
   check     Tell everything that is wrong with an experiment.
+  lint-env  Tell what NCCL and MPI do with this shell's variables.
   list      List the runs, without asking the batch system.
   status    Tell the state of jobs.
   describe  Tell everything about one job.
   logs      Print what a job wrote.
   cancel    End jobs.
   wait      Wait until jobs are over; exit with their exit code.
-  sites     List, show and detect sites.
+  sites     List, show, detect, check and begin sites.
 """
 
 

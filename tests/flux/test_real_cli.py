@@ -64,11 +64,11 @@ def options(found: Any) -> Any:
 def test_goldens_ask_for_what_was_planned() -> None:
     found = {
         name: node(jobspec("batch", GOLDEN / f"{name}.sh"))
-        for name in ("quickstart.flux", "horovod.flux", "horovod.tuolumne-like")
+        for name in ("sites/flux.quickstart", "sites/flux.horovod", "horovod.tuolumne-like")
     }
     assert found == {
-        "quickstart.flux": {"nodes": 2, "exclusive": False, "slots": 1, "core": 1},
-        "horovod.flux": {"nodes": 4, "exclusive": False, "slots": 1, "core": 1},
+        "sites/flux.quickstart": {"nodes": 2, "exclusive": False, "slots": 1, "core": 1},
+        "sites/flux.horovod": {"nodes": 4, "exclusive": False, "slots": 1, "core": 1},
         "horovod.tuolumne-like": {"nodes": 4, "exclusive": True, "slots": 1, "core": 96},
     }
 

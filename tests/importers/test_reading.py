@@ -38,14 +38,14 @@ def test_what_is_left_is_told_at_its_highest_key() -> None:
     assert read.text("spec", "count") == "1.10"
     assert [read.get("spec", "env", at, "value") for at, _ in read.items("spec", "env")] == ["1", "2"]
     assert [read.get("spec", "env", at, "name") for at, _ in read.items("spec", "env")] == ["A", "B"]
-    read.ignore_all({"tolerations": "nodes are not tainted", "deep.*.three": "no reason"}, "spec")
+    read.ignore_all({"tolerations": "no taints", "deep.*.three": "no reason"}, "spec")
     assert [(str(problem), problem.severity) for problem in read.finish().remarks] == [
         (
-            "job.yml:7:3: spec.tolerations: tolerations has no effect on a batch machine: nodes are not tainted",
+            "job.yml:7:3: spec.tolerations: tolerations has no effect on a batch machine: no taints",
             "warning",
         ),
         ("job.yml:8:31: spec.deep.two.three: three has no effect on a batch machine: no reason", "warning"),
-        ("job.yml:6:27: spec.env[1].from: nothing is known of 'spec.env[1].from'; remove it", "error"),
+        ("job.yml:6:29: spec.env[1].from: nothing is known of 'spec.env[1].from'; remove it", "error"),
         ("job.yml:8:10: spec.deep.one: nothing is known of 'spec.deep.one'; remove it", "error"),
     ]
 

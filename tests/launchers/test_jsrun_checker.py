@@ -122,7 +122,11 @@ def test_outside_of_a_job() -> None:
         check(["jsrun", "-n1", "-a1", "app"], environment={})
 
 
-GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.summit-like*.sh"))
+GOLDEN = [
+    file
+    for file in sorted((Path(__file__).parents[1] / "golden").rglob("*.sh"))
+    if "\n#BSUB -nnodes " in file.read_text()
+]
 
 
 @pytest.mark.parametrize("file", GOLDEN, ids=[file.stem for file in GOLDEN])

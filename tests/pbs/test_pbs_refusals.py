@@ -151,7 +151,7 @@ def test_it_refuses_no_golden_script(tmp_path: Path) -> None:
     queues = ["workq", "gpuvolta", "rt_HF", "prod", "main", "gpu_normal"]
     own = ["filesystems", "gpu_type", "model", "system", "wd"]
     spool = machine(tmp_path / "spool", {}, queues=queues, resources=own)
-    scripts = [file for file in sorted(GOLDEN.glob("*.sh")) if "\n#PBS " in file.read_text()]
+    scripts = [file for file in sorted(GOLDEN.rglob("*.sh")) if "\n#PBS " in file.read_text()]
     assert len(scripts) > 9
     command: list[str | Path] = [sys.executable, FAKES / "fakepbs.py", "check", *scripts]
     done = Person(tmp_path, {**os.environ, "FAKE_PBS": str(spool)}).run(*command)

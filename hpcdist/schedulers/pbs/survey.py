@@ -133,8 +133,10 @@ def _part(name: str, queue: Fields, hosts: Sequence[Sequence[Fields]], kinds: Se
 
 
 def _serves(host: Sequence[Fields], name: str, queue: Fields) -> bool:
-    """Whether jobs of a queue may go there: a vnode with a queue of its own takes that one's only, and such a
-    queue (``hasnodes``) no other vnodes; beside that, the queue's default chunk names resources.
+    """Whether jobs of a queue may go there.
+
+    A vnode with a queue of its own takes that one's only, and such a queue (``hasnodes``) no others;
+    beside that, the queue's default chunk may name resources that a vnode must have.
     """
     own = name if str(queue.get("hasnodes")) == "True" else ""
     chunk = queue.get("default_chunk")

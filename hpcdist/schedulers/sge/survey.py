@@ -1,7 +1,7 @@
 """What Grid Engine says of its machine: qhost and qconf. A slot is a CPU.
 
 Sources: qhost(1), qconf(1), sge_pe(5), complex(5) and queue_conf(5) of Son of Grid Engine 8.1.9, tried on
-Debian's 8.1.9. qhost shows what is left of consumables, so GPUs in use are not seen: look when hosts are idle.
+Debian's 8.1.9. qhost shows what is left of consumables, so GPUs in use are not seen.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Ids: a job is ``123``, or ``123;cluster`` where sbatch named one. Its parts are ``123_4`` and ``123_[5-9%2]``
 (array), ``123+1`` (heterogeneous); a job's state is folded from those of its parts.
-Sources: squeue(1), sacct(1) and scontrol(1) of 22.05; answers of 20.11 to 26.05 (``tests/transcripts/slurm``).
+Sources: squeue(1), sacct(1) and scontrol(1) of 22.05; answers of 20.11 to 26.05 in
+``tests/transcripts/slurm``.
 """
 
 from __future__ import annotations

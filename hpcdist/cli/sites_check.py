@@ -1,0 +1,86 @@
+"""``hpcdist sites check``: everything that is wrong with a site file, and what one should know of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from hpcdist import fields, provenance, resources, source
+from hpcdist.cli import machine
+from hpcdist.cli.tell import tell
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.launchers import launchers
+from hpcdist.site import Site
+from hpcdist.tree import Map
+
+_ANYBODYS_HOSTS: Final = ("login1", "login01", "nid0001", "nid000001", "node001", "n1", "head", "localhost")
+
+_SHOWN: Final = 3
+
+
+def check(name: str, site_path: tuple[str, ...]) -> str:
+    """Return the file where it can be used; what is odd is told as warnings.
+
+    Raises:
+        ConfigError: with all problems, located and in the order of the file.
+    """
+    file = resources.site_file(name, resources.site_folders(site_path))
+    document = source.load(file)
+    site, problems = fields.build(Site, document.data)
+    found = [*problems, *(machine.problems_in(site) if site else ())]
+    if site:
+        found += [*_launcher_problems(site)]
+        found += [
+            problem._replace(severity="warning") for problem in _remarks(site, document.data, file.stem)
+        ]
+    ordered = sorted(map(document.locate, found), key=_order)
+    if any(problem.severity == "error" for problem in ordered):
+        raise ConfigError(*ordered)
+    tell(ordered)
+    return str(file)
+
+
+def _launcher_problems(site: Site) -> Iterator[Problem]:
+    if site.launcher in launchers and site.scheduler not in launchers.get(site.launcher).schedulers:
+        hint = f"it goes with {', '.join(launchers.get(site.launcher).schedulers)}"
+        yield Problem(
+            f"launcher {site.launcher} does not go with scheduler {site.scheduler}", ("launcher",), hint
+        )
+
+
+def _remarks(site: Site, data: Map, stem: str) -> Iterator[Problem]:
+    if site.name != stem:
+        message = f"the file is found as {stem!r}, and is called {site.name!r} in it"
+        yield Problem(message, ("name",), f"write `name: {stem}`, or rename the file")
+    for index, pattern in enumerate(site.detect.fqdn):
+        matched = [host for host in _ANYBODYS_HOSTS if _fits(pattern, host)]
+        if matched:
+            message = f"{pattern!r} fits {matched[0]}, a name that hosts of many machines have"
+            yield Problem(message, ("detect", "fqdn", index), "write the full host name, with its domain")
+    if not site.sources:
+        yield Problem("it has no `sources`", (), "say where its values come from, and when that was read")
+        return
+    yield from provenance.stale(data)
+    for key, names in groupby(provenance.unvouched(data), key=lambda name: name.partition(".")[0]):
+        message = f"no source vouches for {_listed([*names])}"
+        yield Problem(message, (key,), "name it in `of` of one of the `sources`")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _order(problem: Problem) -> tuple[bool, int, int]:
+    """Errors come first, each in the order of the file."""
+    place = problem.place
+    return problem.severity != "error", place.line if place else 0, place.column if place else 0
+
+
+def _fits(pattern: str, host: str) -> bool:
+    try:
+        return re.fullmatch(pattern, host) is not None
+    except re.error:
+        return False  # which is an error that stands beside this

@@ -1,0 +1,142 @@
+"""``hpcdist sites init``: a site file from what can be seen here."""
+
+from __future__ import annotations
+
+import datetime as dt
+import getpass
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from socket import getfqdn
+from typing import Final, NamedTuple
+
+import click
+
+from hpcdist import resources
+from hpcdist.cli import machine
+from hpcdist.cli.site_text import Here, site_text
+from hpcdist.cli.tell import note
+from hpcdist.command import Runner
+from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.schedulers.surveyors import Answers, surveyors
+from hpcdist.survey import Survey
+from hpcdist.words import RUN_NAME
+
+_NAMES_OF_MACHINES: Final = ("LMOD_SYSTEM_NAME", "NERSC_HOST", "SYSTEMNAME")
+"""Variables by which centres name their machines: TACC and OLCF, NERSC, JSC."""
+
+
+_NO_INTERFACES: Final = ("lo", "bonding_masters")
+
+
+class Around(NamedTuple):
+    """The machine that is looked at; tests hand in one of their own."""
+
+    runner: Runner
+    now: Callable[[], float]
+    host: Callable[[], str] = getfqdn
+    user: Callable[[], str] = getpass.getuser
+    environment: Mapping[str, str] = os.environ
+    devices: Path = Path("/sys/class")
+
+
+def init(
+    name: str, scheduler: str | None, output: str | None, site_path: tuple[str, ...], around: Around
+) -> None:
+    """Look around, and write the file.
+
+    Raises:
+        ConfigError: for a name that no site can have, without a batch system, or where the file exists.
+    """
+    if not RUN_NAME.fullmatch(name):
+        raise ConfigError(
+            Problem(f"{name!r} cannot be the name of a site", hint="use letters, digits, - and _")
+        )
+    file = Path(output or resources.site_folders(site_path)[0] / f"{name}.yaml")
+    if output != "-" and file.exists():
+        hint = "remove it first, or name another file by -o"
+        raise ConfigError(Problem(f"there is {file} already, and it is not written over", hint=hint))
+    survey = look(scheduler or machine.batch_system(around.environment) or _none(), around)
+    text = site_text(name, survey, here(around))
+    if output == "-":
+        click.echo(text, nl=False)
+    else:
+        _write(file, text)
+        click.echo(f"wrote {file}")
+    for item in survey.unseen:
+        note(f"not seen: {item.command}: {item.why}")
+    if output != "-":
+        _say_what_is_next(name, file, known=file.parent in resources.site_folders(site_path))
+
+
+def look(scheduler: str, around: Around) -> Survey:
+    """Ask a batch system until nothing is left to ask.
+
+    Raises:
+        ConfigError: where nobody knows how to ask it.
+    """
+    if scheduler not in surveyors:
+        message = f"nothing can be seen of scheduler {scheduler!r}"
+        raise ConfigError(Problem(message, hint=did_you_mean(scheduler, surveyors.names())))
+    surveyor, user = surveyors.get(scheduler), around.user()
+    answers = Answers()
+    while commands := surveyor.ask(user, answers):
+        answers = Answers((*answers.completed, *map(around.runner.run, commands)))
+    return surveyor.read(user, answers)
+
+
+def here(around: Around) -> Here:
+    """Return what this machine shows by itself."""
+    interfaces = tuple(name for name in _entries(around.devices / "net") if name not in _NO_INTERFACES)
+    variables = ((name, around.environment.get(name, "")) for name in _NAMES_OF_MACHINES)
+    return Here(
+        host=around.host().rstrip(".").lower(),
+        today=dt.datetime.fromtimestamp(around.now()).astimezone().date().isoformat(),
+        variables=tuple((name, value) for name, value in variables if value),
+        interfaces=interfaces,
+        network=_network(around.devices, interfaces),
+    )
+
+
+def _network(devices: Path, interfaces: tuple[str, ...]) -> str | None:
+    """Return what the devices look like: those of this host, which may not be those of the nodes.
+
+    The names are those that the drivers give: cxi (Slingshot), efa, hfi1 (Omni-Path), mlx5 (InfiniBand or
+    RoCE, as its port's ``link_layer`` says).
+    """
+    cards = _entries(devices / "infiniband")
+    if _entries(devices / "cxi") or any(name.startswith("hsn") for name in interfaces):
+        return "slingshot"
+    for prefix, network in (("efa", "efa"), ("hfi1", "omni-path")):
+        if any(card.startswith(prefix) for card in cards):
+            return network
+    layers = [_first_line(devices / "infiniband" / card / "ports" / "1" / "link_layer") for card in cards]
+    return "infiniband" if "InfiniBand" in layers else "roce" if "Ethernet" in layers else None
+
+
+def _entries(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+
+
+def _first_line(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _none() -> str:
+    message = "no batch system is set up here"
+    raise ConfigError(Problem(message, hint=f"name one by --scheduler: {', '.join(surveyors.names())}"))
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with file.open("x") as stream:
+        stream.write(text)
+
+
+def _say_what_is_next(name: str, file: Path, *, known: bool) -> None:
+    site = name if known else str(file)
+    click.echo("read it, complete it, then:")
+    click.echo(f"  hpcdist sites check {site}\n  hpcdist render EXP --site {site}")

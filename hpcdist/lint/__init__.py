@@ -1,0 +1,67 @@
+"""The lint: what NCCL, RCCL, oneCCL, libfabric, UCX and Open MPI will do with the variables they are given.
+
+What is known is imported only where a variable of theirs is set: a render without one pays nothing.
+
+    entry kinds    a variable, and what it may be
+    nccl nccl_debugging nccl_others libfabric others    what is known, one line a variable
+    knowledge    all of it by name
+    finding values together openmpi rules    what is odd, and why
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from hpcdist.lint.finding import Around, Finding, versions_of
+from hpcdist.plan import Plan, Variable, Word
+from hpcdist.site import Site
+from hpcdist.variables import surroundings, text_of
+
+PREFIXES: Final = (
+    "NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_", "UCX_", "OMPI_MCA_", "PRTE_MCA_",
+    "PMIX_MCA_", "CCL_",
+)  # fmt: skip
+"""How the names begin that the lint knows something about."""
+
+__all__ = ["PREFIXES", "Around", "Finding", "findings", "of_plan", "versions_of"]
+
+
+def findings(variables: Iterable[Variable], around: Around) -> tuple[Finding, ...]:
+    """Return what is odd about variables, without what a site's file does and calls known."""
+    concerned = [variable for variable in variables if variable.name.startswith(PREFIXES)]
+    if not concerned and not any("rdzv_get" in word.text for word in around.words or ()):
+        return ()
+    from hpcdist.lint.rules import judged  # with all that is known
+
+    found = judged(concerned, around)
+    return tuple(
+        item for item in found if not (item.origin.startswith("site ") and item.name in around.known)
+    )
+
+
+def of_plan(plan: Plan, site: Site) -> tuple[Finding, ...]:
+    """Return what is odd about the variables of a plan, also of those that mpirun is told by ``--mca``."""
+    around = Around(
+        network=site.fabric.network,
+        library=surroundings(site, plan.placement).library,
+        nodes=plan.placement.nodes,
+        words=(*_directives(plan), *plan.demanded, *plan.launch),
+        versions=versions_of(site.modules),
+        known=site.fabric.known,
+    )
+    return findings((*plan.variables, *_parameters(plan, site)), around)
+
+
+def _directives(plan: Plan) -> Iterator[Word]:
+    for item in plan.directives:
+        yield Word(text=item.flag if item.value is None else f"{item.flag}={item.value}", origin=item.origin)
+    for text in plan.extra_directives:
+        yield Word(text=text, origin="batch.directives")
+
+
+def _parameters(plan: Plan, site: Site) -> Iterator[Variable]:
+    if plan.launcher == "mpirun":
+        for name, value in site.options("mpirun").mca.items():
+            origin = f"site {site.name}: launchers.mpirun.mca.{name}"
+            yield Variable(name=f"OMPI_MCA_{name}", value=text_of(value), origin=origin)

@@ -1,0 +1,36 @@
+"""An entry of what is known: one variable, its values, and who says so."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from hpcdist.lint.kinds import TEXT, Kind
+
+GUIDE: Final = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+
+Use = Literal["configuration", "debugging", "diagnosis", "undocumented"]
+"""What a variable is for. ``debugging``: only as a work-around; ``diagnosis``: it makes a program tell."""
+
+
+class Entry(NamedTuple):
+    """One variable.
+
+    ``default``: the documented one, "" where it is unknown or found at run time; ``since``: the version that
+    brought it, "" where nobody says. ``gone``: since when it is deprecated or no longer read; ``successor``:
+    what to set instead, "" for nothing. ``never``: why nobody may set it by hand.
+    """
+
+    name: str
+    kind: Kind = TEXT
+    default: str = ""
+    since: str = ""
+    use: Use = "configuration"
+    gone: str = ""
+    successor: str = ""
+    never: str = ""
+    source: str = ""
+
+    @property
+    def where(self) -> str:
+        """Who says so: the NCCL guide unless another source is named."""
+        return self.source or f"{GUIDE}#{self.name.lower().replace('_', '-')}"

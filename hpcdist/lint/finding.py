@@ -1,0 +1,71 @@
+"""A finding of the lint, and what variables are judged against."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from hpcdist.fabric import Library, Network
+from hpcdist.plan import Variable, Word
+
+Severity = Literal["note", "warning", "error"]
+
+_MODULE: Final = re.compile(r"(nccl|openmpi)/(\d+(?:\.\d+)*)", re.IGNORECASE)
+
+
+class Finding(NamedTuple):
+    """What is odd about a variable; ``value`` is None where it is not set at all.
+
+    ``severity``: ``error`` for what nobody may set by hand, ``note`` for what is right and yet no habit.
+    """
+
+    name: str
+    value: str | None
+    origin: str
+    happens: str
+    write: str
+    source: str
+    severity: Severity = "warning"
+
+    def __str__(self) -> str:
+        return f"{self.origin}: {self.text}; {self.hint}"
+
+    @property
+    def text(self) -> str:
+        """The variable, and what will happen."""
+        return f"{self.name}{'' if self.value is None else f'={self.value}'}: {self.happens}"
+
+    @property
+    def hint(self) -> str:
+        """What to write, and the source."""
+        return f"{self.write} ({self.source})"
+
+
+def told(  # noqa: PLR0913, PLR0917 - as many as a finding has parts
+    variable: Variable, happens: str, write: str, source: str, severity: Severity = "warning", value: str = ""
+) -> Finding:
+    """Return a finding about a variable."""
+    said = value or variable.value
+    return Finding(variable.name, said, variable.origin, happens, write, source, severity)
+
+
+class Around(NamedTuple):
+    """What variables are judged against; None: not known.
+
+    ``words``: what the scheduler and the launcher are told. ``versions``: of ``nccl`` and ``openmpi``, as far
+    as module names tell. ``known``: variables of the site's own file that are odd for a reason.
+    """
+
+    network: Network | None = None
+    library: Library | None = None
+    nodes: int | None = None
+    words: tuple[Word, ...] | None = None
+    versions: Mapping[str, tuple[int, ...]] = {}
+    known: Mapping[str, str] = {}
+
+
+def versions_of(modules: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Return the versions that names of modules tell, such as ``NCCL/2.22.3-CUDA-12``."""
+    found = (_MODULE.match(module) for module in modules)
+    return {match[1].lower(): tuple(map(int, match[2].split("."))) for match in found if match}

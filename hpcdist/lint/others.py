@@ -1,0 +1,150 @@
+"""Variables of aws-ofi-nccl, RCCL, UCX, Open MPI and oneCCL.
+
+aws-ofi-nccl @ 2daf7d30 (2026-08-21, 1.21), ``include/nccl_ofi_param.h``: a value that it cannot read ends
+its start.
+UCX @ 9466d104a3 (2026-08-21): the same. RCCL and oneCCL: not all names are known here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hpcdist.lint.entry import Entry
+from hpcdist.lint.kinds import BOOLEAN, TEXT, Integer, Kind, OneOf, Shape
+
+OFI_SOURCE: Final = "github.com/aws/aws-ofi-nccl @ 2daf7d30, include/nccl_ofi_param.h"
+RCCL_SOURCE: Final = "https://rocm.docs.amd.com/projects/rccl/en/latest/api-reference/env-variables.html"
+UCX_SOURCE: Final = "https://openucx.readthedocs.io/en/master/faq.html"
+MPI_SOURCE: Final = "https://docs.open-mpi.org/en/main/mca.html"
+ONECCL_SOURCE: Final = (
+    "github.com/argonne-lcf/user-guides @ 7d04a3f9, docs/aurora/data-science/frameworks/oneCCL.md"
+)
+
+_FAILS: Final = "refuses the value, and NCCL starts without the plug-in or not at all"
+_PLUGIN: Final = "aws-ofi-nccl"
+_BOOL: Final = OneOf(("0", "1", "true", "false"), _FAILS, _PLUGIN)
+_INT: Final = Integer(0, program=_PLUGIN, base=10, strict=True)
+
+
+def _words(*words: str) -> Kind:
+    return OneOf(words, _FAILS, _PLUGIN)
+
+
+_OFI_SWITCHES: Final = """
+    DISABLE_DMABUF GDR_FLUSH_DISABLE CUDA_FLUSH_ENABLE DISABLE_GDR_REQUIRED_CHECK DISABLE_NATIVE_RDMA_CHECK
+    MR_CACHE_DISABLE USE_IPV6_TCP USE_LOW_LATENCY_TC RR_CTRL_MSG EARLY_COMPLETION DISABLE_CLOSE_MESSAGE
+    ABORT_ON_ERROR ERRORCHECK_MUTEX SKIP_NICS_WITHOUT_ACCEL_AT_SAME_PCI_LEVEL
+"""
+_OFI_NUMBERS: Final = """
+    FORCE_NUM_RAILS TUNER_NUM_CHANNELS TUNER_NET_LATENCY TUNER_NET_COMP_OVERHEAD NIC_DUP_CONNS CQ_READ_COUNT
+    CQ_SIZE MR_KEY_SIZE EAGER_MAX_SIZE MIN_STRIPE_SIZE SCHED_MAX_SMALL_RR_SIZE RDMA_MIN_POSTED_EAGER_BUFFERS
+    RDMA_MAX_POSTED_EAGER_BUFFERS RDMA_MIN_POSTED_CONTROL_BUFFERS RDMA_MAX_POSTED_CONTROL_BUFFERS
+    CM_NUM_RX_BUFFERS GIN_CQ_PROCESS_MAX_ITER
+"""
+_OFI_WORDS: Final = {
+    "PROTOCOL": (_words("SENDRECV", "RDMA"), ""),
+    "TUNER_TYPE": (_words("INTERNAL", "REGION", "MODEL"), "REGION"),
+    "PROGRESS_MODEL": (_words("UNSPEC", "AUTO", "MANUAL"), "UNSPEC"),
+    "PLATFORM": (_words("AWS", "Default", ""), ""),
+    "NVTX_TRACE_DIMENSION": (_words("PER_COMM", "PER_DEV"), "PER_COMM"),
+    "GDAKI_EFA_HW_COUNTER": (_words("AUTO", "ON", "OFF"), "AUTO"),
+    "NET_LATENCY": (Shape(r"\d+(\.\d*)?", "a number such as 35.0", _FAILS, _PLUGIN), "0.0"),
+    "EXCLUDE_TCP_IF": (TEXT, "lo,docker0"),
+}
+_BOUNCE: Final = "aws-ofi-nccl has removed it"
+
+OFI: Final = (
+    *(Entry(f"OFI_NCCL_{name}", _BOOL, source=OFI_SOURCE) for name in _OFI_SWITCHES.split()),
+    *(Entry(f"OFI_NCCL_{name}", _INT, source=OFI_SOURCE) for name in _OFI_NUMBERS.split()),
+    *(
+        Entry(f"OFI_NCCL_{name}", kind, usual, source=OFI_SOURCE)
+        for name, (kind, usual) in _OFI_WORDS.items()
+    ),
+    *(
+        Entry(
+            f"OFI_NCCL_RDMA_{end}_POSTED_BOUNCE_BUFFERS",
+            gone=_BOUNCE,
+            successor=f"OFI_NCCL_RDMA_{end}_POSTED_EAGER_BUFFERS",
+            source=OFI_SOURCE,
+        )
+        for end in ("MIN", "MAX")
+    ),
+    Entry(
+        "OFI_NCCL_ENDPOINT_PER_COMM", gone="aws-ofi-nccl has deprecated it and ignores it", source=OFI_SOURCE
+    ),
+)
+
+_CHANNELS: Final = Integer(1)
+
+RCCL: Final = {
+    entry.name: entry
+    for entry in (
+        Entry("NCCL_MIN_NCHANNELS", _CHANNELS, source=RCCL_SOURCE),
+        Entry("NCCL_MAX_NCHANNELS", _CHANNELS, source=RCCL_SOURCE),
+        Entry("NCCL_MIN_CTAS", _CHANNELS, source=RCCL_SOURCE),
+        Entry("NCCL_MAX_CTAS", _CHANNELS, source=RCCL_SOURCE),
+        Entry("NCCL_CUMEM_ENABLE", Integer(0, 1, "RCCL", also=(-2,)), "0", source=RCCL_SOURCE),
+        Entry("NCCL_BOOTSTRAP_BIDIR_ALLGATHER", BOOLEAN, "1", source=RCCL_SOURCE),
+        Entry("NCCL_LIBIBVERBS_SO", source=RCCL_SOURCE),
+        Entry(
+            "NCCL_DEBUG",
+            OneOf(
+                ("NONE", "ERROR", "VERSION", "WARN", "INFO", "ABORT", "TRACE"), "knows no such level", "RCCL"
+            ),
+            use="diagnosis",
+            source=RCCL_SOURCE,
+        ),
+    )
+}
+"""What RCCL reads in another way than NCCL, by name."""
+
+_UCX_FAILS: Final = "refuses the value and does not start"
+_YES_NO: Final = OneOf(("y", "n", "yes", "no", "1", "0"), _UCX_FAILS, "UCX")
+_ON_OFF: Final = OneOf(
+    ("on", "off", "auto", "try", "maybe", "y", "n", "yes", "no", "1", "0"), _UCX_FAILS, "UCX"
+)
+_COUNT: Final = Integer(1, program="UCX", base=10, strict=True)
+_TIME: Final = Shape(
+    r"\d+(\.\d+)?(m|s|ms|us|ns)?|inf|auto", "a time such as `4s` or `500ms`", _UCX_FAILS, "UCX"
+)
+_LIST: Final = Shape(r"\^?[^\s,]+(,[^\s,]+)*", "names with commas and no blanks between", _UCX_FAILS, "UCX")
+
+UCX: Final = (
+    *(Entry(f"UCX_{name}", _LIST, source=UCX_SOURCE) for name in ("NET_DEVICES", "TLS")),
+    *(Entry(f"UCX_{name}", _COUNT, source=UCX_SOURCE) for name in ("MAX_RNDV_RAILS", "MAX_EAGER_RAILS")),
+    *(Entry(f"UCX_{name}", _YES_NO, source=UCX_SOURCE)
+      for name in ("MEMTYPE_CACHE", "PROTO_ENABLE", "PROTO_INFO")),
+    Entry("UCX_IB_PCI_RELAXED_ORDERING", _ON_OFF, "auto", source=UCX_SOURCE),
+    Entry("UCX_RC_TIMEOUT", _TIME, source=UCX_SOURCE),
+    *(
+        Entry(f"UCX_{name}", source=UCX_SOURCE)
+        for name in (
+            "IB_GID_INDEX", "IB_SL", "IB_TRAFFIC_CLASS", "IB_AR_ENABLE", "RNDV_SCHEME", "RNDV_THRESH",
+            "LOG_LEVEL",
+        )
+    ),
+)  # fmt: skip
+
+_MCA: Final = """
+    pml mtl btl osc coll btl_tcp_if_include btl_tcp_if_exclude oob_tcp_if_include oob_tcp_if_exclude
+    mtl_ofi_provider_include mtl_ofi_provider_exclude coll_hcoll_enable plm_rsh_agent plm_rsh_args
+    plm_rsh_disable_qrsh plm_rsh_no_tree_spawn plm_rsh_num_concurrent orte_keep_fqdn_hostnames
+    orte_default_hostfile orte_set_default_slots hwloc_base_binding_policy rmaps_base_mapping_policy
+    rmaps_base_oversubscribe opal_cuda_support btl_openib_allow_ib btl_vader_single_copy_mechanism
+"""
+
+OPEN_MPI: Final = tuple(Entry(f"OMPI_MCA_{name}", source=MPI_SOURCE) for name in _MCA.split())
+
+_ONECCL: Final = """
+    LOG_LEVEL PROCESS_LAUNCHER ATL_TRANSPORT ATL_SHM ATL_RMA ATL_HMEM ATL_SEND_PROXY ATL_SYNC_COLL
+    ATL_EXTRA_EP
+    ATL_CACHE KVS_MODE KVS_USE_MPI_RANKS KVS_CONNECTION_TIMEOUT MNIC MNIC_NAME MNIC_COUNT MNIC_OFFSET
+    ALLGATHER
+    ALLGATHERV ALLREDUCE ALLREDUCE_SCALEOUT ALLTOALL ALLTOALLV BARRIER BCAST REDUCE REDUCE_SCATTER
+    WORKER_COUNT
+    WORKER_OFFLOAD WORKER_WAIT WORKER_AFFINITY WORKER_MEM_AFFINITY FRAMEWORK FUSION OP_SYNC CONFIGURATION
+    CONFIGURATION_PATH ZE_CACHE_OPEN_IPC_HANDLES_THRESHOLD SCHED_DUMP SCHED_PROFILE ALGO_FALLBACK
+    UNORDERED_COLL
+"""
+
+ONECCL: Final = tuple(Entry(f"CCL_{name}", source=ONECCL_SOURCE) for name in _ONECCL.split())

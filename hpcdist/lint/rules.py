@@ -1,0 +1,22 @@
+"""All rules together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hpcdist.lint.finding import Around, Finding
+from hpcdist.lint.openmpi import of_open_mpi
+from hpcdist.lint.together import of_several
+from hpcdist.lint.values import of_one
+from hpcdist.plan import Variable
+
+
+def judged(variables: Sequence[Variable], around: Around) -> Iterator[Finding]:
+    """Yield what is odd about variables: each alone, then together."""
+    major = around.versions.get("openmpi")
+    for variable in variables:
+        yield from of_one(variable, around)
+        if major and not variable.shell:
+            yield from of_open_mpi(variable, major[0])
+    certain = {item.name: item for item in variables if not item.shell and item.found is None}
+    yield from of_several(certain, around)

@@ -1,0 +1,162 @@
+"""Rules about variables that must go together, or with what the scheduler and the launcher are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from hpcdist.lint.entry import GUIDE
+from hpcdist.lint.finding import Around, Finding, told
+from hpcdist.lint.kinds import parts, read
+from hpcdist.lint.libfabric import CXI_SOURCE, SOURCE
+from hpcdist.lint.others import OFI_SOURCE
+from hpcdist.plan import Variable
+
+Values = Mapping[str, Variable]
+"""The variables whose value is certain before the job, by name."""
+
+_HPE: Final = "github.com/HewlettPackard/shs-ccl-docs @ 438fcce"
+_GET_IS_OFF: Final = ("disable_rdzv_get", "rdzv_get_en=0")
+_SOCKETS: Final = 64
+_LIBFABRIC: Final = frozenset({"aws libfabric", "libfabric", "ofi"})
+_PROVIDERS: Final = {"slingshot": ("cxi", "lnx"), "efa": ("efa",)}
+_ORDERED: Final = (
+    ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS", GUIDE),
+    ("OFI_NCCL_RDMA_MIN_POSTED_EAGER_BUFFERS", "OFI_NCCL_RDMA_MAX_POSTED_EAGER_BUFFERS", OFI_SOURCE),
+    ("OFI_NCCL_RDMA_MIN_POSTED_CONTROL_BUFFERS", "OFI_NCCL_RDMA_MAX_POSTED_CONTROL_BUFFERS", OFI_SOURCE),
+)
+
+
+def of_several(values: Values, around: Around) -> Iterator[Finding]:
+    """Yield what does not go together."""
+    yield from _sockets(values)
+    yield from _order(values)
+    yield from _lists(values, around)
+    yield from _network(values, around)
+    yield from _provider(values, around)
+    yield from _rendezvous(values, around)
+    yield from _only_with(values)
+
+
+def _number(values: Values, name: str) -> int | None:
+    return read(values[name].value)[0] if name in values else None
+
+
+def _sockets(values: Values) -> Iterator[Finding]:
+    threads, each = _number(values, "NCCL_SOCKET_NTHREADS"), _number(values, "NCCL_NSOCKS_PERTHREAD")
+    if threads and each and threads > 0 and threads * each > _SOCKETS:
+        happens = (
+            f"{threads} threads (NCCL_SOCKET_NTHREADS) with {each} sockets each are {threads * each}; "
+            f"NCCL takes {_SOCKETS} at most and lowers this to {_SOCKETS // threads}"
+        )
+        source = f"{GUIDE}#nccl-nsocks-perthread"
+        yield told(values["NCCL_NSOCKS_PERTHREAD"], happens, f"write {_SOCKETS // threads} or less", source)
+
+
+def _order(values: Values) -> Iterator[Finding]:
+    for low, high, source in _ORDERED:
+        least, most = _number(values, low), _number(values, high)
+        if least is not None and most is not None and least > most:
+            yield told(values[low], f"it is above {high}={most}", f"write {most} or less", source)
+
+
+def _lists(values: Values, around: Around) -> Iterator[Finding]:
+    if around.library != "rccl" and (algorithm := values.get("NCCL_ALGO")):
+        for part in parts(algorithm.value):
+            if not part.startswith("^") and "ring" not in part.lower().split(","):
+                happens = (
+                    "where none of these works NCCL ends with an error: since 2.24 it falls back to no ring"
+                )
+                hint = f"write {part},Ring, or exclude what you do not want by ^"
+                yield told(algorithm, happens, hint, f"{GUIDE}#nccl-algo")
+    protocol = values.get("NCCL_PROTO")
+    if protocol and any("ll128" in part.lower().split(",") for part in parts(protocol.value)):
+        happens = (
+            "LL128 on a platform that does not support it corrupts data, and NCCL turns it on where it does"
+        )
+        hint = "remove it, or exclude a protocol by ^, such as ^LL128"
+        yield told(protocol, happens, hint, f"{GUIDE}#nccl-proto")
+
+
+def _network(values: Values, around: Around) -> Iterator[Finding]:
+    net = values.get("NCCL_NET")
+    if net is None:
+        return
+    name, source = net.value.lower(), f"{GUIDE}#nccl-net"
+    plugin = values.get("NCCL_NET_PLUGIN")
+    if name in _LIBFABRIC and plugin and plugin.value == "none":
+        happens = (
+            "NCCL_NET_PLUGIN=none forbids the plug-in that brings this network, so NCCL ends with an error"
+        )
+        yield told(net, happens, "remove one of the two", source)
+    elif name in _LIBFABRIC and around.network == "slingshot" and around.nodes == 1:
+        happens = (
+            "on one node of Slingshot it is slow, or fails: Slurm gives such jobs no network of their own"
+        )
+        yield told(net, happens, "set it for several nodes only", _HPE)
+    elif name in _LIBFABRIC and not plugin and not net.origin.startswith("site "):
+        happens = "NCCL ends with an error where it finds no plug-in for it (libnccl-net.so, librccl-net.so)"
+        hint = "load its module, or name its file by NCCL_NET_PLUGIN"
+        yield told(net, happens, hint, source, "note")
+    elif name == "ib" and around.network in ("slingshot", "efa"):
+        happens = "this network has no InfiniBand verbs for NCCL, so it ends with an error"
+        yield told(net, happens, "remove it", source)
+
+
+def _provider(values: Values, around: Around) -> Iterator[Finding]:
+    provider = values.get("FI_PROVIDER")
+    right = _PROVIDERS.get(around.network or "")
+    if provider is None or right is None:
+        return
+    excludes = provider.value.startswith("^")
+    if any(name in provider.value for name in right) == excludes:
+        happens = f"it leaves libfabric without {right[0]}, the provider of this network"
+        yield told(provider, happens, f"remove it, or write {right[0]}", SOURCE)
+
+
+def _rendezvous(values: Values, around: Around) -> Iterator[Finding]:
+    if around.words is None or around.network not in (None, "slingshot"):
+        return
+    off = next((word for word in around.words if any(text in word.text for text in _GET_IS_OFF)), None)
+    protocol = values.get("FI_CXI_RDZV_PROTO")
+    alternative = protocol is not None and protocol.value in ("alt_read", "alt-read")
+    if protocol and alternative and off is None:
+        happens = "it needs the driver's get protocol off, and nobody asks for that"
+        hint = (
+            "ask by --network=disable_rdzv_get (Slurm), --disable_rdzv_get (PBS) or "
+            "--setattr=rdzv_get_en=0 (Flux)"
+        )
+        yield told(protocol, happens, hint, _HPE)
+    elif off and not alternative:
+        happens = f"{off.text} turns the driver's get protocol off, and no other is chosen"
+        write = "set FI_CXI_RDZV_PROTO=alt_read as well, or remove it"
+        yield Finding(
+            "FI_CXI_RDZV_PROTO",
+            None if protocol is None else protocol.value,
+            off.origin,
+            happens,
+            write,
+            _HPE,
+        )
+
+
+def _only_with(values: Values) -> Iterator[Finding]:
+    mode = values.get("FI_CXI_RX_MATCH_MODE")
+    for name, variable in values.items():
+        if name.startswith("FI_CXI_HYBRID_") and mode and mode.value != "hybrid":
+            happens = f"FI_CXI_RX_MATCH_MODE={mode.value} makes libfabric ignore it"
+            yield told(variable, happens, "remove it, or write FI_CXI_RX_MATCH_MODE=hybrid", CXI_SOURCE)
+    both = ("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude")
+    if both[0] in values and both[1] in values:
+        happens = f"Open MPI takes either this or {both[0]}, not both"
+        yield told(values[both[1]], happens, "remove one", _MPI_TCP)
+    elif (
+        both[1] in values
+        and "lo" not in values[both[1]].value.split(",")
+        and "127." not in values[both[1]].value
+    ):
+        happens = "it replaces Open MPI's own list, so the loopback interface is used between nodes"
+        yield told(values[both[1]], happens, f"write {values[both[1]].value},lo", _MPI_TCP)
+
+
+_MPI_TCP: Final = "https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html"

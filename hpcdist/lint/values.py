@@ -1,0 +1,134 @@
+"""Rules about one variable alone: its name, its value, and whether it belongs to this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from hpcdist.lint.entry import GUIDE, Entry
+from hpcdist.lint.finding import Around, Finding, told
+from hpcdist.lint.knowledge import entry_of, family_of, near
+from hpcdist.lint.nccl_others import MISTAKEN, PLUGINS, VENDORS
+from hpcdist.plan import Variable
+
+_ONECCL: Final = "github.com/argonne-lcf/user-guides @ 7d04a3f9, docs/aurora"
+_RCCL: Final = "https://rocm.docs.amd.com/projects/rccl/en/latest/api-reference/env-variables.html"
+_CSCS: Final = "docs.cscs.ch, communication"
+_RDMA: Final = f"{GUIDE}#nccl-net"
+
+
+class _Foreign(NamedTuple):
+    """Names that have no effect on some networks, or beside some libraries."""
+
+    prefix: str
+    here: tuple[str, ...]
+    happens: str
+    source: str
+
+
+_FOREIGN: Final = (
+    _Foreign(
+        "FI_CXI_",
+        ("infiniband", "omni-path", "efa", "gpudirect-tcp", "roce", "ethernet"),
+        "it is for Slingshot; the network here is {}, so it has no effect",
+        "https://ofiwg.github.io/libfabric/main/man/fi_cxi.7.html",
+    ),
+    _Foreign(
+        "FI_EFA_",
+        ("infiniband", "omni-path", "slingshot", "gpudirect-tcp", "roce", "ethernet"),
+        "it is for EFA; the network here is {}, so it has no effect",
+        "https://ofiwg.github.io/libfabric/main/man/fi_efa.7.html",
+    ),
+    _Foreign(
+        "NCCL_IB_", ("slingshot", "efa"),
+        "it is for InfiniBand verbs; NCCL reaches {} by a plug-in, so it has no effect",
+        _RDMA,
+    ),
+    _Foreign("OFI_NCCL_", ("infiniband", "roce"),
+        "it is for libfabric; NCCL reaches {} by itself, without it", _RDMA),
+    _Foreign("UCX_", ("slingshot",), "UCX has no transport for {}, so it does nothing there", _CSCS),
+    _Foreign("NCCL_", ("oneccl",), "the GPUs here use {}, which reads no such variable", _ONECCL),
+    _Foreign("RCCL_", ("nccl", "oneccl"), "the GPUs here use {}, which reads no such variable", _RCCL),
+    _Foreign("CCL_", ("nccl", "rccl"), "the GPUs here use {}, which reads no such variable", _ONECCL),
+)  # fmt: skip
+_NAMES: Final = {
+    "slingshot": "Slingshot", "infiniband": "InfiniBand", "omni-path": "Omni-Path", "efa": "EFA",
+    "roce": "RoCE",
+    "ethernet": "Ethernet", "gpudirect-tcp": "GPUDirect-TCP", "nccl": "NCCL",
+    "rccl": "RCCL", "oneccl": "oneCCL",
+}  # fmt: skip
+
+
+def of_one(variable: Variable, around: Around) -> Iterator[Finding]:
+    """Yield what is odd about a variable alone; of a value that only bash knows nothing is said."""
+    entry = entry_of(variable.name, around.library)
+    if entry and entry.never:
+        yield told(variable, f"never set it by hand: {entry.never}", "remove it", entry.where, "error")
+    elif found := _foreign(variable, around):
+        yield found
+    elif entry is None:
+        yield from _unknown(variable, around)
+    elif entry.gone:
+        instead = f"write {entry.successor} instead" if entry.successor else "remove it"
+        yield told(variable, entry.gone, instead, entry.where)
+    else:
+        yield from _too_new(variable, entry, around)
+        yield from _wrong(variable, entry)
+        yield from _kept(variable, entry)
+
+
+def _foreign(variable: Variable, around: Around) -> Finding | None:
+    if variable.name == "NCCL_IB_DISABLE":  # where there are no verbs it is superfluous, and said by centres
+        return None
+    for rule in _FOREIGN:
+        for what in (around.network, around.library):
+            if what in rule.here and variable.name.startswith(rule.prefix):
+                return told(variable, rule.happens.format(_NAMES[str(what)]), "remove it", rule.source)
+    return None
+
+
+def _unknown(variable: Variable, around: Around) -> Iterator[Finding]:
+    family = family_of(variable.name)
+    name = variable.name
+    if family is None or name.startswith(PLUGINS) or name in VENDORS:
+        return
+    certain = family.all_known and not (family.prefix == "NCCL_" and around.library == "rccl")
+    if name in MISTAKEN:
+        happens = "neither NCCL nor PyTorch reads it, so it has no effect"
+        yield told(variable, happens, MISTAKEN[name], family.source)
+    elif meant := near(name, family):
+        yield told(variable, f"{family.program} reads no such variable", f"write {meant}", family.source)
+    elif certain:
+        happens = f"{family.program} reads no such variable, so it has no effect"
+        yield told(variable, happens, "remove it", family.source)
+
+
+def _too_new(variable: Variable, entry: Entry, around: Around) -> Iterator[Finding]:
+    have = around.versions.get("nccl")
+    if have and entry.since and have < tuple(map(int, entry.since.split("."))):
+        here = ".".join(map(str, have))
+        happens = f"NCCL reads it since {entry.since}, and the module's is {here}: it has no effect there"
+        yield told(variable, happens, "remove it, or load a newer NCCL", entry.where, "note")
+
+
+def _wrong(variable: Variable, entry: Entry) -> Iterator[Finding]:
+    if variable.shell:
+        return
+    for value in dict.fromkeys((variable.value, variable.otherwise)):
+        wrong = entry.kind.wrong(value) if value is not None else None
+        if wrong:
+            yield told(variable, *wrong, entry.where, value=value or "")
+
+
+def _kept(variable: Variable, entry: Entry) -> Iterator[Finding]:
+    """Yield a note on what is no habit; not for a site's own file, where a centre says so."""
+    if variable.origin.startswith("site "):
+        return
+    if entry.use == "debugging":
+        happens = "NVIDIA wants it as a work-around only, and removed as soon as the fault is mended"
+        yield told(variable, happens, "say why beside it, and remove it then", entry.where, "note")
+    elif entry.use == "diagnosis" and variable.value.upper() not in ("VERSION", "WARN"):
+        yield told(variable, "it is for finding faults", "remove it when they are found", entry.where, "note")
+    elif entry.use == "undocumented":
+        happens = "NCCL reads it and documents it nowhere, so the next version may not"
+        yield told(variable, happens, "remove it, unless its vendor told you", entry.where, "note")

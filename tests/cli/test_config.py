@@ -1,0 +1,115 @@
+# ruff: noqa: E501 - a message is compared as one line
+"""What the user's own ``config.yml`` does to the verbs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import RANKS, Hpcdist
+
+FILE = "../config/hpcdist/config.yml"
+CONFIG = """\
+site: toy
+sites:
+  toy:
+    account: mine
+    qos: debug
+"""
+
+
+@pytest.fixture(autouse=True)
+def config(folder: Path) -> Path:
+    """Write the user's config, and an experiment that names no site."""
+    file = folder / FILE
+    file.parent.mkdir(parents=True)
+    file.write_text(CONFIG)
+    (folder / "any.yml").write_text(RANKS.replace("batch: {site: local, launcher: processes}", "batch: {}"))
+    return file.resolve()
+
+
+def origins(hpcdist: Hpcdist, *words: str) -> dict[str, str]:
+    said = hpcdist("explain", "any.yml", "--site-path", "sites", "--json", *words)
+    assert said.code == 0, said.err
+    lines = json.loads(said.out)
+    return {line["what"]: line["origin"] for line in lines if line["section"] == "decided"}
+
+
+def test_explain_tells_what_comes_from_the_config(hpcdist: Hpcdist, config: Path) -> None:
+    found = origins(hpcdist)
+    assert found["site: toy"] == f"{config}:1"
+    assert found["account: mine"] == f"{config}:4"
+    assert found["qos: debug"] == f"{config}:5"
+
+
+def test_the_command_line_wins(hpcdist: Hpcdist, config: Path) -> None:
+    found = origins(hpcdist, "--set", "batch.account=other", "--site", "toy")
+    assert found["site: toy"] == "--site"
+    assert found["account: other"] == "--set batch.account"
+    assert found["qos: debug"] == f"{config}:5"
+
+
+def test_the_variable_and_the_file_name_the_site_before_the_config(
+    hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, config: Path
+) -> None:
+    config.write_text("site: local\n")
+    assert origins(hpcdist, "--set", "batch.site=toy")["site: toy"] == "--set batch.site"
+    monkeypatch.setenv("HPCDIST_SITE", "toy")
+    assert origins(hpcdist)["site: toy"] == "$HPCDIST_SITE"
+
+
+def test_the_config_names_the_site_before_it_is_detected(
+    hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, config: Path
+) -> None:
+    monkeypatch.setenv("TOY_MACHINE", "yes")
+    config.write_text("site: slurm\n")
+    assert origins(hpcdist)["site: slurm"] == f"{config}:1"
+
+
+def test_the_script_has_it(hpcdist: Hpcdist) -> None:
+    said = hpcdist("render", "any.yml", "--site-path", "sites")
+    assert {"#SBATCH --account=mine", "#SBATCH --qos=debug"} < {*said.out.splitlines()}
+
+
+def test_another_file_and_none(hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "my.yml").write_text("defaults: {account: a}\n")
+    monkeypatch.setenv("HPCDIST_CONFIG", "my.yml")
+    assert origins(hpcdist, "--site", "toy")["account: a"] == "my.yml:1"
+    monkeypatch.setenv("HPCDIST_CONFIG", "/dev/null")
+    assert not [what for what in origins(hpcdist, "--site", "toy") if what.startswith("account")]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("sites: {toy: {acount: x}}\n", "1:15: sites.toy.acount: unknown key 'acount'; did you mean 'account'?"),
+        ("site: tyo\n", "1:7: there is no site 'tyo'; did you mean 'toy'?"),
+        ("a: [\n", "2:1: a value is expected here; quote it if it is text"),
+    ],
+)  # fmt: skip
+def test_a_broken_config_is_told_with_its_place(
+    hpcdist: Hpcdist, config: Path, text: str, sentence: str
+) -> None:
+    config.write_text(text)
+    said = hpcdist("check", "any.yml", "--site-path", "sites")
+    assert (said.code, said.out, said.err) == (2, "", f"error: {config}:{sentence}\n")
+
+
+def test_what_a_site_refuses_is_told_where_it_was_written(hpcdist: Hpcdist, config: Path) -> None:
+    config.write_text("defaults:\n  partition: cpu\n")
+    said = hpcdist("check", "any.yml", "--site-path", "sites", "--site", "toy")
+    assert (said.code, said.err) == (
+        3,
+        f"error: {config}:2:14: batch.partition: site toy has no partition 'cpu'; did you mean 'gpu'?\n",
+    )
+
+
+def test_a_section_of_no_site_is_a_warning(hpcdist: Hpcdist, config: Path) -> None:
+    config.write_text("sites: {tyo: {account: x}}\n")
+    said = hpcdist("check", "ranks.yml", "--site-path", "sites")
+    assert (said.code, said.err) == (
+        0,
+        f"warning: {config}:1:9: sites.tyo: there is no site 'tyo'; did you mean 'toy'?\n",
+    )

@@ -1,0 +1,78 @@
+"""The lint of a shell's variables, or of a file's."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from .conftest import Hpcdist
+
+GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+FILE = """\
+# what a colleague gave me
+module load nccl
+export NCCL_IB_RETRY_CNT=10 NCCL_CROSS_NIC="1" # both
+NCCL_BUFFSIZE=$SIZE
+if true; then echo 'unfinished
+"""
+ODD = "NCCL documents 0 to 7 and does not check it"
+HINT = "write a number that is 0 to 7"
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("NCCL_", "FI_", "UCX_", "OMPI_", "LOADED"))]:
+        monkeypatch.delenv(name)
+
+
+def test_a_clean_shell(hpcdist: Hpcdist) -> None:
+    said = hpcdist("lint-env")
+    assert (said.code, said.out) == (0, "ok: nothing is odd\n")
+
+
+def test_this_shell(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_IB_RETRY_CNT", "10")
+    said = hpcdist("lint-env")
+    line = f"warning: environment: NCCL_IB_RETRY_CNT=10: {ODD}; {HINT} ({GUIDE}#nccl-ib-retry-cnt)\n"
+    assert (said.code, said.out) == (3, line)
+
+
+def test_a_file(hpcdist: Hpcdist, folder: Path) -> None:
+    (folder / "env.sh").write_text(FILE)
+    said = hpcdist("lint-env", "env.sh", "--json")
+    assert said.code == 3
+    (odd, note) = json.loads(said.out)
+    assert odd == {
+        "name": "NCCL_IB_RETRY_CNT",
+        "value": "10",
+        "origin": "env.sh:3",
+        "happens": ODD,
+        "write": HINT,
+        "source": f"{GUIDE}#nccl-ib-retry-cnt",
+        "severity": "warning",
+    }
+    assert (note["name"], note["origin"], note["severity"]) == ("NCCL_BUFFSIZE", "env.sh:4", "note")
+
+
+def test_notes_alone_are_no_failure(hpcdist: Hpcdist) -> None:
+    said = hpcdist("lint-env", "-", stdin="NCCL_SHM_DISABLE=1\n")
+    assert said.code == 0
+    assert said.out.startswith("note: <stdin>:1: NCCL_SHM_DISABLE=1: NVIDIA wants it as a work-around only")
+
+
+def test_against_a_site(hpcdist: Hpcdist) -> None:
+    said = hpcdist("lint-env", "-", "--site", "perlmutter", stdin="UCX_TLS=rc\nNCCL_NET_GDR_LEVEL=PHB\n")
+    assert said.code == 3
+    assert said.out == (
+        "warning: <stdin>:1: UCX_TLS=rc: UCX has no transport for Slingshot, so it does nothing there; "
+        "remove it (docs.cscs.ch, communication)\n"
+    )
+
+
+def test_no_such_site(hpcdist: Hpcdist) -> None:
+    said = hpcdist("lint-env", "--site", "perlmuter")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "error: --site=perlmuter: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"

@@ -1,0 +1,260 @@
+"""Site files made of what batch systems have answered, and what is said of site files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hpcdist import resources
+from hpcdist.cli.site_text import site_text
+from hpcdist.cli.sites_init import Around, here, look
+from hpcdist.command import Command, Completed
+from hpcdist.schedulers.sge import survey as sge
+from hpcdist.schedulers.slurm import survey as slurm
+from hpcdist.survey import Kind, Node, Part, Unseen, counts, kinds_of
+from hpcdist.testing import MISSING, Answer, FakeShell, failed
+
+from .conftest import Hpcdist
+
+TRANSCRIPTS: Final = Path(__file__).parents[1] / "transcripts"
+NOON: Final = 1795003200.0
+RULES: Final = {"smp": "$pe_slots", "fill": "$fill_up", "robin": "$round_robin"}
+
+
+def environment(command: Command) -> Completed:
+    """Answer for any parallel environment as the recorded one does, but for its name and rule."""
+    name = command.argv[2]
+    text = (TRANSCRIPTS / "sge" / "survey_environment.8.1.9.txt").read_text()
+    rule = RULES.get(name, name.removeprefix("mpi-"))
+    return Completed(command, 0, text.replace("smp", name).replace("$pe_slots", rule))
+
+
+ANSWERS: Final[Mapping[str, Mapping[str, str]]] = {
+    "slurm": {
+        "scontrol show config": "config.22.05.8.txt",
+        "scontrol --oneliner show node": "nodes.22.05.8.txt",
+        "scontrol --oneliner show partition": "partitions.22.05.8.txt",
+        "srun --mpi=list": "mpi.22.05.8.txt",
+    },
+    "pbs": {
+        "pbsnodes -a": "survey_nodes.json",
+        "qstat -Q": "survey_queues.json",
+        "qstat -B": "survey_server.json",
+    },
+    "lsf": {
+        "lshosts -w": "survey_hosts.10.1.txt",
+        "lshosts -gpu": "survey_gpus.10.1.txt",
+        "bqueues -l": "survey_queues.10.1.txt",
+        "bmgroup -r": "survey_groups.10.1.txt",
+        "lsid": "survey_version.10.1.txt",
+    },
+    "flux": {
+        "flux resource R": "survey_resources.json",
+        "flux config get": "survey_config.json",
+        "flux version": "survey_version.txt",
+    },
+    "sge": {
+        "qhost -F -q": "survey_hosts.8.1.9.txt",
+        "qconf -sq *": "survey_queues.8.1.9.txt",
+        "qconf -sc": "survey_complexes.8.1.9.txt",
+        "qconf -spl": "survey_environments.8.1.9.txt",
+    },
+}
+
+
+def around(tmp_path: Path, scheduler: str, others: Mapping[tuple[str, ...], Answer] | None = None) -> Around:
+    rules: list[tuple[tuple[str, ...], Answer]] = [*(others or {}).items()]
+    for words, file in ANSWERS[scheduler].items():
+        rules.append((tuple(words.split()), (TRANSCRIPTS / scheduler / file).read_text()))
+    rules.append((("qconf", "-sp"), environment))
+    return Around(FakeShell(rules), lambda: NOON, lambda: "login2.example.org", lambda: "hu1", {}, tmp_path)
+
+
+@pytest.mark.parametrize("scheduler", sorted(ANSWERS))
+def test_the_whole_file(scheduler: str, tmp_path: Path, hpcdist: Hpcdist) -> None:
+    machine = around(tmp_path, scheduler)
+    text = site_text("here", look(scheduler, machine), here(machine))
+    assert text == (TRANSCRIPTS / scheduler / "survey.yaml").read_text()
+    (tmp_path / "here.yaml").write_text(text)
+    said = hpcdist("sites", "check", str(tmp_path / "here.yaml"))
+    assert (said.code, said.out, said.err) == (0, f"ok: {tmp_path}/here.yaml\n", "")
+
+
+def test_what_slurm_shows_of_nodes_and_partitions(tmp_path: Path) -> None:
+    found = look("slurm", around(tmp_path, "slurm"))
+    assert found.kinds == (
+        Kind("a100", ("n1", "n2"), 16, 64000, 4, "a100", ("a100", "nvlink"), "a100"),
+        Kind("v100", ("n3", "n4"), 16, 64000, 2, "v100", ("v100",), "v100"),
+        Kind("cpu", ("c1",), 32, 128000, 0, None, ("cpuonly",), "cpuonly"),
+    )
+    assert found.parts == (
+        Part("gpu", {"a100": 2, "v100": 2}),
+        Part("a100", {"a100": 2}),
+        Part("v100", {"v100": 2}),
+        Part("cpu", {"cpu": 1}),
+        Part("all", {"a100": 2, "v100": 2, "cpu": 1}),
+    )
+    assert found.unseen == ()
+
+
+@pytest.mark.parametrize("scheduler", sorted(ANSWERS))
+def test_where_nothing_answers_the_file_says_so_and_is_a_site_all_the_same(
+    scheduler: str, tmp_path: Path, hpcdist: Hpcdist
+) -> None:
+    shell = FakeShell([(lambda command: bool(command.argv), MISSING)])
+    machine = Around(shell, lambda: NOON, lambda: "head", lambda: "hu1", {}, tmp_path)
+    survey = look(scheduler, machine)
+    assert {item.command for item in survey.unseen} == {str(command) for command in shell.commands}
+    (tmp_path / "bare.yaml").write_text(site_text("bare", survey, here(machine)))
+    said = hpcdist("sites", "check", str(tmp_path / "bare.yaml"), "--json")
+    assert said.code == 0
+    assert {problem["severity"] for problem in json.loads(said.out)} <= {"warning"}
+
+
+def test_what_cannot_be_seen_is_told(tmp_path: Path) -> None:
+    broken = {
+        ("srun",): MISSING,
+        ("scontrol", "show", "config"): failed(1, "slurm_load_ctl_conf error:\n down\n"),
+    }
+    found = look("slurm", around(tmp_path, "slurm", broken))
+    assert found.unseen == (
+        Unseen(str(slurm.CONFIG), "slurm_load_ctl_conf error: down"),
+        Unseen(str(slurm.MPI), "there is no srun here"),
+    )
+
+
+def test_accounts_are_asked_for_where_slurm_keeps_them(tmp_path: Path) -> None:
+    config = "AccountingStorageEnforce = associations\nAccountingStorageType = accounting_storage/slurmdbd\n"
+    others: Mapping[tuple[str, ...], Answer] = {
+        ("scontrol", "show", "config"): config, ("sacctmgr",): "m1|normal,high\nm2|normal\n",
+    }  # fmt: skip
+    facts = {fact.key: fact for fact in look("slurm", around(tmp_path, "slurm", others)).facts}
+    assert facts["account"].remarks == (
+        "AccountingStorageEnforce=associations",
+        "accounts of hu1: m1, m2",
+        "QOS of hu1: normal, high",
+    )
+
+
+def test_the_environments_of_grid_engine_are_asked_for_one_by_one(tmp_path: Path) -> None:
+    machine = around(tmp_path, "sge")
+    look("sge", machine)
+    assert isinstance(machine.runner, FakeShell)
+    assert [command for command in machine.runner.commands if command.argv[1] != "-sp"] == [
+        sge.HOSTS, sge.QUEUES, sge.COMPLEXES, sge.ENVIRONMENTS,
+    ]  # fmt: skip
+    assert len(machine.runner.commands) == 4 + 8
+
+
+def test_nodes_that_differ_a_little_are_alike() -> None:
+    nodes = [Node("n1", 8, 1000), Node("n2", 8, 1020), Node("n3", 8, 2000), Node("n4", 8, 2000, 2)]
+    kinds = kinds_of(nodes)
+    assert [(kind.name, kind.nodes, kind.memory) for kind in kinds] == [
+        ("gpu", ("n4",), 2000),
+        ("cpu-8c-1g", ("n1", "n2"), 1000),
+        ("cpu-8c-2g", ("n3",), 2000),
+    ]
+    assert counts(kinds, ["n2", "n4"]) == {"gpu": 1, "cpu-8c-1g": 1}
+
+
+def test_features_of_racks_make_no_kinds() -> None:
+    racks = [Node(f"n{rack}", 8, features=("x86", f"rack{rack}")) for rack in range(9)]
+    (kind,) = kinds_of(racks, constraints=True)
+    assert (kind.features, kind.constraint) == (("x86",), "x86")
+
+
+@pytest.mark.parametrize(
+    ("files", "network"),
+    [
+        ({"cxi/cxi0/x": ""}, "slingshot"),
+        ({"infiniband/mlx5_0/ports/1/link_layer": "InfiniBand\n"}, "infiniband"),
+        ({"infiniband/mlx5_0/ports/1/link_layer": "Ethernet\n"}, "roce"),
+        ({"infiniband/efa_0/x": ""}, "efa"),
+        ({"infiniband/hfi1_0/x": ""}, "omni-path"),
+        ({"net/eth0/x": ""}, None),
+    ],
+)
+def test_what_the_devices_look_like(tmp_path: Path, files: Mapping[str, str], network: str | None) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    assert here(Around(FakeShell(), lambda: NOON, devices=tmp_path)).network == network
+
+
+def test_init_writes_where_sites_are_found(
+    hpcdist: Hpcdist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = hpcdist("sites", "init", "mine", "--scheduler", "flux")
+    file = resources.site_folders()[0] / "mine.yaml"
+    assert said.code == 0
+    assert said.out == (
+        f"wrote {file}\nread it, complete it, then:\n"
+        "  hpcdist sites check mine\n  hpcdist render EXP --site mine\n"
+    )
+    assert said.err.splitlines() == [
+        f"note: not seen: {command}: there is no flux here"
+        for command in ("flux resource R", "flux config get", "flux version")
+    ]
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    again = hpcdist("sites", "init", "mine", "--scheduler", "flux")
+    hint = "remove it first, or name another file by -o"
+    assert (again.code, again.err) == (
+        2,
+        f"error: there is {file} already, and it is not written over; {hint}\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("../x",), "'../x' cannot be the name of a site; use letters, digits, - and _"),
+        (("x", "--scheduler", "slrum"), "nothing can be seen of scheduler 'slrum'; did you mean 'slurm'?"),
+    ],
+)
+def test_init_that_cannot_be_meant(hpcdist: Hpcdist, words: tuple[str, ...], message: str) -> None:
+    said = hpcdist("sites", "init", *words)
+    assert (said.code, said.out, said.err) == (2, "", f"error: {message}\n")
+
+
+CHECKED: Final = """\
+error: odd.yaml:4:11: launcher: launcher flux does not go with scheduler slurm; it goes with flux
+error: odd.yaml:5:11: walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, \
+m or s, such as 90m
+error: odd.yaml:6:31: partitions.p.nodes.big: there is no node type 'big'
+warning: odd.yaml:1:1: it has no `sources`; say where its values come from, and when that was read
+warning: odd.yaml:1:7: name: the file is found as 'odd', and is called 'other' in it; write `name: \
+odd`, or rename the file
+warning: odd.yaml:7:17: detect.fqdn[0]: 'login.*' fits login1, a name that hosts of many machines have; \
+write the full host name, with its domain
+"""
+
+
+def test_check_tells_all_problems(hpcdist: Hpcdist, folder: Path) -> None:
+    (folder / "odd.yaml").write_text(
+        "name: other\ndescription: x\nscheduler: slurm\nlauncher: flux\nwalltime: 60\n"
+        "partitions: {p: {nodes: {big: 1}}}\ndetect: {fqdn: ['login.*']}\n"
+    )
+    said = hpcdist("sites", "check", "./odd.yaml")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == CHECKED
+
+
+VOUCHED: Final = """\
+warning: odd.yaml:5:1: modules: no source vouches for modules; name it in `of` of one of the `sources`
+warning: odd.yaml:6:52: sources[0].of[1]: this file has no key 'walltime'; correct it, or remove it
+"""
+
+
+def test_check_tells_what_no_source_vouches_for(hpcdist: Hpcdist, folder: Path) -> None:
+    (folder / "odd.yaml").write_text(
+        "name: odd\ndescription: x\nscheduler: slurm\nlauncher: srun\nmodules: [a]\n"
+        "sources: [{where: x, read: 2026-11, of: [launcher, walltime]}]\n"
+    )
+    said = hpcdist("sites", "check", "./odd.yaml")
+    assert (said.code, said.out) == (0, "ok: odd.yaml\n")
+    assert said.err == VOUCHED

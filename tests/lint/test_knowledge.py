@@ -1,0 +1,63 @@
+"""Every entry keeps what its type promises, and every shipped site lints clean."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hpcdist.fabric import Surroundings, groups, settled
+from hpcdist.lint import PREFIXES, Around, findings, versions_of
+from hpcdist.lint.entry import Entry
+from hpcdist.lint.knowledge import KNOWN, TABLES, family_of
+from hpcdist.lint.nccl import SYSTEM
+from hpcdist.lint.nccl_debugging import DEBUGGING
+from hpcdist.plan import Variable, Word
+from hpcdist.variables import text_of
+from tests.sites import SHIPPED, shipped_site
+
+ENTRIES = [entry for table in TABLES for entry in table]
+
+
+def test_each_name_is_known_once() -> None:
+    assert len(KNOWN) == len(ENTRIES)
+    assert len(SYSTEM) + len(DEBUGGING) == 113
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_entry(entry: Entry) -> None:
+    assert re.fullmatch(r"[A-Z][A-Za-z0-9_]*", entry.name)
+    assert entry.name.startswith(PREFIXES)
+    assert family_of(entry.name)
+    assert re.fullmatch(r"(\d+(\.\d+)+)?", entry.since)
+    assert entry.where
+    assert not entry.default or entry.kind.wrong(entry.default) is None
+    assert not entry.successor or (entry.gone and not KNOWN[entry.successor].gone)
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_sites_are_clean(name: str, nodes: int) -> None:
+    site = shipped_site(name)
+    libraries = {kind.library for kind in site.node_types.values() if kind.gpus != 0}
+    for library in libraries:
+        around = Surroundings(nodes, library)
+        variables = [
+            Variable(
+                name=item.name,
+                value=text_of(item.value),
+                origin=f"site {name}: {item.where}",
+                found=item.found,
+                otherwise=None if item.otherwise is None else text_of(item.otherwise),
+            )
+            for item in settled(site.fabric, around)
+        ]
+        words = [
+            Word(text=text, origin=f"site {name}")
+            for _, group in groups(site.fabric, around)
+            for text in (*group.directives, *group.args)
+        ]
+        context = Around(
+            site.fabric.network, library, nodes, tuple(words), versions_of(site.modules), site.fabric.known
+        )
+        assert [str(item) for item in findings(variables, context)] == []

@@ -1,0 +1,41 @@
+"""A site file made on the cluster by `hpcdist sites init` runs the examples as they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.users import User
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    (workdir / "examples").symlink_to(CHECKOUT / "examples")
+    return User(cluster, workdir)
+
+
+def test_the_examples_run_with_the_site_that_init_writes(user: User) -> None:
+    made = user.hpcdist("sites", "init", "here", "-o", "here.yaml")
+    assert (made.returncode, made.stderr) == (0, "")
+    checked = user.hpcdist("sites", "check", "here.yaml")
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "ok: here.yaml\n", "")
+    for example in ("quickstart", "horovod_digits"):
+        done = user.hpcdist("submit", f"examples/{example}.yml", "--site", "here.yaml", "--wait")
+        log = user.log(f"{example.replace('_', '-')}-1")
+        assert done.returncode == 0, done.stderr + log
+        accuracy = re.search(r"test accuracy ([\d.]+)", log)
+        assert accuracy, log
+        assert float(accuracy[1]) > 0.9
+
+
+def test_the_accounts_of_a_user_are_seen_where_there_is_accounting(
+    accounting_cluster: Cluster, workdir: Path
+) -> None:
+    made = User(accounting_cluster, workdir).hpcdist("sites", "init", "here", "-o", "-")
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "partitions:\n  gpu: {nodes: {a100: 2, v100: 2}}\n" in made.stdout
