@@ -1,52 +1,35 @@
 #!/bin/bash
-#SBATCH --output=quickstart-%j.out
-#SBATCH --job-name=quickstart
-#SBATCH --no-requeue
-#SBATCH --export=ALL
-#SBATCH --time=00:10:00
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=1
-#SBATCH --mem=512M
-# Made by hpcdist 0.1.0 for site slurm. It needs no hpcdist on the nodes, and runs by hand as well.
-export HPCDIST_RUN_DIR="$SLURM_SUBMIT_DIR/hpcdist-$SLURM_JOB_ID"
-hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
-hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
+# bsub reads it by its name: bsub job.sh
+#BSUB -o quickstart-%J.out
+#BSUB -J quickstart
+#BSUB -P proj
+#BSUB -q batch
+#BSUB -W 0:10
+#BSUB -nnodes 1
+#BSUB -alloc_flags "gpumps smt4"
+#BSUB -rn
+# Made by hpcdist 0.1.0 for site summit. It needs no hpcdist on the nodes, and runs by hand as well.
+# Where it cannot, LSF begins somewhere else.
+cd "${LS_SUBCWD:?this script is for bsub}" || exit
+hpcdist_job=$LSB_JOBID hpcdist_number=$LSB_JOBID hpcdist_element=${LSB_JOBINDEX#0}
+export HPCDIST_RUN_DIR="$LS_SUBCWD/hpcdist-$LSB_JOBID"
 
-# Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
-expand_host() {
-  local before ranges after range first number host
-  if [[ $1 =~ ^([^[]*)\[([^]]*)\](.*)$ ]]; then
-    before=${BASH_REMATCH[1]} ranges=${BASH_REMATCH[2]} after=${BASH_REMATCH[3]}
-    for range in ${ranges//,/ }; do
-      first=${range%-*}
-      for ((number = 10#$first; number <= 10#${range#*-}; number++)); do
-        printf -v host '%s%0*d%s' "$before" "${#first}" "$number" "$after"
-        expand_host "$host"
-      done
-    done
-  else
+# The hosts, each with its slots behind it; the first is where this script runs, and no compute node.
+hpcdist_nodes=()
+add_nodes() {
+  while (($#)); do
     hpcdist_nodes+=("$1")
-  fi
-}
-expand_hosts() {
-  local list=$1
-  while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
-    list=${BASH_REMATCH[3]}
-    expand_host "${BASH_REMATCH[1]}"
+    shift 2
   done
 }
-# Should Slurm ever write a list of $2 hosts in another way, it must read it itself.
-add_nodes() {
-  local before=${#hpcdist_nodes[@]}
-  expand_hosts "$1"
-  ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
-}
-hpcdist_nodes=()
-add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
-# Options of the login shell, and those of this script, are not options of the step.
-unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION \
-  SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
+if [[ ${LSB_MCPU_HOSTS:-} ]]; then
+  # shellcheck disable=SC2086 # these are words
+  add_nodes $LSB_MCPU_HOSTS
+else
+  mapfile -t hpcdist_nodes < <(uniq "${LSB_DJOB_HOSTFILE:?LSF named no hosts}")
+fi
+hpcdist_nodes=("${hpcdist_nodes[@]:1}")
+
 fail() {
   echo "hpcdist: $*" >&2
   exit 86
@@ -66,9 +49,9 @@ note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
-((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
+((${#hpcdist_nodes[@]} == 1)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 1"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo "hpcdist: quickstart: 2 tasks by srun, 2 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: quickstart: 2 tasks by jsrun, 1 node: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
 # elements of an array may share a node.
@@ -86,7 +69,7 @@ write_hostfile() {
   done >"$HPCDIST_HOSTFILE"
 }
 write_hostfile <<'NODES_AND_TASKS_ON_EACH'
-2 1
+1 2
 NODES_AND_TASKS_ON_EACH
 
 # Writes what it reads to a file, byte for byte.
@@ -119,17 +102,16 @@ fail() {
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
 master 0 0 1 1 1 0 0 0 1 0 0 1
-worker 0 1 1 1 1 1 0 0 1 0 0 1
+worker 0 1 1 1 1 0 1 1 1 0 0 1
 '
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
 take_place() {
-  local rank=${SLURM_PROCID:-} size=${SLURM_NTASKS:-}
+  local rank=${JSM_NAMESPACE_RANK:-} size=${JSM_NAMESPACE_SIZE:-}
   local role index first tasks per_replica per_node node local_rank cpus
   local offset slot nodes=0 count local_size planned=() here
-  [[ $rank ]] || fail "srun set no SLURM_PROCID; start this job by srun, as the script does"
-  ((size == 2)) || fail "srun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
-  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$rank" ]] || fail "srun gave no PMI with --mpi=pmix, so each task would be rank 0 of a world of its own; set launchers.srun.mpi in the site file to a type that 'srun --mpi=list' shows and this MPI knows (Open MPI: pmix, MPICH: pmi2), or batch.launcher to mpirun"
+  [[ $rank ]] || fail "jsrun set no JSM_NAMESPACE_RANK; start this job by jsrun, as the script does"
+  ((size == 2)) || fail "jsrun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
   while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
     offset=$((rank - first))
     ((offset < tasks)) && break
@@ -139,7 +121,7 @@ take_place() {
   while read -r count local_size; do
     ((node < (nodes += count))) && break
   done <<'NODES_AND_TASKS_ON_EACH'
-2 1
+1 2
 NODES_AND_TASKS_ON_EACH
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
   # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
@@ -147,7 +129,7 @@ NODES_AND_TASKS_ON_EACH
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
-  export HPCDIST_NODE=$node HPCDIST_NODES=2 HPCDIST_ADDRESS=${planned[0]}
+  export HPCDIST_NODE=$node HPCDIST_NODES=1 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
 }
@@ -157,6 +139,8 @@ take_place
 ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
 export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
+# Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
+exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
 trap : INT HUP USR1 USR2
 trap 'hpcdist_ended_by=TERM' TERM
@@ -177,8 +161,11 @@ launch() {
   export POLYAXON_PARAMS='{"lr": 0.1, "epochs": 20}'
   export POLYAXON_DECLARATIONS='{"lr": 0.1, "epochs": 20}'
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.quickstart", "experiment_uuid": "quickstart", "framework": "mpi", "user": null}'
-  type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --kill-on-bad-exit=1 --label --mpi=pmix \
+  # Where nobody else does, jsrun sets it to the hardware threads of a task's cores.
+  local hpcdist_unset=()
+  [[ -v OMP_NUM_THREADS ]] || hpcdist_unset=(env -u OMP_NUM_THREADS)
+  type jsrun >/dev/null 2>&1 || fail "there is no jsrun on $(uname -n); load its module in the site file, or choose another batch.launcher"
+  exec jsrun --nrs=2 --tasks_per_rs=1 --cpu_per_rs=1 --gpu_per_rs=0 --rs_per_host=2 --launch_distribution=packed --bind=packed:1 --exit_on_error=1 --smpiargs=-gpu "${hpcdist_unset[@]}" \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,30 +1,17 @@
 #!/bin/bash
-# rule run directory
-#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#SBATCH --job-name=horovod-digits
-# default
+#SBATCH --output=quickstart-%j.out
+#SBATCH --job-name=quickstart
 #SBATCH --no-requeue
-# site frontier: environment
 #SBATCH --export=ALL
-# horovod_digits.yml batch.account
-#SBATCH --account=proj
-# site frontier: partitions.batch
-#SBATCH --partition=batch
-# horovod_digits.yml batch.walltime
+#SBATCH --account=project_465000001
+#SBATCH --partition=standard-g
 #SBATCH --time=00:10:00
-# site frontier: whole_nodes
 #SBATCH --exclusive
-# site frontier: partitions.batch
-#SBATCH --nodes=2
-# site frontier: partitions.batch
-#SBATCH --ntasks-per-node=8
-# site frontier: partitions.batch
-#SBATCH --cpus-per-task=7
-# site frontier: fabric.together.0: alt_read needs the driver's get protocol off
-#SBATCH --network=disable_rdzv_get
-# Made by hpcdist 0.1.0 for site frontier. It needs no hpcdist on the nodes, and runs by hand as well.
-export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=2
+#SBATCH --cpus-per-task=1
+# Made by hpcdist 0.1.0 for site lumi. It needs no hpcdist on the nodes, and runs by hand as well.
+export HPCDIST_RUN_DIR="$SLURM_SUBMIT_DIR/hpcdist-$SLURM_JOB_ID"
 hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
 hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
 
@@ -81,17 +68,13 @@ note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
-((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
+((${#hpcdist_nodes[@]} == 1)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 1"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo "hpcdist: horovod-digits: 16 tasks by srun, 2 nodes, 16 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: quickstart: 2 tasks by srun, 1 node: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
 # elements of an array may share a node.
 HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
-# A node may call itself 127.0.1.1, which means another machine to the others.
-hpcdist_name=$HPCDIST_HEAD_ADDRESS
-while read -r HPCDIST_HEAD_ADDRESS _; do [[ $HPCDIST_HEAD_ADDRESS == 127.* ]] || break; done < <(getent ahostsv4 "$hpcdist_name")
-[[ ${HPCDIST_HEAD_ADDRESS:-127.} != 127.* ]] || fail "$hpcdist_name has no address that other nodes could reach"
 HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
@@ -105,7 +88,7 @@ write_hostfile() {
   done >"$HPCDIST_HOSTFILE"
 }
 write_hostfile <<'NODES_AND_TASKS_ON_EACH'
-2 8
+1 2
 NODES_AND_TASKS_ON_EACH
 
 # Writes what it reads to a file, byte for byte.
@@ -119,7 +102,7 @@ keep() {
 keep "$HPCDIST_JOB_DIR/command.sh" <<'COMMAND'
 trap 'exit $?' TERM INT HUP
 trap : USR1 USR2
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python examples/quickstart.py --lr=0.1 --epochs=20
 COMMAND
 
 # The task wrapper, one for all tasks.
@@ -137,19 +120,19 @@ fail() {
 # Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
-master 0 0 4 4 4 0 0 0 7 0 1 1
-worker 0 4 4 4 4 0 4 28 7 4 1 1
-worker 1 8 8 4 8 1 0 0 7 0 1 1
+master 0 0 1 1 1 0 0 0 1 0 0 1
+worker 0 1 1 1 1 0 1 1 1 0 0 1
 '
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
 take_place() {
   local rank=${SLURM_PROCID:-} size=${SLURM_NTASKS:-}
-  local role index first tasks per_replica per_node node local_rank cpus gpu gpus per_gpu
+  local role index first tasks per_replica per_node node local_rank cpus
   local offset slot nodes=0 count local_size planned=() here
   [[ $rank ]] || fail "srun set no SLURM_PROCID; start this job by srun, as the script does"
-  ((size == 16)) || fail "srun started $size tasks, the plan has 16; leave the counts in the script as they are, or submit the experiment again"
-  while read -r role index first tasks per_replica per_node node local_rank _ cpus gpu gpus per_gpu; do
+  ((size == 2)) || fail "srun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
+  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$rank" ]] || fail "srun gave no PMI, so each task would be rank 0 of a world of its own; set launchers.srun.mpi in the site file to a type that 'srun --mpi=list' shows and this MPI knows (Open MPI: pmix, MPICH: pmi2), or batch.launcher to mpirun"
+  while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
     offset=$((rank - first))
     ((offset < tasks)) && break
   done <<<"$hpcdist_rows"
@@ -158,7 +141,7 @@ take_place() {
   while read -r count local_size; do
     ((node < (nodes += count))) && break
   done <<'NODES_AND_TASKS_ON_EACH'
-2 8
+1 2
 NODES_AND_TASKS_ON_EACH
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
   # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
@@ -166,39 +149,16 @@ NODES_AND_TASKS_ON_EACH
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
-  export HPCDIST_NODE=$node HPCDIST_NODES=2 HPCDIST_ADDRESS=${planned[0]}
-  # Not what a node may call itself, 127.0.1.1, which means another machine to the others.
-  while read -r here _; do
-    [[ $here == 127.* ]] || { HPCDIST_ADDRESS=$here && break; }
-  done < <(getent ahostsv4 "$HPCDIST_ADDRESS")
+  export HPCDIST_NODE=$node HPCDIST_NODES=1 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
-  # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
-  take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
-}
-
-# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
-# their numbers among those that it sees.
-take_gpus() {
-  local gpu=$1 gpus=$2 visible number own=()
-  if [[ -v ROCR_VISIBLE_DEVICES ]]; then
-    IFS=, read -ra visible <<<"$ROCR_VISIBLE_DEVICES"
-  else
-    shopt -s nullglob
-    visible=(/dev/dri/renderD*)
-    visible=("${!visible[@]}")
-  fi
-  ((${#visible[@]} >= gpus)) || fail "the plan gives this task $gpus GPUs, ROCR_VISIBLE_DEVICES names ${#visible[@]}"
-  for ((number = 0; number < gpus; number++)); do own+=("$((number))"); done
-  local IFS=,
-  export HPCDIST_GPUS="${own[*]}"
 }
 
 take_place
 # As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
 ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
-export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
+export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
 trap : INT HUP USR1 USR2
 trap 'hpcdist_ended_by=TERM' TERM
@@ -209,47 +169,24 @@ exit "$code"
 TASK_WRAPPER
 
 # What the site needs before anything starts.
-module load PrgEnv-gnu/8.7.0 || fail module PrgEnv-gnu/8.7.0 cannot be loaded on "$(uname -n)"  # site frontier: modules
-module load cpe/26.03 || fail module cpe/26.03 cannot be loaded on "$(uname -n)"  # site frontier: modules
-module load rocm/7.1.1 || fail module rocm/7.1.1 cannot be loaded on "$(uname -n)"  # site frontier: modules
-module load rccl-net-plugin || fail module rccl-net-plugin cannot be loaded on "$(uname -n)"  # site frontier: modules
-module load craype-accel-amd-gfx90a || fail module craype-accel-amd-gfx90a cannot be loaded on "$(uname -n)"  # site frontier: modules
-export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site frontier: setup
-export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site frontier: setup
+export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-cache-$USER" MIOPEN_USER_DB_PATH="/tmp/miopen-config-$USER"
+mkdir -p "$MIOPEN_CUSTOM_CACHE_DIR" "$MIOPEN_USER_DB_PATH"
 
 # shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
-  export PYTHONUNBUFFERED=1  # default
-  export NCCL_NET=OFI  # site frontier: fabric.env.NCCL_NET (multi_node)
-  export NCCL_CROSS_NIC=1  # site frontier: fabric.env.NCCL_CROSS_NIC
-  export NCCL_NET_GDR_LEVEL=PHB  # site frontier: fabric.env.NCCL_NET_GDR_LEVEL
-  export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # site frontier: fabric.env.NCCL_SOCKET_IFNAME
-  export HSA_FORCE_FINE_GRAIN_PCIE=1  # site frontier: fabric.env.HSA_FORCE_FINE_GRAIN_PCIE
-  export FI_MR_CACHE_MONITOR=kdreg2  # site frontier: fabric.env.FI_MR_CACHE_MONITOR
-  export FI_CXI_DISABLE_HOST_REGISTER=1  # site frontier: fabric.env.FI_CXI_DISABLE_HOST_REGISTER
-  export FI_CXI_DEFAULT_CQ_SIZE=131072  # site frontier: fabric.env.FI_CXI_DEFAULT_CQ_SIZE
-  export FI_CXI_DEFAULT_TX_SIZE=2048  # site frontier: fabric.env.FI_CXI_DEFAULT_TX_SIZE
-  export FI_CXI_RX_MATCH_MODE=hybrid  # site frontier: fabric.env.FI_CXI_RX_MATCH_MODE
-  export FI_CXI_RDZV_PROTO=alt_read  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
-  export FI_CXI_RDZV_EAGER_SIZE=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
-  export FI_CXI_RDZV_THRESHOLD=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
-  export FI_CXI_RDZV_GET_MIN=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export PYTHONUNBUFFERED=1
+  export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3
+  export NCCL_NET_GDR_LEVEL=3
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
+  export POLYAXON_RUN_DATA_PATHS='{}'
+  export POLYAXON_DATA_PATHS='{}'
+  export POLYAXON_PARAMS='{"lr": 0.1, "epochs": 20}'
+  export POLYAXON_DECLARATIONS='{"lr": 0.1, "epochs": 20}'
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.quickstart", "experiment_uuid": "quickstart", "framework": "mpi", "user": null}'
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label: launcher srun
-  # --gpus-per-task=1: site frontier: gpus.bound_by
-  # --mpi=cray_shasta: site frontier: launchers.srun.mpi
-  # --gpu-bind=closest: site frontier: launchers.srun.binding
-  # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label --gpus-per-task=1 --mpi=cray_shasta --gpu-bind=closest \
+  exec srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=1 --kill-on-bad-exit=1 --label \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,52 +1,31 @@
 #!/bin/bash
-#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
-#SBATCH --job-name=horovod-digits
-#SBATCH --no-requeue
-#SBATCH --export=ALL
-#SBATCH --time=00:10:00
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=1
-#SBATCH --mem=1024M
-# Made by hpcdist 0.1.0 for site slurm. It needs no hpcdist on the nodes, and runs by hand as well.
-export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
-hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
-hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
+#$ -S /bin/bash
+#$ -cwd
+#$ -j y
+#$ -o quickstart-$JOB_ID.out
+#$ -N quickstart
+#$ -P proj
+#$ -r n
+#$ -V
+#$ -pe mpi 2
+#$ -l h_rt=00:10:00
+# Made by hpcdist 0.1.0 for site sge. It needs no hpcdist on the nodes, and runs by hand as well.
+hpcdist_job=${JOB_ID:?this script is for qsub} hpcdist_number=$JOB_ID hpcdist_element=${SGE_TASK_ID#undefined}
+export HPCDIST_RUN_DIR="${SGE_O_WORKDIR:-$PWD}/hpcdist-$JOB_ID"
 
-# Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
-expand_host() {
-  local before ranges after range first number host
-  if [[ $1 =~ ^([^[]*)\[([^]]*)\](.*)$ ]]; then
-    before=${BASH_REMATCH[1]} ranges=${BASH_REMATCH[2]} after=${BASH_REMATCH[3]}
-    for range in ${ranges//,/ }; do
-      first=${range%-*}
-      for ((number = 10#$first; number <= 10#${range#*-}; number++)); do
-        printf -v host '%s%0*d%s' "$before" "${#first}" "$number" "$after"
-        expand_host "$host"
-      done
-    done
-  else
-    hpcdist_nodes+=("$1")
-  fi
-}
-expand_hosts() {
-  local list=$1
-  while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
-    list=${BASH_REMATCH[3]}
-    expand_host "${BASH_REMATCH[1]}"
-  done
-}
-# Should Slurm ever write a list of $2 hosts in another way, it must read it itself.
-add_nodes() {
-  local before=${#hpcdist_nodes[@]}
-  expand_hosts "$1"
-  ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
-}
-hpcdist_nodes=()
-add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
-# Options of the login shell, and those of this script, are not options of the step.
-unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION \
-  SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
+# Host, slots, queue and processors a line; a host may have several. The one on which this runs comes first.
+hpcdist_nodes=("$HOSTNAME")
+declare -A hpcdist_slots=()
+while read -r hpcdist_host hpcdist_count _; do
+  [[ $hpcdist_host == "$HOSTNAME" || ${hpcdist_slots[$hpcdist_host]:-} ]] || hpcdist_nodes+=("$hpcdist_host")
+  hpcdist_slots[$hpcdist_host]=$((${hpcdist_slots[$hpcdist_host]:-0} + hpcdist_count))
+done <"${PE_HOSTFILE:?no parallel environment started this script}"
+for hpcdist_host in "${!hpcdist_slots[@]}"; do
+  ((${#hpcdist_nodes[@]} == 2 && hpcdist_slots[$hpcdist_host] >= 1)) ||
+    { echo "hpcdist: $hpcdist_host has ${hpcdist_slots[$hpcdist_host]} slots, the plan wants 1 on each host: parallel environment $PE deals them out in another way; name one in sge.environments of the site file whose allocation_rule is 1" >&2 && exit 86; }
+done
+# sge.remote: by ssh, as of what is started by qrsh -inherit, a deleted job leaves tasks behind (tried on 8.1.9).
+export OMPI_MCA_plm_rsh_disable_qrsh=1 HYDRA_LAUNCHER=ssh I_MPI_HYDRA_BOOTSTRAP=ssh
 fail() {
   echo "hpcdist: $*" >&2
   exit 86
@@ -66,9 +45,9 @@ note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
-((${#hpcdist_nodes[@]} == 4)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 4"
+((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo "hpcdist: horovod-digits: 4 tasks by srun, 4 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: quickstart: 2 tasks by mpirun, 2 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
 # elements of an array may share a node.
@@ -86,7 +65,7 @@ write_hostfile() {
   done >"$HPCDIST_HOSTFILE"
 }
 write_hostfile <<'NODES_AND_TASKS_ON_EACH'
-4 1
+2 1
 NODES_AND_TASKS_ON_EACH
 
 # Writes what it reads to a file, byte for byte.
@@ -100,7 +79,7 @@ keep() {
 keep "$HPCDIST_JOB_DIR/command.sh" <<'COMMAND'
 trap 'exit $?' TERM INT HUP
 trap : USR1 USR2
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python examples/quickstart.py --lr=0.1 --epochs=20
 COMMAND
 
 # The task wrapper, one for all tasks.
@@ -119,17 +98,16 @@ fail() {
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
 master 0 0 1 1 1 0 0 0 1 0 0 1
-worker 0 1 3 1 1 1 0 0 1 0 0 1
+worker 0 1 1 1 1 1 0 0 1 0 0 1
 '
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
 take_place() {
-  local rank=${SLURM_PROCID:-} size=${SLURM_NTASKS:-}
+  local rank=${OMPI_COMM_WORLD_RANK:-} size=${OMPI_COMM_WORLD_SIZE:-}
   local role index first tasks per_replica per_node node local_rank cpus
   local offset slot nodes=0 count local_size planned=() here
-  [[ $rank ]] || fail "srun set no SLURM_PROCID; start this job by srun, as the script does"
-  ((size == 4)) || fail "srun started $size tasks, the plan has 4; leave the counts in the script as they are, or submit the experiment again"
-  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$rank" ]] || fail "srun gave no PMI with --mpi=pmix, so each task would be rank 0 of a world of its own; set launchers.srun.mpi in the site file to a type that 'srun --mpi=list' shows and this MPI knows (Open MPI: pmix, MPICH: pmi2), or batch.launcher to mpirun"
+  [[ $rank ]] || fail "mpirun set no OMPI_COMM_WORLD_RANK; start this job by mpirun, as the script does"
+  ((size == 2)) || fail "mpirun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
   while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
     offset=$((rank - first))
     ((offset < tasks)) && break
@@ -139,7 +117,7 @@ take_place() {
   while read -r count local_size; do
     ((node < (nodes += count))) && break
   done <<'NODES_AND_TASKS_ON_EACH'
-4 1
+2 1
 NODES_AND_TASKS_ON_EACH
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
   # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
@@ -147,7 +125,7 @@ NODES_AND_TASKS_ON_EACH
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
-  export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]}
+  export HPCDIST_NODE=$node HPCDIST_NODES=2 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
 }
@@ -157,6 +135,8 @@ take_place
 ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
 export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
+# Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
+exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
 trap : INT HUP USR1 USR2
 trap 'hpcdist_ended_by=TERM' TERM
@@ -174,11 +154,18 @@ launch() {
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
   export POLYAXON_RUN_DATA_PATHS='{}'
   export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
-  type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=1 --kill-on-bad-exit=1 --label --mpi=pmix \
+  export POLYAXON_PARAMS='{"lr": 0.1, "epochs": 20}'
+  export POLYAXON_DECLARATIONS='{"lr": 0.1, "epochs": 20}'
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.quickstart", "experiment_uuid": "quickstart", "framework": "mpi", "user": null}'
+  # Open MPI refuses root unless told twice.
+  ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  # It hands to remote tasks only what is named.
+  local hpcdist_name hpcdist_exports=()
+  for hpcdist_name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV HPCDIST_RUN_DIR HPCDIST_JOB_DIR HPCDIST_JOB_ID HPCDIST_OUTPUTS HPCDIST_HOSTFILE HPCDIST_HEAD_ADDRESS HPCDIST_PORT HPCDIST_FAILURE PYTHONUNBUFFERED POLYAXON_RUN_OUTPUTS_PATH POLYAXON_OUTPUTS_PATH POLYAXON_LOGS_PATH POLYAXON_RUN_DATA_PATHS POLYAXON_DATA_PATHS POLYAXON_PARAMS POLYAXON_DECLARATIONS POLYAXON_EXPERIMENT_INFO; do
+    [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
+  done
+  type mpirun >/dev/null 2>&1 || fail "there is no mpirun on $(uname -n); load its module in the site file, or choose another batch.launcher"
+  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,28 +1,54 @@
 #!/bin/bash
-#PBS -S /bin/bash
-#PBS -j oe
-#PBS -N quickstart
-#PBS -l select=2:ncpus=1:mpiprocs=1:mem=512mb
-#PBS -l place=scatter
-#PBS -l walltime=00:10:00
-#PBS -r n
-#PBS -k oed
-#PBS -V
-# Made by hpcdist 0.1.0 for site pbs. It needs no hpcdist on the nodes, and runs by hand as well.
-hpcdist_job=${PBS_JOBID:?this script is for qsub}
-hpcdist_number=${PBS_JOBID%%[!0-9]*} hpcdist_element=
-cd "$PBS_O_WORKDIR" || exit 86 # PBS begins at home
-export PATH=${PBS_O_PATH:-$PATH} # whatever -V hands on, the node's login files set PATH anew
-export HPCDIST_RUN_DIR="$PBS_O_WORKDIR/hpcdist-$hpcdist_number"
+#SBATCH --output=quickstart-%j.out
+#SBATCH --job-name=quickstart
+#SBATCH --no-requeue
+#SBATCH --export=ALL
+#SBATCH --account=proj
+#SBATCH --partition=normal
+#SBATCH --time=00:10:00
+#SBATCH --exclusive
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=2
+#SBATCH --cpus-per-task=1
+# Made by hpcdist 0.1.0 for site lonestar6. It needs no hpcdist on the nodes, and runs by hand as well.
+export HPCDIST_RUN_DIR="$SLURM_SUBMIT_DIR/hpcdist-$SLURM_JOB_ID"
+hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
+hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
 
-# The nodes in the order of the chunks.
-declare -A hpcdist_named=()
+# Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
+expand_host() {
+  local before ranges after range first number host
+  if [[ $1 =~ ^([^[]*)\[([^]]*)\](.*)$ ]]; then
+    before=${BASH_REMATCH[1]} ranges=${BASH_REMATCH[2]} after=${BASH_REMATCH[3]}
+    for range in ${ranges//,/ }; do
+      first=${range%-*}
+      for ((number = 10#$first; number <= 10#${range#*-}; number++)); do
+        printf -v host '%s%0*d%s' "$before" "${#first}" "$number" "$after"
+        expand_host "$host"
+      done
+    done
+  else
+    hpcdist_nodes+=("$1")
+  fi
+}
+expand_hosts() {
+  local list=$1
+  while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
+    list=${BASH_REMATCH[3]}
+    expand_host "${BASH_REMATCH[1]}"
+  done
+}
+# Should Slurm ever write a list of $2 hosts in another way, it must read it itself.
+add_nodes() {
+  local before=${#hpcdist_nodes[@]}
+  expand_hosts "$1"
+  ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
+}
 hpcdist_nodes=()
-while read -r hpcdist_name; do
-  [[ ${hpcdist_named[$hpcdist_name]:-} ]] || hpcdist_nodes+=("$hpcdist_name")
-  hpcdist_named[$hpcdist_name]=$((${hpcdist_named[$hpcdist_name]:-0} + 1))
-done <"$PBS_NODEFILE"
-unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk; the task wrapper sets each task's own
+add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
+# Options of the login shell, and those of this script, are not options of the step.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION \
+  SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
 fail() {
   echo "hpcdist: $*" >&2
   exit 86
@@ -42,9 +68,9 @@ note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
-((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
+((${#hpcdist_nodes[@]} == 1)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 1"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo "hpcdist: quickstart: 2 tasks by mpirun, 2 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: quickstart: 2 tasks by ibrun, 1 node: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
 # elements of an array may share a node.
@@ -62,7 +88,7 @@ write_hostfile() {
   done >"$HPCDIST_HOSTFILE"
 }
 write_hostfile <<'NODES_AND_TASKS_ON_EACH'
-2 1
+1 2
 NODES_AND_TASKS_ON_EACH
 
 # Writes what it reads to a file, byte for byte.
@@ -95,16 +121,16 @@ fail() {
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
 master 0 0 1 1 1 0 0 0 1 0 0 1
-worker 0 1 1 1 1 1 0 0 1 0 0 1
+worker 0 1 1 1 1 0 1 1 1 0 0 1
 '
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
 take_place() {
-  local rank=${OMPI_COMM_WORLD_RANK:-} size=${OMPI_COMM_WORLD_SIZE:-}
+  local rank=${PMI_RANK:-} size=${PMI_SIZE:-}
   local role index first tasks per_replica per_node node local_rank cpus
   local offset slot nodes=0 count local_size planned=() here
-  [[ $rank ]] || fail "mpirun set no OMPI_COMM_WORLD_RANK; start this job by mpirun, as the script does"
-  ((size == 2)) || fail "mpirun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
+  [[ $rank ]] || fail "ibrun set no PMI_RANK; start this job by ibrun, as the script does"
+  ((size == 2)) || fail "ibrun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
   while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
     offset=$((rank - first))
     ((offset < tasks)) && break
@@ -114,7 +140,7 @@ take_place() {
   while read -r count local_size; do
     ((node < (nodes += count))) && break
   done <<'NODES_AND_TASKS_ON_EACH'
-2 1
+1 2
 NODES_AND_TASKS_ON_EACH
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
   # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
@@ -122,9 +148,9 @@ NODES_AND_TASKS_ON_EACH
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
-  export HPCDIST_NODE=$node HPCDIST_NODES=2 HPCDIST_ADDRESS=${planned[0]}
+  export HPCDIST_NODE=$node HPCDIST_NODES=1 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
-  export OMP_NUM_THREADS=$cpus # never PBS's, which a daemon that PBS starts on another node hands on
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
 }
 
 take_place
@@ -154,15 +180,8 @@ launch() {
   export POLYAXON_PARAMS='{"lr": 0.1, "epochs": 20}'
   export POLYAXON_DECLARATIONS='{"lr": 0.1, "epochs": 20}'
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.quickstart", "experiment_uuid": "quickstart", "framework": "mpi", "user": null}'
-  # Open MPI refuses root unless told twice.
-  ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  # It hands to remote tasks only what is named.
-  local hpcdist_name hpcdist_exports=()
-  for hpcdist_name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV HPCDIST_RUN_DIR HPCDIST_JOB_DIR HPCDIST_JOB_ID HPCDIST_OUTPUTS HPCDIST_HOSTFILE HPCDIST_HEAD_ADDRESS HPCDIST_PORT HPCDIST_FAILURE PYTHONUNBUFFERED POLYAXON_RUN_OUTPUTS_PATH POLYAXON_OUTPUTS_PATH POLYAXON_LOGS_PATH POLYAXON_RUN_DATA_PATHS POLYAXON_DATA_PATHS POLYAXON_PARAMS POLYAXON_DECLARATIONS POLYAXON_EXPERIMENT_INFO; do
-    [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
-  done
-  type mpirun >/dev/null 2>&1 || fail "there is no mpirun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
+  type ibrun >/dev/null 2>&1 || fail "there is no ibrun on $(uname -n); load its module in the site file, or choose another batch.launcher"
+  exec ibrun -n 2 -o 0 task_affinity \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,17 +1,27 @@
 #!/bin/bash
+# rule run directory
 #SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
+# horovod_digits.yml name
 #SBATCH --job-name=horovod-digits
+# default
 #SBATCH --no-requeue
+# site olivia: environment
 #SBATCH --export=ALL
+# horovod_digits.yml batch.account
 #SBATCH --account=proj
-#SBATCH --qos=regular
+# site olivia: partitions.accel
+#SBATCH --partition=accel
+# horovod_digits.yml batch.walltime
 #SBATCH --time=00:10:00
-#SBATCH --constraint=gpu
+# site olivia: partitions.accel
 #SBATCH --nodes=4
+# site olivia: partitions.accel
 #SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=32
+# site olivia: partitions.accel
+#SBATCH --cpus-per-task=72
+# site olivia: gpus
 #SBATCH --gpus-per-node=4
-# Made by hpcdist 0.1.0 for site perlmutter. It needs no hpcdist on the nodes, and runs by hand as well.
+# Made by hpcdist 0.1.0 for site olivia. It needs no hpcdist on the nodes, and runs by hand as well.
 export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
 hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
 hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
@@ -121,8 +131,8 @@ fail() {
 # Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
-master 0 0 4 4 4 0 0 0 32 0 1 1
-worker 0 4 12 4 4 1 0 0 32 0 1 1
+master 0 0 4 4 4 0 0 0 72 0 1 1
+worker 0 4 12 4 4 1 0 0 72 0 1 1
 '
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
@@ -132,6 +142,7 @@ take_place() {
   local offset slot nodes=0 count local_size planned=() here
   [[ $rank ]] || fail "srun set no SLURM_PROCID; start this job by srun, as the script does"
   ((size == 16)) || fail "srun started $size tasks, the plan has 16; leave the counts in the script as they are, or submit the experiment again"
+  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$rank" ]] || fail "srun gave no PMI, so each task would be rank 0 of a world of its own; set launchers.srun.mpi in the site file to a type that 'srun --mpi=list' shows and this MPI knows (Open MPI: pmix, MPICH: pmi2), or batch.launcher to mpirun"
   while read -r role index first tasks per_replica per_node node local_rank _ cpus gpu gpus per_gpu; do
     offset=$((rank - first))
     ((offset < tasks)) && break
@@ -179,7 +190,7 @@ take_place
 # As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
 ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
-export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
+export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
 trap : INT HUP USR1 USR2
 trap 'hpcdist_ended_by=TERM' TERM
@@ -191,22 +202,32 @@ TASK_WRAPPER
 
 # shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
-  export PYTHONUNBUFFERED=1
-  export NCCL_SOCKET_IFNAME=hsn
-  export NCCL_CROSS_NIC=1
-  export NCCL_NET_GDR_LEVEL=PHB
-  export FI_MR_CACHE_MONITOR=userfaultfd
-  export FI_CXI_DISABLE_HOST_REGISTER=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
+  export PYTHONUNBUFFERED=1  # default
+  export NCCL_CROSS_NIC=1  # site olivia: fabric.env.NCCL_CROSS_NIC (nccl)
+  export NCCL_NET_GDR_LEVEL=PHB  # site olivia: fabric.env.NCCL_NET_GDR_LEVEL (nccl)
+  export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # site olivia: fabric.env.NCCL_SOCKET_IFNAME (nccl)
+  export FI_MR_CACHE_MONITOR=userfaultfd  # site olivia: fabric.env.FI_MR_CACHE_MONITOR
+  export FI_CXI_DISABLE_HOST_REGISTER=1  # site olivia: fabric.env.FI_CXI_DISABLE_HOST_REGISTER
+  export FI_CXI_DEFAULT_CQ_SIZE=131072  # site olivia: fabric.env.FI_CXI_DEFAULT_CQ_SIZE
+  export FI_CXI_DEFAULT_TX_SIZE=2048  # site olivia: fabric.env.FI_CXI_DEFAULT_TX_SIZE
+  export FI_CXI_RX_MATCH_MODE=hybrid  # site olivia: fabric.env.FI_CXI_RX_MATCH_MODE
+  export FI_CXI_RDZV_PROTO=alt_read  # site olivia: fabric.env.FI_CXI_RDZV_PROTO
+  export FI_CXI_RDZV_EAGER_SIZE=0  # site olivia: fabric.env.FI_CXI_RDZV_EAGER_SIZE
+  export FI_CXI_RDZV_THRESHOLD=0  # site olivia: fabric.env.FI_CXI_RDZV_THRESHOLD
+  export FI_CXI_RDZV_GET_MIN=0  # site olivia: fabric.env.FI_CXI_RDZV_GET_MIN
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=32 --kill-on-bad-exit=1 --label --mpi=cray_shasta \
+  # srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --label: launcher srun
+  # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
+  exec srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --label \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,17 +1,27 @@
 #!/bin/bash
+# rule run directory
 #SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
+# horovod_digits.yml name
 #SBATCH --job-name=horovod-digits
+# default
 #SBATCH --no-requeue
+# site daint: environment
 #SBATCH --export=ALL
+# horovod_digits.yml batch.account
 #SBATCH --account=proj
-#SBATCH --partition=booster
+# site daint: partitions.normal
+#SBATCH --partition=normal
+# horovod_digits.yml batch.walltime
 #SBATCH --time=00:10:00
+# site daint: whole_nodes
 #SBATCH --exclusive
+# site daint: partitions.normal
 #SBATCH --nodes=4
+# site daint: partitions.normal
 #SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=24
-#SBATCH --gres=gpu:4
-# Made by hpcdist 0.1.0 for site juwels-booster. It needs no hpcdist on the nodes, and runs by hand as well.
+# site daint: partitions.normal
+#SBATCH --cpus-per-task=72
+# Made by hpcdist 0.1.0 for site daint. It needs no hpcdist on the nodes, and runs by hand as well.
 export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
 hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
 hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
@@ -75,11 +85,7 @@ echo "hpcdist: horovod-digits: 16 tasks by srun, 4 nodes, 16 GPUs: ${hpcdist_nod
 
 # How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
 # elements of an array may share a node.
-HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]%%.*}i
-# A node may call itself 127.0.1.1, which means another machine to the others.
-hpcdist_name=$HPCDIST_HEAD_ADDRESS
-while read -r HPCDIST_HEAD_ADDRESS _; do [[ $HPCDIST_HEAD_ADDRESS == 127.* ]] || break; done < <(getent ahostsv4 "$hpcdist_name")
-[[ ${HPCDIST_HEAD_ADDRESS:-127.} != 127.* ]] || fail "$hpcdist_name has no address that other nodes could reach"
+HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
 HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
@@ -125,8 +131,8 @@ fail() {
 # Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
-master 0 0 4 4 4 0 0 0 24 0 1 1
-worker 0 4 12 4 4 1 0 0 24 0 1 1
+master 0 0 4 4 4 0 0 0 72 0 1 1
+worker 0 4 12 4 4 1 0 0 72 0 1 1
 '
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
@@ -154,11 +160,7 @@ NODES_AND_TASKS_ON_EACH
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
-  export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]%%.*}i
-  # Not what a node may call itself, 127.0.1.1, which means another machine to the others.
-  while read -r here _; do
-    [[ $here == 127.* ]] || { HPCDIST_ADDRESS=$here && break; }
-  done < <(getent ahostsv4 "$HPCDIST_ADDRESS")
+  export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
   # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
@@ -188,7 +190,7 @@ take_place
 # As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
 ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
-export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
+export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
 trap : INT HUP USR1 USR2
 trap 'hpcdist_ended_by=TERM' TERM
@@ -199,26 +201,35 @@ exit "$code"
 TASK_WRAPPER
 
 # What the site needs before anything starts.
-module load Stages/2025 || fail module Stages/2025 cannot be loaded on "$(uname -n)"
-module load GCC || fail module GCC cannot be loaded on "$(uname -n)"
-module load OpenMPI || fail module OpenMPI cannot be loaded on "$(uname -n)"
-export CUDA_VISIBLE_DEVICES=0,1,2,3
+export CUDA_CACHE_DISABLE=1  # site daint: setup
 
 # shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
-  export PYTHONUNBUFFERED=1
-  export NCCL_SOCKET_IFNAME=ib0
-  export UCX_RC_TIMEOUT=4s
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
+  export PYTHONUNBUFFERED=1  # default
+  export NCCL_NET='AWS Libfabric'  # site daint: fabric.env.NCCL_NET (nccl, outside containers)
+  export NCCL_NET_GDR_LEVEL=PHB  # site daint: fabric.env.NCCL_NET_GDR_LEVEL (nccl, outside containers)
+  export NCCL_CROSS_NIC=1  # site daint: fabric.env.NCCL_CROSS_NIC (nccl, outside containers)
+  export NCCL_PROTO='^LL128'  # site daint: fabric.env.NCCL_PROTO (nccl, outside containers)
+  export FI_CXI_DEFAULT_CQ_SIZE=131072  # site daint: fabric.env.FI_CXI_DEFAULT_CQ_SIZE (outside containers)
+  export FI_CXI_DEFAULT_TX_SIZE=16384  # site daint: fabric.env.FI_CXI_DEFAULT_TX_SIZE (outside containers)
+  export FI_CXI_DISABLE_HOST_REGISTER=1  # site daint: fabric.env.FI_CXI_DISABLE_HOST_REGISTER (outside containers)
+  export FI_CXI_RX_MATCH_MODE=software  # site daint: fabric.env.FI_CXI_RX_MATCH_MODE (outside containers)
+  export FI_MR_CACHE_MONITOR=userfaultfd  # site daint: fabric.env.FI_MR_CACHE_MONITOR (outside containers)
+  export MPICH_GPU_SUPPORT_ENABLED=0  # site daint: fabric.env.MPICH_GPU_SUPPORT_ENABLED (nccl)
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=24 --kill-on-bad-exit=1 --label \
+  # srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --label: launcher srun
+  # --cpu-bind=mask_cpu:0xffffffffffffffffff,0xffffffffffffffffff000000000000000000,0xffffffffffffffffff000000000000000000000000000000000000,0xffffffffffffffffff000000000000000000000000000000000000000000000000000000: site daint: node_types.gh200.gpu_cpus
+  # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
+  exec srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --label --cpu-bind=mask_cpu:0xffffffffffffffffff,0xffffffffffffffffff000000000000000000,0xffffffffffffffffff000000000000000000000000000000000000,0xffffffffffffffffff000000000000000000000000000000000000000000000000000000 \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,19 +1,53 @@
 #!/bin/bash
-#flux: --output=quickstart-{{id}}.out
-#flux: --job-name=quickstart
-#flux: --time-limit=600s
-#flux: --nodes=2
-#flux: --nslots=2
-#flux: --cores-per-slot=1
-# Made by hpcdist 0.1.0 for site flux. It needs no hpcdist on the nodes, and runs by hand as well.
-# This is the first program of an instance of Flux on the job's nodes; the job's id is that which encloses the instance.
-# It begins with U+0192, or with an f where the locale lacks that: Flux reads both.
-: "${FLUX_ENCLOSING_ID:?this script is for flux batch}"
-hpcdist_job=${FLUX_ENCLOSING_ID/#$'\xc6\x92'/f} hpcdist_element=
-export HPCDIST_RUN_DIR="$PWD/hpcdist-$hpcdist_job"
-hpcdist_number=$(flux job id --to=dec "$FLUX_ENCLOSING_ID") || exit 86
-read -r -a hpcdist_nodes < <(flux hostlist --expand local)
+#SBATCH --output=quickstart-%j.out
+#SBATCH --job-name=quickstart
+#SBATCH --no-requeue
+#SBATCH --export=ALL
+#SBATCH --account=proj
+#SBATCH --time=00:10:00
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=1
+#SBATCH --mem=512M
+# Made by hpcdist 0.1.0 for site slurm. It needs no hpcdist on the nodes, and runs by hand as well.
+export HPCDIST_RUN_DIR="$SLURM_SUBMIT_DIR/hpcdist-$SLURM_JOB_ID"
+hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
+hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
 
+# Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
+expand_host() {
+  local before ranges after range first number host
+  if [[ $1 =~ ^([^[]*)\[([^]]*)\](.*)$ ]]; then
+    before=${BASH_REMATCH[1]} ranges=${BASH_REMATCH[2]} after=${BASH_REMATCH[3]}
+    for range in ${ranges//,/ }; do
+      first=${range%-*}
+      for ((number = 10#$first; number <= 10#${range#*-}; number++)); do
+        printf -v host '%s%0*d%s' "$before" "${#first}" "$number" "$after"
+        expand_host "$host"
+      done
+    done
+  else
+    hpcdist_nodes+=("$1")
+  fi
+}
+expand_hosts() {
+  local list=$1
+  while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
+    list=${BASH_REMATCH[3]}
+    expand_host "${BASH_REMATCH[1]}"
+  done
+}
+# Should Slurm ever write a list of $2 hosts in another way, it must read it itself.
+add_nodes() {
+  local before=${#hpcdist_nodes[@]}
+  expand_hosts "$1"
+  ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
+}
+hpcdist_nodes=()
+add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
+# Options of the login shell, and those of this script, are not options of the step.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION \
+  SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
 fail() {
   echo "hpcdist: $*" >&2
   exit 86
@@ -35,7 +69,7 @@ trap 'note ended $?' EXIT
 # The nodes, numbered from 0 as the plan numbers them.
 ((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo "hpcdist: quickstart: 2 tasks by flux, 2 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: quickstart: 2 tasks by srun, 2 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
 # elements of an array may share a node.
@@ -91,11 +125,12 @@ worker 0 1 1 1 1 1 0 0 1 0 0 1
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
 take_place() {
-  local rank=${FLUX_TASK_RANK:-} size=${FLUX_JOB_SIZE:-}
+  local rank=${SLURM_PROCID:-} size=${SLURM_NTASKS:-}
   local role index first tasks per_replica per_node node local_rank cpus
   local offset slot nodes=0 count local_size planned=() here
-  [[ $rank ]] || fail "flux set no FLUX_TASK_RANK; start this job by flux, as the script does"
-  ((size == 2)) || fail "flux started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
+  [[ $rank ]] || fail "srun set no SLURM_PROCID; start this job by srun, as the script does"
+  ((size == 2)) || fail "srun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
+  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$rank" ]] || fail "srun gave no PMI with --mpi=pmix, so each task would be rank 0 of a world of its own; set launchers.srun.mpi in the site file to a type that 'srun --mpi=list' shows and this MPI knows (Open MPI: pmix, MPICH: pmi2), or batch.launcher to mpirun"
   while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
     offset=$((rank - first))
     ((offset < tasks)) && break
@@ -143,31 +178,8 @@ launch() {
   export POLYAXON_PARAMS='{"lr": 0.1, "epochs": 20}'
   export POLYAXON_DECLARATIONS='{"lr": 0.1, "epochs": 20}'
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.quickstart", "experiment_uuid": "quickstart", "framework": "mpi", "user": null}'
-  type flux >/dev/null 2>&1 || fail "there is no flux on $(uname -n)"
-  # A signal would end flux run and leave its job alone: this tells the tasks. USR1 and USR2 they have got from Flux.
-  # shellcheck disable=SC2317,SC2329 # the traps call it
-  tell_tasks() {
-    local job
-    hpcdist_heard=1
-    for job in $(flux jobs -n -f running -o '{id.dec}'); do flux job kill --signal="$1" "$job"; done 2>/dev/null
-  }
-  start_flux() {
-    local pid code status=127
-    "$@" &
-    pid=$!
-    trap 'tell_tasks TERM' TERM
-    trap 'tell_tasks HUP' HUP
-    trap 'hpcdist_heard=1' USR1 USR2
-    while :; do
-      hpcdist_heard=
-      wait "$pid"
-      code=$?
-      # 127: it was gone before this wait, and an earlier one told how it ended.
-      ((code == 127 && status != 127)) || status=$code
-      [[ $hpcdist_heard ]] || return "$status"
-    done
-  }
-  start_flux flux run --nodes=2 --ntasks=2 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none \
+  type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --kill-on-bad-exit=1 --label --mpi=pmix \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,25 +1,67 @@
 #!/bin/bash
 # rule run directory
-#flux: --output=/scratch/me/runs/horovod-digits-1/logs/job.out
+#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
 # horovod_digits.yml name
-#flux: --job-name=horovod-digits
+#SBATCH --job-name=horovod-digits
+# default
+#SBATCH --no-requeue
+# site lumi: environment
+#SBATCH --export=ALL
+# horovod_digits.yml batch.account
+#SBATCH --account=project_465000001
+# site lumi: partitions.standard-g
+#SBATCH --partition=standard-g
 # horovod_digits.yml batch.walltime
-#flux: --time-limit=600s
-# site flux: no partitions
-#flux: --nodes=4
-# site flux: no partitions
-#flux: --nslots=4
-# site flux: no partitions
-#flux: --cores-per-slot=1
-# Made by hpcdist 0.1.0 for site flux. It needs no hpcdist on the nodes, and runs by hand as well.
-# This is the first program of an instance of Flux on the job's nodes; the job's id is that which encloses the instance.
-# It begins with U+0192, or with an f where the locale lacks that: Flux reads both.
-: "${FLUX_ENCLOSING_ID:?this script is for flux batch}"
-hpcdist_job=${FLUX_ENCLOSING_ID/#$'\xc6\x92'/f} hpcdist_element=
+#SBATCH --time=00:10:00
+# site lumi: whole_nodes
+#SBATCH --exclusive
+# site lumi: partitions.standard-g
+#SBATCH --nodes=4
+# site lumi: partitions.standard-g
+#SBATCH --ntasks-per-node=8
+# site lumi: partitions.standard-g
+#SBATCH --cpus-per-task=7
+# site lumi: gpus
+#SBATCH --gpus-per-node=8
+# Made by hpcdist 0.1.0 for site lumi. It needs no hpcdist on the nodes, and runs by hand as well.
 export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
-hpcdist_number=$(flux job id --to=dec "$FLUX_ENCLOSING_ID") || exit 86
-read -r -a hpcdist_nodes < <(flux hostlist --expand local)
+hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
+hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
 
+# Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
+expand_host() {
+  local before ranges after range first number host
+  if [[ $1 =~ ^([^[]*)\[([^]]*)\](.*)$ ]]; then
+    before=${BASH_REMATCH[1]} ranges=${BASH_REMATCH[2]} after=${BASH_REMATCH[3]}
+    for range in ${ranges//,/ }; do
+      first=${range%-*}
+      for ((number = 10#$first; number <= 10#${range#*-}; number++)); do
+        printf -v host '%s%0*d%s' "$before" "${#first}" "$number" "$after"
+        expand_host "$host"
+      done
+    done
+  else
+    hpcdist_nodes+=("$1")
+  fi
+}
+expand_hosts() {
+  local list=$1
+  while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
+    list=${BASH_REMATCH[3]}
+    expand_host "${BASH_REMATCH[1]}"
+  done
+}
+# Should Slurm ever write a list of $2 hosts in another way, it must read it itself.
+add_nodes() {
+  local before=${#hpcdist_nodes[@]}
+  expand_hosts "$1"
+  ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
+}
+hpcdist_nodes=()
+add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
+# Options of the login shell, and those of this script, are not options of the step.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION \
+  SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
 fail() {
   echo "hpcdist: $*" >&2
   exit 86
@@ -41,7 +83,7 @@ trap 'note ended $?' EXIT
 # The nodes, numbered from 0 as the plan numbers them.
 ((${#hpcdist_nodes[@]} == 4)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 4"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo "hpcdist: horovod-digits: 4 tasks by flux, 4 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: horovod-digits: 32 tasks by srun, 4 nodes, 32 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
 # elements of an array may share a node.
@@ -59,7 +101,7 @@ write_hostfile() {
   done >"$HPCDIST_HOSTFILE"
 }
 write_hostfile <<'NODES_AND_TASKS_ON_EACH'
-4 1
+4 8
 NODES_AND_TASKS_ON_EACH
 
 # Writes what it reads to a file, byte for byte.
@@ -91,18 +133,19 @@ fail() {
 # Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
-master 0 0 1 1 1 0 0 0 1 0 0 1
-worker 0 1 3 1 1 1 0 0 1 0 0 1
+master 0 0 8 8 8 0 0 0 7 0 1 1
+worker 0 8 24 8 8 1 0 0 7 0 1 1
 '
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
 take_place() {
-  local rank=${FLUX_TASK_RANK:-} size=${FLUX_JOB_SIZE:-}
-  local role index first tasks per_replica per_node node local_rank cpus
+  local rank=${SLURM_PROCID:-} size=${SLURM_NTASKS:-}
+  local role index first tasks per_replica per_node node local_rank cpus gpu gpus per_gpu
   local offset slot nodes=0 count local_size planned=() here
-  [[ $rank ]] || fail "flux set no FLUX_TASK_RANK; start this job by flux, as the script does"
-  ((size == 4)) || fail "flux started $size tasks, the plan has 4; leave the counts in the script as they are, or submit the experiment again"
-  while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
+  [[ $rank ]] || fail "srun set no SLURM_PROCID; start this job by srun, as the script does"
+  ((size == 32)) || fail "srun started $size tasks, the plan has 32; leave the counts in the script as they are, or submit the experiment again"
+  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$rank" ]] || fail "srun gave no PMI, so each task would be rank 0 of a world of its own; set launchers.srun.mpi in the site file to a type that 'srun --mpi=list' shows and this MPI knows (Open MPI: pmix, MPICH: pmi2), or batch.launcher to mpirun"
+  while read -r role index first tasks per_replica per_node node local_rank _ cpus gpu gpus per_gpu; do
     offset=$((rank - first))
     ((offset < tasks)) && break
   done <<<"$hpcdist_rows"
@@ -111,7 +154,7 @@ take_place() {
   while read -r count local_size; do
     ((node < (nodes += count))) && break
   done <<'NODES_AND_TASKS_ON_EACH'
-4 1
+4 8
 NODES_AND_TASKS_ON_EACH
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
   # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
@@ -122,6 +165,27 @@ NODES_AND_TASKS_ON_EACH
   export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+  # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
+  take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
+}
+
+# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
+# their numbers among those that it sees.
+take_gpus() {
+  local gpu=$1 gpus=$2 visible number own=()
+  if [[ -v ROCR_VISIBLE_DEVICES ]]; then
+    IFS=, read -ra visible <<<"$ROCR_VISIBLE_DEVICES"
+  else
+    shopt -s nullglob
+    visible=(/dev/dri/renderD*)
+    visible=("${!visible[@]}")
+  fi
+  ((gpus == 0 || ${#visible[@]} >= gpu + gpus)) ||
+    fail "the plan gives this task $gpus of this node's GPUs, from number $gpu on; only ${#visible[@]} can be seen here; look at ROCR_VISIBLE_DEVICES, at nvidia-smi or rocm-smi, and at gpus.request in the site file"
+  visible=("${visible[@]:gpu:gpus}")
+  for ((number = 0; number < gpus; number++)); do own+=("$((number))"); done
+  local IFS=,
+  export HPCDIST_GPUS="${own[*]}" ROCR_VISIBLE_DEVICES="${visible[*]}"
 }
 
 take_place
@@ -138,9 +202,15 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
+# What the site needs before anything starts.
+export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-cache-$USER" MIOPEN_USER_DB_PATH="/tmp/miopen-config-$USER"  # site lumi: setup
+mkdir -p "$MIOPEN_CUSTOM_CACHE_DIR" "$MIOPEN_USER_DB_PATH"  # site lumi: setup
+
 # shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
   export PYTHONUNBUFFERED=1  # default
+  export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # site lumi: fabric.env.NCCL_SOCKET_IFNAME (rccl)
+  export NCCL_NET_GDR_LEVEL=3  # site lumi: fabric.env.NCCL_NET_GDR_LEVEL (rccl)
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
@@ -149,34 +219,12 @@ launch() {
   export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
   export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
-  type flux >/dev/null 2>&1 || fail "there is no flux on $(uname -n)"
-  # A signal would end flux run and leave its job alone: this tells the tasks. USR1 and USR2 they have got from Flux.
-  # shellcheck disable=SC2317,SC2329 # the traps call it
-  tell_tasks() {
-    local job
-    hpcdist_heard=1
-    for job in $(flux jobs -n -f running -o '{id.dec}'); do flux job kill --signal="$1" "$job"; done 2>/dev/null
-  }
-  start_flux() {
-    local pid code status=127
-    "$@" &
-    pid=$!
-    trap 'tell_tasks TERM' TERM
-    trap 'tell_tasks HUP' HUP
-    trap 'hpcdist_heard=1' USR1 USR2
-    while :; do
-      hpcdist_heard=
-      wait "$pid"
-      code=$?
-      # 127: it was gone before this wait, and an earlier one told how it ended.
-      ((code == 127 && status != 127)) || status=$code
-      [[ $hpcdist_heard ]] || return "$status"
-    done
-  }
-  # start_flux flux run --nodes=4 --ntasks=4 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none: launcher flux
+  type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
+  # srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label: launcher srun
+  # --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000: site lumi: node_types.mi250x.gpu_cpus
   # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  start_flux flux run --nodes=4 --ntasks=4 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none \
+  exec srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,32 +1,41 @@
 #!/bin/bash
-# bsub reads it from its standard input: bsub <job.sh
-#BSUB -o quickstart-%J.out
-#BSUB -J quickstart
-#BSUB -W 0:10
-#BSUB -n 2
-#BSUB -R "span[ptile=1]"
-#BSUB -rn
-# Made by hpcdist 0.1.0 for site lsf. It needs no hpcdist on the nodes, and runs by hand as well.
-# Where it cannot, LSF begins somewhere else.
-cd "${LS_SUBCWD:?this script is for bsub}" || exit
-hpcdist_job=$LSB_JOBID hpcdist_number=$LSB_JOBID hpcdist_element=${LSB_JOBINDEX#0}
-export HPCDIST_RUN_DIR="$LS_SUBCWD/hpcdist-$LSB_JOBID"
+# rule the script is bash
+#PBS -S /bin/bash
+# rule run directory
+#PBS -j oe
+# rule run directory
+#PBS -o /scratch/me/runs/horovod-digits-1/logs/job.out
+# horovod_digits.yml name
+#PBS -N horovod-digits
+# horovod_digits.yml batch.account
+#PBS -A proj
+# site pbs: no partitions
+#PBS -l select=4:ncpus=1:mpiprocs=1:mem=1024mb
+# site pbs: pbs.place
+#PBS -l place=scatter
+# horovod_digits.yml batch.walltime
+#PBS -l walltime=00:10:00
+# default
+#PBS -r n
+# site pbs: pbs.keep
+#PBS -k oed
+# site pbs: environment
+#PBS -V
+# Made by hpcdist 0.1.0 for site pbs. It needs no hpcdist on the nodes, and runs by hand as well.
+hpcdist_job=${PBS_JOBID:?this script is for qsub}
+hpcdist_number=${PBS_JOBID%%[!0-9]*} hpcdist_element=
+cd "$PBS_O_WORKDIR" || exit 86 # PBS begins at home
+export PATH=${PBS_O_PATH:-$PATH} # whatever -V hands on, the node's login files set PATH anew
+export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
 
-# The hosts, each with its slots behind it.
+# The nodes in the order of the chunks.
+declare -A hpcdist_named=()
 hpcdist_nodes=()
-add_nodes() {
-  while (($#)); do
-    hpcdist_nodes+=("$1")
-    shift 2
-  done
-}
-if [[ ${LSB_MCPU_HOSTS:-} ]]; then
-  # shellcheck disable=SC2086 # these are words
-  add_nodes $LSB_MCPU_HOSTS
-else
-  mapfile -t hpcdist_nodes < <(uniq "${LSB_DJOB_HOSTFILE:?LSF named no hosts}")
-fi
-
+while read -r hpcdist_name; do
+  [[ ${hpcdist_named[$hpcdist_name]:-} ]] || hpcdist_nodes+=("$hpcdist_name")
+  hpcdist_named[$hpcdist_name]=$((${hpcdist_named[$hpcdist_name]:-0} + 1))
+done <"$PBS_NODEFILE"
+unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk; the task wrapper sets each task's own
 fail() {
   echo "hpcdist: $*" >&2
   exit 86
@@ -46,9 +55,9 @@ note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
-((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
+((${#hpcdist_nodes[@]} == 4)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 4"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo "hpcdist: quickstart: 2 tasks by mpirun, 2 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: horovod-digits: 4 tasks by mpirun, 4 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
 # elements of an array may share a node.
@@ -66,7 +75,7 @@ write_hostfile() {
   done >"$HPCDIST_HOSTFILE"
 }
 write_hostfile <<'NODES_AND_TASKS_ON_EACH'
-2 1
+4 1
 NODES_AND_TASKS_ON_EACH
 
 # Writes what it reads to a file, byte for byte.
@@ -80,7 +89,7 @@ keep() {
 keep "$HPCDIST_JOB_DIR/command.sh" <<'COMMAND'
 trap 'exit $?' TERM INT HUP
 trap : USR1 USR2
-python examples/quickstart.py --lr=0.1 --epochs=20
+python examples/horovod_digits.py --lr=0.02 --epochs=10
 COMMAND
 
 # The task wrapper, one for all tasks.
@@ -99,7 +108,7 @@ fail() {
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
 master 0 0 1 1 1 0 0 0 1 0 0 1
-worker 0 1 1 1 1 1 0 0 1 0 0 1
+worker 0 1 3 1 1 1 0 0 1 0 0 1
 '
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
@@ -108,7 +117,7 @@ take_place() {
   local role index first tasks per_replica per_node node local_rank cpus
   local offset slot nodes=0 count local_size planned=() here
   [[ $rank ]] || fail "mpirun set no OMPI_COMM_WORLD_RANK; start this job by mpirun, as the script does"
-  ((size == 2)) || fail "mpirun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
+  ((size == 4)) || fail "mpirun started $size tasks, the plan has 4; leave the counts in the script as they are, or submit the experiment again"
   while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
     offset=$((rank - first))
     ((offset < tasks)) && break
@@ -118,7 +127,7 @@ take_place() {
   while read -r count local_size; do
     ((node < (nodes += count))) && break
   done <<'NODES_AND_TASKS_ON_EACH'
-2 1
+4 1
 NODES_AND_TASKS_ON_EACH
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
   # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
@@ -126,16 +135,16 @@ NODES_AND_TASKS_ON_EACH
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
-  export HPCDIST_NODE=$node HPCDIST_NODES=2 HPCDIST_ADDRESS=${planned[0]}
+  export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
-  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+  export OMP_NUM_THREADS=$cpus # never PBS's, which a daemon that PBS starts on another node hands on
 }
 
 take_place
 # As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
 ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
-export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
+export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
 # Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
 exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
@@ -149,15 +158,15 @@ TASK_WRAPPER
 
 # shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{"lr": 0.1, "epochs": 20}'
-  export POLYAXON_DECLARATIONS='{"lr": 0.1, "epochs": 20}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.quickstart", "experiment_uuid": "quickstart", "framework": "mpi", "user": null}'
+  export PYTHONUNBUFFERED=1  # default
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
   # Open MPI refuses root unless told twice.
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # It hands to remote tasks only what is named.
@@ -166,7 +175,13 @@ launch() {
     [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
   done
   type mpirun >/dev/null 2>&1 || fail "there is no mpirun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
+  # mpirun -np 4 --hostfile "$HPCDIST_HOSTFILE": launcher mpirun
+  # --prefix "$(dirname "$(dirname "$(type -P mpirun)")")": rule mpirun over ssh
+  # --map-by slot --bind-to none: launcher mpirun
+  # "${hpcdist_exports[@]}": variables of the plan
+  # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
+  exec mpirun -np 4 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,34 +1,65 @@
 #!/bin/bash
-# bsub reads it from its standard input: bsub <job.sh
-#BSUB -o /scratch/me/runs/horovod-digits-1/logs/lsf.report
-#BSUB -J horovod-digits
-#BSUB -W 0:10
-#BSUB -n 4
-#BSUB -R "span[ptile=1]"
-#BSUB -rn
-# Made by hpcdist 0.1.0 for site lsf. It needs no hpcdist on the nodes, and runs by hand as well.
-# Where it cannot, LSF begins somewhere else.
-cd "${LS_SUBCWD:?this script is for bsub}" || exit
-hpcdist_job=$LSB_JOBID hpcdist_number=$LSB_JOBID hpcdist_element=${LSB_JOBINDEX#0}
+# rule run directory
+#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
+# horovod_digits.yml name
+#SBATCH --job-name=horovod-digits
+# default
+#SBATCH --no-requeue
+# site leonardo: environment
+#SBATCH --export=ALL
+# horovod_digits.yml batch.account
+#SBATCH --account=proj
+# site leonardo: partitions.boost_usr_prod
+#SBATCH --partition=boost_usr_prod
+# horovod_digits.yml batch.walltime
+#SBATCH --time=00:10:00
+# site leonardo: partitions.boost_usr_prod
+#SBATCH --nodes=4
+# site leonardo: partitions.boost_usr_prod
+#SBATCH --ntasks-per-node=4
+# site leonardo: partitions.boost_usr_prod
+#SBATCH --cpus-per-task=8
+# site leonardo: gpus
+#SBATCH --gres=gpu:4
+# Made by hpcdist 0.1.0 for site leonardo. It needs no hpcdist on the nodes, and runs by hand as well.
 export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
-# LSF keeps the output of a job until it is over.
-exec >>"$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.out" 2>&1
+hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
+hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
 
-# The hosts, each with its slots behind it.
-hpcdist_nodes=()
-add_nodes() {
-  while (($#)); do
+# Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
+expand_host() {
+  local before ranges after range first number host
+  if [[ $1 =~ ^([^[]*)\[([^]]*)\](.*)$ ]]; then
+    before=${BASH_REMATCH[1]} ranges=${BASH_REMATCH[2]} after=${BASH_REMATCH[3]}
+    for range in ${ranges//,/ }; do
+      first=${range%-*}
+      for ((number = 10#$first; number <= 10#${range#*-}; number++)); do
+        printf -v host '%s%0*d%s' "$before" "${#first}" "$number" "$after"
+        expand_host "$host"
+      done
+    done
+  else
     hpcdist_nodes+=("$1")
-    shift 2
+  fi
+}
+expand_hosts() {
+  local list=$1
+  while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
+    list=${BASH_REMATCH[3]}
+    expand_host "${BASH_REMATCH[1]}"
   done
 }
-if [[ ${LSB_MCPU_HOSTS:-} ]]; then
-  # shellcheck disable=SC2086 # these are words
-  add_nodes $LSB_MCPU_HOSTS
-else
-  mapfile -t hpcdist_nodes < <(uniq "${LSB_DJOB_HOSTFILE:?LSF named no hosts}")
-fi
-
+# Should Slurm ever write a list of $2 hosts in another way, it must read it itself.
+add_nodes() {
+  local before=${#hpcdist_nodes[@]}
+  expand_hosts "$1"
+  ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
+}
+hpcdist_nodes=()
+add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
+# Options of the login shell, and those of this script, are not options of the step.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION \
+  SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
 fail() {
   echo "hpcdist: $*" >&2
   exit 86
@@ -50,7 +81,7 @@ trap 'note ended $?' EXIT
 # The nodes, numbered from 0 as the plan numbers them.
 ((${#hpcdist_nodes[@]} == 4)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 4"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo "hpcdist: horovod-digits: 4 tasks by mpirun, 4 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: horovod-digits: 16 tasks by srun, 4 nodes, 16 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
 # elements of an array may share a node.
@@ -68,7 +99,7 @@ write_hostfile() {
   done >"$HPCDIST_HOSTFILE"
 }
 write_hostfile <<'NODES_AND_TASKS_ON_EACH'
-4 1
+4 4
 NODES_AND_TASKS_ON_EACH
 
 # Writes what it reads to a file, byte for byte.
@@ -100,18 +131,19 @@ fail() {
 # Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
-master 0 0 1 1 1 0 0 0 1 0 0 1
-worker 0 1 3 1 1 1 0 0 1 0 0 1
+master 0 0 4 4 4 0 0 0 8 0 1 1
+worker 0 4 12 4 4 1 0 0 8 0 1 1
 '
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
 take_place() {
-  local rank=${OMPI_COMM_WORLD_RANK:-} size=${OMPI_COMM_WORLD_SIZE:-}
-  local role index first tasks per_replica per_node node local_rank cpus
+  local rank=${SLURM_PROCID:-} size=${SLURM_NTASKS:-}
+  local role index first tasks per_replica per_node node local_rank cpus gpu gpus per_gpu
   local offset slot nodes=0 count local_size planned=() here
-  [[ $rank ]] || fail "mpirun set no OMPI_COMM_WORLD_RANK; start this job by mpirun, as the script does"
-  ((size == 4)) || fail "mpirun started $size tasks, the plan has 4; leave the counts in the script as they are, or submit the experiment again"
-  while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
+  [[ $rank ]] || fail "srun set no SLURM_PROCID; start this job by srun, as the script does"
+  ((size == 16)) || fail "srun started $size tasks, the plan has 16; leave the counts in the script as they are, or submit the experiment again"
+  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$rank" ]] || fail "srun gave no PMI, so each task would be rank 0 of a world of its own; set launchers.srun.mpi in the site file to a type that 'srun --mpi=list' shows and this MPI knows (Open MPI: pmix, MPICH: pmi2), or batch.launcher to mpirun"
+  while read -r role index first tasks per_replica per_node node local_rank _ cpus gpu gpus per_gpu; do
     offset=$((rank - first))
     ((offset < tasks)) && break
   done <<<"$hpcdist_rows"
@@ -120,7 +152,7 @@ take_place() {
   while read -r count local_size; do
     ((node < (nodes += count))) && break
   done <<'NODES_AND_TASKS_ON_EACH'
-4 1
+4 4
 NODES_AND_TASKS_ON_EACH
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
   # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
@@ -131,15 +163,34 @@ NODES_AND_TASKS_ON_EACH
   export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+  # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
+  take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
+}
+
+# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
+# their numbers among those that it sees.
+take_gpus() {
+  local gpu=$1 gpus=$2 visible number own=()
+  if [[ -v CUDA_VISIBLE_DEVICES ]]; then
+    IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
+  else
+    shopt -s nullglob
+    visible=(/dev/nvidia[0-9]*)
+    visible=("${!visible[@]}")
+  fi
+  ((gpus == 0 || ${#visible[@]} >= gpu + gpus)) ||
+    fail "the plan gives this task $gpus of this node's GPUs, from number $gpu on; only ${#visible[@]} can be seen here; look at CUDA_VISIBLE_DEVICES, at nvidia-smi or rocm-smi, and at gpus.request in the site file"
+  visible=("${visible[@]:gpu:gpus}")
+  for ((number = 0; number < gpus; number++)); do own+=("$((number))"); done
+  local IFS=,
+  export HPCDIST_GPUS="${own[*]}" CUDA_VISIBLE_DEVICES="${visible[*]}"
 }
 
 take_place
 # As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
 ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
-export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-# Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
-exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
+export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
 trap : INT HUP USR1 USR2
 trap 'hpcdist_ended_by=TERM' TERM
@@ -151,24 +202,21 @@ TASK_WRAPPER
 
 # shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
-  # Open MPI refuses root unless told twice.
-  ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  # It hands to remote tasks only what is named.
-  local hpcdist_name hpcdist_exports=()
-  for hpcdist_name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV HPCDIST_RUN_DIR HPCDIST_JOB_DIR HPCDIST_JOB_ID HPCDIST_OUTPUTS HPCDIST_HOSTFILE HPCDIST_HEAD_ADDRESS HPCDIST_PORT HPCDIST_FAILURE PYTHONUNBUFFERED POLYAXON_RUN_OUTPUTS_PATH POLYAXON_OUTPUTS_PATH POLYAXON_LOGS_PATH POLYAXON_RUN_DATA_PATHS POLYAXON_DATA_PATHS POLYAXON_PARAMS POLYAXON_DECLARATIONS POLYAXON_EXPERIMENT_INFO; do
-    [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
-  done
-  type mpirun >/dev/null 2>&1 || fail "there is no mpirun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec mpirun -np 4 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
+  export PYTHONUNBUFFERED=1  # default
+  export NCCL_SOCKET_IFNAME=ib0  # site leonardo: fabric.env.NCCL_SOCKET_IFNAME (nccl)
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
+  # srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=8 --kill-on-bad-exit=1 --label: launcher srun
+  # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
+  exec srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=8 --kill-on-bad-exit=1 --label \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

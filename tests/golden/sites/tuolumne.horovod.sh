@@ -1,0 +1,284 @@
+#!/bin/bash
+# rule run directory
+#flux: --output=/scratch/me/runs/horovod-digits-1/logs/job.out
+# horovod_digits.yml name
+#flux: --job-name=horovod-digits
+# horovod_digits.yml batch.account
+#flux: --bank=proj
+# site tuolumne: partitions.pbatch
+#flux: --queue=pbatch
+# horovod_digits.yml batch.walltime
+#flux: --time-limit=600s
+# site tuolumne: whole_nodes
+#flux: --exclusive
+# site tuolumne: partitions.pbatch
+#flux: --nodes=4
+# site tuolumne: partitions.pbatch
+#flux: --nslots=4
+# site tuolumne: partitions.pbatch
+#flux: --cores-per-slot=84
+# site tuolumne: gpus
+#flux: --setopt=gpu-affinity=off
+# site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off
+#flux: --setattr=rdzv_get_en=0
+# Made by hpcdist 0.1.0 for site tuolumne. It needs no hpcdist on the nodes, and runs by hand as well.
+# This is the first program of an instance of Flux on the job's nodes; the job's id is that which encloses the instance.
+# It begins with U+0192, or with an f where the locale lacks that: Flux reads both.
+: "${FLUX_ENCLOSING_ID:?this script is for flux batch}"
+hpcdist_job=${FLUX_ENCLOSING_ID/#$'\xc6\x92'/f} hpcdist_element=
+export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
+hpcdist_number=$(flux job id --to=dec "$FLUX_ENCLOSING_ID") || exit 86
+read -r -a hpcdist_nodes < <(flux hostlist --expand local)
+
+fail() {
+  echo "hpcdist: $*" >&2
+  exit 86
+}
+
+# What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
+export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
+export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
+export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
+(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
+  fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
+note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
+# Not every batch system tells how often it has run this job; the diary does.
+hpcdist_restarts=$(grep -csF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
+note started "${hpcdist_restarts:=0}"
+trap 'note ended $?' EXIT
+
+# The nodes, numbered from 0 as the plan numbers them.
+((${#hpcdist_nodes[@]} == 4)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 4"
+printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
+echo "hpcdist: horovod-digits: 16 tasks by flux, 4 nodes, 16 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
+# elements of an array may share a node.
+HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
+HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
+export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
+
+# Hosts with their number of tasks, in rank order.
+write_hostfile() {
+  local node=0 count tasks
+  while read -r count tasks; do
+    for ((; count > 0; count--, node++)); do
+      printf '%s slots=%s\n' "${hpcdist_nodes[node]}" "$tasks"
+    done
+  done >"$HPCDIST_HOSTFILE"
+}
+write_hostfile <<'NODES_AND_TASKS_ON_EACH'
+4 4
+NODES_AND_TASKS_ON_EACH
+
+# Writes what it reads to a file, byte for byte.
+keep() {
+  local text
+  IFS= read -r -d '' text
+  printf '%s' "$text" >"$1"
+}
+
+# The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
+keep "$HPCDIST_JOB_DIR/command.sh" <<'COMMAND'
+trap 'exit $?' TERM INT HUP
+trap : USR1 USR2
+python examples/horovod_digits.py --lr=0.02 --epochs=10
+COMMAND
+
+# The task wrapper, one for all tasks.
+keep "$HPCDIST_JOB_DIR/task.sh" <<'TASK_WRAPPER'
+#!/bin/bash
+# One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
+
+# The first task of all that fails is the cause; what the launcher then does to the others is not.
+first_to_fail() { (set -C && echo "$1 $2 $(uname -n)" >"$HPCDIST_FAILURE") 2>/dev/null; }
+fail() {
+  first_to_fail 86 "${rank:-?}" && echo "hpcdist: rank ${rank:-?} on $(uname -n): $*" >&2
+  exit 86
+}
+
+# Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
+# and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
+readonly hpcdist_rows='\
+master 0 0 4 4 4 0 0 0 21 0 1 1
+worker 0 4 12 4 4 1 0 0 21 0 1 1
+'
+
+# Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
+take_place() {
+  local rank=${FLUX_TASK_RANK:-} size=${FLUX_JOB_SIZE:-}
+  local role index first tasks per_replica per_node node local_rank cpus gpu gpus per_gpu
+  local offset slot nodes=0 count local_size planned=() here
+  [[ $rank ]] || fail "flux set no FLUX_TASK_RANK; start this job by flux, as the script does"
+  ((size == 16)) || fail "flux started $size tasks, the plan has 16; leave the counts in the script as they are, or submit the experiment again"
+  while read -r role index first tasks per_replica per_node node local_rank _ cpus gpu gpus per_gpu; do
+    offset=$((rank - first))
+    ((offset < tasks)) && break
+  done <<<"$hpcdist_rows"
+  slot=$((offset % per_node))
+  node=$((node + offset / per_node))
+  while read -r count local_size; do
+    ((node < (nodes += count))) && break
+  done <<'NODES_AND_TASKS_ON_EACH'
+4 4
+NODES_AND_TASKS_ON_EACH
+  mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
+  # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
+  read -r here </proc/sys/kernel/hostname
+  [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
+    fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
+  export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
+  export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]}
+  export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+  # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
+  take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
+}
+
+# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
+# their numbers among those that it sees.
+take_gpus() {
+  local gpu=$1 gpus=$2 visible number own=()
+  if [[ -v CUDA_VISIBLE_DEVICES ]]; then
+    IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
+  else
+    shopt -s nullglob
+    visible=(/dev/nvidia[0-9]*)
+    visible=("${!visible[@]}")
+  fi
+  ((${#visible[@]} >= gpus)) || fail "the plan gives this task $gpus GPUs, CUDA_VISIBLE_DEVICES names ${#visible[@]}"
+  for ((number = 0; number < gpus; number++)); do own+=("$((number))"); done
+  local IFS=,
+  export HPCDIST_GPUS="${own[*]}"
+}
+
+take_place
+# As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
+ulimit -S -n hard 2>/dev/null
+ulimit -S -l hard 2>/dev/null
+export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
+# Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
+trap : INT HUP USR1 USR2
+trap 'hpcdist_ended_by=TERM' TERM
+"$@"
+code=$?
+((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"
+exit "$code"
+TASK_WRAPPER
+
+# What the site needs before anything starts.
+export LD_LIBRARY_PATH="${CRAY_LD_LIBRARY_PATH:+$CRAY_LD_LIBRARY_PATH:}${LD_LIBRARY_PATH:-}"  # site tuolumne: setup
+export MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}/MIOpen_user_db" MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}/MIOpen_custom_cache"  # site tuolumne: setup
+
+# Whether there is such a file; one without a folder is a library, wherever programs look for those.
+found() {
+  local folder IFS=:
+  if [[ $1 == */* ]]; then
+    compgen -G "$1" >/dev/null
+    return
+  fi
+  for folder in ${LD_LIBRARY_PATH:-}; do
+    compgen -G "$folder/$1" >/dev/null && return
+  done
+  return 1
+}
+
+# shellcheck disable=SC2016 # what a value means is for the program to say
+launch() {
+  export PYTHONUNBUFFERED=1  # default
+  ! found "librccl-net.so" || export NCCL_NET_PLUGIN=librccl-net.so  # site tuolumne: fabric.env.NCCL_NET_PLUGIN (if librccl-net.so is found)
+  export NCCL_NET_GDR_LEVEL=3  # site tuolumne: fabric.env.NCCL_NET_GDR_LEVEL
+  export NCCL_MIN_NCHANNELS=24  # site tuolumne: fabric.env.NCCL_MIN_NCHANNELS
+  export NCCL_CROSS_NIC=1  # site tuolumne: fabric.env.NCCL_CROSS_NIC
+  export NCCL_SOCKET_IFNAME=hsi0  # site tuolumne: fabric.env.NCCL_SOCKET_IFNAME
+  export FI_MR_CACHE_MONITOR=userfaultfd  # site tuolumne: fabric.env.FI_MR_CACHE_MONITOR
+  export FI_CXI_DEFAULT_TX_SIZE=1024  # site tuolumne: fabric.env.FI_CXI_DEFAULT_TX_SIZE
+  export FI_CXI_DISABLE_HOST_REGISTER=1  # site tuolumne: fabric.env.FI_CXI_DISABLE_HOST_REGISTER
+  export FI_CXI_DEFAULT_CQ_SIZE=131072  # site tuolumne: fabric.env.FI_CXI_DEFAULT_CQ_SIZE
+  export FI_CXI_RX_MATCH_MODE=hybrid  # site tuolumne: fabric.env.FI_CXI_RX_MATCH_MODE
+  export PYTORCH_MIOPEN_SUGGEST_NHWC=1  # site tuolumne: fabric.env.PYTORCH_MIOPEN_SUGGEST_NHWC
+  export PYTORCH_MIOPEN_SUGGEST_NHWC_BATCHNORM=1  # site tuolumne: fabric.env.PYTORCH_MIOPEN_SUGGEST_NHWC_BATCHNORM
+  export FI_CXI_RDZV_PROTO=alt_read  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl)
+  export FI_CXI_RDZV_EAGER_SIZE=0  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl)
+  export FI_CXI_RDZV_THRESHOLD=0  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl)
+  export FI_CXI_RDZV_GET_MIN=0  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl)
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  type flux >/dev/null 2>&1 || fail "there is no flux on $(uname -n)"
+  # A signal would end flux run and leave its job alone: this tells the tasks. USR1 and USR2 they have got from Flux.
+  # shellcheck disable=SC2317,SC2329 # the traps call it
+  tell_tasks() {
+    local job
+    hpcdist_heard=1
+    for job in $(flux jobs -n -f running -o '{id.dec}'); do flux job kill --signal="$1" "$job"; done 2>/dev/null
+  }
+  start_flux() {
+    local pid code status=127
+    "$@" &
+    pid=$!
+    trap 'tell_tasks TERM' TERM
+    trap 'tell_tasks HUP' HUP
+    trap 'hpcdist_heard=1' USR1 USR2
+    while :; do
+      hpcdist_heard=
+      wait "$pid"
+      code=$?
+      # 127: it was gone before this wait, and an earlier one told how it ended.
+      ((code == 127 && status != 127)) || status=$code
+      [[ $hpcdist_heard ]] || return "$status"
+    done
+  }
+  # start_flux flux run --nodes=4 --ntasks=16 --cores-per-task=21 --gpus-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none: launcher flux
+  # --setopt=gpu-affinity=per-task: site tuolumne: gpus.bound_by
+  # --setopt=cpu-affinity=per-task: site tuolumne: launchers.flux.binding
+  # --setopt=mpibind=off --setopt=fastload=on: site tuolumne: launchers.flux.args
+  # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
+  start_flux flux run --nodes=4 --ntasks=16 --cores-per-task=21 --gpus-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=gpu-affinity=per-task --setopt=cpu-affinity=per-task --setopt=mpibind=off --setopt=fastload=on \
+    bash "$HPCDIST_JOB_DIR/task.sh" \
+    bash "$HPCDIST_JOB_DIR/command.sh"
+}
+
+# Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+# shellcheck disable=SC2317,SC2329 # the traps call it
+forward() {
+  hpcdist_signal=$1
+  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" -- "$hpcdist_program" 2>/dev/null
+}
+trap 'forward TERM' TERM INT
+trap 'forward HUP' HUP
+trap 'forward USR1' USR1
+trap 'forward USR2' USR2
+run() {
+  local code status=127 rank host
+  # A name that no node has looked for before: network file systems remember what was not there.
+  export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
+  launch &
+  hpcdist_program=$!
+  while :; do
+    hpcdist_signal=
+    wait "$hpcdist_program"
+    code=$?
+    # 127: it was gone before this wait, and an earlier one told how it ended.
+    ((code == 127 && status != 127)) || status=$code
+    [[ $hpcdist_signal ]] || break
+  done
+  # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
+  if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
+    status=$code
+    case $status in
+    86 | 143) ;;
+    129 | 1[3-9][0-9]) echo "hpcdist: rank $rank on $host was the first to end, killed by signal $(kill -l "$status")" >&2 ;;
+    *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $status" >&2 ;;
+    esac
+  fi
+  return "$status"
+}
+run 0
