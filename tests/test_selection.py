@@ -207,7 +207,7 @@ def test_walltime_by_number_of_nodes() -> None:
             None,
             [("environment.resources: partition v100 (v100 nodes) has 32000 MiB of memory a node, 61440 "
              "asked by "
-             "master; partition a100 and cpu take it")],
+             "master; partitions a100 and cpu take it")],
         ),
         (
             {"framework": "pytorch", "environment": environment(32, each=resources(cpu=16))},
@@ -228,7 +228,7 @@ def test_walltime_by_number_of_nodes() -> None:
             {"batch": {"partition": "a100"}},
             "2h",
             [("batch.walltime: partition a100 (a100 nodes) allows 01:00:00, 02:00:00 asked; "
-              "partition v100 and cpu take it")],
+              "partitions v100 and cpu take it")],
         ),
         (
             {"framework": "pytorch",

@@ -1,8 +1,8 @@
 """Reading a foreign file so that nothing is lost: what nobody took is told at the end, key by key.
 
 An importer takes values (``get``, ``move``), puts them into the native form (``put``), says of others that
-they mean nothing on a batch machine (``ignore``) or that their meaning cannot be kept (``refuse``). ``finish``
-finds the rest.
+they mean nothing on a batch machine (``ignore``) or that their meaning cannot be kept (``refuse``).
+``finish`` finds the rest.
 """
 
 from __future__ import annotations

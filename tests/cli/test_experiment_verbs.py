@@ -263,11 +263,23 @@ def test_explain_shows_directives_as_the_script_has_them(hpcdist: Hpcdist, folde
     (folder / "two.yml").write_text(f"{text}run: {{cmd: 'true'}}\n")
     said = hpcdist("explain", "two.yml", "--site", site)
     assert said.code == 0
-    found = [section for section in said.out.split("\n\n") if section.startswith("directives\n")]
+    without_sources = re.sub(r"(?m) \[\d+\]$", "", said.out)
+    found = [section for section in without_sources.split("\n\n") if section.startswith("directives\n")]
     assert "".join(f"{section}\n" for section in found) == DIRECTIVES[site]
     script = hpcdist("render", "two.yml", "--site", site).out.splitlines()
     shown = [re.split("  +", line.strip())[0] for line in DIRECTIVES[site].splitlines()[1:]]
     assert script[1 : 1 + len(shown)] == shown
+
+
+def test_explain_names_the_source_behind_a_site(hpcdist: Hpcdist, folder: Path) -> None:
+    (folder / "bare.yml").write_text("run: {cmd: 'true'}\nbatch: {account: a, walltime: 1h}\n")
+    said = hpcdist("explain", "bare.yml", "--site", "frontier").out
+    number = re.findall(r"(?m)^  NCCL_CROSS_NIC=1  +site frontier: fabric.env.NCCL_CROSS_NIC \[(\d)\]$", said)
+    sources = said.partition("\nsources\n")[2].splitlines()
+    page = "github.com/olcf/olcf-user-docs @ 2745903 (2026-07-22), software/analytics/pytorch_frontier.rst"
+    assert [
+        re.split("  +", line.strip()) for line in sources if line.strip().startswith(f"[{number[0]}]")
+    ] == [[f"[{number[0]}] {page}", "read 2026-11"]]
 
 
 def test_explain_as_json(hpcdist: Hpcdist) -> None:
@@ -338,7 +350,12 @@ def test_the_site_is_the_first_that_anyone_names(  # noqa: PLR0913, PLR0917 - a 
         monkeypatch.setenv(name, value)
     said = hpcdist("explain", "-", "--site-path", "sites", *words, "--json", stdin="run: {cmd: 'true'}")
     name, _, origin = site.partition(": ")
-    assert json.loads(said.out)[0] == {"section": "decided", "what": f"site: {name}", "origin": origin, "source": None}
+    assert json.loads(said.out)[0] == {
+        "section": "decided",
+        "what": f"site: {name}",
+        "origin": origin,
+        "source": None,
+    }
 
 
 @pytest.mark.parametrize(
