@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.site import Site
+from hpcdist.site import Detect
 
 
 class Clue(NamedTuple):
@@ -19,10 +19,17 @@ class Clue(NamedTuple):
     matches: bool
 
 
-class Detection(NamedTuple):
-    """The site of this machine, None where none matches, and every clue that was looked at."""
+class Known(NamedTuple):
+    """A site's name, and how its machine is known."""
 
-    site: Site | None
+    name: str
+    detect: Detect
+
+
+class Detection(NamedTuple):
+    """The name of this machine's site, None where none matches, and every clue that was looked at."""
+
+    site: str | None
     clues: tuple[Clue, ...]
 
     @property
@@ -31,23 +38,22 @@ class Detection(NamedTuple):
         return _matches(self.clues)
 
 
-def detect(sites: Iterable[Site], environment: Mapping[str, str], fqdn: str) -> Detection:
+def detect(sites: Iterable[Known], environment: Mapping[str, str], fqdn: str) -> Detection:
     """Look for the site whose variable is set, or whose host name this is.
 
     Raises:
         ConfigError: where several match; it says by what.
     """
-    known = list(sites)
-    clues = tuple(clue for site in known for clue in _clues(site, environment, fqdn.rstrip(".")))
+    clues = tuple(clue for site in sites for clue in _clues(site, environment, fqdn.rstrip(".")))
     matches = _matches(clues)
     if len(matches) > 1:
         reasons = "; ".join(f"{name} by {reason}" for name, reason in matches.items())
         hint = "say which by --site, or set `batch.site`"
         raise ConfigError(Problem(f"this machine could be several sites: {reasons}", hint=hint))
-    return Detection(next((site for site in known if site.name in matches), None), clues)
+    return Detection(next(iter(matches), None), clues)
 
 
-def _clues(site: Site, environment: Mapping[str, str], fqdn: str) -> Iterator[Clue]:
+def _clues(site: Known, environment: Mapping[str, str], fqdn: str) -> Iterator[Clue]:
     for name, pattern in site.detect.env.items():
         value = environment.get(name)
         found = f"{name} is not set" if value is None else f"{name}={value}"

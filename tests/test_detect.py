@@ -4,13 +4,16 @@ import re
 
 import pytest
 
-from hpcdist.detect import Clue, Detection, detect
+from hpcdist.cli.machine import known
+from hpcdist.detect import Clue, Detection, Known, detect
 from hpcdist.errors import ConfigError
-from tests.sites import SHIPPED, shipped_site, site
+from hpcdist.resources import shipped
+from hpcdist.site import Detect
+from tests.sites import SHIPPED, shipped_site
 
-A = site(name="a", detect={"env": {"HOST": "a|aa"}, "fqdn": [r"login\d+\.a\.org"]})
-B = site(name="b", detect={"env": {"HOST": "b.*"}, "fqdn": [r".*\.org"]})
-NOTHING = site(name="nothing")
+A = Known("a", Detect(env={"HOST": "a|aa"}, fqdn=(r"login\d+\.a\.org",)))
+B = Known("b", Detect(env={"HOST": "b.*"}, fqdn=(r".*\.org",)))
+NOTHING = Known("nothing", Detect())
 
 
 def test_a_variable_tells() -> None:
@@ -21,7 +24,7 @@ def test_a_variable_tells() -> None:
         Clue("b", r"host name .*\.org", "host name x", matches=False),
     )
     found = detect([NOTHING, A, B], {"HOST": "aa"}, "x")
-    assert found == Detection(A, clues)
+    assert found == Detection("a", clues)
     assert found.matches == {"a": "HOST=aa"}
 
 
@@ -38,7 +41,7 @@ def test_a_variable_tells() -> None:
 )
 def test_only_a_full_host_name_tells(fqdn: str, name: str | None) -> None:
     found = detect([NOTHING, A], {}, fqdn)
-    assert (found.site.name if found.site else None) == name
+    assert found.site == name
 
 
 @pytest.mark.parametrize("value", ["", "xa", "aaa", "A", "a\n"])
@@ -47,16 +50,16 @@ def test_a_pattern_means_the_whole_value(value: str) -> None:
 
 
 def test_a_variable_that_is_not_set() -> None:
-    anything = site(name="any", detect={"env": {"HOST": ".*"}})
+    anything = Known("any", Detect(env={"HOST": ".*"}))
     assert detect([anything], {}, "x") == Detection(
         None, (Clue("any", "HOST=.*", "HOST is not set", matches=False),)
     )
-    assert detect([anything], {"HOST": ""}, "x").site == anything
+    assert detect([anything], {"HOST": ""}, "x").site == "any"
 
 
 def test_two_reasons_are_one_match() -> None:
     found = detect([A], {"HOST": "a"}, "login1.a.org")
-    assert found.site == A
+    assert found.site == "a"
     assert found.matches == {"a": "HOST=a and host name login1.a.org"}
 
 
@@ -84,5 +87,10 @@ def test_two_sites_are_a_question_for_the_user() -> None:
     ],
 )
 def test_shipped_sites(environment: dict[str, str], fqdn: str, name: str | None) -> None:
-    found = detect(map(shipped_site, SHIPPED), environment, fqdn)
-    assert (found.site.name if found.site else None) == name
+    sites = (Known(name, shipped_site(name).detect) for name in SHIPPED)
+    assert detect(sites, environment, fqdn).site == name
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_section_is_read_alone_as_in_the_whole_file(name: str) -> None:
+    assert known(shipped("site_configs") / f"{name}.yaml") == Known(name, shipped_site(name).detect)

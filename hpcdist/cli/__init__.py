@@ -31,6 +31,7 @@ VERBS = {
     "cancel": "End jobs.",
     "wait": "Wait until jobs are over; exit with their exit code.",
     "sites": "List, show, detect, check and begin sites.",
+    "schema": "Print what a file may say, as JSON Schema for editors.",
 }
 
 

@@ -54,7 +54,9 @@ def _site(name: str | None, site_path: tuple[str, ...]) -> Site | None:
     folders = resources.site_folders(site_path)
     if name or (name := os.environ.get("HPCDIST_SITE")):
         return machine.named(name, folders, Place(f"--site={name}", 0, 0))
-    return machine.detection_of(resources.site_files(folders).values()).site
+    files = resources.site_files(folders)
+    found = machine.detection_of(files.values()).site
+    return machine.load_site(files[found]) if found else None
 
 
 def _around(site: Site | None) -> Around:

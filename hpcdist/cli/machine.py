@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from hpcdist import load, resources, source
 from hpcdist.cli.tell import located, note, tell
 from hpcdist.command import Command
-from hpcdist.detect import Detection, detect
+from hpcdist.detect import Detection, Known, detect
 from hpcdist.errors import ConfigError, Key, Place, Problem, did_you_mean
 from hpcdist.errors import Path as Keys
+from hpcdist.fields import Model
 from hpcdist.launchers import launchers
 from hpcdist.registry import Registry
 from hpcdist.schedulers import schedulers
-from hpcdist.site import LauncherOptions, Site
+from hpcdist.site import Detect, LauncherOptions, Site
 from hpcdist.site_problems import problems_of
 
 _SLURM_CONF: Final = (
@@ -30,6 +32,12 @@ _SLURM_CONF: Final = (
 )
 _NO_SLURM_CONF: Final = ("configuration source", "Unable to process configuration", "No such file")
 """What scontrol says where it finds no configuration; 22.05 says the first."""
+
+
+_DETECT: Final = re.compile(r"^detect:.*(?:\n(?:[ \t#].*)?)*", re.MULTILINE)
+"""The section ``detect`` of a site file: up to the next key."""
+
+T = TypeVar("T")
 
 
 class _Set(NamedTuple):
@@ -110,16 +118,33 @@ def _missing(known: Registry[Any], name: str, path: Keys) -> Iterator[Problem]:
         yield Problem(f"there is no {known.kind} {name!r}", path, did_you_mean(name, known.names()))
 
 
-def readable(files: Iterable[Path], mentioning: str = "") -> list[Site]:
-    """Return the sites of those files that mention a word; a broken one is told as a warning and left out."""
-    sites = []
+def readable(files: Iterable[Path], read: Callable[[Path], T]) -> list[T]:
+    """Return what is read of those files; a broken one is told as a warning and left out."""
+    found = []
     for file in files:
         try:
-            if mentioning in source.read_text(file):
-                sites.append(load_site(file))
+            found.append(read(file))
         except ConfigError as error:
             tell(problem._replace(severity="warning") for problem in error.problems)
-    return sites
+    return found
+
+
+class _Recognition(Model, frozen=True):
+    detect: Detect = Detect()
+
+
+def known(file: Path) -> Known:
+    """Read how a site's machine is known, and no more of its file: every command does so for every site.
+
+    Raises:
+        ConfigError: when that section is broken.
+    """
+    text = source.read_text(file)
+    section = _DETECT.search(text)
+    if not section:
+        return Known(file.stem, Detect())
+    there = "\n" * text.count("\n", 0, section.start()) + section[0]
+    return Known(file.stem, load.load_model(_Recognition, source.parse(there, str(file))).detect)
 
 
 def this(folders: Iterable[Path], environment: Mapping[str, str] = os.environ) -> Machine:
@@ -131,7 +156,7 @@ def this(folders: Iterable[Path], environment: Mapping[str, str] = os.environ) -
     files = resources.site_files(folders)
     detection = detection_of(files.values(), environment)
     if detection.site:
-        return Machine(detection.site, f"detected: {detection.matches[detection.site.name]}")
+        return Machine(load_site(files[detection.site]), f"detected: {detection.matches[detection.site]}")
     sbatch = shutil.which("sbatch", path=environment.get("PATH"))
     if sbatch and has_slurm(Path(sbatch), environment):
         return Machine(load_site(files["slurm"]), "this is no known site, but there is sbatch")
@@ -175,7 +200,7 @@ def detection_of(files: Iterable[Path], environment: Mapping[str, str] = os.envi
     """Compare this machine with every site that says how its machine is known; the others are not read."""
     from socket import getfqdn  # with the network's libraries, for this only
 
-    return detect(readable(files, mentioning="detect:"), environment, getfqdn())
+    return detect(readable(files, known), environment, getfqdn())
 
 
 def with_working_launcher(site: Site, framework: str | None) -> Site:

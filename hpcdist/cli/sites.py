@@ -26,7 +26,7 @@ def _verb(name: str) -> Callable[[Callable[..., None]], click.Command]:
 def list_sites(site_path: tuple[str, ...], json: bool) -> None:
     """List all sites."""
     files = resources.site_files(resources.site_folders(site_path))
-    sites = machine.readable(files[name] for name in sorted(files))
+    sites = machine.readable((files[name] for name in sorted(files)), machine.load_site)
     if json:
         keys = ("name", "description", "status", "scheduler", "launcher")
         show.as_json([{key: getattr(site, key) for key in keys} for site in sites])
