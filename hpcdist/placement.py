@@ -15,7 +15,7 @@ from hpcdist.affinity import shares
 from hpcdist.fields import Model
 from hpcdist.plan import Group, Placement, Row
 from hpcdist.pool import EMPTY, Need, Pool
-from hpcdist.site import Site
+from hpcdist.site import NodeType, Site
 
 
 class Crowd(Model, frozen=True):
@@ -108,20 +108,24 @@ def _of_nodes(group: Group, rows: Sequence[Row]) -> Group:
     )
 
 
-def beside_gpus(placement: Placement, site: Site) -> Placement:
-    """Give equal tasks the CPUs next to their GPUs, where the site says which those are and they suffice."""
+def beside_gpus(placement: Placement, site: Site, *, exclusive: bool) -> Placement:
+    """Give equal tasks the CPUs next to their GPUs, where the site says which those are and they suffice.
+
+    Only on whole nodes: on others nobody knows which of them a job is given.
+    """
     rows = [
         replace(row, gpu_cpus=gpu_cpus) if gpu_cpus else row
         for group in placement.groups
         for own in [[row for row in placement.rows if group.node <= row.node < group.node + group.nodes]]
-        for gpu_cpus in [_gpu_cpus(group, own, site)]
+        for gpu_cpus in [_gpu_cpus(group, own, site, exclusive=exclusive)]
         for row in own
     ]
     return replace(placement, rows=tuple(rows))
 
 
-def _gpu_cpus(group: Group, rows: Sequence[Row], site: Site) -> tuple[str, ...]:
-    known = site.node_types[group.node_type].gpu_cpus if group.node_type else ()
+def _gpu_cpus(group: Group, rows: Sequence[Row], site: Site, *, exclusive: bool) -> tuple[str, ...]:
+    node = site.node_types.get(group.node_type or "", NodeType())
+    known = node.gpu_cpus if exclusive or (group.cpus, group.gpus) == (node.cpus, node.gpus) else ()
     fewest = min(map(len, shares(known)), default=0)
     suffice = all(0 < row.cpus * row.tasks_per_gpu <= fewest * row.gpus for row in rows)
     return known if suffice and group.even and all(row.processes == 1 for row in rows) else ()

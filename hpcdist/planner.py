@@ -108,8 +108,8 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
     around = surroundings(site, placement)
     exclusive = site.whole_nodes if batch.exclusive is None else batch.exclusive
     visibility = _gpu_visibility(experiment, site, launcher, topology)
-    if exclusive and launcher.lists_cpus and visibility != "launcher" and not once:
-        placement = beside_gpus(placement, site)
+    if launcher.lists_cpus and visibility != "launcher" and not once:
+        placement = beside_gpus(placement, site, exclusive=exclusive)
     return Plan(
         name=experiment.name,
         description=experiment.description,
@@ -248,7 +248,7 @@ def _setup(site: Site) -> Iterator[Word]:
     """Yield the lines that prepare the shell: files to source, then modules, then the site's own lines."""
     # The files come first: /etc/profile.d/modules.sh is what makes `module` known (ABCI, Azure).
     for file in site.source:
-        line = f'[[ -r {file} ]] || fail "there is no {file} on $(uname -n)"; source {file}'
+        line = f'if [[ -r {file} ]]; then source {file}; else fail "there is no {file} on $(uname -n)"; fi'
         yield Word.raw(line, f"site {site.name}: source")
     for module in site.modules:
         name = quote(module)

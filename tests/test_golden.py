@@ -17,6 +17,7 @@ import pytest
 
 from hpcdist import load, source
 from hpcdist.planner import make_plan
+from hpcdist.pool import pools
 from hpcdist.renderer import Script, render
 from tests.sites import SHIPPED, shipped_site, site_named
 
@@ -108,15 +109,13 @@ ACCOUNTS = {"jean-zay": "proj@a100", "lumi": "project_465000001"}
 
 
 def _of_sites() -> Iterator[tuple[str, Case]]:
-    """Yield the two examples on each machine; under Horovod on two whole nodes of its default partition."""
+    """Yield the two examples on each machine; under Horovod on four whole nodes, the first ones with GPUs."""
     for name in SHIPPED:
         site = shipped_site(name)
         account = ("batch.account", ACCOUNTS.get(name, "proj"))
-        partition = site.partitions.get(site.default_partition or "")
-        kinds = [site.node_types[kind].gpus or 0 for kind in partition.nodes] if partition else []
-        gpus = f"{{gpu: {{requests: {max(kinds, default=0)}}}}}"
+        gpus = next((pool.gpus for pool in pools(site) if pool.gpus), None)
         paths = ("environment.resources", "environment.replicas.default_worker.resources")
-        whole = tuple((path, gpus) for path in paths if max(kinds, default=0))
+        whole = tuple((path, f"{{gpu: {{requests: {gpus}}}}}") for path in paths if gpus)
         yield f"sites/{name}.quickstart", Case(QUICKSTART, name, (account,), by_hand=True)
         yield f"sites/{name}.horovod", Case(HOROVOD, name, (account, *whole), annotate=True)
 

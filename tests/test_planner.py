@@ -242,7 +242,8 @@ def test_setup_comes_in_order_and_says_what_failed() -> None:
     machine = site(modules=["gcc/12", "it's"], source=["$HOME/env.sh"], setup=["ulimit -c 0"])
     assert planned(machine).setup == (
         Word.raw(
-            '[[ -r $HOME/env.sh ]] || fail "there is no $HOME/env.sh on $(uname -n)"; source $HOME/env.sh',
+            "if [[ -r $HOME/env.sh ]]; then source $HOME/env.sh; "
+            'else fail "there is no $HOME/env.sh on $(uname -n)"; fi',
             "site x: source",
         ),
         Word.raw(

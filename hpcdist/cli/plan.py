@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 from msgspec.structs import asdict
 
+from hpcdist.affinity import list_of
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import Asked, session
@@ -127,7 +128,7 @@ def _shape(node: Sequence[Task]) -> Hashable:
 
 def listed(numbers: Sequence[int]) -> str:
     """Write consecutive numbers: ``0-3``, ``7``, ``-`` for none."""
-    return span(numbers[0], numbers[-1]) if numbers else "-"
+    return list_of(numbers) if numbers else "-"
 
 
 def span(first: int, last: int) -> str:

@@ -9,17 +9,17 @@
 #SBATCH --export=ALL
 # horovod_digits.yml batch.account
 #SBATCH --account=proj
-# site frontera: partitions.small
-#SBATCH --partition=small
+# site frontera: partitions.rtx
+#SBATCH --partition=rtx
 # horovod_digits.yml batch.walltime
 #SBATCH --time=00:10:00
 # site frontera: whole_nodes
 #SBATCH --exclusive
-# site frontera: partitions.small
-#SBATCH --nodes=1
-# site frontera: partitions.small
+# site frontera: partitions.rtx
+#SBATCH --nodes=4
+# site frontera: partitions.rtx
 #SBATCH --ntasks-per-node=4
-# site frontera: partitions.small
+# site frontera: partitions.rtx
 #SBATCH --cpus-per-task=1
 # Made by hpcdist 0.1.0 for site frontera. It needs no hpcdist on the nodes, and runs by hand as well.
 export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
@@ -79,9 +79,9 @@ note started "${hpcdist_restarts:=0}"
 trap 'note ended $?' EXIT
 
 # The nodes, numbered from 0 as the plan numbers them.
-((${#hpcdist_nodes[@]} == 1)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 1"
+((${#hpcdist_nodes[@]} == 4)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 4"
 printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
-echo "hpcdist: horovod-digits: 4 tasks by ibrun, 1 node: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+echo "hpcdist: horovod-digits: 16 tasks by ibrun, 4 nodes, 16 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
 # elements of an array may share a node.
@@ -99,7 +99,7 @@ write_hostfile() {
   done >"$HPCDIST_HOSTFILE"
 }
 write_hostfile <<'NODES_AND_TASKS_ON_EACH'
-1 4
+4 4
 NODES_AND_TASKS_ON_EACH
 
 # Writes what it reads to a file, byte for byte.
@@ -131,18 +131,18 @@ fail() {
 # Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
-master 0 0 1 1 1 0 0 0 1 0 0 1
-worker 0 1 3 1 3 0 1 1 1 0 0 1
+master 0 0 4 4 4 0 0 0 1 0 1 1
+worker 0 4 12 4 4 1 0 0 1 0 1 1
 '
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
 take_place() {
   local rank=${PMI_RANK:-} size=${PMI_SIZE:-}
-  local role index first tasks per_replica per_node node local_rank cpus
+  local role index first tasks per_replica per_node node local_rank cpus gpu gpus per_gpu
   local offset slot nodes=0 count local_size planned=() here
   [[ $rank ]] || fail "ibrun set no PMI_RANK; start this job by ibrun, as the script does"
-  ((size == 4)) || fail "ibrun started $size tasks, the plan has 4; leave the counts in the script as they are, or submit the experiment again"
-  while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
+  ((size == 16)) || fail "ibrun started $size tasks, the plan has 16; leave the counts in the script as they are, or submit the experiment again"
+  while read -r role index first tasks per_replica per_node node local_rank _ cpus gpu gpus per_gpu; do
     offset=$((rank - first))
     ((offset < tasks)) && break
   done <<<"$hpcdist_rows"
@@ -151,7 +151,7 @@ take_place() {
   while read -r count local_size; do
     ((node < (nodes += count))) && break
   done <<'NODES_AND_TASKS_ON_EACH'
-1 4
+4 4
 NODES_AND_TASKS_ON_EACH
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
   # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
@@ -159,9 +159,30 @@ NODES_AND_TASKS_ON_EACH
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
     fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
-  export HPCDIST_NODE=$node HPCDIST_NODES=1 HPCDIST_ADDRESS=${planned[0]}
+  export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+  # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
+  take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
+}
+
+# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
+# their numbers among those that it sees.
+take_gpus() {
+  local gpu=$1 gpus=$2 visible number own=()
+  if [[ -v CUDA_VISIBLE_DEVICES ]]; then
+    IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
+  else
+    shopt -s nullglob
+    visible=(/dev/nvidia[0-9]*)
+    visible=("${!visible[@]}")
+  fi
+  ((gpus == 0 || ${#visible[@]} >= gpu + gpus)) ||
+    fail "the plan gives this task $gpus of this node's GPUs, from number $gpu on; only ${#visible[@]} can be seen here; look at CUDA_VISIBLE_DEVICES, at nvidia-smi or rocm-smi, and at gpus.request in the site file"
+  visible=("${visible[@]:gpu:gpus}")
+  for ((number = 0; number < gpus; number++)); do own+=("$((number))"); done
+  local IFS=,
+  export HPCDIST_GPUS="${own[*]}" CUDA_VISIBLE_DEVICES="${visible[*]}"
 }
 
 take_place
@@ -192,11 +213,11 @@ launch() {
   export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
   type ibrun >/dev/null 2>&1 || fail "there is no ibrun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  # ibrun -n 4 -o 0: launcher ibrun
+  # ibrun -n 16 -o 0: launcher ibrun
   # task_affinity: site frontera: launchers.ibrun.binding
   # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec ibrun -n 4 -o 0 task_affinity \
+  exec ibrun -n 16 -o 0 task_affinity \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

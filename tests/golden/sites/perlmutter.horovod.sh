@@ -220,9 +220,10 @@ launch() {
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
   # srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=32 --kill-on-bad-exit=1 --label: launcher srun
   # --mpi=cray_shasta: site perlmutter: launchers.srun.mpi
+  # --cpu-bind=mask_cpu:0xffff000000000000ffff000000000000,0xffff000000000000ffff00000000,0xffff000000000000ffff0000,0xffff000000000000ffff: site perlmutter: node_types.a100.gpu_cpus
   # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=32 --kill-on-bad-exit=1 --label --mpi=cray_shasta \
+  exec srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=32 --kill-on-bad-exit=1 --label --mpi=cray_shasta --cpu-bind=mask_cpu:0xffff000000000000ffff000000000000,0xffff000000000000ffff00000000,0xffff000000000000ffff0000,0xffff000000000000ffff \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,0 +1,247 @@
+#!/bin/bash
+# rule the script is bash
+#PBS -S /bin/bash
+# rule run directory
+#PBS -j oe
+# rule run directory
+#PBS -o /scratch/me/runs/horovod-digits-1/logs/job.out
+# horovod_digits.yml name
+#PBS -N horovod-digits
+# horovod_digits.yml batch.account
+#PBS -P proj
+# site aspire2a: partitions.normal
+#PBS -q normal
+# site aspire2a: partitions.normal
+#PBS -l select=4:ncpus=64:mpiprocs=4:ngpus=4
+# site aspire2a: pbs.place
+#PBS -l place=scatter
+# horovod_digits.yml batch.walltime
+#PBS -l walltime=00:10:00
+# default
+#PBS -r n
+# site aspire2a: pbs.keep
+#PBS -k oed
+# site aspire2a: environment
+#PBS -V
+# Made by hpcdist 0.1.0 for site aspire2a. It needs no hpcdist on the nodes, and runs by hand as well.
+hpcdist_job=${PBS_JOBID:?this script is for qsub}
+hpcdist_number=${PBS_JOBID%%[!0-9]*} hpcdist_element=
+cd "$PBS_O_WORKDIR" || exit 86 # PBS begins at home
+export PATH=${PBS_O_PATH:-$PATH} # whatever -V hands on, the node's login files set PATH anew
+export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
+
+# The nodes in the order of the chunks.
+declare -A hpcdist_named=()
+hpcdist_nodes=()
+while read -r hpcdist_name; do
+  [[ ${hpcdist_named[$hpcdist_name]:-} ]] || hpcdist_nodes+=("$hpcdist_name")
+  hpcdist_named[$hpcdist_name]=$((${hpcdist_named[$hpcdist_name]:-0} + 1))
+done <"$PBS_NODEFILE"
+unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk; the task wrapper sets each task's own
+fail() {
+  echo "hpcdist: $*" >&2
+  exit 86
+}
+
+# What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
+export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
+export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
+export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
+(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
+  fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
+note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
+# Not every batch system tells how often it has run this job; the diary does.
+hpcdist_restarts=$(grep -csF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
+note started "${hpcdist_restarts:=0}"
+trap 'note ended $?' EXIT
+
+# The nodes, numbered from 0 as the plan numbers them.
+((${#hpcdist_nodes[@]} == 4)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 4"
+printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
+echo "hpcdist: horovod-digits: 16 tasks by mpirun, 4 nodes, 16 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
+# elements of an array may share a node.
+HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
+HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
+export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
+
+# Hosts with their number of tasks, in rank order.
+write_hostfile() {
+  local node=0 count tasks
+  while read -r count tasks; do
+    for ((; count > 0; count--, node++)); do
+      printf '%s slots=%s\n' "${hpcdist_nodes[node]}" "$tasks"
+    done
+  done >"$HPCDIST_HOSTFILE"
+}
+write_hostfile <<'NODES_AND_TASKS_ON_EACH'
+4 4
+NODES_AND_TASKS_ON_EACH
+
+# Writes what it reads to a file, byte for byte.
+keep() {
+  local text
+  IFS= read -r -d '' text
+  printf '%s' "$text" >"$1"
+}
+
+# The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
+keep "$HPCDIST_JOB_DIR/command.sh" <<'COMMAND'
+trap 'exit $?' TERM INT HUP
+trap : USR1 USR2
+python examples/horovod_digits.py --lr=0.02 --epochs=10
+COMMAND
+
+# The task wrapper, one for all tasks.
+keep "$HPCDIST_JOB_DIR/task.sh" <<'TASK_WRAPPER'
+#!/bin/bash
+# One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
+
+# The first task of all that fails is the cause; what the launcher then does to the others is not.
+first_to_fail() { (set -C && echo "$1 $2 $(uname -n)" >"$HPCDIST_FAILURE") 2>/dev/null; }
+fail() {
+  first_to_fail 86 "${rank:-?}" && echo "hpcdist: rank ${rank:-?} on $(uname -n): $*" >&2
+  exit 86
+}
+
+# Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
+# and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
+readonly hpcdist_rows='\
+master 0 0 4 4 4 0 0 0 16 0 1 1
+worker 0 4 12 4 4 1 0 0 16 0 1 1
+'
+
+# Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
+take_place() {
+  local rank=${OMPI_COMM_WORLD_RANK:-} size=${OMPI_COMM_WORLD_SIZE:-}
+  local role index first tasks per_replica per_node node local_rank cpus gpu gpus per_gpu
+  local offset slot nodes=0 count local_size planned=() here
+  [[ $rank ]] || fail "mpirun set no OMPI_COMM_WORLD_RANK; start this job by mpirun, as the script does"
+  ((size == 16)) || fail "mpirun started $size tasks, the plan has 16; leave the counts in the script as they are, or submit the experiment again"
+  while read -r role index first tasks per_replica per_node node local_rank _ cpus gpu gpus per_gpu; do
+    offset=$((rank - first))
+    ((offset < tasks)) && break
+  done <<<"$hpcdist_rows"
+  slot=$((offset % per_node))
+  node=$((node + offset / per_node))
+  while read -r count local_size; do
+    ((node < (nodes += count))) && break
+  done <<'NODES_AND_TASKS_ON_EACH'
+4 4
+NODES_AND_TASKS_ON_EACH
+  mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
+  # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
+  read -r here </proc/sys/kernel/hostname
+  [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
+    fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
+  export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
+  export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]}
+  export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
+  export OMP_NUM_THREADS=$cpus # never PBS's, which a daemon that PBS starts on another node hands on
+  # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
+  take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
+}
+
+# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
+# their numbers among those that it sees.
+take_gpus() {
+  local gpu=$1 gpus=$2 visible number own=()
+  if [[ -v CUDA_VISIBLE_DEVICES ]]; then
+    IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
+  else
+    shopt -s nullglob
+    visible=(/dev/nvidia[0-9]*)
+    visible=("${!visible[@]}")
+  fi
+  ((gpus == 0 || ${#visible[@]} >= gpu + gpus)) ||
+    fail "the plan gives this task $gpus of this node's GPUs, from number $gpu on; only ${#visible[@]} can be seen here; look at CUDA_VISIBLE_DEVICES, at nvidia-smi or rocm-smi, and at gpus.request in the site file"
+  visible=("${visible[@]:gpu:gpus}")
+  for ((number = 0; number < gpus; number++)); do own+=("$((number))"); done
+  local IFS=,
+  export HPCDIST_GPUS="${own[*]}" CUDA_VISIBLE_DEVICES="${visible[*]}"
+}
+
+take_place
+# As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
+ulimit -S -n hard 2>/dev/null
+ulimit -S -l hard 2>/dev/null
+export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
+# Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
+exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
+# Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
+trap : INT HUP USR1 USR2
+trap 'hpcdist_ended_by=TERM' TERM
+"$@"
+code=$?
+((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"
+exit "$code"
+TASK_WRAPPER
+
+# shellcheck disable=SC2016 # what a value means is for the program to say
+launch() {
+  export PYTHONUNBUFFERED=1  # default
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  # Open MPI refuses root unless told twice.
+  ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  # It hands to remote tasks only what is named.
+  local hpcdist_name hpcdist_exports=()
+  for hpcdist_name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV HPCDIST_RUN_DIR HPCDIST_JOB_DIR HPCDIST_JOB_ID HPCDIST_OUTPUTS HPCDIST_HOSTFILE HPCDIST_HEAD_ADDRESS HPCDIST_PORT HPCDIST_FAILURE PYTHONUNBUFFERED POLYAXON_RUN_OUTPUTS_PATH POLYAXON_OUTPUTS_PATH POLYAXON_LOGS_PATH POLYAXON_RUN_DATA_PATHS POLYAXON_DATA_PATHS POLYAXON_PARAMS POLYAXON_DECLARATIONS POLYAXON_EXPERIMENT_INFO; do
+    [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
+  done
+  type mpirun >/dev/null 2>&1 || fail "there is no mpirun on $(uname -n); load its module in the site file, or choose another batch.launcher"
+  # mpirun -np 16 --hostfile "$HPCDIST_HOSTFILE": launcher mpirun
+  # --prefix "$(dirname "$(dirname "$(type -P mpirun)")")": rule mpirun over ssh
+  # --map-by slot --bind-to none: launcher mpirun
+  # "${hpcdist_exports[@]}": variables of the plan
+  # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
+  exec mpirun -np 16 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
+    bash "$HPCDIST_JOB_DIR/task.sh" \
+    bash "$HPCDIST_JOB_DIR/command.sh"
+}
+
+# Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+# shellcheck disable=SC2317,SC2329 # the traps call it
+forward() {
+  hpcdist_signal=$1
+  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" -- "$hpcdist_program" 2>/dev/null
+}
+trap 'forward TERM' TERM INT
+trap 'forward HUP' HUP
+trap 'forward USR1' USR1
+trap 'forward USR2' USR2
+run() {
+  local code status=127 rank host
+  # A name that no node has looked for before: network file systems remember what was not there.
+  export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
+  launch &
+  hpcdist_program=$!
+  while :; do
+    hpcdist_signal=
+    wait "$hpcdist_program"
+    code=$?
+    # 127: it was gone before this wait, and an earlier one told how it ended.
+    ((code == 127 && status != 127)) || status=$code
+    [[ $hpcdist_signal ]] || break
+  done
+  # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
+  if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
+    status=$code
+    case $status in
+    86 | 143) ;;
+    129 | 1[3-9][0-9]) echo "hpcdist: rank $rank on $host was the first to end, killed by signal $(kill -l "$status")" >&2 ;;
+    *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $status" >&2 ;;
+    esac
+  fi
+  return "$status"
+}
+run 0
