@@ -60,6 +60,7 @@ def main() -> None:
     if rank == 0:
         device = get_accelerator().device_name()
         print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} on {size} {device} processes", flush=True)
+    deepspeed.comm.barrier()  # else the first to end takes away what the others still listen to
     deepspeed.comm.destroy_process_group()
 
 
