@@ -46,7 +46,7 @@ def told(plan: Plan, folder: Path, tasks: Iterable[Task] | None = None, **more: 
         | NO_ADDRESSES
         | {
             "PATH": os.environ["PATH"],
-            plan.rank_variables.size: str(plan.placement.size),
+            str(plan.rank_variables.size): str(plan.placement.size),
             "HPCDIST_JOB_DIR": str(folder),
             "HPCDIST_FAILURE": str(folder / "failure"),
             "HPCDIST_ENDED": str(folder),
