@@ -2,15 +2,15 @@
 
 The map, from the ground up: a module imports only from the lines above its own, and from its left.
 
-    errors units words specs budget job scalars yaml_words hostlist affinity    primitives
-    fields command registry tree bounded sandbox    what YAML models are made of; templates; extension
+    errors units words specs budget job scalars yaml_words hostlist affinity image    primitives
+    fields command registry tree bounded sandbox launch    what YAML models are made of; templates; extension
     amounts experiment dialects fabric site site_problems survey    the two models: asked for, offered
     replica plan    what the user counts; tasks, placement, everything decided with its origin
-    layer    the protocols of launchers and frameworks
-    schedulers launchers frameworks importers    one file each, or one folder
-    pool placement feasibility alternatives selection detect launch starting polyaxon remarks advice    decisions, pure
+    layer    the protocols of launchers, containers and frameworks
+    schedulers launchers containers frameworks importers    one file each, or one folder
+    pool placement feasibility alternatives selection detect starting enclosing polyaxon remarks advice    decisions, pure
     provenance variables lint planner wiring    what they add up to
-    compose source templating inputs overrides load preferences    a file becomes an experiment
+    compose source templating inputs overrides load preferences schema native_text    a file becomes an experiment
     resources bytecode renderer shell rundir world    the other edges: files, templates, processes, time
     logs states control    submit, status, logs, cancel, wait
     cli    one short module per verb

@@ -19,6 +19,7 @@ def advice(
     """Yield what the user should know before submitting."""
     yield from _about_the_launch(plan, launch)
     yield from _about_the_site(experiment, site, plan)
+    yield from _about_the_image(experiment, plan)
     for variable in plan.task_variables:
         if variable.name in experiment.environment.env_vars:
             yield f"{variable.name} of `env_vars` has no effect: each task is given its own"
@@ -54,6 +55,19 @@ def _about_the_launch(plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
         )
 
 
+def _about_the_image(experiment: Experiment, plan: Plan) -> Iterator[str]:
+    if experiment.build and experiment.build.image and plan.container is None:
+        yield (
+            f"the image {experiment.build.image} is not used (--no-container): the program runs with what the "
+            "site's `modules` and `setup` give"
+        )
+    if plan.image and plan.image.startswith("docker://") and plan.placement.size > 1:
+        yield (
+            f"each of the {plan.placement.size} tasks fetches and unpacks {plan.image}: do it once, by "
+            f"`{plan.container} pull NAME.sif {plan.image}`, and write the file as `build.image`"
+        )
+
+
 def _about_the_site(experiment: Experiment, site: Site, plan: Plan) -> Iterator[str]:
     if not site.partitions and plan.placement.nodes > 1:
         yield (
@@ -75,7 +89,8 @@ def _about_the_site(experiment: Experiment, site: Site, plan: Plan) -> Iterator[
 def _about_a_replica(replica: Replica, site: Site) -> Iterator[str]:
     for key, value in replica.node_selector:
         if key not in ("partition", "constraint") and value not in site.node_selectors.get(key, {}):
-            yield f"node_selector {key}: {value} has no meaning on site {site.name} and is not used"
+            known = f"; known: {', '.join(site.node_selectors[key])}" if key in site.node_selectors else ""
+            yield f"node_selector {key}: {value} has no meaning on site {site.name} and is not used{known}"
     if replica.cpus and replica.cpus > replica.tasks and replica.cpus % replica.tasks:
         each, idle = divmod(replica.cpus, replica.tasks)
         yield (

@@ -22,7 +22,7 @@ _SIZES: Final[dict[str, Callable[[Pool], int | None]]] = {
 
 
 class _Span(NamedTuple):
-    """Jobs of ``least`` to ``most`` nodes (None: no bound is known) may run so long (None: no limit is known)."""
+    """Jobs of ``least`` to ``most`` nodes may run so long; None where no bound or no limit is known."""
 
     partition: str
     least: int
@@ -32,8 +32,10 @@ class _Span(NamedTuple):
     def __str__(self) -> str:
         if self.most is None:
             return self.partition + (f" (from {self.least} nodes on)" if self.least > 1 else "")
-        size = f"{self.least}-{self.most} nodes" if self.least > 1 else f"up to {counted(self.most, 'node')}"
-        return f"{self.partition} ({size})"
+        if self.least == 1:
+            return f"{self.partition} (up to {counted(self.most, 'node')})"
+        span = str(self.most) if self.most == self.least else f"{self.least}-{self.most}"
+        return f"{self.partition} ({span} nodes)"
 
 
 def answered(request: Request, refusals: Sequence[Refusal], *, apart: bool = False) -> Iterator[Problem]:
@@ -47,7 +49,7 @@ def answered(request: Request, refusals: Sequence[Refusal], *, apart: bool = Fal
         if problem.hint or not request.site.partitions:
             yield problem
         elif whole:
-            takes = f"partition {' and '.join(whole)} take{'s' * (len(whole) == 1)} it"
+            takes = _taking(whole)
             yield problem._replace(hint=f"without `ps_on` {takes}" if apart else takes)
         else:
             yield problem._replace(hint=_nearest(request, refusal))
@@ -63,6 +65,12 @@ def _nearest(request: Request, refusal: Refusal) -> str:
 
 def _names(found: Iterable[Pool]) -> list[str]:
     return list(dict.fromkeys(pool.partition for pool in found if pool.partition))
+
+
+def _taking(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"partition {names[0]} takes it"
+    return f"partitions {', '.join(names[:-1])} and {names[-1]} take it"
 
 
 def _node_hint(site: Site, misfit: Misfit, run: Block) -> str:
@@ -87,8 +95,8 @@ def _time_hint(site: Site, walltime: Walltime, nodes: int) -> str:
     if enough:
         enough.sort(key=lambda span: not span.least <= nodes <= (span.most or UNLIMITED))
         return f"long enough: {', '.join(map(str, enough))}"
-    longest = max(spans, key=lambda span: span.walltime.seconds if span.walltime else 0)
-    return f"the longest is {longest.walltime} on {longest}"
+    longest = max(spans, key=lambda span: span.walltime.seconds if span.walltime else 0, default=None)
+    return f"the longest is {longest.walltime} on {longest}" if longest else ""
 
 
 def _spans(name: str, partition: Partition) -> Iterator[_Span]:
@@ -135,7 +143,9 @@ def _count(request: Request, run: Block, pool: Pool) -> int:
 
 def _with(request: Request, run: Block, count: int) -> Request:
     """Return the request with so many replicas in this run."""
-    return request._replace(runs=[replace(run, count=count) if item is run else item for item in request.runs])
+    return request._replace(
+        runs=[replace(run, count=count) if item is run else item for item in request.runs]
+    )
 
 
 def _last(most: int, holds: Callable[[int], bool]) -> int:

@@ -1,7 +1,8 @@
-"""Composing: the parser's events become one tree with places; what they mean is decided here."""
+"""Composing: the parser's events become trees with places; what they mean is decided here."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, NoReturn
@@ -57,18 +58,25 @@ class Composer:
         Raises:
             ConfigError: with every problem up to the first after which nothing can be made out.
         """
+        return self.documents(1)[0]
+
+    def documents(self, most: float = math.inf) -> list[Node]:
+        """Return the roots of all documents, one null where there is none.
+
+        Raises:
+            ConfigError: as ``document`` does, and for one document too many.
+        """
         self._next()
-        start = self._next()
-        if isinstance(start, yaml.StreamEndEvent):
-            return Node(None, self._place(start))
-        root = self._node(0)
-        self._next()
-        end = self._next()
-        if isinstance(end, yaml.DocumentStartEvent):
-            self._stop(end, "a second document begins here", "keep one document in a file")
+        roots: list[Node] = []
+        while isinstance(start := self._next(), yaml.DocumentStartEvent):
+            if len(roots) == most:
+                self._stop(start, "a second document begins here", "keep one document in a file")
+            self._anchors.clear()
+            roots.append(self._node(0))
+            self._next()
         if self._problems:
             raise ConfigError(*self._problems)
-        return root
+        return roots or [Node(None, self._place(start))]
 
     def _next(self) -> Any:
         try:

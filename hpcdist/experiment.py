@@ -142,7 +142,10 @@ class LauncherChoice(Model, frozen=True):
 
 
 class Batch(Model, frozen=True):
-    """Everything that only a batch system needs; what is absent comes from the site."""
+    """Everything that only a batch system needs; what is absent comes from the site.
+
+    ``container`` false: the image of ``build`` is not used (``--no-container``).
+    """
 
     site: str | None = None
     account: str | None = None
@@ -159,6 +162,7 @@ class Batch(Model, frozen=True):
     mail: str | Mail | None = None
     directives: tuple[str, ...] = ()
     gpu_visibility: Literal["task", "node"] | None = None
+    container: bool | None = None
 
     @property
     def launcher_name(self) -> str | None:

@@ -68,6 +68,12 @@ def on(request: Request, pool: Pool) -> list[Refusal]:
     return attempt(request, [pool] * len(request.runs))[1]
 
 
+def nearness(refusals: Sequence[Refusal]) -> tuple[int, int]:
+    """Tell how near a choice comes: the nodes do not suit (0), the walltime (1), or only their number (2)."""
+    stage = min(2 if refusal.nodes else 1 if refusal.walltime else 0 for refusal in refusals)
+    return stage, max(refusal.pool.nodes if stage and refusal.pool else 0 for refusal in refusals)
+
+
 def nodes_on(request: Request, pool: Pool) -> int:
     """Return how many nodes of this pool it takes, however many there are."""
     return place(_crowds(request, [pool] * len(request.runs)), spread=request.topology.spread).nodes

@@ -80,6 +80,15 @@ def resolve(
     return values, shown, problems
 
 
+def required(declared: object, given: Mapping[str, Any]) -> list[str]:
+    """Return the names of the inputs that need a param and have none."""
+    return [
+        item.name
+        for _, item in _inputs(declared, [])
+        if not item.is_optional and item.default is None and given.get(item.name) is None
+    ]
+
+
 def _flag(name: str, value: object) -> str:
     return f"--{name}" if value else ""
 

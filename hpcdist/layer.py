@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, Protocol, runtime_checkable
 
+from hpcdist.dialects.container import Runtime
 from hpcdist.errors import Problem
 from hpcdist.experiment import Experiment
 from hpcdist.fields import Model
+from hpcdist.image import Image
 from hpcdist.plan import Plan, Variable, Word
 from hpcdist.replica import ROLES
 from hpcdist.site import LauncherOptions, RankVariables, Site
@@ -115,4 +117,33 @@ class Launcher(Protocol):
         Raises:
             PlanError: when this launcher cannot start such a placement.
         """
+        ...
+
+
+@runtime_checkable
+class Container(Protocol):
+    """What runs an image; one file each in ``hpcdist/containers/``.
+
+    ``program``: what must be there where the job runs, "" for nothing. ``launchers``: those that start tasks
+    in it; empty: all. Its words are told what the site file says (``Runtime``).
+    """
+
+    name: str
+    program: str
+    launchers: frozenset[str]
+
+    def image(self, image: Image) -> str:
+        """Return the image as the runtime names it.
+
+        Raises:
+            PlanError: where it cannot run such an image.
+        """
+        ...
+
+    def launcher_words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+        """Return words for the launcher."""
+        ...
+
+    def words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+        """Return the words between the task wrapper and what runs inside."""
         ...

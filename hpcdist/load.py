@@ -7,13 +7,26 @@ from typing import NamedTuple
 
 from hpcdist import experiment as experiments
 from hpcdist import fields, frameworks, importers, inputs, overrides, remarks, templating
-from hpcdist.errors import ConfigError, Place, Problem, errors_in
+from hpcdist.errors import ConfigError, Path, Place, Problem, errors_in
 from hpcdist.experiment import Experiment
 from hpcdist.fields import M
+from hpcdist.importers import choosing
 from hpcdist.tree import Document, Map
 
 _NO_PLACE = Place("", 0, 0)
 _REPLICAS = ("environment", "replicas")
+
+
+class Native(NamedTuple):
+    """A file in native form, the ``foreign`` document that it was, and what importing it has to say.
+
+    ``origins`` are those of ``importers.Imported``.
+    """
+
+    document: Document
+    foreign: Document
+    problems: tuple[Problem, ...]
+    origins: Mapping[Path, Path]
 
 
 class Loaded(NamedTuple):
@@ -32,7 +45,7 @@ def load_model(model: type[M], document: Document) -> M:
     """
     built, problems = fields.build(model, document.data)
     if built is None or problems:
-        raise ConfigError(*_in_order(map(document.locate, problems)))
+        raise ConfigError(*in_order(map(document.locate, problems)))
     return built
 
 
@@ -50,22 +63,47 @@ def load_experiment(
     Raises:
         ConfigError: with all errors, then all warnings, located and in the order of the file.
     """
-    imported = importers.read(document.data, importer)
-    problems = [document.locate(problem) for problem in imported.remarks]
-    native, found = _changed(document._replace(data=imported.data), params or {}, settings)
-    problems += found
-    native, found = _with_templates_filled(native)
-    problems += map(native.locate, found)
+    return checked(to_native(document, params=params, settings=settings, importer=importer))
+
+
+def to_native(
+    document: Document,
+    *,
+    params: Mapping[str, str] | None = None,
+    settings: Sequence[tuple[str, str]] = (),
+    importer: str = "",
+    job: str = "",
+) -> Native:
+    """Bring a file to the native form: choose its job (by name, where it has several), import, change.
+
+    Raises:
+        ConfigError: when its form or its job cannot be told.
+    """
+    chosen, others = choosing.chosen(document, importer, job)
+    imported = importers.read(chosen.data, importer)
+    problems = [*others, *map(chosen.locate, imported.remarks)]
+    native, found = _changed(chosen._replace(data=imported.data), params or {}, settings)
+    return Native(native, chosen, (*problems, *found), imported.origins)
+
+
+def checked(native: Native) -> Loaded:
+    """Make an experiment of the native form: templates, model, checks.
+
+    Raises:
+        ConfigError: with all errors, those of ``native`` too, then all warnings.
+    """
+    filled, found = _with_templates_filled(native.document)
+    problems = [*native.problems, *map(filled.locate, found)]
     broken = {problem.path for problem in found}
-    built, misfits = fields.build(Experiment, native.data)
-    problems += [native.locate(problem) for problem in misfits if problem.path not in broken]
-    checked = built or fields.build(Experiment, native.data | {"run": {"cmd": "true"}})[0]
-    if checked is not None:
-        problems += map(native.locate, _unbiased(_checks(checked), [*found, *misfits]))
-    ordered = _in_order(problems)
+    built, misfits = fields.build(Experiment, filled.data)
+    problems += [filled.locate(problem) for problem in misfits if problem.path not in broken]
+    whole = built or fields.build(Experiment, filled.data | {"run": {"cmd": "true"}})[0]
+    if whole is not None:
+        problems += map(filled.locate, _unbiased(_checks(whole), [*found, *misfits]))
+    ordered = in_order(problems)
     if built is None or errors_in(ordered):
         raise ConfigError(*ordered)
-    return Loaded(built, native, ordered)
+    return Loaded(built, filled, ordered)
 
 
 def _changed(
@@ -124,7 +162,7 @@ def _checks(experiment: Experiment) -> Iterator[Problem]:
     yield from remarks.remarks(experiment)
 
 
-def _in_order(problems: Iterator[Problem] | Sequence[Problem]) -> tuple[Problem, ...]:
+def in_order(problems: Iterator[Problem] | Sequence[Problem]) -> tuple[Problem, ...]:
     """Return errors before warnings, each in the order of the places."""
 
     def key(problem: Problem) -> tuple[bool, bool, str, int, int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from hpcdist.affinity import next_to
+from hpcdist.fabric import Library
 from hpcdist.fields import Model
 from hpcdist.site import RankVariables
 from hpcdist.units import Walltime
@@ -223,7 +224,9 @@ class Plan(Model, frozen=True, kw_only=True):
     roles whose end is the end of the job; empty for all. ``elastic``: the job goes on when it loses a node.
     ``told``: the names of the variables that the framework gives. ``launch_node``: the script runs where no
     task may. ``from_stdin``: the submit command reads it from its standard input. ``ports``: how many ports
-    each job has. ``remote``: how tasks on other hosts of a Grid Engine are started.
+    each job has. ``remote``: how tasks on other hosts of a Grid Engine are started. ``gpu_library``: what the
+    job's GPUs speak to each other by, None without GPUs. ``container``: the runtime in which tasks find the
+    ``image``, named as it wants it, with ``binds``, each ``SRC:DST`` as it stands between double quotes.
     """
 
     name: str
@@ -258,6 +261,10 @@ class Plan(Model, frozen=True, kw_only=True):
     gpu_name: str = "gpu"
     gpu_variable: str = "CUDA_VISIBLE_DEVICES"
     gpu_visibility: Literal["task", "node", "launcher"] = "task"
+    gpu_library: Library | None = None
+    container: str | None = None
+    image: str | None = None
+    binds: tuple[Word, ...] = ()
     environment: Literal["inherit", "clean"] = "inherit"
     launch_node: bool = False
     from_stdin: bool = False

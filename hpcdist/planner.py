@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from hpcdist import lint, polyaxon
+from hpcdist import enclosing, lint, polyaxon
 from hpcdist.advice import advice
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment import Experiment, Mail
@@ -61,6 +61,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
         task_variables=(*polyaxon.task_variables(), *own),
         told=tuple(dict.fromkeys(variable.name for variable in (*shared, *own))),
     )
+    plan = enclosing.enclosed(plan, site)
     plan = msgspec.structs.replace(
         plan,
         launch=tuple(_launch(plan, site, launcher, experiment, where)),
@@ -105,7 +106,8 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
     once = by_user or launcher.rank_variables is None
     roles = {row.role for row in placement.rows}
     options = site.options(launcher.name)
-    around = surroundings(site, placement)
+    box = enclosing.enclosure_of(experiment, site, launcher, launch)
+    around = surroundings(site, placement, container=box is not None)
     exclusive = site.whole_nodes if batch.exclusive is None else batch.exclusive
     visibility = _gpu_visibility(experiment, site, launcher, topology)
     if launcher.lists_cpus and visibility != "launcher" and not once:
@@ -147,6 +149,10 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         gpu_name=site.gpus.gres,
         gpu_variable=site.gpus.visible,
         gpu_visibility=visibility,
+        gpu_library=around.library if any(group.gpus for group in placement.groups) else None,
+        container=box.runtime if box else None,
+        image=box.image if box else None,
+        binds=box.binds if box else (),
         environment=site.environment,
         launch_node=site.lsf.launch_node,
         from_stdin=site.scheduler == "lsf" and site.lsf.submit == "stdin",
@@ -238,6 +244,9 @@ def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple
     for field in ("gpus", "environment", "request_memory", "head_node"):
         yield field, f"site {site.name}: {field}"
     yield "command", where(("run", "cmd"))
+    if experiment.build and experiment.build.image:
+        yield "image", where(("build", "image"))
+        yield "container", f"site {site.name}: container.runtime"
     if topology.elastic:
         yield "elastic", where(tuple(why))
     if experiment.environment.max_restarts:
@@ -265,6 +274,7 @@ def _launch(
         yield from launcher.words(plan, site.options(launcher.name))
         if plan.launches == "tasks":
             yield Word.raw('bash "$HPCDIST_JOB_DIR/task.sh"', "task wrapper")
+        yield from enclosing.words(plan, site)
         for word in framework_of(experiment).words(plan, experiment, site):
             yield msgspec.structs.replace(word, origin=located(word.origin, where))
     yield Word.raw('bash "$HPCDIST_JOB_DIR/command.sh"', where(("run", "cmd")))

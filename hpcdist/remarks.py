@@ -51,10 +51,6 @@ _ENVIRONMENT: Final = {
     ),
 }
 _BUILDING: Final = {
-    "image": (
-        "is not started, unless the site has a container runtime",
-        "the program runs with what the site's `modules` and `setup` give",
-    ),
     "dockerfile": _BUILD,
     "ref": _BUILD,
     "build_steps": _BUILD,

@@ -180,9 +180,12 @@ class _Writer:
         """
         words = self.plan.launch
         text = "" if words[0].shell else "exec"
+        before = None
         for word in words:
             piece = Raw(word.text) if word.shell else quote(word.text)
             starts = (word.shell and word.origin == "task wrapper") or word is words[-1]
+            starts |= before == "task wrapper" and word.origin == f"container {self.plan.container}"
+            before = word.origin
             text += f" \\\n    {piece}" if text and starts else f" {piece}" if text else piece
         return Raw(text)
 

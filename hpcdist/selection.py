@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hpcdist.alternatives import answered
 from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment import Experiment, Replicas
-from hpcdist.feasibility import Block, Refusal, Request, Where, attempt, on
+from hpcdist.feasibility import Block, Refusal, Request, Where, attempt, nearness, on
 from hpcdist.layer import Topology
 from hpcdist.plan import Group, Placement
 from hpcdist.pool import Pool, need_of, pools
@@ -41,13 +41,13 @@ def select(
     ps_on = (experiment.environment.replicas or Replicas()).ps_on
     if experiment.batch.constraint:  # of all nodes, and so of the servers'
         ps_on = ps_on or "worker_nodes"
-    reasons: list[Refusal] = []
+    refused: list[list[Refusal]] = []
     for choice in _choices(request.runs, allowed, site, ps_on):
         placement, refusals = attempt(request, choice)
         if placement:
             return _explained(placement, request, choice, experiment)
-        reasons = reasons or refusals
-    raise PlanError(*answered(request, reasons, apart=ps_on == "cpu_nodes"))
+        refused.append(refusals)
+    raise PlanError(*answered(request, max(refused, key=nearness), apart=ps_on == "cpu_nodes"))
 
 
 def _explained(

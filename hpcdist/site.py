@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from hpcdist.dialects.container import Runtime
 from hpcdist.dialects.lsf import Lsf
 from hpcdist.dialects.pbs import Pbs
 from hpcdist.dialects.sge import Sge
@@ -181,6 +182,8 @@ class Selection(Model, frozen=True):
 class Site(Model, frozen=True, kw_only=True):
     """One machine; ``pbs``, ``lsf`` and ``sge`` say what its scheduler wants said differently.
 
+    ``container`` is what runs images, None where nothing does.
+
     ``notes`` are for its users; ``differences`` from the centre's own examples, each with its reason.
     """
 
@@ -210,6 +213,7 @@ class Site(Model, frozen=True, kw_only=True):
     modules: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
+    container: Runtime | None = None
     fabric: Fabric = Fabric()
     head_node: HeadNode = HeadNode()
     detect: Detect = Detect()

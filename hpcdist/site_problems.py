@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from hpcdist import fabric
 from hpcdist.affinity import shares
+from hpcdist.dialects import container
 from hpcdist.errors import Path, Problem, did_you_mean
 from hpcdist.site import NodeType, Site
 
@@ -22,6 +23,8 @@ def problems_of(site: Site) -> Iterator[Problem]:
                 path = ("node_selectors", key, value, "partition")
                 yield from _missing("partition", chosen.partition, site.partitions, path)
     yield from fabric.problems_of(site.fabric)
+    if site.container:
+        yield from container.problems_of(site.container)
     for key, pattern in site.detect.env.items():
         yield from _pattern_problems(pattern, ("detect", "env", key))
     for index, pattern in enumerate(site.detect.fqdn):

@@ -2,7 +2,8 @@
 
 PyYAML's parser makes the events, on libyaml where PyYAML has it; what they mean is decided here. The
 scalars are those of ``hpcdist.scalars``. Refused: a key written twice, tags beside those of the core
-schema, a second document, aliases that unfold into more than 100,000 values, nesting beyond 64 levels.
+schema, a second document unless the caller takes several, aliases that unfold into more than 100,000
+values, nesting beyond 64 levels.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hpcdist import scalars
-from hpcdist.compose import PARSER, Composer
+from hpcdist.compose import PARSER, Composer, Node
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
 from hpcdist.tree import Document, Map, Seq
 
@@ -22,14 +23,14 @@ MAX_BYTES: Final = 2**20
 _UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def load(path: str | Path) -> Document:
-    """Read a file, ``-`` for standard input, into a document.
+def load(path: str | Path, *, several: bool = False) -> Document:
+    """Read a file, ``-`` for standard input, into a document; into its first where it may hold several.
 
     Raises:
         ConfigError: when it cannot be read, or is not YAML with keys and values; every problem has its place.
     """
     file = "<stdin>" if str(path) == "-" else str(path)
-    return parse(read_text(path), file)
+    return parse(read_text(path), file, several=several)
 
 
 def read_text(path: str | Path) -> str:
@@ -94,18 +95,23 @@ def _place_at(before: str, file: str) -> Place:
     return Place(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
-def parse(text: str, file: str, parser: Any = PARSER) -> Document:
-    """Make a document of a text.
+def parse(text: str, file: str, parser: Any = PARSER, *, several: bool = False) -> Document:
+    """Make a document of a text; of several, the first that is not empty, and the ``others``.
 
     Raises:
-        ConfigError: when it is not one YAML document with keys and values at its top.
+        ConfigError: when it is not YAML with keys and values at its top, or not one document only.
     """
     composer = Composer(decode(text.encode("utf-8", "surrogatepass"), file), file, parser)
-    root = composer.document()
-    if isinstance(root.value, Map):
-        return Document(root.value, file, text)
-    if root.value is None:
+    roots = composer.documents() if several else [composer.document()]
+    sections = [_section(root) for root in roots if root.value is not None]
+    if not sections:
         raise _unread(file, "the file is empty")
+    return Document(sections[0], file, text, tuple(sections[1:]))
+
+
+def _section(root: Node) -> Map:
+    if isinstance(root.value, Map):
+        return root.value
     kind = "a list" if isinstance(root.value, Seq) else "text" if isinstance(root.value, str) else "one value"
     raise ConfigError(
         Problem(f"expected keys and values, got {kind}", hint="write `key: value`", place=root.place)

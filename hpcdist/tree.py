@@ -104,11 +104,12 @@ class Seq(list[Any]):
 
 
 class Document(NamedTuple):
-    """What one file says; ``text`` is the file as it was read."""
+    """What one file says; ``text`` is the file as it was read, ``others`` are its further documents."""
 
     data: Map
     file: str
     text: str = ""
+    others: tuple[Map, ...] = ()
 
     def place(self, path: Path) -> Place | None:
         """Return where the value of that path was written, or its nearest ancestor that exists.

@@ -40,7 +40,7 @@ def located(origin: str, where: Where) -> str:
 
 
 def _fabric(site: Site, plan: Plan) -> Iterator[Variable]:
-    for item in settled(site.fabric, surroundings(site, plan.placement)):
+    for item in settled(site.fabric, surroundings(site, plan.placement, container=plan.container is not None)):
         yield Variable(
             name=item.name,
             value=text_of(item.value),
@@ -50,12 +50,13 @@ def _fabric(site: Site, plan: Plan) -> Iterator[Variable]:
         )
 
 
-def surroundings(site: Site, placement: Placement) -> Surroundings:
+def surroundings(site: Site, placement: Placement, *, container: bool = False) -> Surroundings:
     """Return what the conditions of the site's fabric are held against."""
     kinds = [site.node_types[group.node_type] for group in placement.groups if group.node_type]
     kinds = kinds or list(site.node_types.values())
     libraries = {kind.library for kind in kinds if kind.gpus != 0}
-    return Surroundings(placement.nodes, next(iter(libraries)) if len(libraries) == 1 else None)
+    library = next(iter(libraries)) if len(libraries) == 1 else None
+    return Surroundings(placement.nodes, library, container)
 
 
 def _own_variables(experiment: Experiment, where: Where) -> Iterator[Variable]:

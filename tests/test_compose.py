@@ -174,3 +174,23 @@ def test_a_staircase_of_aliases_is_refused() -> None:
 
 def test_nesting_up_to_the_limit_is_read() -> None:
     assert read("a: " + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1))["a"] != []
+
+
+@EACH_PARSER
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("", [None]),
+        ("a: 1", [{"a": 1}]),
+        ("---\na: &x 1\n---\n# nothing\n---\nb: &x 2\nc: *x\n...\n", [{"a": 1}, None, {"b": 2, "c": 2}]),
+    ],
+)
+def test_several_documents(text: str, values: list[object], parser: type) -> None:
+    assert [root.value for root in Composer(text, "e.yml", parser).documents()] == values
+
+
+@EACH_PARSER
+def test_an_anchor_ends_with_its_document(parser: type) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Composer("a: &x 1\n---\nb: *x", "e.yml", parser).documents()
+    assert str(caught.value) == "e.yml:3:4: the alias *x has no anchor above it; write &x where it is meant"

@@ -64,6 +64,12 @@ UNEVEN = (
     ("environment.resources", "{gpu: {requests: 2}}"),
     ("environment.replicas.default_worker.resources", "{gpu: {requests: 2}}"),
 )
+CONTAINER = GOLDEN / "container.yml"
+SIF = ("build.image", "/images/torch.sif")
+EIGHT_GPUS = (
+    ("environment.resources", "{gpu: {requests: 8}}"),
+    ("environment.replicas.default_worker.resources", "{gpu: {requests: 8}}"),
+)
 
 CASES = {
     "quickstart.local": Case(QUICKSTART, "local"),
@@ -102,6 +108,13 @@ CASES = {
     ),
     "pytorch_torchrun.testbed": Case(GOLDEN / "pytorch_torchrun.yml", "testbed", UNEVEN),
     "mxnet.testbed": Case(GOLDEN / "mxnet.yml", "testbed"),
+    "container.apptainer": Case(CONTAINER, "snellius", (SIF,)),
+    "container.singularity": Case(
+        CONTAINER, "lumi", (SIF, *EIGHT_GPUS, ("batch.account", "project_465000001")), annotate=True
+    ),
+    "container.pyxis": Case(CONTAINER, "gcp-a3-ultra", EIGHT_GPUS, annotate=True),
+    "container.shifter": Case(CONTAINER, "perlmutter", (ACCOUNT,)),
+    "container.podman-hpc": Case(CONTAINER, "podman-like", annotate=True),
 }
 
 ACCOUNTS = {"jean-zay": "proj@a100", "lumi": "project_465000001"}

@@ -33,6 +33,14 @@ def test_defaults_flags_and_optional_inputs() -> None:
     )
 
 
+def test_what_is_required_and_missing() -> None:
+    declared: list[dict[str, Any]] = [
+        {"name": "a"}, {"name": "b"}, {"name": "c", "is_optional": True}, {"name": "d"}, {"type": 3},
+    ]  # fmt: skip
+    assert inputs.required(Seq(map(Map, declared)), {"a": 1, "d": None}) == ["b", "d"]
+    assert inputs.required("text", {}) == []
+
+
 @pytest.mark.parametrize(
     ("kind", "value"),
     [

@@ -70,7 +70,6 @@ def test_every_key_without_a_meaning_is_named() -> None:
         "environment.secret_refs: 'secret_refs' names nothing here: no variables come from it; export them in the site's `setup`",
         "environment.persistence: 'persistence' mounts nothing: names are looked up in the site's `volumes`; or write the path itself in the command",
         "environment.outputs: 'outputs' finds no runs of Polyaxon: no paths come from it; write the path of the outputs in the command",
-        "build.image: 'image' is not started, unless the site has a container runtime; the program runs with what the site's `modules` and `setup` give",
         f"build.build_steps: 'build_steps' {NO_BUILD}",
         f"build.nocache: 'nocache' {NO_BUILD}",
         "build.commit: 'commit' is not fetched: the job runs the code where it is submitted; check it out there",

@@ -244,3 +244,23 @@ VALUES = st.recursive(
 def test_what_pyyaml_writes_is_read_back(data: dict[str, object]) -> None:
     text = yaml.safe_dump(data, default_style='"', allow_unicode=False)
     assert read(text.replace("!!python/none", "!!null")) == data
+
+
+def test_several_documents() -> None:
+    text = "---\n---\na: 1\n---\nb: 2\n---\n"
+    found = source.parse(text, "e.yml", several=True)
+    assert found == Document(Map({"a": 1}), "e.yml", text, (Map({"b": 2}),))
+    assert [data.place for data in found.others] == [Place("e.yml", 5, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\n---\n- b", "e.yml:3:1: expected keys and values, got a list; write `key: value`"),
+        ("---\n---\n", "e.yml: the file is empty"),
+    ],
+)
+def test_several_documents_that_are_none(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        source.parse(text, "e.yml", several=True)
+    assert str(caught.value) == message

@@ -23,6 +23,7 @@ VERBS = {
     "plan": "Draw which task runs where, and what it is told.",
     "explain": "Tell where every value of the script comes from.",
     "check": "Tell everything that is wrong with an experiment.",
+    "import": "Write the experiment that a job file of another tool asks for.",
     "lint-env": "Tell what NCCL and MPI do with this shell's variables.",
     "list": "List the runs, without asking the batch system.",
     "status": "Tell the state of jobs.",
@@ -47,7 +48,8 @@ class Verbs(click.Group):
         """Import a verb."""
         if cmd_name not in VERBS:
             ctx.fail(f"there is no verb {cmd_name!r}; {did_you_mean(cmd_name, VERBS)}")
-        command: click.Command = importlib.import_module(f"hpcdist.cli.{cmd_name.replace('-', '_')}").command
+        module = "import_" if cmd_name == "import" else cmd_name.replace("-", "_")
+        command: click.Command = importlib.import_module(f"hpcdist.cli.{module}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

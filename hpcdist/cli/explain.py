@@ -24,7 +24,7 @@ _FIELDS = {
     "name": "name", "command": "command", "launcher": "launcher", "walltime": "walltime",
     "account": "account", "qos": "qos", "exclusive": "exclusive", "dependency": "dependency",
     "array": "array", "signal": "signal", "requeue": "requeue", "max_restarts": "max_restarts",
-    "mail": "mail_user", "gpu_visibility": "gpu_visibility",
+    "mail": "mail_user", "gpu_visibility": "gpu_visibility", "image": "image", "container": "container",
 }  # fmt: skip
 """Origins of a plan that belong to one of its fields."""
 

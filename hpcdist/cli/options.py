@@ -32,10 +32,7 @@ site_path_option = click.option(
     help="Look for sites in this folder first; repeatable.",
 )
 
-_EXPERIMENT = (
-    click.argument("file", metavar="EXP"),
-    click.option("--site", metavar="SITE", help="The machine: a name (`hpcdist sites list`) or a site file."),
-    site_path_option,
+changes_options = (
     click.option(
         "-p", "--param", "params", type=assignment, metavar="NAME=VALUE", multiple=True,
         help="Give a param another value; repeatable.",
@@ -45,6 +42,18 @@ _EXPERIMENT = (
         help="Set any value of the file, such as batch.walltime=2h; repeatable.",
     ),
 )  # fmt: skip
+"""What changes an experiment: each a decorator."""
+
+_EXPERIMENT = (
+    click.argument("file", metavar="EXP"),
+    click.option("--site", metavar="SITE", help="The machine: a name (`hpcdist sites list`) or a site file."),
+    site_path_option,
+    *changes_options,
+    click.option(
+        "--no-container", is_flag=True,
+        help="Run without the file's image, with the site's own modules (batch.container=false).",
+    ),
+)  # fmt: skip
 
 
 def experiment_options(verb: Callable[..., None]) -> Verb:
@@ -52,9 +61,16 @@ def experiment_options(verb: Callable[..., None]) -> Verb:
 
     @functools.wraps(verb)
     def with_asked(
-        file: str, site: str | None, site_path: tuple[str, ...], params: Any, settings: Any, **others: Any
+        file: str,
+        site: str | None,
+        site_path: tuple[str, ...],
+        params: Any,
+        settings: Any,
+        no_container: bool,
+        **others: Any,
     ) -> None:
-        verb(_asked(file, site, site_path, params, settings), **others)
+        own = (("batch.container", "false"),) if no_container else ()
+        verb(_asked(file, site, site_path, params, (*settings, *own)), **others)
 
     decorated: Verb = with_asked
     for option in reversed(_EXPERIMENT):

@@ -15,9 +15,9 @@ from hpcdist.schema import MODELS, schema
 @click.argument("kind", metavar="|".join(MODELS), type=click.Choice(list(MODELS)))
 @click.option("-o", "--output", metavar="FILE", help="Write it to this file.")
 def command(kind: Literal["site", "experiment", "config"], output: str | None) -> None:
-    """Print the JSON Schema of a site, an experiment or your config, by which an editor completes and checks.
+    """Print what a file may say, as JSON Schema for editors.
 
-    In the file: `# yaml-language-server: $schema=FILE`.
+    At the head of a site, an experiment or your config: `# yaml-language-server: $schema=FILE`.
     """
     text = msgspec.json.format(msgspec.json.encode(schema(kind)), indent=2).decode() + "\n"
     if output:

@@ -58,7 +58,8 @@ def session(asked: Asked) -> Session:
         PlanError: when the site cannot take the experiment.
     """
     own = preferences.read(os.environ)
-    loaded = load.load_experiment(source.load(asked.file), params=dict(asked.params), settings=asked.settings)
+    document = source.load(asked.file, several=True)
+    loaded = load.load_experiment(document, params=dict(asked.params), settings=asked.settings)
     tell(loaded.problems)
     chosen = _machine(asked, loaded, own)
     tell(preferences.unknown_sites(own, {chosen.site.name, *_site_names(asked)}))

@@ -5,11 +5,11 @@ Each form is one file of this package; further ones come from plug-ins (entry po
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from hpcdist.errors import Path, Problem
+from hpcdist.errors import ConfigError, Path, Problem
 from hpcdist.registry import Registry
 from hpcdist.tree import Map
 
@@ -41,7 +41,29 @@ class Importer(Protocol):
         ...
 
 
-_BUILTIN: Final = {"polyaxon": "hpcdist.importers.polyaxon:IMPORTER"}
+@runtime_checkable
+class ReadsWords(Protocol):
+    """What an importer has beside ``read`` where the foreign tool takes a job as a command line."""
+
+    def from_words(self, words: Sequence[str]) -> Map:
+        """Return the data that ``read`` takes; ``words`` are those after the name of the tool.
+
+        A place in it has the option as its file, and line 0.
+
+        Raises:
+            ConfigError: when the words are no such command.
+        """
+        ...
+
+
+_BUILTIN: Final = {
+    "azure": "hpcdist.importers.azure:IMPORTER",
+    "mlrun": "hpcdist.importers.mlrun:IMPORTER",
+    "polyaxon_v1": "hpcdist.importers.polyaxon_v1:IMPORTER",
+    "kubeflow": "hpcdist.importers.kubeflow:IMPORTER",
+    "gradient": "hpcdist.importers.gradient:IMPORTER",
+    "polyaxon": "hpcdist.importers.polyaxon:IMPORTER",
+}
 registry: Final[Registry[Importer]] = Registry("importer", _BUILTIN)
 
 
@@ -55,5 +77,25 @@ def read(data: Map, form: str = "") -> Imported:
     """
     if form:
         return registry.get(form).read(data)
+    if _is_native(data):
+        return registry.get("polyaxon").read(data)
     found = (importer for importer in registry.objects() if importer.recognises(data))
     return next(found, registry.get("polyaxon")).read(data)
+
+
+def _is_native(data: Map) -> bool:
+    """Whether this is what no other form has; the modules of the others then stay unread."""
+    run = data.get("run")
+    return isinstance(run, Map) and "cmd" in run and data.get("version", 1) == 1
+
+
+def from_words(words: Sequence[str], form: str) -> Map:
+    """Return the data of a command line of the tool whose form is named.
+
+    Raises:
+        ConfigError: when no importer has that name, or it reads files only, or not these words.
+    """
+    importer = registry.get(form)
+    if not isinstance(importer, ReadsWords):
+        raise ConfigError(Problem(f"{form} jobs are read from files only", hint="name the file"))
+    return importer.from_words(words)

@@ -14,7 +14,8 @@ from hpcdist.importers import Imported
 from hpcdist.importers import polyaxon_environment as environments
 from hpcdist.tree import Map, Seq
 
-_REWRITE: Final = "it is a file of Polyaxon 1 or 2: write it as one of 0.6, with `version: 1` and `run.cmd`"
+_NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
+_REWRITE: Final = "it is a file of Polyaxon 1 or 2, whose form is polyaxon_v1"
 _KINDS: Final = {
     "group": "a group is many jobs: write one experiment and its array yourself, as `batch.array`",
     "component": _REWRITE,
@@ -79,7 +80,7 @@ def _check_version_and_kind(data: Map) -> None:
     problems = []
     version, kind = data.get("version", 1), data.get("kind")
     if version not in (1, "1", "1.0", None) or isinstance(version, bool):
-        hint = _REWRITE if str(version) == "1.1" else "write 1"
+        hint = _NEWER if str(version) == "1.1" else "write 1"
         problems.append(_at(data, "version", f"files of version {version} are not read", hint))
     if isinstance(kind, str) and kind in _KINDS:
         problems.append(_at(data, "kind", f"files of kind {kind!r} are not run", _KINDS[kind]))

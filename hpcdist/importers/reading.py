@@ -113,7 +113,7 @@ class Reading:
         """Return the native form, with an error for each key that was neither taken nor spoken of."""
         for path in self._untaken(self.data, ()):
             self._remark(
-                (*path[:-1], Key(str(path[-1]))),
+                _key(path),
                 f"nothing is known of {dotted(path)!r}",
                 "remove it",
                 "error",
@@ -162,6 +162,12 @@ class Reading:
             return
         for step in below:
             yield from self._untaken(node[step], (*path, step))  # type: ignore[index]
+
+
+def _key(path: Path) -> Path:
+    """Return the path of a key itself; that of an item of a list as it is."""
+    last = path[-1]
+    return (*path[:-1], Key(last)) if isinstance(last, str) else path
 
 
 def placed(value: object, place: Place | None) -> object:

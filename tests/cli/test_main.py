@@ -36,6 +36,7 @@ Verbs:
   plan      Draw which task runs where, and what it is told.
   explain   Tell where every value of the script comes from.
   check     Tell everything that is wrong with an experiment.
+  import    Write the experiment that a job file of another tool asks for.
   lint-env  Tell what NCCL and MPI do with this shell's variables.
   list      List the runs, without asking the batch system.
   status    Tell the state of jobs.
@@ -44,6 +45,7 @@ Verbs:
   cancel    End jobs.
   wait      Wait until jobs are over; exit with their exit code.
   sites     List, show, detect, check and begin sites.
+  schema    Print what a file may say, as JSON Schema for editors.
 """
 
 

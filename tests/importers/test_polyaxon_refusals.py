@@ -9,20 +9,21 @@ from hpcdist.errors import ConfigError
 
 def read(text: str) -> tuple[object, list[str]]:
     document = source.parse(text, "p.yml")
-    imported = importers.read(document.data)
+    imported = importers.read(document.data, "polyaxon")
     return imported.data, [str(document.locate(remark)) for remark in imported.remarks]
 
 
-REWRITE = "it is a file of Polyaxon 1 or 2: write it as one of 0.6, with `version: 1` and `run.cmd`"
+NEWER = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
+REWRITE = "it is a file of Polyaxon 1 or 2, whose form is polyaxon_v1"
 
 
 @pytest.mark.parametrize(
     ("text", "messages"),
     [
         ("version: 1.1\nkind: component\nrun: {kind: job}",
-         [f"p.yml:1:10: version: files of version 1.1 are not read; {REWRITE}",
+         [f"p.yml:1:10: version: files of version 1.1 are not read; {NEWER}",
           f"p.yml:2:7: kind: files of kind 'component' are not run; {REWRITE}"]),
-        ("version: '1.1'\nrun: {cmd: x}", [f"p.yml:1:10: version: files of version 1.1 are not read; {REWRITE}"]),
+        ("version: '1.1'\nrun: {cmd: x}", [f"p.yml:1:10: version: files of version 1.1 are not read; {NEWER}"]),
         ("version: 2\nrun: {cmd: x}", ["p.yml:1:10: version: files of version 2 are not read; write 1"]),
         ("version: true\nrun: {cmd: x}", ["p.yml:1:10: version: files of version True are not read; write 1"]),
         ("version: [1]\nrun: {cmd: x}", ["p.yml:1:1: version: files of version [1] are not read; write 1"]),

@@ -1,0 +1,59 @@
+"""Images: the forms in which a file names a container's image, whatever the runtime wants to be told."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, NamedTuple
+
+from hpcdist.errors import PlanError, Problem
+
+_ENDINGS: Final = (".sif", ".sqsh", ".squashfs", ".img")
+_REFERENCE: Final = re.compile(r"[A-Za-z0-9][\w./:@+-]*", re.ASCII)
+_PATH: Final = ("build", "image")
+
+
+class Image(NamedTuple):
+    """An image and its form.
+
+    ``registry``: of a registry, as Docker names it; ``file``: a file or a folder; ``address``: with a scheme
+    of its own (``oras://``).
+    """
+
+    form: Literal["registry", "file", "address"]
+    text: str
+
+    @property
+    def host(self) -> str:
+        """The registry that an image names, "" for none: a host has a dot, a port, or is local."""
+        first, slash, _ = self.text.partition("/") if self.form == "registry" else ("", "", "")
+        return first if slash and ("." in first or ":" in first or first == "localhost") else ""
+
+
+def read(text: str) -> Image:
+    """Return an image by its name.
+
+    A path begins with ``/``, ``./`` or ``../``, or ends like an image's file; else it is a registry's, also
+    with ``docker://`` in front or in enroot's form, ``REGISTRY#NAME``.
+
+    Raises:
+        PlanError: where it is none of these.
+    """
+    scheme, colon, rest = text.partition("://")
+    if colon and scheme != "docker":
+        return Image("address", text)
+    name = rest if colon else text
+    if name.startswith(("~", "$")):
+        hint = "write the whole path, or one from where the job is submitted (./x.sif)"
+        raise PlanError(Problem(f"nothing is expanded in {text!r}", _PATH, hint))
+    if not colon and (name.startswith(("/", "./", "../")) or name.endswith(_ENDINGS)):
+        return Image("file", name)
+    reference = name.replace("#", "/", 1)
+    if not _REFERENCE.fullmatch(reference):
+        hint = "write a registry's (nvcr.io/nvidia/pytorch:24.08-py3), or a path (./x.sif)"
+        raise PlanError(Problem(f"{text!r} names no image", _PATH, hint))
+    return Image("registry", reference)
+
+
+def refused(image: Image, runtime: str, hint: str) -> PlanError:
+    """Return the error of a runtime that cannot take an image of this form."""
+    return PlanError(Problem(f"{runtime} cannot run {image.text!r}", _PATH, hint))

@@ -1,0 +1,195 @@
+"""Commands of Azure ML: ``${{inputs.x}}``, ``{inputs.x}`` and optional groups become templates of ours.
+
+On Azure a path is absolute, and the program starts in the folder of its code; so a relative path is
+given the folder in front where the job was submitted, and outputs lie in ``$HPCDIST_OUTPUTS``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from hpcdist.errors import did_you_mean
+
+SUBMITTED_IN: Final = "submitted_in"
+"""The variable of the command that holds the folder in which the job was submitted."""
+
+_PLACEHOLDER: Final = re.compile(
+    r"\$\{\{\s*(?P<new>[^{}]*?)\s*\}\}|(?<![{$])\{(?P<old>(?:inputs|outputs)\.[\w.-]+)\}"
+)
+_GROUP: Final = re.compile(r"\$\[\[(?P<new>.*?)\]\]|(?<!\[)\[(?P<old>[^\[\]]+?)\](?!\])", re.DOTALL)
+_TEMPLATE: Final = re.compile(r"\{\{|\{%")
+_TURNS: Final = re.compile(r"\\.|['\"]", re.DOTALL)
+
+
+class Param(NamedTuple):
+    """An input under its name in templates; ``may_lack``: it may have no value."""
+
+    name: str
+    is_path: bool = False
+    may_lack: bool = False
+
+
+class Output(NamedTuple):
+    """An output under its name below ``$HPCDIST_OUTPUTS``."""
+
+    name: str
+    is_file: bool = False
+
+
+class Remark(NamedTuple):
+    """What is to be said of a command."""
+
+    message: str
+    hint: str = ""
+    is_error: bool = True
+
+
+class Translation:
+    """One command; ``text`` is it in our form, ``remarks`` what is to be said of it.
+
+    ``legacy``: square brackets around words without a placeholder are dropped, as the first components
+    had it (azure-ml-component 0.9.18, ``_command_execution_builder``).
+    """
+
+    def __init__(
+        self, command: str, params: Mapping[str, Param], outputs: Mapping[str, Output], *, legacy: bool
+    ) -> None:
+        self._params, self._outputs, self._legacy = params, outputs, legacy
+        self._parts: list[tuple[bool, str]] = []
+        self._quote = ""
+        self.remarks: list[Remark] = []
+        self.used: list[Output] = []
+        self.has_paths = False
+        for text, match in _pieces(_GROUP, command):
+            self._plain(text)
+            if match:
+                self._group(match)
+        self.text = _joined(self._parts)
+
+    def _group(self, match: re.Match[str]) -> None:
+        """Write a group that is there only where its inputs have values."""
+        inner = match["new"] if match["new"] is not None else match["old"]
+        named = [
+            name
+            for kind, name in (_reference(found) for found in _PLACEHOLDER.finditer(inner))
+            if kind == "inputs" and name in self._params
+        ]
+        lacking = [name for name in named if self._params[name].may_lack]
+        if match["new"] is None and not (lacking or (self._legacy and named)):
+            self._brackets(match[0], inner)
+            return
+        if match["new"] is None and self._legacy:
+            lacking = [name for name in named[:1] if self._params[name].may_lack]
+        conditions = dict.fromkeys(f"{self._params[name].name} is not none" for name in lacking)
+        if conditions:
+            self._template("{% if " + " and ".join(conditions) + " %}")
+        self._plain(inner, sure=lacking)
+        if conditions:
+            self._template("{% endif %}")
+
+    def _brackets(self, whole: str, inner: str) -> None:
+        """Write square brackets that hold no optional input."""
+        if self._legacy and not inner.isspace():
+            hint = "write `test` for the brackets of bash"
+            self.remarks.append(
+                Remark(f"the brackets of {whole!r} are dropped, as Azure does", hint, is_error=False)
+            )
+            self._plain(inner)
+        else:
+            self._plain(whole)
+
+    def _plain(self, text: str, sure: list[str] | None = None) -> None:
+        """Write text with placeholders; ``sure`` inputs have a value here."""
+        for literal, match in _pieces(_PLACEHOLDER, text):
+            self._literal(literal)
+            if match:
+                self._placeholder(match, sure or [])
+
+    def _placeholder(self, match: re.Match[str], sure: list[str]) -> None:
+        kind, name = _reference(match)
+        if kind == "inputs" and name in self._params:
+            self._input(name, self._params[name], sure)
+        elif kind == "outputs" and name in self._outputs:
+            self._output(self._outputs[name])
+        else:
+            known = {"inputs": self._params, "outputs": self._outputs}.get(kind)
+            hint = did_you_mean(name, known) if known is not None else "write the value itself"
+            self.remarks.append(Remark(f"nothing is called {match[0]!r} here", hint))
+            self._literal(match[0])
+
+    def _input(self, name: str, param: Param, sure: list[str]) -> None:
+        lacks = param.may_lack and name not in sure
+        if lacks:
+            message = f"the optional input {name!r} is nothing here where it has no value"
+            hint = f"put $[[ ]] around what belongs to ${{{{inputs.{name}}}}}"
+            self.remarks.append(Remark(message, hint, is_error=False))
+        if param.is_path:
+            self.has_paths = True
+            given = f"{param.name} is not none and " if lacks else ""
+            self._template(f'{{% if {given}({param.name}|string)[:1] != "/" %}}')
+            self._shell(f"${SUBMITTED_IN}/")
+            self._template("{% endif %}")
+        self._template(
+            f'{{{{ {param.name} if {param.name} is not none else "" }}}}'
+            if lacks
+            else f"{{{{ {param.name} }}}}"
+        )
+
+    def _output(self, output: Output) -> None:
+        if output not in self.used:
+            self.used.append(output)
+        self._shell(f"$HPCDIST_OUTPUTS/{output.name}")
+
+    def _shell(self, text: str) -> None:
+        """Write text that the shell expands, whatever quotes are open."""
+        around = {"": '"', "'": "'\"", '"': ""}[self._quote]
+        self._parts.append((False, around + text + around[::-1]))
+
+    def _template(self, text: str) -> None:
+        self._parts.append((True, text))
+
+    def _literal(self, text: str) -> None:
+        for turn in _TURNS.findall(text):
+            if self._quote == turn:
+                self._quote = ""
+            elif not self._quote and len(turn) == 1:
+                self._quote = turn
+            elif self._quote == "'" and turn == "\\'":
+                self._quote = ""
+        self._parts.append((False, text))
+
+
+def protected(text: str) -> str:
+    """Return text that comes out of our templates as it is."""
+    return _TEMPLATE.sub(lambda match: f'{{{{ "{match[0]}" }}}}', text)
+
+
+def _joined(parts: list[tuple[bool, str]]) -> str:
+    """Join the parts; a brace that would run into a template is written as one."""
+    text, plain = "", ""
+    for is_template, part in [*parts, (True, "")]:
+        if not is_template:
+            plain += part
+            continue
+        loose = bool(part) and plain.endswith("{")
+        plain = protected(plain)
+        text += (plain[:-1] + '{{ "{" }}' if loose and plain.endswith("{") else plain) + part
+        plain = ""
+    return text
+
+
+def _pieces(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, re.Match[str] | None]]:
+    """Yield each match with the text before it, and the text after the last with none."""
+    at = 0
+    for match in pattern.finditer(text):
+        yield text[at : match.start()], match
+        at = match.end()
+    yield text[at:], None
+
+
+def _reference(match: re.Match[str]) -> tuple[str, str]:
+    """Return what a placeholder names: ``inputs`` or ``outputs`` (or something else), and the name."""
+    kind, _, name = (match["new"] if match["new"] is not None else match["old"]).partition(".")
+    return kind, name.removesuffix(".path")

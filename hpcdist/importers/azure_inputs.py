@@ -1,0 +1,284 @@
+"""Inputs and outputs of Azure ML: declared ones (components), and those that a job gives itself."""
+
+from __future__ import annotations
+
+import keyword
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hpcdist import scalars
+from hpcdist.errors import Path, did_you_mean
+from hpcdist.importers.azure_command import Output, Param
+from hpcdist.importers.reading import Reading, placed
+from hpcdist.tree import Map, Seq
+
+_TYPES: Final = {
+    "string": "str", "str": "str", "integer": "int", "int": "int", "float": "float", "double": "float",
+    "number": "float", "boolean": "bool", "bool": "bool", "enum": "enum", "mode": "enum",
+}  # fmt: skip
+_FILES: Final = frozenset({"uri_file", "anyfile", "zipfile", "csvfile"})
+_PATHS: Final = _FILES | {
+    "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model", "path", "azuremldataset",
+    "anydirectory", "dataframedirectory", "modeldirectory", "imagedirectory", "untrainedmodeldirectory",
+    "transformationdirectory",
+}  # fmt: skip
+_WORDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+_REMOTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|/subscriptions/")
+_OF_TEMPLATES: Final = frozenset({"true", "false", "none", "range", "loop", "self"})
+_SOURCES: Final = ("path", "folder", "file", "dataset", "local_path", "data", "datastore")
+_NO_MOUNT: Final = "nothing is mounted or copied: a path is used where it is"
+_INPUT_IGNORED: Final = {
+    "mode": _NO_MOUNT,
+    "datastore_mode": _NO_MOUNT,
+    "datastore": _NO_MOUNT,
+    "is_resource": "it is about the forms of Azure's designer",
+    "group_names": "it is about the forms of Azure's designer",
+    "annotations": "it is about the forms of Azure's designer",
+}
+_KEPT: Final = "outputs are kept in the directory of the run, below $HPCDIST_OUTPUTS"
+_OUTPUT_IGNORED: Final = dict.fromkeys(
+    ("path", "mode", "name", "version", "datastore", "datastore_mode", "is_control", "early_available",
+     "data", "optional", "is_link_mode"),
+    _KEPT,
+)  # fmt: skip
+
+
+class Inputs:
+    """The inputs of a file; ``params`` are those of templates, by the name that the file gives them."""
+
+    def __init__(self, read: Reading, *, legacy: bool, folder: str) -> None:
+        self._read, self._legacy, self._folder = read, legacy, folder
+        self.params: dict[str, Param] = {}
+        self._declared = Seq(place=read.place("inputs"))
+        self._values = Map(place=read.place("inputs"))
+        self._bounded: list[str] = []
+        if is_section(read, "inputs"):
+            for name in read.keys("inputs"):
+                self._input(name)
+            self._put()
+
+    def _put(self) -> None:
+        read = self._read
+        if self._declared:
+            read.put("inputs", self._declared, "inputs")
+        if self._values:
+            read.put("params", self._values, "inputs")
+        if self._bounded:
+            names = ", ".join(self._bounded)
+            why = f"min and max of {names} are not checked where a value is given with -p"
+            read.warn("inputs", why=why)
+
+    def _input(self, name: str) -> None:
+        param = self._name(name)
+        if param is None:
+            return
+        value = self._read.peek("inputs", name)
+        if isinstance(value, Mapping):
+            self._section(name, param)
+        elif isinstance(value, list):
+            self._read.refuse("inputs", name, why="an input is no list", hint="write one value, or a section")
+        else:
+            self._literal(name, param, ("inputs", name))
+
+    def _name(self, name: str) -> str | None:
+        """Return the name of an input in templates, None where another has it."""
+        param = re.sub(r"\W", "_", name)
+        if not param.isidentifier() or param.lower() in _OF_TEMPLATES or keyword.iskeyword(param):
+            param = f"_{param}" if param[:1].isdigit() else f"{param}_"
+        if any(param == other.name for other in self.params.values()):
+            self._read.refuse("inputs", name, why=f"another input is called {param} too", hint="rename one")
+            return None
+        if param != name:
+            why = f"the input {name!r} becomes the param {param!r}, which is given as `-p {param}=VALUE`"
+            self._read.warn("inputs", name, why=why)
+        return param
+
+    def _literal(self, name: str, param: str, path: Path, entry: dict[str, Any] | None = None) -> None:
+        """Take a value that stands in the file; what is not on this machine is to be given."""
+        value = self._read.get(*path)
+        if entry is None and isinstance(value, str) and value.startswith("azureml:"):
+            self._away(name, param, path, {})
+            return
+        self._add(name, Param(param, may_lack=False), entry or {}, value)
+
+    def _away(self, name: str, param: str, path: Path, entry: dict[str, Any]) -> None:
+        """Ask for the path of data that Azure would bring."""
+        self._read.get(*path)
+        hint = f"give the path of a copy of it on this machine: `-p {param}=PATH`"
+        why = f"{self._read.text(*path)!r} is not fetched: a batch machine knows no storage of Azure's"
+        self._read.warn(*path, why=why, hint=hint)
+        self._add(name, Param(param, is_path=True), entry | {"type": "path"}, None)
+
+    def _add(self, name: str, param: Param, entry: dict[str, Any], value: object) -> None:
+        place = self._read.place("inputs", name)
+        self.params[name] = param
+        self._declared.add(placed({"name": param.name} | entry, place), place)
+        if not entry.get("is_optional"):
+            self._values.put(param.name, value, place)
+
+    def _section(self, name: str, param: str) -> None:
+        """Take an input that is a section: declared with a type, or a path."""
+        read, path = self._read, ("inputs", name)
+        if not read.keys(*path):
+            read.get(*path)
+        read.get(*path, "type")
+        entry: dict[str, Any] = {}
+        if text := _description(read, *path):
+            entry["description"] = text
+        kind = self._kind(name)
+        source = next((key for key in _SOURCES if read.peek(*path, key) is not None), None)
+        if kind == "path" and source:
+            self._path(name, param, source, entry)
+        elif read.peek(*path, "value") is not None:
+            self._literal(name, param, (*path, "value"), entry | ({"type": kind} if kind in _WORDS else {}))
+        else:
+            self._declare(name, param, kind, entry)
+        read.ignore_all(_INPUT_IGNORED, *path)
+
+    def _kind(self, name: str) -> str:
+        """Return the native type of an input, ``enum``, or nothing where the file has none."""
+        read, value = self._read, self._read.peek("inputs", name, "type")
+        if value is None:
+            sources = any(read.peek("inputs", name, key) is not None for key in _SOURCES)
+            return "path" if sources else ""
+        kinds = value if isinstance(value, list) else [value]
+        if len(kinds) == 1 and (kind := _TYPES.get(str(kinds[0]).lower())):
+            return kind
+        for item in kinds:
+            if not isinstance(item, str) or (not self._legacy and item.lower() not in _PATHS):
+                hint = did_you_mean(str(item), {*_TYPES, *_PATHS})
+                read.refuse("inputs", name, "type", why=f"there is no type {item!r}", hint=hint)
+        return "path"
+
+    def _path(self, name: str, param: str, source: str, entry: dict[str, Any]) -> None:
+        """Take a path, which is relative to the folder of the file."""
+        read, path = self._read, ("inputs", name, source)
+        for inner in ("path", "local_path", "file", "folder", "dataset"):
+            if isinstance(read.peek(*path), Mapping) and read.peek(*path, inner) is not None:
+                path = (*path, inner)  # type: ignore[assignment]
+        value = read.peek(*path)
+        if not isinstance(value, str):
+            read.refuse(*path, why=f"expected a path, got {value!r}")
+            self._add(name, Param(param, is_path=True), entry, None)
+        elif _REMOTE.match(value) and not value.startswith("file:"):
+            if str(read.peek("inputs", name, "mode")).lower() == "direct" and not value.startswith(
+                "azureml:"
+            ):
+                read.get("inputs", name, "mode")
+                self._literal(name, param, path, entry)
+            else:
+                self._away(name, param, path, entry)
+        else:
+            read.get(*path)
+            value = value.removeprefix("file:")
+            value = value if "/" in value else value.replace("\\", "/")  # written under Windows
+            value = posixpath.normpath(posixpath.join(self._folder, value))
+            self._add(name, Param(param, is_path=True), entry | {"type": "path"}, value)
+
+    def _declare(self, name: str, param: str, kind: str, entry: dict[str, Any]) -> None:
+        """Take an input that is declared: its type, its default, its choices."""
+        read, path = self._read, ("inputs", name)
+        optional = str(read.get(*path, "optional")).lower() == "true"
+        options = [_option(read.text(*path, "enum", at) or "") for at, _ in read.items(*path, "enum")]
+        if read.peek(*path, "enum") is not None and not options:
+            read.refuse(*path, "enum", why="expected a list of choices")
+        read.get(*path, "enum") if options else None
+        default = self._default(name, "enum" if options and kind in ("enum", "str") else kind)
+        if options:
+            entry["options"] = options
+        if kind and kind != "enum" and not (options and not all(isinstance(one, str) for one in options)):
+            entry["type"] = kind
+        if default is not None:
+            entry["default"] = default
+        if optional or read.peek(*path, "default") is not None:
+            entry["is_optional"] = True
+        self._bounds(name, default)
+        self._add(name, Param(param, kind == "path", optional and default is None), entry, None)
+
+    def _default(self, name: str, kind: str) -> object:
+        """Return the default, of the type that is declared; a text that means a number is that number."""
+        path = ("inputs", name, "default")
+        value, text = self._read.get(*path), self._read.text(*path)
+        if value is None or text is None:
+            return None
+        if isinstance(value, (dict, list)):
+            self._read.refuse(*path, why="a default is one value")
+            return None
+        if kind == "enum":
+            return _option(text)
+        if kind in ("str", "path"):
+            return text
+        meant = scalars.resolve(text.lower() if kind == "bool" else text)
+        if kind and not _fits(kind, meant):
+            self._read.refuse(*path, why=f"expected {_WORDS[kind]}, got {text!r}")
+            return None
+        return meant if kind else value
+
+    def _bounds(self, name: str, default: object) -> None:
+        """Check the default against ``min`` and ``max``; what ``-p`` gives is not checked against them."""
+        for key in ("min", "max"):
+            bound = self._read.get("inputs", name, key)
+            if bound is None:
+                continue
+            if name not in self._bounded:
+                self._bounded.append(name)
+            if isinstance(bound, bool) or not isinstance(bound, (int, float)):
+                self._read.refuse("inputs", name, key, why=f"expected a number, got {bound!r}")
+            elif isinstance(default, (int, float)) and (default < bound if key == "min" else default > bound):
+                why = f"the default {default} is beyond the {key} of {bound}"
+                self._read.refuse("inputs", name, "default", why=why)
+
+
+def _fits(kind: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return kind == "bool"
+    return isinstance(value, int if kind == "int" else (int, float)) and kind != "bool"
+
+
+def _option(text: str) -> object:
+    """Return a choice as ``-p`` would read it, where that is written the same way."""
+    try:
+        meant = scalars.resolve(text)
+    except ValueError:
+        return text
+    return meant if isinstance(meant, (int, float)) and str(meant) == text else text
+
+
+def _description(read: Reading, *path: str | int) -> str:
+    texts = [read.text(*path, "display_name"), read.text(*path, "description")]
+    return ": ".join(text for text in texts if text)
+
+
+def is_section(read: Reading, *path: str | int) -> bool:
+    """Tell whether there is a section; refuse what is none."""
+    value = read.peek(*path)
+    if value is None or (isinstance(value, (Mapping, list)) and not value):
+        read.get(*path)
+        return False
+    if not isinstance(value, Mapping):
+        read.refuse(*path, why="expected keys and values", hint="write `key: value`")
+        return False
+    return True
+
+
+def read_outputs(read: Reading) -> dict[str, Output]:
+    """Take the outputs: names below the directory of the run."""
+    found: dict[str, Output] = {}
+    if not is_section(read, "outputs"):
+        return found
+    for name in read.keys("outputs"):
+        value = read.peek("outputs", name)
+        kind = read.peek("outputs", name, "type") if isinstance(value, Mapping) else None
+        found[name] = Output(re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".-") or "output",
+                             str(kind).lower() in _FILES)  # fmt: skip
+        if isinstance(value, Mapping) and value:
+            read.get("outputs", name, "type")
+            _description(read, "outputs", name)
+            read.ignore_all(_OUTPUT_IGNORED, "outputs", name)
+        elif value is None or value == {}:
+            read.get("outputs", name)
+        else:
+            read.ignore("outputs", name, why=_KEPT)
+    return found

@@ -1,0 +1,253 @@
+"""How an Azure ML job is spread: instances, processes on each, and what an instance has.
+
+An instance becomes a replica, so the first is the master and the others are the workers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from hpcdist.errors import Path, did_you_mean, dotted
+from hpcdist.importers.azure_inputs import is_section
+from hpcdist.importers.reading import Reading
+
+_KINDS: Final = {
+    "mpi": "mpi", "pytorch": "pytorch", "torch.distributed": "pytorch", "tensorflow": "tensorflow",
+}  # fmt: skip
+_GPUS: Final = (
+    (r"ND(40|96)i?(a?s|a?ms)?r?s?(_.*)?_v[245]", 8),
+    (r"ND96is?r?f?_.*|ND96a(m?s)r_.*", 8),
+    (r"ND128is.*_v6", 4),
+    (r"N[CDV]24r?s?(_v[23])?|NV48s_v3|NC64as_T4_v3|NC96ads_A100_v4", 4),
+    (r"N[CDV]12s?(_v2)?|NC12s_v3|NV24s_v3|NC48ads_A100_v4|NC80adis_H100_v5|NV72ads_A10_v5", 2),
+    (r"N[CDV]6s?(_v[23])?|NV12s_v3|NC(4|8|16)as_T4_v3|NC24ads_A100_v4|NC40ads_H100_v5|NV36adm?s_A10_v5", 1),
+    (r"(A|B|D|DS|DC|E|EC|F|FX|G|GS|H|HB|HC|HX|L|LS|M)\d.*", 0),
+)
+"""GPUs of a machine, by its size (https://learn.microsoft.com/azure/virtual-machines/sizes/overview)."""
+_SETTINGS: Final = ("runsettings", "run_settings")
+_SECTIONS: Final[tuple[Path, ...]] = (
+    ("resources",), ("compute",), *((name,) for name in _SETTINGS),
+    *((name, "resource_layout") for name in _SETTINGS),
+)  # fmt: skip
+_TORCHRUN: Final = re.compile(
+    r"(?<![\w.-])(torchrun|torch\.distributed\.(?:launch|run)|accelerate\s+launch)(?![\w-])"
+)
+_RESOURCES_IGNORED: Final = {
+    "properties": "it is for Azure's own scheduler",
+    "locations": "the site is one place",
+    "shm_size": "shared memory is that of the node",
+    "docker_args": "containers are started by the site's runtime",
+    "max_instance_count": "the job keeps the nodes that it is given",
+}
+GPUS_TO_SET: Final = (
+    "`--set environment.resources.gpu.requests=G "
+    "--set environment.replicas.default_worker.resources.gpu.requests=G`"
+)
+
+
+class Layout:
+    """The instances of a file, put into the native form by ``put``."""
+
+    def __init__(self, read: Reading, *, legacy: bool, command: str) -> None:
+        self._read, self._legacy, self._command = read, legacy, command
+        self._section = "launcher" if legacy and read.peek("launcher") is not None else "distribution"
+        self._kind = self._read_kind()
+        self._instances = self._count("instance_count", "node_count")
+        self._gpus = self._read_gpus()
+
+    def put(self) -> None:
+        """Set the framework, the replicas, their processes and their resources."""
+        read = self._read
+        {"mpi": self._mpi, "pytorch": self._pytorch, "tensorflow": self._tensorflow}.get(
+            self._kind, self._alone
+        )()
+        if is_section(read, "resources"):
+            read.ignore_all(_RESOURCES_IGNORED, "resources")
+        if self._kind and self._legacy and self._instances is None:
+            self._warn_of_count()
+
+    # --- what is said
+
+    def _read_kind(self) -> str:
+        read, section = self._read, self._section
+        if not is_section(read, section):
+            return ""
+        text = read.text(section, "type")
+        if text is None:
+            read.refuse(section, why="the kind of distribution is missing", hint="write `type: mpi`")
+            return ""
+        kind = _KINDS.get(text.lower(), "")
+        if text.lower() == "ray":
+            hint = "start ray from a command, under `type: mpi` with one process on each instance"
+            read.refuse(section, "type", why="hpcdist starts no Ray cluster", hint=hint)
+            for key in read.keys(section):
+                read.get(section, key)
+        elif not kind:
+            why = f"there is no distribution {text!r}"
+            read.refuse(section, "type", why=why, hint=did_you_mean(text.lower(), _KINDS))
+        return kind
+
+    def _count(self, *names: str) -> int | None:
+        """Take a count from wherever run settings stand; the same in two places is no harm."""
+        found: int | None = None
+        for path in self._paths(*names):
+            value = _whole(self._read.get(*path))
+            if value is None:
+                why = f"expected a whole number from 1 on, got {self._read.peek(*path)!r}"
+                self._read.refuse(*path, why=why)
+            elif found not in (None, value):
+                self._read.refuse(*path, why=f"{dotted(path)} is {value} here and {found} elsewhere")
+            else:
+                found = value
+        return found
+
+    def _paths(self, *names: str) -> Iterator[Path]:
+        for section in (*_SECTIONS, (self._section,)):
+            for name in names:
+                if self._read.peek(*section, name) is not None:
+                    yield (*section, name)
+
+    def _read_gpus(self) -> int | None:
+        """Return the GPUs of an instance, None where nothing tells."""
+        gpus = None
+        for path in self._paths("instance_type", "instance_types"):
+            size = self._read.text(*path) or ""
+            gpus = gpus_of(size)
+            if gpus is None:
+                hint = f"write {GPUS_TO_SET} for G of them"
+                self._read.warn(*path, why=f"how many GPUs {size!r} has is not known", hint=hint)
+        return gpus
+
+    # --- what it becomes
+
+    def _processes(self) -> int | None:
+        """Return the processes of an instance."""
+        told = self._count("process_count_per_instance", "process_count_per_node")
+        path = (self._section, "process_count")
+        total, instances = _whole(self._read.peek(*path)), self._instances or 1
+        if self._read.peek(*path) is None:
+            return told
+        self._read.get(*path)
+        if total is None or total % instances:
+            why = f"{self._read.peek(*path)!r} processes cannot be shared by {instances} instances"
+            self._read.refuse(*path, why=why, hint="write `process_count_per_instance`")
+            return told
+        return total // instances
+
+    def _put_replicas(self, workers: int) -> None:
+        read, base, source = self._read, "environment", self._source()
+        if workers:
+            read.put(f"{base}.replicas.n_workers", workers, *source)
+        if self._gpus:
+            gpus = {"gpu": {"requests": self._gpus}}
+            read.put(f"{base}.resources", gpus, *self._type_source())
+            if self._kind:
+                read.put(f"{base}.replicas.default_worker.resources", gpus, *self._type_source())
+
+    def _source(self) -> Path:
+        return next(self._paths("instance_count", "node_count"), (self._section,))
+
+    def _type_source(self) -> Path:
+        return next(self._paths("instance_type", "instance_types"), (self._section,))
+
+    def _put_processes(self, count: int, told: int | None) -> None:
+        """Set the processes of a replica, unless the command starts them."""
+        found = _TORCHRUN.search(self._command)
+        names = ("process_count_per_instance", "process_count_per_node", "process_count")
+        source = next(self._paths(*names), (self._section, "type"))
+        if not found:
+            self._read.put("environment.processes_per_replica", count, *source)
+        elif told and told > 1:
+            why = f"{found[0]} starts the processes of an instance itself, and so would Azure, {told} times"
+            self._read.refuse(*source, why=why, hint="write 1 here, and the number in the command")
+
+    def _mpi(self) -> None:
+        told = self._processes()
+        self._read.put("framework", "mpi", self._section, "type")
+        self._put_replicas((self._instances or 1) - 1)
+        self._put_processes(told or 1, told)
+        if told != 1 and (told or self._legacy):  # programs take the GPU of their local rank
+            self._read.put("batch.gpu_visibility", "node", self._section, "type")
+
+    def _pytorch(self) -> None:
+        told = self._processes()
+        self._read.put("framework", "pytorch", self._section, "type")
+        self._put_replicas((self._instances or 1) - 1)
+        self._put_processes(told or 1, told)
+        if not _TORCHRUN.search(self._command):
+            self._read.put("pytorch.launch", "env", self._section, "type")
+
+    def _tensorflow(self) -> None:
+        read = self._read
+        for path in self._paths("process_count_per_instance", "process_count_per_node"):
+            read.refuse(*path, why="a task of TensorFlow is one process", hint="write `worker_count`")
+        instances = self._instances or 1
+        workers = self._own("worker_count", 1) or instances
+        servers = self._own("parameter_server_count", 0) or 0
+        read.put("framework", "tensorflow", self._section, "type")
+        if workers + servers != instances and self._gpus:
+            why = f"{workers} workers and {servers} parameter servers share the GPUs of {instances} instances"
+            hint = f"write {GPUS_TO_SET} for G GPUs of each worker"
+            read.warn(*self._type_source(), why=why, hint=hint)
+            self._gpus = None
+        if servers and workers == 1:
+            why = "parameter servers need a worker beside the chief, which is the first of the workers"
+            read.refuse(
+                self._section, "parameter_server_count", why=why, hint="write `worker_count: 2` or more"
+            )
+            return
+        self._put_replicas(workers - 1)
+        if servers:
+            read.put("environment.replicas.n_ps", servers, self._section, "parameter_server_count")
+        if workers > 1:
+            why = "in TF_CONFIG the first of the workers is the chief, and the others are workers 0, 1, ..."
+            read.warn(self._section, why=why)
+
+    def _own(self, name: str, least: int) -> int | None:
+        path = (self._section, name)
+        value = self._read.get(*path)
+        if value is None or (value == 0 and not least and not isinstance(value, bool)):
+            return None
+        if _whole(value) is None:
+            self._read.refuse(*path, why=f"expected a whole number from {least} on, got {value!r}")
+        return _whole(value)
+
+    def _alone(self) -> None:
+        for _ in self._paths("process_count_per_instance", "process_count_per_node"):
+            self._count("process_count_per_instance", "process_count_per_node")
+        if (self._instances or 1) > 1 and self._read.peek(self._section) is None:
+            why = f"what {self._instances} instances do is not said"
+            hint = "write `distribution: {type: mpi}` (or pytorch, tensorflow)"
+            self._read.refuse(*self._source(), why=why, hint=hint)
+        self._put_replicas(0)
+
+    def _warn_of_count(self) -> None:
+        """Say what to write for run settings, which no file of a component holds."""
+        hint = (
+            "for N nodes with P processes and G GPUs each write `--set environment.replicas.n_workers=N-1` "
+            "(the first node is the master), `--set environment.processes_per_replica=P` "
+            f"and {GPUS_TO_SET}"
+        )
+        self._read.warn(
+            "launcher", why="the file has no run settings: it is one node, one process", hint=hint
+        )
+
+
+def gpus_of(size: str) -> int | None:
+    """Return the GPUs of a size of machine: ``Standard_ND96asr_v4``; None for one that is not known."""
+    name = re.sub(r"^(standard|singularity|basic)[._]", "", size, flags=re.IGNORECASE)
+    return next((gpus for pattern, gpus in _GPUS if re.fullmatch(pattern, name, re.IGNORECASE)), None)
+
+
+def _whole(value: Any) -> int | None:
+    """Return a count of one or more, None for anything else."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value):
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def settings_sections(read: Reading) -> Iterator[str]:
+    """Yield the names of the sections of run settings that are there."""
+    return (name for name in _SETTINGS if isinstance(read.peek(name), Mapping))

@@ -1,0 +1,119 @@
+"""What stands around an Azure ML job: its environment, variables and time, and what means nothing here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hpcdist.errors import Path
+from hpcdist.importers.azure_command import protected
+from hpcdist.importers.azure_inputs import is_section
+from hpcdist.importers.azure_layout import GPUS_TO_SET, settings_sections
+from hpcdist.importers.reading import Reading
+from hpcdist.tree import Map
+
+_ABSENT: Final = "is kept in Azure"
+_PYTHON: Final = "install what it holds beforehand, or give `--set build.image=IMAGE`"
+_IGNORED: Final = {
+    "identity": "the job runs as you, with your own rights",
+    "services": "a batch job has no browser: start it from the command",
+    "properties": "they are for Azure's own services",
+    "queue_settings": "write `batch: {qos: ...}` for the queue of the site",
+    "is_deterministic": "every run is run",
+    "schedule": "jobs are not repeated: use cron",
+    "creation_context": "it is about the file in Azure",
+    "additional_includes": "nothing is copied: the code runs where it is",
+    "datastores": _ABSENT,
+}
+_CONDA: Final = ("conda", "conda_file", "conda_dependencies_file", "build", "python", "name", "version",
+                 "inference_config", "description", "tags", "$schema", "type")  # fmt: skip
+
+
+def take_environment(read: Reading) -> None:
+    """Take the image; what else makes an environment is not built here."""
+    value = read.peek("environment")
+    if not isinstance(value, dict):
+        read.ignore("environment", why=f"it {_ABSENT}; {_PYTHON}")
+        return
+    is_section(read, "environment")
+    for path in (("environment", "image"), ("environment", "docker", "image")):
+        image = read.peek(*path)
+        if isinstance(image, str):
+            read.get(*path)
+            read.put("build.image", protected(image), *path)
+        elif image is not None:
+            read.refuse(*path, why=f"expected the name of an image, got {image!r}")
+    if (read.text("environment", "os") or "linux").lower() != "linux":
+        read.refuse("environment", "os", why="batch machines run Linux", hint="write `os: Linux`")
+    for key in _CONDA:
+        read.ignore("environment", key, why=f"hpcdist builds no environment; {_PYTHON}")
+    for key in ("build", "arguments", "shared_volumes", "shm_size"):
+        read.ignore("environment", "docker", key, why="hpcdist builds no image")
+
+
+def take_variables(read: Reading) -> None:
+    """Take variables, whose values are text."""
+    sections: list[Path] = [("environment_variables",)]
+    sections += [(name, "environment_variables") for name in settings_sections(read)]
+    found = Map()
+    for path in sections:
+        if not is_section(read, *path):
+            continue
+        for name in read.keys(*path):
+            text = read.text(*path, name)
+            if isinstance(read.peek(*path, name), (dict, list)):
+                read.refuse(*path, name, why="a variable is text")
+            elif text is not None and "${{" in text:
+                read.refuse(
+                    *path, name, why=f"{text!r} is not filled in here", hint="write it in the command"
+                )
+            else:
+                found.put(name, protected(text or ""), read.place(*path, name))
+        if found:
+            read.put("environment.env_vars", found, *path)
+
+
+def take_rest(read: Reading) -> None:
+    """Take what is left: the compute target, the time, and what means nothing here."""
+    for path in (("limits", "timeout"), *((name, "timeout_seconds") for name in settings_sections(read))):
+        _walltime(read, path)
+    told = "resources" in read.native.get("environment", {})
+    gpus = "the site says where it runs" + ("" if told else f"; for G GPUs on each node write {GPUS_TO_SET}")
+    if isinstance(read.peek("compute"), dict):
+        is_section(read, "compute")
+        read.ignore("compute", "target", why=gpus)
+    else:
+        read.ignore("compute", why=gpus)
+    for name in settings_sections(read):
+        read.ignore(name, "target", why=gpus)
+    _meta(read, told=told)
+    if (read.text("successful_return_code") or "zero").lower() != "zero":
+        why, hint = "a job has succeeded when its exit code is 0", "end the command with `|| true`"
+        read.refuse("successful_return_code", why=why, hint=hint)
+    if read.peek("distributed") is not None:
+        hint = "write `distribution: {type: mpi, process_count_per_instance: N}`"
+        read.refuse("distributed", why="this form of the first previews is not read", hint=hint)
+    if read.peek("component") is not None:
+        read.refuse("component", why="the command stands in another file", hint="give that file")
+    read.ignore_all(_IGNORED)
+
+
+def _meta(read: Reading, *, told: bool) -> None:
+    """Take ``requireGpu``, which wants GPUs to be asked for; the rest is for Azure's designer."""
+    if not is_section(read, "meta"):
+        return
+    for key in read.keys("meta"):
+        if key != "requireGpu":
+            read.ignore("meta", key, why="it is for Azure's designer")
+        elif read.get("meta", key) is True and not told:
+            why, hint = "how many GPUs a node is to have is not said", f"write {GPUS_TO_SET} for G of them"
+            read.warn("meta", key, why=why, hint=hint)
+
+
+def _walltime(read: Reading, path: Path) -> None:
+    seconds = read.get(*path)
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < 10**9:
+        read.refuse(*path, why=f"expected a number of seconds, got {seconds!r}")
+        return
+    read.put("batch.walltime", f"{int(-(-seconds // 1))}s", *path)

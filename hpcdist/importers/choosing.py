@@ -1,0 +1,70 @@
+"""A file of several documents, as Kubernetes has them: which of them is the job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hpcdist import importers
+from hpcdist.errors import ConfigError, Path, Problem, did_you_mean
+from hpcdist.tree import Document, Map
+
+
+def chosen(document: Document, form: str = "", name: str = "") -> tuple[Document, tuple[Problem, ...]]:
+    """Return the document with the one job of that form and name, and a warning for each other document.
+
+    Without a form or a name, any is meant.
+
+    Raises:
+        ConfigError: when there is none, or several.
+    """
+    documents = (document.data, *document.others)
+    if len(documents) == 1 and not name:
+        return document, ()
+    jobs = [data for data in documents if _is_job(data, form)] if len(documents) > 1 else [*documents]
+    job = _the_job(jobs, documents, name)
+    others = tuple(_unread(data, job) for data in documents if data is not job)
+    return document._replace(data=job, others=()), others
+
+
+def _is_job(data: Map, form: str) -> bool:
+    forms = [importers.registry.get(form)] if form else importers.registry.objects()
+    return any(importer.recognises(data) for importer in forms)
+
+
+def _the_job(jobs: Sequence[Map], documents: Sequence[Map], name: str) -> Map:
+    if not jobs:
+        place = documents[1].place
+        raise ConfigError(
+            Problem("a second document begins here", hint="keep one document in a file", place=place)
+        )
+    named = [data for data in jobs if name in ("", _name(data))]
+    if not named:
+        hint = did_you_mean(name, filter(None, map(_name, jobs)))
+        raise ConfigError(Problem(f"there is no job {name!r} in this file", hint=hint, place=jobs[0].place))
+    if len(named) > 1:
+        hint = "keep one, or write one of them to a file of its own: `hpcdist import FILE --name NAME -o EXP`"
+        listed = ", ".join(f"{_label(data)} (line {data.place.line if data.place else 0})" for data in named)
+        message = f"{len(named)} jobs are in this file: {listed}"
+        raise ConfigError(Problem(message, hint=hint, place=named[1].place))
+    return named[0]
+
+
+def _unread(data: Map, job: Map) -> Problem:
+    message = f"this {_label(data)} has no effect on a batch machine: only {_label(job)} is run"
+    return Problem(message, _first(data), severity="warning", place=data.place)
+
+
+def _first(data: Map) -> Path:
+    return ("kind",) if "kind" in data else ()
+
+
+def _name(data: Map) -> str:
+    metadata = data.get("metadata")
+    name = (metadata if isinstance(metadata, Map) else data).get("name")
+    return "" if name is None else str(name)
+
+
+def _label(data: Map) -> str:
+    """Write ``MPIJob 'train'``."""
+    kind = str(data.get("kind") or ("experiment" if "run" in data else "document"))
+    return f"{kind} {_name(data)!r}" if _name(data) else kind

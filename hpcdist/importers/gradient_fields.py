@@ -1,0 +1,206 @@
+"""What all of Gradient's experiments say: name, tags, code, variables, datasets; and their command."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hpcdist.errors import Path
+from hpcdist.importers.gradient_options import DATASETS
+from hpcdist.importers.reading import Reading
+from hpcdist.words import RUN_NAME, quote, slug
+
+_GIT: Final = re.compile(r"(?:https?|git|ssh)://\S+|git@\S+|\S+\.git")
+_AWAY: Final = re.compile(r"s3://\S+|\S+\.zip")
+_CREDENTIALS: Final = re.compile(r"(?<=://)[^/@\s]+@")
+_OUTSIDE: Final = re.compile(r"(?<![\w.:/-])/(artifacts|storage|datasets|data|models)(?![\w.-])")
+_LAYOUT: Final = "/paperspace"
+"""Where Gradient unpacks the workspace."""
+
+
+def common_fields(read: Reading, given: set[str]) -> None:
+    """Take the options that are no matter of a role."""
+    _name(read, given)
+    _tags(read, given)
+    _workspace(read, given)
+    _variables(read, given)
+    _datasets(read, given)
+
+
+def text_of(read: Reading, *path: str | int) -> str | None:
+    """Take one text, however it was spelt; refuse keys and values, and lists."""
+    value = read.get(*path)
+    if isinstance(value, (dict, list)):
+        kind = "a list" if isinstance(value, list) else "keys and values"
+        read.refuse(*path, why=f"expected one text, got {kind}")
+        return None
+    return read.text(*path)
+
+
+def protected(text: str) -> str:
+    """Return a text in which hpcdist sees no template."""
+    if "{{" not in text and "{%" not in text:
+        return text
+    if "endraw" not in text:
+        return f"{{% raw %}}{text}{{% endraw %}}"
+    return re.sub(r"\{\{|\{%", lambda match: f'{{{{ "{match[0]}" }}}}', text)
+
+
+def put_command(read: Reading, command: str, key: str, *, before: str = "") -> None:
+    """Make a command ``run.cmd``, in the working directory; say what it names that is Gradient's."""
+    for name in dict.fromkeys(_OUTSIDE.findall(command)):
+        hint = "write $POLYAXON_RUN_OUTPUTS_PATH, or a path of the machine, instead"
+        read.warn(key, why=f"/{name} is a directory of Gradient's machines", hint=hint)
+    folder = text_of(read, "workingDirectory")
+    steps = [before] if before else []
+    if folder and folder.rstrip("/") not in {_LAYOUT, "."}:
+        steps.append(f"cd {quote(folder)}")
+        if folder.startswith("/"):
+            hint = "write one that is relative to where the job is submitted"
+            read.warn("workingDirectory", why=f"{folder} is a directory of the image", hint=hint)
+    elif folder:
+        read.ignore("workingDirectory", why="a job starts where it is submitted")
+    words = [protected(step) for step in (*steps, command)]
+    read.put("run.cmd", words if len(words) > 1 else words[0], key)
+
+
+def _name(read: Reading, given: set[str]) -> None:
+    name = text_of(read, "name") if "name" in given else None
+    if name is None:
+        return
+    if not RUN_NAME.fullmatch(name):
+        read.warn("name", why=f"{name!r} cannot be the name of a job: it becomes {slug(name)!r}")
+    read.put("name", name if RUN_NAME.fullmatch(name) else slug(name), "name")
+
+
+def _tags(read: Reading, given: set[str]) -> None:
+    """Take ``tag``, one or a list, and ``tags``, with commas between them."""
+    found: list[str] = []
+    for key in (key for key in ("tag", "tags") if key in given):
+        items: list[Path] = [(key, index) for index, _ in read.items(key)]
+        items = items or [(key,)]
+        texts = [text_of(read, *path) or "" for path in items]
+        found += [part.strip() for text in texts for part in (text.split(",") if key == "tags" else [text])]
+    tags = [protected(tag) for tag in dict.fromkeys(found) if tag]
+    if tags:
+        read.put("tags", tags, "tag" if "tag" in given else "tags")
+
+
+def _workspace(read: Reading, given: set[str]) -> None:
+    """Take where the code is: a repository is named with the build, a directory only spoken of."""
+    for key in ("workspace", "workspaceUrl", "workspaceArchive"):
+        place = text_of(read, key) if key in given else None
+        if place is None:
+            continue
+        place, secret = _CREDENTIALS.subn("", place)
+        if _AWAY.fullmatch(place):
+            hint = "unpack it where the job is submitted, and remove this"
+            read.refuse(key, why="nothing is fetched or unpacked", hint=hint)
+        elif _GIT.fullmatch(place):
+            read.put("build.git", protected(place), key)
+            if secret:
+                read.warn(key, why="the name and password in it are left out")
+        elif place not in {"none", ".", "./"}:
+            read.warn(
+                key,
+                why="no files are uploaded: a job starts where it is submitted",
+                hint=f"cd {quote(place)}",
+            )
+    if "workspaceRef" in given:
+        read.put("build.commit", protected(text_of(read, "workspaceRef") or ""), "workspaceRef")
+
+
+def _variables(read: Reading, given: set[str]) -> None:
+    """Take ``experimentEnv``: keys and values, or the same as a text of JSON."""
+    key = "experimentEnv"
+    if key not in given:
+        return
+    section = read.peek(key)
+    if isinstance(section, str):
+        section = _json(section)
+    if not isinstance(section, Mapping):
+        read.refuse(key, why="expected keys and values", hint='write {"NAME": "VALUE"}')
+        return
+    inside = isinstance(read.peek(key), Mapping)
+    if not inside or not section:
+        read.get(key)
+    for name in section:
+        path = (key, name) if inside else (key,)
+        text = read.text(*path) if inside else _plain(section[name])
+        if isinstance(section[name], (dict, list)):
+            read.refuse(*path, why=f"the variable {name} is one text", hint="write it as one")
+        elif (text or "").startswith("secret:"):
+            hint = f"export {name} in the shell that submits the job, whose variables it gets"
+            read.warn(*path, why=f"{name} is a secret of Gradient's", hint=hint)
+        else:
+            put_variable(read, str(name), text or "", *path)
+
+
+def put_variable(read: Reading, name: str, value: str, *source: str | int) -> None:
+    """Add one to the variables of the job; its name may hold dots."""
+    if (
+        not isinstance(read.native.get("environment"), Mapping)
+        or "env_vars" not in read.native["environment"]
+    ):
+        read.put("environment.env_vars", {}, *source)
+    place = read.place(*source)
+    read.native["environment"]["env_vars"].put(name, protected(value), place)
+    read.origins["environment", "env_vars", name] = source
+
+
+def _json(text: str) -> Any:
+    """Return what a text of JSON says, numbers as they are spelt; None where it is none."""
+    try:
+        value = json.loads(text, object_pairs_hook=_once, parse_int=str, parse_float=str, parse_constant=str)
+        json.dumps(value, ensure_ascii=False).encode()  # fails where an escape is half a character
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key stands twice")
+    return dict(pairs)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+
+
+def _datasets(read: Reading, given: set[str]) -> None:
+    """Take datasets by their names, which the site's ``volumes`` know; no credentials are kept."""
+    names: list[str] = []
+    for index, item in read.items("datasets"):
+        read.get("datasets", index)
+        if isinstance(item, Mapping) and item.get("name") and not isinstance(item["name"], (dict, list)):
+            names.append(str(item["name"]))
+        else:
+            _refuse_dataset(read, "datasets", index)
+    if "datasets" in given and not isinstance(read.peek("datasets"), list):
+        read.refuse("datasets", why="expected a list", hint="write `- {name: NAME}`")
+    flat = [key for key in DATASETS if key in given]
+    values = {key: _several(read, key) for key in flat}
+    count = max(map(len, values.values()), default=0)
+    names += [name for name in values.get("datasetName", ()) if name]
+    if count > len(values.get("datasetName", ())):
+        _refuse_dataset(read, flat[0])
+    if names:
+        source = "datasets" if "datasets" in given else "datasetName"
+        read.put("environment.data_refs", [protected(name) for name in names], source)
+        hint = "put the files on the machine; the site's `volumes` say where"
+        read.warn(source, why="no dataset is fetched or mounted, and no key is kept", hint=hint)
+
+
+def _refuse_dataset(read: Reading, *path: str | int) -> None:
+    hint = "put the files on the machine, and give the dataset a name that the site's `volumes` have"
+    read.refuse(*path, why="this dataset has no name, and none is fetched", hint=hint)
+
+
+def _several(read: Reading, key: str) -> list[str]:
+    items = list(read.items(key))
+    if items:
+        return [text_of(read, key, index) or "" for index, _ in items]
+    return [text_of(read, key) or ""]

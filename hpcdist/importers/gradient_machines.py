@@ -1,0 +1,63 @@
+"""What the machines of Gradient are: how many GPUs each has, or how many CPUs where it has none.
+
+Paperspace's own are those of its documentation (https://github.com/Paperspace/Docs,
+``instances/instance-types.md`` and ``more/instance-types/README.md``; the newest of
+https://docs.digitalocean.com/products/paperspace/machines/details/availability), where ``x2``, ``x4`` and
+``x8`` count GPUs. Private clusters on AWS name its machines: those with GPUs are of
+https://github.com/rapidsai/deployment (``source/cloud/aws``) and AWS's tables of P2, G3 and G4, the others of
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/compute-optimized-instances.html.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from hpcdist.errors import did_you_mean
+
+_MANY: Final = re.compile(r"(.+)x([248])")
+_ONE_GPU: Final = (
+    "GPU+", "M4000", "P4000", "P5000", "P6000", "RTX4000", "RTX5000", "A4000", "A5000", "A6000", "A100",
+    "A100-80G", "V100", "V100-32G", "GV100", "K80", "P100", "H100",
+)  # fmt: skip
+_GPUS: Final = {
+    **dict.fromkeys(_ONE_GPU, 1),
+    "p2.xlarge": 1, "p2.8xlarge": 8, "p2.16xlarge": 16,
+    "p3.2xlarge": 1, "p3.8xlarge": 4, "p3.16xlarge": 8, "p3dn.24xlarge": 8,
+    "p4d.24xlarge": 8,
+    "g3s.xlarge": 1, "g3.4xlarge": 1, "g3.8xlarge": 2, "g3.16xlarge": 4,
+    "g4dn.xlarge": 1, "g4dn.2xlarge": 1, "g4dn.4xlarge": 1,
+    "g4dn.12xlarge": 4, "g4dn.metal": 8,
+}  # fmt: skip
+_CPUS: Final = {
+    "C3": 2, "C5": 4, "C7": 12, "G1": 1, "G6": 6, "G12": 12,
+    "c5.large": 2, "c5.xlarge": 4, "c5.2xlarge": 8, "c5.4xlarge": 16, "c5.9xlarge": 36, "c5.12xlarge": 48,
+    "c5.18xlarge": 72, "c5.24xlarge": 96,
+}  # fmt: skip
+
+
+class Machine(NamedTuple):
+    """One machine; ``cpus`` is told of those without GPUs only, whose size it is."""
+
+    gpus: int
+    cpus: int = 0
+
+    @property
+    def amount(self) -> tuple[str, int]:
+        """What a replica asks for that is to be as large."""
+        return ("gpu", self.gpus) if self.gpus else ("cpu", self.cpus)
+
+
+def machine(name: str) -> Machine | None:
+    """Return the machine of that name, None where there is none."""
+    if name in _CPUS:
+        return Machine(0, _CPUS[name])
+    many = _MANY.fullmatch(name)
+    if many and many[1] in _ONE_GPU:
+        return Machine(int(many[2]))
+    return Machine(_GPUS[name]) if name in _GPUS else None
+
+
+def nearest(name: str) -> str:
+    """Return a hint: the machine of Gradient whose name is the nearest, else all of them."""
+    return did_you_mean(name, (*_GPUS, *_CPUS))

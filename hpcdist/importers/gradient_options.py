@@ -1,0 +1,68 @@
+"""The options of ``gradient experiments create|run singlenode|multinode``, the keys of its options files.
+
+Source: gradient-cli, ``gradient/cli/experiments.py`` (https://github.com/Paperspace/gradient-cli);
+``experimentTypeId``, ``projectHandle`` and ``triggerEventId`` are those of its first releases.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ROLES: Final = ("worker", "parameterServer", "master")
+_MODELS: Final = "no models are kept; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is"
+_SECRET: Final = "nothing is fetched by its help; a secret does not belong into a file"  # noqa: S105
+_USER: Final = "the job runs as you, with your own rights"
+_REGISTRY: Final = "no registry is asked"
+_BOARD: Final = "a batch job has no browser; run tensorboard on the login node"
+_ACCOUNT: Final = "it belongs to an account of Paperspace"
+
+
+def _of_roles(last: str) -> tuple[str, ...]:
+    return tuple(role + last for role in _ROLES)
+
+
+SINGLE: Final = ("container", "machineType", "command")
+MULTI: Final = ("experimentType", "experimentTypeId", *_of_roles("Container"), *_of_roles("MachineType"),
+                *_of_roles("Command"), *_of_roles("Count"))  # fmt: skip
+COUNTS: Final = frozenset(_of_roles("Count"))
+DATASETS: Final = ("datasetUri", "datasetName", "datasetId", "datasetAwsAccessKeyId",
+                   "datasetAwsSecretAccessKey", "datasetAwsEndpoint", "datasetVersionId", "datasetEtag",
+                   "datasetVolumeKind", "datasetVolumeSize")  # fmt: skip
+REPEATED: Final = frozenset(("tag", *DATASETS))
+FLAGS: Final = frozenset(("isPreemptible", "tensorboard", "vpc", "no-logs"))
+_SINGLE_IGNORED: Final = {
+    "containerUser": _USER,
+    "registryUsername": _REGISTRY,
+    "registryPassword": _SECRET,
+    "registryUrl": _REGISTRY,
+}
+_MULTI_IGNORED: Final = {
+    **dict.fromkeys(_of_roles("ContainerUser"), _USER),
+    **dict.fromkeys((*_of_roles("RegistryUsername"), *_of_roles("RegistryUrl")), _REGISTRY),
+    **dict.fromkeys(_of_roles("RegistryPassword"), _SECRET),
+    "parameterServerRegistryContainerUser": _USER,
+}
+_COMMON_IGNORED: Final = {
+    **dict.fromkeys(("projectId", "projectHandle", "clusterId", "triggerEventId"), _ACCOUNT),
+    **dict.fromkeys(("apiKey", "workspaceUsername", "workspacePassword"), _SECRET),
+    **dict.fromkeys(("modelType", "modelPath"), _MODELS),
+    "artifactDirectory": "what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
+    "ignoreFiles": "no files are uploaded",
+    "isPreemptible": "the batch system says who gives way; write `batch: {qos: NAME}` for one that does",
+    "ports": "nothing stands between the nodes of a job",
+    "tensorboard": _BOARD,
+    "tensorboard_set": _BOARD,
+    "vpc": "the site has its own network",
+    "no-logs": "`hpcdist logs` shows them",
+}
+IGNORED: Final = {**_COMMON_IGNORED, **_SINGLE_IGNORED, **_MULTI_IGNORED}
+"""Options that mean nothing on a batch machine, and why."""
+_COMMON: Final = (
+    "name", "workspace", "workspaceRef", "workspaceArchive", "workspaceUrl", "workingDirectory",
+    "experimentEnv", "tag", "tags", *DATASETS, *_COMMON_IGNORED,
+)  # fmt: skip
+OF_SINGLENODE: Final = frozenset((*_COMMON, *SINGLE, *_SINGLE_IGNORED))
+OF_MULTINODE: Final = frozenset((*_COMMON, *MULTI, *_MULTI_IGNORED))
+KNOWN: Final = OF_SINGLENODE | OF_MULTINODE | {"datasets"}
+HIDDEN: Final = frozenset(name for name in KNOWN if IGNORED.get(name) == _SECRET or "Aws" in name)
+"""Options whose values are shown nowhere."""

@@ -1,0 +1,138 @@
+"""Kubeflow's jobs: MPIJob, TFJob, PyTorchJob and MXJob, of all the API versions that there were.
+
+Sources: kubeflow/mpi-operator ``pkg/apis/kubeflow/v2beta1/types.go``, kubeflow/training-operator 1.8
+``pkg/apis/kubeflow.org/v1``. Parts: ``kubeflow_pod``, ``_roles``, ``_launch``, ``_mpi``, ``_training``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hpcdist.errors import ConfigError, Path, Problem, did_you_mean, errors_in
+from hpcdist.importers import Imported, container
+from hpcdist.importers.kubeflow_mpi import mpijob
+from hpcdist.importers.kubeflow_pod import word
+from hpcdist.importers.kubeflow_roles import whole
+from hpcdist.importers.kubeflow_training import mxjob, pytorchjob, tfjob
+from hpcdist.importers.reading import Reading
+from hpcdist.tree import Map
+from hpcdist.units import Walltime
+from hpcdist.words import slug
+
+_KINDS: Final = {"MPIJob": "mpi", "TFJob": "tf", "TfJob": "tf", "PyTorchJob": "pytorch", "MXJob": "mx"}
+_GROUP: Final = re.compile(r"(?:[\w-]+\.)?kubeflow\.org|tensorflow\.org|mlkube\.io")
+_OTHERS: Final = {
+    "JAXJob": "write `framework: jax`, with `environment.replicas`",
+    "PaddleJob": "start it from `run.cmd` of a native experiment",
+    "XGBoostJob": "start it from `run.cmd` of a native experiment",
+    "Experiment": "write one job, and its array as `batch.array`",
+}
+_METADATA: Final = {
+    "namespace": "a batch machine has no namespaces",
+    "labels": "they are for Kubernetes; the partition is `batch.partition`",
+    "annotations": "they are for Kubernetes",
+    **dict.fromkeys(
+        ("clusterName", "creationTimestamp", "generation", "resourceVersion", "selfLink", "uid",
+         "finalizers", "managedFields", "ownerReferences", "deletionTimestamp"), "Kubernetes wrote it",
+    ),
+}  # fmt: skip
+_POLICY: Final = {
+    "cleanPodPolicy": "all tasks end with the job",
+    "ttlSecondsAfterFinished": "a run's directory stays until you remove it",
+    "suspend": "`hpcdist submit` is what starts it",
+    "managedBy": "it is the batch system that runs it",
+}
+_GANG: Final = {
+    "queue": "the partition is `batch.partition`",
+    "priorityClass": "`batch.qos` says what goes first",
+    **dict.fromkeys(
+        ("minAvailable", "minResources", "scheduleTimeoutSeconds"), "a job gets all its nodes at once"
+    ),
+}
+
+
+class Kubeflow:
+    """The importer of Kubeflow's jobs."""
+
+    def recognises(self, data: Map) -> bool:
+        """Tell by the group of the API, or by a kind that nobody else has."""
+        version, kind = data.get("apiVersion"), data.get("kind")
+        group = version.partition("/")[0] if isinstance(version, str) else ""
+        return bool(_GROUP.fullmatch(group)) or (isinstance(kind, str) and kind in _KINDS)
+
+    def read(self, data: Map) -> Imported:
+        """Return the native form.
+
+        Raises:
+            ConfigError: for a kind that is not run, and where no command can be made out.
+        """
+        read = Reading(data)
+        kind = word(read, "kind") or ""
+        _check(read, data, kind)
+        name = _metadata(read)
+        job = {"mpi": lambda: mpijob(read, name), "tf": lambda: tfjob(read),
+               "pytorch": lambda: pytorchjob(read), "mx": lambda: mxjob(read)}  # fmt: skip
+        _policy(read, ("spec", "runPolicy"))
+        _policy(read, ("spec",))
+        job[_KINDS[kind]]()
+        read.ignore("status", why="Kubernetes wrote it")
+        container.skip_empty(read)
+        found = read.finish()
+        if "run" not in found.data:
+            raise ConfigError(*errors_in(found.remarks) or [_nothing(data)])
+        return found
+
+
+IMPORTER: Final = Kubeflow()
+
+
+def _nothing(data: Map) -> Problem:
+    hint = "write `spec`, with a container and its command"
+    place = data.place_of("spec") or data.place
+    return Problem("nothing in it says what is run", ("spec",), hint, place=place)
+
+
+def _check(read: Reading, data: Map, kind: str) -> None:
+    """Refuse other kinds, and a job without its version.
+
+    Raises:
+        ConfigError: for a kind that is not run.
+    """
+    version = word(read, "apiVersion")
+    place = data.place_of("kind") if "kind" in data else data.place
+    if kind not in _KINDS:
+        hint = _OTHERS.get(kind) or did_you_mean(kind, _KINDS)
+        missing = "it looks like a job of Kubeflow, without its `kind`"
+        what = f"jobs of kind {kind!r} are not run" if kind else missing
+        raise ConfigError(Problem(what, ("kind",), hint, place=place))
+    if version is None:
+        read.refuse("apiVersion", why=f"it looks like Kubeflow's {kind}, without its `apiVersion`",
+                    hint="write `apiVersion: kubeflow.org/v1`")  # fmt: skip
+    if not isinstance(data.get("spec"), Map):
+        raise ConfigError(_nothing(data))
+
+
+def _metadata(read: Reading) -> str:
+    """Take the name, and say of the rest that it means nothing here."""
+    read.ignore_all(_METADATA, "metadata")
+    generated = word(read, "metadata", "generateName")
+    name = word(read, "metadata", "name") or (generated or "").rstrip("-")
+    if name:
+        source = "name" if read.peek("metadata", "name") else "generateName"
+        if "." in name:
+            read.warn("metadata", source, why=f"the job is called {slug(name)!r}: its name can hold no dot")
+        read.put("name", slug(name) if "." in name else name, "metadata", source)
+    return name
+
+
+def _policy(read: Reading, path: Path) -> None:
+    """Take the time and the retries of the whole job."""
+    read.ignore_all(_POLICY, *path)
+    read.ignore_all(_GANG, *path, "schedulingPolicy")
+    seconds = whole(read, *path, "activeDeadlineSeconds")
+    if seconds:
+        read.put("batch.walltime", str(Walltime(seconds)), *path, "activeDeadlineSeconds")
+    retries = whole(read, *path, "backoffLimit")
+    if retries:
+        read.put("environment.max_restarts", retries, *path, "backoffLimit")

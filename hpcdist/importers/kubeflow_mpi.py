@@ -1,0 +1,244 @@
+"""MPIJob of Kubeflow's mpi-operator: v1alpha1, v1alpha2, v1 and v2beta1.
+
+The workers are the replicas, and the Launcher's mpirun becomes hpcdist's own launch where it can be told so
+in full; else it runs once, as it stands, over the job's hosts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from hpcdist.errors import Path
+from hpcdist.frameworks.horovod import KNOBS
+from hpcdist.importers.kubeflow_launch import Line, Unclear, take_apart
+from hpcdist.importers.kubeflow_pod import Pod, pod, word
+from hpcdist.importers.kubeflow_roles import (
+    Role,
+    in_folder,
+    no_command,
+    put_amounts,
+    put_command,
+    put_image,
+    put_variables,
+    roles,
+    whole,
+)
+from hpcdist.importers.reading import Reading
+
+_SPECS: Final[Path] = ("spec", "mpiReplicaSpecs")
+_HOSTFILE: Final = "/etc/mpi/hostfile"
+_IGNORED: Final = {
+    **dict.fromkeys(("mpiImplementation", "mpiDistribution"), "the site's launcher brings its own MPI"),
+    "sshAuthMountPath": "the batch system starts the tasks on all nodes",
+    **dict.fromkeys(
+        ("launcherCreationPolicy", "launcherOnMaster"), "all nodes are there before anything starts"
+    ),
+}  # fmt: skip
+_DEFAULT_HOSTFILE: Final = 'export OMPI_MCA_orte_default_hostfile="$HPCDIST_HOSTFILE"'
+"""What the operator sets for Open MPI, so that an mpirun without hosts finds them."""
+
+
+class Crew(NamedTuple):
+    """Who runs the ranks: so many replicas with ``slots`` each; ``source`` says where it comes from."""
+
+    number: int
+    slots: int
+    pod: Pod
+    first: Pod
+    source: Path
+
+
+def mpijob(read: Reading, name: str) -> None:
+    """Read a whole MPIJob; ``name`` is that of the job, after which its pods are called."""
+    read.ignore_all(_IGNORED, "spec")
+    main = word(read, "spec", "mainContainer") or ""
+    old = read.peek(*_SPECS) is None and read.peek("spec", "template") is not None
+    crew, launcher = _of_template(read, main) if old else _of_roles(read, main)
+    if launcher is None or crew is None:
+        return
+    if launcher.pod.command is None:
+        no_command(read, launcher)
+        return
+    env = crew.pod.env | launcher.pod.env
+    try:
+        line = take_apart(launcher.pod.command, env, frozenset(knob.key.replace("_", "-") for knob in KNOBS))
+        why = ""
+    except Unclear as unclear:
+        line, why = None, str(unclear)
+    if line is not None and line.program != "torchrun":
+        _own_launch(read, crew, launcher.pod, line, env)
+    else:
+        _users_launch(read, crew, launcher.pod, name, why)
+    put_image(read, [crew.pod])
+
+
+def _of_roles(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
+    found = roles(read, _SPECS, {"launcher": "launcher", "worker": "worker"}, main)
+    launcher, worker = found.get("launcher"), found.get("worker")
+    slots = whole(read, "spec", "slotsPerWorker") or 1
+    joins = word(read, "spec", "runLauncherAsWorker") == "true"
+    if launcher is None:
+        if not read.remarks or "worker" in found:
+            why = "there is no Launcher, so nothing says what is run"
+            hint = "write `Launcher: {template: ...}` with the mpirun"
+            read.refuse("spec", "mpiReplicaSpecs", why=why, hint=hint)
+        return None, None
+    if worker is None or not worker.number:
+        return Crew(1, slots, launcher.pod, launcher.pod, launcher.path), launcher
+    _of_the_pods_alone(read, launcher, worker, joins=joins)
+    first = launcher.pod if joins else worker.pod
+    return Crew(worker.number + joins, slots, worker.pod, first, (*worker.path, "replicas")), launcher
+
+
+def _of_the_pods_alone(read: Reading, launcher: Role, worker: Role, *, joins: bool) -> None:
+    """Say what of the two pods only concerned themselves."""
+    for key in ("command", "args"):
+        if any(read.peek(*worker.pod.path, key) or ()):
+            why = f"{key!r} of a worker has no effect: the batch system starts the tasks on its nodes"
+            read.warn(*worker.pod.path, key, why=why)
+    if not joins and launcher.pod.resources:
+        why = "what the Launcher needs has no effect: it is started on the first worker's node"
+        read.warn(*launcher.pod.path, "resources", why=why)
+    if not joins and launcher.pod.nodes:
+        why = "where the Launcher runs has no effect: it is started on the first worker's node"
+        read.warn(*launcher.pod.path[:-2], "nodeSelector", why=why)
+    if launcher.pod.image and worker.pod.image and launcher.pod.image != worker.pod.image:
+        why = f"the Launcher's image has no effect: the ranks run in the workers', {worker.pod.image}"
+        read.warn(*launcher.pod.path, "image", why=why)
+    for name, value in launcher.pod.env.items():
+        if worker.pod.env.get(name, value) != value:
+            why = f"{name} is {value!r} here and {worker.pod.env[name]!r} for the workers: this one is taken"
+            read.warn(*launcher.pod.path, "env", why=why)
+
+
+def _of_template(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
+    """Read v1alpha1, which has one pod template, and counts GPUs, other units, or replicas."""
+    member = pod(read, "spec", "template", main=main)
+    slots = whole(read, "spec", "slotsPerWorker")
+    kind = word(read, "spec", "processingResourceType") or "gpu"
+    counted = [key for key in ("gpus", "processingUnits", "replicas") if read.peek("spec", key) is not None]
+    per = whole(read, "spec", "gpusPerNode") or whole(read, "spec", "processingUnitsPerNode")
+    if member is None:
+        return None, None
+    if len(counted) != 1:
+        hint = "write one of `gpus`, `processingUnits`, `replicas`"
+        read.refuse("spec", why=f"its size is said {len(counted)} times", hint=hint)
+        return None, None
+    for key in counted[1:]:
+        read.get("spec", key)
+    source: Path = ("spec", counted[0])
+    count = whole(read, *source)
+    if count is None:
+        return None, None
+    if counted[0] != "replicas":
+        if per is None and (member.resources or slots):
+            hint = "write `gpusPerNode`, or `replicas` with the GPUs of each in its `resources`"
+            read.refuse(*source, why="nothing says how many of them a worker has", hint=hint)
+            return None, None
+        per = min(per or 1, count) or 1
+        if count % per:
+            read.refuse(*source, why=f"{count} is no multiple of {per}, what a node has", hint="write one")
+            return None, None
+        unit = "cpu" if kind == "cpu" else "gpu"
+        member = member._replace(resources=member.resources | {unit: {"limits": per}})
+        count, slots = count // per, slots or per
+    role = Role(("spec",), count, member)
+    return Crew(max(count, 1), slots or member.gpus or 1, member, member, source), role
+
+
+def _own_launch(read: Reading, crew: Crew, launcher: Pod, line: Line, env: dict[str, str]) -> None:
+    """Let hpcdist start the ranks as the line would."""
+    where = (*launcher.path, "command" if read.peek(*launcher.path, "command") else "args")
+    each = _each(crew, line)
+    if line.np is not None and line.np != crew.number * each:
+        total = crew.number * each
+        there = f"{crew.number} workers with {each} each are {total}"
+        why = f"{line.program} is to start {line.np} processes; {there}"
+        hint = f"write -np {total}, or other `replicas` or `slotsPerWorker`"
+        read.refuse(*where, why=why, hint=hint)
+    if line.dropped:
+        why = f"hpcdist starts the processes itself, so these words have no effect: {', '.join(line.dropped)}"
+        read.warn(*where, why=why)
+    for name in line.passed:
+        if name not in env | line.variables and name not in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"):
+            hint = f"export {name} in the shell that submits the job, if the program needs it"
+            read.warn(*where, why=f"the value of {name} is not in this file", hint=hint)
+    read.put("framework", "horovod" if line.program == "horovodrun" else "mpi", *where)
+    _horovod(read, line, where, crew.number * each)
+    _put_crew(read, crew, each, master=True)
+    put_variables(read, env | line.variables, *launcher.path, "env" if launcher.env else "command")
+    put_command(
+        read, in_folder(line.folder or launcher.folder or crew.pod.folder, line.command), launcher.path
+    )
+
+
+def _each(crew: Crew, line: Line) -> int:
+    """Return how many ranks a worker has."""
+    if line.per_node and line.per_node.isdecimal():
+        return int(line.per_node)
+    if line.by_node and line.np and line.np < crew.number * crew.slots and line.np % crew.number == 0:
+        return line.np // crew.number
+    return crew.slots
+
+
+def _put_crew(read: Reading, crew: Crew, each: int, *, master: bool) -> None:
+    """Put the replicas: a master and the other workers, or workers alone where the user's mpirun counts."""
+    others = crew.number - 1 if master else crew.number
+    put_amounts(read, master=crew.first if master else None, worker=crew.pod if others else None)
+    if others:
+        read.put("environment.replicas.n_workers", others, *crew.source)
+    if each != max(crew.pod.gpus, 1):
+        said = ("spec", "slotsPerWorker")
+        read.put("environment.processes_per_replica", each, *(said if read.peek(*said) else crew.source))
+
+
+def _horovod(read: Reading, line: Line, where: Path, tasks: int) -> None:
+    """Put what horovodrun was told about Horovod itself."""
+    kinds = {knob.key: knob.kind for knob in KNOBS}
+    for name, value in line.knobs.items():
+        key = name.replace("-", "_").replace("_num_proc", "_np")
+        if key in ("gloo", "mpi"):
+            read.put("horovod.controller", key, *where)
+        elif key in ("min_np", "max_np", "reset_limit"):
+            number = int(value) if value.isdecimal() else 0
+            if key == "max_np" and number > tasks:
+                why = f"{name} {number} has no effect: the job has {tasks} processes, and gets no more"
+                read.warn(*where, why=why)
+                number = tasks
+            read.put(f"horovod.elastic.{key}", number, *where)
+        elif not value:
+            there = key in kinds
+            read.put(f"horovod.{key if there else key.removeprefix('no_')}", there, *where)
+        else:
+            number_of = {"integer": int, "number": float}.get(kinds.get(key, "text"), str)
+            try:
+                read.put(f"horovod.{key}", number_of(value), *where)
+            except ValueError:
+                read.put(f"horovod.{key}", value, *where)
+
+
+def _users_launch(read: Reading, crew: Crew, launcher: Pod, name: str, why: str) -> None:
+    """Let the Launcher's command run once, as it stands, over the job's hosts."""
+    where = (*launcher.path, "command" if read.peek(*launcher.path, "command") else "args")
+    command = launcher.command or ""
+    if match := re.search(rf"{re.escape(name)}-(?:worker|launcher)[-.\w]*" if name else r"(?!)", command):
+        hint = "leave the hosts away, or read them from `$HPCDIST_HOSTFILE`"
+        read.refuse(*where, why=f"{match[0]} is a pod, and there are none", hint=hint)
+    if "/etc/mpi/discover_hosts.sh" in command:
+        hint = "read the hosts from `$HPCDIST_HOSTFILE`"
+        read.refuse(*where, why="there is no /etc/mpi/discover_hosts.sh", hint=hint)
+    command = command.replace(_HOSTFILE, '"$HPCDIST_HOSTFILE"')
+    deepspeed = re.match(r"(?:\S*/)?deepspeed\b", command)
+    if deepspeed and "--hostfile" not in command:
+        command = f'{deepspeed[0]} --hostfile="$HPCDIST_HOSTFILE"{command[deepspeed.end() :]}'
+    reason = f", {why}," if why else ""
+    message = f"this command{reason} runs once, on the first node; its hosts are in `$HPCDIST_HOSTFILE`"
+    read.warn(*where, why=message)
+    read.put("framework", "deepspeed" if deepspeed else "mpi", *where)
+    if crew.number > 1 or crew.pod is not launcher:
+        read.put("backend", "mpi", *where)
+    _put_crew(read, crew, crew.slots, master=crew.number == 1 and crew.pod is launcher)
+    put_variables(read, crew.pod.env | launcher.env, *launcher.path, "env" if launcher.env else "command")
+    text = in_folder(launcher.folder or crew.pod.folder, command)
+    put_command(read, text if deepspeed else f"{_DEFAULT_HOSTFILE}\n{text}", launcher.path)

@@ -1,0 +1,279 @@
+"""A pod template of a Kubeflow job: its main container, and what is told about everything around it.
+
+Fields: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#PodSpec. A reference
+``$(NAME)`` in a command or a variable is Kubernetes' own, filled before any shell reads it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from hpcdist.errors import Path
+from hpcdist.importers import container
+from hpcdist.importers.reading import Reading
+
+_NODES: Final = "the batch system chooses the nodes; `batch.partition` and `batch.constraint` say which"
+_RIGHTS: Final = "the job runs as you, with your own rights"
+_NETWORK: Final = "a job's nodes reach each other by their own names"
+_POD: dict[str, str] = {
+    **dict.fromkeys(
+        ("affinity", "tolerations", "nodeName", "schedulerName", "topologySpreadConstraints",
+         "runtimeClassName", "overhead", "readinessGates", "schedulingGates", "os"), _NODES,
+    ),
+    **dict.fromkeys(
+        ("priorityClassName", "priority", "preemptionPolicy"), "`batch.qos` says what goes first",
+    ),
+    **dict.fromkeys(
+        ("serviceAccountName", "serviceAccount", "automountServiceAccountToken", "securityContext",
+         "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace"), _RIGHTS,
+    ),
+    "imagePullSecrets": "no registry is asked",
+    **dict.fromkeys(
+        ("hostNetwork", "dnsPolicy", "dnsConfig", "enableServiceLinks", "hostname", "subdomain",
+         "setHostnameAsFQDN", "hostAliases"), _NETWORK,
+    ),
+    "terminationGracePeriodSeconds": "how long a program has to end is the batch system's to say",
+}  # fmt: skip
+_SIDECARS: Final = re.compile(
+    r"istio|linkerd|envoy|proxy|fluent|filebeat|promtail|logg|exporter|tensorboard|tcpx|rxdm|fastrak",
+    re.IGNORECASE,
+)
+"""Containers that carry a network, logs or pictures of them, without which the program runs as well."""
+_WAITS: Final = re.compile(r"\b(?:nslookup|getent|ping|nc\s+-\w*z\w*|wait-for\S*)\b")
+_REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
+_SHELL: Final = re.compile(r"(?:/(?:usr/)?bin/)?(?:env )?(?:ba|da|z)?sh")
+_FLAGS: Final = re.compile(r"-[ceuxlo]+")
+_STARTS: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|(?:ba|da)?sh|mpirun|mpiexec|horovodrun|deepspeed"
+                            r"|torchrun|accelerate|bpslaunch)|.*\.(?:py|sh)")  # fmt: skip
+
+
+class Pod(NamedTuple):
+    """What one replica runs; ``command`` is shell text, None where the file does not say it.
+
+    ``path`` is that of the container, ``folder`` where it is to run; ``resources`` is in native form.
+    """
+
+    path: Path
+    command: str | None
+    folder: str
+    env: dict[str, str]
+    resources: dict[str, dict[str, object]]
+    image: str | None
+    nodes: object
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it has."""
+        amount = self.resources.get("gpu", {})
+        value = amount.get("limits", amount.get("requests"))
+        return int(value) if isinstance(value, (int, float)) else 0
+
+
+def pod(read: Reading, *path: str | int, main: str = "", told: frozenset[str] = frozenset()) -> Pod | None:
+    """Read a pod template; None, with an error, where there is no container in it.
+
+    ``main`` names the container that counts, which is else the first; ``told`` are the variables that its
+    operator sets, and hpcdist too.
+    """
+    spec = (*path, "spec")
+    read.ignore(*path, "metadata", why="labels and annotations of pods are for Kubernetes")
+    read.ignore_all(_POD, *spec)
+    restart(read, *spec)
+    if read.peek(*spec, "activeDeadlineSeconds") is not None:
+        hint = "write it under `runPolicy`, or `batch: {walltime: ...}`"
+        read.refuse(*spec, "activeDeadlineSeconds", why="a job has one time for all that it runs", hint=hint)
+    _before(read, *spec)
+    chosen = _main(read, spec, main)
+    if chosen is None:
+        return None
+    _volumes(read, spec, chosen)
+    return _container(read, chosen, read.get(*spec, "nodeSelector"), told)
+
+
+def word(read: Reading, *path: str | int) -> str | None:
+    """Take one word as it was spelt; None, with an error, for a section or a list."""
+    if isinstance(read.peek(*path), (Mapping, list)):
+        read.refuse(*path, why="expected one word", hint="write it as text")
+        return None
+    return read.text(*path)
+
+
+def restart(read: Reading, *path: str | int) -> None:
+    """Take ``restartPolicy``, of which ``Never`` is what a batch job does by itself."""
+    if read.peek(*path, "restartPolicy") == "Never":
+        read.get(*path, "restartPolicy")
+    why = "a task that fails ends the job; `environment: {max_restarts: 3}` starts all of it again"
+    if read.peek(*path, "restartPolicy") not in (None, "Never"):
+        read.ignore(*path, "restartPolicy", why=why)
+
+
+def _before(read: Reading, *spec: str | int) -> None:
+    """Judge ``initContainers``: those that wait for others are not needed, the others prepare something."""
+    for index, item in read.items(*spec, "initContainers"):
+        where = (*spec, "initContainers", index)
+        said = item if isinstance(item, Mapping) else {}
+        if _WAITS.search(str([said.get("command"), said.get("args")])):
+            read.get(*where)
+            why = "this init container has no effect: it waits for other replicas, and all start together"
+            read.warn(*where, why=why)
+        else:
+            hint = "do it beforehand, or in front of the command, and remove it here"
+            read.refuse(*where, why="what this init container prepares would be missing", hint=hint)
+
+
+def _main(read: Reading, spec: Path, main: str) -> Path | None:
+    names = [read.peek(*spec, "containers", index, "name") for index, _ in read.items(*spec, "containers")]
+    if not names:
+        hint = "write `template: {spec: {containers: [{image: ..., command: [...]}]}}`"
+        read.refuse(*spec, "containers", why="there is no container in it", hint=hint)
+        return None
+    at = names.index(main) if main in names else 0
+    for index, name in enumerate(names):
+        where = (*spec, "containers", index)
+        said = f"{name} {read.peek(*where, 'image')}"
+        if index == at:
+            continue
+        if _SIDECARS.search(said):
+            read.get(*where)
+            read.warn(*where, why=f"the container {name!r} is not started: only the program itself is")
+        else:
+            hint = "remove it, or start what it does in the command of the main container"
+            read.refuse(*where, why=f"the container {name!r} beside the program cannot be kept", hint=hint)
+    return (*spec, "containers", at)
+
+
+def _volumes(read: Reading, spec: Path, chosen: Path) -> None:
+    """Say of each volume what the program will not find, and where."""
+    mounts: dict[str, list[str]] = {}
+    for index, item in read.items(*chosen, "volumeMounts"):
+        if isinstance(item, Mapping) and isinstance(item.get("mountPath"), str):
+            read.get(*chosen, "volumeMounts", index)
+            mounts.setdefault(str(item.get("name")), []).append(item["mountPath"])
+    for index, item in read.items(*spec, "volumes"):
+        where = (*spec, "volumes", index)
+        name = str(item.get("name")) if isinstance(item, Mapping) else ""
+        paths = mounts.pop(name, [])
+        read.get(*where)
+        if paths == ["/dev/shm"]:  # noqa: S108 - the pod's
+            read.warn(*where, why=f"the volume {name!r} has no effect: a node has a /dev/shm of its own")
+        else:
+            _unmounted(read, where, name, paths)
+    for name, paths in mounts.items():
+        _unmounted(read, (*chosen, "volumeMounts"), name, paths)
+
+
+def _unmounted(read: Reading, where: Path, name: str, paths: list[str]) -> None:
+    at = f" at {', '.join(paths)}" if paths else ""
+    hint = "put its files where the nodes can read them, and write that path in the command" if paths else ""
+    read.warn(*where, why=f"the volume {name!r} is not mounted{at}", hint=hint)
+
+
+def _container(read: Reading, path: Path, nodes: object, told: frozenset[str]) -> Pod:
+    word(read, *path, "name")
+    if read.peek(*path, "lifecycle"):
+        hint = "write it in the command"
+        read.refuse(*path, "lifecycle", why="nothing is run beside the program", hint=hint)
+    spoken_of = {"name", "volumeMounts", "lifecycle"}
+    read.ignore_all({key: why for key, why in container.IGNORED.items() if key not in spoken_of}, *path)
+    env = container.variables(read, *path, "env")
+    container.more_variables(read, *path, "envFrom")
+    elsewhere = {read.peek(*path, "env", index, "name") for index, _ in read.items(*path, "env")} - env.keys()
+    elsewhere |= told
+    for name in list(env):
+        env[name] = _filled_in(env[name], env, ())
+    command = _command(read, path)
+    return Pod(
+        path=path,
+        command=None if command is None else _shell(command, env, frozenset(map(str, elsewhere))),
+        folder=_filled_in(word(read, *path, "workingDir") or "", env, ()),
+        env=env,
+        resources=container.amounts(read, *path, "resources"),
+        image=word(read, *path, "image"),
+        nodes=nodes,
+    )
+
+
+def _command(read: Reading, path: Path) -> list[str] | str | None:
+    """Return the words of ``command`` and ``args``, one text where the command is one."""
+    command, args = (container.words(read, *path, key) for key in ("command", "args"))
+    if isinstance(command, str) and command.strip():
+        return command if not args else [*shlex_words(command), *_listed(args)]
+    words = _listed(command) if isinstance(command, list) and any(command) else []
+    rest = _listed(args)
+    if not words and rest:
+        if not _STARTS.fullmatch(rest[0]):
+            return None
+        why = "the image's own entrypoint is not started: these words are taken for the whole command"
+        read.warn(*path, "args", why=why, hint="write them as `command`")
+    return [*words, *rest] or None
+
+
+def _listed(words: list[str] | str | None) -> list[str]:
+    return [words] if isinstance(words, str) else list(words or ())
+
+
+def shlex_words(text: str) -> list[str]:
+    """Return the words of a shell line, the line itself where a quotation is not closed."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]
+
+
+def _shell(command: list[str] | str, env: Mapping[str, str], elsewhere: frozenset[str]) -> str:
+    """Return the command as shell text; what ``sh -c`` would run is that text itself."""
+    names = frozenset(elsewhere - env.keys())
+    if isinstance(command, str):
+        return _filled_in(command, env, names)
+    script = _script(command)
+    if script is not None:
+        return _filled_in(script, env, names)
+    return " ".join(_quoted(word, env, names) for word in command)
+
+
+def _script(words: list[str]) -> str | None:
+    """Return what a shell is given by ``-c``, None where it is not only that."""
+    if not words or not _SHELL.fullmatch(words[0]):
+        return None
+    options, rest = "", words[1:]
+    while "c" not in options and rest and _FLAGS.fullmatch(rest[0]):
+        piped = "o" in rest[0] and rest[1:2] == ["pipefail"]
+        options, rest = options + rest[0][1:] + "p" * piped, rest[1 + piped :]
+    if rest[:1] == ["--"]:
+        rest = rest[1:]
+    if "c" not in options or options.count("o") != options.count("p") or len(rest) != 1:
+        return None
+    own = "".join(letter for letter in "eux" if letter in options)
+    set_own = " ".join(["set", *[f"-{own}"] * bool(own), *["-o pipefail"] * ("p" in options)])
+    return (f"{set_own}\n" if set_own != "set" else "") + rest[0].strip("\n")
+
+
+def _filled_in(text: str, env: Mapping[str, str], names: frozenset[str] | tuple[str, ...]) -> str:
+    """Fill the references of a text; those of ``names`` become the shell's."""
+
+    def one(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:
+            return "$"
+        return env[name] if name in env else f"${{{name}}}" if name in names else match[0]
+
+    return _REFERENCE.sub(one, text)
+
+
+def _quoted(word: str, env: Mapping[str, str], names: frozenset[str]) -> str:
+    """Quote a word for the shell, apart from references to what only the job knows."""
+    parts, at = [], 0
+    for match in _REFERENCE.finditer(word):
+        if match[1] in names:
+            parts += [word[at : match.start()], f'"${match[1]}"']
+            at = match.end()
+    parts.append(word[at:])
+    texts = [part if index % 2 else _plain(part, env) for index, part in enumerate(parts)]
+    return "".join(texts) or "''"
+
+
+def _plain(text: str, env: Mapping[str, str]) -> str:
+    return shlex.quote(_filled_in(text, env, ())) if text else ""

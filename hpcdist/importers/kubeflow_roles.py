@@ -1,0 +1,190 @@
+"""The replicas of a Kubeflow job, and how several kinds of them become one native experiment.
+
+Where the kinds have commands of their own, the one command tells them apart by ``$HPCDIST_ROLE``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from hpcdist.errors import Key, Path, did_you_mean
+from hpcdist.importers.kubeflow_pod import Pod, pod, restart, word
+from hpcdist.importers.reading import Reading
+from hpcdist.tree import Map
+from hpcdist.words import chained, quote
+
+_SECTIONS: Final = {
+    "master": "environment",
+    "worker": "environment.replicas.default_worker",
+    "ps": "environment.replicas.default_ps",
+    "evaluator": "environment.replicas.evaluator",
+}
+_OF_PODS: Final = re.compile(
+    r"(?:NCCL|GLOO|TP|BYTEPS|DMLC)_(?:SOCKET_IFNAME|INTERFACE)|OMPI_MCA_btl_tcp_if_include|UCX_NET_DEVICES"
+)
+"""Variables that name an interface of the network of pods, such as eth0."""
+
+
+class Role(NamedTuple):
+    """One kind of replica: ``number`` of them run what ``pod`` says; ``path`` is its section of the file."""
+
+    path: Path
+    number: int
+    pod: Pod
+
+
+class Part(NamedTuple):
+    """What the replicas of one native role run; ``before`` are shell lines that come first."""
+
+    role: str
+    pod: Pod
+    command: str
+    before: tuple[str, ...] = ()
+
+
+def whole(read: Reading, *path: str | int) -> int | None:
+    """Take a whole number that is not negative, None where there is none or it is another thing."""
+    value = read.peek(*path)
+    if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value, re.ASCII):
+        value = int(value)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        read.refuse(*path, why=f"expected a whole number, got {value!r}", hint="write one such as 2")
+        return None
+    read.get(*path)
+    return value
+
+
+def roles(
+    read: Reading, path: Path, names: Mapping[str, str], main: str, told: frozenset[str] = frozenset()
+) -> dict[str, Role]:
+    """Take the kinds of replicas: keys of a section, or items of a list (v1alpha1)."""
+    found: dict[str, Role] = {}
+    for where, said in _kinds(read, path):
+        name = names.get(said.lower())
+        if name is None or name in found:
+            why, hint = f"{said!r} is there twice", "keep one"
+            if name is None:
+                why = f"there is no replica {said!r} in such a job"
+                hint = did_you_mean(said.lower(), names)
+            read.refuse(*where, why=why, hint=hint)
+        elif role := _role(read, where, main, told):
+            found[name] = role
+    return found
+
+
+def _kinds(read: Reading, path: Path) -> list[tuple[Path, str]]:
+    """Return the path of each kind of replica, and what it is called."""
+    kinds: list[tuple[Path, str]] = [((*path, key), key) for key in read.keys(*path)]
+    for index, _ in read.items(*path):
+        where = (*path, index)
+        said = [key for key in read.keys(*where) if re.fullmatch(r"(?:tf|mx)?_?replica_?type", key.lower())]
+        for key in ("tfPort", "tf_port", "PsRootPort", "masterPort", "IsDefaultPS"):
+            read.ignore(*where, key, why="every task gets its port and its servers from the job")
+        kinds.append((where, str(word(read, *where, said[0])) if said else "MASTER"))
+    return kinds
+
+
+def _role(read: Reading, path: Path, main: str, told: frozenset[str]) -> Role | None:
+    if not isinstance(read.peek(*path), Mapping):
+        read.refuse(*path, why="expected keys and values", hint="write `replicas: 1` and a `template`")
+        return None
+    count = whole(read, *path, "replicas")
+    restart(read, *path)
+    found = pod(read, *path, "template", main=main, told=told)
+    return Role(path, 1 if count is None else count, found) if found else None
+
+
+def put_amounts(read: Reading, **members: Pod | None) -> None:
+    """Put what the replicas of each native role need, and which nodes they want."""
+    for role, member in members.items():
+        if member is None:
+            continue
+        section = _SECTIONS[role]
+        if member.resources:
+            read.put(f"{section}.resources", member.resources, *member.path, "resources")
+        if member.nodes:
+            read.put(f"{section}.node_selector", member.nodes, *member.path[:-2], "nodeSelector")
+
+
+def put_image(read: Reading, members: Sequence[Pod]) -> None:
+    """Put the image, of which a job has one."""
+    named = [member for member in members if member.image]
+    if named:
+        read.put("build.image", literal(read, str(named[0].image), named[0].path), *named[0].path, "image")
+    for member in named[1:]:
+        if member.image != named[0].image:
+            why = f"a job has one image, and {named[0].image} is the other replicas'"
+            read.refuse(*member.path, "image", why=why, hint="write the same one for all")
+
+
+def put_program(read: Reading, parts: Sequence[Part]) -> None:
+    """Put the command of all replicas, and their variables."""
+    shared = {
+        name: value
+        for name, value in parts[0].pod.env.items()
+        if all(part.pod.env.get(name) == value for part in parts)
+    }
+    texts = {part.role: _text(part, shared) for part in parts}
+    put_variables(read, shared, *parts[0].pod.path, "env")
+    command = next(iter(texts.values()))
+    if len(set(texts.values())) > 1:
+        said: dict[str, list[str]] = {}
+        for role, text in texts.items():
+            said.setdefault(text, []).append(role)
+        branches = [f"{' | '.join(names)})\n{text.rstrip()}\n;;" for text, names in said.items()]
+        command = "\n".join(["case $HPCDIST_ROLE in", *branches, "esac"])
+    put_command(read, command, parts[0].pod.path)
+
+
+def put_command(read: Reading, command: str, path: Path) -> None:
+    """Put the command, as if it came from where the file has it."""
+    key = "command" if read.peek(*path, "command") else "args"
+    read.put("run.cmd", literal(read, command, path), *path, key)
+
+
+def _text(part: Part, shared: Mapping[str, str]) -> str:
+    own = {name: value for name, value in part.pod.env.items() if name not in shared}
+    exports = [f"export {name}={quote(value)}" for name, value in own.items()]
+    return in_folder(part.pod.folder, "\n".join([*exports, *part.before, part.command]))
+
+
+def in_folder(folder: str, command: str) -> str:
+    """Return the command as it runs in that directory."""
+    return chained([f"cd {quote(folder)}", command]) if folder else command
+
+
+def put_variables(read: Reading, variables: Mapping[str, str], *path: str | int) -> None:
+    """Put the variables, but for those that name the pods' own network."""
+    kept = Map(place=read.place(*path))
+    for name, value in variables.items():
+        if _OF_PODS.fullmatch(name) and re.match(r"=?eth\d", value):
+            why = "it is the network of pods, and the site says which is its own"
+            read.warn(*path, why=f"{name}={value} has no effect: {why}")
+        else:
+            kept.put(name, literal(read, value, tuple(path)), read.place(*path))
+    if kept:
+        read.put("environment.env_vars", kept, *path)
+
+
+def literal(read: Reading, text: str, path: Path) -> str:
+    """Return a text as the native form takes it for itself, whatever braces it holds."""
+    if "{{" not in text and "{%" not in text:
+        return text
+    if "endraw" in text:
+        read.refuse(*path, why="a text with both {{ and endraw cannot be kept", hint="write it in a file")
+        return ""
+    return f"{{% raw %}}{text}{{% endraw %}}"
+
+
+def no_command(read: Reading, role: Role) -> None:
+    """Refuse a container of which the file does not say what it runs."""
+    hint = "write it as `command: [python, ...]`"
+    where = Key("image") if role.pod.image else Key("name")
+    if read.peek(*role.pod.path, "args"):
+        where = Key("args")
+    why = "the program is in the image, and this file does not name it"
+    read.refuse(*role.pod.path, where, why=why, hint=hint)

@@ -1,0 +1,226 @@
+"""MLRun: a function of kind ``mpijob`` or ``job``, alone or as the one mpijob of a project.
+
+The fields are those of mlrun 1.10 (``mlrun/runtimes/pod.py``, ``mlrun/runtimes/mpijob/abstract.py``): its
+mpijob runs one process on each of ``replicas`` pods, and hands params to the program in MLRUN_EXEC_CONFIG.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hpcdist.errors import Path
+from hpcdist.importers import Imported, container, kubeflow_launch, mlrun_command, mlrun_project
+from hpcdist.importers.container import finished, ignore_said, skip_empty
+from hpcdist.importers.kubeflow_launch import Line, Unclear
+from hpcdist.importers.reading import Reading
+from hpcdist.tree import Map
+from hpcdist.words import RUN_NAME, join, slug
+
+_OTHERS: Final = {
+    **dict.fromkeys(("dask", "spark", "remote-spark", "databricks"),
+                    "start its cluster from the command of a job of your own"),
+    **dict.fromkeys(("nuclio", "remote", "serving", "application"),
+                    "it serves requests, which a batch job does not"),
+    **dict.fromkeys(("local", "handler"), "write `kind: job`, with the program in `spec.command`"),
+    "run": "give the file of its function, with the parameters in `spec.parameters`",
+}  # fmt: skip
+_KINDS: Final = frozenset({"mpijob", "job", *_OTHERS})
+_MOUNTS: Final = "nothing is mounted; write the path of the site's own file system in the command"
+_NODES: Final = "choose nodes by `batch.partition` or `batch.constraint`"
+_SERVER: Final = "it is for a server of MLRun"
+_RIGHTS: Final = "the job runs as you, with your own rights"
+_IGNORED: Final = {
+    **dict.fromkeys(("volumes", "volume_mounts", "disable_auto_mount"), _MOUNTS),
+    **dict.fromkeys(("node_name", "node_selector", "affinity", "tolerations", "preemption_mode",
+                     "priority_class_name"), _NODES),
+    **dict.fromkeys(("service_account", "security_context", "auth"), _RIGHTS),
+    **dict.fromkeys(("image_pull_policy", "image_pull_secret"), "no registry is asked"),
+    **dict.fromkeys(("entry_points", "clone_target_dir", "allow_empty_resources", "reset_on_run",
+                     "track_models", "filename", "serving_spec", "graph", "output_path",
+                     "secret_sources"), _SERVER),
+    "clean_pod_policy": "there are no pods",
+}  # fmt: skip
+_METADATA: Final = dict.fromkeys(
+    ("tag", "hash", "updated", "labels", "annotations", "uid", "credentials"), _SERVER
+)
+_BUILD: Final = {
+    **dict.fromkeys(
+        ("base_image", "commands", "requirements", "secret", "registry", "with_mlrun", "auto_build", "extra",
+         "extra_args", "builder_env", "image", "build_pod", "overwrite"),
+        "hpcdist builds no images; install what the program needs, or build the image beforehand",
+    ),
+    **dict.fromkeys(("source", "load_source_on_run", "source_code_target_dir"),
+                    "code is not fetched: the job runs the code where it is submitted"),
+    "code_origin": "it tells only where the code comes from",
+}  # fmt: skip
+_AUTOTUNE: Final = re.compile(r"autotune-[a-z-]+")
+_THRESHOLD: Final = re.compile(r"(?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?")
+
+
+class MLRun:
+    """The importer of functions and projects."""
+
+    def recognises(self, data: Map) -> bool:
+        """Tell by the kind with its sections, or by the lists of a project."""
+        if "apiVersion" in data or "$schema" in data:
+            return False
+        if mlrun_project.is_project(data):
+            return True
+        return data.get("kind") in _KINDS and isinstance(data.get("spec"), Mapping) and "run" not in data
+
+    def read(self, data: Map) -> Imported:
+        """Return the native form.
+
+        Raises:
+            ConfigError: when there is nothing to run; the remarks are its problems.
+        """
+        read = Reading(data)
+        skip_empty(read)
+        base = mlrun_project.chosen(read) if mlrun_project.is_project(data) else ()
+        if base is not None and mlrun_project.is_short(read, base):
+            _short(read, base)
+        elif base is not None:
+            _function(read, base)
+        return finished(read)
+
+
+IMPORTER: Final = MLRun()
+
+
+def _function(read: Reading, base: Path) -> None:
+    kind = read.get(*base, "kind")
+    spec = (*base, "spec")
+    if kind not in ("mpijob", "job"):
+        read.get(*spec)
+        read.get()  # of a file that is refused as a whole, no key needs a word
+        mlrun_command.refuse_searches(read, spec)
+        hint = _OTHERS.get(str(kind), "write `kind: mpijob`")
+        read.refuse(*base, "kind", why=f"functions of kind {kind!r} are not run", hint=hint)
+        return
+    ignore_said(read, {"verbose": "log levels are the program's", "status": _SERVER}, *base)
+    _metadata(read, (*base, "metadata"))
+    ignore_said(read, _IGNORED, *spec)
+    ignore_said(read, _BUILD, *spec, "build")
+    _thresholds(read, (*spec, "state_thresholds"))
+    if read.text(*spec, "description"):
+        read.put("description", read.text(*spec, "description"), *spec, "description")
+    if read.text(*spec, "image"):
+        read.put("build.image", read.text(*spec, "image"), *spec, "image")
+    params = mlrun_command.params_of(read, spec)
+    env = _variables(read, (*spec, "env")) | mlrun_command.told(params)
+    if kind == "mpijob":
+        read.put("framework", "mpi", *base, "kind")
+    _replicas(read, spec, env, distributed=kind == "mpijob")
+    folder = read.text(*spec, "pythonpath")
+    if folder:
+        env["PYTHONPATH"] = container.protected(folder)
+    if env:
+        read.put("environment.env_vars", env, *spec, "env" if read.peek(*spec, "env") else "parameters")
+    mlrun_command.put_command(read, spec, params)
+
+
+def _short(read: Reading, path: Path) -> None:
+    """Read an entry of a project that only names its program: ``{url: train.py, kind: mpijob}``."""
+    _metadata(read, path)
+    read.get(*path, "kind")
+    if read.text(*path, "image"):
+        read.put("build.image", read.text(*path, "image"), *path, "image")
+    read.put("framework", "mpi", *path, "kind")
+    _replicas(read, path, {}, distributed=True)
+    mlrun_command.put_short(read, path)
+
+
+def _metadata(read: Reading, path: Path) -> None:
+    name = read.text(*path, "name")
+    if name:
+        if not RUN_NAME.fullmatch(name):
+            read.warn(*path, "name", why=f"the job is called {slug(name)!r}: {name!r} cannot be its name")
+        read.put("name", name if RUN_NAME.fullmatch(name) else slug(name), *path, "name")
+    if read.text(*path, "project"):
+        read.move("project", *path, "project")
+    if read.get(*path, "categories"):
+        read.move("tags", *path, "categories")
+    ignore_said(read, _METADATA, *path)
+
+
+def _variables(read: Reading, path: Path) -> dict[str, str]:
+    """Take the variables; those of ``with_autotune`` have names that no shell exports."""
+    found: dict[str, str] = {}
+    for name, value in container.variables(read, *path).items():
+        new = f"HOROVOD_{name.upper().replace('-', '_')}" if _AUTOTUNE.fullmatch(name) else name
+        if new != name:
+            read.warn(*path, why=f"{name} is {new}: Horovod does not know the other, and no shell exports it")
+        found[new] = container.protected(value)
+    return found
+
+
+def _replicas(read: Reading, spec: Path, env: dict[str, str], *, distributed: bool) -> None:
+    """Put the replicas, of which MLRun starts one where the function says nothing."""
+    amounts = container.amounts(read, *spec, "resources")
+    if amounts:
+        read.put("environment.resources", amounts, *spec, "resources")
+    count: Any = read.get(*spec, "replicas")
+    if not distributed:
+        ignore_said(read, {"replicas": "a function of kind job is one process", "mpi_args": _SERVER}, *spec)
+        return
+    if count is None:
+        count = 1
+        read.warn(
+            *spec, why="there is no `replicas` here (exports leave it out): one process is planned",
+            hint="write `replicas: 4`, or give `--set environment.replicas.n_workers=3` for four",
+        )  # fmt: skip
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        read.refuse(*spec, "replicas", why=f"{count!r} replicas cannot be started", hint="write 1 or more")
+        read.get(*spec, "mpi_args")
+        return
+    read.put("environment.replicas.n_workers", count - 1, *spec, "replicas")
+    if amounts:
+        read.put("environment.replicas.default_worker", {"resources": amounts}, *spec, "resources")
+    gpu = amounts.get("gpu", {})
+    if gpu.get("limits", gpu.get("requests", 0)) not in (0, 1):
+        read.put("environment.processes_per_replica", 1, *spec, "resources")
+    _mpi_args(read, (*spec, "mpi_args"), count, env)
+
+
+def _mpi_args(read: Reading, path: Path, count: int, env: dict[str, str]) -> None:
+    """Take the options of mpirun, some of which are written as one word with a space in it."""
+    words = container.words(read, *path)
+    if not words:
+        return
+    texts = [words] if isinstance(words, str) else [word if " " in word else join([word]) for word in words]
+    try:
+        line = _line(" ".join(texts))
+    except Unclear as reason:
+        read.refuse(*path, why=f"these options cannot be kept: {reason}", hint="set them by `batch.launcher`")
+        return
+    if line.np not in (None, count):
+        read.refuse(*path, why=f"mpirun starts {line.np} processes, and there are {count} replicas")
+    if line.per_node not in (None, "1"):
+        read.refuse(
+            *path, why=f"{line.per_node} processes a replica, which is one here", hint="write more replicas"
+        )
+    for text in line.dropped:
+        read.warn(*path, why=f"{text} has no effect: hpcdist starts the processes")
+    env |= {name: container.protected(value) for name, value in line.variables.items()}
+
+
+def _line(options: str) -> Line:
+    line = kubeflow_launch.take_apart(f"mpirun {options} program", {})
+    if line is None or line.command != "program" or line.folder:
+        raise Unclear("they are no options of mpirun alone")
+    return line
+
+
+def _thresholds(read: Reading, path: Path) -> None:
+    """Take how long it may run; how long it may wait is not the job's to say."""
+    time = read.text(*path, "executing")
+    if time and time != "-1":
+        if not _THRESHOLD.fullmatch(time):
+            read.refuse(*path, "executing", why=f"{time!r} is no time", hint="write 90m, 1h30m or -1")
+        else:
+            read.put("batch.walltime", time, *path, "executing")
+    for key in read.keys(*path):
+        if key != "executing":
+            read.ignore(*path, key, why="the batch system says how long a job waits")

@@ -1,0 +1,120 @@
+"""Projects of MLRun: the one function of kind ``mpijob`` in them is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hpcdist.errors import Path
+from hpcdist.importers.container import ignore_said
+from hpcdist.importers.reading import Reading
+from hpcdist.tree import Map
+
+_SERVER: Final = "it is for a server of MLRun"
+_IGNORED: Final = {
+    "workflows": "one function is run, not its workflow; chain jobs by `batch.dependency`",
+    "artifacts": "artifacts are not stored",
+    "artifact_path": "what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
+    "params": "they are the workflows'; write those of the function in its `spec.parameters`",
+    **dict.fromkeys(("source", "origin_url", "subpath", "load_source_on_run", "workdir"),
+                    "code is not fetched: the job runs the code where it is submitted"),
+    **dict.fromkeys(
+        ("desired_state", "goals", "owner", "conda", "custom_packagers", "default_function_node_selector",
+         "default_image", "build", "notifications", "alert_template", "status", "mountdir", "secret_sources",
+         "description", "disable_auto_mount", "requirements"), _SERVER,
+    ),
+}  # fmt: skip
+_ENTRY: Final = {"tag": _SERVER,
+                 "with_repo": "code is not fetched: the job runs the code where it is submitted",
+                 "requirements": "hpcdist builds no images", "hash": _SERVER}  # fmt: skip
+
+
+def is_project(data: Map) -> bool:
+    """Tell by the kind with functions, or by functions with workflows, as older projects are."""
+    spec = data.get("spec")
+    inner = isinstance(spec, Mapping) and bool(spec.keys() & {"functions", "workflows"})
+    if data.get("kind") == "project":
+        return "run" not in data and (inner or "functions" in data or isinstance(spec, Mapping))
+    return "kind" not in data and "functions" in data and "workflows" in data
+
+
+def chosen(read: Reading) -> Path | None:
+    """Return where the one mpijob of a project stands, None with the reason among the remarks."""
+    read.get("kind")
+    base: Path = ("spec",) if isinstance(read.peek("spec"), Mapping) else ()
+    for above in {(), base}:
+        ignore_said(read, _IGNORED, *above)
+    ignore_said(read, {"labels": _SERVER, "annotations": _SERVER, "created": _SERVER}, "metadata")
+    for path in (("metadata", "name"), ("name",)):
+        if isinstance(read.get(*path), str) and read.peek(*path):
+            read.put("project", read.peek(*path), *path)
+    where = (*base, "functions")
+    found = [index for index, item in read.items(*where) if _kind(item) == "mpijob"]
+    if len(found) != 1:
+        _refuse(read, where, found)
+        return None
+    _pass_over(read, where, found[0])
+    return _entry(read, (*where, found[0]))
+
+
+def _kind(item: object) -> object:
+    if not isinstance(item, Mapping):
+        return None
+    inner = item.get("spec")
+    return inner.get("kind") if isinstance(inner, Mapping) and "kind" in inner else item.get("kind")
+
+
+def _name(item: Any, index: int) -> str:
+    inner = item.get("spec") if isinstance(item, Mapping) else None
+    named = inner.get("metadata") if isinstance(inner, Mapping) else None
+    own = item.get("name") if isinstance(item, Mapping) else None
+    return str(own or (named.get("name") if isinstance(named, Mapping) else None) or f"number {index}")
+
+
+def _refuse(read: Reading, where: Path, found: list[int]) -> None:
+    names = [_name(read.peek(*where, index), index) for index in found]
+    every = [
+        f"{_name(item, index)} ({_kind(item) or _url(item)})" for index, item in read.items(*where)
+    ]  # fmt: skip
+    read.get(*where)
+    if names:
+        hint = "give the function that is to run as a file of its own"
+        read.refuse(*where, why=f"several functions are of kind mpijob: {', '.join(names)}", hint=hint)
+    else:
+        hint = f"there are: {', '.join(every)}" if every else "write one, or give the file of a function"
+        read.refuse(*where, why="no function of this project is of kind mpijob", hint=hint)
+
+
+def _url(item: object) -> str:
+    return str(item.get("url", "no kind")) if isinstance(item, Mapping) else "no kind"
+
+
+def _pass_over(read: Reading, where: Path, taken: int) -> None:
+    for index, item in read.items(*where):
+        if index != taken:
+            read.get(*where, index)
+            read.warn(*where, index, why=f"the function {_name(item, index)} is not run: one is, the mpijob")
+
+
+def is_short(read: Reading, path: Path) -> bool:
+    """Tell whether an entry names a program instead of holding a function."""
+    url = read.peek(*path, "url")
+    remote = isinstance(url, str) and "://" in url
+    return isinstance(url, str) and url.endswith(".py") and not remote and read.peek(*path, "spec") is None
+
+
+def _entry(read: Reading, path: Path) -> Path | None:
+    """Return the function of an entry; a short one, which names its program, becomes a function."""
+    if isinstance(read.peek(*path, "spec"), Mapping) and "kind" in read.peek(*path, "spec"):
+        read.get(*path, "name")
+        ignore_said(read, _ENTRY, *path)
+        return (*path, "spec")
+    if isinstance(read.peek(*path, "spec"), Mapping) or read.peek(*path, "metadata") is not None:
+        return path
+    ignore_said(read, _ENTRY, *path)
+    if is_short(read, path):
+        return path
+    hint = "give that file, or write the function here, with `kind`, `metadata` and `spec`"
+    read.get(*path)
+    read.refuse(*path, why="the function is not written here", hint=hint)
+    return None

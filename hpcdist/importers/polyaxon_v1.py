@@ -1,0 +1,191 @@
+"""Polyaxon 1 and 2: ``version: 1.1``, components, and operations that hold their component.
+
+The fields are those of polyaxon/cli v2.16.4 (``cli/polyaxon/_flow``) and of the kinds of runs that releases
+before it had. What a server of Polyaxon resolves (presets, hubs, other runs) is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hpcdist.errors import Path
+from hpcdist.importers import Imported
+from hpcdist.importers.container import finished, ignore_said, skip_empty
+from hpcdist.importers.polyaxon_v1_inputs import inputs_of
+from hpcdist.importers.polyaxon_v1_run import read_run
+from hpcdist.importers.polyaxon_v1_text import Texts
+from hpcdist.importers.reading import Reading
+from hpcdist.tree import Map
+from hpcdist.words import RUN_NAME, slug
+
+_KINDS: Final = ("component", "operation")
+_REFERENCES: Final = {
+    "hubRef": "a hub is a server of Polyaxon: write the component itself, as `component:`",
+    "pathRef": "give that file itself, or write the component here, as `component:`",
+    "urlRef": "fetch that file, and write the component here, as `component:`",
+    "dagRef": "it names a part of a pipeline: write the component itself, as `component:`",
+}
+_STEPS: Final = "chain jobs by `batch.dependency`"
+_REFUSED: Final = {
+    "presets": (
+        "what a preset adds is kept by a server of Polyaxon",
+        "write what it adds here, and remove it",
+    ),
+    "schedule": ("jobs are not repeated", "use cron"),
+    "joins": ("other runs are known to a server of Polyaxon only", "write the values as params"),
+    "events": ("a job does not wait for events", _STEPS),
+    "dependencies": ("an operation that waits for others is part of a pipeline", _STEPS),
+    "trigger": ("an operation that waits for others is part of a pipeline", _STEPS),
+    "conditions": ("a job has no conditions", "test them in the command"),
+    "skipOnUpstreamSkip": ("an operation that waits for others is part of a pipeline", _STEPS),
+    "runPatch": ("the component is not patched", "write what it changes into the component"),
+}
+_SERVER: Final = "it is for a server of Polyaxon"
+_IGNORED: Final = {
+    "queue": "queues are a server's; choose one of the site's by `batch.partition` or `batch.qos`",
+    "build": "hpcdist builds no images; build it beforehand",
+    "hooks": "nothing is told to others; `batch.mail` writes to you",
+    "mount": "nothing is mounted; write the path of the site's own file system in the command",
+    **dict.fromkeys(
+        ("namespace", "cache", "plugins", "isApproved", "cost", "template", "patchStrategy"),
+        _SERVER,
+    ),
+}  # fmt: skip
+_ENDS: Final = {"ttl": "nothing is left to clean up", "culling": _SERVER, "probe": _SERVER,
+                "podFailurePolicy": "there are no pods"}  # fmt: skip
+
+
+class PolyaxonV1:
+    """The importer of components and operations."""
+
+    def recognises(self, data: Map) -> bool:
+        """Tell by the version, or by the kind, which no other form has without an API of its own."""
+        if "apiVersion" in data or "$schema" in data or "type" in data:
+            return False
+        return is_v1(data.get("version")) or data.get("kind") in ("component", "operation")
+
+    def read(self, data: Map) -> Imported:
+        """Return the native form.
+
+        Raises:
+            ConfigError: when there is nothing to run; the remarks are its problems.
+        """
+        read = Reading(data)
+        skip_empty(read)
+        bases = _bases(read)
+        for base in bases:
+            _section(read, base)
+        _names(read, bases)
+        if bases:
+            _matrix(read)
+            texts = Texts(read, inputs_of(read, bases))
+            read_run(read, texts, (*bases[-1], "run"))
+        return finished(read)
+
+
+IMPORTER: Final = PolyaxonV1()
+
+
+def is_v1(version: object) -> bool:
+    """Tell whether a file says that it is of Polyaxon 1 or 2, both of which say 1.1."""
+    return not isinstance(version, bool) and str(version) == "1.1"
+
+
+def _bases(read: Reading) -> tuple[Path, ...]:
+    """Return where the fields of the operation and the component are, nothing where none can be run."""
+    version, kind = read.get("version"), read.get("kind")
+    if version is not None and not is_v1(version):
+        read.refuse("version", why=f"files of version {version} and this kind are not read", hint="write 1.1")
+    if kind not in (*_KINDS, None, ""):
+        old = kind in ("experiment", "job")
+        hint = "write `version: 1`: it is of Polyaxon 0.x" if old else "write component or operation"
+        read.refuse("kind", why=f"files of kind {kind!r} and version 1.1 are not run", hint=hint)
+    elif read.get("isPreset") is True:
+        why = "a preset is only what is added to others"
+        read.refuse("isPreset", why=why, hint="give the operation itself")
+    elif named := [key for key in _REFERENCES if read.peek(key)]:
+        for key in named:
+            read.refuse(key, why=f"what {key} names is not fetched", hint=_REFERENCES[key])
+    elif isinstance(read.peek("component"), Mapping):
+        return ((), ("component",))
+    elif isinstance(read.peek("run"), Mapping):
+        return ((),)
+    else:
+        what = "component" if kind == "operation" else "run"
+        read.refuse(what, why=f"there is no section `{what}` here", hint="write what is to run")
+    read.get()  # of a file that is refused as a whole, no key needs a word
+    return ()
+
+
+def _section(read: Reading, base: Path) -> None:
+    """Speak of all keys of an operation or a component that are neither its params nor its run."""
+    for key, (why, hint) in _REFUSED.items():
+        if read.peek(*base, key) and read.get(*base, key) not in (None, False):
+            read.refuse(*base, key, why=why, hint=hint)
+    ignore_said(read, _IGNORED, *base)
+    for key in _REFUSED:
+        read.get(*base, key)
+    for key in ("version", "kind") if base else ():
+        read.get(*base, key)
+    _termination(read, (*base, "termination"))
+
+
+def _termination(read: Reading, path: Path) -> None:
+    ignore_said(read, _ENDS, *path)
+    retries = read.get(*path, "maxRetries")
+    if _is_count(retries):
+        read.put("environment.max_restarts", retries, *path, "maxRetries")
+    elif retries is not None:
+        read.refuse(*path, "maxRetries", why=f"{retries!r} is no number", hint="write a whole number")
+    for key in ("timeout", "activeDeadlineSeconds"):
+        seconds = read.get(*path, key)
+        if _is_count(seconds) and seconds > 0:
+            read.put("batch.walltime", f"{seconds}s", *path, key)
+        elif seconds is not None:
+            read.refuse(*path, key, why=f"{seconds!r} is no number of seconds", hint="write a whole number")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _names(read: Reading, bases: tuple[Path, ...]) -> None:
+    """Take names and the like: those of the operation count more than those of the component."""
+    for key in ("name", "description", "tags"):
+        for base in reversed(bases or ((),)):
+            value: Any = read.get(*base, key)
+            if value in (None, ""):
+                continue
+            if key == "name" and isinstance(value, str) and not RUN_NAME.fullmatch(value):
+                read.warn(*base, key, why=f"the job is called {slug(value)!r}: {value!r} cannot be its name")
+                value = slug(value)
+            elif key == "description":
+                value = read.text(*base, key)
+            read.put(key, value, *base, key)
+
+
+def _matrix(read: Reading) -> None:
+    """Refuse a search, with the number of its jobs where that is known; one combination is params."""
+    matrix = read.get("matrix")
+    if not matrix:
+        return
+    values = {name: _choices(read.peek("matrix", "params", name)) for name in read.keys("matrix", "params")}
+    kind = read.peek("matrix", "kind")
+    known = all(values.values()) and kind in ("grid", "random")
+    hint = "remove it, and submit once for each value with `-p NAME=VALUE`, or write `batch: {array: ...}`"
+    if known and len(values) == 1:
+        ((name, choices),) = values.items()
+        tries = " ".join(f"-p {name}={value}" for value in choices[:3])
+        more = " ..." if len(choices) > 3 else ""  # noqa: PLR2004 - enough to see how it goes on
+        hint = (
+            f"remove it, and submit once for each: {tries}{more}; or write "
+            f"`batch: {{array: 0-{len(choices) - 1}}}`, and let the command choose by the element's number"
+        )
+    read.refuse("matrix", why=f"a search ({kind}) is many jobs", hint=hint)
+
+
+def _choices(param: object) -> list[object]:
+    if isinstance(param, Mapping) and param.get("kind") == "choice" and isinstance(param.get("value"), list):
+        return list(param["value"])
+    return []

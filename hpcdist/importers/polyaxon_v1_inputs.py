@@ -1,0 +1,141 @@
+"""Inputs and params of Polyaxon 1 and 2 (``V1IO`` and ``V1Param``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hpcdist.errors import Path
+from hpcdist.importers.container import ignore_said
+from hpcdist.importers.polyaxon_v1_roles import put_variable
+from hpcdist.importers.polyaxon_v1_text import Input, plain_type
+from hpcdist.importers.reading import Reading
+
+_SAME: Final = frozenset(
+    (
+        "int",
+        "float",
+        "bool",
+        "str",
+        "dict",
+        "dict_of_dicts",
+        "list",
+        "uri",
+        "auth",
+        "path",
+        "metric",
+        "metadata",
+    )
+)
+_TYPES: Final = {
+    "gcs": "gcs_path", "s3": "s3_path", "wasb": "azure_path", "image": "str", "date": "str",
+    "datetime": "str", "uuid": "str",     "any": None,
+}  # fmt: skip
+_UNTYPED: Final = frozenset(("git", "dockerfile", "event", "artifacts", "file", "tensorboard"))
+_FLAGS: Final = {"isOptional": "is_optional", "isList": "is_list"}
+_IGNORED: Final = {
+    "validation": "values are checked by type and options only",
+    "delayValidation": "outputs are not checked",
+    "connection": "connections are a server's; write the path itself",
+    "labels": "it is for a server of Polyaxon",
+}
+
+
+def inputs_of(read: Reading, bases: tuple[Path, ...]) -> dict[str, Input]:
+    """Take ``inputs``, ``outputs`` and ``params``; return what texts need to know of each param."""
+    found: dict[str, Input] = {}
+    declared: list[dict[str, Any]] = []
+    for base in bases:
+        for index, item in read.items(*base, "inputs"):
+            if entry := _input(read, item, (*base, "inputs", index), found):
+                declared.append(entry)
+        _misplaced(read, (*base, "inputs"), list, "write `- {name: NAME, type: TYPE}`")
+        read.move("outputs", *base, "outputs")
+    for base in bases:
+        params = _params(read, (*base, "params"), found, declared)
+        if params:
+            read.put("params", params, *base, "params")
+    if declared:
+        place = next(base for base in bases if read.peek(*base, "inputs"))
+        read.put("inputs", declared, *place, "inputs")
+    return found
+
+
+def _misplaced(read: Reading, path: Path, kind: type, hint: str) -> None:
+    node = read.peek(*path)
+    if node and not isinstance(node, kind):
+        read.refuse(*path, why=f"expected {'a list' if kind is list else 'keys and values'}", hint=hint)
+
+
+def _input(read: Reading, item: object, path: Path, found: dict[str, Input]) -> dict[str, Any] | None:
+    name = read.get(*path, "name")
+    if not isinstance(item, Mapping) or not isinstance(name, str) or not name.isidentifier():
+        read.refuse(
+            *path, why="this is no input that a template can name", hint="write `{name: NAME, type: TYPE}`"
+        )
+        return None
+    entry: dict[str, Any] = {"name": name}
+    kind = _type(read, (*path, "type"))
+    if kind:
+        entry["type"] = kind
+    for key, native in _FLAGS.items():
+        if read.get(*path, key) is not None:
+            entry[native] = read.peek(*path, key)
+    for key, native in (("description", "description"), ("options", "options"), ("value", "default")):
+        if read.get(*path, key) is not None:
+            entry[native] = read.peek(*path, key)
+    if "default" in entry:
+        entry["is_optional"] = True
+    ignore_said(read, _IGNORED, *path)
+    _carried(read, name, path)
+    form = read.get(*path, "argFormat")
+    flag = kind == "bool" or read.get(*path, "isFlag") is True
+    found[name] = Input(plain_type(kind), flag, form if isinstance(form, str) else None)
+    return entry
+
+
+def _type(read: Reading, path: Path) -> str | None:
+    kind = read.get(*path)
+    if kind is None or (isinstance(kind, str) and kind in _SAME):
+        return str(kind) if kind else None
+    if isinstance(kind, str) and kind in _TYPES:
+        return _TYPES[kind]
+    if not (isinstance(kind, str) and kind in _UNTYPED):
+        read.warn(*path, why=f"values of type {kind!r} are not checked")
+    return None
+
+
+def _carried(read: Reading, name: str, path: Path) -> None:
+    """Take ``toEnv``, which is a variable, and ``toInit``, which is a step of Polyaxon's own."""
+    variable = read.get(*path, "toEnv")
+    if isinstance(variable, str) and variable:
+        put_variable(read, variable, f"{{{{ {name} }}}}", *path, "toEnv")
+    elif variable not in (None, ""):
+        read.refuse(*path, "toEnv", why=f"{variable!r} is no name", hint="write the name of a variable")
+    if read.get(*path, "toInit"):
+        hint = "get it before the job is submitted"
+        read.refuse(*path, "toInit", why=f"Polyaxon would fetch {name} before the program starts", hint=hint)
+
+
+def _params(
+    read: Reading, path: Path, found: dict[str, Input], declared: list[dict[str, Any]]
+) -> dict[str, object]:
+    _misplaced(read, path, Mapping, "write `NAME: {value: VALUE}`")
+    params: dict[str, object] = {}
+    for name in read.keys(*path):
+        item = read.peek(*path, name)
+        where = (*path, name, "value") if isinstance(item, Mapping) else (*path, name)
+        if isinstance(item, Mapping) and (item.get("ref") or "value" not in item):
+            read.refuse(
+                *path, name, why=f"{name} comes from another run", hint=f"write `{name}: {{value: ...}}`"
+            )
+            continue
+        params[name] = read.get(*where)
+        read.get(*path, name, "ref")
+        hidden = read.get(*path, name, "contextOnly") is True
+        ignore_said(read, {"connection": _IGNORED["connection"]}, *path, name)
+        _carried(read, name, (*path, name))
+        if name not in found:
+            found[name] = Input(isinstance(params[name], (int, float)))
+            declared += [{"name": name, "is_optional": True}] if hidden and declared else []
+    return params

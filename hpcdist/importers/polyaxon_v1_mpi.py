@@ -1,0 +1,124 @@
+"""An mpijob of Polyaxon: the launcher's mpirun is taken apart, and its workers are the replicas.
+
+Polyaxon gives it to Kubeflow's MPI operator: the processes run on the workers, ``slotsPerWorker`` on each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hpcdist.importers import kubeflow_launch, polyaxon_v1_roles
+from hpcdist.importers.kubeflow_launch import Line, Unclear
+from hpcdist.importers.polyaxon_v1_roles import Replica
+from hpcdist.importers.polyaxon_v1_text import Held
+from hpcdist.importers.reading import Reading
+
+_HOSTFILE: Final = "/etc/mpi/hostfile"
+
+
+def read_mpi(read: Reading, path: tuple[str | int, ...], roles: Sequence[Replica]) -> None:
+    """Put an mpijob: the worker's amounts, the launcher's command."""
+    named = {role.path[-1]: role for role in roles}
+    launcher, worker = named.get("launcher"), named.get("worker")
+    slots = read.get(*path, "slotsPerWorker")
+    if worker is None or not (launcher and launcher.command):
+        missing = "worker" if worker is None else "launcher"
+        if not worker or not launcher:
+            hint = (
+                "its container holds the mpirun line"
+                if missing == "launcher"
+                else "it says how many, and what each needs"
+            )
+            read.refuse(*path, "kind", why=f"an mpijob without `{missing}`", hint=hint)
+        return
+    if worker.command:
+        hint = "remove it: hpcdist starts what the launcher's line names"
+        read.refuse(
+            *worker.path, "container", "command", why="workers of an mpijob run no command", hint=hint
+        )
+    if launcher.count != 1:
+        read.refuse(*launcher.path, "replicas", why="there is one launcher", hint="write 1")
+    if launcher.amounts:
+        where = (*launcher.path, "container", "resources")
+        read.warn(*where, why="the launcher needs nothing of its own: it is the first node's")
+    read.put("framework", "mpi", *path, "kind")
+    _put_workers(read, worker)
+    _put_slots(read, (*path, "slotsPerWorker"), slots, worker)
+    _check_same(read, launcher, worker)
+    variables = worker.variables | launcher.variables
+    image, folder = worker.image or launcher.image, launcher.folder or worker.folder
+    command = _command(read, launcher, worker, slots if isinstance(slots, int) else 1, variables)
+    shared = launcher._replace(command=command, variables=variables, image=image, folder=folder)
+    polyaxon_v1_roles.put_shared(read, shared)
+
+
+def _check_same(read: Reading, launcher: Replica, worker: Replica) -> None:
+    """Refuse what launcher and worker say in two ways, as all processes have the same."""
+    where = (*worker.path, "container")
+    for key, one, other in (
+        ("image", launcher.image, worker.image),
+        ("workingDir", launcher.folder, worker.folder),
+        *(("env", launcher.variables.get(name), value) for name, value in worker.variables.items()),
+    ):
+        if one and other and one != other:
+            read.refuse(*where, key, why=f"the launcher has {one}, the worker {other}", hint="write the same")
+
+
+def _put_workers(read: Reading, worker: Replica) -> None:
+    """Put the first worker as the master, and the others as workers."""
+    count = polyaxon_v1_roles.one_less(read, worker.count, (*worker.path, "replicas"))
+    polyaxon_v1_roles.put_count(read, "n_workers", count, worker, "default_worker")
+    if worker.amounts:
+        read.put("environment.resources", worker.amounts, *worker.path, "container", "resources")
+
+
+def _put_slots(read: Reading, path: tuple[str | int, ...], slots: object, worker: Replica) -> None:
+    """Put the processes of a replica where they are not one a GPU, or one."""
+    if slots is not None and (not isinstance(slots, int) or isinstance(slots, bool) or slots < 1):
+        read.refuse(*path, why=f"{slots!r} is no number of processes", hint="write a whole number from 1 on")
+        return
+    amount = worker.amounts.get("gpu", {})
+    gpus = amount.get("limits", amount.get("requests", 0))
+    if (slots or 1) != (gpus or 1):
+        read.put("environment.processes_per_replica", slots or 1, *(path if slots else worker.path))
+
+
+def _command(read: Reading, launcher: Replica, worker: Replica, slots: int, variables: dict[str, str]) -> str:
+    """Return what each process runs, or the line itself where it must stay the user's own launch."""
+    where = (*launcher.path, "container", "command")
+    held = Held(launcher.command)
+    try:
+        line = _line(held.text)
+    except Unclear as reason:
+        hint = "its hostfile is $HPCDIST_HOSTFILE"
+        read.warn(*where, why=f"the line is run once as it is, on the first node: {reason}", hint=hint)
+        return launcher.command.replace(_HOSTFILE, "$HPCDIST_HOSTFILE")
+    _check_count(read, line, worker.count, slots, where)
+    for text in line.dropped:
+        read.warn(*where, why=f"{held.back(text)} has no effect: hpcdist starts the processes")
+    variables |= {name: held.back(value) for name, value in line.variables.items()}
+    return held.back(line.command)
+
+
+def _line(text: str) -> Line:
+    line = kubeflow_launch.take_apart(text, {})
+    if line is None or line.program != "mpirun":
+        raise Unclear("it is no mpirun line")
+    if line.by_node or line.folder:
+        raise Unclear("it goes to the nodes in turn, or has a directory of its own")
+    return line
+
+
+def _check_count(read: Reading, line: Line, count: object, slots: int, where: tuple[str | int, ...]) -> None:
+    """Refuse a line that counts otherwise than its job."""
+    if line.np is not None and isinstance(count, int) and line.np != count * slots:
+        read.refuse(
+            *where,
+            why=f"mpirun starts {line.np} processes, {count} workers of {slots} slots are {count * slots}",
+            hint="write the same number, or other `replicas` and `slotsPerWorker`",
+        )
+    if line.per_node is not None and line.per_node != str(slots):
+        hint = "write `slotsPerWorker` so"
+        why = f"mpirun starts {line.per_node} processes a worker, which has {slots} slots"
+        read.refuse(*where, why=why, hint=hint)

@@ -1,0 +1,90 @@
+"""Roles of a run of Polyaxon 1 and 2, and how they become replicas of an experiment."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from hpcdist.errors import Path
+from hpcdist.importers.reading import Reading
+from hpcdist.words import quote
+
+
+class Replica(NamedTuple):
+    """One role: how many, and what each is."""
+
+    path: Path
+    count: Any
+    command: str
+    folder: str | None
+    amounts: dict[str, dict[str, object]]
+    variables: dict[str, str]
+    image: str | None
+
+
+def put_alone(read: Reading, replica: Replica) -> None:
+    """Put a replica as the master."""
+    put_shared(read, replica)
+    if replica.amounts:
+        read.put("environment.resources", replica.amounts, *replica.path, "container", "resources")
+
+
+def put_shared(read: Reading, replica: Replica) -> None:
+    """Put what all replicas have in common."""
+    where = (*replica.path, "container")
+    if replica.command:
+        read.put(
+            "run.cmd",
+            _in_folder(replica.command, replica.folder),
+            *where,
+            "command" if read.peek(*where, "command") else "args",
+        )
+    for name, value in replica.variables.items():
+        put_variable(read, name, value, *where, "env")
+    if replica.image:
+        read.put("build.image", replica.image, *where, "image")
+
+
+def _in_folder(text: str, folder: str | None) -> str:
+    if not folder:
+        return text
+    return f"cd {quote(folder)} || exit\n{text}" if "\n" in text else f"cd {quote(folder)} && {text}"
+
+
+def put_variable(read: Reading, name: str, value: str, *source: str | int) -> None:
+    """Set a variable of the job, whose name may hold a dot, or none of a shell's letters."""
+    if not isinstance(read.native.get("environment", {}).get("env_vars"), dict):
+        read.put("environment.env_vars", {}, *source)
+    read.native["environment"]["env_vars"].put(name, value, read.place(*source))
+
+
+def put_count(read: Reading, key: str, count: object, role: Replica, default: str) -> None:
+    """Put how many replicas there are beside the master, and what each gets."""
+    read.put(f"environment.replicas.{key}", count, *role.path, "replicas")
+    if role.amounts and count != 0:
+        source = (*role.path, "container", "resources")
+        read.put(f"environment.replicas.{default}", {"resources": role.amounts}, *source)
+
+
+def one_less(read: Reading, count: Any, path: Path) -> object:
+    """Return the number of workers beside the first, which is the master."""
+    if isinstance(count, int) and count >= 1:
+        return count - 1
+    if isinstance(count, str) and count.startswith("{{") and count.endswith("}}"):
+        return f"{{{{ ({count[2:-2].strip(' -')}) - 1 }}}}"
+    read.refuse(*path, why=f"{count!r} replicas cannot be started", hint="write a whole number from 1 on")
+    return 0
+
+
+def check_same(read: Reading, one: Replica, other: Replica) -> None:
+    """Refuse roles that differ in what all replicas of an experiment share."""
+    for what, key, hint in (
+        ("command", "command", "let the program ask $HPCDIST_ROLE"),
+        ("image", "image", "write the same image"),
+        ("folder", "workingDir", "write the same directory"),
+        ("variables", "env", "write them for all, or set them in the command by $HPCDIST_ROLE"),
+    ):
+        if getattr(one, what) != getattr(other, what):
+            name = one.path[-1]
+            read.refuse(
+                *other.path, "container", key, why=f"it is another {what} than that of {name}", hint=hint
+            )

@@ -1,0 +1,232 @@
+"""The runs of Polyaxon 1 and 2: roles become replicas, a container becomes a command and amounts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hpcdist.errors import Path, did_you_mean
+from hpcdist.importers import container, polyaxon_v1_mpi
+from hpcdist.importers.polyaxon_v1_roles import Replica, check_same, one_less, put_alone, put_count
+from hpcdist.importers.polyaxon_v1_text import Texts
+from hpcdist.importers.reading import Reading
+
+_ROLES: Final[dict[str, dict[str, str]]] = {
+    "tfjob": {"chief": "master", "worker": "worker", "ps": "ps", "evaluator": "evaluator"},
+    "pytorchjob": {"master": "master", "worker": "worker"},
+    "mxjob": {"scheduler": "master", "worker": "worker", "server": "ps"},
+    "paddlejob": {"master": "master", "worker": "worker"},
+}
+_FRAMEWORKS: Final = {"tfjob": "tensorflow", "pytorchjob": "pytorch", "mxjob": "mxnet", "paddlejob": None}
+_STEPS: Final = "write one experiment for each step, and chain them by `batch.dependency`"
+_BROWSER: Final = "a batch job serves nothing: start it on a machine of your own"
+_OTHERS: Final = {
+    "dag": _STEPS,
+    "service": _BROWSER,
+    **dict.fromkeys(("daskjob", "daskcluster", "dask", "rayjob", "raycluster", "ray", "spark", "flink"),
+                    "start its cluster from the command of a `kind: job`"),
+    **dict.fromkeys(("tuner", "notifier", "cleaner", "builder", "watchdog"), "it is a server's own work"),
+    "xgbjob": "write it as `kind: job`",
+}  # fmt: skip
+_PODS: Final = "there are no pods"
+_MOUNTS: Final = "nothing is mounted; write the path of the site's own file system in the command"
+_IGNORED: Final = {
+    "cleanPodPolicy": _PODS,
+    "schedulingPolicy": "the batch system starts all of a job at once",
+    "sshAuthMountPath": "the site's launcher starts the processes",
+    "implementation": "the site's own MPI is used",
+    "enableDynamicWorker": "the number of workers stays",
+    "mode": "the program is started as it is",
+}
+_NODES: Final = "choose nodes by `batch.partition` or `batch.constraint`"
+_IN_ROLE: Final = {
+    "connections": _MOUNTS,
+    "volumes": _MOUNTS,
+    "sidecars": "nothing is started beside the program",
+}
+_INIT: Final = {"git": "code is not fetched: the job runs the code where it is submitted",
+                "connection": _MOUNTS}  # fmt: skip
+
+
+def read_run(read: Reading, texts: Texts, path: Path) -> None:
+    """Take the section ``run``."""
+    kind = read.get(*path, "kind")
+    container.ignore_said(read, _IGNORED, *path)
+    if kind == "job":
+        put_alone(read, _replica(read, texts, path))
+    elif kind == "mpijob":
+        roles = [_replica(read, texts, (*path, name), optional=name == "worker")
+                 for name in ("launcher", "worker") if read.peek(*path, name)]  # fmt: skip
+        polyaxon_v1_mpi.read_mpi(read, path, roles)
+    elif isinstance(kind, str) and kind in _ROLES:
+        _distributed(read, texts, path, kind)
+    else:
+        hint = _OTHERS.get(str(kind)) or did_you_mean(str(kind), ["job", "mpijob", *_ROLES])
+        if kind is None and read.peek(*path, "cmd"):
+            hint = "write `version: 1`: `run.cmd` is of Polyaxon 0.x"
+        why = f"runs of kind {kind!r} are not run" if kind else "there is no kind"
+        read.get(*path)
+        read.refuse(*path, "kind", why=why, hint=hint)
+
+
+def _distributed(read: Reading, texts: Texts, path: Path, kind: str) -> None:
+    roles = {
+        native: _replica(read, texts, (*path, name))
+        for name, native in _ROLES[kind].items()
+        if read.peek(*path, name) is not None
+    }
+    if "master" not in roles and "worker" not in roles:
+        names = ", ".join(f"`{name}`" for name in _ROLES[kind])
+        read.refuse(*path, "kind", why=f"a {kind} without roles", hint=f"write {names}")
+        return
+    _elastic(read, path, roles)
+    if kind == "tfjob":
+        _success(read, (*path, "successPolicy"))
+    if kind == "paddlejob" and _total(roles) != 1:
+        read.refuse(
+            *path, "kind", why="no framework of hpcdist tells PaddlePaddle its trainers",
+            hint="write a native file with `framework: mpi`, and set PADDLE_* in its command",
+        )  # fmt: skip
+        return
+    if _FRAMEWORKS[kind]:
+        read.put("framework", _FRAMEWORKS[kind], *path, "kind")
+    if "master" not in roles and kind in ("mxjob", "tfjob"):
+        _without_master(read, path, kind)
+    _put_roles(read, roles)
+
+
+def _without_master(read: Reading, path: Path, kind: str) -> None:
+    if kind == "mxjob":
+        read.refuse(*path, "kind", why="an mxjob without a scheduler", hint="write `scheduler`")
+    else:
+        read.warn(*path, "worker", why="there is no chief: the first worker is it, and TF_CONFIG says so")
+
+
+def _total(roles: Mapping[str, Replica]) -> int:
+    return sum(role.count if isinstance(role.count, int) else 2 for role in roles.values())
+
+
+def _put_roles(read: Reading, roles: dict[str, Replica]) -> None:
+    """Put the replicas; where there is no master, the first worker is it."""
+    first = roles.get("master") or roles["worker"]
+    for role in roles.values():
+        check_same(read, first, role)
+    put_alone(read, first)
+    for native, most in (("master", 1), ("evaluator", 1)):
+        if native in roles and roles[native].count != most:
+            place = (*roles[native].path, "replicas")
+            read.refuse(*place, why=f"there is one {native}, not {roles[native].count}", hint="write 1")
+    if "worker" in roles:
+        count = roles["worker"].count
+        rest = count if "master" in roles else one_less(read, count, (*roles["worker"].path, "replicas"))
+        put_count(read, "n_workers", rest, roles["worker"], "default_worker")
+    if "ps" in roles:
+        put_count(read, "n_ps", roles["ps"].count, roles["ps"], "default_ps")
+    if "evaluator" in roles:
+        value = {"resources": roles["evaluator"].amounts} if roles["evaluator"].amounts else {}
+        read.put("environment.replicas.evaluator", value, *roles["evaluator"].path)
+
+
+def _success(read: Reading, path: Path) -> None:
+    policy = read.get(*path)
+    if policy == "AllWorkers":
+        read.put("tensorflow.ends_with", "workers", *path)
+    elif policy not in (None, "", "ChiefWorker"):
+        read.refuse(*path, why=f"there is no policy {policy!r}", hint="write AllWorkers, or remove it")
+
+
+def _elastic(read: Reading, path: Path, roles: Mapping[str, Replica]) -> None:
+    """Take what torchrun is told: its processes and its restarts; the number of replicas stays."""
+    policy = (*path, "elasticPolicy")
+    told = {"PET_NPROC_PER_NODE": (*path, "nProcPerNode"), "PET_MAX_RESTARTS": (*policy, "maxRestarts")}
+    if read.peek(*path, "nProcPerNode") is None:
+        told["PET_NPROC_PER_NODE"] = (*policy, "nProcPerNode")
+    for name, source in told.items():
+        if (value := read.text(*source)) is not None:
+            for role in roles.values():
+                role.variables.setdefault(name, value)
+    for key in read.keys(*policy):
+        if key.startswith(("rdvz", "rdzv")) or key in ("standalone", "Metrics", "metrics"):
+            read.ignore(*policy, key, why="hpcdist tells the processes where to meet")
+    for key in ("minReplicas", "maxReplicas"):
+        if read.get(*policy, key) not in (None, _total(roles)):
+            read.warn(*policy, key, why=f"the job has {_total(roles)} replicas from beginning to end")
+
+
+def _replica(read: Reading, texts: Texts, path: Path, *, optional: bool = False) -> Replica:
+    """Take a role, or a run that has one only."""
+    where = (*path, "container")
+    if not isinstance(read.peek(*where), Mapping):
+        read.get(*where)
+        read.refuse(
+            *where, why="there is no container here", hint="write `container: {image: ..., command: [...]}`"
+        )
+        return Replica(path, read.get(*path, "replicas"), "", None, {}, {}, None)
+    count = read.get(*path, "replicas")
+    _around(read, path)
+    env = container.variables(read, *where, "env")
+    container.more_variables(read, *where, "envFrom")
+    container.ignore_said(read, container.IGNORED, *where)
+    image = read.text(*where, "image")
+    return Replica(
+        path=path,
+        count=1
+        if count is None
+        else texts.template(count, *path, "replicas")
+        if isinstance(count, str)
+        else count,
+        command=_command(read, texts, where, env, optional=optional),
+        folder=_folder(read, (*where, "workingDir")),
+        amounts=container.amounts(read, *where, "resources"),
+        variables={name: texts.value(value, *where, "env") for name, value in env.items()},
+        image=texts.template(image, *where, "image") if image else None,
+    )
+
+
+def _around(read: Reading, path: Path) -> None:
+    """Speak of what stands beside the container."""
+    kubernetes = dict.fromkeys(read.keys(*path, "environment"), "it is for Kubernetes")
+    container.ignore_said(read, kubernetes | {"nodeSelector": _NODES}, *path, "environment")
+    container.ignore_said(read, _IN_ROLE, *path)
+    for index, item in read.items(*path, "init"):
+        _init(read, item, (*path, "init", index))
+
+
+def _init(read: Reading, item: object, path: Path) -> None:
+    """Speak of one step before the program: nothing is fetched, and no such step is run."""
+    names = list(item) if isinstance(item, Mapping) else []
+    if names and all(name in _INIT for name in names):
+        for name in names:
+            read.ignore(*path, name, why=_INIT[name])
+        return
+    hint = "do it before the job is submitted, or in front of the command"
+    what = ", ".join(names) or "it"
+    read.refuse(*path, why=f"nothing is done before the program starts ({what})", hint=hint)
+
+
+def _command(read: Reading, texts: Texts, where: Path, env: Mapping[str, str], *, optional: bool) -> str:
+    """Return the command of a container as shell text."""
+    command, args = (container.words(read, *where, key) for key in ("command", "args"))
+    if not command and not args:
+        if not optional:
+            hint = "write it: the image's own is not known here"
+            read.refuse(*where, "command", why="there is no command", hint=hint)
+        return ""
+    source = (*where, "command" if command else "args")
+    if not (isinstance(command, str) or isinstance(args, str)):
+        return texts.command([*(command or ()), *(args or ())], env, *source)
+    parts = (
+        texts.script(part, env, *source) if isinstance(part, str) else texts.command(part or (), env, *source)
+        for part in (command, args)
+    )
+    return " ".join(part for part in parts if part)
+
+
+def _folder(read: Reading, path: Path) -> str | None:
+    """Take the directory in which the program starts, where it is not one of Polyaxon's own."""
+    folder = read.text(*path)
+    if not folder or "{{" not in folder:
+        return folder or None
+    why = "the job runs in the directory where it is submitted"
+    read.warn(*path, why=why, hint="submit it where the program is, or write `cd` in the command")
+    return None

@@ -1,0 +1,243 @@
+"""``hpcdist import``."""
+# ruff: noqa: E501 - a message is compared as one line
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hpcdist import load, source
+
+from .conftest import Hpcdist
+
+JOB: Final = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: ddp}
+spec:
+  pytorchReplicaSpecs:
+    Master: &replica
+      template:
+        spec:
+          tolerations: [{operator: Exists}]
+          containers:
+            - name: pytorch
+              command: [python, train.py, "--lr=0.1"]
+              env:
+                - {name: LEVEL, value: "no"}
+              resources: {limits: {nvidia.com/gpu: 1}}
+    Worker:
+      <<: *replica
+      replicas: 3
+"""
+ODD: Final = "warning: job.yml:9:11: spec.pytorchReplicaSpecs.{}.template.spec.tolerations: tolerations has no effect on a batch machine: the batch system chooses the nodes; `batch.partition` and `batch.constraint` say which\n"
+CLAIM: Final = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
+OF_WORDS: Final = """\
+# From a command line of gradient, by `hpcdist import`.
+name: x                # --name
+framework: mpi         # --experimentType
+environment:
+  resources:
+    gpu:
+      requests: 1      # --workerMachineType
+  replicas:
+    n_workers: 1       # --workerCount
+    default_worker:
+      resources:
+        gpu:
+          requests: 1  # --workerMachineType
+run:
+  cmd: python main.py  # --masterCommand
+"""
+REQUIRED: Final = "name: a\ninputs:\n  - {name: lr, type: float}\n  - {name: epochs, type: int}\nrun: {cmd: 'train {{ lr }} {{ epochs }}'}\n"
+
+
+@pytest.fixture(autouse=True)
+def job(folder: Path) -> Path:
+    file = folder / "job.yml"
+    file.write_text(JOB)
+    return file
+
+
+def test_each_value_tells_where_it_comes_from(hpcdist: Hpcdist, job: Path) -> None:
+    said = hpcdist("import", "job.yml", "--set", "batch.walltime=2:00:00")
+    assert (said.code, said.err) == (0, ODD.format("Master") + ODD.format("Worker"))
+    assert (
+        said.out
+        == """\
+# From job.yml, by `hpcdist import`.
+name: ddp                        # job.yml:3 metadata.name
+framework: pytorch               # job.yml:2 kind
+environment:
+  resources:
+    gpu:
+      limits: 1                  # job.yml:15 spec.pytorchReplicaSpecs.Master.template.spec.containers[0].resources
+  replicas:
+    n_workers: 3                 # job.yml:18 spec.pytorchReplicaSpecs.Worker.replicas
+    default_worker:
+      resources:
+        gpu:
+          limits: 1              # job.yml:15 spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].resources
+  env_vars:
+    LEVEL: "no"                  # job.yml:13 spec.pytorchReplicaSpecs.Master.template.spec.containers[0].env
+run:
+  cmd: python train.py --lr=0.1  # job.yml:12 spec.pytorchReplicaSpecs.Master.template.spec.containers[0].command
+batch:
+  walltime: "2:00:00"            # --set batch.walltime
+"""
+    )
+    job.write_text(said.out)
+    assert hpcdist("check", "job.yml", "--site", "perlmutter", "--set", "batch.account=a").code == 0
+
+
+def test_what_is_imported_is_the_same_experiment(hpcdist: Hpcdist, folder: Path) -> None:
+    said = hpcdist("import", "job.yml", "-o", "exp.yml")
+    assert (said.code, said.out) == (0, "")
+    foreign = load.load_experiment(source.load("job.yml")).experiment
+    assert load.load_experiment(source.load("exp.yml")).experiment == foreign
+    again = hpcdist("import", "exp.yml")
+    assert (again.code, again.err) == (0, "")
+    (folder / "again.yml").write_text(again.out)
+    assert source.load("again.yml").data == source.load("exp.yml").data
+
+
+def test_a_native_file_has_no_keys_of_others(hpcdist: Hpcdist) -> None:
+    assert (
+        hpcdist("import", "ranks.yml").out
+        == """\
+# From ranks.yml, by `hpcdist import`.
+framework: pytorch                       # ranks.yml:1
+environment:
+  replicas:
+    n_workers: 2                         # ranks.yml:3
+run:
+  cmd: echo "rank $RANK of $WORLD_SIZE"  # ranks.yml:5
+batch:
+  site: local                            # ranks.yml:6
+  launcher: processes                    # ranks.yml:6
+"""
+    )
+
+
+def test_json(hpcdist: Hpcdist) -> None:
+    said = hpcdist("import", "-", "--json", stdin="run: {cmd: x}\nenvironment: {n_workers: 1}\n")
+    warnings = [
+        "<stdin>:2:26: environment.n_workers: replicas without a framework: taken for tensorflow; write `framework:`",
+        "<stdin>:2:26: tensorflow: a section of TensorFlow 1's time: the cluster calls its chief `master`; for TensorFlow 2 add `tensorflow: {version: 2}` at the top level",
+    ]
+    assert (said.code, said.err) == (0, "".join(f"warning: {line}\n" for line in warnings))
+    assert json.loads(said.out) == {
+        "experiment": {
+            "run": {"cmd": "x"},
+            "environment": {"replicas": {"n_workers": 1}},
+            "framework": "tensorflow",
+            "tensorflow": {"version": "1"},
+        },
+        "origins": {
+            "framework": "<stdin>:2 environment.n_workers",
+            "environment.replicas.n_workers": "<stdin>:2 environment.n_workers",
+            "run.cmd": "<stdin>:1",
+            "tensorflow.version": "<stdin>:2 environment.n_workers",
+        },
+        "warnings": warnings,
+    }
+
+
+def test_an_input_without_a_param_may_get_it_later(hpcdist: Hpcdist) -> None:
+    said = hpcdist("import", "-", "-p", "epochs=3", stdin=REQUIRED)
+    assert (said.code, said.err) == (
+        0,
+        "warning: <stdin>:2:1: inputs: these inputs have no param yet: lr; give `-p NAME=VALUE` here or when it is submitted, which is also when all of it is checked\n",
+    )
+    assert (
+        said.out
+        == """\
+# From <stdin>, by `hpcdist import`.
+name: a                             # <stdin>:1
+params:
+  epochs: 3                         # -p epochs
+inputs:
+  - name: lr                        # <stdin>:3
+    type: float                     # <stdin>:3
+  - name: epochs                    # <stdin>:4
+    type: int                       # <stdin>:4
+run:
+  cmd: train {{ lr }} {{ epochs }}  # <stdin>:5
+"""
+    )
+    assert hpcdist("import", "-", "-p", "epochs=3", "-p", "lr=1e-3", stdin=REQUIRED).err == ""
+
+
+def test_the_command_line_of_the_other_tool(hpcdist: Hpcdist) -> None:
+    words = "experiments create multinode --name x --experimentType MPI --workerCount 2 --workerMachineType p2.xlarge --masterCommand"
+    said = hpcdist("import", "--from", "gradient", "--", *words.split(), "mpirun python main.py")
+    assert (said.code, said.out) == (0, OF_WORDS)
+
+
+def test_nothing_is_written_over(hpcdist: Hpcdist, job: Path) -> None:
+    said = hpcdist("import", "job.yml", "-o", "job.yml")
+    assert (said.code, said.out, said.err) == (
+        2,
+        "",
+        "error: there is job.yml already, and it is not written over; remove it first, or name another file by -o\n",
+    )
+    assert job.read_text() == JOB
+
+
+@pytest.mark.parametrize(
+    ("text", "errors"),
+    [
+        ("run: {cmd: x}\nmatrix: {lr: [1]}\nframwork: mpi\n", "error: job.yml:2:1: matrix: a search over parameters is many jobs; write one experiment and its array yourself, as `batch.array`\nerror: job.yml:3:1: framwork: unknown key 'framwork'; did you mean 'framework'?\n"),
+        (REQUIRED + "matrix: {}\n", "error: job.yml:6:1: matrix: a search over parameters is many jobs; write one experiment and its array yourself, as `batch.array`\nwarning: job.yml:2:1: inputs: these inputs have no param yet: lr, epochs; give `-p NAME=VALUE` here or when it is submitted, which is also when all of it is checked\n"),
+        ("name: [", "error: job.yml:2:1: a value is expected here; quote it if it is text\n"),
+    ],
+)  # fmt: skip
+def test_with_an_error_nothing_is_written(
+    text: str, errors: str, hpcdist: Hpcdist, job: Path, folder: Path
+) -> None:
+    job.write_text(text)
+    said = hpcdist("import", "job.yml", "-o", "exp.yml")
+    assert (said.code, said.out, said.err) == (2, "", errors)
+    assert not (folder / "exp.yml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["import"], "Error: Missing argument 'FILE'."),
+        (["import", "job.yml", "more"], "Error: Name the tool whose command line this is by --from: gradient."),
+        (["import", "job.yml", "-o", "x", "--json"], "Error: --output goes with no --json."),
+        (["import", "--from", "kubeflow", "a", "b"], "error: kubeflow jobs are read from files only; name the file"),
+        (["import", "--from", "kubefow", "job.yml"], "error: there is no importer 'kubefow'; did you mean 'kubeflow'?"),
+        (["import", "nob.yml"], "error: nob.yml: there is no such file; did you mean 'job.yml'?"),
+        (["import", "job.yml", "-o", "no/exp.yml"], "error: no/exp.yml: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_wrong_usage(words: list[str], line: str, hpcdist: Hpcdist) -> None:
+    said = hpcdist(*words)
+    assert (said.code, said.out, said.err.splitlines()[-1]) == (2, "", line)
+
+
+def test_the_job_among_several_documents(hpcdist: Hpcdist, job: Path) -> None:
+    job.write_text(f"---\n{CLAIM}---\n{JOB.replace('replicas: 3', 'replicas: 3 # of several')}---\n")
+    claim = "warning: job.yml:2:1: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: only PyTorchJob 'ddp' is run\n"
+    said = hpcdist("import", "job.yml")
+    assert (said.code, said.err.splitlines(keepends=True)[0]) == (0, claim)
+    assert "name: ddp                        # job.yml:8 metadata.name\n" in said.out
+    planned = hpcdist("plan", "job.yml", "--site", "perlmutter", "--set", "batch.account=a")
+    assert (planned.code, planned.err.splitlines(keepends=True)[0]) == (0, claim)
+
+
+def test_one_job_of_several(hpcdist: Hpcdist, job: Path) -> None:
+    job.write_text(f"{JOB}---\n{JOB.replace('ddp', 'other').replace('replicas: 3', 'replicas: 7')}")
+    assert hpcdist("import", "job.yml", "--from", "kubeflow").err == (
+        "error: job.yml:20:1: 2 jobs are in this file: PyTorchJob 'ddp' (line 1), PyTorchJob 'other' (line 20); "
+        "keep one, or write one of them to a file of its own: `hpcdist import FILE --name NAME -o EXP`\n"
+    )
+    said = hpcdist("import", "job.yml", "--name", "other")
+    assert said.code == 0
+    assert said.err.startswith("warning: job.yml:1:1: kind: this PyTorchJob 'ddp' ")
+    assert "n_workers: 7" in said.out

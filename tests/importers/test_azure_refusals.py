@@ -1,0 +1,297 @@
+# ruff: noqa: E501 - a message is compared as one line
+"""What a file of Azure ML cannot mean here is refused, with its place and what to write instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist import source
+from hpcdist.errors import ConfigError
+from hpcdist.importers.azure import IMPORTER
+from hpcdist.load import load_experiment
+
+JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        (
+            "type: sweep\ntrial: {command: x}\nsearch_space: {a: {type: choice, values: [1]}}\n",
+            [
+                "job.yml:1:7: type: a sweep is many jobs; write its `trial` as a file of its own, with a value for each param, and run it with -p",
+            ],
+        ),
+        (
+            "$schema: http://azureml/sdk-1-5/SweepComponent.json\ntype: SweepComponent\ntrial: file:./a.yml\n",
+            [
+                "job.yml:2:7: type: a sweep is many jobs; write its `trial` as a file of its own, with a value for each param, and run it with -p",
+            ],
+        ),
+        (
+            "$schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json\ntype: pipeline\njobs: {a: {command: x}, b: {command: y}}\n",
+            [
+                "job.yml:2:7: type: a pipeline is many jobs; write one file for each, and chain them by `batch.dependency`",
+            ],
+        ),
+        (
+            "type: pipeline\njobs: {train: {command: x}}\n",
+            [
+                "job.yml:2:1: jobs: this pipeline has one step, and steps are not read; write 'train' as a file of its own, with its inputs, code and environment",
+            ],
+        ),
+        (
+            "$schema: https://azuremlschemas.azureedge.net/latest/sparkJob.schema.json\ntype: spark\n",
+            [
+                "job.yml:2:7: type: files of type 'spark' are not run; what is read: `type: command`, CommandComponent, DistributedComponent",
+            ],
+        ),
+        (
+            "$schema: https://azuremlschemas.azureedge.net/latest/environment.schema.json\nname: e\nimage: i\n",
+            [
+                "job.yml:1:10: $schema: files of the schema environment.schema.json are no jobs; what is read: `type: command`, CommandComponent, DistributedComponent",
+            ],
+        ),
+        (
+            "type: ScopeComponent\nname: x\n",
+            [
+                "job.yml:1:7: type: files of type 'ScopeComponent' are not run; what is read: `type: command`, CommandComponent, DistributedComponent",
+            ],
+        ),
+        (
+            "type: MpiJob\nlauncher: {spec: x}\n",
+            [
+                "job.yml:1:7: type: files of type 'MpiJob' are not run; what is read: `type: command`, CommandComponent, DistributedComponent",
+            ],
+        ),
+        (
+            "jobType: mpi\nimplementation: {}\n",
+            [
+                "job.yml:1:10: jobType: this is a module, which came before components; what is read: `type: command`, CommandComponent, DistributedComponent",
+            ],
+        ),
+        (
+            "type: command\nenvironment: {image: i}\n",
+            [
+                "job.yml:1:1: command: there is no command; write what is to run",
+                "job.yml:1:1: 'run' is missing",
+            ],
+        ),
+        (
+            JOB + "distribution: {type: ray, port: 1}\n",
+            [
+                "job.yml:4:22: distribution.type: hpcdist starts no Ray cluster; start ray from a command, under `type: mpi` with one process on each instance",
+            ],
+        ),
+        (
+            JOB + "distribution: {type: mpirun}\n",
+            [
+                "job.yml:4:22: distribution.type: there is no distribution 'mpirun'; did you mean 'mpi'?",
+            ],
+        ),
+        (
+            JOB + "distribution: {process_count_per_instance: 2}\n",
+            [
+                "job.yml:4:1: distribution: the kind of distribution is missing; write `type: mpi`",
+            ],
+        ),
+        (
+            JOB + "distribution: {type: mpi, process_count_per_instance: 2, mca: x}\n",
+            [
+                "job.yml:4:58: distribution.mca: nothing is known of 'distribution.mca'; remove it",
+            ],
+        ),
+        (
+            JOB + "distribution: {type: mpi, process_count_per_instance: all}\n",
+            [
+                "job.yml:4:55: distribution.process_count_per_instance: expected a whole number from 1 on, got 'all'",
+            ],
+        ),
+        (
+            JOB + "distribution: {type: pytorch, process_count: 3}\nresources: {instance_count: 2}\n",
+            [
+                "job.yml:4:46: distribution.process_count: 3 processes cannot be shared by 2 instances; write `process_count_per_instance`",
+            ],
+        ),
+        (
+            JOB + "distribution: {type: tensorflow, process_count_per_instance: 2}\n",
+            [
+                "job.yml:4:62: distribution.process_count_per_instance: a task of TensorFlow is one process; write `worker_count`",
+            ],
+        ),
+        (
+            JOB + "distribution: {type: tensorflow, worker_count: 1, parameter_server_count: 1}\n",
+            [
+                "job.yml:4:75: distribution.parameter_server_count: parameter servers need a worker beside the chief, which is the first of the workers; write `worker_count: 2` or more",
+            ],
+        ),
+        (
+            JOB + "distribution: {type: tensorflow, worker_count: none}\n",
+            [
+                "job.yml:4:48: distribution.worker_count: expected a whole number from 1 on, got 'none'",
+            ],
+        ),
+        (
+            JOB + "distribution: mpi\n",
+            [
+                "job.yml:4:15: distribution: expected keys and values; write `key: value`",
+            ],
+        ),
+        (
+            JOB + "distributed: {mpi: {worker: {count: 2}}}\n",
+            [
+                "job.yml:4:1: distributed: this form of the first previews is not read; write `distribution: {type: mpi, process_count_per_instance: N}`",
+            ],
+        ),
+        (
+            JOB + "resources: {instance_count: 2}\n",
+            [
+                "job.yml:4:29: resources.instance_count: what 2 instances do is not said; write `distribution: {type: mpi}` (or pytorch, tensorflow)",
+            ],
+        ),
+        (
+            JOB
+            + "resources: {instance_count: 2}\ncompute: {target: a, node_count: 3}\ndistribution: {type: mpi}\n",
+            [
+                "job.yml:5:34: compute.node_count: compute.node_count is 3 here and 2 elsewhere",
+            ],
+        ),
+        (
+            "type: command\ncommand: torchrun x.py\nenvironment: {image: i}\ndistribution: {type: pytorch, process_count_per_instance: 8}\n",
+            [
+                "job.yml:4:59: distribution.process_count_per_instance: torchrun starts the processes of an instance itself, and so would Azure, 8 times; write 1 here, and the number in the command",
+            ],
+        ),
+        (
+            "type: command\ncommand: echo ${{search_space.lr}} ${{inputs.epoch}} {outputs.o}\nenvironment: {image: i}\ninputs: {epochs: 1}\n",
+            [
+                "job.yml:2:10: command: nothing is called '${{search_space.lr}}' here; write the value itself",
+                "job.yml:2:10: command: nothing is called '${{inputs.epoch}}' here; did you mean 'epochs'?",
+                "job.yml:2:10: command: nothing is called '{outputs.o}' here",
+            ],
+        ),
+        (
+            JOB + "inputs: [a]\n",
+            [
+                "job.yml:4:1: inputs: expected keys and values; write `key: value`",
+            ],
+        ),
+        (
+            JOB + "inputs: {a: [1]}\n",
+            [
+                "job.yml:4:10: inputs.a: an input is no list; write one value, or a section",
+            ],
+        ),
+        (
+            JOB + "inputs: {a: {type: uri_foldr}}\n",
+            [
+                "job.yml:4:10: inputs[0]: the input 'a' is required and has no param; write it under `params`, or give `-p a=VALUE`",
+                "job.yml:4:20: inputs.a.type: there is no type 'uri_foldr'; did you mean 'uri_folder'?",
+            ],
+        ),
+        (
+            JOB + "inputs: {a: {type: integer, default: ten}}\n",
+            [
+                "job.yml:4:38: inputs.a.default: expected a whole number, got 'ten'",
+            ],
+        ),
+        (
+            JOB + "inputs: {a: {type: integer, default: 10, max: 5}}\n",
+            [
+                "job.yml:4:38: inputs.a.default: the default 10 is beyond the max of 5",
+            ],
+        ),
+        (
+            JOB + "inputs: {a: {type: uri_file, path: 5}}\n",
+            [
+                "job.yml:4:10: inputs[0]: the input 'a' is required and has no param; write it under `params`, or give `-p a=VALUE`",
+                "job.yml:4:36: inputs.a.path: expected a path, got 5",
+            ],
+        ),
+        (
+            JOB + "inputs: {a-b: 1, a_b: 2}\n",
+            [
+                "job.yml:4:23: inputs.a_b: another input is called a_b too; rename one",
+            ],
+        ),
+        (
+            JOB + "inputs: {a: {type: string, enum: x}}\n",
+            [
+                "job.yml:4:10: inputs[0]: the input 'a' is required and has no param; write it under `params`, or give `-p a=VALUE`",
+                "job.yml:4:34: inputs.a.enum: expected a list of choices",
+            ],
+        ),
+        (
+            JOB + "limits: {timeout: soon}\n",
+            [
+                "job.yml:4:19: limits.timeout: expected a number of seconds, got 'soon'",
+            ],
+        ),
+        (
+            JOB + "environment_variables: {A: '${{inputs.x}}', B: [1]}\n",
+            [
+                "job.yml:4:28: environment_variables.A: '${{inputs.x}}' is not filled in here; write it in the command",
+                "job.yml:4:45: environment_variables.B: a variable is text",
+            ],
+        ),
+        (
+            JOB + "environment_variables: {HPCDIST_RANK: 1}\n",
+            [
+                "job.yml:4:39: environment.env_vars.HPCDIST_RANK: the variable HPCDIST_RANK is hpcdist's own",
+            ],
+        ),
+        (
+            "type: command\ncommand: x\nenvironment: {image: i, os: Windows}\n",
+            [
+                "job.yml:3:29: environment.os: batch machines run Linux; write `os: Linux`",
+            ],
+        ),
+        (
+            JOB + "successful_return_code: ZeroOrGreater\n",
+            [
+                "job.yml:4:25: successful_return_code: a job has succeeded when its exit code is 0; end the command with `|| true`",
+            ],
+        ),
+        (
+            JOB + "component: file:x.yml\n",
+            [
+                "job.yml:4:12: component: the command stands in another file; give that file",
+            ],
+        ),
+        (
+            JOB + "colour: red\nresources: {instances: 2}\n",
+            [
+                "job.yml:4:1: colour: nothing is known of 'colour'; remove it",
+                "job.yml:5:1: resources: nothing is known of 'resources'; remove it",
+            ],
+        ),
+        (
+            JOB + "name: [a]\n",
+            [
+                "job.yml:4:1: name: expected text",
+            ],
+        ),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(text: str, messages: list[str]) -> None:
+    document = source.parse(text, "job.yml")
+    assert IMPORTER.recognises(document.data)
+    with pytest.raises(ConfigError) as caught:
+        load_experiment(document)
+    assert [str(problem) for problem in caught.value.problems if problem.severity == "error"] == messages
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run: {cmd: x}\nenvironment: {resources: {}}\n",
+        "version: 1\nkind: experiment\ncommand: x\nenvironment: {resources: {}}\n",
+        "command: x\nenvironment: {resources: {}}\n",
+        "apiVersion: kubeflow.org/v1\nkind: MPIJob\n",
+        "kind: mpijob\nspec: {command: x}\n",
+        "version: 1.1\nkind: component\ntype: component\n",
+        "name: a\ncommand: x\nmachineType: P5000\nexperimentType: GRPC\n",
+    ],
+)
+def test_files_of_other_forms_are_left_to_them(text: str) -> None:
+    assert not IMPORTER.recognises(source.parse(text, "job.yml").data)

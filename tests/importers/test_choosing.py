@@ -1,0 +1,87 @@
+"""Which document of a file is the job."""
+# ruff: noqa: E501 - a message is compared as one line
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist.errors import ConfigError
+from hpcdist.importers.choosing import chosen
+from hpcdist.source import parse
+
+CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
+JOB = "apiVersion: kubeflow.org/v1\nkind: MPIJob\nmetadata: {name: train}\nspec: {}\n"
+OTHER = JOB.replace("train", "test")
+NATIVE = "name: own\nrun: {cmd: x}\n"
+ONLY = "only MPIJob 'train' is run"
+
+
+def choose(*texts: str, form: str = "", name: str = "") -> tuple[int, list[str]]:
+    """Return the line where the job begins, and the warnings."""
+    document, remarks = chosen(parse("---\n".join(texts), "e.yml", several=True), form, name)
+    assert document.others == ()
+    assert {problem.severity for problem in remarks} <= {"warning"}
+    return document.data.place.line if document.data.place else 0, [*map(str, remarks)]
+
+
+@pytest.mark.parametrize("text", [JOB, NATIVE, CLAIM, "a: 1"])
+def test_the_only_document_is_the_job_whatever_it_is(text: str) -> None:
+    assert choose(text) == choose(text, form="kubeflow") == (1, [])
+
+
+def test_the_only_job_is_the_job() -> None:
+    place, remarks = choose(CLAIM, JOB, "a: 1\n")
+    assert place == 5
+    assert remarks == [
+        f"e.yml:1:1: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: {ONLY}",
+        f"e.yml:10:1: this document has no effect on a batch machine: {ONLY}",
+    ]
+
+
+@pytest.mark.parametrize(("form", "name"), [("polyaxon", ""), ("", "own"), ("polyaxon", "own")])
+def test_by_form_or_name(form: str, name: str) -> None:
+    place, remarks = choose(JOB, NATIVE, form=form, name=name)
+    assert place == 6
+    assert remarks == [
+        "e.yml:1:1: kind: this MPIJob 'train' has no effect on a batch machine: only experiment 'own' is run"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "name", "jobs"),
+    [
+        (
+            [JOB, OTHER, NATIVE],
+            "",
+            "3 jobs are in this file: MPIJob 'train' (line 1), MPIJob 'test' (line 6), experiment 'own' (line 11)",
+        ),
+        ([JOB, JOB], "train", "2 jobs are in this file: MPIJob 'train' (line 1), MPIJob 'train' (line 6)"),
+    ],
+)
+def test_several_jobs(texts: list[str], name: str, jobs: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        choose(*texts, name=name)
+    hint = "keep one, or write one of them to a file of its own: `hpcdist import FILE --name NAME -o EXP`"
+    assert str(caught.value) == f"e.yml:6:1: {jobs}; {hint}"
+
+
+@pytest.mark.parametrize(
+    ("texts", "form", "name", "message"),
+    [
+        ([CLAIM, "a: 1"], "", "", "e.yml:5:1: a second document begins here; keep one document in a file"),
+        (
+            [JOB, CLAIM],
+            "polyaxon",
+            "",
+            "e.yml:6:1: a second document begins here; keep one document in a file",
+        ),
+        ([JOB, NATIVE], "", "tran", "e.yml:1:1: there is no job 'tran' in this file; did you mean 'train'?"),
+        ([NATIVE], "", "x", "e.yml:1:1: there is no job 'x' in this file; known: own"),
+        (["metadata: {}"], "", "x", "e.yml:1:1: there is no job 'x' in this file"),
+        ([JOB, CLAIM], "kubefow", "", "there is no importer 'kubefow'; did you mean 'kubeflow'?"),
+    ],
+)
+def test_no_job(texts: list[str], form: str, name: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        choose(*texts, form=form, name=name)
+    assert str(caught.value) == message

@@ -1,0 +1,227 @@
+# ruff: noqa: E501 - a message is compared as one line
+"""Options files of Gradient, shaped like public ones; the native form and what is said are compared as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist import importers, source
+from hpcdist.load import load_experiment
+
+FILES = Path(__file__).parent / "gradient"
+
+EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "horovod": (
+        {
+            "name": "digits-on-two",
+            "tags": ["horovod", "nightly", "mnist"],
+            "build": {
+                "git": "https://github.com/someone/digits.git",
+                "commit": "v1.2",
+                "image": "horovod/horovod:0.18.1-tf1.14.0-py3.6",
+            },
+            "environment": {
+                "env_vars": {"EPOCHS": "5", "LR": "1.0e-3", "NCCL_DEBUG": "INFO"},
+                "resources": {"gpu": {"requests": 1}},
+                "replicas": {"n_workers": 1, "default_worker": {"resources": {"gpu": {"requests": 1}}}},
+            },
+            "framework": "horovod",
+            "batch": {
+                "launcher": {"name": "mpirun", "args": ["--mca", "pml", "ob1", "--mca", "btl", "^openib"]}
+            },
+            "run": {"cmd": "python train.py --lr=$LR"},
+        },
+        [
+            "horovod:17:7: name: 'digits on two' cannot be the name of a job: it becomes 'digits-on-two'",
+            "horovod:8:10: experimentEnv.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job, whose variables it gets",
+            "horovod:23:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need nothing to wait for mpirun",
+            "horovod:16:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
+            "horovod:11:16: masterCommand: --allow-run-as-root of mpirun has no effect: the site's own mpirun runs as you",
+            "horovod:11:16: masterCommand: -x LD_LIBRARY_PATH of mpirun names what is not in `experimentEnv`; the tasks get what the site's modules and your shell say",
+            "horovod:11:16: masterCommand: --mca pml ob1 --mca btl '^openib' is what Gradient's machines wanted; remove `batch.launcher`, and the site's own launcher and network are used",
+            "horovod:19:12: projectId: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
+            "horovod:4:12: clusterId: clusterId has no effect on a batch machine: it belongs to an account of Paperspace",
+            "horovod:18:8: ports: ports has no effect on a batch machine: nothing stands between the nodes of a job",
+        ],
+    ),
+    "grpc": (
+        {
+            "name": "mnist-ps",
+            "environment": {
+                "env_vars": {"EPOCHS_EVAL": "5", "MAX_STEPS": "1000"},
+                "resources": {"gpu": {"requests": 1}},
+                "replicas": {
+                    "default_worker": {"resources": {"gpu": {"requests": 1}}},
+                    "default_ps": {"resources": {"cpu": {"requests": 12}}},
+                    "n_workers": 2,
+                    "n_ps": 1,
+                },
+            },
+            "framework": "tensorflow",
+            "build": {"image": "tensorflow/tensorflow:1.13.1-gpu-py3"},
+            "tensorflow": {"version": "1.13.1"},
+            "run": {
+                "cmd": [
+                    'export PS_CONFIG="$(printf %s "$TF_CONFIG" | base64 | tr -d "\\n" | tr +/ -_)" TYPE="$HPCDIST_ROLE" INDEX="$HPCDIST_INDEX"',
+                    "pip install -r requirements.txt && python mnist.py",
+                ]
+            },
+        },
+        [
+            "grpc:8:14: workerCount: the first of 3 workers is TF_CONFIG's master, and not worker 0 too as on Gradient; worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same",
+            "grpc:9:27: parameterServerContainer: an experiment has one image: it is tensorflow/tensorflow:1.13.1-gpu-py3 here too",
+            "grpc:2:12: projectId: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
+            "grpc:13:12: modelType: modelType has no effect on a batch machine: no models are kept; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is",
+            "grpc:14:12: modelPath: modelPath has no effect on a batch machine: no models are kept; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is",
+        ],
+    ),
+    "roles": (
+        {
+            "name": "two-programs",
+            "environment": {
+                "data_refs": ["coco"],
+                "resources": {"gpu": {"requests": 1}},
+                "replicas": {
+                    "default_worker": {"resources": {"gpu": {"requests": 1}}},
+                    "default_ps": {"resources": {"gpu": {"requests": 1}}},
+                    "n_workers": 1,
+                    "n_ps": 2,
+                },
+            },
+            "framework": "tensorflow",
+            "build": {"image": "someone/own:latest"},
+            "tensorflow": {"version": "1"},
+            "run": {
+                "cmd": [
+                    'export PS_CONFIG="$(printf %s "$TF_CONFIG" | base64 | tr -d "\\n" | tr +/ -_)" TYPE="$HPCDIST_ROLE" INDEX="$HPCDIST_INDEX"',
+                    "cd src",
+                    "{% raw %}case \"$HPCDIST_ROLE\" in\nps) exec bash -c '# it serves for ever\npython serve.py' ;;\n*) exec bash -c 'python train.py --label='\"'\"'{{ run }}'\"'\"' > \"log $INDEX.txt\"' ;;\nesac{% endraw %}",
+                ]
+            },
+        },
+        [
+            "roles:14:1: datasets: no dataset is fetched or mounted, and no key is kept; put the files on the machine; the site's `volumes` say where",
+            "roles:6:14: workerCount: the first of 2 workers is TF_CONFIG's master, and not worker 0 too as on Gradient; worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same",
+            "roles:3:18: workerContainer: which TensorFlow it has is not known, so TF_CONFIG is that of version 1, as Gradient's own; for TensorFlow 2 add `--set tensorflow.version=2`",
+        ],
+    ),
+    "single": (
+        {
+            "name": "mnist",
+            "environment": {"resources": {"gpu": {"requests": 8}}},
+            "build": {"image": "tensorflow/tensorflow:1.13.1-gpu-py3"},
+            "run": {"cmd": ["cd /home/playground", "python mnist.py --out /artifacts/model"]},
+        },
+        [
+            "single:5:10: command: /artifacts is a directory of Gradient's machines; write $POLYAXON_RUN_OUTPUTS_PATH, or a path of the machine, instead",
+            "single:7:19: workingDirectory: /home/playground is a directory of the image; write one that is relative to where the job is submitted",
+            "single:2:12: projectId: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
+        ],
+    ),
+    "as_it_stands": (
+        {
+            "name": "horovodrun",
+            "build": {"image": "someone/own:1"},
+            "framework": "mpi",
+            "backend": "mpi",
+            "environment": {
+                "replicas": {"n_workers": 4, "default_worker": {"resources": {"cpu": {"requests": 12}}}}
+            },
+            "run": {
+                "cmd": 'pip install -r requirements.txt && horovodrun -np 4 --hostfile "$HPCDIST_HOSTFILE" python train.py'
+            },
+        },
+        [
+            "as_it_stands:7:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
+            "as_it_stands:8:16: masterCommand: it is more than one command, so it runs as it stands, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
+        ],
+    ),
+    "script": (
+        {
+            "name": "script",
+            "environment": {
+                "data_refs": ["flowers"],
+                "replicas": {"n_workers": 2, "default_worker": {"resources": {"gpu": {"requests": 4}}}},
+            },
+            "build": {"image": "someone/own:1"},
+            "framework": "mpi",
+            "backend": "mpi",
+            "run": {"cmd": './start.sh "$HPCDIST_HOSTFILE"'},
+        },
+        [
+            "script:8:1: datasetName: no dataset is fetched or mounted, and no key is kept; put the files on the machine; the site's `volumes` say where",
+            "script:7:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need nothing to wait for mpirun",
+            "script:6:16: masterCommand: it does not begin with mpirun, so it runs as it stands, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
+        ],
+    ),
+    "own_launch": (
+        {
+            "name": "cpus",
+            "build": {"image": "someone/own:1"},
+            "framework": "mpi",
+            "environment": {
+                "resources": {"cpu": {"requests": 4}},
+                "replicas": {"n_workers": 1, "default_worker": {"resources": {"cpu": {"requests": 4}}}},
+                "processes_per_replica": 4,
+                "env_vars": {"OMP_NUM_THREADS": "1"},
+            },
+            "batch": {"launcher": {"name": "mpirun", "args": ["--bind-to", "core", "--tag-output"]}},
+            "run": {
+                "cmd": '{% raw %}cd src && DATA="$HOME/data" python train.py --hosts "$HPCDIST_HOSTFILE" --title \'a "b" {{ c }}\'{% endraw %}'
+            },
+        },
+        [
+            "own_launch:6:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
+            "own_launch:7:16: masterCommand: --bind-to core --tag-output is what Gradient's machines wanted; remove `batch.launcher`, and the site's own launcher and network are used",
+            "own_launch:12:19: workingDirectory: workingDirectory has no effect on a batch machine: a job starts where it is submitted",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_file_becomes_an_experiment(name: str) -> None:
+    document = source.parse((FILES / f"{name}.yml").read_text(), name)
+    assert importers.registry.get("gradient").recognises(document.data)
+    imported = importers.read(document.data)
+    told = [str(document.locate(problem)) for problem in imported.remarks]
+    assert (imported.data, told) == EXPECTED[name]
+    assert {problem.severity for problem in imported.remarks} <= {"warning"}
+    assert load_experiment(document).experiment.name == EXPECTED[name][0]["name"]
+
+
+def test_native_keys_know_the_options_they_come_from() -> None:
+    document = source.load(FILES / "horovod.yml")
+    origins = importers.read(document.data).origins
+    assert origins["environment", "replicas", "n_workers"] == ("workerCount",)
+    assert origins["environment", "resources"] == ("workerMachineType",)
+    assert origins["environment", "env_vars", "LR"] == ("experimentEnv", "LR")
+    assert origins["run", "cmd"] == ("masterCommand",)
+
+
+def test_a_command_with_braces_is_run_as_it_was_written() -> None:
+    loaded = load_experiment(source.load(FILES / "own_launch.yml"))
+    assert loaded.experiment.run.command == (
+        'cd src && DATA="$HOME/data" python train.py --hosts "$HPCDIST_HOSTFILE" --title \'a "b" {{ c }}\''
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run: {cmd: a}",
+        "kind: MPIJob\napiVersion: kubeflow.org/v1",
+        "kind: mpijob\nspec: {command: a}",
+        "type: command\ncommand: a",
+        "machineType: P4000",
+        "jobs: {a: {uses: org/repo/.github/workflows/x.yml@main}}",
+        "workflows: [a]",
+        "worker: 1",
+        "functions: []\nworkflows: {a: {steps: []}}",
+    ],
+)
+def test_files_of_others_are_left_to_them(text: str) -> None:
+    assert not importers.registry.get("gradient").recognises(source.parse(text, "f.yml").data)

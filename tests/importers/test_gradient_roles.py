@@ -1,0 +1,55 @@
+"""What the roles of an experiment of the type GRPC run, said by bash itself."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+
+import pytest
+
+from hpcdist import source
+from hpcdist.load import load_experiment
+
+TEXT = """\
+experimentType: GRPC
+workerCount: 2
+workerMachineType: P4000
+workerContainer: tensorflow/tensorflow:2.4.1
+workerCommand: |
+  echo "it's $INDEX of $TYPE" '{{ a }}' # the end
+parameterServerCount: 1
+parameterServerMachineType: C7
+parameterServerCommand: for i in 1 2; do echo "$i;;esac"; done
+experimentEnv: {A: "1"}
+"""
+CONFIG = '{"cluster": {"ps": ["a:1"]}, "note": "?>?>~~"}'
+
+
+def said(role: str, text: str = TEXT) -> str:
+    command = load_experiment(source.parse(text, "f.yml")).experiment.run.command
+    known = {"HPCDIST_ROLE": role, "HPCDIST_INDEX": "3", "TF_CONFIG": CONFIG, "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        ["bash", "-c", command], env=known, capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    ("role", "out"),
+    [
+        ("master", "it's 3 of master {{ a }}\n"),
+        ("worker", "it's 3 of worker {{ a }}\n"),
+        ("ps", "1;;esac\n2;;esac\n"),
+    ],
+)
+def test_each_role_runs_its_own_command(role: str, out: str) -> None:
+    assert said(role) == out
+
+
+def test_the_sdk_of_gradient_finds_the_cluster() -> None:
+    command = 'echo "$PS_CONFIG"'
+    text = "".join(
+        f"{line.partition(':')[0]}: {command}\n" if "Command" in line else line
+        for line in TEXT.splitlines(keepends=True)
+        if not line.startswith(" ")
+    )
+    assert base64.urlsafe_b64decode(said("worker", text)).decode() == CONFIG

@@ -1,0 +1,132 @@
+# ruff: noqa: E501 - a command is one line
+"""The command line of Gradient: the same as an options file, each value with its option as its place."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from hpcdist import importers
+from hpcdist.errors import ConfigError, Place
+from hpcdist.importers.gradient_words import from_words
+
+MPI = """\
+gradient experiments create multinode \
+--name=two --projectId pr1 --experimentType MPI --workerCount 2 --workerMachineType p3.2xlarge \
+--workerContainer horovod/horovod:0.18.1 --workerCommand "sleep infinity" \
+--masterContainer horovod/horovod:0.18.1 --masterMachineType p3.2xlarge --masterCount 1 \
+--masterCommand "mpirun --hostfile /generated/hostfile -bind-to none -map-by slot -x NCCL_DEBUG=INFO python main.py" \
+--experimentEnv '{"EPOCHS": 5, "LR": 1e-4, "ON": true}' --apiKey hidden --tag a --tag b --vpc
+"""
+
+
+def test_a_command_line_is_an_options_file() -> None:
+    data = from_words(shlex.split(MPI))
+    assert data == {
+        "name": "two",
+        "projectId": "pr1",
+        "experimentType": "MPI",
+        "workerCount": 2,
+        "workerMachineType": "p3.2xlarge",
+        "workerContainer": "horovod/horovod:0.18.1",
+        "workerCommand": "sleep infinity",
+        "masterContainer": "horovod/horovod:0.18.1",
+        "masterMachineType": "p3.2xlarge",
+        "masterCount": 1,
+        "masterCommand": "mpirun --hostfile /generated/hostfile -bind-to none -map-by slot "
+        "-x NCCL_DEBUG=INFO python main.py",
+        "experimentEnv": '{"EPOCHS": 5, "LR": 1e-4, "ON": true}',
+        "apiKey": "hidden",
+        "tag": ["a", "b"],
+        "vpc": True,
+    }
+    assert [data.place_of(key) for key in ("workerCount", "masterCommand", "apiKey", "vpc")] == [
+        Place("--workerCount=2", 0, 0),
+        Place("--masterCommand", 0, 0),
+        Place("--apiKey", 0, 0),
+        Place("--vpc", 0, 0),
+    ]
+
+
+def test_a_command_line_becomes_an_experiment() -> None:
+    imported = importers.read(importers.from_words(shlex.split(MPI)[1:], "gradient"))
+    assert imported.data == {
+        "name": "two",
+        "tags": ["a", "b"],
+        "environment": {
+            "env_vars": {"EPOCHS": "5", "LR": "1e-4", "ON": "true", "NCCL_DEBUG": "INFO"},
+            "resources": {"gpu": {"requests": 1}},
+            "replicas": {"n_workers": 1, "default_worker": {"resources": {"gpu": {"requests": 1}}}},
+        },
+        "build": {"image": "horovod/horovod:0.18.1"},
+        "framework": "horovod",
+        "run": {"cmd": "python main.py"},
+    }
+    assert [str(problem) for problem in imported.remarks] == [
+        (
+            "--workerCommand: workerCommand: workerCommand has no effect on a batch machine: "
+            "the nodes of a job need nothing to wait for mpirun"
+        ),
+        (
+            "--masterMachineType=p3.2xlarge: masterMachineType: masterMachineType has no effect on a batch machine: "
+            "mpirun runs on the node of the first worker"
+        ),
+        (
+            "--projectId=pr1: projectId: projectId has no effect on a batch machine: "
+            "it belongs to an account of Paperspace"
+        ),
+        (
+            "--apiKey: apiKey: apiKey has no effect on a batch machine: nothing is fetched by its help; "
+            "a secret does not belong into a file"
+        ),
+        "--vpc: vpc: vpc has no effect on a batch machine: the site has its own network",
+    ]
+
+
+def test_one_node_and_the_old_form_of_mpi() -> None:
+    words = shlex.split(
+        "experiments run singlenode --machineType C7 --container a --command 'python x.py' --no-logs"
+    )
+    assert from_words(words) == {
+        "machineType": "C7",
+        "container": "a",
+        "command": "python x.py",
+        "no-logs": True,
+    }
+    assert from_words(["experiments", "createAndStart", "mpi"]) == {"experimentType": "MPI"}
+
+
+REFUSED = {
+    "": "the command ends too early; write `experiments create multinode --name ...`",
+    "gradient": "the command ends too early; write `experiments create multinode --name ...`",
+    "jobs create --name a": "'jobs' is no experiment of Gradient's; write `experiments create multinode --name ...`",
+    "experiment create": "'experiment' is no experiment of Gradient's; did you mean 'experiments'?",
+    "experiments list": "'list' is no experiment of Gradient's; write `experiments create multinode --name ...`",
+    "experiments run multnode": "'multnode' is no experiment of Gradient's; did you mean 'multinode'?",
+    "experiments create mpi --workerCont 2": "`experiments create mpi` has no option --workerCont; "
+    "did you mean 'workerCount'?",
+    "experiments create mpi --qqq 2": "`experiments create mpi` has no option --qqq; remove it",
+    "experiments create singlenode --workerCount 2": "`experiments create singlenode` has no option --workerCount; "
+    "`experiments create multinode` has it",
+    "experiments create mpi --name": "--name needs a value; write --name VALUE",
+    "experiments create mpi --name a --name=b": "--name stands twice; write it once",
+    "experiments create mpi --masterCommand mpirun -np 2": "'-np' is no option; "
+    "put quotes around a command of several words",
+    "experiments create mpi --": "'--' is no option; put quotes around a command of several words",
+    "experiments create mpi --vpc=1": "--vpc has no value; write --vpc",
+    "experiments create mpi --optionsFile a.yml": "--optionsFile is not read here; "
+    "hpcdist reads such a file itself: write `hpcdist import FILE`",
+    "experiments create mpi --createOptionsFile a.yml": "--createOptionsFile is not read here; "
+    "it makes a form and no experiment: remove it",
+    "experiments create multinode --name a": "--experimentType is missing; "
+    "write --experimentType MPI, or GRPC for parameter servers",
+    "experiments create mpi --name \udc80": "'\\udc80' is not text in UTF-8",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_other_words_are_refused(line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        from_words(line.split())
+    assert str(caught.value) == f"command line: {REFUSED[line]}"

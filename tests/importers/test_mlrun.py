@@ -1,0 +1,128 @@
+# ruff: noqa: E501 - a message is compared as one line
+"""Files shaped like those of MLRun; what becomes of each stands beside it, as a whole."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from hpcdist import importers, source
+from hpcdist.errors import ConfigError
+from hpcdist.importers.mlrun import IMPORTER
+from hpcdist.load import load_experiment
+
+FOLDER = pathlib.Path(__file__).parent / "mlrun"
+NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.expected.yml"))
+
+
+def said(text: str) -> list[str]:
+    """Return all remarks on a file, whether it is refused or not."""
+    document = source.parse(text, "f.yml")
+    assert IMPORTER.recognises(document.data)
+    try:
+        remarks = IMPORTER.read(document.data).remarks
+    except ConfigError as error:
+        remarks = error.problems
+    return [f"{remark.severity}: {document.locate(remark)}" for remark in remarks]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_becomes_an_experiment(name: str) -> None:
+    document = source.parse((FOLDER / f"{name}.yml").read_text(), f"{name}.yml")
+    expected = source.load(FOLDER / f"{name}.expected.yml").data
+    assert IMPORTER.recognises(document.data)
+    read = importers.read(document.data)
+    told = [f"{problem.severity}: {document.locate(problem)}" for problem in read.remarks]
+    assert (read.data, told) == (expected["native"], expected["remarks"])
+
+
+def test_every_file_has_its_expectation() -> None:
+    assert sorted(path.stem for path in FOLDER.glob("*.yml") if "expected" not in path.name) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("text", "remarks"),
+    [
+        ("kind: mpijob\nmetadata: {}\nspec: {command: x.py, replicas: 2, mpi_args: [-np, '4', --bind-to, core, -H, 'a,b']}",
+         ["error: f.yml:3:36: spec.mpi_args: mpirun starts 4 processes, and there are 2 replicas", "warning: f.yml:3:36: spec.mpi_args: --bind-to core has no effect: hpcdist starts the processes", "warning: f.yml:3:36: spec.mpi_args: -H a,b has no effect: hpcdist starts the processes"]),
+        ("kind: mpijob\nmetadata: {}\nspec: {command: x.py, replicas: 0, mpi_args: [--frobnicate]}",
+         ["error: f.yml:3:33: spec.replicas: 0 replicas cannot be started; write 1 or more"]),
+        ("kind: mpijob\nspec: {command: x.py, replicas: 1, default_handler: train}",
+         ["error: f.yml:2:53: spec.default_handler: MLRun would call the function 'train'; write a program that calls it, and name that in `spec.command`"]),
+        ("kind: mpijob\nspec: {command: s3://b/x.py, replicas: 1}",
+         ["error: f.yml:2:17: spec.command: s3://b/x.py is not fetched; write the path of the program"]),
+        ("kind: mpijob\nspec: {replicas: 1}",
+         ["error: f.yml:2:1: spec.command: there is no command; write the program, such as train.py"]),
+        ("kind: mpijob\nspec: {replicas: 1, command: x.ipynb}",
+         ["error: f.yml:2:30: spec.command: a notebook is no program; export it as a script (jupyter nbconvert)"]),
+        ("kind: mpijob\nspec: {replicas: 1, build: {functionSourceCode: '***'}}",
+         ["error: f.yml:2:49: spec.build.functionSourceCode: this is no program in base64; name the program in `spec.command`", "error: f.yml:2:1: spec.command: there is no command; write the program, such as train.py"]),
+        ("kind: mpijob\nspec: {replicas: 1, command: x.py, mode: other, hyperparams: {lr: [1, 2]}, state_thresholds: {executing: soon}}",
+         ["error: f.yml:2:106: spec.state_thresholds.executing: 'soon' is no time; write 90m, 1h30m or -1", "error: f.yml:2:49: spec.hyperparams: a search over parameters is many jobs; write `parameters: {lr: 1}`, and submit once for each: -p lr=1 -p lr=2; or write `batch: {array: 0-1}`, and let the program choose by the element's number", "error: f.yml:2:42: spec.mode: there is no mode 'other' here; write `pass`, or nothing"]),
+        ("kind: dask\nmetadata: {name: a}\nspec: {image: x}",
+         ["error: f.yml:1:7: kind: functions of kind 'dask' are not run; start its cluster from the command of a job of your own"]),
+        ("kind: run\nmetadata: {name: a}\nspec: {parameters: {lr: 1}, hyperparams: {lr: [1, 2, 3, 4]}, hyper_param_options: {strategy: grid}, function: a/b}",
+         ["error: f.yml:3:29: spec.hyperparams: a search over parameters is many jobs; write `parameters: {lr: 1}`, and submit once for each: -p lr=1 -p lr=2 -p lr=3 ...; or write `batch: {array: 0-3}`, and let the program choose by the element's number", "error: f.yml:3:62: spec.hyper_param_options: a search over parameters is many jobs; remove it", "error: f.yml:1:7: kind: functions of kind 'run' are not run; give the file of its function, with the parameters in `spec.parameters`"]),
+        ("kind: project\nspec: {functions: [{name: a, kind: mpijob, spec: {kind: mpijob, spec: {command: a.py}}}, {name: b, url: b.py, kind: mpijob}]}",
+         ["error: f.yml:2:8: spec.functions: several functions are of kind mpijob: a, b; give the function that is to run as a file of its own"]),
+        ("kind: project\nspec: {functions: [{name: a, url: 'hub://x'}, {url: b.yaml, name: b}]}",
+         ["error: f.yml:2:8: spec.functions: no function of this project is of kind mpijob; there are: a (hub://x), b (b.yaml)"]),
+        ("kind: project\nspec: {functions: [{name: a, url: x.yaml, kind: mpijob}]}",
+         ["error: f.yml:2:20: spec.functions[0]: the function is not written here; give that file, or write the function here, with `kind`, `metadata` and `spec`"]),
+        ("kind: project\nspec: {}",
+         ["error: f.yml:2:1: spec.functions: no function of this project is of kind mpijob; write one, or give the file of a function"]),
+        ("kind: mpijob\nspec: {comand: x.py, replicas: 1, command: y.py, parameters: [1]}",
+         ["error: f.yml:2:50: spec.parameters: expected keys and values; write `NAME: VALUE`", "error: f.yml:2:8: spec.comand: nothing is known of 'spec.comand'; remove it"]),
+    ],
+)  # fmt: skip
+def test_what_is_refused_and_why(text: str, remarks: list[str]) -> None:
+    assert said(text) == remarks
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("kind: mpijob\nspec: {}", True),
+        ("kind: job\nmetadata: {}\nspec: {}", True),
+        ("kind: project\nspec: {}", True),
+        ("functions: []\nworkflows: []", True),
+        ("kind: job\nrun: {cmd: x}", False),
+        ("kind: job\nspec: {}\nrun: {cmd: x}", False),
+        ("apiVersion: kubeflow.org/v1\nkind: MPIJob\nspec: {}", False),
+        ("kind: MPIJob\nspec: {}", False),
+    ],
+)
+def test_the_form_is_recognised_by_its_kind_and_sections(text: str, *, own: bool) -> None:
+    assert IMPORTER.recognises(source.parse(text, "f.yml").data) is own
+
+
+def test_what_an_export_left_out_is_given_on_the_command_line() -> None:
+    document = source.load(FOLDER / "code.yml")
+    loaded = load_experiment(document, settings=[("environment.replicas.n_workers", "3")])
+    replicas = loaded.experiment.environment.replicas
+    assert replicas is not None
+    assert replicas.n_workers == 3
+
+
+@pytest.mark.parametrize("value", ["a b", 'a"b', "back\\slash", "it's"])
+def test_the_program_reads_its_params_as_json(value: str) -> None:
+    document = source.load(FOLDER / "function.yml")
+    loaded = load_experiment(document, params={"opt": value, "lr": "0.2"})
+    told = json.loads(str(loaded.experiment.environment.env_vars["MLRUN_EXEC_CONFIG"]))
+    assert told == {"spec": {"parameters": {"lr": 0.2, "opt": value}}}
+
+
+def test_code_in_the_file_is_what_runs() -> None:
+    loaded = load_experiment(source.load(FOLDER / "code.yml"))
+    code = loaded.experiment.run.command.split("\n", 2)[2].rsplit("\nEND_OF_CODE", 1)[0]
+    assert code == 'import horovod.torch as hvd\nhvd.init()\nprint("{{x}}", hvd.rank())'
+
+
+def test_a_param_without_a_value_is_asked_for() -> None:
+    document = source.load(FOLDER / "pass.yml")
+    with pytest.raises(ConfigError, match="the input 'rounds' is required and has no param"):
+        load_experiment(document)
+    loaded = load_experiment(document, params={"rounds": "5; x"})
+    assert loaded.experiment.run.command == """./osu_bw -i '5; x' 'it'"'"'s'"""

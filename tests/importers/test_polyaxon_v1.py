@@ -1,0 +1,174 @@
+# ruff: noqa: E501 - a message is compared as one line
+"""Files shaped like those of Polyaxon 1 and 2; what becomes of each stands beside it, as a whole."""
+
+from __future__ import annotations
+
+import pathlib
+import shlex
+
+import pytest
+
+from hpcdist import importers, source
+from hpcdist.errors import ConfigError
+from hpcdist.importers.polyaxon_v1 import IMPORTER
+from hpcdist.load import load_experiment
+
+FOLDER = pathlib.Path(__file__).parent / "polyaxon_v1"
+NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.expected.yml"))
+
+
+def said(text: str) -> list[str]:
+    """Return all remarks on a file, whether it is refused or not."""
+    document = source.parse(text, "f.yml")
+    assert IMPORTER.recognises(document.data)
+    try:
+        remarks = IMPORTER.read(document.data).remarks
+    except ConfigError as error:
+        remarks = error.problems
+    return [f"{remark.severity}: {document.locate(remark)}" for remark in remarks]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_becomes_an_experiment(name: str) -> None:
+    document = source.parse((FOLDER / f"{name}.yml").read_text(), f"{name}.yml")
+    expected = source.load(FOLDER / f"{name}.expected.yml").data
+    assert IMPORTER.recognises(document.data)
+    read = importers.read(document.data)
+    told = [f"{problem.severity}: {document.locate(problem)}" for problem in read.remarks]
+    assert (read.data, told) == (expected["native"], expected["remarks"])
+
+
+def test_every_file_has_its_expectation() -> None:
+    assert sorted(path.stem for path in FOLDER.glob("*.yml") if "expected" not in path.name) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("text", "remarks"),
+    [
+        ("version: 1.1\nkind: operation\npathRef: ./c.yml\nrunPatch: {container: {image: x}}",
+         ["error: f.yml:3:10: pathRef: what pathRef names is not fetched; give that file itself, or write the component here, as `component:`"]),
+        ("version: 1.1\nkind: operation\nhubRef: tf:1\nparams: {lr: {value: 1}}",
+         ["error: f.yml:3:9: hubRef: what hubRef names is not fetched; a hub is a server of Polyaxon: write the component itself, as `component:`"]),
+        ("version: 1.1\nkind: operation\nmatrix: {kind: grid, params: {lr: {kind: choice, value: [1, 2, 3, 4]}}}\ncomponent: {run: {kind: job, container: {command: [x]}}}",
+         ["error: f.yml:3:1: matrix: a search (grid) is many jobs; remove it, and submit once for each: -p lr=1 -p lr=2 -p lr=3 ...; or write `batch: {array: 0-3}`, and let the command choose by the element's number"]),
+        ("version: 1.1\nkind: operation\nmatrix: {kind: hyperband, params: {lr: {kind: uniform, value: 0:1}}}\ncomponent: {run: {kind: job, container: {command: [x]}}}",
+         ["error: f.yml:3:1: matrix: a search (hyperband) is many jobs; remove it, and submit once for each value with `-p NAME=VALUE`, or write `batch: {array: ...}`"]),
+        ("version: 1.1\nkind: component\nrun: {kind: dag, operations: []}",
+         ["error: f.yml:3:13: run.kind: runs of kind 'dag' are not run; write one experiment for each step, and chain them by `batch.dependency`"]),
+        ("version: 1.1\nkind: component\nrun: {kind: service, container: {command: [x]}, ports: [1]}",
+         ["error: f.yml:3:13: run.kind: runs of kind 'service' are not run; a batch job serves nothing: start it on a machine of your own"]),
+        ("version: 1.1\nkind: component\nrun: {kind: mpijobs}",
+         ["error: f.yml:3:13: run.kind: runs of kind 'mpijobs' are not run; did you mean 'mpijob'?"]),
+        ("version: 1.1\nkind: component\nrun: {container: {command: [x]}}",
+         ["error: f.yml:3:1: run.kind: there is no kind; known: job, mpijob, mxjob, paddlejob, pytorchjob, tfjob"]),
+        ("version: 1.1\nkind: component\n",
+         ["error: f.yml:1:1: run: there is no section `run` here; write what is to run"]),
+        ("version: 2\nkind: component\nrun: {kind: job, container: {command: [x]}}",
+         ["error: f.yml:1:10: version: files of version 2 and this kind are not read; write 1.1"]),
+        ("version: 1.1\nkind: experiment\nrun: {cmd: x}",
+         ["error: f.yml:2:7: kind: files of kind 'experiment' and version 1.1 are not run; write `version: 1`: it is of Polyaxon 0.x"]),
+        ("version: 1.1\nrun: {cmd: x}", ["error: f.yml:2:1: run.kind: there is no kind; write `version: 1`: `run.cmd` is of Polyaxon 0.x"]),
+        ("version: 1.1\nkind: dag\nrun: {kind: job}", ["error: f.yml:2:7: kind: files of kind 'dag' and version 1.1 are not run; write component or operation"]),
+        ("version: 1.1\nkind: component\nisPreset: true\nrun: {kind: job, container: {command: [x]}}",
+         ["error: f.yml:3:11: isPreset: a preset is only what is added to others; give the operation itself"]),
+        ("version: 1.1\nkind: component\npresets: [gpu]\nschedule: {kind: cron, cron: '0 0'}\nrun: {kind: job, container: {command: [x]}}",
+         ["error: f.yml:3:1: presets: what a preset adds is kept by a server of Polyaxon; write what it adds here, and remove it", "error: f.yml:4:1: schedule: jobs are not repeated; use cron"]),
+        ("version: 1.1\nkind: component\nrun: {kind: job, container: {image: a}}",
+         ["error: f.yml:3:18: run.container.command: there is no command; write it: the image's own is not known here"]),
+        ("version: 1.1\nkind: component\nrun: {kind: job}",
+         ["error: f.yml:3:1: run.container: there is no container here; write `container: {image: ..., command: [...]}`"]),
+        ("version: 1.1\nkind: component\nrun: {kind: job, init: [{file: {filename: a, content: b}}], container: {command: [x]}}",
+         ["error: f.yml:3:25: run.init[0]: nothing is done before the program starts (file); do it before the job is submitted, or in front of the command"]),
+        ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [x, '{{ globals.uuid }}', '{{ connections.a.schema }}']}}",
+         ["error: f.yml:3:30: run.container.command: 'globals.uuid' is known to a server of Polyaxon only; write the value itself, or make it a param", "error: f.yml:3:30: run.container.command: 'connections.a.schema' is known to a server of Polyaxon only; write the value itself, or make it a param"]),
+        ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [x], resources: {limits: {nvidia.com/mig-1g.5gb: 1, tpu: 8, cpu: some}}}}",
+         ["error: f.yml:3:88: run.container.resources.limits.nvidia.com/mig-1g.5gb: nvidia.com/mig-1g.5gb is a part of a GPU; ask for it by `batch.directives`", "error: f.yml:3:96: run.container.resources.limits.tpu: no batch system gives 'tpu'; remove it, or ask for nvidia.com/gpu", "error: f.yml:3:104: run.container.resources.limits.cpu: 'some' is no amount; write a number such as 2, 500m or 4Gi"]),
+        ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [x], env: [{name: A, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {B: 1}], envFrom: [{secretRef: {name: s}}]}}",
+         ["error: f.yml:3:60: run.container.env[0].valueFrom: A would be told by the pod; write its `value`", "error: f.yml:3:111: run.container.env[1]: this is no variable; write `{name: NAME, value: VALUE}`", "warning: f.yml:3:120: run.container.envFrom: these variables come from Kubernetes; export them in the shell that submits the job, whose variables it gets"]),
+        ("version: 1.1\nkind: component\nrun: {kind: mpijob, launcher: {container: {command: [mpirun, -np, '8', x]}}, worker: {replicas: 2, container: {image: a}}}",
+         ["error: f.yml:3:44: run.launcher.container.command: mpirun starts 8 processes, 2 workers of 1 slots are 2; write the same number, or other `replicas` and `slotsPerWorker`"]),
+        ("version: 1.1\nkind: component\nrun: {kind: mpijob, slotsPerWorker: 2, launcher: {container: {command: 'sh run.sh --hostfile /etc/mpi/hostfile'}}, worker: {replicas: 2, container: {image: a}}}",
+         ["warning: f.yml:3:72: run.launcher.container.command: the line is run once as it is, on the first node: it is no mpirun line; its hostfile is $HPCDIST_HOSTFILE"]),
+        ("version: 1.1\nkind: component\nrun: {kind: mpijob, launcher: {container: {command: [mpirun, x]}}}",
+         ["error: f.yml:3:13: run.kind: an mpijob without `worker`; it says how many, and what each needs"]),
+        ("version: 1.1\nkind: component\nrun: {kind: mpijob, worker: {container: {image: a}}}",
+         ["error: f.yml:3:13: run.kind: an mpijob without `launcher`; its container holds the mpirun line"]),
+        ("version: 1.1\nkind: component\nrun: {kind: mpijob}",
+         ["error: f.yml:3:13: run.kind: an mpijob without `worker`; it says how many, and what each needs"]),
+        ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 2, container: {command: [x]}}}",
+         ["warning: f.yml:3:20: run.worker: there is no chief: the first worker is it, and TF_CONFIG says so"]),
+        ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 0, container: {command: [x]}}}",
+         ["warning: f.yml:3:20: run.worker: there is no chief: the first worker is it, and TF_CONFIG says so", "error: f.yml:3:39: run.worker.replicas: 0 replicas cannot be started; write a whole number from 1 on"]),
+        ("version: 1.1\nkind: component\nrun: {kind: tfjob, chief: {replicas: 2, container: {command: [x]}}, worker: {container: {command: [y], image: a}}}",
+         ["error: f.yml:3:90: run.worker.container.command: it is another command than that of chief; let the program ask $HPCDIST_ROLE", "error: f.yml:3:111: run.worker.container.image: it is another image than that of chief; write the same image", "error: f.yml:3:38: run.chief.replicas: there is one master, not 2; write 1"]),
+        ("version: 1.1\nkind: component\nrun: {kind: paddlejob, master: {container: {command: [x]}}, worker: {container: {command: [x]}}}",
+         ["error: f.yml:3:13: run.kind: no framework of hpcdist tells PaddlePaddle its trainers; write a native file with `framework: mpi`, and set PADDLE_* in its command"]),
+        ("version: 1.1\nkind: component\nrun: {kind: paddlejob, worker: {container: {command: [x]}}}",
+         []),
+        ("version: 1.1\nkind: component\nrun: {kind: pytorchjob}",
+         ["error: f.yml:3:13: run.kind: a pytorchjob without roles; write `master`, `worker`"]),
+        ("version: 1.1\nkind: component\nrun: {kind: mxjob, worker: {container: {command: [x]}}}",
+         ["error: f.yml:3:13: run.kind: an mxjob without a scheduler; write `scheduler`"]),
+        ("version: 1.1\nkind: component\nrun: {kind: pytorchjob, nProcPerNode: 4, elasticPolicy: {minReplicas: 1, maxReplicas: 3, rdvzBackend: c10d, maxRestarts: 2}, worker: {replicas: 3, container: {command: [torchrun, x.py], resources: {limits: {nvidia.com/gpu: 4}}}}}",
+         ["warning: f.yml:3:103: run.elasticPolicy.rdvzBackend: rdvzBackend has no effect on a batch machine: hpcdist tells the processes where to meet", "warning: f.yml:3:71: run.elasticPolicy.minReplicas: the job has 3 replicas from beginning to end"]),
+        ("version: 1.1\nkind: operation\nparams: {a: {ref: runs.x, value: outputs.b}, b: {}, c: 3}\ntrigger: all_done\ncomponent: {run: {kind: job, container: {command: [x]}}}",
+         ["error: f.yml:4:10: trigger: an operation that waits for others is part of a pipeline; chain jobs by `batch.dependency`", "error: f.yml:3:10: params.a: a comes from another run; write `a: {value: ...}`", "error: f.yml:3:46: params.b: b comes from another run; write `b: {value: ...}`"]),
+        ("version: 1.1\nkind: component\ninputs: [{name: a-b}, {name: c, type: git, toInit: true}, {name: d, type: 'List[int]'}]\nrun: {kind: job, container: {command: [x]}}",
+         ["error: f.yml:3:10: inputs[0]: this is no input that a template can name; write `{name: NAME, type: TYPE}`", "error: f.yml:3:52: inputs[1].toInit: Polyaxon would fetch c before the program starts; get it before the job is submitted", "warning: f.yml:3:75: inputs[2].type: values of type 'List[int]' are not checked"]),
+        ("version: 1.1\nkind: component\ntermination: {timeout: 1h, maxRetries: many, ttl: 5}\nrun: {kind: job, container: {command: [x]}}",
+         ["warning: f.yml:3:51: termination.ttl: ttl has no effect on a batch machine: nothing is left to clean up", "error: f.yml:3:40: termination.maxRetries: 'many' is no number; write a whole number", "error: f.yml:3:24: termination.timeout: '1h' is no number of seconds; write a whole number"]),
+        ("version: 1.1\nkind: component\nname: my run.1\nrun: {kind: job, container: {comand: [x], command: [x]}}",
+         ["warning: f.yml:3:7: name: the job is called 'my-run-1': 'my run.1' cannot be its name", "error: f.yml:4:30: run.container.comand: nothing is known of 'run.container.comand'; remove it"]),
+    ],
+)  # fmt: skip
+def test_what_is_refused_and_why(text: str, remarks: list[str]) -> None:
+    assert said(text) == remarks
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("version: 1.1\nrun: {}", True),
+        ("version: '1.1'\nkind: operation", True),
+        ("kind: component", True),
+        ("version: 1\nkind: experiment\nrun: {cmd: x}", False),
+        ("version: 1.1\n$schema: https://x/commandComponent.schema.json", False),
+        ("version: 1.1\ntype: command", False),
+        ("apiVersion: v1\nkind: component", False),
+    ],
+)
+def test_the_form_is_recognised_by_its_version_and_kind(text: str, *, own: bool) -> None:
+    assert IMPORTER.recognises(source.parse(text, "f.yml").data) is own
+
+
+@pytest.mark.parametrize("value", ["a b", "it's; rm -rf /", '$(id) "x"', "{{ 1 }}"])
+def test_a_text_stays_one_word_of_the_command(value: str) -> None:
+    text = (
+        "version: 1.1\nkind: component\ninputs: [{name: x, type: str}]\n"
+        "run: {kind: job, container: {command: [echo, 'a {{ x }}', '{{ params.x.as_arg }}', \"it's\"]}}"
+    )
+    loaded = load_experiment(
+        source.parse(text, "f.yml"), params={"x": f"'{value}'" if "'" not in value else value}
+    )
+    assert shlex.split(loaded.experiment.run.command) == ["echo", f"a {value}", f"--x={value}", "it's"]
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ("[python, '$(A)/x', '$(B)', '$$(A)']", """python "${A}"/x '$(B)' '$$(A)'"""),
+        ("[bash, -c, 'echo $(A) $(date) $$(A)']", "echo ${A} $(date) $(A)"),
+        ("[bash, -exc, 'a; b']", "set -ex\na; b"),
+        ("[bash, -c, 'echo $0', zero]", "bash -c 'echo $0' zero"),
+        ("'python x.py --a'", "python x.py --a"),
+        ("[x, '{{ params.n.as_arg }}', '{{ params.as_args }}']",
+         "x {% if n is not none %}--n={{ n }}{% endif %} {% if n is not none %}--n={{ n }}{% endif %} {% if f %}--f{% endif %}"),
+        ("[x, '{{ params.n.as_str }}{{ n * 2 }}']", "x {{ n }}'{{ (n * 2)|replace(\"'\", \"'\\\\''\") }}'"),
+    ],
+)  # fmt: skip
+def test_words_become_a_command(words: str, command: str) -> None:
+    text = (
+        "version: 1.1\nkind: component\ninputs: [{name: n, type: int}, {name: f, type: bool}]\n"
+        f"run: {{kind: job, container: {{command: {words}, env: [{{name: A, value: a}}]}}}}"
+    )
+    assert importers.read(source.parse(text, "f.yml").data).data["run"]["cmd"] == command

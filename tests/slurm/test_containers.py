@@ -1,0 +1,94 @@
+"""Apptainer for real: the image is a folder without programs, into which the site binds those of the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpcdist.resources import shipped
+from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.users import PYTHON, User
+
+pytestmark = pytest.mark.real
+
+APPTAINER = CHECKOUT / ".frameworks" / "apptainer" / "bin" / "apptainer"
+LINKS = ("bin", "lib", "lib64", "sbin")
+FOLDERS = ("usr", "etc", "proc", "sys", "dev", "tmp", "var/tmp", "run")
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    (workdir / "examples").symlink_to(CHECKOUT / "examples")
+    image = workdir / "image"
+    for folder in FOLDERS:
+        (image / folder).mkdir(parents=True)
+    for link in LINKS:
+        (image / link).symlink_to(f"usr/{link}")
+    for file in ("inside", "etc/passwd", "etc/group"):  # Apptainer adds the user, whose name MPI asks for
+        (image / file).write_text("")
+    site = yaml.safe_load((shipped("site_configs") / "testbed.yaml").read_text())
+    spool = cluster.settings.directory / "spool"  # there, and in /run/slurm, PMIx meets the tasks
+    site["setup"] = [f"export PATH={APPTAINER.parent}:$PATH"]
+    site["container"] = {
+        "runtime": "apptainer",
+        "binds": ["/usr", str(CHECKOUT), str(spool), "/run/slurm"],
+        "env": {"ONLY_INSIDE": "a b", "LEVEL": "site", "PATH": f"{PYTHON.parent}:/usr/bin"},
+    }
+    (workdir / "boxed.yaml").write_text(yaml.safe_dump(site | {"name": "boxed", "sources": []}))
+    return User(cluster, workdir)
+
+
+def submitted(user: User, file: str | Path, *options: str) -> str:
+    done = user.hpcdist("submit", file, "--wait", "--site=./boxed.yaml", *options)
+    logs = [user.log(path.name) for path in user.directory.glob("runs/*")]
+    assert (done.returncode, len(logs)) == (0, 1), done.stderr + "".join(logs)
+    return logs[0]
+
+
+PROBE = 'echo "probe $HPCDIST_RANK $(test -e /inside && echo inside) $ONLY_INSIDE $LEVEL $OMP_NUM_THREADS $MESSAGE"'
+
+
+def test_tasks_of_two_nodes_are_inside_and_know_their_place(user: User) -> None:
+    file = user.write(
+        "boxed",
+        {
+            "framework": "mpi",
+            "build": {"image": "./image"},
+            "environment": {
+                "resources": {"cpu": {"requests": 12}},
+                "replicas": {"n_workers": 1, "default_worker": {"resources": {"cpu": {"requests": 12}}}},
+                "env_vars": {"MESSAGE": 'it\'s $HOME, "quoted"', "LEVEL": "mine"},
+            },
+            "run": {"cmd": PROBE},
+        },
+    )
+    log = submitted(user, file)
+    lines = sorted(line.partition(": ")[2] for line in log.splitlines() if "probe " in line)
+    assert lines == [f'probe {rank} inside a b mine 12 it\'s $HOME, "quoted"' for rank in range(2)]
+
+
+@pytest.mark.parametrize("cpus", [1, 12])
+def test_training_over_mpi_on_one_node_and_on_two(user: User, cpus: int) -> None:
+    size = f"resources={{cpu: {{requests: {cpus}}}}}"
+    sizes = [f"--set=environment.{where}{size}" for where in ("", "replicas.default_worker.")]
+    log = submitted(user, "examples/quickstart.yml", "--set=build.image=./image", *sizes)
+    assert "test accuracy" in log
+    assert "on 2 ranks" in log
+
+
+def test_the_first_failure_is_the_jobs(user: User) -> None:
+    file = user.write("fails", {"build": {"image": "./image"}, "run": {"cmd": "exit 7"}})
+    done = user.hpcdist("submit", file, "--wait", "--site=./boxed.yaml")
+    log = user.log("fails-1")
+    assert done.returncode == 7, done.stderr + log
+    assert "rank 0 on n" in log
+
+
+def test_without_the_image(user: User) -> None:
+    file = user.write(
+        "outside", {"build": {"image": "./image"}, "run": {"cmd": "test ! -e /inside && echo fine"}}
+    )
+    log = submitted(user, file, "--no-container")
+    assert "fine" in log
