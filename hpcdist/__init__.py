@@ -8,9 +8,9 @@ The map, from the ground up: a module imports only from the lines above its own,
     replica plan    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers, containers and frameworks
     schedulers launchers containers frameworks importers    one file each, or one folder
-    pool placement feasibility alternatives selection detect starting enclosing polyaxon remarks advice    decisions, pure
-    provenance variables lint planner wiring    what they add up to
-    compose source templating inputs overrides load preferences schema native_text    a file becomes an experiment
+    pool placement feasibility alternatives selection detect starting enclosing    decisions, pure
+    polyaxon remarks advice provenance variables lint planner wiring    what they add up to
+    compose source templating inputs overrides load preferences schema native_text    files and experiments
     resources bytecode renderer shell rundir world    the other edges: files, templates, processes, time
     logs states control    submit, status, logs, cancel, wait
     cli    one short module per verb

@@ -58,8 +58,8 @@ def _about_the_launch(plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
 def _about_the_image(experiment: Experiment, plan: Plan) -> Iterator[str]:
     if experiment.build and experiment.build.image and plan.container is None:
         yield (
-            f"the image {experiment.build.image} is not used (--no-container): the program runs with what the "
-            "site's `modules` and `setup` give"
+            f"the image {experiment.build.image} is not used (--no-container): the program runs with what "
+            "the site's `modules` and `setup` give"
         )
     if plan.image and plan.image.startswith("docker://") and plan.placement.size > 1:
         yield (

@@ -278,6 +278,7 @@ class Plan(Model, frozen=True, kw_only=True):
     label_in_task: bool = False
     directives: tuple[Directive, ...] = ()
     setup: tuple[Word, ...] = ()
+    task_setup: tuple[Word, ...] = ()
     variables: tuple[Variable, ...] = ()
     task_variables: tuple[Variable, ...] = ()
     told: tuple[str, ...] = ()

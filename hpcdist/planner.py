@@ -57,6 +57,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
         # Cray's PMI has other variables (https://slurm.schedmd.com/mpi_guide.html).
         needs_pmi=meets_by_mpi and launcher.gives_pmi and bare.mpi != "cray_shasta",
         setup=tuple(_setup(site)),
+        task_setup=tuple(Word.raw(line, f"site {site.name}: task_setup") for line in site.task_setup),
         variables=tuple(variables(experiment, site, bare, shared, where)),
         task_variables=(*polyaxon.task_variables(), *own),
         told=tuple(dict.fromkeys(variable.name for variable in (*shared, *own))),

@@ -184,7 +184,9 @@ class Site(Model, frozen=True, kw_only=True):
 
     ``container`` is what runs images, None where nothing does.
 
-    ``notes`` are for its users; ``differences`` from the centre's own examples, each with its reason.
+    ``setup`` are lines of bash that run once, where the script runs; ``task_setup`` those that each task runs
+    before its program, such as ``mkdir -p`` on a disk of its node. ``notes`` are for its users;
+    ``differences`` from the centre's own examples, each with its reason.
     """
 
     name: str
@@ -213,6 +215,7 @@ class Site(Model, frozen=True, kw_only=True):
     modules: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
+    task_setup: tuple[str, ...] = ()
     container: Runtime | None = None
     fabric: Fabric = Fabric()
     head_node: HeadNode = HeadNode()

@@ -40,7 +40,8 @@ def located(origin: str, where: Where) -> str:
 
 
 def _fabric(site: Site, plan: Plan) -> Iterator[Variable]:
-    for item in settled(site.fabric, surroundings(site, plan.placement, container=plan.container is not None)):
+    around = surroundings(site, plan.placement, container=plan.container is not None)
+    for item in settled(site.fabric, around):
         yield Variable(
             name=item.name,
             value=text_of(item.value),

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a message is compared as one line
 from __future__ import annotations
 
 from typing import Any
@@ -24,8 +25,10 @@ def refusal(machine: Site, **data: Any) -> list[str]:
 
 def test_a_site_without_a_runtime_leaves_the_choice() -> None:
     assert refusal(site()) == [
-        f"build.image: site x has no container runtime to run {IMAGE} in; {OUTSIDE}, or name its runtime in a site "
-        "file (`container: {runtime: apptainer}`)"
+        (
+            f"build.image: site x has no container runtime to run {IMAGE} in; {OUTSIDE}, or name its runtime in a site "
+            "file (`container: {runtime: apptainer}`)"
+        )
     ]
 
 
@@ -60,8 +63,10 @@ def test_a_misspelt_runtime() -> None:
 )
 def test_a_launch_of_the_users_own(data: dict[str, Any], by: str) -> None:
     assert refusal(boxed("apptainer"), **data) == [
-        f"build.image: the command is a launch by {by}, which would run outside the container; let the command be "
-        f"the program itself, and hpcdist starts it; or {OUTSIDE}"
+        (
+            f"build.image: the command is a launch by {by}, which would run outside the container; let the command be "
+            f"the program itself, and hpcdist starts it; or {OUTSIDE}"
+        )
     ]
 
 
@@ -75,8 +80,10 @@ def test_the_job_looks_first() -> None:
     plan = two_tasks(boxed("apptainer", setup=["module load apptainer"]), "./my image")
     assert [word.text for word in plan.setup] == [
         "module load apptainer",
-        'type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site '
-        f'file, or {OUTSIDE}"',
+        (
+            'type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site '
+            f'file, or {OUTSIDE}"'
+        ),
         "[[ -e './my image' ]] || fail there is no image './my image' on \"$(uname -n)\"",
         '[[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"',
     ]

@@ -83,8 +83,8 @@ def test_a_group_counts_as_a_whole() -> None:
             {"env": {"FI_CXI_RDZV_PROTO": "x"}, "together": [TOGETHER]},
             [
                 (
-                    "fabric.together[0].env.FI_CXI_RDZV_PROTO: FI_CXI_RDZV_PROTO stands in `fabric.env` too; write it "
-                    "once"
+                    "fabric.together[0].env.FI_CXI_RDZV_PROTO: FI_CXI_RDZV_PROTO stands in `fabric.env` too; "
+                    "write it once"
                 )
             ],
         ),
@@ -92,8 +92,8 @@ def test_a_group_counts_as_a_whole() -> None:
             {"together": [TOGETHER | {"args": ["-x"], "found": "a.so"}]},
             [
                 (
-                    "fabric.together[0].found: directives and launcher words are written before anybody can look "
-                    "for a file; use another condition"
+                    "fabric.together[0].found: directives and launcher words are written before anybody can "
+                    "look for a file; use another condition"
                 )
             ],
         ),

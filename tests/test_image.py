@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a message is compared as one line
 from __future__ import annotations
 
 import pytest
@@ -31,18 +32,24 @@ def test_forms(text: str, image: Image, host: str) -> None:
     [
         (
             "~/x.sif",
-            "build.image: nothing is expanded in '~/x.sif'; write the whole path, or one from where the job is "
-            "submitted (./x.sif)",
+            (
+                "build.image: nothing is expanded in '~/x.sif'; write the whole path, or one from where the job is "
+                "submitted (./x.sif)"
+            ),
         ),
         (
             "a b",
-            "build.image: 'a b' names no image; write a registry's (nvcr.io/nvidia/pytorch:24.08-py3), or a path "
-            "(./x.sif)",
+            (
+                "build.image: 'a b' names no image; write a registry's (nvcr.io/nvidia/pytorch:24.08-py3), or a path "
+                "(./x.sif)"
+            ),
         ),
         (
             "docker://",
-            "build.image: 'docker://' names no image; write a registry's (nvcr.io/nvidia/pytorch:24.08-py3), or a "
-            "path (./x.sif)",
+            (
+                "build.image: 'docker://' names no image; write a registry's (nvcr.io/nvidia/pytorch:24.08-py3), or a "
+                "path (./x.sif)"
+            ),
         ),
     ],
 )

@@ -23,7 +23,7 @@ from hpcdist.plan import Placement, Plan, Task, Variable
 from hpcdist.renderer import render, summary
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, changed, planned
-from tests.sites import shipped_site
+from tests.sites import shipped_site, site
 from tests.tasks import DEVICES, told, variables_in
 from tests.test_placement import jobs
 
@@ -408,3 +408,9 @@ def test_a_worker_that_fails_ends_the_job_with_its_exit_code(tmp_path: Path) -> 
     assert "was the first to fail, with exit code 3" in output
     assert "ended well" not in output
     assert all(map(is_gone, pids(output)))
+
+
+def test_lines_of_the_site_for_each_task_stand_before_its_program() -> None:
+    machine = site(task_setup=['mkdir -p "/tmp/$USER"'])
+    script = render(planned(machine, environment=environment(1, each=resources(cpu=1)), framework="mpi"))
+    assert script.task.index('\nmkdir -p "/tmp/$USER"\n') < script.task.index('\n"$@"\n')

@@ -76,7 +76,7 @@ def lines(made: Session) -> Iterator[Line]:
     yield from (("placement", _replicas(row), row.origin) for row in plan.placement.rows)
     header = schedulers.get(plan.scheduler).header(plan, None)
     yield from (("directives", text, origin) for text, origin in header)
-    yield from (("setup", word.text, word.origin) for word in plan.setup)
+    yield from (("setup", word.text, word.origin) for word in (*plan.setup, *plan.task_setup))
     yield from (("variables", _variable(item), item.origin) for item in plan.variables)
     yield from (("variables of each task", _variable(item), item.origin) for item in plan.task_variables)
     for origin, words in groupby(plan.launch, key=lambda word: word.origin):

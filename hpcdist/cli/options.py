@@ -60,7 +60,7 @@ def experiment_options(verb: Callable[..., None]) -> Verb:
     """Give a verb the experiment file EXP (``-`` for stdin) and what changes it, as one ``Asked``."""
 
     @functools.wraps(verb)
-    def with_asked(
+    def with_asked(  # noqa: PLR0913, PLR0917 - one for each option
         file: str,
         site: str | None,
         site_path: tuple[str, ...],

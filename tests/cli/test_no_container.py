@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a message is compared as one line
 from __future__ import annotations
 
 from pathlib import Path

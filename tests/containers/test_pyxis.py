@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a message is compared as one line
 from __future__ import annotations
 
 import pytest
@@ -67,6 +68,8 @@ def test_another_launcher_cannot() -> None:
     with pytest.raises(PlanError) as caught:
         two_tasks(boxed("pyxis"), batch={"launcher": "mpirun"})
     assert [str(problem) for problem in caught.value.problems] == [
-        "build.image: pyxis starts its containers by srun, not by mpirun; write `batch: {launcher: srun}`, or give "
-        "--no-container to run with the site's own modules"
+        (
+            "build.image: pyxis starts its containers by srun, not by mpirun; write `batch: {launcher: srun}`, or give "
+            "--no-container to run with the site's own modules"
+        )
     ]

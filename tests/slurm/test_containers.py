@@ -1,4 +1,4 @@
-"""Apptainer for real: the image is a folder without programs, into which the site binds those of the machine."""
+"""Apptainer for real; the image is an empty folder, into which the site binds the machine's programs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def submitted(user: User, file: str | Path, *options: str) -> str:
     return logs[0]
 
 
-PROBE = 'echo "probe $HPCDIST_RANK $(test -e /inside && echo inside) $ONLY_INSIDE $LEVEL $OMP_NUM_THREADS $MESSAGE"'
+PROBE = (
+    'echo "probe $HPCDIST_RANK $(test -e /inside && echo inside) '
+    '$ONLY_INSIDE $LEVEL $OMP_NUM_THREADS $MESSAGE"'
+)
 
 
 def test_tasks_of_two_nodes_are_inside_and_know_their_place(user: User) -> None:
@@ -69,11 +72,12 @@ def test_tasks_of_two_nodes_are_inside_and_know_their_place(user: User) -> None:
     assert lines == [f'probe {rank} inside a b mine 12 it\'s $HOME, "quoted"' for rank in range(2)]
 
 
-@pytest.mark.parametrize("cpus", [1, 12])
-def test_training_over_mpi_on_one_node_and_on_two(user: User, cpus: int) -> None:
+@pytest.mark.parametrize(("cpus", "nodes"), [(1, "1 node: n1 "), (12, "2 nodes: n1 n2 ")])
+def test_training_over_mpi(user: User, cpus: int, nodes: str) -> None:
     size = f"resources={{cpu: {{requests: {cpus}}}}}"
     sizes = [f"--set=environment.{where}{size}" for where in ("", "replicas.default_worker.")]
     log = submitted(user, "examples/quickstart.yml", "--set=build.image=./image", *sizes)
+    assert f"2 tasks by srun, {nodes}" in log
     assert "test accuracy" in log
     assert "on 2 ranks" in log
 
