@@ -43,14 +43,17 @@ def answered(request: Request, refusals: Sequence[Refusal], *, apart: bool = Fal
 
     ``apart``: by ``ps_on`` the file itself asks for servers on other nodes than the workers'.
     """
-    whole = _names(pool for pool in pools(request.site) if not on(request, pool))
+    whole = [pool for pool in pools(request.site) if not on(request, pool)]
+    sized = [pool for pool in whole if pool.nodes != UNLIMITED]
     for refusal in refusals:
         problem = refusal.problem
         if problem.hint or not request.site.partitions:
             yield problem
-        elif whole:
-            takes = _taking(whole)
+        elif whole and (sized or not refusal.too_large):
+            takes = _taking(_names(sized if refusal.too_large else whole))
             yield problem._replace(hint=f"without `ps_on` {takes}" if apart else takes)
+        elif whole:
+            yield problem._replace(hint=_untold(whole[0]))
         else:
             yield problem._replace(hint=_nearest(request, refusal))
 
@@ -59,7 +62,7 @@ def _nearest(request: Request, refusal: Refusal) -> str:
     if refusal.misfit and refusal.run:
         return _node_hint(request.site, refusal.misfit, refusal.run)
     if refusal.walltime:
-        return _time_hint(request.site, refusal.walltime, refusal.nodes)
+        return _time_hint(request, refusal.walltime, refusal.nodes)
     return _size_hint(request, refusal.pool)
 
 
@@ -71,6 +74,11 @@ def _taking(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"partition {names[0]} takes it"
     return f"partitions {', '.join(names[:-1])} and {names[-1]} take it"
+
+
+def _untold(pool: Pool) -> str:
+    untold = f"how many nodes partition {pool.partition} gives a job is not known"
+    return f"{untold}; to try it, write `batch: {{partition: {pool.partition}}}`"
 
 
 def _node_hint(site: Site, misfit: Misfit, run: Block) -> str:
@@ -88,9 +96,11 @@ def _bound(pool: Pool) -> int | None:
     return None if pool.nodes == UNLIMITED else pool.nodes
 
 
-def _time_hint(site: Site, walltime: Walltime, nodes: int) -> str:
-    """Say which jobs may run so long, those of the same size first; else how long the longest may."""
-    spans = [span for name, partition in site.partitions.items() for span in _spans(name, partition)]
+def _time_hint(request: Request, walltime: Walltime, nodes: int) -> str:
+    """Say which jobs on such nodes may run so long, those of the same size first; else the longest."""
+    partitions = request.site.partitions
+    names = _names(pool for pool in pools(request.site) if _suits(request, pool)) or partitions
+    spans = [span for name in names for span in _spans(name, partitions[name])]
     enough = [span for span in spans if span.walltime is None or span.walltime >= walltime]
     if enough:
         enough.sort(key=lambda span: not span.least <= nodes <= (span.most or UNLIMITED))
@@ -130,7 +140,7 @@ def _size_hint(request: Request, asked: Pool | None) -> str:
 
 def _count(request: Request, run: Block, pool: Pool) -> int:
     """Return how many replicas of this run the pool takes, nearest to what is asked; 0 for none."""
-    if any(True for each in request.runs for _ in pool.misfits(need_of(each.first, request.site, pool))):
+    if not _suits(request, pool):
         return 0
     most = run.count
     if nodes_on(request, pool) < pool.min_nodes:
@@ -139,6 +149,11 @@ def _count(request: Request, run: Block, pool: Pool) -> int:
     else:
         count = _last(most, lambda n: nodes_on(_with(request, run, n), pool) <= pool.nodes)
     return count if count and not on(_with(request, run, count), pool) else 0
+
+
+def _suits(request: Request, pool: Pool) -> bool:
+    """Whether its nodes have what each replica needs."""
+    return not any(True for run in request.runs for _ in pool.misfits(need_of(run.first, request.site, pool)))
 
 
 def _with(request: Request, run: Block, count: int) -> Request:

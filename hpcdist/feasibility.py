@@ -51,6 +51,11 @@ class Refusal(NamedTuple):
     nodes: int = 0
     walltime: Walltime | None = None
 
+    @property
+    def too_large(self) -> bool:
+        """Whether it is refused because the pool has too few nodes."""
+        return self.pool is not None and not self.walltime and self.nodes > self.pool.nodes
+
 
 def attempt(request: Request, choice: Sequence[Pool]) -> tuple[Placement | None, list[Refusal]]:
     """Place all tasks on these pools, one for each run; return why not where it cannot be done."""
@@ -99,9 +104,9 @@ def _crowds(request: Request, choice: Sequence[Pool]) -> list[Crowd]:
 
 
 def _needs(request: Request, choice: Sequence[Pool]) -> list[Need]:
-    """Return what each asks of a node; where some ask for memory, the others get their share of it."""
+    """Return what each asks of a node; where some, or the site, ask for memory, the others get a share."""
     needs = [need_of(run.first, request.site, pool) for run, pool in zip(request.runs, choice, strict=True)]
-    if any(need.memory is not None for need in needs):
+    if request.site.request_memory == "share" or any(need.memory is not None for need in needs):
         return [with_memory(need, pool) for need, pool in zip(needs, choice, strict=True)]
     return needs
 
@@ -113,10 +118,17 @@ def _origin(request: Request, replica: Replica) -> str:
 def _node_refusals(request: Request, choice: Sequence[Pool]) -> Iterator[Refusal]:
     for run, pool in zip(request.runs, choice, strict=True):
         for misfit in pool.misfits(need_of(run.first, request.site, pool)):
-            message = f"{title(pool)} has {misfit} by {run.first.name}"
-            yield Refusal(Problem(message, run.first.path), pool, misfit, run)
+            yield Refusal(_lacking(request.site, pool, misfit, run), pool, misfit, run)
         yield from map(Refusal, _sharing_problems(run.first))
-    yield from map(Refusal, _memory_problems(request.runs, _needs(request, choice)))
+    if any((run.first.memory or request.site.replica.memory) is not None for run in request.runs):
+        yield from map(Refusal, _memory_problems(request.runs, _needs(request, choice)))
+
+
+def _lacking(site: Site, pool: Pool, misfit: Misfit, run: Block) -> Problem:
+    if misfit.size is None:
+        message = f"site {site.name} does not say how many {misfit.what} its nodes have"
+        return Problem(message, run.first.path, f"add `{misfit.what.lower()}:` to a copy of its file")
+    return Problem(f"{title(pool)} has {misfit} by {run.first.name}", run.first.path)
 
 
 def _memory_problems(runs: Sequence[Block], needs: Sequence[Need]) -> Iterator[Problem]:

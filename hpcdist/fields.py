@@ -100,6 +100,8 @@ def _member(union: Any, data: object) -> Any:
             return kind
         if isinstance(data, list) and shape is tuple:
             return kind
+        if shape is Literal and data in get_args(kind):
+            return kind
     scalars = tuple(kind for kind in members if kind in _WORDS_OF_TYPE)
     return functools.reduce(operator.or_, scalars or members[:1])
 

@@ -23,6 +23,7 @@ from hpcdist.launch import UNSEEN, UserLaunch, user_launch
 from hpcdist.layer import Launcher, Topology
 from hpcdist.placement import beside_gpus
 from hpcdist.plan import Placement, Plan, Word
+from hpcdist.replica import replicas
 from hpcdist.schedulers import schedulers
 from hpcdist.selection import select
 from hpcdist.site import Site
@@ -244,6 +245,7 @@ def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple
             yield field, "default"
     for field in ("gpus", "environment", "request_memory", "head_node"):
         yield field, f"site {site.name}: {field}"
+    yield from _of_memory(experiment, site)
     yield "command", where(("run", "cmd"))
     if experiment.build and experiment.build.image:
         yield "image", where(("build", "image"))
@@ -252,6 +254,12 @@ def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple
         yield "elastic", where(tuple(why))
     if experiment.environment.max_restarts:
         yield "max_restarts", where(("environment", "max_restarts"))
+
+
+def _of_memory(experiment: Experiment, site: Site) -> Iterator[tuple[str, str]]:
+    asked = any(replica.memory for replica in replicas(experiment, per_gpu=False))
+    if site.request_memory == "share" and not asked:
+        yield "memory", f"site {site.name}: request_memory"
 
 
 def _setup(site: Site) -> Iterator[Word]:

@@ -2,6 +2,7 @@
 
 One pool for all replicas wins over several; the site's default partition is tried first. Only where no
 single pool takes everything do replicas go to different ones, which makes the job heterogeneous; and
+what is too large for one partition goes to one of unknown size only if the file names it;
 parameter servers leave the nodes with GPUs to the workers, where the site has others.
 """
 
@@ -18,7 +19,7 @@ from hpcdist.experiment import Experiment, Replicas
 from hpcdist.feasibility import Block, Refusal, Request, Where, attempt, nearness, on
 from hpcdist.layer import Topology
 from hpcdist.plan import Group, Placement
-from hpcdist.pool import Pool, need_of, pools
+from hpcdist.pool import UNLIMITED, Pool, need_of, pools
 from hpcdist.replica import Replica, replicas
 from hpcdist.site import Site
 from hpcdist.units import Walltime
@@ -43,11 +44,22 @@ def select(
         ps_on = ps_on or "worker_nodes"
     refused: list[list[Refusal]] = []
     for choice in _choices(request.runs, allowed, site, ps_on):
+        if _is_guess(choice, allowed, refused):
+            continue
         placement, refusals = attempt(request, choice)
         if placement:
             return _explained(placement, request, choice, experiment)
         refused.append(refusals)
     raise PlanError(*answered(request, max(refused, key=nearness), apart=ps_on == "cpu_nodes"))
+
+
+def _is_guess(
+    choice: Sequence[Pool], allowed: Sequence[list[Pool]], refused: Sequence[list[Refusal]]
+) -> bool:
+    """Whether it is chosen only for not telling its size, after others told that theirs is too small."""
+    too_large = any(refusal.too_large for refusals in refused for refusal in refusals)
+    asked = len({pool.partition for candidates in allowed for pool in candidates}) == 1
+    return too_large and not asked and any(pool.nodes == UNLIMITED for pool in choice)
 
 
 def _explained(

@@ -34,12 +34,13 @@ class NodeType(Model, frozen=True):
 
     ``gpu_cpus``: the CPUs next to each GPU, in the order of the GPUs, such as ``48-63,112-127``; tasks that
     have whole nodes are bound to those of their GPUs. ``library``: what its GPUs speak to each other by.
+    ``gpus: unknown``: it has some, but not said how many; jobs that need GPUs are refused.
     ``cpus_per_gpu``: a job on such nodes must ask for exactly so many CPUs a GPU (NCI Gadi); PBS only.
     """
 
     cpus: int | None = None
     memory: Memory | None = None
-    gpus: int | None = 0
+    gpus: int | Literal["unknown"] | None = 0
     cpus_per_gpu: int | None = None
     gpu_type: str | None = None
     gpu_cpus: tuple[str, ...] = ()
@@ -182,8 +183,9 @@ class Selection(Model, frozen=True):
 class Site(Model, frozen=True, kw_only=True):
     """One machine; ``pbs``, ``lsf`` and ``sge`` say what its scheduler wants said differently.
 
+    ``request_memory``: whether jobs ask for the memory that the experiment names; ``share``: replicas without
+    any ask for their CPUs' share of the node's, since the centre gives little unasked.
     ``container`` is what runs images, None where nothing does.
-
     ``setup`` are lines of bash that run once, where the script runs; ``task_setup`` those that each task runs
     before its program, such as ``mkdir -p`` on a disk of its node. ``notes`` are for its users;
     ``differences`` from the centre's own examples, each with its reason.
@@ -203,7 +205,7 @@ class Site(Model, frozen=True, kw_only=True):
     partitions: dict[str, Partition] = {}
     default_partition: str | None = None
     whole_nodes: bool = False
-    request_memory: bool = True
+    request_memory: bool | Literal["share"] = True
     gpus: Gpus = Gpus()
     account: Account = Account()
     walltime: Walltime | None = None

@@ -17,7 +17,7 @@ from hpcdist.site import Site
 
 _PATH = ("batch", "launcher")
 
-_GONE: Final = {
+GONE: Final = {
     "aprun": "aprun belonged to ALPS, which is gone with the Cray XC and XE machines: HPE Cray EX machines "
     "start tasks by srun under Slurm, and by PALS mpiexec (launcher pals) under PBS",
 }
@@ -39,8 +39,8 @@ def launcher_of(
         raise PlanError(Problem(f"the command is a launch by {by} already", path, hint))
     name = experiment.batch.launcher_name or next(iter(topology.launchers), site.launcher)
     if name not in launchers:
-        if name in _GONE:
-            raise PlanError(Problem(_GONE[name], _PATH, _one_of(site)))
+        if name in GONE:
+            raise PlanError(Problem(GONE[name], _PATH, _one_of(site)))
         hint = did_you_mean(name, launchers.names())
         raise PlanError(Problem(f"there is no launcher {name!r}", _PATH, hint))
     launcher = launchers.get(name)

@@ -54,11 +54,11 @@ def training(workers: int, each: dict[str, Any] = GPU, **batch: Any) -> Experime
         ),
         (
             training(39, walltime="100h"),
-            "batch.walltime: partition prod (a100 nodes) allows 1-00:00:00, 4-04:00:00 asked; long enough: cpu (from 2 nodes on)",
+            "batch.walltime: partition prod (a100 nodes) allows 1-00:00:00, 4-04:00:00 asked; the longest is 3-00:00:00 on capacity (up to 4 nodes)",
         ),
         (
             training(39, walltime="12h"),
-            "batch.walltime: partition prod (a100 nodes) allows 03:00:00 to a job of 10 nodes, 12:00:00 asked; long enough: cpu (from 2 nodes on), prod (100-496 nodes), capacity (up to 4 nodes)",
+            "batch.walltime: partition prod (a100 nodes) allows 03:00:00 to a job of 10 nodes, 12:00:00 asked; long enough: prod (100-496 nodes), capacity (up to 4 nodes)",
         ),
         (
             training(0, resources(cpu=1, gpu=5)),

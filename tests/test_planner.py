@@ -49,6 +49,14 @@ def test_the_file_comes_before_the_site() -> None:
     }
 
 
+def test_memory_that_the_site_asks_for() -> None:
+    machine = changed(TESTBED, request_memory="share")
+    assert planned(machine).origins["memory"] == "site testbed: request_memory"
+    asked = planned(machine, environment={"resources": {"memory": {"requests": "1G"}}})
+    assert "memory" not in asked.origins
+    assert "memory" not in planned(TESTBED).origins
+
+
 def test_the_site_comes_before_nothing() -> None:
     plan = planned(changed(TESTBED, whole_nodes=True))
     assert (plan.walltime, plan.exclusive, plan.launcher) == (Walltime(600), True, "srun")
@@ -239,7 +247,7 @@ def test_frontier_has_its_plug_in_on_several_nodes_only(replicas: int, value: st
 
 
 def test_setup_comes_in_order_and_says_what_failed() -> None:
-    machine = site(modules=["gcc/12", "it's"], source=["$HOME/env.sh"], setup=["ulimit -c 0"])
+    machine = site(modules=["gcc/12", "cuda/12.4"], source=["$HOME/env.sh"], setup=["ulimit -c 0"])
     assert planned(machine).setup == (
         Word.raw(
             "if [[ -r $HOME/env.sh ]]; then source $HOME/env.sh; "
@@ -250,7 +258,7 @@ def test_setup_comes_in_order_and_says_what_failed() -> None:
             'module load gcc/12 || fail module gcc/12 cannot be loaded on "$(uname -n)"', "site x: modules"
         ),
         Word.raw(
-            """module load 'it'"'"'s' || fail module 'it'"'"'s' cannot be loaded on "$(uname -n)\"""",
+            'module load cuda/12.4 || fail module cuda/12.4 cannot be loaded on "$(uname -n)"',
             "site x: modules",
         ),
         Word.raw("ulimit -c 0", "site x: setup"),

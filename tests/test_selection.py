@@ -252,7 +252,7 @@ def test_why_a_site_cannot_take_it(data: dict[str, Any], walltime: str | None, s
     ("master", "worker", "cpus_and_memory"),
     [
         # Who says nothing of memory gets the share of the node that belongs to its CPUs, if others do.
-        (resources(cpu=4, memory=1000), resources(cpu=8), [(4, 1000), (8, 16000)]),
+        (resources(cpu=4, memory=1000), resources(cpu=8), [(4, 1000), (8, 15000)]),
         (resources(cpu=4), resources(cpu=8), [(4, None), (8, None)]),
     ],
 )
@@ -262,6 +262,68 @@ def test_memory(
     replicas = {"n_workers": 1, "default_worker": {"resources": worker}}
     placement = selected(experiment(framework="mpi", environment={"resources": master, "replicas": replicas}))
     assert [(len(task.cpus), task.memory) for task in placement.tasks] == cpus_and_memory
+
+
+@pytest.mark.parametrize(
+    ("master", "worker", "cpus_and_memory"),
+    [
+        (resources(cpu=4), resources(cpu=8), [(4, 15000), (8, 30000)]),
+        (resources(cpu=4, memory=1000), resources(cpu=8), [(4, 1000), (8, 30000)]),
+    ],
+)
+def test_memory_where_the_site_wants_each_to_ask_for_its_share(
+    master: dict[str, Any], worker: dict[str, Any], cpus_and_memory: list[tuple[int, int | None]]
+) -> None:
+    replicas = {"n_workers": 1, "default_worker": {"resources": worker}}
+    exp = experiment(framework="mpi", environment={"resources": master, "replicas": replicas})
+    placement = selected(exp, site(**MACHINE | {"default_partition": "cpu", "request_memory": "share"}))
+    assert [(len(task.cpus), task.memory) for task in placement.tasks] == cpus_and_memory
+
+
+def test_a_share_of_what_is_not_known_is_not_asked() -> None:
+    machine = site(
+        node_types={"n": {"cpus": 4}}, partitions={"p": {"nodes": {"n": 1}}}, request_memory="share"
+    )
+    assert [task.memory for task in selected(experiment(), machine).tasks] == [None]
+
+
+SIZES: dict[str, Any] = {
+    "node_types": {"n": {"cpus": 1}},
+    "partitions": {"few": {"nodes": {"n": 2}}, "untold": {"nodes": {"n": None}}},
+}
+
+
+def test_what_is_too_large_goes_to_a_partition_of_unknown_size_only_if_the_file_says_so() -> None:
+    exp = {"framework": "mpi", "environment": environment(4, each=resources(cpu=1))}
+    assert problems(experiment(**exp), site(**SIZES)) == [
+        (
+            "environment.replicas: partition few (n nodes) gives a job 2 nodes, 5 are needed "
+            "(1 task a node); how many nodes partition untold gives a job is not known; "
+            "to try it, write `batch: {partition: untold}`"
+        )
+    ]
+    assert shape(selected(experiment(**exp, batch={"partition": "untold"}), site(**SIZES))) == [
+        ("untold", 5, 5)
+    ]
+
+
+def test_what_runs_too_long_goes_to_a_partition_of_unknown_size() -> None:
+    partitions = {"few": {"nodes": {"n": 2}, "max_walltime": "1h"}, "untold": {"nodes": {"n": None}}}
+    placement = selected(experiment(), site(**SIZES | {"partitions": partitions}), walltime="2h")
+    assert shape(placement) == [("untold", 1, 1)]
+
+
+def test_a_site_that_does_not_say_how_many_gpus_its_nodes_have() -> None:
+    levante = shipped_site("levante")
+    assert problems(experiment(environment={"resources": resources(gpu=1)}), levante) == [
+        (
+            "environment.resources: site levante does not say how many GPUs its nodes have; "
+            "add `gpus:` to a copy of its file"
+        )
+    ]
+    assert shape(selected(experiment(environment={"resources": resources(cpu=4)}), levante)) == [
+        ("gpu", 1, 1)
+    ]
 
 
 def test_memory_that_only_some_ask_for_where_nodes_are_unknown() -> None:

@@ -125,6 +125,33 @@ NO_END = "missing ), unterminated subpattern at position 1"
             f"detect.fqdn[0]: 'b(' is not a regular expression: {NO_END}"]),
         ({"account": {"pattern": "["}},
          ["account.pattern: '[' is not a regular expression: unterminated character set at position 0"]),
+        ({"node_types": {"n": {"cpus": 0, "gpus": -1}}},
+         ["node_types.n.cpus: 0 is less than 1; correct it, or remove it",
+          "node_types.n.gpus: -1 is less than 0; correct it, or remove it"]),
+        ({"node_types": NODE, "partitions": {"p": {
+            "nodes": {"n": -4}, "min_nodes": -1, "max_nodes": 0,
+            "limits": [{"nodes": -2, "walltime": "1h"}]}}},
+         ["partitions.p.nodes.n: -4 is less than 0; correct it, or remove it",
+          "partitions.p.min_nodes: -1 is less than 0; correct it, or remove it",
+          "partitions.p.max_nodes: 0 is less than 1; correct it, or remove it",
+          "partitions.p.limits[0].nodes: -2 is less than 1; correct it, or remove it"]),
+        ({"node_types": NODE, "partitions": {"p": {"nodes": {"n": 9}, "min_nodes": 4, "max_nodes": 2}}},
+         ["partitions.p.min_nodes: 4 nodes are more than `max_nodes`, which is 2; correct one of them"]),
+        ({"replica": {"cpus": 0}, "launchers": {"jsrun": {"threads_per_core": 0}}},
+         ["replica.cpus: 0 is less than 1; correct it, or remove it",
+          "launchers.jsrun.threads_per_core: 0 is less than 1; correct it, or remove it"]),
+        ({"node_types": {"n": {"cpus": 8, "gpus": 2, "gpu_cpus": ["0-3", "92-96"]}}},
+         [("node_types.n.gpu_cpus[1]: there is no CPU 96 on a node of 8 CPUs; number them as `lscpu` does, "
+          "from 0")]),
+        ({"node_types": {"n": {"cpus": 8, "gpus": 2, "gpu_cpus": ["0-3", "92-95"]}}}, []),
+        ({"node_types": {"n": {"cpus": 8, "gpus": 3, "gpu_cpus": ["0-3", "0-3", "3-7"]}}},
+         [("node_types.n.gpu_cpus[2]: 0-3 and 3-7 share CPU 3; write the same list for GPUs that share one, "
+          "else lists that share nothing")]),
+        ({"head_node": {"suffix": "; rm -rf ~"}, "modules": ["gcc/9.2+x", "-x"]},
+         [("head_node.suffix: '; rm -rf ~' cannot be the end of a host name; use letters, digits, dots and "
+          "dashes"),
+          ("modules[1]: '-x' cannot be the name of a module; write NAME or NAME/VERSION; other lines of bash "
+          "belong in `setup`")]),
     ],
 )  # fmt: skip
 def test_what_no_type_can_say(data: dict[str, Any], sentences: list[str]) -> None:

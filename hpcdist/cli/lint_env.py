@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from hpcdist import lint, resources, source
+from hpcdist import lint, preferences, resources, source
 from hpcdist.cli import machine, show
 from hpcdist.cli.options import json_option, site_path_option
 from hpcdist.errors import Place
-from hpcdist.fabric import names
+from hpcdist.fabric import Surroundings, names
 from hpcdist.lint import Around, Finding, versions_of
 from hpcdist.plan import Variable
 from hpcdist.site import Site
@@ -41,7 +41,7 @@ def command(file: str | None, site: str | None, site_path: tuple[str, ...], json
     if json:
         show.as_json([item._asdict() for item in found])
     else:
-        for item in found:
+        for item in lint.summed(found):
             click.echo(f"{item.severity}: {item}")
         if not found:
             click.echo("ok: nothing is odd")
@@ -50,10 +50,17 @@ def command(file: str | None, site: str | None, site_path: tuple[str, ...], json
 
 
 def _site(name: str | None, site_path: tuple[str, ...]) -> Site | None:
-    """Return the site of ``--site``, else of ``$HPCDIST_SITE``, else this machine's if known."""
+    """Return the site of ``--site``, ``$HPCDIST_SITE`` or the config, else this machine's if known."""
     folders = resources.site_folders(site_path)
-    if name or (name := os.environ.get("HPCDIST_SITE")):
-        return machine.named(name, folders, Place(f"--site={name}", 0, 0))
+    own = preferences.read(os.environ)
+    places = (
+        (name, Place(f"--site={name}", 0, 0)),
+        (os.environ.get("HPCDIST_SITE"), Place("$HPCDIST_SITE", 0, 0)),
+        (own.config.site, own.place("site")),
+    )
+    for wanted, place in places:
+        if wanted and place:
+            return machine.named(wanted, folders, place)
     files = resources.site_files(folders)
     found = machine.detection_of(files.values()).site
     return machine.load_site(files[found]) if found else None
@@ -64,10 +71,13 @@ def _around(site: Site | None) -> Around:
     if site is None:
         return Around(versions=versions_of(modules))
     libraries = {kind.library for kind in site.node_types.values() if kind.gpus != 0}
+    library = next(iter(libraries)) if len(libraries) == 1 else None
+    jobs = [Surroundings(nodes, library, inside) for nodes in (1, 2) for inside in (False, True)]
     return Around(
         network=site.fabric.network,
-        library=next(iter(libraries)) if len(libraries) == 1 else None,
+        library=library,
         versions=versions_of((*site.modules, *modules)),
+        given=lint.always_given(site, jobs),
     )
 
 

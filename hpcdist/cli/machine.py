@@ -23,6 +23,7 @@ from hpcdist.registry import Registry
 from hpcdist.schedulers import schedulers
 from hpcdist.site import Detect, LauncherOptions, Site
 from hpcdist.site_problems import problems_of
+from hpcdist.starting import GONE
 
 _SLURM_CONF: Final = (
     "/etc/slurm/slurm.conf",
@@ -33,6 +34,11 @@ _SLURM_CONF: Final = (
 _NO_SLURM_CONF: Final = ("configuration source", "Unable to process configuration", "No such file")
 """What scontrol says where it finds no configuration; 22.05 says the first."""
 
+
+_UNSPOKEN: Final = {
+    "torque": "Torque is not spoken: of the PBS family only PBS Professional and OpenPBS (pbs) are",
+}
+"""Schedulers that one may look for in vain."""
 
 _DETECT: Final = re.compile(r"^detect:.*(?:\n(?:[ \t#].*)?)*", re.MULTILINE)
 """The section ``detect`` of a site file: up to the next key."""
@@ -97,10 +103,10 @@ def problems_in(site: Site) -> Iterator[Problem]:
 
 def _unknown(site: Site) -> Iterator[Problem]:
     """Yield the schedulers, launchers and launchers' options that there are none of."""
-    yield from _missing(schedulers, site.scheduler, ("scheduler",))
-    yield from _missing(launchers, site.launcher, ("launcher",))
+    yield from _missing(schedulers, site.scheduler, ("scheduler",), _UNSPOKEN)
+    yield from _missing(launchers, site.launcher, ("launcher",), GONE)
     for name, options in site.launchers.items():
-        yield from _missing(launchers, name, ("launchers", Key(name)))
+        yield from _missing(launchers, name, ("launchers", Key(name)), GONE)
         if name in launchers:
             yield from _unread(name, options)
 
@@ -113,8 +119,10 @@ def _unread(name: str, options: LauncherOptions) -> Iterator[Problem]:
             yield Problem(f"launcher {name} has no {key!r}", ("launchers", name, Key(key)), hint)
 
 
-def _missing(known: Registry[Any], name: str, path: Keys) -> Iterator[Problem]:
-    if name not in known:
+def _missing(known: Registry[Any], name: str, path: Keys, why: Mapping[str, str]) -> Iterator[Problem]:
+    if name in why and name not in known:
+        yield Problem(why[name], path, f"write one of {', '.join(known.names())}")
+    elif name not in known:
         yield Problem(f"there is no {known.kind} {name!r}", path, did_you_mean(name, known.names()))
 
 

@@ -8,10 +8,12 @@ from itertools import groupby
 from typing import Final
 
 from hpcdist import fields, provenance, resources, source
-from hpcdist.cli import machine
+from hpcdist.cli import machine, sites_directives, sites_lint
 from hpcdist.cli.tell import tell
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.command import Command, Runner
+from hpcdist.errors import ConfigError, Path, Problem
 from hpcdist.launchers import launchers
+from hpcdist.shell import Shell
 from hpcdist.site import Site
 from hpcdist.tree import Map
 
@@ -31,7 +33,8 @@ def check(name: str, site_path: tuple[str, ...]) -> str:
     site, problems = fields.build(Site, document.data)
     found = [*problems, *(machine.problems_in(site) if site else ())]
     if site:
-        found += [*_launcher_problems(site)]
+        found += [*_launcher_problems(site), *sites_directives.problems(site)]
+        found += [*sites_lint.findings(site), *_bash_problems(site, Shell())]
         found += [
             problem._replace(severity="warning") for problem in _remarks(site, document.data, file.stem)
         ]
@@ -48,6 +51,32 @@ def _launcher_problems(site: Site) -> Iterator[Problem]:
         yield Problem(
             f"launcher {site.launcher} does not go with scheduler {site.scheduler}", ("launcher",), hint
         )
+
+
+def _bash_problems(site: Site, runner: Runner) -> Iterator[Problem]:
+    """Yield the lines of bash that bash cannot read; several may be one command together."""
+    sections: list[tuple[Path, tuple[str, ...]]] = [
+        (("setup",), site.setup),
+        (("task_setup",), site.task_setup),
+        (("container", "setup"), site.container.setup if site.container else ()),
+    ]
+    for path, lines in sections:
+        if not (said := _misread(lines, runner)):
+            continue
+        whole = 0
+        for end in range(1, len(lines)):
+            whole = whole if _misread(lines[whole:end], runner) else end
+        said = _misread(lines[whole:], runner) or said
+        yield Problem(f"bash cannot read it: {said}", (*path, whole), "`bash -n` tells the same")
+
+
+def _misread(lines: Sequence[str], runner: Runner) -> str:
+    """Return what bash says against these lines, nothing where they are well, or where there is no bash."""
+    text = "\n".join(lines)
+    done = runner.run(Command(("bash", "-n"), stdin=text))
+    if done.ok or done.missing or not text:
+        return ""
+    return re.sub(r"^\S*bash: ", "", (done.stderr.splitlines() or ["it says nothing more"])[0])
 
 
 def _remarks(site: Site, data: Map, stem: str) -> Iterator[Problem]:

@@ -68,7 +68,13 @@ class MLRun:
             return False
         if mlrun_project.is_project(data):
             return True
-        return data.get("kind") in _KINDS and isinstance(data.get("spec"), Mapping) and "run" not in data
+        kind = data.get("kind")
+        return (
+            isinstance(kind, str)
+            and kind in _KINDS
+            and isinstance(data.get("spec"), Mapping)
+            and "run" not in data
+        )
 
     def read(self, data: Map) -> Imported:
         """Return the native form.

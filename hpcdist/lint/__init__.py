@@ -5,7 +5,7 @@ What is known is imported only where a variable of theirs is set: a render witho
     entry kinds    a variable, and what it may be
     nccl nccl_debugging nccl_others libfabric others    what is known, one line a variable
     knowledge    all of it by name
-    finding values together openmpi rules    what is odd, and why
+    finding given values together openmpi rules    what is odd, and why
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hpcdist.lint.finding import Around, Finding, versions_of
+from hpcdist.lint.finding import Around, Finding, summed, versions_of
+from hpcdist.lint.given import always_given, given
 from hpcdist.plan import Plan, Variable, Word
 from hpcdist.site import Site
 from hpcdist.variables import surroundings, text_of
 
 PREFIXES: Final = (
     "NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_", "UCX_", "OMPI_MCA_", "PRTE_MCA_",
-    "PMIX_MCA_", "CCL_",
+    "PMIX_MCA_", "CCL_", "RDMAV_",
 )  # fmt: skip
 """How the names begin that the lint knows something about."""
 
-__all__ = ["PREFIXES", "Around", "Finding", "findings", "of_plan", "versions_of"]
+__all__ = ["PREFIXES", "Around", "Finding", "always_given", "findings", "of_plan", "summed", "versions_of"]
 
 
 def findings(variables: Iterable[Variable], around: Around) -> tuple[Finding, ...]:
     """Return what is odd about variables, without what a site's file does and calls known."""
-    concerned = [variable for variable in variables if variable.name.startswith(PREFIXES)]
+    concerned = [item for item in variables if _is_concerned(item, around)]
     if not concerned and not any("rdzv_get" in word.text for word in around.words or ()):
         return ()
     from hpcdist.lint.rules import judged  # with all that is known
@@ -40,17 +41,24 @@ def findings(variables: Iterable[Variable], around: Around) -> tuple[Finding, ..
     )
 
 
+def _is_concerned(variable: Variable, around: Around) -> bool:
+    overrides = variable.name in around.given and not variable.origin.startswith("site ")
+    return overrides or variable.name.upper().startswith(PREFIXES)
+
+
 def of_plan(plan: Plan, site: Site) -> tuple[Finding, ...]:
     """Return what is odd about the variables of a plan, also of those that mpirun is told by ``--mca``."""
+    job = surroundings(site, plan.placement, container=plan.container is not None)
     around = Around(
         network=site.fabric.network,
-        library=surroundings(site, plan.placement).library,
+        library=job.library,
         nodes=plan.placement.nodes,
         words=(*_directives(plan), *plan.demanded, *plan.launch),
         versions=versions_of(site.modules),
         known=site.fabric.known,
+        given=given(site, job),
     )
-    return findings((*plan.variables, *_parameters(plan, site)), around)
+    return tuple(summed(findings((*plan.variables, *_parameters(plan, site)), around)))
 
 
 def _directives(plan: Plan) -> Iterator[Word]:

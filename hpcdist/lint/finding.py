@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from hpcdist.fabric import Library, Network
@@ -15,7 +15,7 @@ _MODULE: Final = re.compile(r"(nccl|openmpi)/(\d+(?:\.\d+)*)", re.IGNORECASE)
 
 
 class Finding(NamedTuple):
-    """What is odd about a variable; ``value`` is None where it is not set at all.
+    """What is odd about a variable; ``value`` is None where it is not set at all, and for several.
 
     ``severity``: ``error`` for what nobody may set by hand, ``note`` for what is right and yet no habit.
     """
@@ -50,11 +50,47 @@ def told(  # noqa: PLR0913, PLR0917 - as many as a finding has parts
     return Finding(variable.name, said, variable.origin, happens, write, source, severity)
 
 
+def summed(found: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the warnings, then the notes: those that say the same as one, none on what has a warning."""
+    graver = [item for item in found if item.severity != "note"]
+    warned = {item.name for item in graver}
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for item in found:
+        if item.severity == "note" and item.name not in warned:
+            alike.setdefault((item.happens, item.write), []).append(item)
+    yield from graver
+    yield from map(_as_one, alike.values())
+
+
+def _as_one(notes: Sequence[Finding]) -> Finding:
+    first = notes[0]
+    if len(notes) == 1:
+        return first
+    origins = dict.fromkeys(item.origin for item in notes)
+    sources = dict.fromkeys(item.source.partition("#")[0] for item in notes)
+    return first._replace(
+        name=", ".join(dict.fromkeys(item.name for item in notes)),
+        value=None,
+        origin=", ".join(origins),
+        source=", ".join(sources),
+    )
+
+
+class Given(NamedTuple):
+    """What a site's file sets a variable to, why ("": it does not say), and who says so."""
+
+    value: str
+    site: str
+    why: str
+    source: str
+
+
 class Around(NamedTuple):
     """What variables are judged against; None: not known.
 
     ``words``: what the scheduler and the launcher are told. ``versions``: of ``nccl`` and ``openmpi``, as far
     as module names tell. ``known``: variables of the site's own file that are odd for a reason.
+    ``given``: what that file sets.
     """
 
     network: Network | None = None
@@ -63,6 +99,7 @@ class Around(NamedTuple):
     words: tuple[Word, ...] | None = None
     versions: Mapping[str, tuple[int, ...]] = {}
     known: Mapping[str, str] = {}
+    given: Mapping[str, Given] = {}
 
 
 def versions_of(modules: Iterable[str]) -> dict[str, tuple[int, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.lint import libfabric, nccl, nccl_debugging, nccl_others, others
@@ -17,11 +17,20 @@ TABLES: Final[tuple[tuple[Entry, ...], ...]] = (
     libfabric.CXI,
     libfabric.EFA,
     others.OFI,
+    others.RCCL_OWN,
     others.UCX,
     others.OPEN_MPI,
     others.ONECCL,
 )
 KNOWN: Final = {entry.name: entry for table in TABLES for entry in table}
+
+_BY_CAPITALS: Final = {name.upper(): name for name in KNOWN}
+
+
+def spelled(name: str) -> str | None:
+    """Return the known name that differs from this one by capital and small letters only."""
+    meant = _BY_CAPITALS.get(name.upper())
+    return None if meant == name else meant
 
 
 def entry_of(name: str, library: str | None) -> Entry | None:
@@ -42,11 +51,16 @@ class Family(NamedTuple):
     near: float = 0.85
 
 
+OF_RCCL: Final = Family("RCCL_", "RCCL", others.RCCL_SOURCE)
+_SHORT: Final = 14
+_OF_SHORT: Final = 0.8
+"""How like a name of ``_SHORT`` letters or less must be: few letters and a common end are alike too soon."""
+
 FAMILIES: Final = (
     Family("TORCH_NCCL_", "PyTorch", nccl_others.TORCH),
     Family("OFI_NCCL_", "aws-ofi-nccl 1.21", others.OFI_SOURCE, all_known=True, near=0.75),
     Family("NCCL_", "NCCL 2.30", GUIDE, all_known=True, near=0.75),
-    Family("RCCL_", "RCCL", others.RCCL_SOURCE),
+    OF_RCCL,
     Family("FI_CXI_", "libfabric 2.7", libfabric.CXI_SOURCE, all_known=True, near=0.75),
     Family("FI_EFA_", "libfabric 2.7", libfabric.EFA_SOURCE, all_known=True, near=0.75),
     Family("FI_", "libfabric", libfabric.SOURCE, near=0.9),
@@ -61,11 +75,22 @@ def family_of(name: str) -> Family | None:
     return next((family for family in FAMILIES if name.startswith(family.prefix)), None)
 
 
-def near(name: str, family: Family, known: Iterable[str] = KNOWN) -> str | None:
-    """Return the known name of the family that is most like this one, None where none is alike."""
+def near(name: str, family: Family, library: str | None = None) -> str | None:
+    """Return the known name that is most like this one, None where none is alike; RCCL's own come first."""
+    if library == "rccl" and family.prefix == "NCCL_":
+        own = near(f"R{name}", OF_RCCL)
+        if own:
+            return own
+    begin = len(family.prefix)
+    ends = [item[begin:] for item in KNOWN if item.startswith(family.prefix) and not KNOWN[item].gone]
+    found = _nearest(name[begin:], ends, family.near)
+    return family.prefix + found if found else None
+
+
+def _nearest(end: str, ends: Sequence[str], ratio: float) -> str | None:
     import difflib  # for those who are told something only
 
-    begin = len(family.prefix)
-    ends = [item[begin:] for item in known if item.startswith(family.prefix) and not KNOWN[item].gone]
-    found = difflib.get_close_matches(name[begin:], ends, n=1, cutoff=family.near)
-    return family.prefix + found[0] if found else None
+    swapped = [item for item in ends if sorted(item) == sorted(end)]
+    cutoff = ratio if len(end) > _SHORT else max(ratio, _OF_SHORT)
+    found = swapped or difflib.get_close_matches(end, ends, n=1, cutoff=cutoff)
+    return found[0] if found else None

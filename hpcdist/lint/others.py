@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from hpcdist.lint.entry import Entry
-from hpcdist.lint.kinds import BOOLEAN, TEXT, Integer, Kind, OneOf, Shape
+from hpcdist.lint.kinds import BOOLEAN, TEXT, Integer, Kind, Listed, OneOf, Shape
 
 OFI_SOURCE: Final = "github.com/aws/aws-ofi-nccl @ 2daf7d30, include/nccl_ofi_param.h"
 RCCL_SOURCE: Final = "https://rocm.docs.amd.com/projects/rccl/en/latest/api-reference/env-variables.html"
@@ -74,6 +74,13 @@ OFI: Final = (
     ),
 )
 
+_RCCL_NAMES: Final = (
+    "MSCCL_ENABLE MSCCL_FORCE_ENABLE MSCCL_ENABLE_SINGLE_PROCESS MSCCLPP_ENABLE MSCCLPP_THRESHOLD"
+)
+
+RCCL_OWN: Final = tuple(Entry(f"RCCL_{name}", source=RCCL_SOURCE) for name in _RCCL_NAMES.split())
+"""Some of the names that begin by RCCL_."""
+
 _CHANNELS: Final = Integer(1)
 
 RCCL: Final = {
@@ -109,6 +116,15 @@ _TIME: Final = Shape(
 )
 _LIST: Final = Shape(r"\^?[^\s,]+(,[^\s,]+)*", "names with commas and no blanks between", _UCX_FAILS, "UCX")
 
+_SCHEME: Final = OneOf(
+    ("auto", "get_zcopy", "put_zcopy", "get_ppln", "put_ppln", "am", "rkey_ptr"), _UCX_FAILS, "UCX"
+)
+_LEVEL: Final = OneOf(
+    ("fatal", "error", "warn", "diag", "info", "debug", "trace", "req", "data", "async", "func", "poll"),
+    _UCX_FAILS,
+    "UCX",
+)
+
 UCX: Final = (
     *(Entry(f"UCX_{name}", _LIST, source=UCX_SOURCE) for name in ("NET_DEVICES", "TLS")),
     *(Entry(f"UCX_{name}", _COUNT, source=UCX_SOURCE) for name in ("MAX_RNDV_RAILS", "MAX_EAGER_RAILS")),
@@ -116,29 +132,44 @@ UCX: Final = (
       for name in ("MEMTYPE_CACHE", "PROTO_ENABLE", "PROTO_INFO")),
     Entry("UCX_IB_PCI_RELAXED_ORDERING", _ON_OFF, "auto", source=UCX_SOURCE),
     Entry("UCX_RC_TIMEOUT", _TIME, source=UCX_SOURCE),
+    Entry("UCX_IB_AR_ENABLE", _ON_OFF, source=UCX_SOURCE),
+    Entry("UCX_RNDV_SCHEME", _SCHEME, "auto", source=UCX_SOURCE),
+    Entry("UCX_LOG_LEVEL", _LEVEL, source=UCX_SOURCE),
     *(
         Entry(f"UCX_{name}", source=UCX_SOURCE)
         for name in (
-            "IB_GID_INDEX", "IB_SL", "IB_TRAFFIC_CLASS", "IB_AR_ENABLE", "RNDV_SCHEME", "RNDV_THRESH",
-            "LOG_LEVEL",
+            "IB_GID_INDEX", "IB_SL", "IB_TRAFFIC_CLASS", "RNDV_THRESH", "LOG_FILE", "ZCOPY_THRESH",
+            "WARN_UNUSED_ENV_VARS", "UNIFIED_MODE", "RC_RETRY_COUNT", "RC_RNR_RETRY_COUNT", "RC_PATH_MTU",
+            "UD_TIMEOUT", "SOCKADDR_TLS_PRIORITY", "ERROR_SIGNALS", "HANDLE_ERRORS",
         )
     ),
 )  # fmt: skip
 
 _MCA: Final = """
-    pml mtl btl osc coll btl_tcp_if_include btl_tcp_if_exclude oob_tcp_if_include oob_tcp_if_exclude
-    mtl_ofi_provider_include mtl_ofi_provider_exclude coll_hcoll_enable plm_rsh_agent plm_rsh_args
+    mtl btl osc coll btl_tcp_if_include btl_tcp_if_exclude oob_tcp_if_include oob_tcp_if_exclude
+    mtl_ofi_provider_include mtl_ofi_provider_exclude plm_rsh_agent plm_rsh_args
     plm_rsh_disable_qrsh plm_rsh_no_tree_spawn plm_rsh_num_concurrent orte_keep_fqdn_hostnames
     orte_default_hostfile orte_set_default_slots hwloc_base_binding_policy rmaps_base_mapping_policy
     rmaps_base_oversubscribe opal_cuda_support btl_openib_allow_ib btl_vader_single_copy_mechanism
 """
 
-OPEN_MPI: Final = tuple(Entry(f"OMPI_MCA_{name}", source=MPI_SOURCE) for name in _MCA.split())
+_PML: Final = Listed(
+    ("ob1", "cm", "ucx", "v", "monitoring", "bfo", "crcpw", "yalla", "ubcl"),
+    "finds no component {} and ends with an error",
+    "Open MPI",
+)
+_HCOLL: Final = OneOf(("0", "1"), "takes a number here and no word", "Open MPI")
+
+OPEN_MPI: Final = (
+    *(Entry(f"OMPI_MCA_{name}", source=MPI_SOURCE) for name in _MCA.split()),
+    Entry("OMPI_MCA_pml", _PML, source=MPI_SOURCE),
+    Entry("OMPI_MCA_coll_hcoll_enable", _HCOLL, source=MPI_SOURCE),
+)
 
 _ONECCL: Final = """
-    LOG_LEVEL PROCESS_LAUNCHER ATL_TRANSPORT ATL_SHM ATL_RMA ATL_HMEM ATL_SEND_PROXY ATL_SYNC_COLL
+    ATL_SHM ATL_RMA ATL_HMEM ATL_SEND_PROXY ATL_SYNC_COLL
     ATL_EXTRA_EP
-    ATL_CACHE KVS_MODE KVS_USE_MPI_RANKS KVS_CONNECTION_TIMEOUT MNIC MNIC_NAME MNIC_COUNT MNIC_OFFSET
+    ATL_CACHE KVS_USE_MPI_RANKS KVS_CONNECTION_TIMEOUT MNIC_NAME MNIC_COUNT MNIC_OFFSET
     ALLGATHER
     ALLGATHERV ALLREDUCE ALLREDUCE_SCALEOUT ALLTOALL ALLTOALLV BARRIER BCAST REDUCE REDUCE_SCATTER
     WORKER_COUNT
@@ -147,4 +178,18 @@ _ONECCL: Final = """
     UNORDERED_COLL
 """
 
-ONECCL: Final = tuple(Entry(f"CCL_{name}", source=ONECCL_SOURCE) for name in _ONECCL.split())
+_ONECCL_WORDS: Final = {
+    "LOG_LEVEL": ("error", "warn", "info", "debug", "trace"),
+    "PROCESS_LAUNCHER": ("hydra", "torchrun", "pmix", "none"),
+    "ATL_TRANSPORT": ("ofi", "mpi"),
+    "KVS_MODE": ("pmi", "mpi"),
+    "MNIC": ("none", "local", "global"),
+}
+
+ONECCL: Final = (
+    *(Entry(f"CCL_{name}", source=ONECCL_SOURCE) for name in _ONECCL.split()),
+    *(
+        Entry(f"CCL_{name}", OneOf(words, "knows no such word", "oneCCL"), source=ONECCL_SOURCE)
+        for name, words in _ONECCL_WORDS.items()
+    ),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hpcdist.lint.finding import Around, Finding
+from hpcdist.lint.given import of_given
 from hpcdist.lint.openmpi import of_open_mpi
 from hpcdist.lint.together import of_several
 from hpcdist.lint.values import of_one
@@ -20,3 +21,4 @@ def judged(variables: Sequence[Variable], around: Around) -> Iterator[Finding]:
             yield from of_open_mpi(variable, major[0])
     certain = {item.name: item for item in variables if not item.shell and item.found is None}
     yield from of_several(certain, around)
+    yield from of_given(certain, around)

@@ -8,9 +8,10 @@ from typing import Final
 from hpcdist.lint.entry import GUIDE
 from hpcdist.lint.finding import Around, Finding, told
 from hpcdist.lint.kinds import parts, read
+from hpcdist.lint.knowledge import KNOWN
 from hpcdist.lint.libfabric import CXI_SOURCE, SOURCE
-from hpcdist.lint.others import OFI_SOURCE
-from hpcdist.plan import Variable
+from hpcdist.lint.others import OFI_SOURCE, UCX_SOURCE
+from hpcdist.plan import Variable, Word
 
 Values = Mapping[str, Variable]
 """The variables whose value is certain before the job, by name."""
@@ -18,6 +19,8 @@ Values = Mapping[str, Variable]
 _HPE: Final = "github.com/HewlettPackard/shs-ccl-docs @ 438fcce"
 _GET_IS_OFF: Final = ("disable_rdzv_get", "rdzv_get_en=0")
 _SOCKETS: Final = 64
+_GPU_MEMORY: Final = {"nccl": ("cuda", "gdr_copy"), "rccl": ("rocm",)}
+"""UCX's transports for the memory of GPUs, by the library of their vendor."""
 _LIBFABRIC: Final = frozenset({"aws libfabric", "libfabric", "ofi"})
 _PROVIDERS: Final = {"slingshot": ("cxi", "lnx"), "efa": ("efa",)}
 _ORDERED: Final = (
@@ -35,6 +38,7 @@ def of_several(values: Values, around: Around) -> Iterator[Finding]:
     yield from _network(values, around)
     yield from _provider(values, around)
     yield from _rendezvous(values, around)
+    yield from _transports(values, around)
     yield from _only_with(values)
 
 
@@ -61,21 +65,35 @@ def _order(values: Values) -> Iterator[Finding]:
 
 
 def _lists(values: Values, around: Around) -> Iterator[Finding]:
-    if around.library != "rccl" and (algorithm := values.get("NCCL_ALGO")):
-        for part in parts(algorithm.value):
-            if not part.startswith("^") and "ring" not in part.lower().split(","):
-                happens = (
-                    "where none of these works NCCL ends with an error: since 2.24 it falls back to no ring"
-                )
-                hint = f"write {part},Ring, or exclude what you do not want by ^"
-                yield told(algorithm, happens, hint, f"{GUIDE}#nccl-algo")
+    algorithm = values.get("NCCL_ALGO")
+    if algorithm and around.library != "rccl" and _is_right(algorithm):
+        whole = ";".join(_with_ring(part) for part in algorithm.value.split(";"))
+        if whole != algorithm.value:
+            happens = "where none of these works NCCL ends with an error: since 2.24 it falls back to no ring"
+            hint = f"write {whole}, or exclude what you do not want by ^"
+            yield told(algorithm, happens, hint, f"{GUIDE}#nccl-algo")
     protocol = values.get("NCCL_PROTO")
-    if protocol and any("ll128" in part.lower().split(",") for part in parts(protocol.value)):
+    if (
+        protocol
+        and _is_right(protocol)
+        and any("ll128" in part.lower().split(",") for part in parts(protocol.value))
+    ):
         happens = (
             "LL128 on a platform that does not support it corrupts data, and NCCL turns it on where it does"
         )
         hint = "remove it, or exclude a protocol by ^, such as ^LL128"
         yield told(protocol, happens, hint, f"{GUIDE}#nccl-proto")
+
+
+def _is_right(variable: Variable) -> bool:
+    return KNOWN[variable.name].kind.wrong(variable.value) is None
+
+
+def _with_ring(part: str) -> str:
+    words = part.rpartition(":")[2]
+    return (
+        part if not words or words.startswith("^") or "ring" in words.lower().split(",") else f"{part},Ring"
+    )
 
 
 def _network(values: Values, around: Around) -> Iterator[Finding]:
@@ -117,7 +135,8 @@ def _provider(values: Values, around: Around) -> Iterator[Finding]:
 def _rendezvous(values: Values, around: Around) -> Iterator[Finding]:
     if around.words is None or around.network not in (None, "slingshot"):
         return
-    off = next((word for word in around.words if any(text in word.text for text in _GET_IS_OFF)), None)
+    counting = {_flag(word): word for word in around.words}.values()  # the last of a flag wins
+    off = next((word for word in counting if any(text in word.text for text in _GET_IS_OFF)), None)
     protocol = values.get("FI_CXI_RDZV_PROTO")
     alternative = protocol is not None and protocol.value in ("alt_read", "alt-read")
     if protocol and alternative and off is None:
@@ -138,6 +157,21 @@ def _rendezvous(values: Values, around: Around) -> Iterator[Finding]:
             write,
             _HPE,
         )
+
+
+def _transports(values: Values, around: Around) -> Iterator[Finding]:
+    memory = _GPU_MEMORY.get(around.library or "")
+    chosen = values.get("UCX_TLS")
+    if chosen is None or memory is None or around.network == "slingshot":
+        return
+    if not chosen.value.startswith("^") and not any(word in chosen.value for word in (*memory, "all")):
+        happens = f"it leaves out {memory[0]}, so MPI over UCX cannot send from the memory of GPUs"
+        yield told(chosen, happens, f"write {chosen.value},{memory[0]}", UCX_SOURCE)
+
+
+def _flag(word: Word) -> str:
+    """Return the flag of a word where its last one wins: Slurm's ``--network``; else all of the word."""
+    return "--network" if word.text.startswith(("--network=", "--network ")) else word.text
 
 
 def _only_with(values: Values) -> Iterator[Finding]:

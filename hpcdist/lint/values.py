@@ -7,13 +7,14 @@ from typing import Final, NamedTuple
 
 from hpcdist.lint.entry import GUIDE, Entry
 from hpcdist.lint.finding import Around, Finding, told
-from hpcdist.lint.knowledge import entry_of, family_of, near
+from hpcdist.lint.knowledge import KNOWN, OF_RCCL, entry_of, family_of, near, spelled
 from hpcdist.lint.nccl_others import MISTAKEN, PLUGINS, VENDORS
 from hpcdist.plan import Variable
 
 _ONECCL: Final = "github.com/argonne-lcf/user-guides @ 7d04a3f9, docs/aurora"
 _RCCL: Final = "https://rocm.docs.amd.com/projects/rccl/en/latest/api-reference/env-variables.html"
 _CSCS: Final = "docs.cscs.ch, communication"
+_AWS: Final = "github.com/aws-samples/awsome-distributed-training @ 7217859f, efa-cheatsheet.md"
 _RDMA: Final = f"{GUIDE}#nccl-net"
 
 
@@ -46,6 +47,7 @@ _FOREIGN: Final = (
     ),
     _Foreign("OFI_NCCL_", ("infiniband", "roce"),
         "it is for libfabric; NCCL reaches {} by itself, without it", _RDMA),
+    _Foreign("RDMAV_", ("efa",), "AWS says never to set it on {}", _AWS),
     _Foreign("UCX_", ("slingshot",), "UCX has no transport for {}, so it does nothing there", _CSCS),
     _Foreign("NCCL_", ("oneccl",), "the GPUs here use {}, which reads no such variable", _ONECCL),
     _Foreign("RCCL_", ("nccl", "oneccl"), "the GPUs here use {}, which reads no such variable", _RCCL),
@@ -90,17 +92,25 @@ def _foreign(variable: Variable, around: Around) -> Finding | None:
 def _unknown(variable: Variable, around: Around) -> Iterator[Finding]:
     family = family_of(variable.name)
     name = variable.name
+    if meant := spelled(name):
+        happens = "capital and small letters differ in names, so nobody reads it"
+        yield told(variable, happens, f"write {meant}", KNOWN[meant].where)
+        return
     if family is None or name.startswith(PLUGINS) or name in VENDORS:
         return
     certain = family.all_known and not (family.prefix == "NCCL_" and around.library == "rccl")
     if name in MISTAKEN:
         happens = "neither NCCL nor PyTorch reads it, so it has no effect"
         yield told(variable, happens, MISTAKEN[name], family.source)
-    elif meant := near(name, family):
-        yield told(variable, f"{family.program} reads no such variable", f"write {meant}", family.source)
+    elif meant := near(name, family, around.library):
+        program, source = (OF_RCCL if meant.startswith("RCCL_") else family)[1:3]
+        yield told(variable, f"{program} reads no such variable", f"write {meant}", source)
     elif certain:
         happens = f"{family.program} reads no such variable, so it has no effect"
         yield told(variable, happens, "remove it", family.source)
+    elif family.prefix == "UCX_" and not variable.origin.startswith("site "):
+        happens = "the lint does not know it; UCX itself warns at its start of a name that it does not read"
+        yield told(variable, happens, "look whether `ucx_info -f` lists it", family.source, "note")
 
 
 def _too_new(variable: Variable, entry: Entry, around: Around) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, Problem, did_you_mean
 from hpcdist.plan import Directive, Plan
@@ -19,6 +19,9 @@ Pair = tuple[str, str | None]
 
 _PATH = ("batch", "directives")
 
+_ALWAYS: Final = frozenset({"name", "environment.replicas"})
+"""The fields that every job has."""
+
 
 class Language(NamedTuple):
     """How one scheduler's directives are written.
@@ -27,9 +30,10 @@ class Language(NamedTuple):
     ``fields``: what hpcdist writes itself, and the field to use instead; ``taken``: what nobody else may say,
     and why; ``free``: those of the fields that are open where hpcdist writes none. ``others``: all flags that
     it has beside these, None where that is not known; ``useless``: those that it does not take on this site,
-    and why. ``abbreviates``: the scheduler takes the beginning of a flag for the flag. ``sentinel``: how a
-    line of the script begins that it takes for a directive, wherever it stands; None where only the head
-    of a script counts.
+    and why. ``repeats``: those that may stand more than once, each time for another name
+    (``--setopt=NAME=X``), and what each is in full. ``abbreviates``: the scheduler takes the beginning of a
+    flag for the flag. ``sentinel``: how a line of the script begins that it takes for a directive, wherever
+    it stands; None where only the head of a script counts.
     """
 
     scheduler: str
@@ -38,6 +42,7 @@ class Language(NamedTuple):
     fields: Mapping[str, str]
     taken: Mapping[str, str]
     free: frozenset[str] = frozenset()
+    repeats: Mapping[str, str] = {}
     abbreviates: bool = False
     others: frozenset[str] | None = None
     useless: Mapping[str, str] = {}
@@ -53,23 +58,104 @@ def added(
 ) -> Iterator[Directive]:
     """Yield what the site demands and what the experiment adds; note what is wrong with it."""
     values = {line.flag: line.value for line in own}
-    always = ((text, f"site {site.name}: directives.mandatory") for text in site.directives.mandatory)
-    for text, origin in (*always, *((word.text, word.origin) for word in plan.demanded)):
+    demanded: dict[str, Directive] = {}
+    for text, origin in demands(plan, site):
         for line in _read(language, text, origin, problems):
-            if problem := _strange(language, line, site):
+            other = demanded.get(_key(language, line))
+            if problem := _strange(language, line, site) or _crossed(
+                language, text, line, values, other, site
+            ):
                 problems.append(problem)
-            elif line.flag not in values:
+            elif line.flag not in values and other is None:
+                demanded[_key(language, line)] = line
                 yield line
-            elif values[line.flag] != line.value:
-                written = _written(line.flag, values[line.flag])
-                message = f"site {site.name} demands {text}, but the plan says {written}"
-                problems.append(Problem(message, language.path(line.flag)))
     for text in plan.extra_directives:
         for line in _read(language, text, plan.origins.get("directives", "batch.directives"), problems):
+            other = _demanded(language, line, demanded)
             if problem := _claimed(language, line.flag, values) or _strange(language, line, site):
                 problems.append(problem)
-            else:
+            elif other is None:
                 yield line
+            elif other.value != line.value:
+                problems.append(_undone(line, other))
+
+
+def demands(plan: Plan, site: Site) -> Iterator[tuple[str, str]]:
+    """Yield each text that the site wants of this job, with its origin."""
+    yield from ((text, f"site {site.name}: directives.mandatory") for text in site.directives.mandatory)
+    yield from ((word.text, word.origin) for word in plan.demanded)
+
+
+def _key(language: Language, line: Directive) -> str:
+    """Return what may be said once only: the flag, or a name of those that one flag may give several of."""
+    if line.flag not in language.repeats:
+        return line.flag
+    return f"{language.repeats[line.flag]} {(line.value or '').partition('=')[0]}"
+
+
+def _demanded(language: Language, line: Directive, demanded: Mapping[str, Directive]) -> Directive | None:
+    """Return the line of the site that says what this one says, also where this one's flag is cut short."""
+    whole = {*language.fields, *language.taken, *(language.others or ())}
+    if line.flag not in whole and _key(language, line) not in demanded:
+        return next(
+            (other for other in demanded.values() if _is_short(language, line.flag, other.flag)), None
+        )
+    return demanded.get(_key(language, line))
+
+
+def misdemanded(language: Language, site: Site) -> Iterator[Problem]:
+    """Yield what no job can obey of the directives in a site file, at its place."""
+    texts: list[tuple[Path, str]] = [
+        (("directives", "mandatory", index), text) for index, text in enumerate(site.directives.mandatory)
+    ]
+    for number, group in enumerate(site.fabric.together):
+        place = ("fabric", "together", number, "directives")
+        texts += [((*place, index), text) for index, text in enumerate(group.directives)]
+    for path, text in texts:
+        found: list[Problem] = []
+        for line in _read(language, text, f"site {site.name}", found):
+            problem = _strange(language, line, site) or _never(language, line.flag)
+            found += [problem] if problem else []
+        yield from (problem._replace(path=path) for problem in found)
+
+
+def _never(language: Language, flag: str) -> Problem | None:
+    """Say that every job says this flag itself; what some jobs leave open a site may demand (``--mem=0``)."""
+    if flag in language.taken:
+        return Problem(f"{flag} is set by hpcdist", hint=language.taken[flag])
+    if language.fields.get(flag) in _ALWAYS:
+        return Problem(
+            f"{flag} is set by hpcdist", hint=f"remove it: an experiment says it by `{language.fields[flag]}`"
+        )
+    return None
+
+
+def _crossed(  # noqa: PLR0913, PLR0917 - both that it may be held against
+    language: Language,
+    text: str,
+    line: Directive,
+    own: Mapping[str, str | None],
+    other: Directive | None,
+    site: Site,
+) -> Problem | None:
+    """Say that a line of the site says another thing than the plan, or than an earlier one of the site."""
+    if line.flag in own and own[line.flag] != line.value:
+        written = _written(line.flag, own[line.flag])
+        message = f"site {site.name} demands {text}, but the plan says {written}"
+        return Problem(message, language.path(line.flag))
+    if other is not None and other.value != line.value:
+        written = _written(other.flag, other.value)
+        message = f"site {site.name} demands both {written} ({other.origin}) and {text} ({line.origin})"
+        return Problem(message, (), "keep one of them in the site file")
+    return None
+
+
+def _undone(line: Directive, other: Directive) -> Problem:
+    """Say what the site's line is for: a scheduler would obey only one of the two."""
+    message = (
+        f"{_written(line.flag, line.value)} would undo {_written(other.flag, other.value)} ({other.origin})"
+    )
+    return Problem(message, _PATH, "remove it, or change that key in a site file of your own")
 
 
 def forbidden(language: Language, lines: Sequence[Directive], site: Site) -> Iterator[Problem]:

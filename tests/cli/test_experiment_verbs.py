@@ -111,7 +111,7 @@ def test_plan_folds_equal_nodes(hpcdist: Hpcdist) -> None:
     lines = said.out.splitlines()
     assert lines[0] == "train on site toy: 4000 tasks by srun, 501 nodes"
     assert ["...", "497", "nodes", "like", "these"] in [line.split() for line in lines]
-    assert lines[-1].split() == ["500", "3999", "worker", "3998", "2", "-", "2000", "MiB"]
+    assert lines[-1].split() == ["500", "3999", "worker", "3998", "2", "-", "1875", "MiB"]
     assert len(lines) < 32
 
 

@@ -72,6 +72,39 @@ def test_against_a_site(hpcdist: Hpcdist) -> None:
     )
 
 
+def test_the_site_of_the_config(hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "config.yml").write_text("site: clariden\n")
+    monkeypatch.setenv("HPCDIST_CONFIG", str(folder / "config.yml"))
+    said = hpcdist("lint-env", "-", stdin="MPICH_GPU_SUPPORT_ENABLED=1\n")
+    assert (said.code, said.out) == (
+        3,
+        (
+            "warning: <stdin>:1: MPICH_GPU_SUPPORT_ENABLED=1: site clariden sets it to 0: "
+            "GPU-aware MPI beside NCCL can hang (CSCS); remove it, unless you know better "
+            "(github.com/eth-cscs/cscs-docs @ 0910c3c, docs/software/ml/pytorch.md)\n"
+        ),
+    )
+
+
+def test_no_such_site_in_the_environment(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPCDIST_SITE", "perlmuter")
+    said = hpcdist("lint-env")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "error: $HPCDIST_SITE: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"
+
+
+def test_notes_that_say_the_same_are_one(hpcdist: Hpcdist) -> None:
+    said = hpcdist("lint-env", "-", stdin="NCCL_SHM_DISABLE=1\nNCCL_P2P_DISABLE=1\n")
+    assert (said.code, said.out) == (
+        0,
+        (
+            "note: <stdin>:1, <stdin>:2: NCCL_SHM_DISABLE, NCCL_P2P_DISABLE: NVIDIA wants it as a work-around"
+            " only, and removed as soon as the fault is mended; say why beside it, and remove it then "
+            f"({GUIDE})\n"
+        ),
+    )
+
+
 def test_no_such_site(hpcdist: Hpcdist) -> None:
     said = hpcdist("lint-env", "--site", "perlmuter")
     assert (said.code, said.out) == (2, "")

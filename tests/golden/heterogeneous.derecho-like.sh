@@ -5,7 +5,7 @@
 #PBS -N heterogeneous
 #PBS -A proj
 #PBS -q main
-#PBS -l select=1:ncpus=28:mpiprocs=3:ngpus=4:gpu_type=a100:mem=69632mb+1:ncpus=8:mpiprocs=2:ngpus=4:gpu_type=a100:mem=61440mb
+#PBS -l select=1:ncpus=28:mpiprocs=3:ngpus=4:gpu_type=a100:mem=65792mb+1:ncpus=8:mpiprocs=2:ngpus=4:gpu_type=a100:mem=57600mb
 #PBS -l place=scatter
 #PBS -r n
 #PBS -k oed

@@ -78,8 +78,8 @@ def test_gpus_of_unequal_tasks_are_counted_by_node() -> None:
 def test_uneven_nodes_are_refused_with_numbers() -> None:
     message = (
         "environment.replicas: flux run puts the same number of tasks on every node, and the plan has 3 on 1 "
-        "node, 2 on 1 node; ask for as many replicas as fill all nodes alike, or write another "
-        "`batch.launcher`: mpirun or hydra"
+        "node, 2 on 1 node; ask for as many replicas as fill all nodes alike, such as 4 or 6 processes, or "
+        "write another `batch.launcher`: mpirun or hydra"
     )
     with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
         planned(machine(), framework="mpi", environment=environment(4, each=resources(gpu=1)))

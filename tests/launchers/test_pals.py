@@ -74,8 +74,8 @@ def test_options_of_the_site() -> None:
 def test_uneven_tasks_are_refused_with_numbers() -> None:
     message = (
         "environment.replicas: PALS mpiexec puts the same number of tasks on every node (--ppn), and "
-        "the plan has 3 on 1 node, 2 on 1 node; ask for as many replicas as fill all nodes alike, or write "
-        "another `batch.launcher`: srun or mpirun or hydra"
+        "the plan has 3 on 1 node, 2 on 1 node; ask for as many replicas as fill all nodes alike, such as 4 "
+        "or 6 processes, or write another `batch.launcher`: srun or mpirun or hydra"
     )
     with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
         planned(cray(), framework="mpi", environment=environment(4, each=resources(gpu=1)))

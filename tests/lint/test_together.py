@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.lint import Around, findings, versions_of
+from hpcdist.lint import Around, findings, summed, versions_of
 from hpcdist.plan import Variable, Word
 
 OFF = Word(text="--network=disable_rdzv_get", origin="site x: fabric.together.0")
+OTHER = Word(text="--network=single_node_vni", origin="batch.directives")
+FLUX_OFF = Word(text="--setattr=rdzv_get_en=0", origin="site x: fabric.together.0")
+FLUX_OTHER = Word(text="--setattr=other=1", origin="batch.directives")
 SLINGSHOT = Around(network="slingshot", library="nccl", nodes=2, words=())
 
 
@@ -40,6 +43,8 @@ def said(around: Around, **values: str) -> list[str]:
         (Around(), {"NCCL_ALGO": "Tree"},
          ["NCCL_ALGO: where none of these works NCCL ends with an error: since 2.24 it falls back to no ring"]),
         (Around(), {"NCCL_ALGO": "^Tree"}, []),
+        (Around(), {"NCCL_ALGO": "Rings"},
+         ["NCCL_ALGO: NCCL does not know 'Rings' and ends with an error when it starts (since 2.24)"]),
         (Around(), {"NCCL_PROTO": "LL128"},
          [("NCCL_PROTO: LL128 on a platform that does not support it corrupts data, and NCCL turns it on where it "
           "does")]),
@@ -57,6 +62,20 @@ def said(around: Around, **values: str) -> list[str]:
         (SLINGSHOT._replace(words=(OFF,)), {},
          [("FI_CXI_RDZV_PROTO: --network=disable_rdzv_get turns the driver's get protocol off, and no other is "
           "chosen")]),
+        (SLINGSHOT._replace(words=(OFF, OTHER)), {"FI_CXI_RDZV_PROTO": "alt_read"},
+         ["FI_CXI_RDZV_PROTO: it needs the driver's get protocol off, and nobody asks for that"]),
+        (SLINGSHOT._replace(words=(OFF, OTHER)), {}, []),
+        (SLINGSHOT._replace(words=(OTHER, OFF)), {"FI_CXI_RDZV_PROTO": "alt_read"}, []),
+        (SLINGSHOT._replace(words=(FLUX_OFF, FLUX_OTHER)), {"FI_CXI_RDZV_PROTO": "alt_read"}, []),
+        (Around(library="nccl"), {"UCX_TLS": "rc,sm"},
+         ["UCX_TLS: it leaves out cuda, so MPI over UCX cannot send from the memory of GPUs"]),
+        (Around(library="rccl"), {"UCX_TLS": "rc,cuda"},
+         ["UCX_TLS: it leaves out rocm, so MPI over UCX cannot send from the memory of GPUs"]),
+        (Around(library="nccl"), {"UCX_TLS": "rc,cuda_copy"}, []),
+        (Around(library="nccl"), {"UCX_TLS": "^ud"}, []),
+        (Around(), {"UCX_TLS": "rc"}, []),
+        (Around(network="efa"), {"RDMAV_FORK_SAFE": "1"}, ["RDMAV_FORK_SAFE: AWS says never to set it on EFA"]),
+        (Around(network="infiniband"), {"RDMAV_FORK_SAFE": "1"}, []),
         (SLINGSHOT._replace(words=None), {"FI_CXI_RDZV_PROTO": "alt_read"}, []),
         (SLINGSHOT, {"FI_CXI_RX_MATCH_MODE": "software", "FI_CXI_HYBRID_PREEMPTIVE": "1"},
          ["FI_CXI_HYBRID_PREEMPTIVE: FI_CXI_RX_MATCH_MODE=software makes libfabric ignore it"]),
@@ -74,6 +93,31 @@ def said(around: Around, **values: str) -> list[str]:
 )  # fmt: skip
 def test_together(around: Around, values: dict[str, str], expected: list[str]) -> None:
     assert said(around, **values) == expected
+
+
+def test_a_list_is_put_back_in_its_place() -> None:
+    value = "allreduce:tree,collnetdirect;broadcast:ring;^PAT"
+    found = findings([Variable(name="NCCL_ALGO", value=value, origin="exp.yml:3")], Around())
+    assert [item.write for item in found if item.severity == "warning"] == [
+        ("write allreduce:tree,collnetdirect,Ring;broadcast:ring;^PAT, or exclude what you do not want by ^")
+    ]
+
+
+def test_notes_are_summed() -> None:
+    names = ("NCCL_SHM_DISABLE", "NCCL_ALGO", "NCCL_P2P_DISABLE", "NCCL_DEBUG")
+    values = ("1", "Tree", "1", "INFO")
+    variables = [
+        Variable(name=name, value=value, origin=f"exp.yml:{line}")
+        for line, (name, value) in enumerate(zip(names, values, strict=True), 3)
+    ]
+    found = [
+        (item.severity, item.name, item.value, item.origin) for item in summed(findings(variables, Around()))
+    ]
+    assert found == [
+        ("warning", "NCCL_ALGO", "Tree", "exp.yml:4"),
+        ("note", "NCCL_SHM_DISABLE, NCCL_P2P_DISABLE", None, "exp.yml:3, exp.yml:5"),
+        ("note", "NCCL_DEBUG", "INFO", "exp.yml:6"),
+    ]
 
 
 def test_versions_of_modules() -> None:

@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpcdist.fabric import Library
 from hpcdist.lint import Around, findings
 from hpcdist.lint.kinds import Integer, read
 from hpcdist.plan import Variable
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 ANYWHERE = Around()
+_CAPITALS = "capital and small letters differ in names, so nobody reads it"
 
 
 def variable(name: str, value: str, origin: str = "exp.yml:3") -> Variable:
@@ -145,6 +147,56 @@ def test_what_nccl_takes_in_silence(name: str, value: str, message: str) -> None
 )
 def test_names_and_other_readers(name: str, value: str, message: str) -> None:
     assert said(name, value) == [f"exp.yml:3: {name}={value}: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "happens", "write"),
+    [
+        ("UCX_TSL", "rc", "UCX reads no such variable", "write UCX_TLS"),
+        (
+            "UCX_RNDV_SCHEME",
+            "zcopy",
+            "UCX refuses the value and does not start",
+            "write auto, get_zcopy, put_zcopy, get_ppln, put_ppln, am or rkey_ptr",
+        ),
+        (
+            "OMPI_MCA_pml",
+            "ucxx",
+            "Open MPI finds no component 'ucxx' and ends with an error",
+            (
+                "write some of ob1, cm, ucx, v, monitoring, bfo, crcpw, yalla, ubcl, "
+                "with commas and no blanks between"
+            ),
+        ),
+        ("OMPI_MCA_coll_hcoll_enable", "yess", "Open MPI takes a number here and no word", "write 0 or 1"),
+        ("CCL_ATL_TRANSPORT", "mpich", "oneCCL knows no such word", "write ofi or mpi"),
+        ("nccl_debug", "INFO", _CAPITALS, "write NCCL_DEBUG"),
+        ("OMPI_MCA_PML", "ucx", _CAPITALS, "write OMPI_MCA_pml"),
+    ],
+)
+def test_names_and_words_of_others(name: str, value: str, happens: str, write: str) -> None:
+    found = findings([variable(name, value)], ANYWHERE)
+    assert [(item.happens, item.write, item.severity) for item in found] == [(happens, write, "warning")]
+
+
+def test_an_unknown_name_of_ucx_is_noted() -> None:
+    (found,) = findings([variable("UCX_XYZZY", "1")], ANYWHERE)
+    assert (found.severity, found.happens) == (
+        "note",
+        "the lint does not know it; UCX itself warns at its start of a name that it does not read",
+    )
+
+
+@pytest.mark.parametrize(
+    ("library", "message"),
+    [
+        ("rccl", "RCCL reads no such variable; write RCCL_MSCCL_ENABLE"),
+        ("nccl", "NCCL 2.30 reads no such variable, so it has no effect; remove it"),
+    ],
+)
+def test_few_letters_are_alike_too_soon(library: Library, message: str) -> None:
+    (found,) = findings([variable("NCCL_MSCCL_ENABLE", "1")], Around(library=library))
+    assert f"{found.happens}; {found.write}" == message
 
 
 @pytest.mark.parametrize(

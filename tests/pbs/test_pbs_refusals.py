@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -148,10 +149,12 @@ def test_what_this_pbs_takes_in_silence(person: Person, line: str) -> None:
 
 
 def test_it_refuses_no_golden_script(tmp_path: Path) -> None:
-    queues = ["workq", "gpuvolta", "rt_HF", "prod", "main", "gpu_normal"]
-    own = ["filesystems", "gpu_type", "model", "system", "wd"]
-    spool = machine(tmp_path / "spool", {}, queues=queues, resources=own)
     scripts = [file for file in sorted(GOLDEN.rglob("*.sh")) if "\n#PBS " in file.read_text()]
+    queues = sorted(
+        {name for file in scripts for name in re.findall(r"(?m)^#PBS -q ([^@\s]+)", file.read_text())}
+    )
+    own = ["filesystems", "gpu_type", "model", "system", "wd"]
+    spool = machine(tmp_path / "spool", {}, queues=["workq", *queues], resources=own)
     assert len(scripts) > 9
     command: list[str | Path] = [sys.executable, FAKES / "fakepbs.py", "check", *scripts]
     done = Person(tmp_path, {**os.environ, "FAKE_PBS": str(spool)}).run(*command)

@@ -64,6 +64,10 @@ OTHERS: Final = frozenset((
 ))  # fmt: skip
 """What else flux batch of 0.88 knows, beside what only shows something."""
 
+_SEVERAL: Final = ("--add-file", "--conf", "--env", "--env-file", "--rlimit", "--setattr", "--setopt")
+_REPEATS: Final = {flag: flag for flag in _SEVERAL} | {"-S": "--setattr", "-o": "--setopt"}
+"""Those of them that may stand more than once (flux-batch(1)), each in full."""
+
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./{}*-]+")
 _WAIT: Final = re.compile(r"(?:(?P<condition>after(?:any|ok|notok|except)?):)?(?P<ids>.+)")
 
@@ -187,9 +191,15 @@ _LANGUAGE: Final = Language(
     taken=TAKEN,
     free=frozenset({"--requires"}),
     others=OTHERS,
+    repeats=_REPEATS,
     abbreviates=True,  # older ones: that of 0.88 wants all of a flag (flux/cli/argparse.py)
     sentinel=re.compile(r"\W*(?:flux|FLUX):"),  # and refuses the script (RFC 36)
 )
+
+
+def language(_site: Site) -> Language:
+    """Return how directives are written, which is the same on all machines."""
+    return _LANGUAGE
 
 
 def header(plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:

@@ -92,9 +92,9 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
         Directive(flag=flag, value=value, origin=_origin(plan, field))
         for flag, value, field in (*_job(plan, site), *_resources(plan, site, group), *_extras(plan))
     ]
-    language = _language(site)
-    more = list(added(language, plan, site, own, problems))
-    problems += forbidden(language, [*own, *more], site)
+    spoken = language(site)
+    more = list(added(spoken, plan, site, own, problems))
+    problems += forbidden(spoken, [*own, *more], site)
     if problems:
         raise PlanError(*problems)
     return (*own, *more)
@@ -163,7 +163,7 @@ def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
     if len(plan.placement.groups) > 1:
         message = "these replicas need nodes of different types, which hpcdist cannot ask of LSF in one job"
         yield Problem(message, replicas, "give all replicas the same resources, or `ps_on: worker_nodes`")
-    yield from hidden(_language(site), plan)
+    yield from hidden(language(site), plan)
     if plan.qos:
         message = "LSF has no QOS"
         yield Problem(message, ("batch", "qos"), "write `-sla NAME` or `-app NAME` in `batch.directives`")
@@ -190,7 +190,8 @@ def _read(text: str) -> Sequence[Pair]:
     return ((first, next(iter(rest), None)),) if first.startswith("-") and len(rest) <= 1 else ()
 
 
-def _language(site: Site) -> Language:
+def language(site: Site) -> Language:
+    """Return how directives are written, with the words that this site has for them."""
     reason = f"it is of machines with CSM, and site {site.name} asks for slots (`lsf.request`)"
     return Language(
         scheduler="LSF",
@@ -200,6 +201,7 @@ def _language(site: Site) -> Language:
         taken=_TAKEN,
         free=frozenset({"-alloc_flags"}),
         others=_OTHERS,
+        repeats={flag: flag for flag in ("-R", "-data", "-f")},  # bsub(1)
         useless=dict.fromkeys(_OF_CSM if site.lsf.request == "slots" else (), reason),
         sentinel=re.compile(r"#BSUB\b"),
     )

@@ -80,8 +80,8 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
     Raises:
         PlanError: with everything that Grid Engine or the site refuses, each naming its field.
     """
-    language = _language(site)
-    problems = [*option_problems(plan), *hidden(language, plan)]
+    spoken = language(site)
+    problems = [*option_problems(plan), *hidden(spoken, plan)]
     if len(plan.placement.groups) > 1:
         message = "a job of Grid Engine has the same slots on all its hosts, and these replicas need others"
         hint = "give all replicas the same resources, or choose another site with --site"
@@ -91,8 +91,8 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
         Directive(flag=flag, value=value, origin=plan.origins.get(field, group.origin))
         for flag, value, field in (*_job_wide(plan, site), *_of_group(plan, site, group, problems))
     ]
-    more = list(added(language, plan, site, own, problems))
-    problems += forbidden(language, [*own, *more], site)
+    more = list(added(spoken, plan, site, own, problems))
+    problems += forbidden(spoken, [*own, *more], site)
     if problems:
         raise PlanError(*problems)
     return (*own, *more)
@@ -189,7 +189,8 @@ def _fraction(name: str, gpus: int, share: str, slots: int) -> Problem:
     return Problem(message, ("environment", "resources", "gpu"), hint)
 
 
-def _language(site: Site) -> Language:
+def language(site: Site) -> Language:
+    """Return how directives are written, with the words that this site has for them."""
     own = site.sge
     names = ((own.gpus, _GPU), (own.memory, _MEMORY), (own.exclusive, "batch.exclusive"))
     fields = {f"-l {name}": field for name, field in names if name} | {own.account: "batch.account"}

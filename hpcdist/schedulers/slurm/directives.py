@@ -220,3 +220,8 @@ _LANGUAGE: Final = Language(
     free=frozenset({"--gres"}),
     abbreviates=True,
 )
+
+
+def language(_site: Site) -> Language:
+    """Return how directives are written, which is the same on all machines."""
+    return _LANGUAGE

@@ -19,6 +19,8 @@
 #SBATCH --ntasks-per-node=4
 # site delta: partitions.gpuA100x4
 #SBATCH --cpus-per-task=16
+# site delta: request_memory
+#SBATCH --mem=245760M
 # site delta: gpus
 #SBATCH --gpus-per-node=4
 # Made by hpcdist 0.1.0 for site delta. It needs no hpcdist on the nodes, and runs by hand as well.

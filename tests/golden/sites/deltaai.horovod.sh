@@ -19,6 +19,8 @@
 #SBATCH --ntasks-per-node=4
 # site deltaai: partitions.ghx4
 #SBATCH --cpus-per-task=72
+# site deltaai: request_memory
+#SBATCH --mem=460800M
 # site deltaai: gpus
 #SBATCH --gpus-per-node=4
 # Made by hpcdist 0.1.0 for site deltaai. It needs no hpcdist on the nodes, and runs by hand as well.

@@ -15,6 +15,8 @@
 #PBS -l ncpus=192
 # site gadi: gpus
 #PBS -l ngpus=16
+# site gadi: request_memory
+#PBS -l mem=1466880mb
 # horovod_digits.yml batch.walltime
 #PBS -l walltime=00:10:00
 # default

@@ -17,6 +17,8 @@
 #SBATCH --ntasks-per-node=4
 # site kestrel: partitions.gpu
 #SBATCH --cpus-per-task=32
+# site kestrel: request_memory
+#SBATCH --mem=336000M
 # site kestrel: gpus
 #SBATCH --gres=gpu:4
 # Made by hpcdist 0.1.0 for site kestrel. It needs no hpcdist on the nodes, and runs by hand as well.

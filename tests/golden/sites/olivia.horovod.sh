@@ -19,6 +19,8 @@
 #SBATCH --ntasks-per-node=4
 # site olivia: partitions.accel
 #SBATCH --cpus-per-task=72
+# site olivia: request_memory
+#SBATCH --mem=823680M
 # site olivia: gpus
 #SBATCH --gpus-per-node=4
 # Made by hpcdist 0.1.0 for site olivia. It needs no hpcdist on the nodes, and runs by hand as well.

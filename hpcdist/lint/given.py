@@ -1,0 +1,47 @@
+"""What a site's file gives a job, and a user's value that differs from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from hpcdist.fabric import Settled, Surroundings, settled
+from hpcdist.lint.finding import Around, Finding, Given, told
+from hpcdist.plan import Variable
+from hpcdist.site import Site
+from hpcdist.variables import text_of
+
+
+def given(site: Site, around: Surroundings) -> dict[str, Given]:
+    """Return what the site sets for certain: not what waits for a file that may be there."""
+    items = (item for item in settled(site.fabric, around) if item.found is None)
+    return {item.name: _given(item, site) for item in items}
+
+
+def always_given(site: Site, arounds: Iterable[Surroundings]) -> dict[str, Given]:
+    """Return what the site sets alike in all surroundings."""
+    first, *others = (given(site, around) for around in arounds)
+    return {name: item for name, item in first.items() if all(other.get(name) == item for other in others)}
+
+
+def _given(item: Settled, site: Site) -> Given:
+    key, _, why = item.where.partition(": ")
+    why = site.fabric.known.get(item.name, why)
+    return Given(text_of(item.value), site.name, why, _source(key.partition(" ")[0], site))
+
+
+def _source(key: str, site: Site) -> str:
+    """Return who vouches for a key of the site's file; the longest key that is said counts."""
+    vouched = {said: source.where for source in reversed(site.sources) for said in source.of}
+    fitting = [said for said in vouched if f"{key}.".startswith(f"{said}.")]
+    return vouched[max(fitting, key=len)] if fitting else f"site {site.name}: {key}"
+
+
+def of_given(values: Mapping[str, Variable], around: Around) -> Iterator[Finding]:
+    """Yield the user's values that differ from the site's."""
+    for name, variable in values.items():
+        own = around.given.get(name)
+        if own is None or variable.origin.startswith(("site ", "default")):
+            continue
+        if variable.value.strip().lower() != own.value.lower():
+            happens = f"site {own.site} sets it to {own.value}" + (f": {own.why}" if own.why else "")
+            yield told(variable, happens, "remove it, unless you know better", own.source)

@@ -1,0 +1,111 @@
+"""What ``hpcdist sites check`` finds in a site file, each at its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from .conftest import Hpcdist
+
+HEAD: Final = "name: odd\ndescription: x\nscheduler: slurm\nlauncher: srun\n"
+SOURCES: Final = "sources: [{where: x, read: 2026-11}]\n"
+
+
+def checked(hpcdist: Hpcdist, folder: Path, text: str) -> tuple[int, str]:
+    """Return the exit code, and what is told beside values that no source vouches for."""
+    (folder / "odd.yaml").write_text(text)
+    said = hpcdist("sites", "check", "./odd.yaml")
+    told = [line for line in said.err.splitlines(keepends=True) if "no source vouches" not in line]
+    return said.code, "".join(told)
+
+
+VARIABLES: Final = """\
+fabric:
+  env:
+    NCCL_IB_DISABL: 1
+    NCCL_DEBUG: INFO
+  together:
+    - {why: x, when: single_node, env: {NCCL_COMM_ID: "a:1", NCCL_NET_GDR_LEVEL: FOO}}
+  known: {NCCL_NET_GDR_LEVEL: it is so}
+"""
+
+LINTED: Final = """\
+error: odd.yaml:10:55: fabric.together[0].env.NCCL_COMM_ID: NCCL_COMM_ID=a:1: never set it by hand: \
+NCCL's processes find each other by it, so a fixed one makes jobs meet that must not; remove it \
+(github.com/NVIDIA/nccl @ 5067397c, src)
+warning: odd.yaml:7:21: fabric.env.NCCL_IB_DISABL: NCCL_IB_DISABL=1: NCCL 2.30 reads no such variable; \
+write NCCL_IB_DISABLE (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html)
+"""
+
+
+def test_its_variables_are_linted(hpcdist: Hpcdist, folder: Path) -> None:
+    assert checked(hpcdist, folder, HEAD + VARIABLES + SOURCES) == (2, LINTED)
+
+
+ALT_READ: Final = "fabric: {together: [{why: x, directives: [%s], env: {FI_CXI_RDZV_PROTO: alt_read}}]}\n"
+
+LONE: Final = """\
+warning: odd.yaml:5:71: fabric.together[0].env.FI_CXI_RDZV_PROTO: FI_CXI_RDZV_PROTO=alt_read: it needs \
+the driver's get protocol off, and nobody asks for that; ask by --network=disable_rdzv_get (Slurm), \
+--disable_rdzv_get (PBS) or --setattr=rdzv_get_en=0 (Flux) (github.com/HewlettPackard/shs-ccl-docs @ 438fcce)
+"""
+
+
+def test_variables_are_judged_with_the_directives_beside_them(hpcdist: Hpcdist, folder: Path) -> None:
+    whole = HEAD + ALT_READ % "--network=disable_rdzv_get" + SOURCES
+    assert checked(hpcdist, folder, whole) == (0, "")
+    assert checked(hpcdist, folder, HEAD + ALT_READ % "" + SOURCES) == (0, LONE)
+
+
+BLOCK: Final = """\
+error: odd.yaml:5:40: setup[4]: bash cannot read it: line 1: syntax error near unexpected token `fi'; \
+`bash -n` tells the same
+"""
+QUOTE: Final = """\
+error: odd.yaml:5:14: task_setup[0]: bash cannot read it: line 1: unexpected EOF while looking for \
+matching `''; `bash -n` tells the same
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ('setup: ["if true; then", "x", "fi"]\n', ""),
+        ('setup: [a, "if true; then", "x", "fi", "fi", b]\n', BLOCK),
+        ('task_setup: ["echo \'a", b]\n', QUOTE),
+    ],
+)
+def test_bash_reads_its_lines(hpcdist: Hpcdist, folder: Path, lines: str, told: str) -> None:
+    assert checked(hpcdist, folder, HEAD + lines + SOURCES) == (2 if told else 0, told)
+
+
+DEMANDED: Final = """\
+error: odd.yaml:5:26: directives.mandatory[0]: --nodes is set by hpcdist; remove it: an experiment says it \
+by `environment.replicas`
+error: odd.yaml:5:37: directives.mandatory[1]: --output is set by hpcdist; the output goes to the run \
+directory
+error: odd.yaml:5:49: directives.mandatory[2]: 'wd' is not a directive of Slurm; write --flag=value, with \
+quotes around spaces
+"""
+
+
+def test_its_directives_are_those_of_its_scheduler(hpcdist: Hpcdist, folder: Path) -> None:
+    lines = "directives: {mandatory: [--nodes=3, --output=x, wd, --mem=0, --hint=nomultithread]}\n"
+    assert checked(hpcdist, folder, HEAD + lines + SOURCES) == (2, DEMANDED)
+
+
+GONE: Final = """\
+error: odd.yaml:3:12: scheduler: Torque is not spoken: of the PBS family only PBS Professional and \
+OpenPBS (pbs) are; write one of local, slurm, pbs, lsf, flux, sge
+error: odd.yaml:4:11: launcher: aprun belonged to ALPS, which is gone with the Cray XC and XE machines: \
+HPE Cray EX machines start tasks by srun under Slurm, and by PALS mpiexec (launcher pals) under PBS; write \
+one of srun, mpirun, horovodrun, horovodrun-mpi, horovodrun-elastic, jsrun, pals, hydra, ibrun, flux, \
+processes
+"""
+
+
+def test_what_is_gone_or_not_spoken_is_called_so(hpcdist: Hpcdist, folder: Path) -> None:
+    text = "name: odd\ndescription: x\nscheduler: torque\nlauncher: aprun\n" + SOURCES
+    assert checked(hpcdist, folder, text) == (2, GONE)

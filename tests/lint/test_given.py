@@ -1,0 +1,51 @@
+"""What a site gives, and users' values that differ from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist.fabric import Surroundings
+from hpcdist.lint import Around, always_given, findings
+from hpcdist.lint.finding import Given
+from hpcdist.lint.given import given
+from hpcdist.plan import Variable
+from tests.sites import shipped_site
+
+MPICH = "MPICH_GPU_SUPPORT_ENABLED"
+WHY = "GPU-aware MPI beside NCCL can hang (CSCS)"
+SOURCE = "github.com/eth-cscs/cscs-docs @ 0910c3c, docs/software/ml/pytorch.md"
+CLARIDEN = shipped_site("clariden")
+OUTSIDE = Surroundings(2, "nccl")
+INSIDE = Surroundings(2, "nccl", container=True)
+
+
+def said(name: str, value: str, origin: str = "exp.yml:3") -> list[str]:
+    around = Around(given=given(CLARIDEN, OUTSIDE))
+    found = findings([Variable(name=name, value=value, origin=origin)], around)
+    return [str(item) for item in found if item.severity == "warning"]
+
+
+def test_a_value_that_differs_from_the_site_s() -> None:
+    assert said(MPICH, "1") == [
+        (
+            f"exp.yml:3: {MPICH}=1: site clariden sets it to 0: {WHY}; "
+            f"remove it, unless you know better ({SOURCE})"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "origin"),
+    [
+        (MPICH, "0", "exp.yml:3"),
+        (MPICH, "1", "site clariden: fabric.env"),
+        ("NCCL_NET", "aws libfabric", "exp.yml:3"),
+        ("MPICH_OFI_NIC_POLICY", "GPU", "exp.yml:3"),
+    ],
+)
+def test_what_does_not_differ(name: str, value: str, origin: str) -> None:
+    assert "sets it to" not in " ".join(said(name, value, origin))
+
+
+def test_what_is_given_alike_everywhere() -> None:
+    assert always_given(CLARIDEN, (OUTSIDE, INSIDE)) == {MPICH: Given("0", "clariden", WHY, SOURCE)}

@@ -1,0 +1,109 @@
+"""What a site demands stands in every job: an experiment may say it too, and may not undo it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist.errors import PlanError
+from hpcdist.plan import Directive, Plan, Word
+from hpcdist.schedulers import schedulers
+from hpcdist.site import Directives, Site
+from tests.sites import shipped_site
+
+from .plans import group, plan, site
+
+WHY = "site frontier: fabric.together.0: alt_read needs the driver's get protocol off"
+NETWORK = (Word(text="--network=disable_rdzv_get", origin=WHY),)
+
+
+PLAIN = group(memory=None, gpus=0, gpus_per_task=0)
+
+
+def added(asked: Plan, machine: Site) -> list[tuple[str, str | None]]:
+    """Return the flags that stand behind those that every such job has."""
+    return [
+        (line.flag, line.value) for line in _lines(asked, machine)[len(_lines(plan(PLAIN), _bare(machine))) :]
+    ]
+
+
+def _lines(asked: Plan, machine: Site) -> tuple[Directive, ...]:
+    return schedulers.get(machine.scheduler).directives(asked, machine)
+
+
+def _bare(machine: Site) -> Site:
+    return site(scheduler=machine.scheduler, lsf=machine.lsf, sge=machine.sge)
+
+
+def demanding(scheduler: str, *texts: str) -> Site:
+    return site(scheduler=scheduler, directives=Directives(mandatory=texts), sge=shipped_site("sge").sge)
+
+
+def refusal(asked: Plan, machine: Site) -> str:
+    with pytest.raises(PlanError) as error:
+        _lines(asked, machine)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("flag", ["--network", "--netw"])
+def test_what_variables_rest_on_is_not_undone(flag: str) -> None:
+    asked = plan(demanded=NETWORK, extra_directives=(f"{flag}=single_node_vni",))
+    assert refusal(asked, site()) == (
+        f"batch.directives: {flag}=single_node_vni would undo --network=disable_rdzv_get ({WHY}); "
+        "remove it, or change that key in a site file of your own"
+    )
+
+
+def test_what_is_said_twice_is_written_once() -> None:
+    machine = demanding("slurm", "--network=disable_rdzv_get", "--hint=nomultithread")
+    asked = plan(
+        PLAIN, demanded=NETWORK, extra_directives=("--hint nomultithread", "--netw=disable_rdzv_get")
+    )
+    assert added(asked, machine) == [("--network", "disable_rdzv_get"), ("--hint", "nomultithread")]
+
+
+def test_a_site_that_crosses_itself() -> None:
+    assert refusal(plan(demanded=NETWORK), demanding("slurm", "--network=no_vni")) == (
+        "site testbed demands both --network=no_vni (site testbed: directives.mandatory) and "
+        f"--network=disable_rdzv_get ({WHY}); keep one of them in the site file"
+    )
+
+
+def test_every_part_of_a_heterogeneous_job_has_it_once() -> None:
+    asked = plan(
+        group(), group(node=2, rank=8), demanded=NETWORK, extra_directives=("--network=disable_rdzv_get",)
+    )
+    found = [line.group for line in _lines(asked, site()) if line.flag == "--network"]
+    assert found == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "demanded", "beside"),
+    [
+        ("pbs", ["-l filesystems=home"], ["-l software=1", "-p 10"]),
+        ("pbs", ["-W group_list=a"], ["-W run_count=1"]),
+        ("lsf", ["-f 'a > b'"], ["-f 'c > d'"]),
+        ("lsf", ["-f 'a > b'", "-f 'c > d'"], ["-sla gold"]),
+        ("flux", ["--setattr=rdzv_get_en=0"], ["--setattr=other=1", "-S third=2"]),
+        ("flux", ["--setopt=mpibind=off", "--setopt=a=1"], ["-o b=2"]),
+        ("sge", ["-l a=1"], ["-l b=1", "-R y"]),
+    ],
+)
+def test_what_may_stand_beside_it(scheduler: str, demanded: list[str], beside: list[str]) -> None:
+    found = added(plan(PLAIN, extra_directives=tuple(beside)), demanding(scheduler, *demanded))
+    assert len(found) == len(demanded) + len(beside)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "demanded", "other", "told"),
+    [
+        ("pbs", "-l filesystems=home", "-l filesystems=eagle", "-l filesystems=eagle"),
+        ("lsf", "-sla gold", "-sla iron", "-sla iron"),
+        ("flux", "--setattr=rdzv_get_en=0", "-S rdzv_get_en=1", "-S rdzv_get_en=1"),
+        ("sge", "-l a=1", "-l b=1,a=2", "-l a=2"),
+    ],
+)
+def test_what_undoes_it(scheduler: str, demanded: str, other: str, told: str) -> None:
+    assert refusal(plan(PLAIN, extra_directives=(other,)), demanding(scheduler, demanded)) == (
+        f"batch.directives: {told} would undo {demanded} (site testbed: directives.mandatory); "
+        "remove it, or change that key in a site file of your own"
+    )
