@@ -140,7 +140,7 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         max_restarts=environment.max_restarts or 0,
         demanded=tuple(_demanded(site, around)),
         extra_directives=batch.directives,
-        launcher_args=tuple(launcher_args(experiment, site, launcher, around, where)),
+        launcher_args=tuple(launcher_args(experiment, site, None if by_user else launcher, around, where)),
         mail_user=batch.mail.user if isinstance(batch.mail, Mail) else batch.mail,
         mail_events=batch.mail.events
         if isinstance(batch.mail, Mail)

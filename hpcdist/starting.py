@@ -61,19 +61,30 @@ def launcher_of(
 
 
 def launcher_args(
-    experiment: Experiment, site: Site, launcher: Launcher, around: Surroundings, where: Where
+    experiment: Experiment, site: Site, launcher: Launcher | None, around: Surroundings, where: Where
 ) -> Iterator[Word]:
     """Yield the words that the site and the experiment want beside the launcher's own.
 
+    ``launcher`` is None where the command is a launch of its own.
+
     Raises:
-        PlanError: where the experiment's say what the plan says.
+        PlanError: where the experiment's say what the plan says, or nobody reads them.
     """
+    path = (*_PATH, "args")
+    if launcher is None or "args" not in launcher.reads:
+        if experiment.batch.launcher_args:
+            who = (
+                f"launcher {launcher.name} takes no options"
+                if launcher
+                else "the command is a launch already"
+            )
+            raise PlanError(Problem(f"{who}, so that nobody reads them", path, "remove them"))
+        return
     for text in site.options(launcher.name).args:
         yield Word(text=text, origin=f"site {site.name}: launchers.{launcher.name}.args")
     for index, group in groups(site.fabric, around):
         for text in group.args:
             yield Word(text=text, origin=f"site {site.name}: fabric.together.{index}: {group.why}")
-    path = (*_PATH, "args")
     for index, text in enumerate(experiment.batch.launcher_args):
         flag = text.partition("=")[0]
         if flag in launcher.taken or (not flag.startswith("-") and not index):

@@ -355,3 +355,62 @@ def test_mpi_over_several_components() -> None:
 def test_every_problem_of_the_scheduler_is_told() -> None:
     message = "batch.account: there is no batch system on site local"
     assert re.match(message, refused(LOCAL, batch={"account": "a", "qos": "q"}))
+
+
+# --- Words for the launcher that nobody foresaw
+
+
+TWO = environment(1, each=resources(cpu=1))
+BY_THE_PLAN = "srun gets its counts and hosts from the plan"
+UNREAD = "so that nobody reads them; remove them"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "name"),
+    [({"args": ["--a=b", "c"]}, "srun"), ({"name": "mpirun", "args": ["--a=b", "c"]}, "mpirun")],
+)
+def test_an_experiment_may_give_words_to_its_launcher(launcher: dict[str, Any], name: str) -> None:
+    plan = planned(framework="mpi", environment=TWO, batch={"launcher": launcher})
+    assert plan.launcher == name
+    given = [word for word in plan.launch if word.text in ("--a=b", "c")]
+    assert given == [
+        Word(text="--a=b", origin="exp.yml batch.launcher.args[0]"),
+        Word(text="c", origin="exp.yml batch.launcher.args[1]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "batch", "command", "problem"),
+    [
+        (
+            TESTBED,
+            {"args": ["--ntasks=3"]},
+            "a",
+            f"batch.launcher.args[0]: --ntasks=3 is said by hpcdist itself; {BY_THE_PLAN}",
+        ),
+        (
+            TESTBED,
+            {"args": ["x"]},
+            "a",
+            f"batch.launcher.args[0]: 'x' is no option; {BY_THE_PLAN}",
+        ),
+        (
+            LOCAL,
+            {"name": "processes", "args": ["-x"]},
+            "a",
+            f"batch.launcher.args: launcher processes takes no options, {UNREAD}",
+        ),
+        (
+            TESTBED,
+            {"args": ["-x"]},
+            "mpirun a",
+            f"batch.launcher.args: the command is a launch already, {UNREAD}",
+        ),
+    ],
+)
+def test_words_that_are_not_the_experiments_to_give(
+    machine: Site, batch: dict[str, Any], command: str, problem: str
+) -> None:
+    with pytest.raises(PlanError) as error:
+        planned(machine, environment=TWO, batch={"launcher": batch}, run={"cmd": command})
+    assert [str(found) for found in error.value.problems] == [problem]
