@@ -35,6 +35,16 @@ class Condition(Model, frozen=True, kw_only=True):
     container: bool | None = None
     found: str | None = None
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What it says, condition by condition."""
+        inside = (
+            None if self.container is None else "in a container" if self.container else "outside containers"
+        )
+        when = None if self.when == "always" else self.when
+        found = self.found and f"if {self.found} is found"
+        return tuple(word for word in (when, self.library, inside, found) if word)
+
 
 class Setting(Condition, frozen=True, kw_only=True):
     """A variable that counts only under a condition; else it is ``otherwise``, or not set at all."""
@@ -101,26 +111,23 @@ def settled(fabric: Fabric, surroundings: Surroundings) -> Iterator[Settled]:
         where = f"fabric.env.{name}"
         if surroundings.meet(setting):
             otherwise = setting.otherwise if setting.found else None
-            yield Settled(name, setting.value, where + _told(setting), setting.found, otherwise)
+            yield Settled(name, setting.value, where + _in_brackets(setting), setting.found, otherwise)
         elif setting.otherwise is not None:
-            yield Settled(name, setting.otherwise, f"{where} (not {_told(setting).strip(' ()')})")
+            yield Settled(name, setting.otherwise, f"{where} (not {', '.join(setting.words)})")
     for index, group in groups(fabric, surroundings):
         for name, value in group.env.items():
-            yield Settled(name, value, f"fabric.together.{index}: {group.why}{_told(group)}", group.found)
+            yield Settled(
+                name, value, f"fabric.together.{index}: {group.why}{_in_brackets(group)}", group.found
+            )
+
+
+def _in_brackets(condition: Condition) -> str:
+    return f" ({', '.join(condition.words)})" if condition.words else ""
 
 
 def groups(fabric: Fabric, surroundings: Surroundings) -> Iterator[tuple[int, Together]]:
     """Yield the groups that count, with their number in the file."""
     return ((index, group) for index, group in enumerate(fabric.together) if surroundings.meet(group))
-
-
-def _told(condition: Condition) -> str:
-    parts: list[str] = [condition.when] if condition.when != "always" else []
-    parts += [condition.library] if condition.library else []
-    if condition.container is not None:
-        parts.append("in a container" if condition.container else "outside containers")
-    parts += [f"if {condition.found} is found"] if condition.found else []
-    return f" ({', '.join(parts)})" if parts else ""
 
 
 def problems_of(fabric: Fabric) -> Iterator[Problem]:
@@ -155,7 +162,7 @@ def _name_problems(name: str, path: Path) -> Iterator[Problem]:
 
 
 def _setting_problems(setting: Setting, path: Path) -> Iterator[Problem]:
-    if not _told(setting) and setting.otherwise is not None:
+    if not setting.words and setting.otherwise is not None:
         yield Problem("it is always the value, so there is no `otherwise`", path, "write `when: multi_node`")
     yield from _found_problems(setting, path)
 

@@ -165,13 +165,10 @@ def this(folders: Iterable[Path], environment: Mapping[str, str] = os.environ) -
     detection = detection_of(files.values(), environment)
     if detection.site:
         return Machine(load_site(files[detection.site]), f"detected: {detection.matches[detection.site]}")
+    if system := batch_system(environment):
+        command = next((other.command for other in _OTHERS if other.site == system), "sbatch")
+        return Machine(load_site(files[system]), f"this is no known site, but there is {command}")
     sbatch = shutil.which("sbatch", path=environment.get("PATH"))
-    if sbatch and has_slurm(Path(sbatch), environment):
-        return Machine(load_site(files["slurm"]), "this is no known site, but there is sbatch")
-    for other in _OTHERS:
-        if _is_set_up(other, environment):
-            origin = f"this is no known site, but there is {other.command}"
-            return Machine(load_site(files[other.site]), origin)
     if sbatch:
         note("there is sbatch, but no Slurm is set up for it, so the site is local")
     why = "no Slurm is set up here" if sbatch else "there is no sbatch"
