@@ -5,6 +5,7 @@ Every number and every setting of a shipped site has its source in ``sources``; 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from hpcdist.dialects.container import Runtime
@@ -46,6 +47,11 @@ class NodeType(Model, frozen=True):
     gpu_cpus: tuple[str, ...] = ()
     library: Library = "nccl"
     constraint: str | None = None
+
+
+def libraries_of(kinds: Iterable[NodeType]) -> tuple[Library, ...]:
+    """Return the collectives libraries of those nodes that have GPUs, each once, in order."""
+    return tuple(sorted({kind.library for kind in kinds if kind.gpus != 0}))
 
 
 class Limit(Model, frozen=True, kw_only=True):

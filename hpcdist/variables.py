@@ -12,7 +12,7 @@ from hpcdist.experiment import Experiment
 from hpcdist.fabric import Surroundings, settled
 from hpcdist.feasibility import Where
 from hpcdist.plan import Placement, Plan, Variable
-from hpcdist.site import Site
+from hpcdist.site import Site, libraries_of
 
 
 def variables(
@@ -22,7 +22,7 @@ def variables(
     found: dict[str, Variable] = {}
     for variable in (
         Variable(name="PYTHONUNBUFFERED", value="1", origin="default"),
-        *_fabric(site, plan),
+        *of_fabric(site, surroundings(site, plan.placement, container=plan.container is not None)),
         *polyaxon.variables(experiment, plan, site),
         *(msgspec.structs.replace(item, origin=located(item.origin, where)) for item in shared),
         *_own_variables(experiment, where),
@@ -39,8 +39,8 @@ def located(origin: str, where: Where) -> str:
     return where(path) if len(path) > 1 and " " not in origin else origin
 
 
-def _fabric(site: Site, plan: Plan) -> Iterator[Variable]:
-    around = surroundings(site, plan.placement, container=plan.container is not None)
+def of_fabric(site: Site, around: Surroundings) -> Iterator[Variable]:
+    """Yield what the site's fabric sets for such a job."""
     for item in settled(site.fabric, around):
         yield Variable(
             name=item.name,
@@ -55,9 +55,8 @@ def surroundings(site: Site, placement: Placement, *, container: bool = False) -
     """Return what the conditions of the site's fabric are held against."""
     kinds = [site.node_types[group.node_type] for group in placement.groups if group.node_type]
     kinds = kinds or list(site.node_types.values())
-    libraries = {kind.library for kind in kinds if kind.gpus != 0}
-    library = next(iter(libraries)) if len(libraries) == 1 else None
-    return Surroundings(placement.nodes, library, container)
+    libraries = libraries_of(kinds)
+    return Surroundings(placement.nodes, libraries[0] if len(libraries) == 1 else None, container)
 
 
 def _own_variables(experiment: Experiment, where: Where) -> Iterator[Variable]:

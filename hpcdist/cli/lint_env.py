@@ -16,7 +16,7 @@ from hpcdist.errors import Place
 from hpcdist.fabric import Surroundings, names
 from hpcdist.lint import Around, Finding, versions_of
 from hpcdist.plan import Variable
-from hpcdist.site import Site
+from hpcdist.site import Site, libraries_of
 
 FOUND = 3
 """The exit code where something is odd; notes alone are 0."""
@@ -70,8 +70,8 @@ def _around(site: Site | None) -> Around:
     modules = os.environ.get("LOADEDMODULES", "").split(":")
     if site is None:
         return Around(versions=versions_of(modules))
-    libraries = {kind.library for kind in site.node_types.values() if kind.gpus != 0}
-    library = next(iter(libraries)) if len(libraries) == 1 else None
+    libraries = libraries_of(site.node_types.values())
+    library = libraries[0] if len(libraries) == 1 else None
     jobs = [Surroundings(nodes, library, inside) for nodes in (1, 2) for inside in (False, True)]
     return Around(
         network=site.fabric.network,

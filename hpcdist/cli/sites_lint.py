@@ -7,17 +7,17 @@ from itertools import product
 
 from hpcdist import lint
 from hpcdist.errors import Path, Problem
-from hpcdist.fabric import Library, Surroundings, groups, settled
-from hpcdist.plan import Variable, Word
-from hpcdist.site import Site
-from hpcdist.variables import text_of
+from hpcdist.fabric import Surroundings, groups
+from hpcdist.plan import Word
+from hpcdist.site import Site, libraries_of
+from hpcdist.variables import of_fabric
 
 
 def findings(site: Site) -> Iterator[Problem]:
     """Yield each finding once, at the variable's key; notes are not for a site, which speaks for a centre."""
     seen: set[tuple[Path, str]] = set()
     for around in _jobs(site):
-        for found in lint.findings(_variables(site, around), _around(site, around)):
+        for found in lint.findings(of_fabric(site, around), _around(site, around)):
             path = _path(site, found)
             if found.severity != "note" and (path, found.text) not in seen:
                 seen.add((path, found.text))
@@ -26,22 +26,10 @@ def findings(site: Site) -> Iterator[Problem]:
 
 def _jobs(site: Site) -> Iterator[Surroundings]:
     """Yield what the conditions of the file can meet: one node or two, each library, containers or none."""
-    libraries: set[Library] = {kind.library for kind in site.node_types.values() if kind.gpus != 0}
+    libraries = libraries_of(site.node_types.values())
     images = (False, True) if site.container else (False,)
-    for nodes, library, container in product((2, 1), sorted(libraries) or (None,), images):
+    for nodes, library, container in product((2, 1), libraries or (None,), images):
         yield Surroundings(nodes, library, container)
-
-
-def _variables(site: Site, around: Surroundings) -> Iterator[Variable]:
-    for item in settled(site.fabric, around):
-        otherwise = None if item.otherwise is None else text_of(item.otherwise)
-        yield Variable(
-            name=item.name,
-            value=text_of(item.value),
-            origin=f"site {site.name}: {item.where}",
-            found=item.found,
-            otherwise=otherwise,
-        )
 
 
 def _around(site: Site, around: Surroundings) -> lint.Around:

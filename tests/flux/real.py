@@ -11,10 +11,31 @@ import inspect
 import re
 import sys
 import types
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
+
+
+class Anything:
+    """What is asked for and leads nowhere: every attribute, and what every call gives, is one more."""
+
+    def __init__(self, **known: Any) -> None:
+        vars(self).update(known)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything()
+
+    def __call__(self, *_: Any, **__: Any) -> Anything:
+        return Anything()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __int__(self) -> int:
+        return 1
 
 
 def without_library() -> None:
@@ -25,17 +46,17 @@ def without_library() -> None:
     sources = Path(spec.origin).parent.rglob("*.py")
     names = {name for file in sources for name in re.findall(r"FLUX_[A-Z0-9_]+", file.read_text())}
 
-    class Library(MagicMock):
+    class Library(Anything):
         def __dir__(self) -> list[str]:
             return sorted(names)
 
     for name in ("_core", "_hostlist", "_idset", "_security"):
         module: Any = types.ModuleType(f"_flux.{name}")
-        module.ffi = MagicMock(NULL=None, error=type("Error", (Exception,), {}), string=lambda *_: b"x")
+        module.ffi = Anything(NULL=None, error=type("Error", (Exception,), {}), string=lambda *_: b"x")
         module.lib = Library(**{constant: number for number, constant in enumerate(sorted(names))})
         sys.modules[f"_flux.{name}"] = module
     flux: Any = importlib.import_module("flux")
-    flux.Flux = MagicMock()
+    flux.Flux = Anything()
 
 
 def main() -> None:
