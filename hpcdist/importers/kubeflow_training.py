@@ -139,9 +139,6 @@ def mxjob(read: Reading) -> None:
     if mode.lower() not in ("mxtrain", "dist", "local", "train"):
         hint = "start the tuner's own tracker and servers from `run.cmd` of a native experiment"
         read.refuse("spec", "jobMode", why=f"jobs of the mode {mode!r} are not run", hint=hint)
-        for key in _SPECS["mx"]:
-            read.get("spec", key)
-        return
     for key in ("RuntimeId", "mxImage"):
         read.ignore("spec", key, why="it was for servers of the operator")
     found = _found(read, "mx", _MX, "mxnet")

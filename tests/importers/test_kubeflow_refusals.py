@@ -186,7 +186,8 @@ def errors(text: str) -> list[str]:
         (
             HEAD.format(kind="MXJob") + "  jobMode: MXTune\n  mxReplicaSpecs: {Tuner: {replicas: 1}}\n",
             [
-                "k.yml:5:12: spec.jobMode: jobs of the mode 'MXTune' are not run; start the tuner's own tracker and servers from `run.cmd` of a native experiment"
+                "k.yml:5:12: spec.jobMode: jobs of the mode 'MXTune' are not run; start the tuner's own tracker and servers from `run.cmd` of a native experiment",
+                "k.yml:6:20: spec.mxReplicaSpecs.Tuner: there is no replica 'Tuner' in such a job; known: scheduler, server, worker",
             ],
         ),
         (
