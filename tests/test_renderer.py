@@ -318,8 +318,10 @@ def started(tmp_path: Path, command: str, **data: Any) -> subprocess.Popen[str]:
     )
     script = tmp_path / "job.sh"
     script.write_text(render(plan, run_dir=str(tmp_path / "run")).job)
+    # Under nohup this process ignores HUP, and bash cannot trap what was ignored when it began.
+    command_line: list[str | Path] = ["env", "--default-signal=HUP", BASH, script]
     return subprocess.Popen(
-        [BASH, script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True
+        command_line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True
     )
 
 
