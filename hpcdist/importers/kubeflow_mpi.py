@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.frameworks.horovod import KNOBS
-from hpcdist.importers.kubeflow_launch import Line, Unclear, take_apart
 from hpcdist.importers.kubeflow_pod import Pod, pod, word
 from hpcdist.importers.kubeflow_roles import (
     Role,
@@ -24,6 +23,7 @@ from hpcdist.importers.kubeflow_roles import (
     roles,
     whole,
 )
+from hpcdist.importers.launch_lines import Line, Unclear, take_apart
 from hpcdist.importers.reading import Reading
 
 _SPECS: Final[Path] = ("spec", "mpiReplicaSpecs")

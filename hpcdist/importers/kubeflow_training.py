@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from hpcdist.errors import Path
-from hpcdist.importers.kubeflow_launch import Line, Unclear, take_apart
 from hpcdist.importers.kubeflow_pod import word
 from hpcdist.importers.kubeflow_roles import (
     Part,
@@ -22,6 +21,7 @@ from hpcdist.importers.kubeflow_roles import (
     roles,
     whole,
 )
+from hpcdist.importers.launch_lines import Line, Unclear, take_apart
 from hpcdist.importers.reading import Reading
 
 _SPECS: Final = {

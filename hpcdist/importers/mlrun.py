@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.errors import Path
-from hpcdist.importers import Imported, container, kubeflow_launch, mlrun_command, mlrun_project
+from hpcdist.importers import Imported, container, launch_lines, mlrun_command, mlrun_project
 from hpcdist.importers.container import finished, ignore_said, skip_empty
-from hpcdist.importers.kubeflow_launch import Line, Unclear
+from hpcdist.importers.launch_lines import Line, Unclear
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 from hpcdist.words import RUN_NAME, join, slug
@@ -213,7 +213,7 @@ def _mpi_args(read: Reading, path: Path, count: int, env: dict[str, str]) -> Non
 
 
 def _line(options: str) -> Line:
-    line = kubeflow_launch.take_apart(f"mpirun {options} program", {})
+    line = launch_lines.take_apart(f"mpirun {options} program", {})
     if line is None or line.command != "program" or line.folder:
         raise Unclear("they are no options of mpirun alone")
     return line

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hpcdist.importers import kubeflow_launch, polyaxon_v1_roles
-from hpcdist.importers.kubeflow_launch import Line, Unclear
+from hpcdist.importers import launch_lines, polyaxon_v1_roles
+from hpcdist.importers.launch_lines import Line, Unclear
 from hpcdist.importers.polyaxon_v1_roles import Replica
 from hpcdist.importers.polyaxon_v1_text import Held
 from hpcdist.importers.reading import Reading
@@ -102,7 +102,7 @@ def _command(read: Reading, launcher: Replica, worker: Replica, slots: int, vari
 
 
 def _line(text: str) -> Line:
-    line = kubeflow_launch.take_apart(text, {})
+    line = launch_lines.take_apart(text, {})
     if line is None or line.program != "mpirun":
         raise Unclear("it is no mpirun line")
     if line.by_node or line.folder:

@@ -7,6 +7,7 @@ a field of the experiment, never by a directive.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -51,6 +52,23 @@ class Language(NamedTuple):
     def path(self, flag: str) -> tuple[str, ...]:
         """Return the field that says what this flag does."""
         return tuple(self.fields[flag].split(".")) if flag in self.fields else _PATH
+
+
+def options(short: Mapping[str, str]) -> Callable[[str], Sequence[Pair]]:
+    """Return what reads ``--flag=value``, ``--flag`` or ``-f value``; ``short``: the long forms of ``-f``."""
+
+    def read(text: str) -> Sequence[Pair]:
+        try:
+            first, *rest = shlex.split(text)  # taking quotes off, as sbatch and flux batch do
+        except ValueError:
+            return ()
+        flag, equals, value = first.partition("=")
+        known = re.fullmatch(r"--[a-z][a-z0-9-]+|-[A-Za-z]", flag)
+        if not known or len(rest) > (0 if equals else 1):
+            return ()
+        return ((short.get(flag, flag), value if equals else next(iter(rest), None)),)
+
+    return read
 
 
 def added(

@@ -8,13 +8,12 @@ Sources: flux-batch(1) of flux-core 0.88; RFC 36 and src/bindings/python/flux/jo
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
-from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden
+from hpcdist.schedulers.directives import Language, added, forbidden, hidden, options
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.site import Site
 
@@ -171,22 +170,10 @@ def _unsupported_shapes(plan: Plan, site: Site) -> Iterator[Problem]:
         yield Problem(message, ("batch", "exclusive"), "set it, or `gpus.request` in the site file")
 
 
-def _read(text: str) -> Sequence[Pair]:
-    """Read ``--flag=value``, ``--flag`` or ``-f value``."""
-    try:
-        first, *rest = shlex.split(text)
-    except ValueError:
-        return ()
-    flag, equals, value = first.partition("=")
-    if not re.fullmatch(r"--[a-z][a-z0-9-]+|-[A-Za-z]", flag) or len(rest) > (0 if equals else 1):
-        return ()
-    return ((SHORT.get(flag, flag), value if equals else next(iter(rest), None)),)
-
-
 _LANGUAGE: Final = Language(
     scheduler="Flux",
     form="write --flag=value, with quotes around spaces",
-    read=_read,
+    read=options(SHORT),
     fields=FIELDS,
     taken=TAKEN,
     free=frozenset({"--requires"}),

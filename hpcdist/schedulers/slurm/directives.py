@@ -6,13 +6,12 @@ Source: sbatch(1) of 22.05; quoting, uneven tasks and heterogeneous jobs were tr
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
-from hpcdist.schedulers.directives import Language, Pair, added, forbidden
+from hpcdist.schedulers.directives import Language, added, forbidden, options
 from hpcdist.site import Site
 
 Line = tuple[str, str | None, str]
@@ -198,23 +197,10 @@ def _unsupported(plan: Plan) -> Iterator[Problem]:
             yield Problem(message, ("environment", "replicas"), hint)
 
 
-def _read(text: str) -> Sequence[Pair]:
-    """Read ``--flag=value``, ``--flag`` or ``-f value``, taking quotes off as sbatch does."""
-    try:
-        first, *rest = shlex.split(text)
-    except ValueError:
-        return ()
-    flag, equals, value = first.partition("=")
-    known = re.fullmatch(r"--[a-z][a-z0-9-]+|-[A-Za-z]", flag)
-    if not known or len(rest) > (0 if equals else 1):
-        return ()
-    return ((_SHORT.get(flag, flag), value if equals else next(iter(rest), None)),)
-
-
 _LANGUAGE: Final = Language(
     scheduler="Slurm",
     form="write --flag=value, with quotes around spaces",
-    read=_read,
+    read=options(_SHORT),
     fields=FIELDS,
     taken=_TAKEN,
     free=frozenset({"--gres"}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.importers.kubeflow_launch import Line, Unclear, take_apart
+from hpcdist.importers.launch_lines import Line, Unclear, take_apart
 
 
 @pytest.mark.parametrize(
