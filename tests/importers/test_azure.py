@@ -10,8 +10,8 @@ import pytest
 from hpcdist import importers, source
 from hpcdist.errors import ConfigError
 from hpcdist.importers.azure import IMPORTER
-from hpcdist.importers.azure_command import Output, Param, Translation
-from hpcdist.importers.azure_layout import gpus_of
+from hpcdist.importers.azure.command import Output, Param, Translation
+from hpcdist.importers.azure.layout import gpus_of
 from hpcdist.load import load_experiment
 
 FOLDER = pathlib.Path(__file__).parent / "azure"

@@ -10,9 +10,9 @@ from hypothesis import strategies as some
 
 from hpcdist.errors import HpcdistError
 from hpcdist.importers.gradient import IMPORTER
-from hpcdist.importers.gradient_mpirun import taken_apart, with_hostfile
-from hpcdist.importers.gradient_options import KNOWN
-from hpcdist.importers.gradient_words import from_words
+from hpcdist.importers.gradient.mpirun import taken_apart, with_hostfile
+from hpcdist.importers.gradient.options import KNOWN
+from hpcdist.importers.gradient.words import from_words
 from hpcdist.load import load_experiment
 from hpcdist.tree import Document, Map, Seq
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.importers.gradient_mpirun import Line, taken_apart, with_hostfile
+from hpcdist.importers.gradient.mpirun import Line, taken_apart, with_hostfile
 
 LINES = {
     "mpirun python x.py": Line("python x.py"),

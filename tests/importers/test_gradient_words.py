@@ -9,7 +9,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.errors import ConfigError, Place
-from hpcdist.importers.gradient_words import from_words
+from hpcdist.importers.gradient.words import from_words
 
 MPI = """\
 gradient experiments create multinode \

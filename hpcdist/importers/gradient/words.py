@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
-from hpcdist.importers.gradient_options import (
+from hpcdist.importers.gradient.options import (
     COUNTS,
     FLAGS,
     HIDDEN,

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from hpcdist.errors import Path, did_you_mean
-from hpcdist.importers import container, polyaxon_v1_mpi
-from hpcdist.importers.polyaxon_v1_roles import Replica, check_same, one_less, put_alone, put_count
-from hpcdist.importers.polyaxon_v1_text import Texts
+from hpcdist.importers import container
+from hpcdist.importers.polyaxon_v1.mpi import read_mpi
+from hpcdist.importers.polyaxon_v1.roles import Replica, check_same, one_less, put_alone, put_count
+from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
 
 _ROLES: Final[dict[str, dict[str, str]]] = {
@@ -57,7 +58,7 @@ def read_run(read: Reading, texts: Texts, path: Path) -> None:
     elif kind == "mpijob":
         roles = [_replica(read, texts, (*path, name), optional=name == "worker")
                  for name in ("launcher", "worker") if read.peek(*path, name)]  # fmt: skip
-        polyaxon_v1_mpi.read_mpi(read, path, roles)
+        read_mpi(read, path, roles)
     elif isinstance(kind, str) and kind in _ROLES:
         _distributed(read, texts, path, kind)
     else:

@@ -1,6 +1,6 @@
 """Experiments of Paperspace Gradient: one node, gRPC (parameter servers) and MPI, by their options files.
 
-The keys are the long options of the command line, which `hpcdist.importers.gradient_words` reads itself
+The keys are the long options of the command line, which `hpcdist.importers.gradient.words` reads itself
 (https://github.com/Paperspace/gradient-cli; https://docs.paperspace.com/gradient, of 2019 to 2021).
 """
 
@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hpcdist.errors import ConfigError, Key, Problem, did_you_mean
-from hpcdist.importers import Imported, gradient_words
-from hpcdist.importers.gradient_fields import common_fields
-from hpcdist.importers.gradient_options import IGNORED, KNOWN, OF_SINGLENODE, SINGLE
-from hpcdist.importers.gradient_roles import put_mpi, put_parameter_servers, put_single
+from hpcdist.importers import Imported
+from hpcdist.importers.gradient import words as command_line
+from hpcdist.importers.gradient.fields import common_fields
+from hpcdist.importers.gradient.options import IGNORED, KNOWN, OF_SINGLENODE, SINGLE
+from hpcdist.importers.gradient.roles import put_mpi, put_parameter_servers, put_single
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 
@@ -75,8 +76,8 @@ class Gradient:
         return read.finish()
 
     def from_words(self, words: Sequence[str]) -> Map:
-        """Return the options file that says the same as a command line, as `gradient_words.from_words`."""
-        return gradient_words.from_words(words)
+        """Return the options file that says the same as a command line, as `command_line.from_words`."""
+        return command_line.from_words(words)
 
 
 IMPORTER: Final = Gradient()

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from hpcdist.errors import Path
 from hpcdist.importers.container import ignore_said
-from hpcdist.importers.polyaxon_v1_roles import put_variable
-from hpcdist.importers.polyaxon_v1_text import Input, plain_type
+from hpcdist.importers.polyaxon_v1.roles import put_variable
+from hpcdist.importers.polyaxon_v1.text import Input, plain_type
 from hpcdist.importers.reading import Reading
 
 _SAME: Final = frozenset(

@@ -1,7 +1,7 @@
 """Kubeflow's jobs: MPIJob, TFJob, PyTorchJob and MXJob, of all the API versions that there were.
 
 Sources: kubeflow/mpi-operator ``pkg/apis/kubeflow/v2beta1/types.go``, kubeflow/training-operator 1.8
-``pkg/apis/kubeflow.org/v1``. Parts: ``kubeflow_pod``, ``_roles``, ``_launch``, ``_mpi``, ``_training``.
+``pkg/apis/kubeflow.org/v1``. Its parts are the modules beside this one.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean, errors_in
 from hpcdist.importers import Imported, container
-from hpcdist.importers.kubeflow_mpi import mpijob
-from hpcdist.importers.kubeflow_pod import word
-from hpcdist.importers.kubeflow_roles import whole
-from hpcdist.importers.kubeflow_training import mxjob, pytorchjob, tfjob
+from hpcdist.importers.kubeflow.mpi import mpijob
+from hpcdist.importers.kubeflow.pod import word
+from hpcdist.importers.kubeflow.roles import whole
+from hpcdist.importers.kubeflow.training import mxjob, pytorchjob, tfjob
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 from hpcdist.units import Walltime

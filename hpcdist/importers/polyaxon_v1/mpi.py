@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hpcdist.importers import launch_lines, polyaxon_v1_roles
+from hpcdist.importers import launch_lines
 from hpcdist.importers.launch_lines import Line, Unclear
-from hpcdist.importers.polyaxon_v1_roles import Replica
-from hpcdist.importers.polyaxon_v1_text import Held
+from hpcdist.importers.polyaxon_v1.roles import Replica, one_less, put_count, put_shared
+from hpcdist.importers.polyaxon_v1.text import Held
 from hpcdist.importers.reading import Reading
 
 _HOSTFILE: Final = "/etc/mpi/hostfile"
@@ -50,7 +50,7 @@ def read_mpi(read: Reading, path: tuple[str | int, ...], roles: Sequence[Replica
     image, folder = worker.image or launcher.image, launcher.folder or worker.folder
     command = _command(read, launcher, worker, slots if isinstance(slots, int) else 1, variables)
     shared = launcher._replace(command=command, variables=variables, image=image, folder=folder)
-    polyaxon_v1_roles.put_shared(read, shared)
+    put_shared(read, shared)
 
 
 def _check_same(read: Reading, launcher: Replica, worker: Replica) -> None:
@@ -67,8 +67,8 @@ def _check_same(read: Reading, launcher: Replica, worker: Replica) -> None:
 
 def _put_workers(read: Reading, worker: Replica) -> None:
     """Put the first worker as the master, and the others as workers."""
-    count = polyaxon_v1_roles.one_less(read, worker.count, (*worker.path, "replicas"))
-    polyaxon_v1_roles.put_count(read, "n_workers", count, worker, "default_worker")
+    count = one_less(read, worker.count, (*worker.path, "replicas"))
+    put_count(read, "n_workers", count, worker, "default_worker")
     if worker.amounts:
         read.put("environment.resources", worker.amounts, *worker.path, "container", "resources")
 

@@ -11,9 +11,9 @@ import shlex
 from typing import Final
 
 from hpcdist.errors import Key
-from hpcdist.importers.gradient_fields import protected, put_command, put_variable, text_of
-from hpcdist.importers.gradient_machines import Machine, machine, nearest
-from hpcdist.importers.gradient_mpirun import HOSTFILE, Line, taken_apart, with_hostfile
+from hpcdist.importers.gradient.fields import protected, put_command, put_variable, text_of
+from hpcdist.importers.gradient.machines import Machine, machine, nearest
+from hpcdist.importers.gradient.mpirun import HOSTFILE, Line, taken_apart, with_hostfile
 from hpcdist.importers.reading import Reading
 
 MOST: Final = 100_000

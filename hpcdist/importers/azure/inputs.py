@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hpcdist import scalars
 from hpcdist.errors import Path, did_you_mean
-from hpcdist.importers.azure_command import Output, Param
+from hpcdist.importers.azure.command import Output, Param
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.tree import Map, Seq
 

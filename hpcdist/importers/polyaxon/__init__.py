@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hpcdist.errors import ConfigError, Key, Problem
 from hpcdist.importers import Imported
-from hpcdist.importers import polyaxon_environment as environments
+from hpcdist.importers.polyaxon import environment as environments
 from hpcdist.tree import Map, Seq
 
 _NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Key, Path, did_you_mean
-from hpcdist.importers.kubeflow_pod import Pod, pod, restart, word
+from hpcdist.importers.kubeflow.pod import Pod, pod, restart, word
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 from hpcdist.words import chained, quote

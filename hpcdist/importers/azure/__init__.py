@@ -12,10 +12,10 @@ from typing import Final, NoReturn
 
 from hpcdist.errors import ConfigError, Path, Problem
 from hpcdist.importers import Imported
-from hpcdist.importers.azure_command import SUBMITTED_IN, Translation, protected
-from hpcdist.importers.azure_inputs import Inputs, read_outputs
-from hpcdist.importers.azure_layout import Layout
-from hpcdist.importers.azure_surroundings import take_environment, take_rest, take_variables
+from hpcdist.importers.azure.command import SUBMITTED_IN, Translation, protected
+from hpcdist.importers.azure.inputs import Inputs, read_outputs
+from hpcdist.importers.azure.layout import Layout
+from hpcdist.importers.azure.surroundings import take_environment, take_rest, take_variables
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 from hpcdist.words import quote, slug

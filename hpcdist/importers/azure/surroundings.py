@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from hpcdist.errors import Path
-from hpcdist.importers.azure_command import protected
-from hpcdist.importers.azure_inputs import is_section
-from hpcdist.importers.azure_layout import GPUS_TO_SET, settings_sections
+from hpcdist.importers.azure.command import protected
+from hpcdist.importers.azure.inputs import is_section
+from hpcdist.importers.azure.layout import GPUS_TO_SET, settings_sections
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 from hpcdist.errors import Path
 from hpcdist.importers import Imported
 from hpcdist.importers.container import finished, ignore_said, skip_empty
-from hpcdist.importers.polyaxon_v1_inputs import inputs_of
-from hpcdist.importers.polyaxon_v1_run import read_run
-from hpcdist.importers.polyaxon_v1_text import Texts
+from hpcdist.importers.polyaxon_v1.inputs import inputs_of
+from hpcdist.importers.polyaxon_v1.run import read_run
+from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 from hpcdist.words import RUN_NAME, slug

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.errors import Path
-from hpcdist.importers import Imported, container, launch_lines, mlrun_command, mlrun_project
+from hpcdist.importers import Imported, container, launch_lines
 from hpcdist.importers.container import finished, ignore_said, skip_empty
 from hpcdist.importers.launch_lines import Line, Unclear
+from hpcdist.importers.mlrun import command, project
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 from hpcdist.words import RUN_NAME, join, slug
@@ -66,7 +67,7 @@ class MLRun:
         """Tell by the kind with its sections, or by the lists of a project."""
         if "apiVersion" in data or "$schema" in data:
             return False
-        if mlrun_project.is_project(data):
+        if project.is_project(data):
             return True
         kind = data.get("kind")
         return (
@@ -84,8 +85,8 @@ class MLRun:
         """
         read = Reading(data)
         skip_empty(read)
-        base = mlrun_project.chosen(read) if mlrun_project.is_project(data) else ()
-        if base is not None and mlrun_project.is_short(read, base):
+        base = project.chosen(read) if project.is_project(data) else ()
+        if base is not None and project.is_short(read, base):
             _short(read, base)
         elif base is not None:
             _function(read, base)
@@ -101,7 +102,7 @@ def _function(read: Reading, base: Path) -> None:
     if kind not in ("mpijob", "job"):
         read.get(*spec)
         read.get()  # of a file that is refused as a whole, no key needs a word
-        mlrun_command.refuse_searches(read, spec)
+        command.refuse_searches(read, spec)
         hint = _OTHERS.get(str(kind), "write `kind: mpijob`")
         read.refuse(*base, "kind", why=f"functions of kind {kind!r} are not run", hint=hint)
         return
@@ -114,8 +115,8 @@ def _function(read: Reading, base: Path) -> None:
         read.put("description", read.text(*spec, "description"), *spec, "description")
     if read.text(*spec, "image"):
         read.put("build.image", read.text(*spec, "image"), *spec, "image")
-    params = mlrun_command.params_of(read, spec)
-    env = _variables(read, (*spec, "env")) | mlrun_command.told(params)
+    params = command.params_of(read, spec)
+    env = _variables(read, (*spec, "env")) | command.told(params)
     if kind == "mpijob":
         read.put("framework", "mpi", *base, "kind")
     _replicas(read, spec, env, distributed=kind == "mpijob")
@@ -124,7 +125,7 @@ def _function(read: Reading, base: Path) -> None:
         env["PYTHONPATH"] = container.protected(folder)
     if env:
         read.put("environment.env_vars", env, *spec, "env" if read.peek(*spec, "env") else "parameters")
-    mlrun_command.put_command(read, spec, params)
+    command.put_command(read, spec, params)
 
 
 def _short(read: Reading, path: Path) -> None:
@@ -135,7 +136,7 @@ def _short(read: Reading, path: Path) -> None:
         read.put("build.image", read.text(*path, "image"), *path, "image")
     read.put("framework", "mpi", *path, "kind")
     _replicas(read, path, {}, distributed=True)
-    mlrun_command.put_short(read, path)
+    command.put_short(read, path)
 
 
 def _metadata(read: Reading, path: Path) -> None:

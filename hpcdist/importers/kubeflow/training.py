@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from hpcdist.errors import Path
-from hpcdist.importers.kubeflow_pod import word
-from hpcdist.importers.kubeflow_roles import (
+from hpcdist.importers.kubeflow.pod import word
+from hpcdist.importers.kubeflow.roles import (
     Part,
     Role,
     in_folder,

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.frameworks.horovod import KNOBS
-from hpcdist.importers.kubeflow_pod import Pod, pod, word
-from hpcdist.importers.kubeflow_roles import (
+from hpcdist.importers.kubeflow.pod import Pod, pod, word
+from hpcdist.importers.kubeflow.roles import (
     Role,
     in_folder,
     no_command,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.errors import Path
-from hpcdist.importers.gradient_options import DATASETS
+from hpcdist.importers.gradient.options import DATASETS
 from hpcdist.importers.reading import Reading
 from hpcdist.words import RUN_NAME, quote, slug
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hpcdist.errors import Path, did_you_mean, dotted
-from hpcdist.importers.azure_inputs import is_section
+from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.reading import Reading
 
 _KINDS: Final = {
