@@ -88,8 +88,10 @@ def _library_path(site: Site, folders: tuple[str, ...]) -> Iterator[Word]:
     """Yield a shell that puts these folders in front of the image's own; only the inside knows those."""
     if folders:
         line = 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"'
-        for text in ("bash", "-c", line, "hpcdist", ":".join(folders)):
-            yield Word(text=text, origin=f"site {site.name}: container.library_path")
+        origin = f"site {site.name}: container.library_path"
+        for text in ("bash", "-c", line, "hpcdist"):
+            yield Word(text=text, origin=origin)
+        yield Word.raw(f'"{":".join(folders)}"', origin)
 
 
 def _container(name: str, site: Site) -> Container:

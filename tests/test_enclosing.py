@@ -109,14 +109,17 @@ def test_the_image_is_told_where_it_comes_from() -> None:
 
 def test_a_section_that_cannot_be() -> None:
     section = {"runtime": "apptainer", "binds": ["/a:/b", "/a b", '/"', "$(x)"], "env": {"A": 1, "B-C": 1}}
+    section["library_path"] = ["$A/lib", "/a b"]
     base = {"name": "x", "description": "x", "scheduler": "slurm", "launcher": "srun"}
     built, problems = fields.build(Site, base | {"container": section})
     assert (built is not None, problems) == (True, [])
     assert built is not None
     hint = "write SRC, SRC:DST or SRC:DST:ro, with letters, digits and $NAME only"
+    folder = "write one folder, with letters, digits and $NAME only"
     assert [str(problem) for problem in problems_of(built)] == [
         f"container.binds[1]: '/a b' cannot be bound; {hint}",
         f"container.binds[2]: '/\"' cannot be bound; {hint}",
         f"container.binds[3]: '$(x)' cannot be bound; {hint}",
+        f"container.library_path[1]: '/a b' cannot be a library's folder; {folder}",
         "container.env.B-C: 'B-C' cannot be the name of a variable",
     ]

@@ -113,6 +113,8 @@ CASES = {
         CONTAINER, "lumi", (SIF, *EIGHT_GPUS, ("batch.account", "project_465000001")), annotate=True
     ),
     "container.pyxis": Case(CONTAINER, "gcp-a3-ultra", EIGHT_GPUS, annotate=True),
+    "container.frontier": Case(CONTAINER, "frontier", (SIF, *EIGHT_GPUS, ACCOUNT), annotate=True),
+    "container.polaris": Case(CONTAINER, "polaris", (SIF, *FOUR_GPUS, ACCOUNT), annotate=True),
     "container.shifter": Case(CONTAINER, "perlmutter", (ACCOUNT,)),
     "container.podman-hpc": Case(CONTAINER, "podman-like", annotate=True),
 }

@@ -14,6 +14,7 @@ import msgspec
 from hpcdist import load, resources, source
 from hpcdist.cli.tell import located, note, tell
 from hpcdist.command import Command
+from hpcdist.containers import containers
 from hpcdist.detect import Detection, Known, detect
 from hpcdist.errors import ConfigError, Key, Place, Problem, did_you_mean
 from hpcdist.errors import Path as Keys
@@ -102,9 +103,11 @@ def problems_in(site: Site) -> Iterator[Problem]:
 
 
 def _unknown(site: Site) -> Iterator[Problem]:
-    """Yield the schedulers, launchers and launchers' options that there are none of."""
+    """Yield the schedulers, launchers, their options, and runtimes of containers that there are none of."""
     yield from _missing(schedulers, site.scheduler, ("scheduler",), _UNSPOKEN)
     yield from _missing(launchers, site.launcher, ("launcher",), GONE)
+    if site.container:
+        yield from _missing(containers, site.container.runtime, ("container", "runtime"), {})
     for name, options in site.launchers.items():
         yield from _missing(launchers, name, ("launchers", Key(name)), GONE)
         if name in launchers:

@@ -20,10 +20,11 @@ class Runtime(Model, frozen=True, kw_only=True):
     ``runtime``: ``apptainer``, ``singularity``, ``pyxis``, ``shifter`` or ``podman-hpc``. ``binds`` are
     further folders and files that programs find inside, such as the fabric's libraries: ``SRC``, ``SRC:DST``
     or ``SRC:DST:ro``, where ``$NAME`` is a variable of the job. ``args`` are words for the runtime (for
-    pyxis: for srun), ``gpu_args`` those of jobs with GPUs only. ``gpus``: the runtime brings the driver's
+    pyxis: for srun). ``gpu_args`` are those of jobs with GPUs only. ``gpus``: the runtime brings the driver's
     libraries inside (``--nv``, ``--rocm``, ``--gpu``); false where images have all that they need. ``setup``
-    are lines of shell before a container's start. Whatever the image says, ``library_path`` comes first in
-    its LD_LIBRARY_PATH, and ``env`` are variables of the inside only.
+    are lines of shell before a container's start. ``library_path`` comes first in its
+    LD_LIBRARY_PATH, whatever the image says: folders in which ``$NAME`` is a variable of the job, too.
+    ``env`` are variables of the inside only.
     """
 
     runtime: str
@@ -42,6 +43,12 @@ def problems_of(container: Runtime) -> Iterator[Problem]:
         if not _BIND.fullmatch(bind):
             hint = "write SRC, SRC:DST or SRC:DST:ro, with letters, digits and $NAME only"
             yield Problem(f"{bind!r} cannot be bound", ("container", "binds", index), hint)
+    for index, folder in enumerate(container.library_path):
+        if not re.fullmatch(_PART, folder):
+            hint = "write one folder, with letters, digits and $NAME only"
+            yield Problem(
+                f"{folder!r} cannot be a library's folder", ("container", "library_path", index), hint
+            )
     for name in container.env:
         if not VARIABLE_NAME.fullmatch(name):
             yield Problem(f"{name!r} cannot be the name of a variable", ("container", "env", name))

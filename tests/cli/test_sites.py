@@ -89,6 +89,7 @@ def test_path(hpcdist: Hpcdist) -> None:
 NO_SUCH = """\
 error: sites/odd.yaml:3:12: scheduler: there is no scheduler 'slrum'; did you mean 'slurm'?
 error: sites/odd.yaml:4:11: launcher: there is no launcher 'srnu'; did you mean 'srun'?
+error: sites/odd.yaml:9:22: container.runtime: there is no container 'aptainer'; did you mean 'apptainer'?
 error: sites/odd.yaml:6:3: launchers.mpirum: there is no launcher 'mpirum'; did you mean 'mpirun'?
 error: sites/odd.yaml:7:21: launchers.srun.mca: launcher srun has no 'mca'; \
 it reads args, binding, mpi, rank_variables
@@ -100,6 +101,7 @@ def test_what_no_launcher_or_scheduler_is(hpcdist: Hpcdist, folder: Path) -> Non
     (folder / "sites" / "odd.yaml").write_text(
         "name: odd\ndescription: x\nscheduler: slrum\nlauncher: srnu\n"
         "launchers:\n  mpirum: {args: [a]}\n  srun: {mpi: pmix, mca: {a: b}}\n  processes: {args: [a]}\n"
+        "container: {runtime: aptainer}\n"
     )
     said = hpcdist("sites", "show", "odd", *PATH)
     assert (said.code, said.out) == (2, "")

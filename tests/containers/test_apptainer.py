@@ -14,7 +14,7 @@ def test_words(program: str) -> None:
         binds=["/opt/fabric", "/run/$JOB:/run/x:ro"],
         args=["--cleanenv"],
         gpu_args=["--nvccli"],
-        library_path=["/opt/fabric/lib", "/a b"],
+        library_path=["/opt/fabric/lib", "$CRAY_LD_LIBRARY_PATH"],
         env={"A": 1, "B": "x y", "C": True},
     )
     assert inside(two_tasks(machine, "/images/x.sif")) == [
@@ -32,7 +32,7 @@ def test_words(program: str) -> None:
         "-c",
         'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"',
         "hpcdist",
-        "/opt/fabric/lib:/a b",
+        '"/opt/fabric/lib:$CRAY_LD_LIBRARY_PATH"',
         "env",  # without A, which the experiment sets
         "B=x y",
         "C=true",
