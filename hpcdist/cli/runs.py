@@ -19,7 +19,9 @@ from hpcdist.world import World
 
 def world() -> World:
     """Return the real one."""
-    return World(Shell())
+    from hpcdist.schedulers.slurm import reader  # with all that knows Slurm
+
+    return World(reader.over(Shell()))
 
 
 def find(runs_dir: Path, jobs: Iterable[str]) -> list[Run]:

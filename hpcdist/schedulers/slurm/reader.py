@@ -1,0 +1,123 @@
+"""Reading Slurm through pyslurm where one that fits is installed beside hpcdist, else by its commands.
+
+It is a ``Runner`` in front of another: what ``pyslurm_answers`` can answer, a Python of its own is asked, in
+the place of squeue or scontrol; where that fails in any way, the command is asked as ever. Whoever reads the
+answer does not see which it was. pyslurm X.Y fits Slurm X.Y alone: 22.5.3 that of 22.05.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Final, NamedTuple
+
+from hpcdist.command import Command, Completed, Runner
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.schedulers import answers
+from hpcdist.schedulers.slurm import pyslurm_answers
+from hpcdist.schedulers.slurm.queries import command
+
+VARIABLE: Final = "HPCDIST_SLURM_READER"
+"""``auto`` (or nothing): pyslurm where it fits; ``commands``: never."""
+
+_VERSION: Final = command("squeue", "--version", timeout=15)
+_RELEASES: Final = "https://github.com/PySlurm/pyslurm/releases"
+
+
+class Probe(NamedTuple):
+    """Whether pyslurm is what reads Slurm here, why in a sentence, and what could be done about it."""
+
+    works: bool
+    why: str
+    hint: str = ""
+
+
+class Reader(NamedTuple):
+    """The runner that asks pyslurm first; ``limit`` is how long it may take, in seconds.
+
+    A process is started for each answer, so a pyslurm that dies or hangs costs its time and nothing else.
+    """
+
+    runner: Runner
+    python: str = sys.executable
+    limit: float = 15.0
+
+    def run(self, command: Command) -> Completed:
+        """Run the command, or what prints the same; never raises for what the process does."""
+        if command.argv in pyslurm_answers.ANSWERS and (release := _release(self.runner.run(_VERSION))):
+            answer = self.ask(release, command)
+            if answer.ok:
+                return answer._replace(command=command)
+        return self.runner.run(command)
+
+    def ask(self, release: str, command: Command) -> Completed:
+        """Run the program that answers for this command, or tells its version where that has no words."""
+        program = (self.python, pyslurm_answers.__file__, release)
+        return self.runner.run(command._replace(argv=(*program, *command.argv), timeout=self.limit))
+
+
+def is_installed() -> bool:
+    """Return whether there is a pyslurm beside hpcdist, which is not imported for that."""
+    return find_spec("pyslurm") is not None
+
+
+def over(
+    runner: Runner,
+    environment: Mapping[str, str] = os.environ,
+    installed: Callable[[], bool] = is_installed,
+) -> Runner:
+    """Return what reads Slurm: the runner itself where pyslurm is not installed, or not wanted.
+
+    Raises:
+        ConfigError: for a ``$HPCDIST_SLURM_READER`` that is neither ``auto`` nor ``commands``.
+    """
+    return Reader(runner) if _is_wanted(environment) and installed() else runner
+
+
+def probe(
+    runner: Runner,
+    environment: Mapping[str, str] = os.environ,
+    installed: Callable[[], bool] = is_installed,
+) -> Probe:
+    """Find out what reads Slurm here; pyslurm is imported by a process of its own.
+
+    Raises:
+        ConfigError: for a ``$HPCDIST_SLURM_READER`` that is neither ``auto`` nor ``commands``.
+    """
+    if not _is_wanted(environment):
+        return Probe(works=False, why=f"{VARIABLE}=commands: pyslurm is not asked")
+    if not installed():
+        return Probe(works=False, why="pyslurm is not installed beside hpcdist")
+    return check(Reader(runner))
+
+
+def check(reader: Reader) -> Probe:
+    """Return whether this pyslurm fits this Slurm."""
+    told = reader.runner.run(_VERSION)
+    release = _release(told)
+    if not release:
+        return Probe(works=False, why=f"squeue does not tell the version of Slurm: {answers.why(told)}")
+    answer = reader.ask(release, _VERSION._replace(argv=()))
+    if answer.ok:
+        version = told.stdout.split()[-1]
+        return Probe(works=True, why=f"pyslurm {answer.stdout.strip()} reads Slurm {version}")
+    said = next(reversed(answer.stderr.strip().splitlines()), None)
+    hint = f"install pyslurm {release}.* ({_RELEASES}), or do without: Slurm's commands tell the same"
+    return Probe(works=False, why=f"pyslurm cannot be used: {answers.why(answer, said)}", hint=hint)
+
+
+def _is_wanted(environment: Mapping[str, str]) -> bool:
+    value = environment.get(VARIABLE) or "auto"
+    if value not in ("auto", "commands"):
+        message = f"{VARIABLE}={value} is no way to read Slurm"
+        raise ConfigError(Problem(message, hint="set it to auto or commands, or not at all"))
+    return value == "auto"
+
+
+def _release(told: Completed) -> str:
+    """Return the release as pyslurm has it, ``22.5`` of ``slurm-wlm 22.05.8``, empty where it is not told."""
+    found = re.search(r"\b(\d+)\.(\d+)\.\d", told.stdout) if told.ok else None
+    return f"{int(found[1])}.{int(found[2])}" if found else ""

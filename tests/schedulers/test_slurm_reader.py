@@ -1,0 +1,286 @@
+"""Slurm read by its commands and through pyslurm: the same of the same cluster, whoever was asked.
+
+The commands' answers are recorded; a stand-in for pyslurm has the same cluster's jobs, nodes and partitions.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from hpcdist.cli import runs
+from hpcdist.cli.site_text import site_text
+from hpcdist.cli.sites_init import Around, here, look
+from hpcdist.command import Command, Completed, Runner
+from hpcdist.errors import ConfigError
+from hpcdist.job import Status
+from hpcdist.schedulers.slurm import SLURM, pyslurm_answers, reader, survey
+from hpcdist.schedulers.slurm.pyslurm_answers import User
+from hpcdist.schedulers.slurm.reader import Probe, Reader
+from hpcdist.shell import Shell
+from hpcdist.survey import Part
+from hpcdist.testing import MISSING, Answer, FakeShell
+from hpcdist.units import Walltime
+from tests.standins import pyslurm as standin
+
+from .slurm_transcripts import PLACE, answers, jobs
+
+STANDINS: Final = Path(__file__).parents[1] / "standins"
+LIMITED: Final = PLACE / "partitions_limited.22.05.8.txt"
+SURVEYED: Final = {
+    survey.CONFIG: "config.22.05.8.txt",
+    survey.NODES: "nodes.22.05.8.txt",
+    survey.PARTITIONS: "partitions.22.05.8.txt",
+    survey.MPI: "mpi.22.05.8.txt",
+}
+LATER: Final = ("refused", "lost")
+"""Jobs that were submitted after the others had been asked for."""
+
+
+class Way(NamedTuple):
+    """How Slurm is read, the version that squeue tells, and whose transcripts: there are none of 25.11."""
+
+    pyslurm: str
+    slurm: str
+    transcripts: str
+
+
+WAYS: Final = {
+    "commands": Way("", "22.05.8", "22.05.8"),
+    "pyslurm 22.5": Way("22.5.3", "22.05.8", "22.05.8"),
+    "pyslurm 25.11": Way("25.11.2", "25.11.2", "24.11.5"),
+}
+
+
+def recorded(name: str) -> str:
+    return (PLACE / name).read_text()
+
+
+def machine(way: Way, **standin: str) -> FakeShell:
+    """Return a host whose commands answer as recorded, and whose Python finds the stand-in."""
+    files = {
+        "STANDIN_JOBS": PLACE / way.transcripts / "living.txt",
+        "STANDIN_NODES": PLACE / SURVEYED[survey.NODES],
+        "STANDIN_PARTITIONS": PLACE / SURVEYED[survey.PARTITIONS],
+    }
+    wishes = {"PYTHONPATH": str(STANDINS), "STANDIN_VERSION": way.pyslurm, **standin}
+    python = Shell({**os.environ, **{name: str(file) for name, file in files.items()}, **wishes})
+    rules: list[tuple[tuple[str, ...], Answer]] = [
+        (("squeue", "--version"), f"slurm-wlm {way.slurm}\n"),
+        ((sys.executable,), python.run),
+        *((command.argv, recorded(name)) for command, name in SURVEYED.items()),
+        *((done.command.argv, done) for done in answers(way.transcripts, "living")),
+    ]
+    return FakeShell(rules)
+
+
+def asked(shell: FakeShell) -> list[str]:
+    """Return the commands that were asked, ``pyslurm`` for a Python."""
+    words = [command.argv for command in shell.commands if command.argv != ("squeue", "--version")]
+    return ["pyslurm" if argv[0] == sys.executable else " ".join(argv[:3]) for argv in words]
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> Way:
+    return WAYS[request.param]
+
+
+def over(shell: FakeShell, way: Way) -> Runner:
+    return reader.over(shell, {}, installed=lambda: bool(way.pyslurm))
+
+
+def living(runner: Runner, version: str) -> Mapping[str, Status]:
+    """Return what the first query reads of the jobs that were recorded."""
+    known = list(jobs(version).values())
+    query = SLURM.queries()[0]
+    (command,) = query.commands(known)
+    return query.read(runner.run(command), known)
+
+
+def test_states(way: Way) -> None:
+    shell = machine(way)
+    tokens = {job.id: token for token, job in jobs(way.transcripts).items()}
+    lines = []
+    for job_id, status in living(over(shell, way), way.transcripts).items():
+        told = f"{status.state.value} | {status.native} | - | {status.reason}"
+        lines.append(f"living {status.source} {tokens[job_id]}: {told}")
+    expected = recorded(f"{way.transcripts}/read").splitlines()
+    assert sorted(lines) == [line for line in expected if line.startswith("living squeue ")]
+    assert asked(shell) == (["pyslurm"] if way.pyslurm else ["squeue --me -h"])
+
+
+def test_tokens(way: Way) -> None:
+    shell = machine(way)
+    listing, _ = SLURM.find()
+    found = SLURM.read_find(over(shell, way).run(listing))
+    known = {token: job.id for token, job in jobs(way.transcripts).items()}
+    assert found == {token: number for token, number in known.items() if token not in LATER}
+    assert asked(shell) == (["pyslurm"] if way.pyslurm else ["squeue --me -h"])
+
+
+def test_the_site_file(way: Way, tmp_path: Path) -> None:
+    shell = machine(way)
+    around = Around(
+        over(shell, way), lambda: 1795003200.0, lambda: "login2.example.org", lambda: "hu1", {}, tmp_path
+    )
+    assert site_text("here", look("slurm", around), here(around)) == recorded("survey.yaml")
+    told = ["pyslurm", "pyslurm"] if way.pyslurm else ["scontrol --oneliner show"] * 2
+    assert asked(shell) == ["scontrol show config", *told, "srun --mpi=list"]
+
+
+def hidden(command: Command) -> Completed:
+    """Answer as scontrol does to hu1: the recorded answer is what root is shown."""
+    lines = LIMITED.read_text().splitlines(keepends=True)
+    closed = ("PartitionName=secret ", "PartitionName=closed ")
+    return Completed(command, 0, "".join(line for line in lines if not line.startswith(closed)))
+
+
+def through_pyslurm(user: User) -> Callable[[Command], Completed]:
+    def answer(command: Command) -> Completed:
+        lines = pyslurm_answers.ANSWERS[command.argv](standin, user)
+        return Completed(command, 0, "".join(f"{line}\n" for line in lines))
+
+    return answer
+
+
+HU1: Final = User(21001, frozenset({"hu1"}))
+PARTS: Final = (
+    Part("short", {"a100": 2}, max_nodes=1, max_walltime=Walltime(9000)),
+    Part("long", {"v100": 2}, max_walltime=Walltime(648000), remarks=("State=DRAIN",)),
+    Part("own", {"a100": 1}, remarks=("AllowGroups=hu1",)),
+    Part("accounts", {"a100": 1}, remarks=("AllowAccounts=a,b", "AllowQos=high")),
+    Part("denied", {"a100": 1}),
+    Part("forced", {"a100": 1}),
+)
+
+
+@pytest.mark.parametrize("answer", [hidden, through_pyslurm(HU1)])
+def test_limits_of_partitions(answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STANDIN_PARTITIONS", str(LIMITED))
+    told = ((command.argv, recorded(name)) for command, name in SURVEYED.items())
+    shell = FakeShell([(survey.PARTITIONS.argv, answer), *told])
+    found = look("slurm", Around(shell, time.time, user=lambda: "hu1", devices=tmp_path))
+    facts = {fact.key: fact.remarks for fact in found.facts}
+    assert found.parts[5:] == PARTS
+    assert facts["walltime"] == ("what experiments get that say none", "DefaultTime=00:30:00 in short")
+    assert facts["whole_nodes"][0] == "OverSubscribe=EXCLUSIVE in long"
+
+
+@pytest.mark.parametrize(
+    ("user", "names"),
+    [
+        (HU1, ["short", "long", "own", "accounts", "denied", "forced"]),
+        (User(21002, frozenset({"hu2"})), ["short", "long", "accounts", "denied", "forced"]),
+        (User(0, frozenset()), ["short", "long", "secret", "closed", "own", "accounts", "denied", "forced"]),
+    ],
+)
+def test_whom_partitions_are_shown_to(user: User, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STANDIN_PARTITIONS", str(LIMITED))
+    lines = through_pyslurm(user)(survey.PARTITIONS).stdout.splitlines()
+    assert [line.split()[0].partition("=")[2] for line in lines][5:] == names
+
+
+def test_nodes_of_closed_partitions_alone_are_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = recorded(SURVEYED[survey.NODES]).replace("Partitions=cpu,all", "Partitions=closed")
+    (tmp_path / "nodes").write_text(lines.replace("Partitions=gpu,v100,all", "Partitions=(null)"))
+    monkeypatch.setenv("STANDIN_NODES", str(tmp_path / "nodes"))
+    monkeypatch.setenv("STANDIN_PARTITIONS", str(LIMITED))
+    shown = through_pyslurm(HU1)(survey.NODES).stdout.splitlines()
+    assert [line.split()[0] for line in shown] == [f"NodeName=n{number}" for number in (1, 2, 3, 4)]
+
+
+DIED: Final = {
+    "fatal": "python: fatal: Could not establish a configuration source",
+    "killed": "it was killed by signal 9",
+    "library": "ImportError: libslurmfull.so: cannot open shared object file: No such file or directory",
+    "old": "pyslurm 22.5.3 has no Jobs, Nodes, Partitions",
+    "hang": "it did not end within 1 s",
+}
+HINT: Final = (
+    "install pyslurm 22.5.* (https://github.com/PySlurm/pyslurm/releases), or do without: Slurm's commands "
+    "tell the same"
+)
+
+
+@pytest.mark.parametrize("fault", DIED)
+def test_a_pyslurm_that_fails_costs_nothing_but_time(fault: str) -> None:
+    way = WAYS["pyslurm 22.5"]
+    shell = machine(way, STANDIN_FAULT=fault)
+    own = Reader(shell, limit=1.0)
+    assert reader.check(own) == Probe(works=False, why=f"pyslurm cannot be used: {DIED[fault]}", hint=HINT)
+    shell.commands.clear()
+    assert living(own, "22.05.8") == living(machine(way), "22.05.8")
+    assert asked(shell) == ["pyslurm", "squeue --me -h"]
+
+
+def test_a_controller_that_does_not_answer_pyslurm_is_asked_by_squeue() -> None:
+    way = WAYS["pyslurm 22.5"]
+    shell = machine(way, STANDIN_FAULT="rpc")
+    assert living(over(shell, way), "22.05.8") == living(machine(way), "22.05.8")
+    assert asked(shell) == ["pyslurm", "squeue --me -h"]
+
+
+def test_a_pyslurm_of_another_release() -> None:
+    way = WAYS["pyslurm 22.5"]
+    shell = machine(way, STANDIN_VERSION="25.11.2")
+    why = "pyslurm cannot be used: pyslurm 25.11.2 is made for Slurm 25.11, and this one is 22.5"
+    assert reader.probe(shell, {}, installed=lambda: True) == Probe(works=False, why=why, hint=HINT)
+    assert living(over(shell, way), "22.05.8") == living(machine(way), "22.05.8")
+    assert asked(shell) == ["pyslurm", "pyslurm", "squeue --me -h"]
+
+
+@pytest.mark.parametrize("name", ["pyslurm 22.5", "pyslurm 25.11"])
+def test_a_pyslurm_that_works(name: str) -> None:
+    way = WAYS[name]
+    why = f"pyslurm {way.pyslurm} reads Slurm {way.slurm}"
+    assert reader.probe(machine(way), {}, installed=lambda: True) == Probe(works=True, why=why)
+
+
+def test_where_pyslurm_is_not_asked() -> None:
+    shell = FakeShell()
+    why = "pyslurm is not installed beside hpcdist"
+    assert reader.probe(shell, {}, installed=lambda: False) == Probe(works=False, why=why)
+    unwanted = {"HPCDIST_SLURM_READER": "commands"}
+    why = "HPCDIST_SLURM_READER=commands: pyslurm is not asked"
+    assert reader.probe(shell, unwanted, installed=lambda: True) == Probe(works=False, why=why)
+    assert reader.over(shell, unwanted, installed=lambda: True) is shell
+    assert reader.over(shell, {}, installed=lambda: False) is shell
+    with pytest.raises(ConfigError) as error:
+        reader.over(shell, {"HPCDIST_SLURM_READER": "fast"})
+    said = "HPCDIST_SLURM_READER=fast is no way to read Slurm; set it to auto or commands, or not at all"
+    assert str(error.value) == said
+
+
+def test_without_slurm_pyslurm_is_not_started() -> None:
+    shell = FakeShell([(("squeue",), MISSING)])
+    why = "squeue does not tell the version of Slurm: No such file or directory"
+    assert reader.probe(shell, {}, installed=lambda: True) == Probe(works=False, why=why)
+    assert not living(Reader(shell), "22.05.8")
+    assert sys.executable not in shell.programs
+
+
+def test_what_pyslurm_cannot_answer_is_not_asked_of_it() -> None:
+    shell = FakeShell([(("squeue",), ""), (("sacct",), ""), (("scontrol",), "")])
+    job = jobs("22.05.8")["failed"]
+    elsewhere = job._replace(id="5;east")
+    squeue, sacct, scontrol = SLURM.queries()
+    asking = [(squeue, elsewhere), (sacct, elsewhere), (scontrol, elsewhere), (sacct, job), (scontrol, job)]
+    for query, one in asking:
+        (command,) = query.commands([one])
+        Reader(shell).run(command)
+    other_cluster = ["squeue -M east", "sacct -M east", "scontrol -M east"]
+    assert asked(shell) == [*other_cluster, "sacct -n -P", "scontrol show job"]
+
+
+def test_the_verbs_read_through_pyslurm_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(reader.VARIABLE, raising=False)
+    monkeypatch.syspath_prepend(STANDINS)
+    assert runs.world().runner == Reader(Shell())
