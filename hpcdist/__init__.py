@@ -4,15 +4,16 @@ The map, from the ground up: a module imports only from the lines above its own,
 
     errors units words specs budget job scalars yaml_words hostlist affinity image    primitives
     fields command registry tree bounded sandbox launch    what YAML models are made of; templates; extension
-    amounts experiment dialects fabric site site_problems survey    the two models: asked for, offered
+    amounts experiment experiment_problems dialects fabric site site_problems survey    asked for, offered
     replica plan    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers, containers and frameworks
     schedulers launchers containers frameworks importers    one file each, or one folder
-    pool placement feasibility alternatives selection detect starting enclosing    decisions, pure
+    pool placement feasibility alternatives selection detect starting enclosing preparing    decisions, pure
     polyaxon remarks advice provenance variables lint planner wiring    what they add up to
     compose source templating inputs overrides load preferences schema native_text    files and experiments
     resources bytecode renderer shell rundir world    the other edges: files, templates, processes, time
     logs states control    submit, status, logs, cancel, wait
+    doctor    what could keep jobs from running well, and the programs that tasks run to find out
     cli    one short module per verb
     testing    FakeShell and the contract that every scheduler keeps
 """

@@ -61,6 +61,12 @@ def _about_the_image(experiment: Experiment, plan: Plan) -> Iterator[str]:
             f"the image {experiment.build.image} is not used (--no-container): the program runs with what "
             "the site's `modules` and `setup` give"
         )
+    asked = [f"`{name}`" for name in ("modules", "spack_env") if getattr(experiment.batch, name)]
+    if plan.image and asked:
+        yield (
+            f"what {' and '.join(asked)} give is outside of the container: the program sees what is in "
+            f"{plan.image}; give --no-container to run with them"
+        )
     if plan.image and plan.image.startswith("docker://") and plan.placement.size > 1:
         yield (
             f"each of the {plan.placement.size} tasks fetches and unpacks {plan.image}: do it once, by "

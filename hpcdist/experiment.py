@@ -7,16 +7,12 @@ wrote is lost: ``remarks`` tells which of them mean nothing on a batch machine.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from typing import Any, Final, Literal
 
-from hpcdist import specs
-from hpcdist.amounts import Resources, resource_problems
-from hpcdist.errors import Path, Problem
+from hpcdist.amounts import Resources
 from hpcdist.fields import Model
 from hpcdist.units import Walltime
-from hpcdist.words import RUN_NAME, chained, slug
+from hpcdist.words import chained
 
 Scalar = str | int | float | bool
 
@@ -26,7 +22,11 @@ MOST: Final = 1_000_000
 
 
 class ReplicaEntry(Model, frozen=True):
-    """The section of one worker or parameter server, or of all that have none of their own."""
+    """The section of one worker or parameter server, or of all that have none of their own.
+
+    ``index``: the one that it is for, from 0; only in ``worker`` and ``ps``, and needed there. ``resources``:
+    what it needs. ``node_selector``: as that of ``environment``.
+    """
 
     index: int | None = None
     resources: Resources | None = None
@@ -38,9 +38,13 @@ class ReplicaEntry(Model, frozen=True):
 
 
 class Replicas(Model, frozen=True):
-    """The replicas beside the master; ``evaluator``, where it is there, is one more.
+    """The replicas beside the master.
 
-    ``ps_on``: where parameter servers go; unsaid, to nodes without GPUs where the site has such.
+    ``n_workers``: how many workers. ``n_ps``: how many parameter servers. ``default_worker``: what workers
+    without an entry of their own need; they inherit nothing from the master. ``default_ps``: the same of
+    parameter servers. ``worker``: entries of single workers, each in place of the default one. ``ps``:
+    entries of single parameter servers. ``evaluator``: one that evaluates beside the training. ``ps_on``:
+    where parameter servers go; unsaid, to nodes without GPUs where the site has such.
     """
 
     n_workers: int = 0
@@ -54,21 +58,35 @@ class Replicas(Model, frozen=True):
 
 
 class Persistence(Model, frozen=True):
-    """Named volumes; on a batch machine, paths that the site file gives."""
+    """Named volumes; on a batch machine, paths that the site file gives.
+
+    ``data``: names from the site's ``volumes``, told to the program as ``POLYAXON_RUN_DATA_PATHS``.
+    ``outputs``: not used; outputs lie in the run's directory.
+    """
 
     data: tuple[str, ...] = ()
     outputs: str | None = None
 
 
 class References(Model, frozen=True):
-    """Other runs whose outputs this one reads."""
+    """Other runs whose outputs this one reads.
+
+    ``jobs`` and ``experiments``: not used; they name runs of another system.
+    """
 
     jobs: tuple[Scalar, ...] = ()
     experiments: tuple[Scalar, ...] = ()
 
 
 class Environment(Model, frozen=True):
-    """Resources, replicas and variables."""
+    """Resources, replicas and variables.
+
+    ``resources``: those of the master. ``replicas``: all others. ``processes_per_replica``: how many tasks a
+    replica is, where the framework's own number is not meant. ``env_vars``: variables of the program; they
+    win over those of the site and of the framework. ``node_selector``: ``partition`` or ``constraint``, or a
+    label that the site's ``node_selectors`` gives a meaning. ``max_restarts``: how often a failed launch is
+    tried again in the same allocation. ``persistence`` and ``data_refs``: volumes by name.
+    """
 
     resources: Resources | None = None
     replicas: Replicas | None = None
@@ -93,7 +111,11 @@ class Environment(Model, frozen=True):
 
 
 class Build(Model, frozen=True):
-    """The container image and how it is made."""
+    """The container image and how it is made.
+
+    ``image``: a name (``nvcr.io/nvidia/pytorch:24.08-py3``) or a path (``./torch.sif``), run by the site's
+    container runtime. ``env_vars``: pairs of name and value, which are set like those of ``environment``.
+    """
 
     image: str | None = None
     dockerfile: str | None = None
@@ -110,7 +132,11 @@ class Build(Model, frozen=True):
 
 
 class Run(Model, frozen=True):
-    """The command: one text, or several joined by ``&&``."""
+    """The command: one text, or several joined by ``&&``.
+
+    ``cmd``: what bash runs in each task, with ``{{ param }}`` filled in; an own ``mpirun``, ``srun`` or
+    ``horovodrun`` line runs once, on the first node.
+    """
 
     cmd: str | tuple[str, ...]
 
@@ -121,21 +147,32 @@ class Run(Model, frozen=True):
 
 
 class Logging(Model, frozen=True):
-    """How much the program should log."""
+    """How much the program should log.
+
+    ``level``: such as ``INFO``, told to the program as ``POLYAXON_LOG_LEVEL``.
+    """
 
     level: str | None = None
     formatter: str | None = None
 
 
 class Mail(Model, frozen=True):
-    """Whom the scheduler writes to, and when (``begin``, ``end``, ``fail``, ``all``)."""
+    """Whom the scheduler writes to, and when.
+
+    ``user``: an address. ``events``: when: ``begin``, ``end``, ``fail``, ``requeue``, ``all`` and others of
+    Slurm.
+    """
 
     user: str
     events: tuple[str, ...] = ("end", "fail")
 
 
 class LauncherChoice(Model, frozen=True):
-    """A launcher other than the site's, or words for it that nobody foresaw."""
+    """A launcher other than the site's, or words for it that nobody foresaw.
+
+    ``name``: the launcher, the site's if it is not said. ``args``: words that it is given beside hpcdist's
+    own.
+    """
 
     name: str | None = None
     args: tuple[str, ...] = ()
@@ -144,7 +181,18 @@ class LauncherChoice(Model, frozen=True):
 class Batch(Model, frozen=True):
     """Everything that only a batch system needs; what is absent comes from the site.
 
-    ``container`` false: the image of ``build`` is not used (``--no-container``).
+    ``site``: the machine. ``account``: who pays. ``partition``: the partition or queue. ``qos``: the quality
+    of service. ``walltime``: how long the job may run. ``constraint``: what its nodes must have, in the words
+    of the scheduler. ``exclusive``: no other job on its nodes. ``launcher``: what starts the tasks: a name,
+    or keys. ``dependency``: what it waits for: an id, ``afterok:ID:ID``, ``singleton`` and others. ``array``:
+    its elements: ``0-15``, ``0-15:4``, ``1,3,5``, with ``%4`` for so many at once. ``signal``: what the
+    program gets before the end, and how many seconds before: ``USR1@120``. ``requeue``: the job may be run
+    again after a fault of a node. ``mail``: an address, or keys. ``directives``: lines for the scheduler that
+    nobody foresaw, in its own words. ``gpu_visibility``: whether a task sees its own GPUs or all of the job's
+    on its node. ``container``: where it is false, the image of ``build`` is not used (``--no-container``).
+    ``modules``: those that the job loads, in order, after the site's own. ``spack_env``: the Spack
+    environment that it activates after those: a name, or the path of its folder, which begins with ``/`` or
+    ``.``.
     """
 
     site: str | None = None
@@ -163,6 +211,8 @@ class Batch(Model, frozen=True):
     directives: tuple[str, ...] = ()
     gpu_visibility: Literal["task", "node"] | None = None
     container: bool | None = None
+    modules: tuple[str, ...] = ()
+    spack_env: str | None = None
 
     @property
     def launcher_name(self) -> str | None:
@@ -176,7 +226,17 @@ class Batch(Model, frozen=True):
 
 
 class Experiment(Model, frozen=True, kw_only=True):
-    """One experiment file; ``sections`` are all further top-level keys: those of frameworks, by name."""
+    """One experiment file; ``sections`` are all further top-level keys: those of frameworks, by name.
+
+    ``version``: that of the form, for Polyaxon's sake. ``kind``: what ``POLYAXON_*_INFO`` calls it. ``name``:
+    the name of the job and of its runs, that of the file if it is not said. ``description`` and ``tags`` are
+    kept with the run. ``framework``: what the replicas are to each other; without one there is only the
+    master. ``backend``: Polyaxon's; under ``mpi`` the workers are all replicas, and the command starts them
+    itself. ``logging``: how much the program should log. ``params``: names with values, for ``{{ name }}``
+    anywhere below and for ``-p name=value``; Polyaxon's ``declarations``. ``inputs``: declared params, each
+    with its type and default. ``environment``: resources, replicas and variables. ``build``: the container
+    image. ``run``: the command. ``batch``: what only a batch system needs.
+    """
 
     rest = "sections"
 
@@ -197,90 +257,3 @@ class Experiment(Model, frozen=True, kw_only=True):
     run: Run
     sections: dict[str, Any] = {}
     batch: Batch = Batch()
-
-
-def problems_of(experiment: Experiment) -> Iterator[Problem]:
-    """Yield what no type can say: amounts, worker indexes, names of variables."""
-    environment = experiment.environment
-    if not RUN_NAME.fullmatch(experiment.name):
-        hint = f"use letters, digits, - and _, such as {slug(experiment.name)!r}"
-        yield Problem(f"{experiment.name!r} cannot be the name of a job", ("name",), hint)
-    yield from _count_problems(environment)
-    if environment.resources:
-        yield from resource_problems(environment.resources, ("environment", "resources"))
-    section = environment.replicas or Replicas()
-    for role, count, own, default in (
-        ("worker", section.n_workers, section.worker, section.default_worker),
-        ("ps", section.n_ps, section.ps, section.default_ps),
-    ):
-        yield from _replica_problems(role, count, own, default)
-    if section.ps_on and not section.n_ps:
-        path = ("environment", "replicas", "ps_on")
-        yield Problem("there are no parameter servers", path, "write `n_ps`, or remove it")
-    if section.evaluator and section.evaluator.resources:
-        yield from resource_problems(
-            section.evaluator.resources, ("environment", "replicas", "evaluator", "resources")
-        )
-    yield from _variable_problems(experiment)
-    yield from _batch_problems(experiment.batch)
-    if experiment.logging.level is not None:
-        yield from specs.log_level_problems(experiment.logging.level, ("logging", "level"))
-    if not experiment.run.command.strip():
-        yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
-    yield from specs.length_problems("the command", experiment.run.command, ("run", "cmd"))
-    yield from specs.length_problems("all of it", json.dumps(experiment.params, default=str), ("params",))
-
-
-def _variable_problems(experiment: Experiment) -> Iterator[Problem]:
-    for name, value in experiment.environment.env_vars.items():
-        yield from specs.variable_problems(name, str(value), ("environment", "env_vars", name))
-    for index, pair in enumerate(experiment.build.env_vars if experiment.build else ()):
-        path = ("build", "env_vars", index)
-        if len(pair) == 2:  # noqa: PLR2004 - a name and its value
-            yield from specs.variable_problems(str(pair[0]), str(pair[1]), path)
-        else:
-            yield Problem(f"{list(pair)} is no variable", path, "write [NAME, value]")
-
-
-def _batch_problems(batch: Batch) -> Iterator[Problem]:
-    waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
-    yield from specs.dependency_problems(waits, ("batch", "dependency"))
-    if batch.array is not None:
-        yield from specs.array_problems(str(batch.array), ("batch", "array"))
-    if batch.signal is not None:
-        yield from specs.signal_problems(batch.signal, ("batch", "signal"))
-    if isinstance(batch.mail, Mail):
-        yield from specs.mail_problems(batch.mail.events, ("batch", "mail", "events"))
-
-
-def _count_problems(environment: Environment) -> Iterator[Problem]:
-    for name, least in (("processes_per_replica", 1), ("max_restarts", 0)):
-        number = getattr(environment, name)
-        if number is not None and not least <= number <= MOST:
-            hint = f"write a number from {least} to {MOST}"
-            yield Problem(f"there cannot be {number} of them", ("environment", name), hint)
-
-
-def _replica_problems(
-    role: str, count: int, own: tuple[ReplicaEntry, ...], default: ReplicaEntry | None
-) -> Iterator[Problem]:
-    base: Path = ("environment", "replicas")
-    if not 0 <= count <= MOST:
-        yield Problem(
-            f"there cannot be {count} of them", (*base, f"n_{role}s" if role == "worker" else "n_ps")
-        )
-    seen: set[int] = set()
-    for place, entry in enumerate(own):
-        path = (*base, role, place)
-        if entry.index is None:
-            yield Problem(f"this {role} has no index", path, f"write `index: 0` to `index: {count - 1}`")
-        elif not 0 <= entry.index < count:
-            allowed = f"0 to {count - 1}" if count > 0 else f"none (there are no {role} replicas)"
-            yield Problem(f"there is no {role} {entry.index}", (*path, "index"), f"allowed: {allowed}")
-        elif entry.index in seen:
-            yield Problem(f"{role} {entry.index} stands here for the second time", (*path, "index"))
-        seen.add(-1 if entry.index is None else entry.index)
-        if entry.resources:
-            yield from resource_problems(entry.resources, (*path, "resources"))
-    if default and default.resources:
-        yield from resource_problems(default.resources, (*base, f"default_{role}", "resources"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hpcdist import experiment as experiments
-from hpcdist import fields, frameworks, importers, inputs, overrides, remarks, templating
+from hpcdist import experiment_problems, fields, frameworks, importers, inputs, overrides, remarks, templating
 from hpcdist.errors import ConfigError, Path, Place, Problem, errors_in
 from hpcdist.experiment import Experiment
 from hpcdist.fields import M
@@ -76,14 +76,21 @@ def to_native(
 ) -> Native:
     """Bring a file to the native form: choose its job (by name, where it has several), import, change.
 
+    A setting that the foreign form knows is set in the file as it was, the others in the experiment.
+
     Raises:
         ConfigError: when its form or its job cannot be told.
     """
     chosen, others = choosing.chosen(document, importer, job)
-    imported = importers.read(chosen.data, importer)
-    problems = [*others, *map(chosen.locate, imported.remarks)]
-    native, found = _changed(chosen._replace(data=imported.data), params or {}, settings)
-    return Native(native, chosen, (*problems, *found), imported.origins)
+    known = importers.settings_of(chosen.data, importer) if settings else frozenset()
+    theirs = [item for item in settings if re.split(r"[.\[]", item[0])[0] in known]
+    foreign, found = _with_settings(chosen, theirs)
+    imported = importers.read(foreign.data, importer)
+    problems = [*others, *found, *map(foreign.locate, imported.remarks)]
+    ours = [item for item in settings if item not in theirs]
+    native, found = _with_settings(foreign._replace(data=imported.data), ours)
+    native, more = _with_params(native, params or {})
+    return Native(native, foreign, (*problems, *found, *more), imported.origins)
 
 
 def checked(native: Native) -> Loaded:
@@ -106,10 +113,8 @@ def checked(native: Native) -> Loaded:
     return Loaded(built, filled, ordered)
 
 
-def _changed(
-    document: Document, params: Mapping[str, str], settings: Sequence[tuple[str, str]]
-) -> tuple[Document, list[Problem]]:
-    """Apply what the command line says."""
+def _with_settings(document: Document, settings: Sequence[tuple[str, str]]) -> tuple[Document, list[Problem]]:
+    """Apply what ``--set`` says."""
     data = document.data
     problems: list[Problem] = []
     for dotted, text in settings:
@@ -119,11 +124,15 @@ def _changed(
             problems += error.problems
         except ValueError as error:
             problems.append(Problem(str(error), place=Place(f"--set {dotted}={text}", 0, 0)))
+    return document._replace(data=data), problems
+
+
+def _with_params(document: Document, params: Mapping[str, str]) -> tuple[Document, list[Problem]]:
+    """Apply what ``-p`` says."""
     try:
-        data, found = overrides.with_params(data, params)
-        problems += found
+        data, problems = overrides.with_params(document.data, params)
     except ConfigError as error:
-        problems += error.problems
+        return document, list(error.problems)
     return document._replace(data=data), problems
 
 
@@ -157,7 +166,7 @@ def _unbiased(problems: Iterator[Problem], earlier: Sequence[Problem]) -> Iterat
 
 
 def _checks(experiment: Experiment) -> Iterator[Problem]:
-    yield from experiments.problems_of(experiment)
+    yield from experiment_problems.problems_of(experiment)
     yield from frameworks.problems_of(experiment)
     yield from remarks.remarks(experiment)
 

@@ -227,6 +227,7 @@ class Plan(Model, frozen=True, kw_only=True):
     each job has. ``remote``: how tasks on other hosts of a Grid Engine are started. ``gpu_library``: what the
     job's GPUs speak to each other by, None without GPUs. ``container``: the runtime in which tasks find the
     ``image``, named as it wants it, with ``binds``, each ``SRC:DST`` as it stands between double quotes.
+    ``modules`` and ``spack_env``: what ``setup`` loads and activates.
     """
 
     name: str
@@ -277,6 +278,8 @@ class Plan(Model, frozen=True, kw_only=True):
     hostfile_line: str = "%s slots=%s"
     label_in_task: bool = False
     directives: tuple[Directive, ...] = ()
+    modules: tuple[str, ...] = ()
+    spack_env: str | None = None
     setup: tuple[Word, ...] = ()
     task_setup: tuple[Word, ...] = ()
     variables: tuple[Variable, ...] = ()

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from hpcdist import enclosing, lint, polyaxon
+from hpcdist import enclosing, lint, polyaxon, preparing
 from hpcdist.advice import advice
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment import Experiment, Mail
@@ -29,7 +29,6 @@ from hpcdist.selection import select
 from hpcdist.site import Site
 from hpcdist.starting import launcher_args, launcher_of, must_meet_by_mpi
 from hpcdist.variables import located, surroundings, variables
-from hpcdist.words import quote
 
 
 def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
@@ -57,7 +56,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
         label_in_task=bare.placement.size > 1 and not launcher.labels_output,
         # Cray's PMI has other variables (https://slurm.schedmd.com/mpi_guide.html).
         needs_pmi=meets_by_mpi and launcher.gives_pmi and bare.mpi != "cray_shasta",
-        setup=tuple(_setup(site)),
+        setup=tuple(preparing.setup(experiment, site, where)),
         task_setup=tuple(Word.raw(line, f"site {site.name}: task_setup") for line in site.task_setup),
         variables=tuple(variables(experiment, site, bare, shared, where)),
         task_variables=(*polyaxon.task_variables(), *own),
@@ -155,6 +154,8 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         container=box.runtime if box else None,
         image=box.image if box else None,
         binds=box.binds if box else (),
+        modules=(*site.modules, *batch.modules),
+        spack_env=batch.spack_env,
         environment=site.environment,
         launch_node=site.lsf.launch_node,
         from_stdin=site.scheduler == "lsf" and site.lsf.submit == "stdin",
@@ -260,20 +261,6 @@ def _of_memory(experiment: Experiment, site: Site) -> Iterator[tuple[str, str]]:
     asked = any(replica.memory for replica in replicas(experiment, per_gpu=False))
     if site.request_memory == "share" and not asked:
         yield "memory", f"site {site.name}: request_memory"
-
-
-def _setup(site: Site) -> Iterator[Word]:
-    """Yield the lines that prepare the shell: files to source, then modules, then the site's own lines."""
-    # The files come first: /etc/profile.d/modules.sh is what makes `module` known (ABCI, Azure).
-    for file in site.source:
-        line = f'if [[ -r {file} ]]; then source {file}; else fail "there is no {file} on $(uname -n)"; fi'
-        yield Word.raw(line, f"site {site.name}: source")
-    for module in site.modules:
-        name = quote(module)
-        line = f'module load {name} || fail module {name} cannot be loaded on "$(uname -n)"'
-        yield Word.raw(line, f"site {site.name}: modules")
-    for line in site.setup:
-        yield Word.raw(line, f"site {site.name}: setup")
 
 
 def _launch(

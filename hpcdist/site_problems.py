@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Final
 
-from hpcdist import fabric
+from hpcdist import fabric, specs
 from hpcdist.affinity import cpus_of, shares
 from hpcdist.dialects import container
 from hpcdist.errors import Path, Problem, did_you_mean
 from hpcdist.site import NodeType, Partition, Site
 
 _SUFFIX: Final = re.compile(r"[A-Za-z0-9._-]*")
-_MODULE: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+:@=~%-]*")
 
 _THREADS: Final = 4
 """The most hardware threads of a core that machines here number (POWER9)."""
@@ -127,10 +126,7 @@ def _word_problems(site: Site) -> Iterator[Problem]:
     if not _SUFFIX.fullmatch(site.head_node.suffix):
         message = f"{site.head_node.suffix!r} cannot be the end of a host name"
         yield Problem(message, ("head_node", "suffix"), "use letters, digits, dots and dashes")
-    for index, module in enumerate(site.modules):
-        if not _MODULE.fullmatch(module):
-            hint = "write NAME or NAME/VERSION; other lines of bash belong in `setup`"
-            yield Problem(f"{module!r} cannot be the name of a module", ("modules", index), hint)
+    yield from specs.module_problems(site.modules, ("modules",))
 
 
 def _missing(what: str, name: str, known: Iterable[str], path: Path) -> Iterator[Problem]:

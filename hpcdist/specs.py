@@ -1,4 +1,4 @@
-"""What a text must be to be meant: arrays, signals, dependencies, mail events, variables, arguments.
+"""What a text must be to be meant: arrays, signals, dependencies, modules, variables, arguments and others.
 
 Each function yields what is wrong with a text at a path, and nothing for one that can be meant.
 """
@@ -6,7 +6,7 @@ Each function yields what is wrong with a text at a path, and nothing for one th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import Path, Problem, did_you_mean
@@ -34,6 +34,9 @@ _JOB: Final = rf"(?:\d+(?:_\d+|_\*)?(?:\+\d+)?|{_FLUX_JOB}|{_PBS_JOB})"
 _CONDITION: Final = r"after(?:any|ok|notok|corr|burstbuffer)?"
 _WAIT: Final = rf"(?:singleton|(?:{_CONDITION}:)?{_JOB}(?::{_JOB})*)"
 _DEPENDENCY: Final = re.compile(rf"{_WAIT}(?:[,?]{_WAIT})*", re.ASCII)
+_MODULE: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+:@=~%-]*")
+_SPACK_NAME: Final = re.compile(r"\w[\w/-]*")
+"""As Spack 1.1 takes it (spack.environment, ``valid_environment_name_re``)."""
 
 
 def array_problems(text: str, path: Path) -> Iterator[Problem]:
@@ -78,6 +81,27 @@ def mail_problems(events: Iterable[str], path: Path) -> Iterator[Problem]:
             yield Problem(
                 f"no mail comes at {event!r}", (*path, index), did_you_mean(event.lower(), _MAIL_EVENTS)
             )
+
+
+def module_problems(names: Sequence[str], path: Path) -> Iterator[Problem]:
+    """Read ``cuda``, ``cuda/12.4``, each once."""
+    for index, name in enumerate(names):
+        if not _MODULE.fullmatch(name):
+            hint = "write NAME or NAME/VERSION; other lines of bash belong in the site's `setup`"
+            yield Problem(f"{name!r} cannot be the name of a module", (*path, index), hint)
+        elif name in names[:index]:
+            yield Problem(f"the module {name} stands here for the second time", (*path, index), "remove it")
+
+
+def spack_env_problems(text: str, path: Path) -> Iterator[Problem]:
+    """Read ``torch``, ``./torch``, ``/projects/torch``."""
+    if text[:1] not in ("/", ".") and not _SPACK_NAME.fullmatch(text):
+        hint = "write its name, or the path of its folder, which begins with / or ./"
+        yield Problem(f"{text!r} is no Spack environment", path, hint)
+    elif "$" in text:
+        yield Problem(f"no variable is expanded in {text!r}", path, "write what it stands for")
+    elif not text.isprintable():
+        yield Problem(f"{text!r} cannot be a path in a script", path, "rename the folder")
 
 
 def log_level_problems(level: str, path: Path) -> Iterator[Problem]:

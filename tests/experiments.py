@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcdist import experiment as experiments
-from hpcdist import fields
+from hpcdist import experiment_problems, fields
 from hpcdist.errors import Path, dotted
 from hpcdist.experiment import Experiment
 
@@ -15,7 +14,7 @@ def experiment(**data: Any) -> Experiment:
     built, problems = fields.build(Experiment, {"run": {"cmd": "python train.py"}} | data)
     assert problems == []
     assert built is not None
-    assert list(experiments.problems_of(built)) == []
+    assert list(experiment_problems.problems_of(built)) == []
     return built
 
 

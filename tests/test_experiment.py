@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist import experiment as experiments
-from hpcdist import fields
+from hpcdist import experiment_problems, fields
 from hpcdist.experiment import Experiment
 from hpcdist.replica import Replica, replicas
 from hpcdist.units import Memory
@@ -21,7 +20,7 @@ def built(**data: Any) -> Experiment:
 
 
 def found(**data: Any) -> list[str]:
-    return [str(problem) for problem in experiments.problems_of(built(**data))]
+    return [str(problem) for problem in experiment_problems.problems_of(built(**data))]
 
 
 def gpus(count: float) -> dict[str, object]:
@@ -190,7 +189,9 @@ def test_a_list_of_commands_runs_until_one_fails(cmd: list[str], printed: str) -
     ],
 )  # fmt: skip
 def test_numbers_that_are_a_slip_of_the_finger(section: dict[str, Any], message: str) -> None:
-    assert message in [str(problem) for problem in experiments.problems_of(built(environment=section))]
+    assert message in [
+        str(problem) for problem in experiment_problems.problems_of(built(environment=section))
+    ]
 
 
 def test_no_memory_is_none_asked_for() -> None:

@@ -64,6 +64,7 @@ UNEVEN = (
     ("environment.resources", "{gpu: {requests: 2}}"),
     ("environment.replicas.default_worker.resources", "{gpu: {requests: 2}}"),
 )
+TWO_NODES = (("environment.replicas.default_worker.resources", "{cpu: {requests: 42}}"),)
 CONTAINER = GOLDEN / "container.yml"
 SIF = ("build.image", "/images/torch.sif")
 EIGHT_GPUS = (
@@ -99,6 +100,10 @@ CASES = {
     "heterogeneous.testbed": Case(GOLDEN / "heterogeneous.yml", "testbed"),
     "unequal.testbed": Case(GOLDEN / "unequal.yml", "testbed"),
     "operations.testbed": Case(GOLDEN / "operations.yml", "testbed"),
+    "modules.testbed": Case(
+        GOLDEN / "modules.yml", "testbed", (("batch.launcher", "mpirun"),), annotate=True
+    ),
+    "modules.summit-like": Case(GOLDEN / "modules.yml", "summit-like", (ACCOUNT, *TWO_NODES)),
     "own_mpirun.testbed": Case(GOLDEN / "own_mpirun.yml", "testbed"),
     "torchrun.testbed": Case(GOLDEN / "torchrun.yml", "testbed"),
     "parameter_servers.testbed": Case(GOLDEN / "parameter_servers.yml", "testbed"),

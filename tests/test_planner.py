@@ -246,25 +246,6 @@ def test_frontier_has_its_plug_in_on_several_nodes_only(replicas: int, value: st
     assert variable(plan, "NCCL_NET") == Variable(name="NCCL_NET", value=value, origin=origin)
 
 
-def test_setup_comes_in_order_and_says_what_failed() -> None:
-    machine = site(modules=["gcc/12", "cuda/12.4"], source=["$HOME/env.sh"], setup=["ulimit -c 0"])
-    assert planned(machine).setup == (
-        Word.raw(
-            "if [[ -r $HOME/env.sh ]]; then source $HOME/env.sh; "
-            'else fail "there is no $HOME/env.sh on $(uname -n)"; fi',
-            "site x: source",
-        ),
-        Word.raw(
-            'module load gcc/12 || fail module gcc/12 cannot be loaded on "$(uname -n)"', "site x: modules"
-        ),
-        Word.raw(
-            'module load cuda/12.4 || fail module cuda/12.4 cannot be loaded on "$(uname -n)"',
-            "site x: modules",
-        ),
-        Word.raw("ulimit -c 0", "site x: setup"),
-    )
-
-
 # --- The user's own launch
 
 

@@ -151,7 +151,7 @@ NO_END = "missing ), unterminated subpattern at position 1"
          [("head_node.suffix: '; rm -rf ~' cannot be the end of a host name; use letters, digits, dots and "
           "dashes"),
           ("modules[1]: '-x' cannot be the name of a module; write NAME or NAME/VERSION; other lines of bash "
-          "belong in `setup`")]),
+          "belong in the site's `setup`")]),
     ],
 )  # fmt: skip
 def test_what_no_type_can_say(data: dict[str, Any], sentences: list[str]) -> None:

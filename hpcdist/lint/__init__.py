@@ -54,7 +54,7 @@ def of_plan(plan: Plan, site: Site) -> tuple[Finding, ...]:
         library=job.library,
         nodes=plan.placement.nodes,
         words=(*_directives(plan), *plan.demanded, *plan.launch),
-        versions=versions_of(site.modules),
+        versions=versions_of(plan.modules),
         known=site.fabric.known,
         given=given(site, job),
     )

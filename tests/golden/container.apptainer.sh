@@ -189,7 +189,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
+# What is needed before anything starts.
 type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"
 [[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"
 [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"

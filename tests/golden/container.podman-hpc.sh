@@ -198,7 +198,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
+# What is needed before anything starts.
 type podman-hpc >/dev/null 2>&1 || fail "there is no podman-hpc on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container podman-hpc
 [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container podman-hpc
 

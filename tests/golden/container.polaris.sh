@@ -184,7 +184,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
+# What is needed before anything starts.
 export LD_LIBRARY_PATH="/soft/libraries/hwloc/lib:/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site polaris: setup
 module use /soft/modulefiles  # site polaris: container.setup
 module load spack-pe-base/0.6.2  # site polaris: container.setup

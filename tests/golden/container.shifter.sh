@@ -191,7 +191,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
+# What is needed before anything starts.
 type shifter >/dev/null 2>&1 || fail "there is no shifter on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"
 [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"
 

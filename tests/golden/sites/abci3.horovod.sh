@@ -175,10 +175,36 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
+# `module` is a function, which a script does not always inherit: it is where login shells find it.
+find_modules() {
+  local file
+  for file in "${LMOD_PKG:+$LMOD_PKG/init/bash}" "${MODULESHOME:+$MODULESHOME/init/bash}" /etc/profile.d/*mod*.sh; do
+    type module >/dev/null 2>&1 && return
+    # shellcheck source=/dev/null # the site's own file
+    [[ ! -r $file ]] || source "$file"
+  done
+  type module >/dev/null 2>&1
+}
+# Loads module $1, which $2 names. (The module command of Modules 3 returns 0 whatever happens; Lmod and Modules 4 set
+# one of the two variables.)
+load_module() {
+  local before=${LOADEDMODULES:-}
+  find_modules || fail "there is no module command on $(uname -n) to load $1 ($2); name the file that defines it under 'source' in the site file"
+  module load "$1" && [[ ${LMOD_CMD:-}${MODULES_CMD:-} || ${LOADEDMODULES:-} != "$before" || :$before: == *":$1"[:/]* ]] ||
+    fail "module $1 ($2) cannot be loaded on $(uname -n); 'module avail' there shows those that can"
+}
+
+# What is needed before anything starts.
+declare -A hpcdist_before=()
+for hpcdist_name in $(compgen -e); do hpcdist_before[$hpcdist_name]="=${!hpcdist_name}"; done
 # shellcheck source=/dev/null # the site's own file
 if [[ -r /etc/profile.d/modules.sh ]]; then source /etc/profile.d/modules.sh; else fail "there is no /etc/profile.d/modules.sh on $(uname -n)"; fi  # site abci3: source
-module load hpcx/2.20 || fail module hpcx/2.20 cannot be loaded on "$(uname -n)"  # site abci3: modules
+load_module hpcx/2.20 'site abci3: modules'  # site abci3: modules
+# The launcher hands to tasks on other nodes only what is named.
+hpcdist_changed=()
+for hpcdist_name in $(compgen -e); do
+  [[ ${hpcdist_before[$hpcdist_name]-} == "=${!hpcdist_name}" ]] || hpcdist_changed+=("$hpcdist_name")
+done
 
 # shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
@@ -195,7 +221,7 @@ launch() {
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # It hands to remote tasks only what is named.
   local hpcdist_name hpcdist_exports=()
-  for hpcdist_name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV HPCDIST_RUN_DIR HPCDIST_JOB_DIR HPCDIST_JOB_ID HPCDIST_OUTPUTS HPCDIST_HOSTFILE HPCDIST_HEAD_ADDRESS HPCDIST_PORT HPCDIST_FAILURE PYTHONUNBUFFERED POLYAXON_RUN_OUTPUTS_PATH POLYAXON_OUTPUTS_PATH POLYAXON_LOGS_PATH POLYAXON_RUN_DATA_PATHS POLYAXON_DATA_PATHS POLYAXON_PARAMS POLYAXON_DECLARATIONS POLYAXON_EXPERIMENT_INFO; do
+  for hpcdist_name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV HPCDIST_RUN_DIR HPCDIST_JOB_DIR HPCDIST_JOB_ID HPCDIST_OUTPUTS HPCDIST_HOSTFILE HPCDIST_HEAD_ADDRESS HPCDIST_PORT HPCDIST_FAILURE PYTHONUNBUFFERED POLYAXON_RUN_OUTPUTS_PATH POLYAXON_OUTPUTS_PATH POLYAXON_LOGS_PATH POLYAXON_RUN_DATA_PATHS POLYAXON_DATA_PATHS POLYAXON_PARAMS POLYAXON_DECLARATIONS POLYAXON_EXPERIMENT_INFO "${hpcdist_changed[@]}"; do
     [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
   done
   type mpirun >/dev/null 2>&1 || fail "there is no mpirun on $(uname -n); load its module in the site file, or choose another batch.launcher"

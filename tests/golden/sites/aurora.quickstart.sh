@@ -144,8 +144,27 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
-module load frameworks || fail module frameworks cannot be loaded on "$(uname -n)"
+# `module` is a function, which a script does not always inherit: it is where login shells find it.
+find_modules() {
+  local file
+  for file in "${LMOD_PKG:+$LMOD_PKG/init/bash}" "${MODULESHOME:+$MODULESHOME/init/bash}" /etc/profile.d/*mod*.sh; do
+    type module >/dev/null 2>&1 && return
+    # shellcheck source=/dev/null # the site's own file
+    [[ ! -r $file ]] || source "$file"
+  done
+  type module >/dev/null 2>&1
+}
+# Loads module $1, which $2 names. (The module command of Modules 3 returns 0 whatever happens; Lmod and Modules 4 set
+# one of the two variables.)
+load_module() {
+  local before=${LOADEDMODULES:-}
+  find_modules || fail "there is no module command on $(uname -n) to load $1 ($2); name the file that defines it under 'source' in the site file"
+  module load "$1" && [[ ${LMOD_CMD:-}${MODULES_CMD:-} || ${LOADEDMODULES:-} != "$before" || :$before: == *":$1"[:/]* ]] ||
+    fail "module $1 ($2) cannot be loaded on $(uname -n); 'module avail' there shows those that can"
+}
+
+# What is needed before anything starts.
+load_module frameworks 'site aurora: modules'
 export ZE_FLAT_DEVICE_HIERARCHY=FLAT ZE_AFFINITY_MASK=0,1,2,3,4,5,6,7,8,9,10,11
 
 # shellcheck disable=SC2016 # what a value means is for the program to say

@@ -168,7 +168,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
+# What is needed before anything starts.
 export CUDA_CACHE_DISABLE=1
 
 # shellcheck disable=SC2016 # what a value means is for the program to say

@@ -176,12 +176,31 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
-module load PrgEnv-gnu/8.7.0 || fail module PrgEnv-gnu/8.7.0 cannot be loaded on "$(uname -n)"
-module load cpe/26.03 || fail module cpe/26.03 cannot be loaded on "$(uname -n)"
-module load rocm/7.1.1 || fail module rocm/7.1.1 cannot be loaded on "$(uname -n)"
-module load rccl-net-plugin || fail module rccl-net-plugin cannot be loaded on "$(uname -n)"
-module load craype-accel-amd-gfx90a || fail module craype-accel-amd-gfx90a cannot be loaded on "$(uname -n)"
+# `module` is a function, which a script does not always inherit: it is where login shells find it.
+find_modules() {
+  local file
+  for file in "${LMOD_PKG:+$LMOD_PKG/init/bash}" "${MODULESHOME:+$MODULESHOME/init/bash}" /etc/profile.d/*mod*.sh; do
+    type module >/dev/null 2>&1 && return
+    # shellcheck source=/dev/null # the site's own file
+    [[ ! -r $file ]] || source "$file"
+  done
+  type module >/dev/null 2>&1
+}
+# Loads module $1, which $2 names. (The module command of Modules 3 returns 0 whatever happens; Lmod and Modules 4 set
+# one of the two variables.)
+load_module() {
+  local before=${LOADEDMODULES:-}
+  find_modules || fail "there is no module command on $(uname -n) to load $1 ($2); name the file that defines it under 'source' in the site file"
+  module load "$1" && [[ ${LMOD_CMD:-}${MODULES_CMD:-} || ${LOADEDMODULES:-} != "$before" || :$before: == *":$1"[:/]* ]] ||
+    fail "module $1 ($2) cannot be loaded on $(uname -n); 'module avail' there shows those that can"
+}
+
+# What is needed before anything starts.
+load_module PrgEnv-gnu/8.7.0 'site frontier: modules'
+load_module cpe/26.03 'site frontier: modules'
+load_module rocm/7.1.1 'site frontier: modules'
+load_module rccl-net-plugin 'site frontier: modules'
+load_module craype-accel-amd-gfx90a 'site frontier: modules'
 export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID"
 

@@ -200,7 +200,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
+# What is needed before anything starts.
 export NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX="/run/tcpx-$SLURM_JOB_ID"  # site gcp-a3-high: setup
 ((SLURM_JOB_NUM_NODES == 1)) || export LD_LIBRARY_PATH="/var/lib/tcpx/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site gcp-a3-high: setup
 

@@ -204,7 +204,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
+# What is needed before anything starts.
 ((SLURM_JOB_NUM_NODES == 1)) || [[ -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]] || fail "there is no GPUDirect-TCPXO on $(uname -n)"  # site gcp-a3-mega: setup
 # shellcheck source=/dev/null # the site's own file
 ((SLURM_JOB_NUM_NODES == 1)) || NCCL_LIB_DIR=/var/lib/tcpxo/lib64 source /var/lib/tcpxo/lib64/nccl-env-profile.sh  # site gcp-a3-mega: setup

@@ -176,7 +176,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
+# What is needed before anything starts.
 export CUDA_VISIBLE_DEVICES=0,1,2,3
 
 # shellcheck disable=SC2016 # what a value means is for the program to say

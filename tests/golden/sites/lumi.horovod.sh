@@ -203,7 +203,7 @@ code=$?
 exit "$code"
 TASK_WRAPPER
 
-# What the site needs before anything starts.
+# What is needed before anything starts.
 export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-cache-$USER" MIOPEN_USER_DB_PATH="/tmp/miopen-config-$USER"  # site lumi: setup
 
 # shellcheck disable=SC2016 # what a value means is for the program to say

@@ -1,0 +1,295 @@
+#!/bin/bash
+# bsub reads it by its name: bsub job.sh
+#BSUB -o /scratch/me/runs/modules-1/logs/lsf.report
+#BSUB -J modules
+#BSUB -P proj
+#BSUB -q batch
+#BSUB -W 0:30
+#BSUB -nnodes 2
+#BSUB -alloc_flags "gpumps smt4"
+#BSUB -rn
+# Made by hpcdist 0.1.0 for site summit-like. It needs no hpcdist on the nodes, and runs by hand as well.
+# Where it cannot, LSF begins somewhere else.
+cd "${LS_SUBCWD:?this script is for bsub}" || exit
+hpcdist_job=$LSB_JOBID hpcdist_number=$LSB_JOBID hpcdist_element=${LSB_JOBINDEX#0}
+export HPCDIST_RUN_DIR=/scratch/me/runs/modules-1
+# LSF keeps the output of a job until it is over.
+exec >>"$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.out" 2>&1
+
+# The hosts, each with its slots behind it; the first is where this script runs, and no compute node.
+hpcdist_nodes=()
+add_nodes() {
+  while (($#)); do
+    hpcdist_nodes+=("$1")
+    shift 2
+  done
+}
+if [[ ${LSB_MCPU_HOSTS:-} ]]; then
+  # shellcheck disable=SC2086 # these are words
+  add_nodes $LSB_MCPU_HOSTS
+else
+  mapfile -t hpcdist_nodes < <(uniq "${LSB_DJOB_HOSTFILE:?LSF named no hosts}")
+fi
+hpcdist_nodes=("${hpcdist_nodes[@]:1}")
+
+# `module` is a function, which a script does not always inherit: it is where login shells find it.
+find_modules() {
+  local file
+  for file in "${LMOD_PKG:+$LMOD_PKG/init/bash}" "${MODULESHOME:+$MODULESHOME/init/bash}" /etc/profile.d/*mod*.sh; do
+    type module >/dev/null 2>&1 && return
+    # shellcheck source=/dev/null # the site's own file
+    [[ ! -r $file ]] || source "$file"
+  done
+  type module >/dev/null 2>&1
+}
+# Loads module $1, which $2 names. (The module command of Modules 3 returns 0 whatever happens; Lmod and Modules 4 set
+# one of the two variables.)
+load_module() {
+  local before=${LOADEDMODULES:-}
+  find_modules || fail "there is no module command on $(uname -n) to load $1 ($2); name the file that defines it under 'source' in the site file"
+  module load "$1" && [[ ${LMOD_CMD:-}${MODULES_CMD:-} || ${LOADEDMODULES:-} != "$before" || :$before: == *":$1"[:/]* ]] ||
+    fail "module $1 ($2) cannot be loaded on $(uname -n); 'module avail' there shows those that can"
+}
+
+# Activates the Spack environment that $1 names; the rest are Spack's own words. Only its function can change this shell.
+activate_spack() {
+  local origin=$1 root
+  shift
+  if [[ $(type -t spack) != function ]]; then
+    root=$(spack location --spack-root 2>/dev/null || echo "${SPACK_ROOT:-}")
+    [[ -r $root/share/spack/setup-env.sh ]] ||
+      fail "there is no Spack on $(uname -n) to activate ${*: -1} ($origin); set SPACK_ROOT, or load Spack's module by 'batch.modules'"
+    # shellcheck source=/dev/null # Spack's own file
+    source "$root/share/spack/setup-env.sh"
+  fi
+  spack env activate "$@" && [[ ${SPACK_ENV:-} ]] ||
+    fail "the Spack environment ${*: -1} ($origin) cannot be activated on $(uname -n); 'spack env list' there shows those with names"
+}
+
+# jsrun has an order of hosts of its own, which is that of ranks.
+order_nodes() {
+  local name host ordered=()
+  local -A names
+  for name in "${hpcdist_nodes[@]}"; do names[${name%%.*}]=$name; done
+  while read -r _ host; do ordered+=("${names[${host%%.*}]:-}"); done < <(
+    fail() { exit 86; } # the script itself tells it below
+    load_module cuda/12.4 'modules.yml batch.modules.0'
+    load_module nccl/2.22.3 'modules.yml batch.modules.1'
+    activate_spack 'modules.yml batch.spack_env' --dir '/projects/it'"'"'s mine/torch'
+    # shellcheck disable=SC2016 # the task expands it
+    jsrun --nrs=2 --tasks_per_rs=1 --cpu_per_rs=1 --rs_per_host=1 \
+      bash -c 'echo "$JSM_NAMESPACE_RANK $(uname -n)"' </dev/null | sort -n
+  )
+  if ((${#ordered[@]} == 2)) && [[ " ${ordered[*]} " != *"  "* ]]; then
+    hpcdist_nodes=("${ordered[@]}")
+  else
+    echo "hpcdist: jsrun did not tell its order of hosts; LSF's is taken" >&2
+  fi
+}
+order_nodes
+
+fail() {
+  echo "hpcdist: $*" >&2
+  exit 86
+}
+
+# What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
+export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
+export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
+export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
+(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
+  fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
+note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
+# Not every batch system tells how often it has run this job; the diary does.
+hpcdist_restarts=$(grep -csF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
+note started "${hpcdist_restarts:=0}"
+trap 'note ended $?' EXIT
+
+# The nodes, numbered from 0 as the plan numbers them.
+((${#hpcdist_nodes[@]} == 2)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 2"
+printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
+echo "hpcdist: modules: 2 tasks by jsrun, 2 nodes: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
+# elements of an array may share a node.
+HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
+HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
+export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
+
+# Hosts with their number of tasks, in rank order.
+write_hostfile() {
+  local node=0 count tasks
+  while read -r count tasks; do
+    for ((; count > 0; count--, node++)); do
+      printf '%s slots=%s\n' "${hpcdist_nodes[node]}" "$tasks"
+    done
+  done >"$HPCDIST_HOSTFILE"
+}
+write_hostfile <<'NODES_AND_TASKS_ON_EACH'
+2 1
+NODES_AND_TASKS_ON_EACH
+
+# Writes what it reads to a file, byte for byte.
+keep() {
+  local text
+  IFS= read -r -d '' text
+  printf '%s' "$text" >"$1"
+}
+
+# The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
+keep "$HPCDIST_JOB_DIR/command.sh" <<'COMMAND'
+trap 'exit $?' TERM INT HUP
+trap : USR1 USR2
+./train
+COMMAND
+
+# The task wrapper, one for all tasks.
+keep "$HPCDIST_JOB_DIR/task.sh" <<'TASK_WRAPPER'
+#!/bin/bash
+# One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
+
+# The first task of all that fails is the cause; what the launcher then does to the others is not.
+first_to_fail() { (set -C && echo "$1 $2 $(uname -n)" >"$HPCDIST_FAILURE") 2>/dev/null; }
+fail() {
+  first_to_fail 86 "${rank:-?}" && echo "hpcdist: rank ${rank:-?} on $(uname -n): $*" >&2
+  exit 86
+}
+
+# Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
+# and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
+readonly hpcdist_rows='\
+master 0 0 1 1 1 0 0 0 2 0 0 1
+worker 0 1 1 1 1 1 0 0 42 0 0 1
+'
+
+# Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
+take_place() {
+  local rank=${JSM_NAMESPACE_RANK:-} size=${JSM_NAMESPACE_SIZE:-}
+  local role index first tasks per_replica per_node node local_rank cpus
+  local offset slot nodes=0 count local_size planned=() here
+  [[ $rank ]] || fail "jsrun set no JSM_NAMESPACE_RANK; start this job by jsrun, as the script does"
+  ((size == 2)) || fail "jsrun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
+  while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
+    offset=$((rank - first))
+    ((offset < tasks)) && break
+  done <<<"$hpcdist_rows"
+  slot=$((offset % per_node))
+  node=$((node + offset / per_node))
+  while read -r count local_size; do
+    ((node < (nodes += count))) && break
+  done <<'NODES_AND_TASKS_ON_EACH'
+2 1
+NODES_AND_TASKS_ON_EACH
+  mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
+  # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
+  read -r here </proc/sys/kernel/hostname
+  [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
+    fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
+  export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
+  export HPCDIST_NODE=$node HPCDIST_NODES=2 HPCDIST_ADDRESS=${planned[0]}
+  export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+}
+
+take_place
+# As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
+ulimit -S -n hard 2>/dev/null
+ulimit -S -l hard 2>/dev/null
+export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
+# Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
+exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
+# Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
+trap : INT HUP USR1 USR2
+trap 'hpcdist_ended_by=TERM' TERM
+"$@"
+code=$?
+((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"
+exit "$code"
+TASK_WRAPPER
+
+# What is needed before anything starts.
+load_module cuda/12.4 'modules.yml batch.modules.0'
+load_module nccl/2.22.3 'modules.yml batch.modules.1'
+activate_spack 'modules.yml batch.spack_env' --dir '/projects/it'"'"'s mine/torch'
+
+# shellcheck disable=SC2016 # what a value means is for the program to say
+launch() {
+  export PYTHONUNBUFFERED=1
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
+  export POLYAXON_RUN_DATA_PATHS='{}'
+  export POLYAXON_DATA_PATHS='{}'
+  export POLYAXON_PARAMS='{}'
+  export POLYAXON_DECLARATIONS='{}'
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.modules", "experiment_uuid": "modules", "framework": "mpi", "user": null}'
+  # Where nobody else does, jsrun sets it to the hardware threads of a task's cores.
+  local hpcdist_unset=()
+  [[ -v OMP_NUM_THREADS ]] || hpcdist_unset=(env -u OMP_NUM_THREADS)
+  # Unequal tasks: one line each in a resource file, by host, hardware threads ($1 a core) and GPUs.
+  numbers() { (($3 == 1)) && echo "; $1: {$2}" || echo "; $1: {$2-$(($2 + $3 - 1))}"; }
+  resource_file() {
+    local rank tasks per_node node cpu cpus gpu gpus per_gpu offset slot text
+    {
+      # Every setting there is: what jsrun does where one is not said is not documented. No line names memory.
+      printf '%s\n' "cpu_index_using: logical" "launch_distribution: packed" "overlapping_rs: $2" \
+        "oversubscribe_cpu: error" "oversubscribe_gpu: $2" "oversubscribe_mem: allow" \
+        "skip_missing_cpu: error" "skip_missing_gpu: error" "skip_missing_mem: allow" ""
+      while read -r rank tasks per_node node cpu cpus gpu gpus per_gpu; do
+        for ((offset = 0; offset < tasks; offset++)); do
+          slot=$((offset % per_node))
+          text="rank: $((rank + offset)): { hostname: ${hpcdist_nodes[node + offset / per_node]}"
+          text+=$(numbers cpu "$(((cpu + slot * cpus) * $1))" "$((cpus * $1))")
+          : "$gpu $gpus $per_gpu"
+          echo "$text }"
+        done
+      done <<'TASKS'
+0 1 1 0 0 2 0 0 1
+1 1 1 1 0 42 0 0 1
+TASKS
+    } >"$HPCDIST_JOB_DIR/resources.erf"
+    echo "$HPCDIST_JOB_DIR/resources.erf"
+  }
+  type jsrun >/dev/null 2>&1 || fail "there is no jsrun on $(uname -n); load its module in the site file, or choose another batch.launcher"
+  exec jsrun --erf_input="$(resource_file 4 error)" --exit_on_error=1 --smpiargs=-gpu "${hpcdist_unset[@]}" \
+    bash "$HPCDIST_JOB_DIR/task.sh" \
+    bash "$HPCDIST_JOB_DIR/command.sh"
+}
+
+# Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+# shellcheck disable=SC2317,SC2329 # the traps call it
+forward() {
+  hpcdist_signal=$1
+  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" -- "$hpcdist_program" 2>/dev/null
+}
+trap 'forward TERM' TERM INT
+trap 'forward HUP' HUP
+trap 'forward USR1' USR1
+trap 'forward USR2' USR2
+run() {
+  local code status=127 rank host
+  # A name that no node has looked for before: network file systems remember what was not there.
+  export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
+  launch &
+  hpcdist_program=$!
+  while :; do
+    hpcdist_signal=
+    wait "$hpcdist_program"
+    code=$?
+    # 127: it was gone before this wait, and an earlier one told how it ended.
+    ((code == 127 && status != 127)) || status=$code
+    [[ $hpcdist_signal ]] || break
+  done
+  # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
+  if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
+    status=$code
+    case $status in
+    86 | 143) ;;
+    129 | 1[3-9][0-9]) echo "hpcdist: rank $rank on $host was the first to end, killed by signal $(kill -l "$status")" >&2 ;;
+    *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $status" >&2 ;;
+    esac
+  fi
+  return "$status"
+}
+run 0

@@ -1,0 +1,292 @@
+#!/bin/bash
+# rule run directory
+#SBATCH --output=/scratch/me/runs/modules-1/logs/job.out
+# modules.yml name
+#SBATCH --job-name=modules
+# default
+#SBATCH --no-requeue
+# site testbed: environment
+#SBATCH --export=ALL
+# site testbed: partitions.gpu
+#SBATCH --partition=gpu
+# site testbed: walltime
+#SBATCH --time=00:10:00
+# site testbed: partitions.gpu
+#SBATCH --constraint=a100
+# site testbed: partitions.gpu
+#SBATCH --nodes=1
+# site testbed: partitions.gpu
+#SBATCH --ntasks-per-node=2
+# site testbed: partitions.gpu
+#SBATCH --cpus-per-task=2
+# site testbed: partitions.gpu
+#SBATCH --mem=1000M
+# Made by hpcdist 0.1.0 for site testbed. It needs no hpcdist on the nodes, and runs by hand as well.
+export HPCDIST_RUN_DIR=/scratch/me/runs/modules-1
+hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
+hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
+
+# Adds the hosts of a list such as n[01-03,7],m5 to the nodes, in Slurm's order.
+expand_host() {
+  local before ranges after range first number host
+  if [[ $1 =~ ^([^[]*)\[([^]]*)\](.*)$ ]]; then
+    before=${BASH_REMATCH[1]} ranges=${BASH_REMATCH[2]} after=${BASH_REMATCH[3]}
+    for range in ${ranges//,/ }; do
+      first=${range%-*}
+      for ((number = 10#$first; number <= 10#${range#*-}; number++)); do
+        printf -v host '%s%0*d%s' "$before" "${#first}" "$number" "$after"
+        expand_host "$host"
+      done
+    done
+  else
+    hpcdist_nodes+=("$1")
+  fi
+}
+expand_hosts() {
+  local list=$1
+  while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
+    list=${BASH_REMATCH[3]}
+    expand_host "${BASH_REMATCH[1]}"
+  done
+}
+# Should Slurm ever write a list of $2 hosts in another way, it must read it itself.
+add_nodes() {
+  local before=${#hpcdist_nodes[@]}
+  expand_hosts "$1"
+  ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
+}
+hpcdist_nodes=()
+add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
+# Options of the login shell, and those of this script, are not options of the step.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION \
+  SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
+fail() {
+  echo "hpcdist: $*" >&2
+  exit 86
+}
+
+# What this run writes, and a line in its diary at the beginning and at the end.
+export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
+export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
+export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
+export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
+(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
+  fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
+note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
+# Not every batch system tells how often it has run this job; the diary does.
+hpcdist_restarts=$(grep -csF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
+note started "${hpcdist_restarts:=0}"
+trap 'note ended $?' EXIT
+
+# The nodes, numbered from 0 as the plan numbers them.
+((${#hpcdist_nodes[@]} == 1)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 1"
+printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
+echo "hpcdist: modules: 2 tasks by mpirun, 1 node: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
+
+# How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
+# elements of an array may share a node.
+HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
+HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
+export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
+
+# Hosts with their number of tasks, in rank order.
+write_hostfile() {
+  local node=0 count tasks
+  while read -r count tasks; do
+    for ((; count > 0; count--, node++)); do
+      printf '%s slots=%s\n' "${hpcdist_nodes[node]}" "$tasks"
+    done
+  done >"$HPCDIST_HOSTFILE"
+}
+write_hostfile <<'NODES_AND_TASKS_ON_EACH'
+1 2
+NODES_AND_TASKS_ON_EACH
+
+# Writes what it reads to a file, byte for byte.
+keep() {
+  local text
+  IFS= read -r -d '' text
+  printf '%s' "$text" >"$1"
+}
+
+# The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
+keep "$HPCDIST_JOB_DIR/command.sh" <<'COMMAND'
+trap 'exit $?' TERM INT HUP
+trap : USR1 USR2
+./train
+COMMAND
+
+# The task wrapper, one for all tasks.
+keep "$HPCDIST_JOB_DIR/task.sh" <<'TASK_WRAPPER'
+#!/bin/bash
+# One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
+
+# The first task of all that fails is the cause; what the launcher then does to the others is not.
+first_to_fail() { (set -C && echo "$1 $2 $(uname -n)" >"$HPCDIST_FAILURE") 2>/dev/null; }
+fail() {
+  first_to_fail 86 "${rank:-?}" && echo "hpcdist: rank ${rank:-?} on $(uname -n): $*" >&2
+  exit 86
+}
+
+# Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
+# and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
+readonly hpcdist_rows='\
+master 0 0 1 1 1 0 0 0 2 0 0 1
+worker 0 1 1 1 1 0 1 2 2 0 0 1
+'
+
+# Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
+take_place() {
+  local rank=${OMPI_COMM_WORLD_RANK:-} size=${OMPI_COMM_WORLD_SIZE:-}
+  local role index first tasks per_replica per_node node local_rank cpus
+  local offset slot nodes=0 count local_size planned=() here
+  [[ $rank ]] || fail "mpirun set no OMPI_COMM_WORLD_RANK; start this job by mpirun, as the script does"
+  ((size == 2)) || fail "mpirun started $size tasks, the plan has 2; leave the counts in the script as they are, or submit the experiment again"
+  while read -r role index first tasks per_replica per_node node local_rank _ cpus _; do
+    offset=$((rank - first))
+    ((offset < tasks)) && break
+  done <<<"$hpcdist_rows"
+  slot=$((offset % per_node))
+  node=$((node + offset / per_node))
+  while read -r count local_size; do
+    ((node < (nodes += count))) && break
+  done <<'NODES_AND_TASKS_ON_EACH'
+1 2
+NODES_AND_TASKS_ON_EACH
+  mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
+  # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
+  read -r here </proc/sys/kernel/hostname
+  [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
+    fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
+  export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
+  export HPCDIST_NODE=$node HPCDIST_NODES=1 HPCDIST_ADDRESS=${planned[0]}
+  export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+}
+
+take_place
+# As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
+ulimit -S -n hard 2>/dev/null
+ulimit -S -l hard 2>/dev/null
+export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
+# Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
+exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
+# Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
+trap : INT HUP USR1 USR2
+trap 'hpcdist_ended_by=TERM' TERM
+"$@"
+code=$?
+((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"
+exit "$code"
+TASK_WRAPPER
+
+# `module` is a function, which a script does not always inherit: it is where login shells find it.
+find_modules() {
+  local file
+  for file in "${LMOD_PKG:+$LMOD_PKG/init/bash}" "${MODULESHOME:+$MODULESHOME/init/bash}" /etc/profile.d/*mod*.sh; do
+    type module >/dev/null 2>&1 && return
+    # shellcheck source=/dev/null # the site's own file
+    [[ ! -r $file ]] || source "$file"
+  done
+  type module >/dev/null 2>&1
+}
+# Loads module $1, which $2 names. (The module command of Modules 3 returns 0 whatever happens; Lmod and Modules 4 set
+# one of the two variables.)
+load_module() {
+  local before=${LOADEDMODULES:-}
+  find_modules || fail "there is no module command on $(uname -n) to load $1 ($2); name the file that defines it under 'source' in the site file"
+  module load "$1" && [[ ${LMOD_CMD:-}${MODULES_CMD:-} || ${LOADEDMODULES:-} != "$before" || :$before: == *":$1"[:/]* ]] ||
+    fail "module $1 ($2) cannot be loaded on $(uname -n); 'module avail' there shows those that can"
+}
+
+# Activates the Spack environment that $1 names; the rest are Spack's own words. Only its function can change this shell.
+activate_spack() {
+  local origin=$1 root
+  shift
+  if [[ $(type -t spack) != function ]]; then
+    root=$(spack location --spack-root 2>/dev/null || echo "${SPACK_ROOT:-}")
+    [[ -r $root/share/spack/setup-env.sh ]] ||
+      fail "there is no Spack on $(uname -n) to activate ${*: -1} ($origin); set SPACK_ROOT, or load Spack's module by 'batch.modules'"
+    # shellcheck source=/dev/null # Spack's own file
+    source "$root/share/spack/setup-env.sh"
+  fi
+  spack env activate "$@" && [[ ${SPACK_ENV:-} ]] ||
+    fail "the Spack environment ${*: -1} ($origin) cannot be activated on $(uname -n); 'spack env list' there shows those with names"
+}
+
+# What is needed before anything starts.
+declare -A hpcdist_before=()
+for hpcdist_name in $(compgen -e); do hpcdist_before[$hpcdist_name]="=${!hpcdist_name}"; done
+load_module cuda/12.4 'modules.yml batch.modules.0'  # modules.yml batch.modules.0
+load_module nccl/2.22.3 'modules.yml batch.modules.1'  # modules.yml batch.modules.1
+activate_spack 'modules.yml batch.spack_env' --dir '/projects/it'"'"'s mine/torch'  # modules.yml batch.spack_env
+# The launcher hands to tasks on other nodes only what is named.
+hpcdist_changed=()
+for hpcdist_name in $(compgen -e); do
+  [[ ${hpcdist_before[$hpcdist_name]-} == "=${!hpcdist_name}" ]] || hpcdist_changed+=("$hpcdist_name")
+done
+
+# shellcheck disable=SC2016 # what a value means is for the program to say
+launch() {
+  export PYTHONUNBUFFERED=1  # default
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.modules", "experiment_uuid": "modules", "framework": "mpi", "user": null}'  # polyaxon
+  # Open MPI refuses root unless told twice.
+  ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  # It hands to remote tasks only what is named.
+  local hpcdist_name hpcdist_exports=()
+  for hpcdist_name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV HPCDIST_RUN_DIR HPCDIST_JOB_DIR HPCDIST_JOB_ID HPCDIST_OUTPUTS HPCDIST_HOSTFILE HPCDIST_HEAD_ADDRESS HPCDIST_PORT HPCDIST_FAILURE PYTHONUNBUFFERED POLYAXON_RUN_OUTPUTS_PATH POLYAXON_OUTPUTS_PATH POLYAXON_LOGS_PATH POLYAXON_RUN_DATA_PATHS POLYAXON_DATA_PATHS POLYAXON_PARAMS POLYAXON_DECLARATIONS POLYAXON_EXPERIMENT_INFO "${hpcdist_changed[@]}"; do
+    [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
+  done
+  type mpirun >/dev/null 2>&1 || fail "there is no mpirun on $(uname -n); load its module in the site file, or choose another batch.launcher"
+  # mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none: launcher mpirun
+  # "${hpcdist_exports[@]}": variables of the plan
+  # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
+  # bash "$HPCDIST_JOB_DIR/command.sh": modules.yml run.cmd
+  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
+    bash "$HPCDIST_JOB_DIR/task.sh" \
+    bash "$HPCDIST_JOB_DIR/command.sh"
+}
+
+# Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
+# shellcheck disable=SC2317,SC2329 # the traps call it
+forward() {
+  hpcdist_signal=$1
+  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" -- "$hpcdist_program" 2>/dev/null
+}
+trap 'forward TERM' TERM INT
+trap 'forward HUP' HUP
+trap 'forward USR1' USR1
+trap 'forward USR2' USR2
+run() {
+  local code status=127 rank host
+  # A name that no node has looked for before: network file systems remember what was not there.
+  export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
+  launch &
+  hpcdist_program=$!
+  while :; do
+    hpcdist_signal=
+    wait "$hpcdist_program"
+    code=$?
+    # 127: it was gone before this wait, and an earlier one told how it ended.
+    ((code == 127 && status != 127)) || status=$code
+    [[ $hpcdist_signal ]] || break
+  done
+  # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
+  if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
+    status=$code
+    case $status in
+    86 | 143) ;;
+    129 | 1[3-9][0-9]) echo "hpcdist: rank $rank on $host was the first to end, killed by signal $(kill -l "$status")" >&2 ;;
+    *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $status" >&2 ;;
+    esac
+  fi
+  return "$status"
+}
+run 0
