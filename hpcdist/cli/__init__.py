@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,13 +17,18 @@ from hpcdist import __version__
 from hpcdist.cli.tell import sentences
 from hpcdist.errors import did_you_mean
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 VERBS = {
+    "init": "Write a first experiment for this machine.",
     "submit": "Submit an experiment as a batch job.",
     "render": "Print the job script.",
     "plan": "Draw which task runs where, and what it is told.",
     "explain": "Tell where every value of the script comes from.",
     "check": "Tell everything that is wrong with an experiment.",
     "import": "Write the experiment that a job file of another tool asks for.",
+    "doctor": "Tell what could keep jobs from running well here.",
     "lint-env": "Tell what NCCL and MPI do with this shell's variables.",
     "list": "List the runs, without asking the batch system.",
     "status": "Tell the state of jobs.",
@@ -33,6 +38,7 @@ VERBS = {
     "wait": "Wait until jobs are over; exit with their exit code.",
     "sites": "List, show, detect, check and begin sites.",
     "schema": "Print what a file may say, as JSON Schema for editors.",
+    "completion": "Print what makes TAB complete hpcdist's words in a shell.",
 }
 
 
@@ -47,10 +53,20 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a verb."""
         if cmd_name not in VERBS:
+            if ctx.resilient_parsing:  # somebody types, and asks what could follow
+                return None
             ctx.fail(f"there is no verb {cmd_name!r}; {did_you_mean(cmd_name, VERBS)}")
         module = "import_" if cmd_name == "import" else cmd_name.replace("-", "_")
         command: click.Command = importlib.import_module(f"hpcdist.cli.{module}").command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Return the verbs that begin so, or the options."""
+        from click.shell_completion import CompletionItem
+
+        verbs = ((verb, text) for verb, text in VERBS.items() if verb.startswith(incomplete))
+        offered = [CompletionItem(verb, help=text) for verb, text in verbs]
+        return [*offered, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs into the help."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 import click
 
 from hpcdist import lint, preferences, resources, source
-from hpcdist.cli import machine, show
-from hpcdist.cli.options import json_option, site_path_option
+from hpcdist.cli import completion, machine, show
+from hpcdist.cli.options import json_option, site_option, site_path_option
 from hpcdist.errors import Place
 from hpcdist.fabric import Surroundings, names
 from hpcdist.lint import Around, Finding, versions_of
@@ -26,8 +26,8 @@ _EXPORT = re.compile(r"\s*(?:export\s+)?(?=[A-Za-z_]\w*=)")
 
 
 @click.command("lint-env")
-@click.argument("file", metavar="[FILE]", required=False)
-@click.option("--site", metavar="SITE", help="The machine: a name (`hpcdist sites list`) or a site file.")
+@click.argument("file", metavar="[FILE]", required=False, shell_complete=completion.files)
+@site_option
 @site_path_option
 @json_option
 def command(file: str | None, site: str | None, site_path: tuple[str, ...], json: bool) -> None:
@@ -37,7 +37,7 @@ def command(file: str | None, site: str | None, site_path: tuple[str, ...], json
     where all is well and 3 where something is odd; a note changes nothing.
     """
     chosen = _site(site, site_path)
-    found = [*_of_no_centre(lint.findings(_variables(file), _around(chosen)), chosen)]
+    found = judged(chosen, file)
     if json:
         show.as_json([item._asdict() for item in found])
     else:
@@ -47,6 +47,11 @@ def command(file: str | None, site: str | None, site_path: tuple[str, ...], json
             click.echo("ok: nothing is odd")
     if any(item.severity != "note" for item in found):
         raise click.exceptions.Exit(FOUND)
+
+
+def judged(site: Site | None, file: str | None = None) -> list[Finding]:
+    """Return what is odd about the variables of a file, or of this shell."""
+    return [*_of_no_centre(lint.findings(_variables(file), _around(site)), site)]
 
 
 def _site(name: str | None, site_path: tuple[str, ...]) -> Site | None:

@@ -50,7 +50,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if following and json:
         raise click.UsageError("--follow goes with no --json; use --wait.")
     made = session(asked)
-    request = _request(made, asked)
+    request = request_of(made, asked)
     if dry_run:
         _rehearse(request, runs_dir, json=json)
         return
@@ -77,7 +77,8 @@ def _submitted(request: Request, runs_dir: Path, *, again: bool) -> Submitted:
         raise ConfigError(Problem(said, hint="choose another folder with --runs-dir")) from error
 
 
-def _request(made: Session, asked: Asked) -> Request:
+def request_of(made: Session, asked: Asked) -> Request:
+    """Return what is to be submitted of this plan."""
     return Request(
         name=made.plan.name,
         site=made.plan.site,

@@ -31,21 +31,24 @@ Options:
   -h, --help  Show this message and exit.
 
 Verbs:
-  submit    Submit an experiment as a batch job.
-  render    Print the job script.
-  plan      Draw which task runs where, and what it is told.
-  explain   Tell where every value of the script comes from.
-  check     Tell everything that is wrong with an experiment.
-  import    Write the experiment that a job file of another tool asks for.
-  lint-env  Tell what NCCL and MPI do with this shell's variables.
-  list      List the runs, without asking the batch system.
-  status    Tell the state of jobs.
-  describe  Tell everything about one job.
-  logs      Print what a job wrote.
-  cancel    End jobs.
-  wait      Wait until jobs are over; exit with their exit code.
-  sites     List, show, detect, check and begin sites.
-  schema    Print what a file may say, as JSON Schema for editors.
+  init        Write a first experiment for this machine.
+  submit      Submit an experiment as a batch job.
+  render      Print the job script.
+  plan        Draw which task runs where, and what it is told.
+  explain     Tell where every value of the script comes from.
+  check       Tell everything that is wrong with an experiment.
+  import      Write the experiment that a job file of another tool asks for.
+  doctor      Tell what could keep jobs from running well here.
+  lint-env    Tell what NCCL and MPI do with this shell's variables.
+  list        List the runs, without asking the batch system.
+  status      Tell the state of jobs.
+  describe    Tell everything about one job.
+  logs        Print what a job wrote.
+  cancel      End jobs.
+  wait        Wait until jobs are over; exit with their exit code.
+  sites       List, show, detect, check and begin sites.
+  schema      Print what a file may say, as JSON Schema for editors.
+  completion  Print what makes TAB complete hpcdist's words in a shell.
 """
 
 

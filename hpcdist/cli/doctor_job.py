@@ -1,0 +1,151 @@
+"""The job of ``hpcdist doctor --job``: planned, rendered and submitted as any other."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hpcdist import control, resources
+from hpcdist.cli.runs import sentence
+from hpcdist.cli.session import Asked, Session, session
+from hpcdist.cli.submit import request_of
+from hpcdist.cli.tell import note
+from hpcdist.cli.wait import TimeIsUp, patient
+from hpcdist.control import Request
+from hpcdist.doctor import records, tasks
+from hpcdist.doctor.finding import Finding
+from hpcdist.doctor.login import program
+from hpcdist.doctor.records import Task
+from hpcdist.doctor.tasks import Trial
+from hpcdist.errors import HpcdistError
+from hpcdist.job import JobState
+from hpcdist.pool import Pool, pools
+from hpcdist.rundir import Run, RunDirectory
+from hpcdist.site import Site
+from hpcdist.states import Report
+from hpcdist.world import World
+
+_PROGRAMS: Final = ("look", "meet", "add_up")
+_PATIENCE: Final = 10
+"""Seconds for which a record may still be on its way here: network file systems are late."""
+
+
+class Wanted(NamedTuple):
+    """The job as the command line wants it; ``settings`` are those of ``--set``, ``timeout`` in seconds."""
+
+    site: str | None
+    site_path: tuple[str, ...]
+    nodes: int
+    gpus: int | None
+    partition: str | None
+    settings: tuple[tuple[str, str], ...]
+    timeout: float
+
+
+def trial(site: Site, wanted: Wanted, runs_dir: Path, world: World) -> Iterator[Finding]:
+    """Submit the job, wait for it, and yield what its tasks found; a refusal is a finding too."""
+    asked = Asked(
+        str(resources.shipped("templates") / "doctor.yml"),
+        wanted.site,
+        wanted.site_path,
+        settings=(*sizes(site, wanted), *wanted.settings),
+    )
+    try:
+        made = session(asked)
+        run = _submitted(request_of(made, asked), runs_dir, world)
+        report = _waited(run, wanted.timeout, world)
+    except HpcdistError as error:
+        for problem in error.problems:
+            yield Finding("job", "job", "error", str(problem._replace(hint="")), problem.hint)
+    except OSError as error:
+        do = "choose another folder with --runs-dir"
+        yield Finding("job", "job", "error", f"{error.filename or runs_dir}: {error.strerror}", do)
+    else:
+        yield from _outcome(made, run, report, world)
+
+
+def _submitted(plain: Request, runs_dir: Path, world: World) -> Run:
+    """Submit the job with its programs beside it, once, whatever became of earlier ones."""
+    request = plain._replace(files=lambda directory: _with_programs(plain.files(directory)))
+    run = control.submit(request, runs_dir, world, again=True).run
+    note(f"{run.name} is submitted as job {run.record.job_id}; `hpcdist logs {run.name} -f` follows it")
+    return run
+
+
+def sizes(site: Site, wanted: Wanted) -> Iterator[tuple[str, str]]:
+    """Yield settings by which each replica has a node of its own: all its GPUs, or most of its CPUs.
+
+    Where there is no batch system they share this host.
+    """
+    yield "environment.replicas.n_workers", str(wanted.nodes - 1)
+    pool = _pool(site, wanted.partition)
+    alone = site.scheduler == "local"
+    gpus = wanted.gpus if wanted.gpus is not None else 0 if alone else pool.gpus or 0
+    amounts = {"gpu": gpus} if gpus else {}
+    if not alone and pool.cpus and not (gpus and gpus == pool.gpus):
+        tasks = max(gpus, 1)
+        amounts["cpu"] = -(-(pool.cpus // 2 + 1) // tasks) * tasks
+    text = ", ".join(f"{name}: {{requests: {number}}}" for name, number in amounts.items())
+    for path in ("environment.resources", "environment.replicas.default_worker.resources"):
+        yield path, f"{{{text}}}"
+
+
+def _pool(site: Site, partition: str | None) -> Pool:
+    found = pools(site)
+    return next((pool for pool in found if pool.partition == partition), found[0])
+
+
+def _with_programs(files: Mapping[str, str]) -> dict[str, str]:
+    """Return a run's files with the programs, and the secret by which the tasks know each other."""
+    programs = {f"{name}.py": program(name) for name in _PROGRAMS}
+    return {**files, **programs, "secret": secrets.token_hex(32)}
+
+
+def _waited(run: Run, seconds: float, world: World) -> Report | None:
+    """Wait until the job is over; after so many seconds, or when the user breaks off, cancel it."""
+    try:
+        return control.wait([run], patient(world, seconds))[0]
+    except (TimeIsUp, KeyboardInterrupt) as error:
+        control.cancel([run], world)
+        note(f"{run.name} is cancelled")
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return None
+
+
+def _outcome(made: Session, run: Run, report: Report | None, world: World) -> Iterator[Finding]:
+    if report is None:
+        do = "give it more time with --timeout, or choose a partition or QOS in which jobs begin sooner"
+        yield Finding("job", "job", "unknown", f"{run.name} was not over in time, and is cancelled", do)
+        return
+    well = report.status.state is JobState.COMPLETED
+    do = "" if well else f"read `hpcdist logs {run.name}`"
+    seen = sentence(report) if well else f"{sentence(report)}: {_last_line(run.directory)}"
+    yield Finding("job", "job", "ok" if well else "error", seen, do)
+    found = _read(run.directory, made.plan.placement.size, world)
+    yield from tasks.findings(Trial(run.name, made.machine.site, made.plan, found))
+
+
+def _last_line(directory: RunDirectory) -> str:
+    lines = (line for file in sorted(directory.logs.glob("*")) for line in _text(file).splitlines())
+    return ([line for line in lines if line.strip()] or ["its log is empty"])[-1]
+
+
+def _read(directory: RunDirectory, size: int, world: World) -> dict[int, Task]:
+    """Return the records of the tasks by rank, as far as there are any."""
+    files = {rank: directory.path / "outputs" / f"task.{rank}.json" for rank in range(size)}
+    for _ in range(_PATIENCE):
+        if all(file.exists() for file in files.values()):
+            break
+        world.sleep(1)
+    read = {rank: records.read(_text(file)) for rank, file in files.items()}
+    return {rank: task for rank, task in read.items() if task}
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(errors="backslashreplace")
+    except OSError:
+        return ""

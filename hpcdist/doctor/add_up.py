@@ -1,0 +1,148 @@
+"""A program of its own: all-reduces by torch.distributed, mpi4py and Horovod, where this Python has them.
+
+``python add_up.py FILE`` adds to FILE what it finds, after look.py and meet.py; each result is a
+`records.Sum`. A library may hang or end the process: so before each the file says that it did not end, and
+who starts this gives it a time limit. What these libraries listen at is their own choice, as in any training.
+Needs Python 3.8 or later, and no hpcdist.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+LANES = 1 << 21
+"""How many 4-byte numbers are summed: 8 MiB."""
+ROUNDS = 5
+PATIENCE = timedelta(seconds=40)
+
+
+def by_torch() -> dict[str, Any]:
+    """Sum by NCCL where all tasks have a GPU that PyTorch can use, else by gloo."""
+    import torch
+    from torch import distributed
+
+    rank, size = _number("RANK"), _number("SIZE")
+    address, port = os.environ["HPCDIST_HEAD_ADDRESS"], _number("PORT") + 1
+    store = distributed.TCPStore(address, port, size, rank == 0, timeout=PATIENCE)
+    store.set(f"gpu {rank}", str(int(torch.cuda.is_available())))
+    on_gpus = all(store.get(f"gpu {other}") == b"1" for other in range(size))
+    backend = "nccl" if on_gpus else "gloo"
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
+    seen = distributed.get_world_size()
+    place = _gpu() if on_gpus else "cpu"
+    found = _by_tensor(torch, place, seen, rank, distributed.all_reduce)
+    distributed.barrier()  # the store ends with rank 0
+    distributed.destroy_process_group()
+    return {"by": f"torch {torch.__version__} {backend}", "ranks": seen, **found}
+
+
+def by_mpi4py() -> dict[str, Any]:
+    """Sum by MPI."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    rank, size = comm.Get_rank(), comm.Get_size()
+    numbers = array.array("f")
+    wanted = _pattern(size * (size + 1) // 2)
+
+    def once() -> None:
+        numbers[:] = _pattern(rank + 1)
+        comm.Allreduce(MPI.IN_PLACE, [numbers, MPI.FLOAT], op=MPI.SUM)
+
+    once()
+    is_right = numbers == wanted
+    seconds = _timed(lambda: comm.Allreduce(MPI.IN_PLACE, [numbers, MPI.FLOAT], op=MPI.MAX))
+    name = MPI.Get_library_version().split(",")[0].splitlines()[0]
+    length = len(numbers) * numbers.itemsize
+    return {"by": f"mpi4py, {name}", "ranks": size, "bytes": length, "right": is_right, "seconds": seconds}
+
+
+def by_horovod() -> dict[str, Any]:
+    """Sum by Horovod: by its NCCL where it has one and a GPU is there, else as it was started."""
+    import horovod.torch as hvd
+    import torch
+
+    hvd.init()
+    on_gpus = bool(hvd.nccl_built()) and torch.cuda.is_available()
+
+    def reduce(numbers: Any) -> None:
+        hvd.allreduce_(numbers, op=hvd.Sum)
+
+    found = _by_tensor(torch, _gpu() if on_gpus else "cpu", hvd.size(), hvd.rank(), reduce)
+    seen, by = hvd.size(), "nccl" if on_gpus else "mpi" if hvd.mpi_enabled() else "gloo"
+    hvd.shutdown()
+    return {"by": f"horovod {by}", "ranks": seen, **found}
+
+
+def _number(name: str) -> int:
+    return int(os.environ[f"HPCDIST_{name}"])
+
+
+def _gpu() -> str:
+    """Return the first of this task's own GPUs among those that it sees."""
+    return f"cuda:{os.environ.get('HPCDIST_GPUS', '').split(',')[0] or 0}"
+
+
+def _by_tensor(torch: Any, place: str, size: int, rank: int, reduce: Callable[[Any], Any]) -> dict[str, Any]:
+    small = (torch.arange(LANES, device=place) % 7 + 1).to(torch.float32)
+    numbers = small * (rank + 1)
+
+    def once() -> None:
+        reduce(numbers)
+        if place != "cpu":
+            torch.cuda.synchronize(place)
+
+    once()
+    is_right = bool(torch.equal(numbers, small * (size * (size + 1) // 2)))
+    numbers.zero_()
+    return {"bytes": LANES * 4, "right": is_right, "seconds": _timed(once)}
+
+
+def _timed(once: Callable[[], Any]) -> float:
+    begin = time.monotonic()
+    for _ in range(ROUNDS):
+        once()
+    return (time.monotonic() - begin) / ROUNDS
+
+
+def _pattern(factor: int) -> array.array[float]:
+    """Return small whole numbers that differ from place to place: a float holds their sums exactly."""
+    seven = array.array("f", [place % 7 + 1 for place in range(7)])
+    return array.array("f", [number * factor for number in seven]) * (LANES // 7)
+
+
+def wanted(host: dict[str, Any]) -> list[tuple[str, Callable[[], dict[str, Any]]]]:
+    """Return what to try with these packages; Horovod if it has MPI, since else only horovodrun starts it."""
+    ways = {"torch": by_torch, "mpi4py": by_mpi4py, "horovod": by_horovod}
+    built = host.get("built", {})
+    able = {*host.get("packages", {})} - (set() if {"mpi", "pytorch"} <= {*built} else {"horovod"})
+    return [(name, way) for name, way in ways.items() if name in able]
+
+
+def main() -> None:
+    """Add up in every way, unless the tasks did not meet."""
+    file = Path(sys.argv[1])
+    record = json.loads(file.read_text())
+    meeting = record["meeting"]
+    done = meeting.get("sums", [])
+    for name, way in wanted(record["host"]) if done else []:
+        meeting["sums"] = [*done, {"by": name, "error": "it did not come to an end"}]
+        file.write_text(json.dumps(record))
+        try:
+            done = [*done, way()]
+        except Exception as error:  # noqa: BLE001 - whatever a library raises is the finding
+            done = [*done, {"by": name, "error": f"{type(error).__name__}: {error}"}]
+    meeting["sums"] = done
+    file.write_text(json.dumps(record))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""The site, its batch system, its launchers and what runs its containers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from hpcdist.command import Command
+from hpcdist.containers import containers
+from hpcdist.doctor.finding import Finding, Which, failure, said
+from hpcdist.launchers import launchers
+from hpcdist.schedulers.slurm.reader import Probe
+from hpcdist.schedulers.slurm.survey import MPI
+from hpcdist.schedulers.surveyors import Answers
+from hpcdist.site import Site
+from hpcdist.survey import Survey
+
+_PROGRAMS: Final = {"hydra": "mpiexec", "pals": "mpiexec", "processes": "bash"}
+"""The programs of launchers that have another name; ``horovodrun-mpi`` is horovodrun."""
+
+_TELL_VERSION: Final = ("srun", "mpirun", "mpiexec", "jsrun", "flux", "horovodrun")
+
+_FLAVOURS: Final = {
+    "openmpi": r"Open ?MPI|OpenRTE|PRRTE",
+    "intel": r"Intel\(R\) MPI",
+    "mpich": r"HYDRA|MPICH",
+    "pals": r"PALS",
+}
+"""What ``mpirun --version`` says, tried on Open MPI 4.1 and MPICH 4.0; the others as their guides show it."""
+
+_FITTING: Final = {"mpirun": ("openmpi",), "hydra": ("mpich", "intel"), "pals": ("pals",)}
+"""The MPIs whose options each launcher speaks."""
+
+
+class Chosen(NamedTuple):
+    """The site, why it is this one, and its file."""
+
+    site: Site
+    origin: str
+    file: str
+
+
+def version(program: str) -> Command:
+    """Return what asks a program for its version."""
+    return Command((program, "version" if program == "flux" else "--version"), timeout=20)
+
+
+def program_of(launcher: str) -> str:
+    """Return the program that a launcher is."""
+    return _PROGRAMS.get(launcher, launcher.partition("-")[0])
+
+
+def ask(site: Site, which: Which) -> Iterator[Command]:
+    """Yield what to ask of launchers that are there."""
+    for program in _programs(site):
+        if program in _TELL_VERSION and which(program):
+            yield version(program)
+    if which("srun"):
+        yield MPI
+
+
+def findings(
+    chosen: Chosen, survey: Survey | None, probe: Probe | None, which: Which, answers: Answers
+) -> Iterator[Finding]:
+    """Yield what was found."""
+    yield _site(chosen)
+    yield from _scheduler(survey)
+    if probe:
+        yield Finding("site", "pyslurm", "ok" if probe.works else "note", probe.why, probe.hint)
+    yield from _launchers(chosen.site, which, answers)
+    yield from _mpi(chosen.site, which, answers)
+    yield from _container(chosen.site, which)
+
+
+def _site(chosen: Chosen) -> Finding:
+    site = chosen.site
+    seen = f"{site.name} ({chosen.origin}), {chosen.file}"
+    if site.partitions or site.scheduler == "local":
+        return Finding("site", "site", "ok", seen)
+    do = "write a site file of this machine: `hpcdist sites init NAME` begins one with what can be seen here"
+    return Finding("site", "site", "note", f"{seen}: nothing is known of its nodes", do)
+
+
+def _scheduler(survey: Survey | None) -> Iterator[Finding]:
+    if survey is None:
+        yield Finding("site", "scheduler", "ok", "none: jobs are processes of this machine")
+        return
+    if not (survey.kinds or survey.parts):
+        why = "; ".join(dict.fromkeys(item.why for item in survey.unseen)) or "it named no nodes"
+        do = "load its module, or ask the centre whether this host may submit jobs"
+        yield Finding("site", "scheduler", "error", f"{survey.scheduler} does not answer: {why}", do)
+        return
+    yield Finding("site", "scheduler", "ok", survey.title)
+    for item in survey.unseen:
+        yield Finding("site", item.command, "unknown", item.why)
+
+
+def _programs(site: Site) -> list[str]:
+    """Return the programs of launchers, each once: the site's own first, then others that would do here."""
+    others = (item.name for item in launchers.objects() if site.scheduler in item.schedulers)
+    return [*dict.fromkeys(map(program_of, (site.launcher, *site.launchers, *others)))]
+
+
+def _launchers(site: Site, which: Which, answers: Answers) -> Iterator[Finding]:
+    own = program_of(site.launcher)
+    for program in _programs(site):
+        path = which(program)
+        if path:
+            yield _there(site, program, path, answers)
+        elif program == own:
+            yield _lacking(site, program)
+
+
+def _there(site: Site, program: str, path: str, answers: Answers) -> Finding:
+    if program not in _TELL_VERSION:
+        return Finding("launchers", program, "ok", path)
+    done = said(answers, version(program))
+    if not done.ok:
+        return Finding("launchers", program, "unknown", f"{path}; {failure(done)}")
+    first = next(iter(done.stdout.strip().splitlines()), "it does not tell its version")
+    return _judged(site, Finding("launchers", program, "ok", f"{path}: {first}"), done.stdout)
+
+
+def _judged(site: Site, finding: Finding, text: str) -> Finding:
+    """Return the finding; an error where the site's launcher is for another MPI than this program's."""
+    fitting = _FITTING.get(site.launcher, ())
+    flavour = next((name for name, words in _FLAVOURS.items() if re.search(words, text)), "")
+    if program_of(site.launcher) != finding.name or not fitting or flavour in fitting:
+        return finding
+    if not flavour:
+        return finding._replace(status="unknown", seen=f"{finding.seen}; which MPI that is, is not known")
+    other = next(name for name, flavours in _FITTING.items() if flavour in flavours)
+    do = f"launcher {site.launcher} is for {' and '.join(fitting)}: load such a module, or write"
+    return finding._replace(status="error", do=f"{do} `launcher: {other}` in the site file")
+
+
+def _lacking(site: Site, program: str) -> Finding:
+    seen = f"there is no {program} on PATH, and it is the site's launcher"
+    if site.modules or site.source or site.setup:
+        return Finding("launchers", program, "note", f"{seen}; the job's setup may bring it")
+    do = "load its module here and name it in `modules` of the site file, or choose another launcher"
+    return Finding("launchers", program, "error", seen, do)
+
+
+def _mpi(site: Site, which: Which, answers: Answers) -> Iterator[Finding]:
+    """Compare the site's word for ``srun --mpi`` with what this Slurm has."""
+    wanted = site.options("srun").mpi
+    if not which("srun") or (site.launcher != "srun" and wanted is None):
+        return
+    done = said(answers, MPI)
+    types = re.findall(r"^\s+(\w+)$", done.stdout + done.stderr, re.MULTILINE)
+    types += re.findall(r"\b(pmix_\w+)", done.stdout + done.stderr)
+    if not done.ok or not types:
+        why = failure(done) if not done.ok else f"{MPI} named no types"
+        yield Finding("launchers", "srun --mpi", "unknown", why)
+    elif wanted in (None, *types):
+        seen = f"{wanted or 'none asked'}, of {', '.join(sorted({*types}))}"
+        yield Finding("launchers", "srun --mpi", "ok", seen)
+    else:
+        seen = f"the site says {wanted}, and Slurm has {', '.join(sorted({*types}))}"
+        do = f"write one of those as `launchers: {{srun: {{mpi: {_nearest(types)}}}}}` in the site file"
+        yield Finding("launchers", "srun --mpi", "error", seen, do)
+
+
+def _nearest(types: Sequence[str]) -> str:
+    return next((name for name in ("pmix", "cray_shasta", "pmi2") if name in types), types[0])
+
+
+def _container(site: Site, which: Which) -> Iterator[Finding]:
+    if site.container is None:
+        return
+    name = site.container.runtime
+    program = containers.get(name).program
+    path = which(program) if program else None
+    if path:
+        yield Finding("containers", name, "ok", path)
+    elif program:
+        seen = f"there is no {program} on PATH here; the nodes may have it"
+        yield Finding("containers", name, "note", seen, "look for its module, or ask the centre")
+    else:
+        seen = "it is a part of the launcher, which does not tell"
+        yield Finding("containers", name, "unknown", seen)

@@ -1,0 +1,228 @@
+"""What the records of a job's tasks mean: its nodes, how they reach each other, and their sums."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from hpcdist.doctor import devices, limits, software
+from hpcdist.doctor.finding import Finding, folded, listed
+from hpcdist.doctor.limits import in_bytes
+from hpcdist.doctor.look import FABRIC
+from hpcdist.doctor.records import Sum, Task
+from hpcdist.launchers import launchers
+from hpcdist.plan import Plan
+from hpcdist.site import Site
+
+_SKEW: Final = 1.0
+"""Seconds. Tickets of munge live for minutes, but file times and logs are compared by the second."""
+
+_LONGEST: Final = 300
+"""Letters of an error: libraries add the whole way to where it arose."""
+
+_MPI: Final = ("mpi4py", "horovod")
+
+
+class Trial(NamedTuple):
+    """A job that is over: the name of its run, what was planned, and what its tasks wrote, by rank."""
+
+    run: str
+    site: Site
+    plan: Plan
+    tasks: Mapping[int, Task]
+
+    @property
+    def log(self) -> str:
+        """What to do where the doctor knows no more."""
+        return f"read `hpcdist logs {self.run}`"
+
+    def node(self, task: Task) -> str:
+        """Return the name of a task's node: that in the job's list, else its own."""
+        names = [*task.meeting.names] if task.meeting else []
+        return names[task.meeting.node] if task.meeting and len(names) > task.meeting.node else task.host.host
+
+    def by_node(self) -> dict[str, Task]:
+        """Return the first task of each node."""
+        found: dict[str, Task] = {}
+        for _, task in sorted(self.tasks.items()):
+            found.setdefault(self.node(task), task)
+        return found
+
+
+def findings(trial: Trial) -> Iterator[Finding]:
+    """Yield all of it."""
+    yield _records(trial)
+    if not trial.tasks:
+        return
+    yield from folded(
+        (name, finding) for name, task in trial.by_node().items() for finding in _host(trial, task)
+    )
+    yield from folded(_gpus(trial))
+    yield from folded(_variables(trial))
+    yield from folded(_names(trial))
+    yield from _meetings(trial)
+    yield from _clocks(trial)
+    yield from _sums(trial)
+
+
+def _records(trial: Trial) -> Finding:
+    size = trial.plan.placement.size
+    missing = [str(rank) for rank in range(size) if rank not in trial.tasks]
+    if missing:
+        seen = f"of {size} tasks these left no record: rank {listed(missing)}"
+        do = f"{trial.log}, and look whether the nodes see the folder of the runs"
+        return Finding("job", "records", "error", seen, do)
+    return Finding("job", "records", "ok", f"{size} of {size} tasks wrote into the run directory")
+
+
+def _host(trial: Trial, task: Task) -> Iterator[Finding]:
+    site = trial.site
+    has_gpus = any(group.gpus for group in trial.plan.placement.groups)
+    for finding in (
+        *software.findings(task.host, gpus=has_gpus),
+        *limits.findings(task.host, site.fabric.network),
+        *devices.network(task.host, site.fabric, "node"),
+    ):
+        yield finding._replace(group=f"nodes: {finding.group}")
+
+
+def _gpus(trial: Trial) -> Iterator[tuple[str, Finding]]:
+    """Compare the GPUs that each task sees with those that it was to have."""
+    shown = trial.plan.gpu_visibility
+    for planned in trial.plan.placement.tasks:
+        task = trial.tasks.get(planned.rank)
+        on_node = trial.plan.placement.on_node(planned.node)
+        wanted = len({gpu for one in on_node for gpu in one.gpus}) if shown == "node" else len(planned.gpus)
+        if task is None or not planned.gpus:
+            continue
+        if task.host.gpus is None:
+            do = "load the driver's library where there is one: without it no framework finds a GPU"
+            yield trial.node(task), Finding("nodes: gpus", "gpus", "unknown", task.host.gpus_why, do)
+        elif task.host.gpus == wanted:
+            yield trial.node(task), Finding("nodes: gpus", "gpus", "ok", f"each task sees its {wanted}")
+        else:
+            seen = f"a task sees {task.host.gpus} GPUs, {wanted} are planned"
+            do = f"look at `gpus` in the site file, and at {trial.plan.gpu_variable}; run nvidia-smi in a job"
+            yield trial.node(task), Finding("nodes: gpus", "gpus", "error", seen, do)
+
+
+def _variables(trial: Trial) -> Iterator[tuple[str, Finding]]:
+    """Compare the network's variables, as they arrived, with the plan's."""
+    planned = {
+        item.name: item.value
+        for item in trial.plan.variables
+        if item.name.startswith(FABRIC) and not (item.shell or item.found)
+    }
+    for task in trial.tasks.values():
+        differ = {name: task.host.variables.get(name) for name in planned}
+        differ = {name: value for name, value in differ.items() if value != planned[name]}
+        for name, value in differ.items():
+            seen = f"it is {'not set' if value is None else value}, {planned[name]} is planned"
+            do = f"something sets {name} anew: look at modules, profiles and `task_setup`"
+            yield trial.node(task), Finding("nodes: variables", name, "warning", seen, do)
+        if planned and not differ:
+            seen = f"{listed(planned)} arrived as planned"
+            yield trial.node(task), Finding("nodes: variables", "fabric", "ok", seen)
+
+
+def _names(trial: Trial) -> Iterator[tuple[str, Finding]]:
+    """Yield how each node resolves the names of all."""
+    for own, task in trial.by_node().items():
+        names = task.meeting.names if task.meeting else {}
+        bad = {name: found for name, found in names.items() if found and found[0].startswith("(")}
+        looped = [name for name, found in names.items() if name != own and found[0].startswith("127.")]
+        for name, found in bad.items():
+            do = f"tell the centre that {own} cannot resolve {name}; `head_node` in the site file may help"
+            yield own, Finding("network", "names", "error", f"{name} has no address {found[0]}", do)
+        for name in looped:
+            do = f"{name} is another node: tell the centre to mend /etc/hosts"
+            yield own, Finding("network", "names", "error", f"{name} is {names[name][0]} there", do)
+        if names and not bad and not looped:
+            yield own, Finding("network", "names", "ok", f"{listed(names)} can be resolved")
+
+
+def _meetings(trial: Trial) -> Iterator[Finding]:
+    for rank, task in sorted(trial.tasks.items()):
+        if task.meeting is None:
+            seen = f"rank {rank} did not come so far as to look for the others"
+            yield Finding("network", "meeting", "error", seen, trial.log)
+        elif task.meeting.error:
+            do = (
+                "let tasks reach each other at all ports (a firewall between the nodes?), and rank 0 by its "
+                "name: `head_node` in the site file can say another"
+            )
+            yield Finding("network", "meeting", "error", f"rank {rank}: {task.meeting.error}", do)
+    met = [task for task in trial.tasks.values() if task.meeting and not task.meeting.error]
+    if len(met) == trial.plan.placement.size:
+        seen = f"{len(met)} of {len(met)} tasks reach rank 0 at the job's port, and their neighbours"
+        yield Finding("network", "meeting", "ok", seen)
+
+
+def _clocks(trial: Trial) -> Iterator[Finding]:
+    """Yield the clocks that are certainly off, else the largest difference."""
+    by_node = trial.by_node()
+    first, *others = by_node
+    right: list[tuple[float, str]] = [] if others else [(0.0, f"all on {first} have one clock")]
+    for name in others:
+        meeting = by_node[name].meeting
+        clock = meeting.clock if meeting else None
+        if clock is None:
+            yield Finding("network", "clock", "unknown", f"{name} could not ask {first} for the time")
+            continue
+        side = "behind" if clock.ahead > 0 else "ahead of"
+        seen = f"{name} is {_seconds(abs(clock.ahead))} {side} {first}"
+        seen += f", give or take {_seconds(clock.give_or_take)}"
+        if abs(clock.ahead) - clock.give_or_take > _SKEW:
+            do = "tell the centre: munge refuses tickets, and file times mislead, where clocks differ"
+            yield Finding("network", "clock", "warning", seen, do)
+        else:
+            right.append((abs(clock.ahead), seen))
+    if right:
+        yield Finding("network", "clock", "ok", max(right)[1])
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value >= 1 else f"{value * 1000:.2f} ms"
+
+
+def _sums(trial: Trial) -> Iterator[Finding]:
+    """Yield each way to sum, over all tasks."""
+    ways: dict[str, list[Sum]] = {}
+    for task in trial.tasks.values():
+        for one in task.meeting.sums if task.meeting else ():
+            ways.setdefault(re.split(r"\W", one.by)[0], []).append(one)
+    if not ways and trial.plan.placement.size > 1:
+        yield Finding("network", "all-reduce", "unknown", "the tasks did not meet")
+    for name, found in ways.items():
+        yield _sum(trial, name, found)
+
+
+def _sum(trial: Trial, way: str, found: Sequence[Sum]) -> Finding:
+    size, name = trial.plan.placement.size, f"sum by {way}"
+    failed = next((one for one in found if one.error), None)
+    if failed or len(found) < size:
+        seen = f"{size - len(found)} of {size} tasks did not come so far"
+        seen = " ".join(failed.error.split())[:_LONGEST] if failed else seen
+        do = trial.log + ("; NCCL_DEBUG=INFO tells more" if way == "torch" else "")
+        return Finding("network", name, "error", seen, do)
+    alone = next((one for one in found if one.ranks != size), None)
+    if alone:
+        return _alone(trial, way, alone, name)
+    slowest = max(found, key=lambda one: one.seconds)
+    seen = (
+        f"{slowest.by}, {in_bytes(slowest.bytes)} over {size} tasks: "
+        f"{slowest.algorithm:.3g} GB/s, on the bus {slowest.bus:.3g} GB/s"
+    )
+    if all(one.right for one in found):
+        return Finding("network", name, "ok", f"{seen}; the sum is right")
+    do = "do not train here before this is mended: tell the centre, with the names of the nodes"
+    return Finding("network", name, "error", f"{seen}; the sum is WRONG", do)
+
+
+def _alone(trial: Trial, way: str, found: Sum, name: str) -> Finding:
+    seen = f"{found.by} sees {found.ranks} of {trial.plan.placement.size} tasks"
+    if way in _MPI and not launchers.get(trial.plan.launcher).brings_mpi:
+        return Finding("network", name, "note", f"{seen}: launcher {trial.plan.launcher} brings no MPI")
+    do = "set `launchers.srun.mpi` to a type that this MPI knows, or choose `batch.launcher: mpirun`"
+    return Finding("network", name, "error", seen, do)

@@ -1,0 +1,210 @@
+"""`hpcdist doctor`: what it prints, its exit code, and its job on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+
+from hpcdist.cli import doctor, main
+from hpcdist.cli.doctor_job import Wanted, sizes, trial
+from hpcdist.command import Command, Completed
+from hpcdist.doctor.devices import TELLS_MORE
+from hpcdist.doctor.finding import Finding
+from hpcdist.schedulers import local
+from hpcdist.site import Site
+from hpcdist.testing import FakeShell
+from hpcdist.world import World
+from tests.plans import LOCAL, TESTBED
+from tests.sites import shipped_site
+
+from .conftest import Hpcdist
+
+ODD: Final = (
+    Finding("site", "scheduler", "ok", "Slurm 22.05.8, cluster c"),
+    Finding("site", "sacctmgr", "unknown", "it was killed by signal 9"),
+    Finding("limits", "memlock", "warning", "64 KiB", "ask the centre for unlimited memlock"),
+    Finding("runs", "file system", "warning", "tmpfs", "choose a folder that all nodes share"),
+    Finding("gpus", "gpus", "note", "there is no nvidia-smi", TELLS_MORE),
+)
+TEXT: Final = """\
+site    scheduler    ok       Slurm 22.05.8, cluster c
+        sacctmgr     unknown  it was killed by signal 9
+limits  memlock      warning  64 KiB
+runs    file system  warning  tmpfs
+gpus    gpus         note     there is no nvidia-smi
+
+warning: memlock: ask the centre for unlimited memlock
+warning: file system: choose a folder that all nodes share
+note: gpus: `hpcdist doctor --job` looks at the nodes
+"""
+
+
+def test_a_table_and_beneath_it_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor.tell(ODD)
+    assert capsys.readouterr().out == TEXT
+
+
+def test_where_nothing_is_odd_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor.tell(ODD[:1])
+    assert capsys.readouterr().out == (
+        "site  scheduler  ok  Slurm 22.05.8, cluster c\n\nok: nothing is odd\n"
+    )
+
+
+def test_a_job_settles_what_the_login_node_cannot_know() -> None:
+    shown = Finding("job", "records", "ok", "2 of 2 tasks wrote into the run directory")
+    failed = shown._replace(status="error")
+    assert doctor.settled(ODD, [shown]) == [*ODD[:3], ODD[4]._replace(do=""), shown]
+    assert doctor.settled(ODD, [failed]) == [*ODD[:4], ODD[4]._replace(do=""), failed]
+
+
+def test_as_json_with_the_exit_code(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_IB_RETRY_CNT", "10")
+    said = hpcdist("doctor", "--site", "local", "--json")
+    found = json.loads(said.out)
+    assert {tuple(item) for item in found} == {("group", "name", "status", "seen", "do")}
+    assert said.code == 3
+    assert {
+        "group": "variables",
+        "name": "NCCL_IB_RETRY_CNT",
+        "status": "warning",
+        "seen": "NCCL_IB_RETRY_CNT=10: NCCL documents 0 to 7 and does not check it",
+        "do": "write a number that is 0 to 7 (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
+        "env.html#nccl-ib-retry-cnt)",
+    } in found
+
+
+def test_no_such_site(hpcdist: Hpcdist) -> None:
+    said = hpcdist("doctor", "--site", "perlmuter")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "error: --site=perlmuter: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"
+
+
+def test_a_job_on_this_machine(real: Hpcdist, folder: Path) -> None:
+    options = ("--job", "--site", "local", "--set", "batch.launcher=processes", "--nodes", "3", "--json")
+    said = real("doctor", *options)
+    found = {f"{item['group']}: {item['name']}": item for item in json.loads(said.out)}
+    shown = {
+        name: found[name]["status"]
+        for name in (
+            "job: job",
+            "job: records",
+            "network: meeting",
+            "network: names",
+            "network: sum by sockets",
+        )
+    }
+    assert shown == dict.fromkeys(shown, "ok")
+    assert found["job: records"]["seen"] == "3 of 3 tasks wrote into the run directory"
+    assert found["network: clock"]["seen"] == "all on localhost have one clock"
+    assert said.code == (3 if any(item["status"] in ("warning", "error") for item in found.values()) else 0)
+    run = folder / "runs" / "doctor-1"
+    assert {path.name for path in run.iterdir()} >= {
+        "look.py",
+        "meet.py",
+        "add_up.py",
+        "secret",
+        "record.json",
+    }
+    assert (run / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_job_that_the_site_cannot_take_is_a_finding(hpcdist: Hpcdist) -> None:
+    said = hpcdist(
+        "doctor", "--job", "--site", "toy", "--site-path", "sites", "--partition", "gpus", "--json"
+    )
+    assert said.code == 3
+    assert json.loads(said.out)[-1] == {
+        "group": "job",
+        "name": "job",
+        "status": "error",
+        "seen": "--set batch.partition=gpus: batch.partition: site toy has no partition 'gpus'",
+        "do": "did you mean 'gpu'?",
+    }
+
+
+SCRIPTS: Final = {local._SUBMIT: "17\n", local._QUERY: "17 alive S\n", local._CANCEL: ""}
+
+
+class Clock:
+    """A clock that goes on while somebody sleeps."""
+
+    now = 1795003200.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def answer(command: Command) -> Completed:
+    return Completed(command, 0, SCRIPTS[command.argv[2]])
+
+
+def test_a_job_that_takes_too_long_is_cancelled(tmp_path: Path) -> None:
+    clock, shell = Clock(), FakeShell([(("bash", "-c"), answer)])
+    world = World(shell, lambda: clock.now, clock.sleep)
+    wanted = Wanted("local", (), 2, None, None, (), timeout=60)
+    with click.Context(main).scope():
+        found = [*trial(LOCAL, wanted, tmp_path, world)]
+    assert found == [
+        Finding(
+            "job",
+            "job",
+            "unknown",
+            "doctor-1 was not over in time, and is cancelled",
+            "give it more time with --timeout, or choose a partition or QOS in which jobs begin sooner",
+        )
+    ]
+    assert shell.commands[-1].argv[2] == local._CANCEL
+    assert 60 <= clock.now - Clock.now < 70
+
+
+@pytest.mark.parametrize(
+    ("site", "gpus", "partition", "resources"),
+    [
+        (LOCAL, None, None, "{}"),
+        (LOCAL, 1, None, "{gpu: {requests: 1}}"),
+        (TESTBED, None, None, "{gpu: {requests: 4}}"),
+        (TESTBED, None, "v100", "{gpu: {requests: 2}}"),
+        (TESTBED, 1, None, "{gpu: {requests: 1}, cpu: {requests: 9}}"),
+        (TESTBED, 2, None, "{gpu: {requests: 2}, cpu: {requests: 10}}"),
+        (TESTBED, 0, None, "{cpu: {requests: 9}}"),
+        (TESTBED, None, "cpu", "{cpu: {requests: 17}}"),
+        (shipped_site("slurm"), None, None, "{}"),
+    ],
+)
+def test_each_task_has_a_node_of_its_own(
+    site: Site, gpus: int | None, partition: str | None, resources: str
+) -> None:
+    wanted = Wanted(None, (), 3, gpus, partition, (), 60)
+    assert [*sizes(site, wanted)] == [
+        ("environment.replicas.n_workers", "2"),
+        ("environment.resources", resources),
+        ("environment.replicas.default_worker.resources", resources),
+    ]
+
+
+def test_a_user_who_breaks_off_leaves_no_job(tmp_path: Path) -> None:
+    def break_off(seconds: float) -> None:
+        raise KeyboardInterrupt(seconds)
+
+    shell = FakeShell([(("bash", "-c"), answer)])
+    wanted = Wanted("local", (), 2, None, None, (), timeout=60)
+    with click.Context(main).scope(), pytest.raises(KeyboardInterrupt):
+        [*trial(LOCAL, wanted, tmp_path, World(shell, sleep=break_off))]
+    assert shell.commands[-1].argv[2] == local._CANCEL
+
+
+def test_a_folder_in_which_nothing_can_be_written_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file")
+    wanted = Wanted("local", (), 2, None, None, (), timeout=60)
+    with click.Context(main).scope():
+        found = [*trial(LOCAL, wanted, tmp_path / "runs", World(FakeShell()))]
+    assert found == [
+        Finding(
+            "job", "job", "error", f"{tmp_path}/runs: File exists", "choose another folder with --runs-dir"
+        )
+    ]

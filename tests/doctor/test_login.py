@@ -1,0 +1,413 @@
+"""What a login node shows: one that is well, and one on which everything is odd."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from hpcdist.dialects.container import Runtime
+from hpcdist.doctor import devices, login
+from hpcdist.doctor.batch import Chosen
+from hpcdist.doctor.finding import Finding
+from hpcdist.doctor.login import Scene
+from hpcdist.doctor.records import Host, Port
+from hpcdist.fabric import Fabric, Setting
+from hpcdist.schedulers.slurm.reader import Probe
+from hpcdist.site import LauncherOptions, Site
+from hpcdist.survey import Kind, Survey, Unseen
+from hpcdist.testing import TIMED_OUT, Answer, FakeShell, failed
+from tests.doctor.hosts import GOOD, host
+from tests.plans import LOCAL, TESTBED, changed
+
+RUNS: Final = Path("/home/hu1/runs")
+MPI_LIST: Final = (
+    "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions available: pmix_v4\n"
+)
+SEEN: Final = Survey("slurm", "Slurm 22.05.8, cluster c", kinds=(Kind("a100", ("n1",)),))
+ANSWERS: Final[Mapping[str, Answer]] = {
+    "srun --version": "slurm-wlm 22.05.8\n",
+    "srun --mpi=list": MPI_LIST,
+    "mpirun --version": "mpirun (Open MPI) 4.1.4\n\nReport bugs\n",
+    "nvidia-smi --list-gpus": "GPU 0: A100 (UUID: GPU-1)\nGPU 1: A100 (UUID: GPU-2)\n",
+    "bash -c": f"writable\n{RUNS}\nlustre\n",
+    "timedatectl": "yes\n",
+}
+
+
+def scene(answers: Mapping[str, Answer], own: Host = GOOD, lacking: tuple[str, ...] = ()) -> Scene:
+    """Return a host with all programs that answer, and python."""
+    python = json.dumps({"host": msgspec.to_builtins(own)})
+    rules = [*answers.items(), *ANSWERS.items(), ("python -", python)]
+    there = {words.split()[0] for words, _ in rules} - {*lacking}
+    shell = FakeShell([(tuple(words.split()), answer) for words, answer in rules])
+    probe = Probe(works=True, why="pyslurm 22.5.3 reads Slurm 22.05.8")
+    return Scene(shell, lambda name: f"/usr/bin/{name}" if name in there else None, pyslurm=lambda _: probe)
+
+
+def found(place: Scene, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[Finding]:
+    chosen = Chosen(site, "--site", f"/etc/{site.name}.yaml")
+    return [*login.findings(chosen, survey, RUNS, place)]
+
+
+def group(name: str, place: Scene, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[Finding]:
+    return [item for item in found(place, site, survey) if item.group == name]
+
+
+def test_a_login_node_that_is_well() -> None:
+    assert found(scene({})) == [
+        Finding("site", "site", "ok", "testbed (--site), /etc/testbed.yaml"),
+        Finding("site", "scheduler", "ok", "Slurm 22.05.8, cluster c"),
+        Finding("site", "pyslurm", "ok", "pyslurm 22.5.3 reads Slurm 22.05.8"),
+        Finding("launchers", "srun", "ok", "/usr/bin/srun: slurm-wlm 22.05.8"),
+        Finding("launchers", "mpirun", "ok", "/usr/bin/mpirun: mpirun (Open MPI) 4.1.4"),
+        Finding("launchers", "srun --mpi", "ok", "pmix, of none, pmi2, pmix, pmix_v4"),
+        Finding("python", "python", "ok", "3.11.2, /usr/bin/python"),
+        Finding("python", "torch", "ok", "2.3.0"),
+        Finding("python", "horovod", "ok", "0.28.1, built with pytorch 2.3.0, mpi, gloo, nccl"),
+        Finding("python", "mpi4py", "ok", "4.0.0"),
+        Finding("limits", "shared memory", "ok", "64 GiB, 60 GiB free"),
+        Finding("limits", "memlock", "ok", "unlimited"),
+        Finding("limits", "nofile", "ok", "65536"),
+        Finding("limits", "stack", "ok", "8 MiB"),
+        Finding("limits", "nproc", "ok", "100000"),
+        Finding("fabric", "fabric.interface", "ok", "eth0"),
+        Finding("gpus", "gpus", "ok", "2 on this host, as nvidia-smi says"),
+        Finding("runs", "folder", "ok", "/home/hu1/runs"),
+        Finding("runs", "file system", "ok", "lustre"),
+        Finding("clock", "clock", "ok", "it is kept right by NTP"),
+    ]
+
+
+BAD: Final[Mapping[str, Answer]] = {
+    "srun --version": TIMED_OUT,
+    "srun --mpi=list": MPI_LIST,
+    "nvidia-smi": failed(9, "NVIDIA-SMI has failed because it could not talk to the driver.\nMake sure.\n"),
+    "bash -c": "closed\n/home\ntmpfs\n",
+    "timedatectl": "no\n",
+    "python -": failed(1, '  File "<stdin>", line 7\nSyntaxError: future feature annotations\n'),
+}
+POOR: Final = host(
+    packages={"torch": "2.4.0", "horovod": "0.28.1", "mxnet": ""},
+    built={"pytorch": "2.3.0", "gloo": ""},
+    shm=(64 << 20, 63 << 20),
+    limits={
+        "nofile": (1024, 1024),
+        "memlock": (65536, 65536),
+        "stack": (8192, 8192),
+        "nproc": (100, 5000),
+    },
+    interfaces={"eth0": "up", "ib0": "down", "lo": "unknown"},
+    ports=(Port("mlx5_0:1", "INIT", "10 Gb/sec (4X SDR)", "InfiniBand"),),
+)
+
+
+def test_a_login_node_on_which_all_is_odd() -> None:
+    site = changed(
+        TESTBED,
+        launchers={"srun": LauncherOptions(mpi="cray_shasta")},
+        fabric=Fabric(
+            network="infiniband",
+            interface="ib0",
+            env={"NCCL_SOCKET_IFNAME": Setting(value="ib", when="multi_node"), "NCCL_IB_HCA": "=mlx5_7"},
+        ),
+        container=Runtime(runtime="apptainer"),
+    )
+    survey = SEEN._replace(unseen=(Unseen("sacctmgr show assoc", "sacctmgr: error: denied"),))
+    python = json.dumps({"host": msgspec.to_builtins(POOR)})
+    place = scene({**BAD, "python3 -": python}, lacking=("mpirun",))
+    place = place._replace(
+        pyslurm=lambda _: Probe(works=False, why="it does not fit", hint="install another")
+    )
+    assert found(place, site, survey) == [
+        Finding("site", "site", "ok", "testbed (--site), /etc/testbed.yaml"),
+        Finding("site", "scheduler", "ok", "Slurm 22.05.8, cluster c"),
+        Finding("site", "sacctmgr show assoc", "unknown", "sacctmgr: error: denied"),
+        Finding("site", "pyslurm", "note", "it does not fit", "install another"),
+        Finding(
+            "launchers", "srun", "unknown", "/usr/bin/srun; srun gives no answer: it did not end within 20 s"
+        ),
+        Finding(
+            "launchers",
+            "srun --mpi",
+            "error",
+            "the site says cray_shasta, and Slurm has none, pmi2, pmix, pmix_v4",
+            "write one of those as `launchers: {srun: {mpi: pmix}}` in the site file",
+        ),
+        Finding(
+            "containers",
+            "apptainer",
+            "note",
+            "there is no apptainer on PATH here; the nodes may have it",
+            "look for its module, or ask the centre",
+        ),
+        Finding(
+            "python",
+            "python",
+            "error",
+            "python cannot be asked: SyntaxError: future feature annotations",
+            "reinstall it, or load another one",
+        ),
+        Finding("python", "python", "ok", "3.11.2, /usr/bin/python"),
+        Finding("python", "torch", "ok", "2.4.0"),
+        Finding(
+            "python",
+            "horovod",
+            "warning",
+            "0.28.1, built with pytorch 2.3.0, gloo; here is pytorch 2.4.0",
+            ("build Horovod again: `pip install --no-cache-dir --force-reinstall --no-deps horovod`"),
+        ),
+        Finding("python", "mxnet", "ok", "it is there, and does not tell its version"),
+        Finding(
+            "limits",
+            "shared memory",
+            "warning",
+            "64 MiB, 63 MiB free",
+            (
+                "NCCL and PyTorch's DataLoader pass data through it and end with a bus error where it "
+                "is full: remove old files there, or start the container with a larger one "
+                "(`--shm-size`)"
+            ),
+        ),
+        Finding(
+            "limits",
+            "memlock",
+            "warning",
+            "64 KiB: infiniband needs memory that is pinned, and NCCL and MPI fail to register it",
+            (
+                "ask the centre for unlimited memlock in batch jobs: in /etc/security/limits.conf, "
+                "and by `LimitMEMLOCK=` in the unit of the batch system's daemon"
+            ),
+        ),
+        Finding(
+            "limits",
+            "nofile",
+            "warning",
+            "1024, less than 4096: each connection of NCCL, gloo and Open MPI is an open file",
+            (
+                "ask the centre for a larger nofile in batch jobs: in /etc/security/limits.conf, and by "
+                "`LimitNOFILE=` in the unit of the batch system's daemon"
+            ),
+        ),
+        Finding(
+            "limits",
+            "stack",
+            "warning",
+            "8 KiB, less than 1 MiB: threads get no larger stack",
+            (
+                "ask the centre for a larger stack in batch jobs: in /etc/security/limits.conf, and by "
+                "`LimitSTACK=` in the unit of the batch system's daemon"
+            ),
+        ),
+        Finding(
+            "limits",
+            "nproc",
+            "warning",
+            "100, less than 4096: each thread counts as a process",
+            (
+                "ask the centre for a larger nproc in batch jobs: in /etc/security/limits.conf, and by "
+                "`LimitNPROC=` in the unit of the batch system's daemon"
+            ),
+        ),
+        Finding(
+            "fabric",
+            "fabric.interface",
+            "note",
+            "ib0 is down; there is eth0, ib0, lo; the nodes may have it",
+            "`hpcdist doctor --job` looks at the nodes",
+        ),
+        Finding(
+            "fabric",
+            "fabric.env.NCCL_SOCKET_IFNAME",
+            "note",
+            "ib is down; there is eth0, ib0, lo; the nodes may have it",
+            "`hpcdist doctor --job` looks at the nodes",
+        ),
+        Finding(
+            "fabric",
+            "fabric.env.NCCL_IB_HCA",
+            "note",
+            "mlx5_7 is not there; there is mlx5_0:1; the nodes may have it",
+            "`hpcdist doctor --job` looks at the nodes",
+        ),
+        Finding("fabric", "ports", "note", "mlx5_0:1 INIT"),
+        Finding(
+            "gpus",
+            "gpus",
+            "note",
+            ("nvidia-smi gives no answer: NVIDIA-SMI has failed because it could not talk to the driver."),
+            "`hpcdist doctor --job` looks at the nodes",
+        ),
+        Finding(
+            "runs",
+            "folder",
+            "error",
+            "nothing can be written to /home",
+            "choose another folder with --runs-dir, or by $HPCDIST_RUNS_DIR",
+        ),
+        Finding(
+            "runs",
+            "file system",
+            "warning",
+            "tmpfs, which mostly belongs to one host alone; nodes must find /home/hu1/runs too",
+            ("choose a folder of a file system that all nodes share; `hpcdist doctor --job` tries this one"),
+        ),
+        Finding(
+            "clock",
+            "clock",
+            "warning",
+            "no NTP keeps it right",
+            "tell the centre: tickets of munge and Kerberos are refused where clocks differ",
+        ),
+    ]
+
+
+def test_a_host_on_which_nothing_answers() -> None:
+    shell = FakeShell([((), TIMED_OUT)])
+    place = Scene(shell, lambda name: f"/usr/bin/{name}", lambda _: Probe(works=False, why="it is not there"))
+    silent = Survey("slurm", "Slurm", unseen=(Unseen("scontrol show config", "it did not end within 60 s"),))
+    odd = [item for item in found(place, survey=silent) if item.status not in ("ok", "note")]
+    assert {item.name: item.status for item in odd} == {
+        "scheduler": "error",
+        "srun": "unknown",
+        "mpirun": "unknown",
+        "horovodrun": "unknown",
+        "mpiexec": "unknown",
+        "srun --mpi": "unknown",
+        "python": "error",
+        "python3": "error",
+        sys.executable: "error",
+        "folder": "error",
+        "clock": "unknown",
+    }
+    assert odd[0].seen == "slurm does not answer: it did not end within 60 s"
+    assert {command.timeout for command in shell.commands} <= {10, 20, 60}
+
+
+def test_a_host_without_python_says_so_and_is_looked_at_by_that_of_hpcdist() -> None:
+    python = json.dumps({"host": msgspec.to_builtins(GOOD)})
+    place = scene({f"{sys.executable} -": python}, lacking=("python",))
+    do = "load its module, or activate the environment with which jobs are to run"
+    assert group("python", place)[:3] == [
+        Finding("python", "python", "warning", "there is no python on PATH", do),
+        Finding("python", "python3", "warning", "there is no python3 on PATH", do),
+        Finding("python", "python", "ok", "3.11.2, /usr/bin/python"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("launcher", "text", "status", "do"),
+    [
+        ("mpirun", "mpirun (Open MPI) 5.0.3\n", "ok", ""),
+        (
+            "mpirun",
+            "HYDRA build details:\n    Version: 4.0.2\n",
+            "error",
+            "launcher mpirun is for openmpi: load such a module, or write `launcher: hydra` in the site file",
+        ),
+        ("mpirun", "something else\n", "unknown", ""),
+        ("srun", "HYDRA build details:\n", "ok", ""),
+    ],
+)
+def test_an_mpirun_that_is_that_of_another_mpi(launcher: str, text: str, status: str, do: str) -> None:
+    place = scene({"mpirun --version": text})
+    (seen,) = (
+        item
+        for item in group("launchers", place, changed(TESTBED, launcher=launcher))
+        if item.name == "mpirun"
+    )
+    assert (seen.status, seen.do) == (status, do)
+
+
+@pytest.mark.parametrize(("modules", "status"), [((), "error"), (("openmpi",), "note")])
+def test_a_launcher_that_is_not_there(modules: tuple[str, ...], status: str) -> None:
+    site = changed(TESTBED, launcher="mpirun", modules=modules)
+    assert group("launchers", scene({}, lacking=("mpirun",)), site)[0].status == status
+
+
+def test_a_machine_without_a_batch_system() -> None:
+    here = found(scene({"bash -c": f"writable\n{RUNS}\ntmpfs\n"}), LOCAL, survey=None)
+    shown = {item.name: item.seen for item in here}
+    assert shown["scheduler"] == "none: jobs are processes of this machine"
+    assert shown["file system"] == "tmpfs; one host needs no other"
+    assert "pyslurm" not in shown
+    assert {item.status for item in here} == {"ok"}
+
+
+def test_a_site_of_which_nothing_is_known() -> None:
+    bare = changed(TESTBED, partitions={}, node_types={}, default_partition=None)
+    assert group("site", scene({}), bare)[0].status == "note"
+
+
+def port(state: str) -> Port:
+    return Port("mlx5_0:1", state, "200 Gb/sec (4X HDR)", "InfiniBand")
+
+
+@pytest.mark.parametrize(
+    ("fabric", "own", "expected"),
+    [
+        (Fabric(interface="eth0"), {}, [("fabric.interface", "ok", "eth0")]),
+        (Fabric(interface="ib0"), {}, [("fabric.interface", "error", "ib0 is not there; there is eth0, lo")]),
+        (Fabric(), {}, [("interface", "note", "the site file names none; this host has eth0")]),
+        (
+            Fabric(env={"NCCL_SOCKET_IFNAME": "^docker,lo"}),
+            {},
+            [("fabric.env.NCCL_SOCKET_IFNAME", "ok", "all but docker,lo")],
+        ),
+        (
+            Fabric(env={"NCCL_SOCKET_IFNAME": "eth"}),
+            {},
+            [("fabric.env.NCCL_SOCKET_IFNAME", "ok", "eth0")],
+        ),
+        (
+            Fabric(env={"NCCL_SOCKET_IFNAME": "=eth"}),
+            {},
+            [("fabric.env.NCCL_SOCKET_IFNAME", "error", "eth is not there; there is eth0, lo")],
+        ),
+        (
+            Fabric(interface="eth0", network="infiniband", env={"NCCL_IB_HCA": "mlx5"}),
+            {"ports": (port("ACTIVE"),)},
+            [
+                ("fabric.interface", "ok", "eth0"),
+                ("fabric.env.NCCL_IB_HCA", "ok", "mlx5_0:1"),
+                ("ports", "ok", "mlx5_0:1 200 Gb/sec (4X HDR)"),
+            ],
+        ),
+        (
+            Fabric(interface="eth0", network="infiniband"),
+            {"ports": (port("DOWN"),)},
+            [("fabric.interface", "ok", "eth0"), ("ports", "error", "mlx5_0:1 DOWN")],
+        ),
+        (
+            Fabric(interface="eth0", network="infiniband"),
+            {},
+            [("fabric.interface", "ok", "eth0"), ("ports", "error", "there are none")],
+        ),
+    ],
+)
+def test_the_network_of_a_node(
+    fabric: Fabric, own: Mapping[str, Any], expected: list[tuple[str, str, str]]
+) -> None:
+    seen = devices.network(host(**own), fabric, "node")
+    assert [(item.name, item.status, item.seen) for item in seen] == expected
+
+
+@pytest.mark.parametrize(
+    ("lacking", "answers", "seen"),
+    [
+        (("nvidia-smi",), {}, "there is no nvidia-smi nor rocm-smi here, as on most login nodes"),
+        (
+            ("nvidia-smi",),
+            {"rocm-smi": "device,GUID\ncard0,12\ncard1,13\n"},
+            "2 on this host, as rocm-smi says",
+        ),
+    ],
+)
+def test_gpus_of_a_login_node(lacking: tuple[str, ...], answers: Mapping[str, Answer], seen: str) -> None:
+    (gpus,) = group("gpus", scene(answers, lacking=lacking))
+    assert gpus.seen == seen

@@ -1,0 +1,137 @@
+"""`hpcdist doctor --job` on the real Slurm: a machine that is well, and two that are not."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.users import ENVIRONMENT, PYTHON, User
+
+pytestmark = pytest.mark.real
+
+WELL: Final = {
+    "job: job": "ok",
+    "job: records": "ok",
+    "nodes: fabric: fabric.interface": "ok",
+    "nodes: gpus: gpus": "unknown",  # the cluster's GPUs are files, and have no driver
+    "nodes: limits: nofile": "ok",
+    "nodes: limits: shared memory": "ok",
+    "nodes: python: mpi4py": "ok",
+    "nodes: python: python": "ok",
+    "nodes: python: torch": "ok",
+    "nodes: variables: fabric": "ok",
+    "network: clock": "ok",
+    "network: meeting": "ok",
+    "network: names": "ok",
+    "network: sum by horovod": "ok",
+    "network: sum by mpi4py": "ok",
+    "network: sum by sockets": "ok",
+    "network: sum by torch": "ok",
+    "site: pyslurm": "note",
+    "site: scheduler": "ok",
+    "site: site": "ok",
+    "launchers: srun": "ok",
+    "launchers: srun --mpi": "ok",
+}
+UNRESOLVED: Final = "[Errno -3] Temporary failure in name resolution"
+SPEED: Final = r"[\d.e-]+ GB/s, on the bus [\d.e-]+ GB/s; the sum is right"
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    return User(cluster, workdir)
+
+
+def findings(user: User, *options: str, before: Sequence[str | Path] = ()) -> list[dict[str, str]]:
+    """Return what the doctor finds."""
+    words: Sequence[str | Path] = (
+        *before,
+        PYTHON,
+        "-m",
+        "hpcdist",
+        "doctor",
+        "--job",
+        "--gpus",
+        "1",
+        "--json",
+        *options,
+    )
+    done = user.cluster.run(words, user=user.name, cwd=user.directory, env=ENVIRONMENT, timeout=300)
+    found: list[dict[str, str]] = json.loads(done.stdout or "[]")
+    odd = any(item["status"] in ("warning", "error") for item in found)
+    assert (done.returncode, bool(found)) == (3 if odd else 0, True), done.stderr
+    return found
+
+
+def by_name(found: Sequence[Mapping[str, str]], key: str) -> dict[str, str]:
+    """Return one field of each finding by group and name."""
+    return {f"{item['group']}: {item['name']}": item[key] for item in found}
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_two_nodes_that_are_well(user: User, launcher: str) -> None:
+    found = findings(user, "--set", f"batch.launcher={launcher}")
+    assert {name: status for name, status in by_name(found, "status").items() if name in WELL} == WELL
+    assert {item["status"] for item in found} == {"ok", "note", "unknown"}
+    seen = by_name(found, "seen")
+    assert seen["nodes: fabric: fabric.interface"] == "n1, n2: eth0"
+    for way, by in (
+        ("sockets", "sockets"),
+        ("torch", r"torch \S+ gloo"),
+        ("mpi4py", r"mpi4py, Open MPI v[\d.]+"),
+        ("horovod", "horovod mpi"),
+    ):
+        assert re.fullmatch(rf"{by}, 8 MiB over 2 tasks: {SPEED}", seen[f"network: sum by {way}"])
+    run = user.directory / "runs" / "doctor-1"
+    assert (run / "secret").stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in (run / "outputs").iterdir()) == ["task.0.json", "task.1.json"]
+
+
+def test_a_node_that_cannot_resolve_the_other(user: User) -> None:
+    known = user.cluster.run(["cat", "/etc/hosts"], check=True).stdout.splitlines(keepends=True)
+    (user.directory / "hosts").write_text("".join(line for line in known if not line.endswith(" n1\n")))
+    root = functools.partial(user.cluster.run, user="root", node="n2", check=True)
+    root(["mount", "--bind", user.directory / "hosts", "/etc/hosts"])
+    try:
+        found = findings(user)
+    finally:
+        root(["umount", "/etc/hosts"])
+    network = [item for item in found if item["group"] == "network"]
+    assert [
+        (item["name"], item["status"], re.sub(r"port \d+", "port P", item["seen"])) for item in network
+    ] == [
+        ("names", "ok", "n1: n1, n2 can be resolved"),
+        ("names", "error", "n2: n1 has no address (Temporary failure in name resolution)"),
+        ("meeting", "error", "rank 0: not all came to n1 port P: 1 of 2 are missing, first rank 1"),
+        ("meeting", "error", f"rank 1: n1 port P is not reached from n2: {UNRESOLVED}"),
+        ("clock", "unknown", "n2 could not ask n1 for the time"),
+        ("all-reduce", "unknown", "the tasks did not meet"),
+    ]
+
+
+def test_limits_and_interfaces_that_are_not_as_the_site_file_says(user: User) -> None:
+    text = (CHECKOUT / "site_configs" / "testbed.yaml").read_text()
+    fabric = "fabric: {interface: ib7, network: infiniband}"
+    (user.directory / "odd.yaml").write_text(text.replace("fabric: {interface: eth0}", fabric))
+    limited = ("prlimit", "--memlock=65536:65536", "--nofile=2048:2048")
+    found = findings(user, "--site", "odd.yaml", before=limited)
+    odd = [item for item in found if item["status"] in ("warning", "error")]
+    assert [(item["group"], item["name"], item["status"]) for item in odd] == [
+        ("limits", "memlock", "warning"),
+        ("limits", "nofile", "warning"),
+        ("nodes: limits", "memlock", "warning"),
+        ("nodes: fabric", "fabric.interface", "error"),
+        ("nodes: fabric", "ports", "error"),
+        ("network", "sum by torch", "error"),
+    ]
+    seen = by_name(found, "seen")
+    assert seen["limits: memlock"].startswith("64 KiB: infiniband needs memory that is pinned")
+    assert seen["nodes: fabric: fabric.interface"] == "n1, n2: ib7 is not there; there is eth0, lo"
+    assert seen["network: sum by torch"].endswith("Unable to find address for: ib7")
