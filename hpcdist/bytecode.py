@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from jinja2.bccache import Bucket, FileSystemBytecodeCache
+
+from hpcdist.resources import own_cache
 
 
 class Kept(FileSystemBytecodeCache):
@@ -34,20 +35,10 @@ class Kept(FileSystemBytecodeCache):
 
 
 def kept(compiler: Path, environment: Mapping[str, str] = os.environ) -> Kept | None:
-    """Return the user's own compiled templates, by the file that sets how they are compiled.
+    """Return the user's own compiled templates, by the file (or its archive) that sets how they are compiled.
 
-    None where there is no folder for them in which the user alone can write: what lies there is run.
+    None where there is no folder for them in which the user alone can write.
     """
-    with suppress(OSError, RuntimeError):  # RuntimeError: the user has no home
-        base = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = base / "hpcdist" / "templates"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if _is_own(folder) and _is_own(folder.parent):
-            return Kept(folder, str(compiler.stat().st_mtime_ns))
-    return None
-
-
-def _is_own(folder: Path) -> bool:
-    found = folder.lstat()
-    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not others_write
+    folder = own_cache("templates", environment)
+    there = next((path for path in (compiler, *compiler.parents) if path.exists()), None)
+    return Kept(folder, str(there.stat().st_mtime_ns)) if folder and there else None

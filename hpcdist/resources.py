@@ -2,19 +2,102 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
 
 _PACKAGE = Path(__file__).resolve().parent
 
 
-def shipped(folder: str) -> Path:
-    """Return a folder that travels with hpcdist: inside the package in a wheel, beside it in a checkout."""
-    inside = _PACKAGE / folder
-    return inside if inside.is_dir() else _PACKAGE.parent / folder
+def shipped(folder: str, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return a folder that travels with hpcdist: inside the package in a wheel, beside it in a checkout.
+
+    When hpcdist runs out of an archive (a zipapp, a wheel on ``PYTHONPATH``), the folder is first unpacked
+    into the user's cache: templates find each other by path, and messages name files that can be read.
+
+    Raises:
+        ConfigError: when it must be unpacked, and there is no folder for it.
+    """
+    for place in (_PACKAGE / folder, _PACKAGE.parent / folder):
+        if place.is_dir():
+            return place
+    return _unpacked(folder, own_cache("shipped", environment))
+
+
+@functools.cache
+def _unpacked(folder: str, cache: Path | None) -> Path:
+    from importlib.resources import files
+
+    source, archive = files("hpcdist") / folder, _PACKAGE.parent
+    if not source.is_dir():
+        hint = "make it of an installed hpcdist: `pip install --target`, then `python -m zipapp`"
+        raise ConfigError(Problem(f"there is no {folder} in {archive}", hint=hint))
+    if cache is None:
+        message = f"hpcdist runs out of {archive}, and there is no folder in which to unpack its {folder}"
+        hint = "let XDG_CACHE_HOME be a folder in which you alone can write"
+        raise ConfigError(Problem(message, hint=hint))
+    return unpack(source, cache)
+
+
+def unpack(folder: Traversable, cache: Path) -> Path:
+    """Return a copy of this folder in the cache, named by what is in it; no copy is written twice.
+
+    Files appear whole, and who finds one missing (file systems are purged) writes it anew, so several
+    processes may do this at once.
+    """
+    from hashlib import sha256
+    from tempfile import mkstemp
+
+    contents = dict(sorted(_contents(folder, "")))
+    copy = cache / f"{folder.name}-{sha256(repr(contents).encode()).hexdigest()[:16]}"
+    for name, content in contents.items():
+        file = copy / name
+        if not file.exists():
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, temporary = mkstemp(dir=file.parent)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+            Path(temporary).replace(file)
+    return copy
+
+
+def _contents(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
+    """Yield every file of a folder by its path in it."""
+    for item in folder.iterdir():
+        name = f"{above}{item.name}"
+        if item.is_dir():
+            yield from _contents(item, f"{name}/")
+        else:
+            yield name, item.read_bytes()
+
+
+def own_cache(name: str, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Return a folder of ``~/.cache/hpcdist``, made if need be.
+
+    None where there is none in which the user alone can write: what lies there is run.
+    """
+    with suppress(OSError, RuntimeError):  # RuntimeError: the user has no home
+        base = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = base / "hpcdist" / name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _is_own(folder) and _is_own(folder.parent):
+            return folder
+    return None
+
+
+def _is_own(folder: Path) -> bool:
+    found = folder.lstat()
+    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not others_write
 
 
 def site_folders(extra: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
@@ -29,7 +112,7 @@ def site_folders(extra: Iterable[str] = (), environment: Mapping[str, str] = os.
         *(Path(part) for part in environment.get("HPCDIST_SITE_PATH", "").split(os.pathsep) if part),
         config / "hpcdist" / "sites",
         Path("/etc/hpcdist/sites"),
-        shipped("site_configs"),
+        shipped("site_configs", environment),
     )
 
 
@@ -66,4 +149,4 @@ def site_file(name: str, folders: Iterable[Path]) -> Path:
 def template_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
     """Return where templates are looked for: ``$HPCDIST_TEMPLATE_PATH``, then the shipped ones."""
     own = (Path(part) for part in environment.get("HPCDIST_TEMPLATE_PATH", "").split(os.pathsep) if part)
-    return (*own, shipped("templates"))
+    return (*own, shipped("templates", environment))

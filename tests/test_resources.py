@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,39 @@ from hpcdist.errors import ConfigError
 @pytest.mark.parametrize("folder", ["site_configs", "templates"])
 def test_what_is_shipped_is_there(folder: str) -> None:
     assert list(resources.shipped(folder).iterdir())
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> zipfile.Path:
+    with zipfile.ZipFile(tmp_path / "app.pyz", "w") as writer:
+        writer.writestr("hpcdist/data/a.txt", "a")
+        writer.writestr("hpcdist/data/below/b.txt", "b\n")
+        writer.writestr("hpcdist/other.txt", "no")
+    return zipfile.Path(tmp_path / "app.pyz", "hpcdist/data/")
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_what_lies_in_an_archive_is_unpacked_once(archive: zipfile.Path, tmp_path: Path) -> None:
+    copy = resources.unpack(archive, tmp_path / "cache")
+    assert re.fullmatch("data-[0-9a-f]{16}", copy.name)
+    assert contents(tmp_path / "cache") == {f"{copy.name}/a.txt": "a", f"{copy.name}/below/b.txt": "b\n"}
+    assert copy.stat().st_mode & 0o777 == 0o700
+    before = (copy / "a.txt").stat()
+    (copy / "below" / "b.txt").unlink()
+    assert resources.unpack(archive, tmp_path / "cache") == copy
+    assert contents(copy) == {"a.txt": "a", "below/b.txt": "b\n"}
+    assert (copy / "a.txt").stat() == before
+
+
+def test_other_contents_are_another_folder(archive: zipfile.Path, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("another")
+    copy = resources.unpack(tmp_path / "data", tmp_path)
+    assert copy != resources.unpack(archive, tmp_path)
+    assert contents(copy) == {"a.txt": "another"}
 
 
 def test_sites_are_looked_for_in_this_order() -> None:

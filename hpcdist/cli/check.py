@@ -7,10 +7,11 @@ import click
 from hpcdist import lint
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import Asked, session
+from hpcdist.cli.session import Asked, Session, session
 from hpcdist.cli.tell import listed, tell
 from hpcdist.errors import Problem
-from hpcdist.renderer import render, summary
+from hpcdist.renderer import render
+from hpcdist.tree import Document
 
 
 @click.command("check")
@@ -24,15 +25,20 @@ def command(asked: Asked, json: bool) -> None:
     """
     if json:
         with listed(show.problems_as_json):
-            _checked(asked)
+            checked(asked)
     else:
-        click.echo(f"ok: {asked.file}: {_checked(asked)}")
+        click.echo(f"ok: {asked.file}: {checked(asked).summary}")
 
 
-def _checked(asked: Asked) -> str:
-    made = session(asked)
+def checked(asked: Asked, document: Document | None = None) -> Session:
+    """Tell what is odd, and return what would run; ``document`` is what the file will hold.
+
+    Raises:
+        HpcdistError: with everything that is wrong.
+    """
+    made = session(asked, document)
     plan = made.plan
     render(plan)
     notes = (item for item in lint.of_plan(plan, made.machine.site) if item.severity == "note")
     tell(Problem(str(item), severity="note") for item in notes)
-    return f"{summary(plan)} (site {plan.site})"
+    return made

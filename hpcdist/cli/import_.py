@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import click
 
 from hpcdist import importers, inputs, load, source
-from hpcdist.cli import show
-from hpcdist.cli.options import changes_options, json_option
+from hpcdist.cli import completion, show
+from hpcdist.cli.options import changes_options, foreign_options, json_option
 from hpcdist.cli.tell import tell
 from hpcdist.errors import ConfigError, Path, Place, Problem, dotted, errors_in
 from hpcdist.load import Native
@@ -24,18 +24,22 @@ class Wanted(NamedTuple):
 
     words: tuple[str, ...]
     form: str
-    name: str
+    job: str
     params: tuple[tuple[str, str], ...]
     settings: tuple[tuple[str, str], ...]
 
 
 @click.command("import")
-@click.argument("words", metavar="FILE", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="EXP", help="Write the experiment to this new file, - to print it.")
+@click.argument("words", metavar="FILE", nargs=-1, required=True, shell_complete=completion.files)
 @click.option(
-    "--from", "form", metavar="FORM", default="", help="The form of FILE, which is told by its keys else."
+    "-o",
+    "--output",
+    metavar="EXP",
+    shell_complete=completion.files,
+    help="Write the experiment to this new file, - to print it.",
 )
-@click.option("--name", metavar="NAME", default="", help="The job to take where FILE has several.")
+@foreign_options[0]
+@foreign_options[1]
 @changes_options[0]
 @changes_options[1]
 @json_option
@@ -47,7 +51,7 @@ def command(output: str | None, json: bool, **wanted: Any) -> None:
     Instead of FILE, - is stdin, and a whole command line may stand behind --, such as
     `hpcdist import --from gradient -- experiments create multinode --name ...`.
     """
-    file = _new_file(output)
+    file = new_file(output)
     if json and file:
         raise click.UsageError("--output goes with no --json.")
     native = _native(Wanted(**wanted))
@@ -66,7 +70,7 @@ def command(output: str | None, json: bool, **wanted: Any) -> None:
         click.echo(text.encode(), nl=False)
 
 
-def _new_file(output: str | None) -> File | None:
+def new_file(output: str | None) -> File | None:
     """Return where to write, None for stdout; a file that is there may hold what its user has changed."""
     file = File(output) if output and output != "-" else None
     if file and file.exists():
@@ -78,7 +82,7 @@ def _new_file(output: str | None) -> File | None:
 def _native(wanted: Wanted) -> Native:
     foreign = _foreign(wanted.words, wanted.form)
     params, settings = dict(wanted.params), wanted.settings
-    return load.to_native(foreign, params=params, settings=settings, importer=wanted.form, job=wanted.name)
+    return load.to_native(foreign, params=params, settings=settings, importer=wanted.form, job=wanted.job)
 
 
 def _foreign(words: Sequence[str], form: str) -> Document:

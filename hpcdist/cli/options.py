@@ -6,12 +6,11 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from hpcdist.cli.session import Asked
+from hpcdist.cli import completion
 
 Verb = Callable[..., None]
 
@@ -32,6 +31,11 @@ site_path_option = click.option(
     help="Look for sites in this folder first; repeatable.",
 )
 
+site_option = click.option(
+    "--site", metavar="SITE", shell_complete=completion.sites,
+    help="The machine: a name (`hpcdist sites list`) or a site file.",
+)  # fmt: skip
+
 changes_options = (
     click.option(
         "-p", "--param", "params", type=assignment, metavar="NAME=VALUE", multiple=True,
@@ -44,15 +48,27 @@ changes_options = (
 )  # fmt: skip
 """What changes an experiment: each a decorator."""
 
+foreign_options = (
+    click.option(
+        "--from", "form", metavar="FORM", default="", shell_complete=completion.forms,
+        help="The form of the file, which is told by its keys else.",
+    ),
+    click.option(
+        "--name", "job", metavar="NAME", default="", help="The job to take where the file has several.",
+    ),
+)  # fmt: skip
+"""How a file of another tool is read: each a decorator."""
+
 _EXPERIMENT = (
-    click.argument("file", metavar="EXP"),
-    click.option("--site", metavar="SITE", help="The machine: a name (`hpcdist sites list`) or a site file."),
+    click.argument("file", metavar="EXP", shell_complete=completion.files),
+    site_option,
     site_path_option,
     *changes_options,
     click.option(
         "--no-container", is_flag=True,
         help="Run without the file's image, with the site's own modules (batch.container=false).",
     ),
+    *foreign_options,
 )  # fmt: skip
 
 
@@ -60,34 +76,17 @@ def experiment_options(verb: Callable[..., None]) -> Verb:
     """Give a verb the experiment file EXP (``-`` for stdin) and what changes it, as one ``Asked``."""
 
     @functools.wraps(verb)
-    def with_asked(  # noqa: PLR0913, PLR0917 - one for each option
-        file: str,
-        site: str | None,
-        site_path: tuple[str, ...],
-        params: Any,
-        settings: Any,
-        no_container: bool,
-        **others: Any,
-    ) -> None:
+    def with_asked(*, settings: tuple[tuple[str, str], ...], no_container: bool, **others: Any) -> None:
+        from hpcdist.cli.session import Asked
+
         own = (("batch.container", "false"),) if no_container else ()
-        verb(_asked(file, site, site_path, params, (*settings, *own)), **others)
+        said = {name: others.pop(name) for name in Asked._fields if name in others}
+        verb(Asked(**said, settings=(*settings, *own)), **others)
 
     decorated: Verb = with_asked
     for option in reversed(_EXPERIMENT):
         decorated = option(decorated)
     return decorated
-
-
-def _asked(
-    file: str,
-    site: str | None,
-    site_path: tuple[str, ...],
-    params: tuple[tuple[str, str], ...],
-    settings: tuple[tuple[str, str], ...],
-) -> Asked:
-    from hpcdist.cli.session import Asked
-
-    return Asked(file, site, site_path, params, settings)
 
 
 json_option = click.option("--json", "json", is_flag=True, help="Print one JSON document.")
@@ -96,7 +95,7 @@ json_option = click.option("--json", "json", is_flag=True, help="Print one JSON 
 def runs_dir_option(verb: Verb) -> Verb:
     """Give a verb the folder of the runs, as ``runs_dir``."""
     return click.option(
-        "--runs-dir", metavar="DIR", callback=_chosen_runs_dir,
+        "--runs-dir", metavar="DIR", callback=_chosen_runs_dir, shell_complete=completion.folders,
         help="Where runs are kept; else $HPCDIST_RUNS_DIR, else ./runs.",
     )(verb)  # fmt: skip
 
@@ -118,6 +117,7 @@ def job_options(*, several: bool, required: bool = True) -> Callable[[Verb], Ver
             metavar="JOB..." if several else "JOB",
             nargs=-1 if several else 1,
             required=required,
+            shell_complete=completion.runs,
         )(decorated)
 
     return decorate

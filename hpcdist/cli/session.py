@@ -19,24 +19,29 @@ from hpcdist.load import Loaded
 from hpcdist.plan import Plan
 from hpcdist.planner import make_plan
 from hpcdist.preferences import Preferences
+from hpcdist.renderer import summary
 from hpcdist.tree import Document
 from hpcdist.words import slug
 
 
 class Asked(NamedTuple):
-    """An experiment file and what the command line changes in it."""
+    """An experiment file, what the command line changes in it, and its ``form`` and ``job``, if said."""
 
     file: str
     site: str | None = None
     site_path: tuple[str, ...] = ()
     params: tuple[tuple[str, str], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    form: str = ""
+    job: str = ""
 
     @property
     def changes(self) -> list[str]:
-        """The options that change the file, word by word."""
+        """The options that change the file, or how it is read, word by word."""
         words = [word for name, text in self.params for word in ("-p", f"{name}={text}")]
         words += [word for name, text in self.settings for word in ("--set", f"{name}={text}")]
+        words += ["--from", self.form] if self.form else []
+        words += ["--name", self.job] if self.job else []
         return words
 
 
@@ -49,17 +54,27 @@ class Session(NamedTuple):
     plan: Plan
     warnings: tuple[Problem, ...]
 
+    @property
+    def summary(self) -> str:
+        """In a few words what runs where: ``8 tasks by srun, 2 nodes, 8 GPUs (site perlmutter)``."""
+        return f"{summary(self.plan)} (site {self.plan.site})"
 
-def session(asked: Asked) -> Session:
+
+def session(asked: Asked, document: Document | None = None) -> Session:
     """Load the experiment, choose the site and make the plan; tell warnings as they come.
+
+    ``document`` is what the file will hold where it is not yet there.
 
     Raises:
         ConfigError: when the experiment, the site file or the user's config is broken.
         PlanError: when the site cannot take the experiment.
     """
     own = preferences.read(os.environ)
-    document = source.load(asked.file, several=True)
-    loaded = load.load_experiment(document, params=dict(asked.params), settings=asked.settings)
+    document = document or source.load(asked.file, several=True)
+    native = load.to_native(
+        document, params=dict(asked.params), settings=asked.settings, importer=asked.form, job=asked.job
+    )
+    loaded = load.checked(native)
     tell(loaded.problems)
     chosen = _machine(asked, loaded, own)
     tell(preferences.unknown_sites(own, {chosen.site.name, *_site_names(asked)}))
@@ -111,21 +126,30 @@ def _site_names(asked: Asked) -> Collection[str]:
 
 
 def _machine(asked: Asked, loaded: Loaded, own: Preferences) -> Machine:
-    """Return the site of ``--site``, else the file, ``$HPCDIST_SITE`` or the config, else this machine's."""
+    """Return the site, where it has no batch system with a launcher that this machine has."""
+    batch = loaded.experiment.batch
+    chosen = machine_of(asked, own, (batch.site, loaded.document.place(("batch", "site"))))
+    if batch.launcher_name:
+        return chosen
+    return chosen._replace(site=machine.with_working_launcher(chosen.site, loaded.experiment.framework))
+
+
+def machine_of(
+    asked: Asked, own: Preferences, in_file: tuple[str | None, Place | None] = (None, None)
+) -> Machine:
+    """Return the site of ``--site``, else the file, ``$HPCDIST_SITE`` or the config, else this machine's.
+
+    Raises:
+        ConfigError: when there is none of that name, its file is broken, or this machine could be several.
+    """
     folders = resources.site_folders(asked.site_path)
-    experiment = loaded.experiment
     places = (
         (asked.site, Place(f"--site={asked.site}", 0, 0)),
-        (experiment.batch.site, loaded.document.place(("batch", "site"))),
+        in_file,
         (os.environ.get("HPCDIST_SITE"), Place("$HPCDIST_SITE", 0, 0)),
         (own.config.site, own.place("site")),
     )
     for name, place in places:
         if name and place:
-            chosen = Machine(machine.named(name, folders, place), origin(place))
-            break
-    else:
-        chosen = machine.this(folders)
-    launcher = experiment.batch.launcher_name
-    site = chosen.site if launcher else machine.with_working_launcher(chosen.site, experiment.framework)
-    return Machine(site, chosen.origin)
+            return Machine(machine.named(name, folders, place), origin(place))
+    return machine.this(folders)

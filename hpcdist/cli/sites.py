@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from hpcdist import resources, source
-from hpcdist.cli import machine, show
+from hpcdist.cli import completion, machine, show
 from hpcdist.cli.options import json_option, site_path_option
 from hpcdist.cli.tell import listed
 from hpcdist.errors import Place
@@ -36,7 +36,7 @@ def list_sites(site_path: tuple[str, ...], json: bool) -> None:
 
 
 @_verb("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.sites)
 def show_site(name: str, site_path: tuple[str, ...], json: bool) -> None:
     """Print the file of a site, with where it lies."""
     folders = resources.site_folders(site_path)
@@ -64,7 +64,7 @@ def detect_site(site_path: tuple[str, ...], json: bool) -> None:
 
 
 @_verb("check")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=completion.sites)
 def check_site(file: str, site_path: tuple[str, ...], json: bool) -> None:
     """Tell everything that is wrong with a site: a file, or a name. The exit code is 2 when something is."""
     from hpcdist.cli import sites_check
@@ -85,11 +85,9 @@ def check_site(file: str, site_path: tuple[str, ...], json: bool) -> None:
 @site_path_option
 def init_site(name: str, scheduler: str | None, output: str | None, site_path: tuple[str, ...]) -> None:
     """Write a site file from what the batch system says: nodes, partitions, GPUs. It only asks."""
-    from hpcdist.cli import sites_init
-    from hpcdist.shell import Shell
-    from hpcdist.world import World
+    from hpcdist.cli import runs, sites_init
 
-    world = World(Shell())
+    world = runs.world()
     sites_init.init(name, scheduler, output, site_path, sites_init.Around(world.runner, world.now))
 
 

@@ -1,0 +1,317 @@
+"""A first experiment: its whole text, what is refused, and that all of it passes `check` on every site."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hpcdist.cli import starter
+from tests.sites import SHIPPED
+
+from .conftest import Hpcdist, argv
+
+ACCOUNTS: Final = {"lumi": "project_1", "jean-zay": "abc@v100", "local": None}
+"""What is no account like any other."""
+
+
+def account(site: str) -> list[str]:
+    name = ACCOUNTS.get(site, "abc")
+    return ["--account", name] if name else []
+
+
+@pytest.mark.parametrize("site", SHIPPED)
+def test_it_passes_check_on_every_site(site: str, hpcdist: Hpcdist) -> None:
+    made = hpcdist("init", "--site", site, *account(site), "-o", "-")
+    assert made.code == 0, made.err
+    assert hpcdist("check", "-", stdin=made.out).code == 0
+
+
+@pytest.mark.parametrize("site", ["abci3", "anvil", "delta", "gadi", "levante", "pbs", "polaris", "vista"])
+def test_nodes_are_whole_nodes(site: str, hpcdist: Hpcdist) -> None:
+    said = hpcdist("init", "--site", site, "--nodes", "2", *account(site))
+    assert said.code == 0, said.err
+    first = said.out.splitlines()[0]
+    assert first.startswith("wrote experiment.yml: ")
+    assert ", 2 nodes" in first
+
+
+@pytest.mark.parametrize("framework", starter.choices())
+@pytest.mark.parametrize("site", ["perlmutter", "local"])
+def test_it_passes_check_for_every_framework(framework: str, site: str, hpcdist: Hpcdist) -> None:
+    made = hpcdist("init", "--site", site, "--framework", framework, *account(site), "-o", "-")
+    assert made.code == 0, made.err
+    assert hpcdist("check", "-", stdin=made.out).code == 0
+
+
+ON_PERLMUTTER = """\
+# Begun by `hpcdist init` for site perlmutter: NERSC Perlmutter, A100 and Slingshot 11.
+version: 1              # of this form of file
+name: resnet            # what its runs and jobs are called
+framework: pytorch      # also horovod, mpi, tensorflow, mxnet, jax, deepspeed, chainermn
+environment:
+  resources:
+    gpu:
+      requests: 4       # of the master; a node has 4 a100
+  replicas:
+    n_workers: 3        # beside the master
+    default_worker:
+      resources:
+        gpu:
+          requests: 4   # of each worker; a node has 4 a100
+run:
+  cmd: python train.py  # what every task runs
+pytorch:
+  launch: env           # a process a GPU; torchrun: one torchrun a node; without, a process a replica
+batch:
+  site: perlmutter      # the machine, of which `hpcdist sites show` tells all
+  account: m1234_g      # what the job is charged to
+  qos: regular          # without it, that of the partition
+  walltime: "01:00:00"  # when the job is ended at the latest
+"""
+
+ON_DELTA = """\
+# Begun by `hpcdist init` for site delta: NCSA Delta, A100, A40, H200 and Slingshot 11.
+version: 1              # of this form of file
+name: experiment        # what its runs and jobs are called
+framework: mxnet        # also horovod, mpi, pytorch, tensorflow, jax, deepspeed, chainermn
+environment:
+  resources:
+    cpu:
+      requests: 1       # of the master
+  replicas:
+    n_workers: 2        # beside the master
+    n_ps: 1             # servers, which hold the parameters
+    default_worker:
+      resources:
+        gpu:
+          requests: 8   # of each worker; a node has 4 a100, 4 a40, 8 a100 or 8 h200
+    default_ps:
+      resources:
+        cpu:
+          requests: 1   # of each server
+run:
+  cmd: python train.py  # what every task runs
+batch:
+  site: delta           # the machine, of which `hpcdist sites show` tells all
+  account: abcd         # what the job is charged to
+  walltime: "01:00:00"  # when the job is ended at the latest
+"""
+
+ALONE = """\
+# Begun by `hpcdist init` for site local: this machine, without a scheduler.
+version: 1            # of this form of file
+name: experiment      # what its runs and jobs are called
+environment:
+  resources:
+    cpu:
+      requests: 1     # of the master
+run:
+  cmd: 'echo "a: b"'  # what every task runs
+batch:
+  site: local         # the machine, of which `hpcdist sites show` tells all
+"""
+
+
+def test_the_file(hpcdist: Hpcdist, folder: Path) -> None:
+    said = hpcdist(
+        "init", "--site=perlmutter", "--name=resnet", "--framework=pytorch", "--nodes=4",
+        "--account=m1234_g", "--qos=regular", "--yes",
+    )  # fmt: skip
+    assert (said.code, said.err) == (0, "")
+    assert said.out == (
+        "wrote resnet.yml: 16 tasks by srun, 4 nodes, 16 GPUs (site perlmutter)\n"
+        "  hpcdist plan resnet.yml\n"
+        "  hpcdist submit resnet.yml\n"
+    )
+    assert (folder / "resnet.yml").read_text() == ON_PERLMUTTER
+    assert hpcdist("check", "resnet.yml").out == (
+        "ok: resnet.yml: 16 tasks by srun, 4 nodes, 16 GPUs (site perlmutter)\n"
+    )
+
+
+def test_with_parameter_servers(hpcdist: Hpcdist) -> None:
+    said = hpcdist(
+        "init", "--site=delta", "--framework=mxnet", "--nodes=2", "--gpus=8", "--account=abcd", "-o-"
+    )
+    assert (said.code, said.out, said.err) == (0, ON_DELTA, "")
+
+
+@pytest.mark.parametrize("site", ["toy", "sites/toy.yaml"])
+def test_a_site_of_ones_own(site: str, hpcdist: Hpcdist, folder: Path) -> None:
+    said = hpcdist("init", "--site", site, "--site-path", "sites", "-o", "my first.yml")
+    assert (said.code, said.err) == (0, "")
+    assert said.out == (
+        "wrote my first.yml: 8 tasks by srun, 2 nodes, 8 GPUs (site toy)\n"
+        "  hpcdist plan 'my first.yml'\n"
+        "  hpcdist submit 'my first.yml'\n"
+    )
+    assert f"  site: {site} " in (folder / "my first.yml").read_text()
+
+
+def test_without_a_framework(hpcdist: Hpcdist) -> None:
+    said = hpcdist("init", "--site=local", "--framework=none", '--command=echo "a: b"', "-o", "-")
+    assert (said.code, said.out, said.err) == (0, ALONE, "")
+
+
+def test_what_is_there_is_not_written_over(hpcdist: Hpcdist, folder: Path) -> None:
+    (folder / "mine.yml").write_text("mine")
+    said = hpcdist("init", "--site", "local", "-o", "mine.yml")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == (
+        "error: there is mine.yml already, and it is not written over; "
+        "remove it first, or name another file by -o\n"
+    )
+    assert (folder / "mine.yml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (
+            ["--site=perlmutter"],
+            3,
+            (
+                "error: --account: batch.account: site perlmutter takes no job without an account; write "
+                "`batch: {account: PROJECT}`; for GPU time it mostly ends in _g; for all experiments "
+                "`sites: {perlmutter: {account: NAME}}` in ~/.config/hpcdist/config.yml\n"
+            ),
+        ),
+        (
+            ["--site=lumi", "--account=abc"],
+            3,
+            (
+                "error: --account: batch.account: site lumi has no accounts like 'abc' (project_\\d+); "
+                "write `batch: {account: project_NUMBER}`\n"
+            ),
+        ),
+        (
+            ["--site=toy", "--site-path=sites", "--partition=cpu"],
+            3,
+            "error: --partition: batch.partition: site toy has no partition 'cpu'; did you mean 'gpu'?\n",
+        ),
+        (
+            ["--site=toy", "--site-path=sites", "--nodes=2", "--gpus=3"],
+            2,
+            "error: --nodes: a node of site toy has 4 GPUs; write --workers, and --gpus for each of them\n",
+        ),
+        (
+            ["--site=testbed", "--nodes=2", "--gpus=2"],
+            2,
+            (
+                "error: --nodes: replicas of that size share nodes: there would be 4 tasks by srun, 1 node, "
+                "4 GPUs (site testbed); ask for all GPUs of a node, or name a partition of smaller nodes\n"
+            ),
+        ),
+        (
+            ["--site=local", "--nodes=2"],
+            2,
+            "error: --nodes: site local is one node; write --workers, and --gpus for each of them\n",
+        ),
+        (
+            ["--site=local", "--framework=none", "--workers=1"],
+            2,
+            "error: --framework: workers need a framework; name it, or ask for one node\n",
+        ),
+        (
+            ["--site=local", "--command= "],
+            2,
+            "error: run.cmd: the command is empty; write the command that starts the program\n",
+        ),
+    ],
+)  # fmt: skip
+def test_what_does_not_pass_is_not_written(
+    words: list[str], code: int, message: str, hpcdist: Hpcdist, folder: Path
+) -> None:
+    said = hpcdist("init", *words)
+    assert (said.code, said.out) == (code, "")
+    assert said.err == message
+    assert not (folder / "experiment.yml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--nodes=2", "--workers=1"], "Error: --nodes goes with no --workers.\n"),
+        (["--name=a b"], "'a b' cannot be the name of a job; use letters, digits, - and _.\n"),
+        (
+            ["--walltime=30"],
+            "'30' is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s",
+        ),
+        (["--nodes=0"], "0 is not in the range x>=1."),
+    ],
+)
+def test_wrong_usage(words: list[str], message: str, hpcdist: Hpcdist) -> None:
+    said = hpcdist("init", "--site", "local", *words)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+
+
+def test_what_stands_in_the_config_need_not_stand_in_the_file(
+    hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "config.yml").write_text("site: lumi\nsites: {lumi: {account: project_7, walltime: 2h}}\n")
+    monkeypatch.setenv("HPCDIST_CONFIG", str(folder / "config.yml"))
+    said = hpcdist("init", "--partition", "standard-g", "-o", "-")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.partition("batch:\n")[2] == (
+        "  site: lumi             # the machine, of which `hpcdist sites show` tells all\n"
+        "  partition: standard-g  # without it, the site's default or the first that takes the job\n"
+    )
+
+
+ASKED = """\
+Name [experiment]: \
+Framework (horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, chainermn, none) [horovod]: \
+Workers beside the master [1]: \
+Error: 'many' is not a valid integer range.
+Workers beside the master [1]: \
+Command [python train.py]: \
+Account: \
+Error: site lumi has no accounts like 'abc'; write `batch: {account: project_NUMBER}`.
+Account: \
+Walltime [01:00:00]: \
+"""
+
+
+ANSWERED = """\
+# Begun by `hpcdist init` for site lumi: LUMI-G, MI250X and Slingshot 11.
+version: 1              # of this form of file
+name: asked             # what its runs and jobs are called
+framework: jax          # also horovod, mpi, pytorch, tensorflow, mxnet, deepspeed, chainermn
+environment:
+  resources:
+    gpu:
+      requests: 8       # of the master; a node has 8 mi250x
+  replicas:
+    n_workers: 3        # beside the master
+    default_worker:
+      resources:
+        gpu:
+          requests: 8   # of each worker; a node has 8 mi250x
+run:
+  cmd: python a.py      # what every task runs
+batch:
+  site: lumi            # the machine, of which `hpcdist sites show` tells all
+  account: project_1    # what the job is charged to
+  walltime: "00:30:00"  # when the job is ended at the latest
+"""
+
+
+def test_on_a_terminal_it_asks(folder: Path) -> None:
+    keyboard, terminal = pty.openpty()
+    words = ["init", "--site", "lumi", "--gpus", "8"]
+    with subprocess.Popen(
+        argv(words), cwd=folder, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.write(keyboard, b"asked\njax\nmany\n3\npython a.py\nabc\nproject_1\n30m\n")
+        out, err = process.communicate(timeout=60)
+    os.close(keyboard)
+    os.close(terminal)
+    assert (process.returncode, err) == (0, ASKED)
+    assert out.splitlines()[0] == "wrote asked.yml: 4 tasks by srun, 4 nodes, 32 GPUs (site lumi)"
+    assert (folder / "asked.yml").read_text() == ANSWERED
