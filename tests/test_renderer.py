@@ -312,14 +312,16 @@ echo "$HPCDIST_RANK is $$"
 """
 
 
-def started(tmp_path: Path, command: str, **data: Any) -> subprocess.Popen[str]:
+def started(
+    tmp_path: Path, command: str, path: str = os.environ["PATH"], **data: Any
+) -> subprocess.Popen[str]:
     plan = planned(
         ONE_PROCESS, **{"framework": "pytorch", "environment": environment(1)} | data, run={"cmd": command}
     )
     script = tmp_path / "job.sh"
     script.write_text(render(plan, run_dir=str(tmp_path / "run")).job)
     # Under nohup this process ignores HUP, and bash cannot trap what was ignored when it began.
-    command_line: list[str | Path] = ["env", "--default-signal=HUP", BASH, script]
+    command_line: list[str | Path] = ["env", "--default-signal=HUP", f"PATH={path}", BASH, script]
     return subprocess.Popen(
         command_line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True
     )
@@ -362,6 +364,21 @@ def test_signals_reach_every_process(tmp_path: Path, name: str) -> None:
     assert "0: heard" in rest
     assert process.returncode != 0
     assert all(map(is_gone, pids(output)))
+
+
+def test_a_launcher_with_a_code_of_its_own_for_what_was_ended(tmp_path: Path) -> None:
+    launcher = tmp_path / "mpirun"
+    launcher.write_text(f"#!{BASH}\ntrap 'exit 1' TERM\necho ready\nwhile :; do sleep 0.1; done\n")
+    launcher.chmod(0o755)
+    data = {"batch": {"launcher": "mpirun"}, "environment": {**environment(1), "max_restarts": 3}}
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    with started(tmp_path, "true", path=path, **data) as process:
+        assert process.stdout
+        output = "".join(iter(process.stdout.readline, "ready\n"))
+        process.send_signal(signal.SIGTERM)
+        output += process.communicate(timeout=20)[0]
+    assert process.returncode == 143
+    assert "restart" not in output
 
 
 def test_a_process_that_is_killed(tmp_path: Path) -> None:

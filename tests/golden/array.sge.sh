@@ -178,6 +178,7 @@ launch() {
 # shellcheck disable=SC2317,SC2329 # the traps call it
 forward() {
   hpcdist_signal=$1
+  [[ $1 != TERM ]] || hpcdist_told_to_end=1
   [[ -z ${hpcdist_program:-} ]] || kill -s "$1" -- "$hpcdist_program" 2>/dev/null
 }
 trap 'forward TERM' TERM INT
@@ -198,6 +199,8 @@ run() {
     ((code == 127 && status != 127)) || status=$code
     [[ $hpcdist_signal ]] || break
   done
+  # Launchers have codes of their own for what they were told to end (mpirun 1 or 255).
+  [[ $status == 0 || -z ${hpcdist_told_to_end:-} ]] || status=143
   # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
   if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code
