@@ -56,6 +56,17 @@ class ReadsWords(Protocol):
         ...
 
 
+@runtime_checkable
+class TakesSettings(Protocol):
+    """What an importer has beside ``read`` where a job's settings often stand outside of its file.
+
+    ``settings`` are keys at the top of the foreign file: ``--set`` of what begins with one of them changes
+    that file, before it is read, and not the experiment.
+    """
+
+    settings: frozenset[str]
+
+
 _BUILTIN: Final = {
     "azure": "hpcdist.importers.azure:IMPORTER",
     "mlrun": "hpcdist.importers.mlrun:IMPORTER",
@@ -70,17 +81,32 @@ registry: Final[Registry[Importer]] = Registry("importer", _BUILTIN)
 def read(data: Map, form: str = "") -> Imported:
     """Return the native form of a file: by the named form, else by the first that recognises it.
 
-    What nobody recognises is read as native, which is Polyaxon's form.
+    What nobody recognises is read as native, which is Polyaxon's form; Kubeflow's importer tells of other
+    objects of Kubernetes what they are.
 
     Raises:
         ConfigError: when no importer has that name.
     """
+    return _importer(data, form).read(data)
+
+
+def settings_of(data: Map, form: str = "") -> frozenset[str]:
+    """Return the keys that ``--set`` changes in the file as it is, before `read` is given the same.
+
+    Raises:
+        ConfigError: when no importer has that name.
+    """
+    importer = _importer(data, form)
+    return importer.settings if isinstance(importer, TakesSettings) else frozenset()
+
+
+def _importer(data: Map, form: str) -> Importer:
     if form:
-        return registry.get(form).read(data)
+        return registry.get(form)
     if _is_native(data):
-        return registry.get("polyaxon").read(data)
+        return registry.get("polyaxon")
     found = (importer for importer in registry.objects() if importer.recognises(data))
-    return next(found, registry.get("polyaxon")).read(data)
+    return next(found, registry.get("kubeflow" if "apiVersion" in data else "polyaxon"))
 
 
 def _is_native(data: Map) -> bool:

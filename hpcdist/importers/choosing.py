@@ -21,7 +21,12 @@ def chosen(document: Document, form: str = "", name: str = "") -> tuple[Document
     if len(documents) == 1 and not name:
         return document, ()
     jobs = [data for data in documents if _is_job(data, form)] if len(documents) > 1 else [*documents]
-    job = _the_job(jobs, documents, name)
+    if not jobs:
+        hint = "keep one document in a file, and see README for the forms"
+        known = f"the form {form}" if form else "a known form"
+        message = f"no job of {known} is in this file: {_listed(documents)}"
+        raise ConfigError(Problem(message, hint=hint, place=documents[1].place))
+    job = _the_job(jobs, name)
     others = tuple(_unread(data, job) for data in documents if data is not job)
     return document._replace(data=job, others=()), others
 
@@ -31,22 +36,20 @@ def _is_job(data: Map, form: str) -> bool:
     return any(importer.recognises(data) for importer in forms)
 
 
-def _the_job(jobs: Sequence[Map], documents: Sequence[Map], name: str) -> Map:
-    if not jobs:
-        place = documents[1].place
-        raise ConfigError(
-            Problem("a second document begins here", hint="keep one document in a file", place=place)
-        )
+def _the_job(jobs: Sequence[Map], name: str) -> Map:
     named = [data for data in jobs if name in ("", _name(data))]
     if not named:
         hint = did_you_mean(name, filter(None, map(_name, jobs)))
         raise ConfigError(Problem(f"there is no job {name!r} in this file", hint=hint, place=jobs[0].place))
     if len(named) > 1:
-        hint = "keep one, or write one of them to a file of its own: `hpcdist import FILE --name NAME -o EXP`"
-        listed = ", ".join(f"{_label(data)} (line {data.place.line if data.place else 0})" for data in named)
-        message = f"{len(named)} jobs are in this file: {listed}"
+        hint = "keep one, or take one of them by `--name NAME`"
+        message = f"{len(named)} jobs are in this file: {_listed(named)}"
         raise ConfigError(Problem(message, hint=hint, place=named[1].place))
     return named[0]
+
+
+def _listed(documents: Sequence[Map]) -> str:
+    return ", ".join(f"{_label(data)} (line {data.place.line if data.place else 0})" for data in documents)
 
 
 def _unread(data: Map, job: Map) -> Problem:

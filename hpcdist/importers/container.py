@@ -25,10 +25,19 @@ _SCALES: Final = {
 _KINDS: Final = {
     "cpu": "cpu",
     "memory": "memory",
-    **dict.fromkeys(("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"), "gpu"),
-}
+    **dict.fromkeys(
+        ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe",
+         "alpha.kubernetes.io/nvidia-gpu"), "gpu",
+    ),
+}  # fmt: skip
 _FABRIC: Final = "the site says how its network and its disks are used"
-_NO_AMOUNT: Final = re.compile(r"ephemeral-storage|hugepages-.*|vpc\.amazonaws\.com/efa|(?:.*\.)?rdma/.*")
+_NO_AMOUNT: Final = re.compile(
+    r"ephemeral-storage|hugepages-.*|vpc\.amazonaws\.com/efa|(?:.*\.)?rdma/.*|networking\.gke\.io.*"
+    r"|[\w.-]+/(?:\w*(?:mlnx|rdma|roce|sriov|hostdev|macvlan|hca)\w*|resibp\w*|ib\w?|nics?)"
+)
+"""Disks, and the devices of networks, by the names that their plug-ins give them."""
+_CHANNEL: Final = re.compile(r"channel|domain|imex|rdma|roce", re.IGNORECASE)
+"""How claims are called that ask for the network between GPUs (NVIDIA's DRA driver, ``ComputeDomain``)."""
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\(([A-Za-z_]\w*)\)")
 _SECRET: Final = "export {name} in the shell that submits the job, whose variables it gets"  # noqa: S105
 _MOUNTS: Final = "nothing is mounted; write the path of the site's own file system in the command"
@@ -73,20 +82,43 @@ def amounts(read: Reading, *path: str | int) -> dict[str, dict[str, object]]:
                 _other_amount(read, name, where)
             elif (amount := _amount(read, kind, where)) is not None:
                 found.setdefault(kind, {})[level] = amount
+    claims(read, *path, "claims")
     return found
+
+
+def claims(read: Reading, *path: str | int) -> None:
+    """Judge claims of devices, of which the file tells only the names."""
+    for index, item in read.items(*path):
+        where = (*path, index)
+        read.get(*where)
+        if _CHANNEL.search(str(item)):
+            read.warn(*where, why=f"this claim has no effect: {_FABRIC}")
+        else:
+            hint = "ask for nvidia.com/gpu, and remove it"
+            read.refuse(*where, why="what this claim asks for is not written here", hint=hint)
 
 
 def _amount(read: Reading, kind: str, where: Path) -> object:
     value = read.get(*where)
+    if value is None:
+        read.warn(*where, why="there is no amount here, so none is asked for", hint="write a number")
     if value is None or (isinstance(value, str) and "{{" in value):
         return value
     number = quantity(value)
     if number is None:
-        read.refuse(*where, why=f"{value!r} is no amount", hint="write a number such as 2, 500m or 4Gi")
+        hint = "write a number such as 2, 500m or 4Gi"
+        read.refuse(*where, why=f"{value!r} is no amount", hint=to_fill_in(value, hint))
         return None
     if kind == "memory":
+        if 0 < number < 2**20:
+            read.refuse(*where, why=f"{value} is less than a program needs", hint=f"write {value}Mi, if so")
         return math.ceil(number / 2**20)
     return int(number) if number == int(number) else number
+
+
+def to_fill_in(value: object, hint: str) -> str:
+    """Return what to do about a value that is none: to fill a variable of a shell in, or the hint."""
+    return "fill it in first: `envsubst < FILE > NEW`" if re.match(r"\$\{?\w", str(value)) else hint
 
 
 def _other_amount(read: Reading, name: str, where: Path) -> None:

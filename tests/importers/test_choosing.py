@@ -61,19 +61,24 @@ def test_by_form_or_name(form: str, name: str) -> None:
 def test_several_jobs(texts: list[str], name: str, jobs: str) -> None:
     with pytest.raises(ConfigError) as caught:
         choose(*texts, name=name)
-    hint = "keep one, or write one of them to a file of its own: `hpcdist import FILE --name NAME -o EXP`"
+    hint = "keep one, or take one of them by `--name NAME`"
     assert str(caught.value) == f"e.yml:6:1: {jobs}; {hint}"
 
 
 @pytest.mark.parametrize(
     ("texts", "form", "name", "message"),
     [
-        ([CLAIM, "a: 1"], "", "", "e.yml:5:1: a second document begins here; keep one document in a file"),
+        (
+            [CLAIM, "a: 1"],
+            "",
+            "",
+            "e.yml:5:1: no job of a known form is in this file: PersistentVolumeClaim 'data' (line 1), document (line 5); keep one document in a file, and see README for the forms",
+        ),
         (
             [JOB, CLAIM],
             "polyaxon",
             "",
-            "e.yml:6:1: a second document begins here; keep one document in a file",
+            "e.yml:6:1: no job of the form polyaxon is in this file: MPIJob 'train' (line 1), PersistentVolumeClaim 'data' (line 6); keep one document in a file, and see README for the forms",
         ),
         ([JOB, NATIVE], "", "tran", "e.yml:1:1: there is no job 'tran' in this file; did you mean 'train'?"),
         ([NATIVE], "", "x", "e.yml:1:1: there is no job 'x' in this file; known: own"),

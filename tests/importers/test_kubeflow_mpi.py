@@ -23,6 +23,21 @@ NATIVE = {
         "run": {"cmd": 'deepspeed --hostfile="$HPCDIST_HOSTFILE" train.py --epochs 2'},
         "build": {"image": "ds"},
     },
+    "mpi_fabric": {
+        "name": "allreduce",
+        "framework": "mpi",
+        "environment": {
+            "resources": {"gpu": {"limits": 4}},
+            "replicas": {"default_worker": {"resources": {"gpu": {"limits": 4}}}, "n_workers": 1},
+            "env_vars": {"LOGS": "/logs/allreduce-worker-logs"},
+        },
+        "run": {
+            "cmd": 'export PATH="${PATH}:/opt/my tests/bin"\n'
+            'export LD_LIBRARY_PATH="/opt/lib:${LD_LIBRARY_PATH}"\n'
+            "all_reduce_perf -g 1"
+        },
+        "build": {"image": "tests"},
+    },
     "mpi_horovodrun": {
         "name": "elastic",
         "framework": "horovod",
@@ -100,6 +115,18 @@ NATIVE = {
 REMARKS: dict[str, list[str]] = {
     "mpi_deepspeed": [
         "k.yml:8:59: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: this command runs once, on the first node; its hosts are in `$HPCDIST_HOSTFILE`",
+    ],
+    "mpi_fabric": [
+        "k.yml:9:24: spec.mpiReplicaSpecs.Launcher.imagePullPolicy: imagePullPolicy has no effect on a batch machine: no registry is asked",
+        "k.yml:12:28: spec.mpiReplicaSpecs.Launcher.template.spec.imagePullPolicy: imagePullPolicy has no effect on a batch machine: no registry is asked",
+        "k.yml:14:15: spec.mpiReplicaSpecs.Launcher.template.spec.initContainers[0]: this init container has no effect: it waits for other replicas, and all start together",
+        "k.yml:37:19: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.requests.cpu: there is no amount here, so none is asked for; write a number",
+        "k.yml:34:42: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.limits.openshift.io/mlnxnics: openshift.io/mlnxnics has no effect on a batch machine: the site says how its network and its disks are used",
+        "k.yml:35:54: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.limits.networking.gke.io.networks/rdma-0: networking.gke.io.networks/rdma-0 has no effect on a batch machine: the site says how its network and its disks are used",
+        "k.yml:6:19: spec.slotsPerWorker: slotsPerWorker has no effect: mpirun starts 4 on each of the workers",
+        "k.yml:20:39: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].env[0].value: PATH inside of it is the job's own; Kubernetes itself would hand '$PATH:/opt/my tests/bin' on as it stands",
+        "k.yml:21:50: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].env[1].value: LD_LIBRARY_PATH inside of it is the job's own; Kubernetes itself would hand '/opt/lib:${LD_LIBRARY_PATH}' on as it stands",
+        "k.yml:19:15: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].env: OMPI_MCA_plm_rsh_agent=/usr/bin/ssh has no effect: the batch system starts the processes",
     ],
     "mpi_horovodrun": [
         "k.yml:8:60: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: max-np 3 has no effect: the job has 2 processes, and gets no more",

@@ -70,7 +70,7 @@ def errors(text: str) -> list[str]:
         (
             MPI.replace("COMMAND", "[sh, -c, 'mpirun -H a-worker-0:4 x; y']"),
             [
-                "k.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: a-worker-0 is a pod, and there are none; leave the hosts away, or read them from `$HPCDIST_HOSTFILE`"
+                "k.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: a-worker-0 is a pod, and there are none; the first node is `$HPCDIST_HEAD_ADDRESS` in the command, and all are in `$HPCDIST_HOSTFILE`"
             ],
         ),
         (

@@ -153,6 +153,7 @@ REMARKS: dict[str, list[str]] = {
         "k.yml:6:51: spec.elasticPolicy.minReplicas: minReplicas has no effect on a batch machine: a job keeps its replicas from start to end",
         "k.yml:6:67: spec.elasticPolicy.maxReplicas: maxReplicas has no effect on a batch machine: a job keeps its replicas from start to end",
         "k.yml:6:87: spec.elasticPolicy.metrics: metrics has no effect on a batch machine: a job keeps its replicas from start to end",
+        "k.yml:16:15: spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].command: --nnodes=1:3 has no effect: a job keeps its replicas from start to end",
     ],
     "mx": [
         "k.yml:7:5: spec.mxReplicaSpecs.Scheduler: it names no program, so the worker's is started, which MXNet makes what its role says",

@@ -21,13 +21,23 @@ from hpcdist.units import Walltime
 from hpcdist.words import slug
 
 _KINDS: Final = {"MPIJob": "mpi", "TFJob": "tf", "TfJob": "tf", "PyTorchJob": "pytorch", "MXJob": "mx"}
-_GROUP: Final = re.compile(r"(?:[\w-]+\.)?kubeflow\.org|tensorflow\.org|mlkube\.io")
+_GROUP: Final = re.compile(r"(?:[\w-]+\.)?kubeflow\.org|tensorflow\.org|mlkube\.io|(?:[\w-]+\.)?kubedl\.io")
+_INSIDE: Final = "write the job that it holds to a file of its own"
+_RUNTIME: Final = "what it runs is said by a runtime elsewhere: write a PyTorchJob or MPIJob"
 _OTHERS: Final = {
     "JAXJob": "write `framework: jax`, with `environment.replicas`",
-    "PaddleJob": "start it from `run.cmd` of a native experiment",
-    "XGBoostJob": "start it from `run.cmd` of a native experiment",
+    **dict.fromkeys(
+        ("PaddleJob", "XGBoostJob", "GenericJob", "Job", "CronJob", "JobSet", "Pod", "LeaderWorkerSet"),
+        "start it from `run.cmd` of a native experiment",
+    ),
     "Experiment": "write one job, and its array as `batch.array`",
-}
+    **dict.fromkeys(("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime"), _RUNTIME),
+    **dict.fromkeys(("ElasticJob", "HyperPodPyTorchJob"), "write it as a PyTorchJob, with `torchrun`"),
+    **dict.fromkeys(("AppWrapper", "Workflow", "CronWorkflow", "WorkflowTemplate", "List"), _INSIDE),
+    "Kustomization": "give what `kustomize build` writes",
+    **dict.fromkeys(("RayJob", "RayCluster", "RayService", "SparkApplication"),
+                    "start the cluster in `run.cmd` of a native experiment"),
+}  # fmt: skip
 _METADATA: Final = {
     "namespace": "a batch machine has no namespaces",
     "labels": "they are for Kubernetes; the partition is `batch.partition`",
@@ -70,8 +80,8 @@ class Kubeflow:
         read = Reading(data)
         kind = word(read, "kind") or ""
         _check(read, data, kind)
-        name = _metadata(read)
-        job = {"mpi": lambda: mpijob(read, name), "tf": lambda: tfjob(read),
+        _metadata(read)
+        job = {"mpi": lambda: mpijob(read), "tf": lambda: tfjob(read),
                "pytorch": lambda: pytorchjob(read), "mx": lambda: mxjob(read)}  # fmt: skip
         _policy(read, ("spec", "runPolicy"))
         _policy(read, ("spec",))
@@ -101,10 +111,13 @@ def _check(read: Reading, data: Map, kind: str) -> None:
     """
     version = word(read, "apiVersion")
     place = data.place_of("kind") if "kind" in data else data.place
-    if kind not in _KINDS:
+    group = (version or "kubeflow.org").partition("/")[0]
+    if kind not in _KINDS or not _GROUP.fullmatch(group):
         hint = _OTHERS.get(kind) or did_you_mean(kind, _KINDS)
-        missing = "it looks like a job of Kubeflow, without its `kind`"
-        what = f"jobs of kind {kind!r} are not run" if kind else missing
+        its = "a job of Kubeflow" if _GROUP.fullmatch(group) else "an object of Kubernetes"
+        what = f"jobs of kind {kind!r} are not run" if kind else f"it looks like {its}, without its `kind`"
+        if kind in _KINDS:
+            what, hint = f"this is {group}'s {kind}, not Kubeflow's", "write `apiVersion: kubeflow.org/v1`"
         raise ConfigError(Problem(what, ("kind",), hint, place=place))
     if version is None:
         read.refuse("apiVersion", why=f"it looks like Kubeflow's {kind}, without its `apiVersion`",
@@ -113,7 +126,7 @@ def _check(read: Reading, data: Map, kind: str) -> None:
         raise ConfigError(_nothing(data))
 
 
-def _metadata(read: Reading) -> str:
+def _metadata(read: Reading) -> None:
     """Take the name, and say of the rest that it means nothing here."""
     read.ignore_all(_METADATA, "metadata")
     generated = word(read, "metadata", "generateName")
@@ -123,7 +136,6 @@ def _metadata(read: Reading) -> str:
         if "." in name:
             read.warn("metadata", source, why=f"the job is called {slug(name)!r}: its name can hold no dot")
         read.put("name", slug(name) if "." in name else name, "metadata", source)
-    return name
 
 
 def _policy(read: Reading, path: Path) -> None:

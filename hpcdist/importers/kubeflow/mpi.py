@@ -20,6 +20,7 @@ from hpcdist.importers.kubeflow.roles import (
     put_command,
     put_image,
     put_variables,
+    refuse_pods,
     roles,
     whole,
 )
@@ -35,6 +36,8 @@ _IGNORED: Final = {
         ("launcherCreationPolicy", "launcherOnMaster"), "all nodes are there before anything starts"
     ),
 }  # fmt: skip
+_KNOBS: Final = frozenset(knob.key.replace("_", "-") for knob in KNOBS)
+_OPTIONS: Final = _KNOBS | {"np", "min-np", "max-np", "num-proc", "min-num-proc", "max-num-proc", "hostfile"}
 _DEFAULT_HOSTFILE: Final = 'export OMPI_MCA_orte_default_hostfile="$HPCDIST_HOSTFILE"'
 """What the operator sets for Open MPI, so that an mpirun without hosts finds them."""
 
@@ -49,8 +52,8 @@ class Crew(NamedTuple):
     source: Path
 
 
-def mpijob(read: Reading, name: str) -> None:
-    """Read a whole MPIJob; ``name`` is that of the job, after which its pods are called."""
+def mpijob(read: Reading) -> None:
+    """Read a whole MPIJob."""
     read.ignore_all(_IGNORED, "spec")
     main = word(read, "spec", "mainContainer") or ""
     old = read.peek(*_SPECS) is None and read.peek("spec", "template") is not None
@@ -62,14 +65,14 @@ def mpijob(read: Reading, name: str) -> None:
         return
     env = crew.pod.env | launcher.pod.env
     try:
-        line = take_apart(launcher.pod.command, env, frozenset(knob.key.replace("_", "-") for knob in KNOBS))
+        line = take_apart(launcher.pod.command, env, _KNOBS)
         why = ""
     except Unclear as unclear:
         line, why = None, str(unclear)
     if line is not None and line.program != "torchrun":
         _own_launch(read, crew, launcher.pod, line, env)
     else:
-        _users_launch(read, crew, launcher.pod, name, why)
+        _users_launch(read, crew, launcher.pod, why)
     put_image(read, [crew.pod])
 
 
@@ -84,6 +87,9 @@ def _of_roles(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
             hint = "write `Launcher: {template: ...}` with the mpirun"
             read.refuse("spec", "mpiReplicaSpecs", why=why, hint=hint)
         return None, None
+    if launcher.number != 1:
+        why = f"there is one Launcher, not {launcher.number}"
+        read.refuse(*launcher.path, "replicas", why=why, hint="write 1, or nothing")
     if worker is None or not worker.number:
         return Crew(1, slots, launcher.pod, launcher.pod, launcher.path), launcher
     _of_the_pods_alone(read, launcher, worker, joins=joins)
@@ -94,7 +100,7 @@ def _of_roles(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
 def _of_the_pods_alone(read: Reading, launcher: Role, worker: Role, *, joins: bool) -> None:
     """Say what of the two pods only concerned themselves."""
     for key in ("command", "args"):
-        if any(read.peek(*worker.pod.path, key) or ()):
+        if read.peek(*worker.pod.path, key) not in (None, "", [], [""]):
             why = f"{key!r} of a worker has no effect: the batch system starts the tasks on its nodes"
             read.warn(*worker.pod.path, key, why=why)
     if not joins and launcher.pod.resources:
@@ -150,13 +156,14 @@ def _of_template(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
 def _own_launch(read: Reading, crew: Crew, launcher: Pod, line: Line, env: dict[str, str]) -> None:
     """Let hpcdist start the ranks as the line would."""
     where = (*launcher.path, "command" if read.peek(*launcher.path, "command") else "args")
+    if line.per_node and not re.fullmatch(r"[1-9]\d{0,5}", line.per_node, re.ASCII):
+        why = f"{line.per_node!r} is no number of processes for each worker"
+        read.refuse(*where, why=why, hint="write one such as 4")
+        return
     each = _each(crew, line)
-    if line.np is not None and line.np != crew.number * each:
-        total = crew.number * each
-        there = f"{crew.number} workers with {each} each are {total}"
-        why = f"{line.program} is to start {line.np} processes; {there}"
-        hint = f"write -np {total}, or other `replicas` or `slotsPerWorker`"
-        read.refuse(*where, why=why, hint=hint)
+    _check_counts(read, crew, line, each, where)
+    _no_slip(read, line, where)
+    refuse_pods(read, line.command, where)
     if line.dropped:
         why = f"hpcdist starts the processes itself, so these words have no effect: {', '.join(line.dropped)}"
         read.warn(*where, why=why)
@@ -167,15 +174,35 @@ def _own_launch(read: Reading, crew: Crew, launcher: Pod, line: Line, env: dict[
     read.put("framework", "horovod" if line.program == "horovodrun" else "mpi", *where)
     _horovod(read, line, where, crew.number * each)
     _put_crew(read, crew, each, master=True)
-    put_variables(read, env | line.variables, *launcher.path, "env" if launcher.env else "command")
-    put_command(
-        read, in_folder(line.folder or launcher.folder or crew.pod.folder, line.command), launcher.path
-    )
+    first = put_variables(read, env | line.variables, *launcher.path, "env" if launcher.env else "command")
+    text = in_folder(line.folder or launcher.folder or crew.pod.folder, line.command)
+    put_command(read, text, launcher.path, first)
+
+
+def _check_counts(read: Reading, crew: Crew, line: Line, each: int, where: Path) -> None:
+    """Compare what the line says about the processes with what the file says about the workers."""
+    if each != crew.slots and read.peek("spec", "slotsPerWorker") is not None:
+        why = f"slotsPerWorker has no effect: {line.program} starts {each} on each of the workers"
+        read.warn("spec", "slotsPerWorker", why=why)
+    if line.np is not None and line.np != crew.number * each:
+        total = crew.number * each
+        there = f"{crew.number} workers with {each} each are {total}"
+        why = f"{line.program} is to start {line.np} processes; {there}"
+        hint = f"write -np {total}, or other `replicas` or `slotsPerWorker`"
+        read.refuse(*where, why=why, hint=hint)
+
+
+def _no_slip(read: Reading, line: Line, where: Path) -> None:
+    """Refuse an option without its dashes, which would be the program."""
+    first = line.command.partition(" ")[0]
+    if line.program == "horovodrun" and first in _OPTIONS:
+        hint = f"write --{first}"
+        read.refuse(*where, why=f"{first} would be the program that horovodrun starts", hint=hint)
 
 
 def _each(crew: Crew, line: Line) -> int:
     """Return how many ranks a worker has."""
-    if line.per_node and line.per_node.isdecimal():
+    if line.per_node:
         return int(line.per_node)
     if line.by_node and line.np and line.np < crew.number * crew.slots and line.np % crew.number == 0:
         return line.np // crew.number
@@ -218,13 +245,11 @@ def _horovod(read: Reading, line: Line, where: Path, tasks: int) -> None:
                 read.put(f"horovod.{key}", value, *where)
 
 
-def _users_launch(read: Reading, crew: Crew, launcher: Pod, name: str, why: str) -> None:
+def _users_launch(read: Reading, crew: Crew, launcher: Pod, why: str) -> None:
     """Let the Launcher's command run once, as it stands, over the job's hosts."""
     where = (*launcher.path, "command" if read.peek(*launcher.path, "command") else "args")
     command = launcher.command or ""
-    if match := re.search(rf"{re.escape(name)}-(?:worker|launcher)[-.\w]*" if name else r"(?!)", command):
-        hint = "leave the hosts away, or read them from `$HPCDIST_HOSTFILE`"
-        read.refuse(*where, why=f"{match[0]} is a pod, and there are none", hint=hint)
+    refuse_pods(read, command, where)
     if "/etc/mpi/discover_hosts.sh" in command:
         hint = "read the hosts from `$HPCDIST_HOSTFILE`"
         read.refuse(*where, why="there is no /etc/mpi/discover_hosts.sh", hint=hint)
@@ -239,6 +264,7 @@ def _users_launch(read: Reading, crew: Crew, launcher: Pod, name: str, why: str)
     if crew.number > 1 or crew.pod is not launcher:
         read.put("backend", "mpi", *where)
     _put_crew(read, crew, crew.slots, master=crew.number == 1 and crew.pod is launcher)
-    put_variables(read, crew.pod.env | launcher.env, *launcher.path, "env" if launcher.env else "command")
+    env = crew.pod.env | launcher.env
+    first = put_variables(read, env, *launcher.path, "env" if launcher.env else "command")
     text = in_folder(launcher.folder or crew.pod.folder, command)
-    put_command(read, text if deepspeed else f"{_DEFAULT_HOSTFILE}\n{text}", launcher.path)
+    put_command(read, text, launcher.path, first if deepspeed else [_DEFAULT_HOSTFILE, *first])

@@ -30,7 +30,7 @@ _POD: dict[str, str] = {
         ("serviceAccountName", "serviceAccount", "automountServiceAccountToken", "securityContext",
          "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace"), _RIGHTS,
     ),
-    "imagePullSecrets": "no registry is asked",
+    **dict.fromkeys(("imagePullSecrets", "imagePullPolicy"), "no registry is asked"),
     **dict.fromkeys(
         ("hostNetwork", "dnsPolicy", "dnsConfig", "enableServiceLinks", "hostname", "subdomain",
          "setHostnameAsFQDN", "hostAliases"), _NETWORK,
@@ -42,7 +42,8 @@ _SIDECARS: Final = re.compile(
     re.IGNORECASE,
 )
 """Containers that carry a network, logs or pictures of them, without which the program runs as well."""
-_WAITS: Final = re.compile(r"\b(?:nslookup|getent|ping|nc\s+-\w*z\w*|wait-for\S*)\b")
+_WAITS: Final = re.compile(r"\b(?:nslookup|getent|ping|nc\s+-\w*z\w*|wait-for\S*|discover_hosts)\b")
+_SLEEPS: Final = re.compile(r"(?:\S*sh -\w*c )?sleep \S+")
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 _SHELL: Final = re.compile(r"(?:/(?:usr/)?bin/)?(?:env )?(?:ba|da|z)?sh")
 _FLAGS: Final = re.compile(r"-[ceuxlo]+")
@@ -86,6 +87,7 @@ def pod(read: Reading, *path: str | int, main: str = "", told: frozenset[str] = 
         hint = "write it under `runPolicy`, or `batch: {walltime: ...}`"
         read.refuse(*spec, "activeDeadlineSeconds", why="a job has one time for all that it runs", hint=hint)
     _before(read, *spec)
+    container.claims(read, *spec, "resourceClaims")
     chosen = _main(read, spec, main)
     if chosen is None:
         return None
@@ -115,13 +117,18 @@ def _before(read: Reading, *spec: str | int) -> None:
     for index, item in read.items(*spec, "initContainers"):
         where = (*spec, "initContainers", index)
         said = item if isinstance(item, Mapping) else {}
-        if _WAITS.search(str([said.get("command"), said.get("args")])):
+        words = " ".join(map(str, [*_sequence(said.get("command")), *_sequence(said.get("args"))]))
+        if _WAITS.search(words) or _SLEEPS.fullmatch(words):
             read.get(*where)
             why = "this init container has no effect: it waits for other replicas, and all start together"
             read.warn(*where, why=why)
         else:
             hint = "do it beforehand, or in front of the command, and remove it here"
             read.refuse(*where, why="what this init container prepares would be missing", hint=hint)
+
+
+def _sequence(said: object) -> list[object]:
+    return said if isinstance(said, list) else [] if said is None else [said]
 
 
 def _main(read: Reading, spec: Path, main: str) -> Path | None:
@@ -180,14 +187,14 @@ def _container(read: Reading, path: Path, nodes: object, told: frozenset[str]) -
     read.ignore_all({key: why for key, why in container.IGNORED.items() if key not in spoken_of}, *path)
     env = container.variables(read, *path, "env")
     container.more_variables(read, *path, "envFrom")
-    elsewhere = {read.peek(*path, "env", index, "name") for index, _ in read.items(*path, "env")} - env.keys()
-    elsewhere |= told
+    named = {str(read.peek(*path, "env", index, "name")) for index, _ in read.items(*path, "env")}
+    elsewhere = told | (named - env.keys())
     for name in list(env):
         env[name] = _filled_in(env[name], env, ())
     command = _command(read, path)
     return Pod(
         path=path,
-        command=None if command is None else _shell(command, env, frozenset(map(str, elsewhere))),
+        command=None if command is None else _shell(command, env, elsewhere),
         folder=_filled_in(word(read, *path, "workingDir") or "", env, ()),
         env=env,
         resources=container.amounts(read, *path, "resources"),

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Key, Path, did_you_mean
+from hpcdist.importers.container import to_fill_in
 from hpcdist.importers.kubeflow.pod import Pod, pod, restart, word
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
-from hpcdist.words import chained, quote
+from hpcdist.words import chained, in_double_quotes, quote
 
 _SECTIONS: Final = {
     "master": "environment",
@@ -25,6 +26,12 @@ _OF_PODS: Final = re.compile(
     r"(?:NCCL|GLOO|TP|BYTEPS|DMLC)_(?:SOCKET_IFNAME|INTERFACE)|OMPI_MCA_btl_tcp_if_include|UCX_NET_DEVICES"
 )
 """Variables that name an interface of the network of pods, such as eth0."""
+_OF_THE_OPERATOR: Final = re.compile(
+    r"OMPI_MCA_(?:plm_rsh_\w+|orte_default_hostfile|orte_keep_fqdn_hostnames|orte_set_default_slots)"
+    r"|I_MPI_(?:HYDRA_(?:HOST_FILE|BOOTSTRAP\w*)|PERHOST)|HYDRA_(?:HOST_FILE|LAUNCHER\w*)"
+)
+"""Variables by which an mpirun is told how it reaches the pods (mpi-operator, ``mpi_job_controller.go``)."""
+_ROLES: Final = "launcher|worker|master|chief|ps|evaluator|scheduler|server"
 
 
 class Role(NamedTuple):
@@ -52,7 +59,8 @@ def whole(read: Reading, *path: str | int) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        read.refuse(*path, why=f"expected a whole number, got {value!r}", hint="write one such as 2")
+        hint = to_fill_in(value, "write one such as 2")
+        read.refuse(*path, why=f"expected a whole number, got {value!r}", hint=hint)
         return None
     read.get(*path)
     return value
@@ -93,6 +101,7 @@ def _role(read: Reading, path: Path, main: str, told: frozenset[str]) -> Role | 
         read.refuse(*path, why="expected keys and values", hint="write `replicas: 1` and a `template`")
         return None
     count = whole(read, *path, "replicas")
+    read.ignore(*path, "imagePullPolicy", why="no registry is asked")
     restart(read, *path)
     found = pod(read, *path, "template", main=main, told=told)
     return Role(path, 1 if count is None else count, found) if found else None
@@ -123,13 +132,15 @@ def put_image(read: Reading, members: Sequence[Pod]) -> None:
 
 def put_program(read: Reading, parts: Sequence[Part]) -> None:
     """Put the command of all replicas, and their variables."""
+    for path, command in {part.pod.path: part.pod.command for part in parts}.items():
+        refuse_pods(read, command or "", (*path, "command" if read.peek(*path, "command") else "args"))
     shared = {
         name: value
         for name, value in parts[0].pod.env.items()
         if all(part.pod.env.get(name) == value for part in parts)
     }
-    texts = {part.role: _text(part, shared) for part in parts}
-    put_variables(read, shared, *parts[0].pod.path, "env")
+    texts = {part.role: _text(read, part, shared) for part in parts}
+    first = put_variables(read, shared, *parts[0].pod.path, "env")
     command = next(iter(texts.values()))
     if len(set(texts.values())) > 1:
         said: dict[str, list[str]] = {}
@@ -137,18 +148,18 @@ def put_program(read: Reading, parts: Sequence[Part]) -> None:
             said.setdefault(text, []).append(role)
         branches = [f"{' | '.join(names)})\n{text.rstrip()}\n;;" for text, names in said.items()]
         command = "\n".join(["case $HPCDIST_ROLE in", *branches, "esac"])
-    put_command(read, command, parts[0].pod.path)
+    put_command(read, command, parts[0].pod.path, first)
 
 
-def put_command(read: Reading, command: str, path: Path) -> None:
-    """Put the command, as if it came from where the file has it."""
+def put_command(read: Reading, command: str, path: Path, first: Sequence[str] = ()) -> None:
+    """Put the command, as if it came from where the file has it, behind lines that come first."""
     key = "command" if read.peek(*path, "command") else "args"
-    read.put("run.cmd", literal(read, command, path), *path, key)
+    read.put("run.cmd", literal(read, "\n".join([*first, command]), path), *path, key)
 
 
-def _text(part: Part, shared: Mapping[str, str]) -> str:
+def _text(read: Reading, part: Part, shared: Mapping[str, str]) -> str:
     own = {name: value for name, value in part.pod.env.items() if name not in shared}
-    exports = [f"export {name}={quote(value)}" for name, value in own.items()]
+    exports = [_export(read, name, value, (*part.pod.path, "env")) for name, value in own.items()]
     return in_folder(part.pod.folder, "\n".join([*exports, *part.before, part.command]))
 
 
@@ -157,17 +168,61 @@ def in_folder(folder: str, command: str) -> str:
     return chained([f"cd {quote(folder)}", command]) if folder else command
 
 
-def put_variables(read: Reading, variables: Mapping[str, str], *path: str | int) -> None:
-    """Put the variables, but for those that name the pods' own network."""
-    kept = Map(place=read.place(*path))
+def put_variables(read: Reading, variables: Mapping[str, str], *path: str | int) -> list[str]:
+    """Put the variables, but for those that are about pods; return lines that set what only the program has.
+
+    By such a PATH the site's launcher might not be found.
+    """
+    kept, lines = Map(place=read.place(*path)), []
     for name, value in variables.items():
-        if _OF_PODS.fullmatch(name) and re.match(r"=?eth\d", value):
-            why = "it is the network of pods, and the site says which is its own"
+        if why := _about_pods(name, value):
             read.warn(*path, why=f"{name}={value} has no effect: {why}")
+        elif name == "PATH" or _own(name).search(value):
+            lines.append(_export(read, name, value, path))
         else:
+            refuse_pods(read, value, _where(read, path, name))
             kept.put(name, literal(read, value, tuple(path)), read.place(*path))
     if kept:
         read.put("environment.env_vars", kept, *path)
+    return lines
+
+
+def _about_pods(name: str, value: str) -> str:
+    if _OF_PODS.fullmatch(name) and re.match(r"=?eth\d", value):
+        return "it is the network of pods, and the site says which is its own"
+    return "the batch system starts the processes" if _OF_THE_OPERATOR.fullmatch(name) else ""
+
+
+def _own(name: str) -> re.Pattern[str]:
+    """Return what in a value means the variable itself, as in ``$PATH:/opt/bin``."""
+    return re.compile(rf"\$\{{{name}\}}|\${name}(?!\w)")
+
+
+def _export(read: Reading, name: str, value: str, path: Path) -> str:
+    where = _where(read, path, name)
+    refuse_pods(read, value, where)
+    parts = _own(name).split(value)
+    if len(parts) == 1:
+        return f"export {name}={quote(value)}"
+    why = f"{name} inside of it is the job's own; Kubernetes itself would hand {value!r} on as it stands"
+    read.warn(*where, why=why)
+    return f'export {name}="{f"${{{name}}}".join(map(in_double_quotes, parts))}"'
+
+
+def _where(read: Reading, path: Path, name: str) -> Path:
+    """Return where a variable's value stands, the path itself where that is no list with it."""
+    found = (index for index, _ in read.items(*path) if read.peek(*path, index, "name") == name)
+    return next(((*path, index, "value") for index in found), path)
+
+
+def refuse_pods(read: Reading, text: str, path: Path) -> None:
+    """Refuse a text that names a pod of the job, as which no node answers."""
+    name = str(read.peek("metadata", "name") or read.peek("metadata", "generateName") or "").rstrip("-")
+    number = r"(?:-\d[-.\w]*|-\w{5}\b|\.[-.\w]+)"
+    one = rf"(?:(?<=//)|(?<![\w/.-])){re.escape(name)}-(?:{_ROLES}){number}"
+    if name and (match := re.search(one, text)):
+        hint = "the first node is `$HPCDIST_HEAD_ADDRESS` in the command, and all are in `$HPCDIST_HOSTFILE`"
+        read.refuse(*path, why=f"{match[0]} is a pod, and there are none", hint=hint)
 
 
 def literal(read: Reading, text: str, path: Path) -> str:

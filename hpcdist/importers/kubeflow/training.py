@@ -18,6 +18,7 @@ from hpcdist.importers.kubeflow.roles import (
     put_image,
     put_program,
     put_variables,
+    refuse_pods,
     roles,
     whole,
 )
@@ -78,9 +79,7 @@ def tfjob(read: Reading) -> None:
     if chief is None:
         found = _worker_first(read, found, "TF_CONFIG calls it chief, and the next one worker 0")
     for name in ("master", "evaluator"):
-        if name in found and found[name].number > 1:
-            why = f"there can be one {name}, not {found[name].number}"
-            read.refuse(*found[name].path, "replicas", why=why, hint="write 1")
+        _only_one(read, found.get(name), name)
     parts = _parts(read, found)
     if not parts or "master" not in found:
         return
@@ -90,6 +89,12 @@ def tfjob(read: Reading) -> None:
             read.put("tensorflow.version", "1", *chief.path)
         read.put("tensorflow.ends_with", "workers" if everyone else "master", "spec")
     _put(read, found, parts)
+
+
+def _only_one(read: Reading, role: Role | None, name: str) -> None:
+    if role and role.number > 1:
+        why = f"there can be one {name}, not {role.number}"
+        read.refuse(*role.path, "replicas", why=why, hint="write 1")
 
 
 def _worker_first(read: Reading, found: dict[str, Role], what: str) -> dict[str, Role]:
@@ -147,6 +152,7 @@ def mxjob(read: Reading) -> None:
         if found:
             read.refuse("spec", why="there is no Worker", hint="write one")
         return
+    _only_one(read, found.get("master"), "Scheduler")
     found = {name: _as_worker(read, role, worker) for name, role in found.items()}
     if "master" not in found and len(found) == 1:
         found = _worker_first(read, found, "there is no scheduler")
@@ -191,9 +197,8 @@ def pytorchjob(read: Reading) -> None:
         worker = found["worker"]
         rest = {"worker": worker._replace(number=worker.number - 1)} if worker.number > 1 else {}
         found = {"master": worker._replace(number=1), **rest}
-    elif master and master.number > 1:
-        why = f"there can be one Master, not {master.number}"
-        read.refuse(*master.path, "replicas", why=why, hint="write 1")
+    else:
+        _only_one(read, master, "Master")
     parts = _parts(read, found)
     read.put("framework", "pytorch", "kind")
     if not parts:
@@ -234,15 +239,28 @@ def _torchruns(read: Reading, parts: list[Part], total: int, each: str | None) -
         if line is None or line.program != "torchrun":
             return []
         lines.append(line)
-        nodes = line.knobs.get("nodes", "")
-        if nodes.isdecimal() and int(nodes) != total:
-            read.refuse(*where, why=f"torchrun is to wait for {nodes} replicas, the job has {total}",
-                        hint=f"write --nnodes={total}, or other `replicas`")  # fmt: skip
     both = list(zip(lines, parts, strict=True))
+    for where, line in {_command_path(read, part): line for line, part in both}.items():
+        _check_nodes(read, line.knobs.get("nodes", ""), total, where)
     said = {(line.command, line.per_node or each, part.pod.folder) for line, part in both}
     same_env = all(part.pod.env == parts[0].pod.env for part in parts)
     known = all(_processes(line.per_node or each, part) for line, part in both)
     return lines if len(said) == 1 and same_env and known else []
+
+
+def _check_nodes(read: Reading, nodes: str, total: int, where: Path) -> None:
+    """Compare what torchrun is told about its replicas, which may be a range, with what there are."""
+    least, _, most = nodes.partition(":")
+    if not nodes or "$" in nodes or nodes == str(total):
+        return
+    if not (least.isdecimal() and (most or least).isdecimal()):
+        read.refuse(*where, why=f"{nodes!r} is no number of replicas", hint=f"write --nnodes={total}")
+    elif int(least) <= total <= int(most or least):
+        why = f"--nnodes={nodes} has no effect: a job keeps its replicas from start to end"
+        read.warn(*where, why=why)
+    else:
+        why = f"torchrun is to wait for {nodes} replicas, the job has {total}"
+        read.refuse(*where, why=why, hint=f"write --nnodes={total}, or other `replicas`")
 
 
 def _processes(each: str | None, part: Part) -> int | None:
@@ -266,8 +284,9 @@ def _torchrun(read: Reading, parts: list[Part], line: Line, each: str | None, re
     if (line.per_node or each) and count != max(parts[0].pod.gpus, 1):
         said: Path = ("spec", "nprocPerNode") if read.peek("spec", "nprocPerNode") else where
         read.put("environment.processes_per_replica", count, *said)
-    put_variables(read, parts[0].pod.env | line.variables, *parts[0].pod.path, "env")
-    put_command(read, in_folder(parts[0].pod.folder, line.command), parts[0].pod.path)
+    refuse_pods(read, line.command, where)
+    first = put_variables(read, parts[0].pod.env | line.variables, *parts[0].pod.path, "env")
+    put_command(read, in_folder(parts[0].pod.folder, line.command), parts[0].pod.path, first)
 
 
 def _command_path(read: Reading, part: Part) -> Path:

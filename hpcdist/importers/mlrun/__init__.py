@@ -19,15 +19,23 @@ from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 from hpcdist.words import RUN_NAME, join, slug
 
+_FUNCTION: Final = "give the file of its function, with the parameters in `spec.parameters`"
 _OTHERS: Final = {
     **dict.fromkeys(("dask", "spark", "remote-spark", "databricks"),
                     "start its cluster from the command of a job of your own"),
     **dict.fromkeys(("nuclio", "remote", "serving", "application"),
                     "it serves requests, which a batch job does not"),
     **dict.fromkeys(("local", "handler"), "write `kind: job`, with the program in `spec.command`"),
-    "run": "give the file of its function, with the parameters in `spec.parameters`",
+    **dict.fromkeys(("run", "task"), _FUNCTION),
 }  # fmt: skip
 _KINDS: Final = frozenset({"mpijob", "job", *_OTHERS})
+_OF_FUNCTIONS: Final = frozenset(
+    {"build", "default_handler", "entry_points", "mpi_args", "image_pull_policy", "disable_auto_mount"}
+)
+_OF_TASKS: Final = frozenset(
+    {"hyperparams", "hyper_param_options", "param_file", "handler", "secret_sources", "output_path"}
+)
+"""Keys of the ``spec`` of a function, and of a task, that nothing else has there."""
 _MOUNTS: Final = "nothing is mounted; write the path of the site's own file system in the command"
 _NODES: Final = "choose nodes by `batch.partition` or `batch.constraint`"
 _SERVER: Final = "it is for a server of MLRun"
@@ -38,13 +46,14 @@ _IGNORED: Final = {
                      "priority_class_name"), _NODES),
     **dict.fromkeys(("service_account", "security_context", "auth"), _RIGHTS),
     **dict.fromkeys(("image_pull_policy", "image_pull_secret"), "no registry is asked"),
-    **dict.fromkeys(("entry_points", "clone_target_dir", "allow_empty_resources", "reset_on_run",
+    "entry_points": "it tells only which functions the code has",
+    **dict.fromkeys(("clone_target_dir", "allow_empty_resources", "reset_on_run",
                      "track_models", "filename", "serving_spec", "graph", "output_path",
                      "secret_sources"), _SERVER),
     "clean_pod_policy": "there are no pods",
 }  # fmt: skip
 _METADATA: Final = dict.fromkeys(
-    ("tag", "hash", "updated", "labels", "annotations", "uid", "credentials"), _SERVER
+    ("tag", "hash", "updated", "labels", "annotations", "uid", "credentials", "namespace"), _SERVER
 )
 _BUILD: Final = {
     **dict.fromkeys(
@@ -65,17 +74,16 @@ class MLRun:
 
     def recognises(self, data: Map) -> bool:
         """Tell by the kind with its sections, or by the lists of a project."""
-        if "apiVersion" in data or "$schema" in data:
-            return False
+        if data.keys() & {"apiVersion", "$schema"}:
+            return "mlrunVersion" in data
         if project.is_project(data):
             return True
-        kind = data.get("kind")
-        return (
-            isinstance(kind, str)
-            and kind in _KINDS
-            and isinstance(data.get("spec"), Mapping)
-            and "run" not in data
-        )
+        kind, spec = data.get("kind"), data.get("spec")
+        if not isinstance(spec, Mapping) or "run" in data:
+            return False
+        if kind is None:
+            return "metadata" in data and bool(spec.keys() & (_OF_FUNCTIONS | _OF_TASKS))
+        return isinstance(kind, str) and kind in _KINDS
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -102,9 +110,7 @@ def _function(read: Reading, base: Path) -> None:
     if kind not in ("mpijob", "job"):
         read.get(*spec)
         read.get()  # of a file that is refused as a whole, no key needs a word
-        command.refuse_searches(read, spec)
-        hint = _OTHERS.get(str(kind), "write `kind: mpijob`")
-        read.refuse(*base, "kind", why=f"functions of kind {kind!r} are not run", hint=hint)
+        _refuse_kind(read, base, kind)
         return
     ignore_said(read, {"verbose": "log levels are the program's", "status": _SERVER}, *base)
     _metadata(read, (*base, "metadata"))
@@ -128,14 +134,31 @@ def _function(read: Reading, base: Path) -> None:
     command.put_command(read, spec, params)
 
 
+def _refuse_kind(read: Reading, base: Path, kind: object) -> None:
+    spec = (*base, "spec")
+    command.refuse_searches(read, spec)
+    if "mlrunVersion" in read.data:
+        hint = "give the function itself: function.yaml, beside it"
+        read.refuse("mlrunVersion", why="this is an entry of MLRun's list of functions", hint=hint)
+    elif kind is None:
+        task = bool(_OF_TASKS & set(read.keys(*spec)))
+        what = "a task" if task else "a function"
+        hint = _FUNCTION if task else "write `kind: mpijob`, or `kind: job` for one process"
+        read.refuse(*base, "kind", why=f"it looks like {what} of MLRun, without its `kind`", hint=hint)
+    else:
+        hint = _OTHERS.get(str(kind), "write `kind: mpijob`")
+        read.refuse(*base, "kind", why=f"functions of kind {kind!r} are not run", hint=hint)
+
+
 def _short(read: Reading, path: Path) -> None:
     """Read an entry of a project that only names its program: ``{url: train.py, kind: mpijob}``."""
     _metadata(read, path)
-    read.get(*path, "kind")
     if read.text(*path, "image"):
         read.put("build.image", read.text(*path, "image"), *path, "image")
-    read.put("framework", "mpi", *path, "kind")
-    _replicas(read, path, {}, distributed=True)
+    distributed = read.get(*path, "kind") == "mpijob"
+    if distributed:
+        read.put("framework", "mpi", *path, "kind")
+    _replicas(read, path, {}, distributed=distributed)
     command.put_short(read, path)
 
 
@@ -146,10 +169,18 @@ def _metadata(read: Reading, path: Path) -> None:
             read.warn(*path, "name", why=f"the job is called {slug(name)!r}: {name!r} cannot be its name")
         read.put("name", name if RUN_NAME.fullmatch(name) else slug(name), *path, "name")
     if read.text(*path, "project"):
+        _told_twice(read, (*path, "project"))
         read.move("project", *path, "project")
     if read.get(*path, "categories"):
         read.move("tags", *path, "categories")
     ignore_said(read, _METADATA, *path)
+
+
+def _told_twice(read: Reading, path: Path) -> None:
+    """Say which project it is, where a file and its function say different ones."""
+    other = read.native.get("project")
+    if other not in (None, read.peek(*path)):
+        read.warn(*path, why=f"the project is this one, not {other!r}, which stands outside of the function")
 
 
 def _variables(read: Reading, path: Path) -> dict[str, str]:

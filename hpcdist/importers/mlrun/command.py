@@ -6,21 +6,27 @@ both is filled with a param (``mlrun/runtimes/local.py``). Code may travel in th
 
 from __future__ import annotations
 
+import ast
 import base64
 import binascii
+import itertools
+import math
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Final
 
 from hpcdist.errors import Path
 from hpcdist.importers.container import as_word, protected, words
 from hpcdist.importers.reading import Reading
-from hpcdist.words import quote
+from hpcdist.words import join, quote
 
 _PLACE: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
 _REMOTE: Final = re.compile(r"[a-z0-9]+://")
 _ESCAPED: Final = r"""|replace("\\", "\\\\")|replace('"', '\\"')|replace("\n", "\\n")"""
 _CALL: Final = "write a program that calls it, and name that in `spec.command`"
+_DEFINED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_SILENT: Final = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 _NOT_ENDED: Final = re.compile(r"[^\x00-\x08\x0b-\x1f]*")
 
 
@@ -41,23 +47,32 @@ def params_of(read: Reading, spec: Path) -> dict[str, object]:
 
 
 def refuse_searches(read: Reading, spec: Path) -> None:
-    """Refuse hyper-parameters; where one has a list, its hint is what to write for each value."""
-    for key in ("hyperparams", "hyper_param_options", "param_file"):
+    """Refuse hyper-parameters; where the file lists their values, the hint is what to submit."""
+    strategy = read.peek(*spec, "hyper_param_options", "strategy") or read.peek(*spec, "strategy")
+    for key in ("hyperparams", "hyper_param_options", "param_file", "strategy", "selector"):
         node = read.peek(*spec, key)
         if node:
-            hint = _one_by_one(node) if key == "hyperparams" else "remove it"
+            file = read.peek(*spec, key, "param_file") or (node if key == "param_file" else "")
+            each = f"submit once for each line of {file}, with its values as `-p NAME=VALUE`"
+            hint = _one_by_one(node, strategy) if key == "hyperparams" else each if file else "remove it"
             read.refuse(*spec, key, why="a search over parameters is many jobs", hint=hint)
 
 
-def _one_by_one(node: object) -> str:
-    lists = list(node.items()) if isinstance(node, Mapping) else []
-    if len(lists) != 1 or not isinstance(lists[0][1], list) or not lists[0][1]:
+def _one_by_one(node: object, strategy: object) -> str:
+    """Return what to submit instead: ``grid`` is each value with each other, ``list`` one after the other."""
+    lists = dict(node) if isinstance(node, Mapping) else {}
+    if not lists or not all(isinstance(values, list) and values for values in lists.values()):
         return "write one value of each in `parameters`, and submit once for each with `-p NAME=VALUE`"
-    name, values = lists[0]
-    tries = " ".join(f"-p {name}={value}" for value in values[:3]) + " ..." * (len(values) > 3)  # noqa: PLR2004
+    in_step = strategy == "list"
+    count = min(map(len, lists.values())) if in_step else math.prod(map(len, lists.values()))
+    tries = zip(*lists.values(), strict=False) if in_step else itertools.product(*lists.values())
+    first = [" ".join(f"-p {join([f'{name}={value}'])}" for name, value in zip(lists, one, strict=True))
+             for one in itertools.islice(tries, 3)]  # fmt: skip
+    given = ", ".join(f"{name}: {values[0]}" for name, values in lists.items())
     return (
-        f"write `parameters: {{{name}: {values[0]}}}`, and submit once for each: {tries}; or write "
-        f"`batch: {{array: 0-{len(values) - 1}}}`, and let the program choose by the element's number"
+        f"write `parameters: {{{given}}}`, and submit {count} times: {', '.join(first)}"
+        f"{', ...' * (count > len(first))}; or write `batch: {{array: 0-{count - 1}}}`, "
+        "and let the program choose by the element's number"
     )
 
 
@@ -68,10 +83,11 @@ def told(params: Mapping[str, object]) -> dict[str, str]:
 
 def put_short(read: Reading, path: Path) -> None:
     """Put the program that an entry of a project names."""
+    program = read.text(*path, "url") or ""
     if handler := read.get(*path, "handler"):
         read.refuse(*path, "handler", why=f"MLRun would call the function {handler!r}", hint=_CALL)
     else:
-        read.put("run.cmd", f"python -u {quote(protected(read.text(*path, 'url') or ''))}", *path, "url")
+        read.put("run.cmd", f"python -u {quote(protected(program))}", *path, "url")
 
 
 def _config(params: Mapping[str, object]) -> str:
@@ -101,12 +117,17 @@ def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None
     args = words(read, *spec, "args") or []
     folder = read.text(*spec, "workdir")
     texts = _Texts(read, params)
-    code = _code(read, (*spec, "build", "functionSourceCode"))
+    handler = read.get(*spec, "default_handler")
+    code = _code(read, (*spec, "build", "functionSourceCode"), handled=bool(handler))
     name = read.text(*spec, "build", "origin_filename") or command
     source = (*spec, "command" if command else "build")
     arguments = [args] if isinstance(args, str) else args
+    for index, word in enumerate(arguments):
+        if re.match(r"-x \w+=", word):
+            why = "the program gets this, which is an option of mpirun: write it in `mpi_args`"
+            read.warn(*spec, "args", index, why=why)
     end = "".join(f" {texts.word(word)}" for word in arguments)
-    if handler := read.get(*spec, "default_handler"):
+    if handler:
         read.refuse(*spec, "default_handler", why=f"MLRun would call the function {handler!r}", hint=_CALL)
     elif _REMOTE.match(command):
         read.refuse(*source, why=f"{command} is not fetched", hint="write the path of the program")
@@ -159,8 +180,8 @@ class _Texts:
             self._read.put("inputs", inputs, *spec, "args")
 
 
-def _code(read: Reading, path: Path) -> str:
-    """Return the code that travels in the file."""
+def _code(read: Reading, path: Path, *, handled: bool) -> str:
+    """Return the code that travels in the file, of which the file may say which function is called."""
     text = read.text(*path)
     if not text:
         return ""
@@ -171,7 +192,26 @@ def _code(read: Reading, path: Path) -> str:
     if not code or not _NOT_ENDED.fullmatch(code):
         read.refuse(*path, why="this is no program in base64", hint="name the program in `spec.command`")
         return ""
+    if (defined := _only_defines(code)) and not handled:
+        why = f"this code defines {', '.join(defined)}, and calls none of it: nothing would be run"
+        read.refuse(*path, why=why, hint=_CALL)
     return code
+
+
+def _only_defines(code: str) -> list[str]:
+    """Return what the code defines where it does nothing else, which a program does that runs."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            body = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    names = [node.name for node in body if isinstance(node, _DEFINED)]
+    return names if all(isinstance(node, (*_DEFINED, *_SILENT)) or _is_text(node) for node in body) else []
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _with_code(code: str, name: str, arguments: str, folder: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Projects of MLRun: the one function of kind ``mpijob`` in them is run."""
+"""Projects of MLRun: the one function of kind ``mpijob`` in them is run, or the only one that they have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _IGNORED: Final = {
     **dict.fromkeys(
         ("desired_state", "goals", "owner", "conda", "custom_packagers", "default_function_node_selector",
          "default_image", "build", "notifications", "alert_template", "status", "mountdir", "secret_sources",
-         "description", "disable_auto_mount", "requirements"), _SERVER,
+         "description", "disable_auto_mount", "requirements", "default_requirements", "user_project",
+         "context", "branch", "tag", "repo"), _SERVER,
     ),
 }  # fmt: skip
 _ENTRY: Final = {"tag": _SERVER,
@@ -39,7 +40,7 @@ def is_project(data: Map) -> bool:
 
 
 def chosen(read: Reading) -> Path | None:
-    """Return where the one mpijob of a project stands, None with the reason among the remarks."""
+    """Return where the one function that is run stands, None with the reason among the remarks."""
     read.get("kind")
     base: Path = ("spec",) if isinstance(read.peek("spec"), Mapping) else ()
     for above in {(), base}:
@@ -49,7 +50,10 @@ def chosen(read: Reading) -> Path | None:
         if isinstance(read.get(*path), str) and read.peek(*path):
             read.put("project", read.peek(*path), *path)
     where = (*base, "functions")
-    found = [index for index, item in read.items(*where) if _kind(item) == "mpijob"]
+    items = [item for _, item in read.items(*where)]
+    found = [index for index, item in enumerate(items) if _kind(item) == "mpijob"]
+    if len(items) == 1 and (_kind(items[0]) == "job" or is_short(read, (*where, 0))):
+        found = [0]
     if len(found) != 1:
         _refuse(read, where, found)
         return None
@@ -97,16 +101,19 @@ def _pass_over(read: Reading, where: Path, taken: int) -> None:
 
 
 def is_short(read: Reading, path: Path) -> bool:
-    """Tell whether an entry names a program instead of holding a function."""
-    url = read.peek(*path, "url")
+    """Tell whether an entry names a program, of kind mpijob or job, instead of holding a function."""
+    url, kind = read.peek(*path, "url"), read.peek(*path, "kind")
     remote = isinstance(url, str) and "://" in url
-    return isinstance(url, str) and url.endswith(".py") and not remote and read.peek(*path, "spec") is None
+    named = isinstance(url, str) and url.endswith(".py") and not remote
+    return named and kind in (None, "", "job", "mpijob") and read.peek(*path, "spec") is None
 
 
 def _entry(read: Reading, path: Path) -> Path | None:
     """Return the function of an entry; a short one, which names its program, becomes a function."""
     if isinstance(read.peek(*path, "spec"), Mapping) and "kind" in read.peek(*path, "spec"):
-        read.get(*path, "name")
+        name, own = read.get(*path, "name"), read.peek(*path, "spec", "metadata", "name")
+        if name and own and name != own:
+            read.warn(*path, "name", why=f"the job is called {own!r}, as the function itself is")
         ignore_said(read, _ENTRY, *path)
         return (*path, "spec")
     if isinstance(read.peek(*path, "spec"), Mapping) or read.peek(*path, "metadata") is not None:
