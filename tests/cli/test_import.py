@@ -235,7 +235,7 @@ def test_one_job_of_several(hpcdist: Hpcdist, job: Path) -> None:
     job.write_text(f"{JOB}---\n{JOB.replace('ddp', 'other').replace('replicas: 3', 'replicas: 7')}")
     assert hpcdist("import", "job.yml", "--from", "kubeflow").err == (
         "error: job.yml:20:1: 2 jobs are in this file: PyTorchJob 'ddp' (line 1), PyTorchJob 'other' (line 20); "
-        "keep one, or write one of them to a file of its own: `hpcdist import FILE --name NAME -o EXP`\n"
+        "keep one, or take one of them by `--name NAME`\n"
     )
     said = hpcdist("import", "job.yml", "--name", "other")
     assert said.code == 0

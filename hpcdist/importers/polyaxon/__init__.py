@@ -7,10 +7,12 @@ stands. What moved: ``declarations`` (to 0.4.4), ``settings`` and ``run.image`` 
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from hpcdist.errors import ConfigError, Key, Problem
 from hpcdist.importers import Imported
+from hpcdist.importers.polyaxon import command as commands
 from hpcdist.importers.polyaxon import environment as environments
 from hpcdist.tree import Map, Seq
 
@@ -42,6 +44,13 @@ _SETTINGS_REFUSED: Final = (
     "matrix", "concurrency", "concurrent_experiments", "search_method", "grid_search", "random_search",
     "hyperband", "bo", "early_stopping", "n_experiments",
 )  # fmt: skip
+_TENSORFLOW_1: Final = re.compile(r"(?:.*/)?tensorflow[^:/]*:v?1(?:\.\d+)*(?:-.*)?")
+_OF_BUILDS: Final = ("environment", "params", "inputs", "outputs")
+_LIBRARIES: Final = frozenset(
+    ("caffe", "caffe2", "catboost", "cntk", "fastai", "ignite", "keras", "lightgbm", "onnx", "python",
+     "pytorch-ignite", "pytorch-lightning", "scikit", "scikit-learn", "sklearn", "theano", "xgboost")
+)  # fmt: skip
+"""What Polyaxon's users name as a framework that starts nothing of its own."""
 _RUN_TO_BUILD: Final = {"image": "image", "build_steps": "build_steps", "steps": "build_steps",
                         "env_vars": "env_vars", "git": "git"}  # fmt: skip
 
@@ -68,8 +77,12 @@ class Polyaxon:
         _settings(new, remarks)
         _project(new)
         _run(new, remarks)
+        commands.normalise(new, remarks)
+        _build(new, remarks)
         _logging(new, remarks)
         environments.normalise(new, remarks)
+        _framework(new, remarks)
+        _tensorflow(new, remarks)
         return Imported(new, tuple(remarks))
 
 
@@ -155,6 +168,20 @@ def _run(data: Map, remarks: list[Problem]) -> None:
     data.put("build", build, data.value_places.get("build") or run.place, key_place=key_place)
 
 
+def _build(data: Map, remarks: list[Problem]) -> None:
+    """Leave out what the job would need that builds the image."""
+    build = data.get("build")
+    asked = [key for key in _OF_BUILDS if isinstance(build, Map) and key in build]
+    if not isinstance(build, Map) or not asked:
+        return
+    build = build.copy()
+    for key in asked:
+        message, place = f"{key!r} is for building the image, and hpcdist builds none", build.place_of(key)
+        remarks.append(Problem(message, ("build", key), "", "warning", place))
+        build.drop(key)
+    _replace(data, "build", build)
+
+
 def _logging(data: Map, remarks: list[Problem]) -> None:
     logging = data.get("logging")
     if isinstance(logging, Map) and "path" in logging:
@@ -164,6 +191,32 @@ def _logging(data: Map, remarks: list[Problem]) -> None:
         logging = logging.copy()
         logging.drop("path")
         _replace(data, "logging", logging)
+
+
+def _framework(data: Map, remarks: list[Problem]) -> None:
+    """Leave out a framework that is a name only: Polyaxon asks for one it knows where there are replicas."""
+    name = data.get("framework")
+    if isinstance(name, str) and name.lower() in _LIBRARIES and not _has_replicas(data):
+        message = f"{name!r} has no effect: the command is run as it is"
+        remarks.append(Problem(message, ("framework",), "", "warning", data.place_of("framework")))
+        data.drop("framework")
+
+
+def _tensorflow(data: Map, remarks: list[Problem]) -> None:
+    """Say the version of TensorFlow where the tag of its image does, and no section."""
+    build = data.get("build")
+    if data.get("framework") != "tensorflow" or "tensorflow" in data or not isinstance(build, Map):
+        return
+    if _has_replicas(data) and _TENSORFLOW_1.fullmatch(str(build.get("image"))):
+        place = build.place_of("image")
+        data.put("tensorflow", Map({"version": "1"}, place=place), place)
+        message = "an image of TensorFlow 1: the cluster calls its chief `master`"
+        remarks.append(Problem(message, ("build", "image"), environments.TENSORFLOW_2, "warning", place))
+
+
+def _has_replicas(data: Map) -> bool:
+    environment = data.get("environment")
+    return isinstance(environment, Map) and bool(environment.get("replicas"))
 
 
 def _replace(data: Map, key: str, value: Map | Seq) -> None:

@@ -20,6 +20,7 @@ _SESSION: Final = ("delay_workers_by_global_step", "run_config", "config", "work
                    "default_worker_config", "default_ps_config")  # fmt: skip
 _RESOURCES: Final = ("cpu", "memory", "gpu", "tpu")
 _BASE: Final[Path] = ("environment",)
+TENSORFLOW_2: Final = "for TensorFlow 2 add `tensorflow: {version: 2}` at the top level"
 
 
 def normalise(data: Map, remarks: list[Problem]) -> None:
@@ -94,8 +95,7 @@ def _tensorflow_of_then(data: Map, place: Place | None, remarks: list[Problem]) 
         return
     data.put("tensorflow", Map({"version": "1"}, place=place), place)
     message = "a section of TensorFlow 1's time: the cluster calls its chief `master`"
-    hint = "for TensorFlow 2 add `tensorflow: {version: 2}` at the top level"
-    remarks.append(Problem(message, ("tensorflow",), hint, "warning", place))
+    remarks.append(Problem(message, ("tensorflow",), TENSORFLOW_2, "warning", place))
 
 
 def _replicas(environment: Map, remarks: list[Problem]) -> None:

@@ -13,16 +13,18 @@ from hpcdist.errors import Path
 from hpcdist.importers import Imported
 from hpcdist.importers.container import finished, ignore_said, skip_empty
 from hpcdist.importers.polyaxon_v1.inputs import inputs_of
+from hpcdist.importers.polyaxon_v1.matrix import options, refuse_matrix
 from hpcdist.importers.polyaxon_v1.run import read_run
 from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
-from hpcdist.words import RUN_NAME, slug
+from hpcdist.words import RUN_NAME, quote, slug
 
 _KINDS: Final = ("component", "operation")
+_VERSIONS: Final = ("1", "1.0", "1.05", "1.1")
+"""The last since 1.1.0; components of the previews before it say the others."""
 _REFERENCES: Final = {
     "hubRef": "a hub is a server of Polyaxon: write the component itself, as `component:`",
-    "pathRef": "give that file itself, or write the component here, as `component:`",
     "urlRef": "fetch that file, and write the component here, as `component:`",
     "dagRef": "it names a part of a pipeline: write the component itself, as `component:`",
 }
@@ -63,7 +65,7 @@ class PolyaxonV1:
         """Tell by the version, or by the kind, which no other form has without an API of its own."""
         if "apiVersion" in data or "$schema" in data or "type" in data:
             return False
-        return is_v1(data.get("version")) or data.get("kind") in ("component", "operation")
+        return is_v1(data.get("version")) or data.get("kind") in _KINDS or "isPreset" in data
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -78,7 +80,7 @@ class PolyaxonV1:
             _section(read, base)
         _names(read, bases)
         if bases:
-            _matrix(read)
+            refuse_matrix(read)
             texts = Texts(read, inputs_of(read, bases))
             read_run(read, texts, (*bases[-1], "run"))
         return finished(read)
@@ -95,7 +97,7 @@ def is_v1(version: object) -> bool:
 def _bases(read: Reading) -> tuple[Path, ...]:
     """Return where the fields of the operation and the component are, nothing where none can be run."""
     version, kind = read.get("version"), read.get("kind")
-    if version is not None and not is_v1(version):
+    if version is not None and str(version) not in _VERSIONS:
         read.refuse("version", why=f"files of version {version} and this kind are not read", hint="write 1.1")
     if kind not in (*_KINDS, None, ""):
         old = kind in ("experiment", "job")
@@ -104,9 +106,11 @@ def _bases(read: Reading) -> tuple[Path, ...]:
     elif read.get("isPreset") is True:
         why = "a preset is only what is added to others"
         read.refuse("isPreset", why=why, hint="give the operation itself")
-    elif named := [key for key in _REFERENCES if read.peek(key)]:
+    elif named := [key for key in ("pathRef", *_REFERENCES) if read.peek(key)]:
         for key in named:
-            read.refuse(key, why=f"what {key} names is not fetched", hint=_REFERENCES[key])
+            hint = _REFERENCES.get(key) or _instead(read)
+            read.refuse(key, why=f"what {key} names is not fetched", hint=hint)
+        refuse_matrix(read)
     elif isinstance(read.peek("component"), Mapping):
         return ((), ("component",))
     elif isinstance(read.peek("run"), Mapping):
@@ -116,6 +120,21 @@ def _bases(read: Reading) -> tuple[Path, ...]:
         read.refuse(what, why=f"there is no section `{what}` here", hint="write what is to run")
     read.get()  # of a file that is refused as a whole, no key needs a word
     return ()
+
+
+def _instead(read: Reading) -> str:
+    """Return what to give instead of an operation that names a file: that file, with the same params."""
+    said = {name: _value(read.peek("params", name)) for name in read.keys("params")}
+    given = {name: value for name, value in said.items() if isinstance(value, (str, int, float))}
+    words = f"hpcdist submit {quote(str(read.peek('pathRef')))} {options(given)}".rstrip()
+    return f"give that file itself: `{words}`; or write the component here, as `component:`"
+
+
+def _value(param: object) -> object:
+    """Return a value that is written there, None for one that comes from elsewhere."""
+    if not isinstance(param, Mapping):
+        return param
+    return None if param.get("ref") else param.get("value")
 
 
 def _section(read: Reading, base: Path) -> None:
@@ -163,29 +182,3 @@ def _names(read: Reading, bases: tuple[Path, ...]) -> None:
             elif key == "description":
                 value = read.text(*base, key)
             read.put(key, value, *base, key)
-
-
-def _matrix(read: Reading) -> None:
-    """Refuse a search, with the number of its jobs where that is known; one combination is params."""
-    matrix = read.get("matrix")
-    if not matrix:
-        return
-    values = {name: _choices(read.peek("matrix", "params", name)) for name in read.keys("matrix", "params")}
-    kind = read.peek("matrix", "kind")
-    known = all(values.values()) and kind in ("grid", "random")
-    hint = "remove it, and submit once for each value with `-p NAME=VALUE`, or write `batch: {array: ...}`"
-    if known and len(values) == 1:
-        ((name, choices),) = values.items()
-        tries = " ".join(f"-p {name}={value}" for value in choices[:3])
-        more = " ..." if len(choices) > 3 else ""  # noqa: PLR2004 - enough to see how it goes on
-        hint = (
-            f"remove it, and submit once for each: {tries}{more}; or write "
-            f"`batch: {{array: 0-{len(choices) - 1}}}`, and let the command choose by the element's number"
-        )
-    read.refuse("matrix", why=f"a search ({kind}) is many jobs", hint=hint)
-
-
-def _choices(param: object) -> list[object]:
-    if isinstance(param, Mapping) and param.get("kind") == "choice" and isinstance(param.get("value"), list):
-        return list(param["value"])
-    return []

@@ -89,7 +89,9 @@ def _input(read: Reading, item: object, path: Path, found: dict[str, Input]) -> 
     ignore_said(read, _IGNORED, *path)
     _carried(read, name, path)
     form = read.get(*path, "argFormat")
-    flag = kind == "bool" or read.get(*path, "isFlag") is True
+    if read.get(*path, "isFlag") is True:
+        entry["is_flag"] = True
+    flag = kind == "bool" or "is_flag" in entry
     found[name] = Input(plain_type(kind), flag, form if isinstance(form, str) else None)
     return entry
 

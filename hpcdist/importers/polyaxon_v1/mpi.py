@@ -5,6 +5,7 @@ Polyaxon gives it to Kubeflow's MPI operator: the processes run on the workers, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,6 +16,7 @@ from hpcdist.importers.polyaxon_v1.text import Held
 from hpcdist.importers.reading import Reading
 
 _HOSTFILE: Final = "/etc/mpi/hostfile"
+_WAITS: Final = re.compile(r"(?:exec )?(?:sleep \S+|tail -f /dev/null|\S*sshd\b[^;&|]*)")
 
 
 def read_mpi(read: Reading, path: tuple[str | int, ...], roles: Sequence[Replica]) -> None:
@@ -32,11 +34,7 @@ def read_mpi(read: Reading, path: tuple[str | int, ...], roles: Sequence[Replica
             )
             read.refuse(*path, "kind", why=f"an mpijob without `{missing}`", hint=hint)
         return
-    if worker.command:
-        hint = "remove it: hpcdist starts what the launcher's line names"
-        read.refuse(
-            *worker.path, "container", "command", why="workers of an mpijob run no command", hint=hint
-        )
+    _check_worker(read, worker, launcher.command)
     if launcher.count != 1:
         read.refuse(*launcher.path, "replicas", why="there is one launcher", hint="write 1")
     if launcher.amounts:
@@ -49,8 +47,19 @@ def read_mpi(read: Reading, path: tuple[str | int, ...], roles: Sequence[Replica
     variables = worker.variables | launcher.variables
     image, folder = worker.image or launcher.image, launcher.folder or worker.folder
     command = _command(read, launcher, worker, slots if isinstance(slots, int) else 1, variables)
+    exports = worker.exports + launcher.exports
     shared = launcher._replace(command=command, variables=variables, image=image, folder=folder)
-    put_shared(read, shared)
+    put_shared(read, shared._replace(exports=exports))
+
+
+def _check_worker(read: Reading, worker: Replica, launch: str) -> None:
+    """Refuse what a worker would do by itself; it may wait for mpirun, or name the launcher's line again."""
+    where = (*worker.path, "container", "command")
+    if worker.command == launch or _WAITS.fullmatch(worker.command):
+        read.warn(*where, why="this starts nothing: hpcdist starts what the launcher's line names")
+    elif worker.command:
+        hint = "remove it: hpcdist starts what the launcher's line names"
+        read.refuse(*where, why="workers of an mpijob run no command", hint=hint)
 
 
 def _check_same(read: Reading, launcher: Replica, worker: Replica) -> None:

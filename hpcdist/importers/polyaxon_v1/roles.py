@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.importers.reading import Reading
 from hpcdist.words import quote
 
+_BY_ROLE: Final = "write them for all, or set them in the command by $HPCDIST_ROLE"
+
 
 class Replica(NamedTuple):
-    """One role: how many, and what each is."""
+    """One role: how many, and what each is; ``exports`` are lines in front of its command."""
 
     path: Path
     count: Any
@@ -19,6 +21,7 @@ class Replica(NamedTuple):
     amounts: dict[str, dict[str, object]]
     variables: dict[str, str]
     image: str | None
+    exports: str = ""
 
 
 def put_alone(read: Reading, replica: Replica) -> None:
@@ -34,7 +37,7 @@ def put_shared(read: Reading, replica: Replica) -> None:
     if replica.command:
         read.put(
             "run.cmd",
-            _in_folder(replica.command, replica.folder),
+            replica.exports + _in_folder(replica.command, replica.folder),
             *where,
             "command" if read.peek(*where, "command") else "args",
         )
@@ -77,14 +80,12 @@ def one_less(read: Reading, count: Any, path: Path) -> object:
 
 def check_same(read: Reading, one: Replica, other: Replica) -> None:
     """Refuse roles that differ in what all replicas of an experiment share."""
-    for what, key, hint in (
-        ("command", "command", "let the program ask $HPCDIST_ROLE"),
-        ("image", "image", "write the same image"),
-        ("folder", "workingDir", "write the same directory"),
-        ("variables", "env", "write them for all, or set them in the command by $HPCDIST_ROLE"),
+    for what, key, fields, hint in (
+        ("command", "command", ("command",), "let the program ask $HPCDIST_ROLE"),
+        ("image", "image", ("image",), "write the same image"),
+        ("directory", "workingDir", ("folder",), "write the same directory"),
+        ("list of variables", "env", ("variables", "exports"), _BY_ROLE),
     ):
-        if getattr(one, what) != getattr(other, what):
-            name = one.path[-1]
-            read.refuse(
-                *other.path, "container", key, why=f"it is another {what} than that of {name}", hint=hint
-            )
+        if any(getattr(one, field) != getattr(other, field) for field in fields):
+            why = f"it is another {what} than that of {one.path[-1]}"
+            read.refuse(*other.path, "container", key, why=why, hint=hint)

@@ -9,7 +9,7 @@ from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers import container
 from hpcdist.importers.polyaxon_v1.mpi import read_mpi
 from hpcdist.importers.polyaxon_v1.roles import Replica, check_same, one_less, put_alone, put_count
-from hpcdist.importers.polyaxon_v1.text import Texts
+from hpcdist.importers.polyaxon_v1.text import Texts, only_in_job
 from hpcdist.importers.reading import Reading
 
 _ROLES: Final[dict[str, dict[str, str]]] = {
@@ -40,11 +40,21 @@ _IGNORED: Final = {
     "mode": "the program is started as it is",
 }
 _NODES: Final = "choose nodes by `batch.partition` or `batch.constraint`"
+_ENVIRONMENT: Final = {
+    **dict.fromkeys(
+        ("labels", "annotations", "affinity", "tolerations", "nodeName", "serviceAccountName", "hostAliases",
+         "securityContext", "imagePullSecrets", "hostNetwork", "hostPID", "dnsPolicy", "dnsConfig",
+         "schedulerName", "priorityClassName", "priority", "restartPolicy"), "it is for Kubernetes",
+    ),
+    "nodeSelector": _NODES,
+}  # fmt: skip
+_RESOURCES: Final = "write `resources: {limits: {cpu: 4, memory: 8Gi, nvidia.com/gpu: 1}}` there"
 _IN_ROLE: Final = {
     "connections": _MOUNTS,
     "volumes": _MOUNTS,
     "sidecars": "nothing is started beside the program",
 }
+_OLD_SPELLING: Final = {"volume_mounts": _MOUNTS, "image_pull_policy": "no registry is asked"}
 _INIT: Final = {"git": "code is not fetched: the job runs the code where it is submitted",
                 "connection": _MOUNTS}  # fmt: skip
 
@@ -166,8 +176,10 @@ def _replica(read: Reading, texts: Texts, path: Path, *, optional: bool = False)
     count = read.get(*path, "replicas")
     _around(read, path)
     env = container.variables(read, *where, "env")
-    container.more_variables(read, *where, "envFrom")
-    container.ignore_said(read, container.IGNORED, *where)
+    exported = only_in_job(env)
+    for key in ("envFrom", "env_from"):
+        container.more_variables(read, *where, key)
+    container.ignore_said(read, container.IGNORED | _OLD_SPELLING, *where)
     image = read.text(*where, "image")
     return Replica(
         path=path,
@@ -179,15 +191,20 @@ def _replica(read: Reading, texts: Texts, path: Path, *, optional: bool = False)
         command=_command(read, texts, where, env, optional=optional),
         folder=_folder(read, (*where, "workingDir")),
         amounts=container.amounts(read, *where, "resources"),
-        variables={name: texts.value(value, *where, "env") for name, value in env.items()},
+        variables={
+            name: texts.template(value, *where, "env") for name, value in env.items() if name not in exported
+        },
         image=texts.template(image, *where, "image") if image else None,
+        exports=texts.exports(exported, *where, "env"),
     )
 
 
 def _around(read: Reading, path: Path) -> None:
     """Speak of what stands beside the container."""
-    kubernetes = dict.fromkeys(read.keys(*path, "environment"), "it is for Kubernetes")
-    container.ignore_said(read, kubernetes | {"nodeSelector": _NODES}, *path, "environment")
+    container.ignore_said(read, _ENVIRONMENT, *path, "environment")
+    if read.peek(*path, "environment", "resources"):
+        why = "resources of Polyaxon 0.x, which stand in `container` since"
+        read.refuse(*path, "environment", "resources", why=why, hint=_RESOURCES)
     container.ignore_said(read, _IN_ROLE, *path)
     for index, item in read.items(*path, "init"):
         _init(read, item, (*path, "init", index))

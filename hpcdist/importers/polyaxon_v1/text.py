@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from hpcdist.errors import Path
 from hpcdist.importers.container import as_word
 from hpcdist.importers.reading import Reading
+from hpcdist.words import VARIABLE_NAME
 
 _BLOCK: Final = re.compile(r"(\{\{.*?\}\}|\{%.*?%\})", re.DOTALL)
 _AS_ARG: Final = re.compile(r"\{\{-?\s*params\.(\w+)\.as_arg\s*-?\}\}")
@@ -52,15 +53,11 @@ class Texts:
             self._block(part, path) if at % 2 else part for at, part in enumerate(_BLOCK.split(text))
         )
 
-    def value(self, text: str, *path: str | int) -> str:
-        """Return the text of a variable, in which no shell puts paths in."""
-        if _GLOBAL.search(text):
-            self._read.refuse(
-                *path, why="a variable cannot be told this path here",
-                hint="use $POLYAXON_RUN_OUTPUTS_PATH in the command",
-            )  # fmt: skip
-            return text
-        return self.template(text, *path)
+    def exports(self, variables: Mapping[str, str], *path: str | int) -> str:
+        """Return the lines of a script that set variables, whose names are those of a shell's."""
+        return "".join(
+            f"export {name}={self.command([value], (), *path)}\n" for name, value in variables.items()
+        )
 
     def _block(self, block: str, path: Path) -> str:
         if alone := _AS_ARG.fullmatch(block):
@@ -101,6 +98,9 @@ class Texts:
         listed, known = list(words), frozenset(variables)
         if script := script_of(listed):
             return self.script(script, known, *path)
+        if script_of(listed[:3]):
+            why = "the shell runs the first text after -c only; what follows is $0, $1 and so on"
+            self._read.warn(*path, why=why, hint="write it as one text")
         return " ".join(self._word(word, known, path) for word in listed)
 
     def script(self, text: str, variables: Iterable[str], *path: str | int) -> str:
@@ -140,6 +140,15 @@ def _literal(text: str, known: frozenset[str]) -> str:
         pieces.append(f'"${{{match[1]}}}"')
         end = match.end()
     return "".join([*pieces, shlex.quote(text[end:])] if end < len(text) or not pieces else pieces)
+
+
+def only_in_job(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables whose values hold a path that only the job knows."""
+    return {
+        name: value
+        for name, value in variables.items()
+        if VARIABLE_NAME.fullmatch(name) and any(found[1] in _PATHS for found in _GLOBAL.finditer(value))
+    }
 
 
 def script_of(words: list[str]) -> str | None:

@@ -1,0 +1,104 @@
+"""Commands of Polyaxon 0.x as bash is to read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist import importers, source
+
+JOINED = (
+    "the lines are joined here as Polyaxon joins them; "
+    "write `cmd: |`, and end each line that goes on with `\\`; quote a space that is meant"
+)
+
+
+def read(text: str) -> tuple[object, list[str]]:
+    document = source.parse(text, "p.yml")
+    found = importers.read(document.data)
+    return found.data["run"]["cmd"], [str(document.locate(remark)) for remark in found.remarks]
+
+
+@pytest.mark.parametrize(
+    ("cmd", "meant"),
+    [
+        ("python a.py \\\n    --lr={{ lr }} \\\n    --out=b", "python a.py --lr={{ lr }} --out=b"),
+        ("python a.py --lr={{ lr }}\\\n    --out=b", "python a.py --lr={{ lr }} --out=b"),
+        ("make && \\\n    python a.py", "make && python a.py"),
+        ("python a.py data=x \\\n    model=y \\", "python a.py data=x model=y "),
+        ("|\n    python a.py \\  \n      --lr 1", "python a.py \\\n  --lr 1"),
+        ("|\n    python a.py\n      --lr 1\n      --out b", "python a.py --lr 1 --out b"),
+    ],
+)
+def test_lines_are_joined(cmd: str, meant: str) -> None:
+    assert read(f"run:\n  cmd: {cmd}") == (meant, [f"p.yml:2:8: run.cmd: {JOINED}"])
+
+
+@pytest.mark.parametrize(
+    "cmd",
+    [
+        "python a.py \\\n  --lr 1\n",
+        "cd 'a \\ b' && echo \"\\ -c\" {{ x }}\n",
+        "cd My\\ Data/x && python a.py\n",
+        'args=(\n  --lr 1\n  --out b\n)\npython a.py "${args[@]}"\n',
+        "case $1 in\n  -v) set -v ;;\nesac\n",
+        "cat > list <<END\n- a\n- b \\ c\nEND\n",
+        "echo \\\\ \\$HOME\npython a.py\n",
+    ],
+)
+def test_what_bash_reads_alike_stays(cmd: str) -> None:
+    lines = "".join(f"    {line}\n" for line in cmd.splitlines())
+    assert read(f"run:\n  cmd: |\n{lines}") == (cmd, [])
+
+
+def test_each_command_of_a_list_has_its_place() -> None:
+    text = "run:\n  cmd:\n    - source env.sh\n    - python a.py \\\n      --lr 1\n    - 3\n"
+    commands = ["source env.sh", "python a.py --lr 1", 3]
+    assert read(text) == (commands, [f"p.yml:4:7: run.cmd[1]: {JOINED}"])
+
+
+def test_a_framework_that_starts_nothing_is_a_name() -> None:
+    document = source.parse("framework: Keras\nrun: {cmd: python a.py}", "p.yml")
+    found = importers.read(document.data)
+    assert found.data == {"run": {"cmd": "python a.py"}}
+    said = "p.yml:1:12: framework: 'Keras' has no effect: the command is run as it is"
+    assert [str(document.locate(remark)) for remark in found.remarks] == [said]
+
+
+def test_a_framework_with_replicas_must_be_known() -> None:
+    text = "framework: keras\nenvironment: {replicas: {n_workers: 2}}\nrun: {cmd: python a.py}"
+    document = source.parse(text, "p.yml")
+    assert importers.read(document.data) == importers.Imported(document.data)
+
+
+def test_what_builds_the_image_is_left_out() -> None:
+    text = "build:\n  image: a\n  environment: {labels: {a: b}}\n  params: {x: 1}\nrun: {cmd: python a.py}"
+    document = source.parse(text, "p.yml")
+    found = importers.read(document.data)
+    assert found.data == {"build": {"image": "a"}, "run": {"cmd": "python a.py"}}
+    assert [str(document.locate(remark)) for remark in found.remarks] == [
+        "p.yml:3:3: build.environment: 'environment' is for building the image, and hpcdist builds none",
+        "p.yml:4:3: build.params: 'params' is for building the image, and hpcdist builds none",
+    ]
+
+
+TENSORFLOW = (
+    "framework: tensorflow\nbuild: {image: %s}\nenvironment: {replicas: {n_workers: 2}}\nrun: {cmd: x}"
+)
+
+
+@pytest.mark.parametrize("image", ["tensorflow/tensorflow:1.14.0-gpu-py3", "reg.io:5000/tensorflow:1.4"])
+def test_the_image_tells_that_the_program_is_of_tensorflow_1(image: str) -> None:
+    document = source.parse(TENSORFLOW % image, "p.yml")
+    found = importers.read(document.data)
+    assert found.data == {**document.data, "tensorflow": {"version": "1"}}
+    said = (
+        "p.yml:2:16: build.image: an image of TensorFlow 1: the cluster calls its chief `master`; "
+        "for TensorFlow 2 add `tensorflow: {version: 2}` at the top level"
+    )
+    assert [str(document.locate(remark)) for remark in found.remarks] == [said]
+
+
+@pytest.mark.parametrize("image", ["tensorflow/tensorflow:2.1.0-gpu", "tensorflow/tensorflow", "me/own:1.2"])
+def test_another_image_does_not(image: str) -> None:
+    document = source.parse(TENSORFLOW % image, "p.yml")
+    assert importers.read(document.data) == importers.Imported(document.data)
