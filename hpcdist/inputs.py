@@ -39,7 +39,7 @@ _WORDS: Final = {
 
 
 class Input(Model, frozen=True):
-    """One declared param."""
+    """One declared param; ``minimum`` and ``maximum`` are the least and the greatest that a number may be."""
 
     name: str
     type: str | None = None
@@ -49,6 +49,8 @@ class Input(Model, frozen=True):
     is_list: bool = False
     is_flag: bool = False
     options: tuple[Any, ...] = ()
+    minimum: int | float | None = None
+    maximum: int | float | None = None
 
 
 def resolve(
@@ -122,8 +124,20 @@ def _problems(item: Input, value: object, path: Path, *, given: bool) -> Iterato
         elif item.options and part not in item.options:
             known = ", ".join(map(str, item.options))
             yield Problem(f"{part!r} is not one of the options", where, f"known: {known}")
+        else:
+            yield from _beyond(item, part, where)
     if item.is_list and not isinstance(value, list):
         yield Problem(f"expected a list, got {value!r}", where, "write it as [a, b]")
+
+
+def _beyond(item: Input, value: object, where: Path) -> Iterator[Problem]:
+    """Yield what is wrong with a number that is too small or too great."""
+    if not isinstance(value, (int, float)):
+        return
+    if item.minimum is not None and not value >= item.minimum:
+        yield Problem(f"{value} is less than the minimum", where, f"write {item.minimum} or more")
+    elif item.maximum is not None and not value <= item.maximum:
+        yield Problem(f"{value} is more than the maximum", where, f"write {item.maximum} or less")
 
 
 def _fits(kind: str | None, value: object) -> bool:

@@ -10,6 +10,8 @@ from hpcdist.errors import Key, Path, Place, Problem, did_you_mean, dotted
 from hpcdist.source import read_value
 from hpcdist.tree import Map, Seq
 
+_TEXTS: Final = ("str", "path")
+"""Types of inputs for which ``-p x=5`` and ``-p x=true`` mean text."""
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
@@ -85,14 +87,17 @@ def with_params(data: Map, given: Mapping[str, str]) -> tuple[Map, list[Problem]
     params, declared = data.get("params"), data.get("inputs")
     new = params.copy() if isinstance(params, Map) else Map()
     inputs = [item for item in declared if isinstance(item, Map)] if isinstance(declared, Seq) else []
-    known = {*new, *(str(item.get("name")) for item in inputs)}
+    kinds = {str(item.get("name")): item.get("type") for item in inputs}
+    known = {*new, *kinds}
     problems: list[Problem] = []
     for name, text in given.items():
         place = Place(f"-p {name}={text}", 0, 0)
         if name not in known:
             hint = did_you_mean(name, known) or "the file has no `params`"
             problems.append(Problem(f"there is no param {name!r}", ("params", Key(name)), hint, place=place))
-        new.put(name, read_value(text, place), place)
+        value = read_value(text, place)
+        is_text = kinds.get(name) in _TEXTS and value is not None
+        new.put(name, text if is_text and not isinstance(value, str) else value, place)
     changed = data.copy()
     changed.put("params", new, data.value_places.get("params"), key_place=data.key_places.get("params"))
     return changed, problems

@@ -57,6 +57,11 @@ def test_values_that_fit(kind: str, value: object) -> None:
     [
         ({"type": "int"}, {},
          ["inputs[0]: the input 'x' is required and has no param; write it under `params`, or give `-p x=VALUE`"]),
+        ({"type": "float", "minimum": 1, "maximum": 2.5}, {"x": 0.5},
+         ["params.x: 0.5 is less than the minimum; write 1 or more"]),
+        ({"type": "int", "is_list": True, "maximum": 2.5}, {"x": [1, 3]},
+         ["params.x: 3 is more than the maximum; write 2.5 or less"]),
+        ({"maximum": 2.5}, {"x": "many"}, []),
         ({"type": "int"}, {"x": 1.5}, ["params.x: expected a whole number (`type: int`), got 1.5"]),
         ({"type": "int"}, {"x": True}, ["params.x: expected a whole number (`type: int`), got True"]),
         ({"type": "float"}, {"x": "a"}, ["params.x: expected a number (`type: float`), got 'a'"]),

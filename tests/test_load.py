@@ -118,6 +118,16 @@ def test_broken_options(params: dict[str, str], changes: Settings, messages: lis
     assert said("params: {lr: 1}\nrun: {cmd: 'true'}", params, changes) == messages
 
 
+def test_params_that_are_text_are_taken_as_they_are_spelt() -> None:
+    text = """
+inputs: [{name: a, type: str}, {name: b, type: path}, {name: c, type: int}, {name: d, is_optional: true}]
+run: {cmd: "{{ a }} {{ b }} {{ c + 1 }} {{ d }}"}
+"""
+    params = {"a": "010", "b": "true", "c": "010", "d": "010"}
+    assert loaded(text, params).experiment.run.command == "010 true 11 10"
+    assert loaded(text, params | {"a": "'x'"}).experiment.run.command == "x true 11 10"
+
+
 def test_all_problems_come_at_once_errors_first_in_the_order_of_the_file() -> None:
     text = """
 project: x

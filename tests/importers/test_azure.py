@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
+from typing import Any
 
 import pytest
 
 from hpcdist import importers, source
+from hpcdist.amounts import Amount, Resources
 from hpcdist.errors import ConfigError
+from hpcdist.experiment import Environment, ReplicaEntry, Replicas
 from hpcdist.importers.azure import IMPORTER
-from hpcdist.importers.azure.command import Output, Param, Translation
+from hpcdist.importers.azure.command import Output, Param, Translation, one_line, with_options
 from hpcdist.importers.azure.layout import gpus_of
 from hpcdist.load import load_experiment
 
@@ -33,7 +36,12 @@ def test_every_file_has_its_expectation() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.yml") if "expected" not in path.name) == NAMES
 
 
-PARAMS = {"a": Param("a"), "b": Param("b", may_lack=True), "p": Param("p", is_path=True)}
+PARAMS = {
+    "a": Param("a"),
+    "b": Param("b", may_lack=True, is_optional=True),
+    "d": Param("d", is_optional=True),
+    "p": Param("p", is_path=True),
+}
 OUTPUTS = {"o": Output("o"), "f": Output("f", is_file=True)}
 
 
@@ -44,9 +52,10 @@ OUTPUTS = {"o": Output("o"), "f": Output("f", is_file=True)}
         ("x $[[--b ${{inputs.b}} -c]] y", "x {% if b is not none %}--b {{ b }} -c{% endif %} y"),
         ("x [--b {inputs.b}] [ -f y ]", "x {% if b is not none %}--b {{ b }}{% endif %} [ -f y ]"),
         ("x $[[--a ${{inputs.a}}]]", "x --a {{ a }}"),
+        ("x [--d ${{inputs.d}}] [--a ${{inputs.a}}]", "x --d {{ d }} [--a {{ a }}]"),
         ("[[ -n $x ]] && echo ${#a[@]}", "[[ -n $x ]] && echo ${#a[@]}"),
         ("{${{inputs.a}}}", '{{ "{" }}{{ a }}}'),
-        ("{{x}} {% {{{", '{{ "{{" }}x}} {{ "{%" }} {{ "{{" }}{'),
+        ("{{x}} {% {{{", "{% raw %}{{{% endraw %}x}} {% raw %}{%{% endraw %} {% raw %}{{{% endraw %}{"),
         ("${{outputs.o}}/x", '"$HPCDIST_OUTPUTS/o"/x'),
         ('"${{outputs.o}}/x"', '"$HPCDIST_OUTPUTS/o/x"'),
         ("'${{outputs.o}}/x'", "''\"$HPCDIST_OUTPUTS/o\"'/x'"),
@@ -70,6 +79,65 @@ def printed(command: str) -> bytes:
         ["bash", "-c", command], env={"HPCDIST_OUTPUTS": "/d"}, capture_output=True, check=True
     )
     return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("python x.py \n--a 1\n  \n  --b 2\necho done\n", "python x.py --a 1 --b 2\necho done\n"),
+        ("python x.py \\\n  --a 1", "python x.py \\\n  --a 1"),
+        ("echo 'a\n- b' \"c\n- d\"\n", "echo 'a\n- b' \"c\n- d\"\n"),
+        ("cat << E\n- a\nE\n", "cat << E\n- a\nE\n"),
+    ],
+)
+def test_no_line_begins_with_an_option(text: str, joined: str) -> None:
+    assert with_options(text) == joined
+
+
+def test_a_command_of_the_first_components_is_one_line() -> None:
+    assert one_line("python x.py\n\n    --a 1\n  b\n") == "python x.py --a 1 b\n"
+
+
+JOB = "type: command\ncommand: x ${{outputs.o}}\n"
+
+
+@pytest.mark.parametrize(
+    ("rest", "native", "told"),
+    [
+        ("outputs: {o: {type: string}}", {"run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}}, []),
+        (
+            "outputs: {o: {type: custom_model, intellectual_property: {protection_level: all}}}",
+            {"run": {"cmd": 'mkdir -p "$HPCDIST_OUTPUTS/o"\nx "$HPCDIST_OUTPUTS/o"'}},
+            [("outputs.o.intellectual_property: intellectual_property has no effect on a batch machine: "
+             "nothing is hidden from you on your own machine")],
+        ),
+        (
+            "outputs: {o: {type: uri_file}}\nenvironment: mcr.microsoft.com/azureml/openmpi4.1.0:latest",
+            {"build": {"image": "mcr.microsoft.com/azureml/openmpi4.1.0:latest"},
+             "run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
+            [],
+        ),
+        (
+            "outputs: {o: {type: uri_file}}\nenvironment: {image: 'azureml:sklearn@latest'}",
+            {"run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
+            [("environment.image: image has no effect on a batch machine: it is kept in Azure; "
+             "install what it holds beforehand, or give `--set build.image=IMAGE`")],
+        ),
+        (
+            ("outputs: {o: {type: uri_file}}\n"
+            "distribution: {type: tensorflow, worker_count: 3}\nresources: {instance_count: 2}"),
+            {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 2}},
+             "run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
+            [("resources.instance_count: 3 workers and 0 parameter servers share 2 instances; "
+             "here as many of them share a node as fit on one"),
+             ("distribution: in TF_CONFIG the first of the workers is the chief, and the others are workers "
+             "0, 1, ...")],
+        ),
+    ],
+)  # fmt: skip
+def test_what_stands_around_a_command(rest: str, native: dict[str, Any], told: list[str]) -> None:
+    read = importers.read(source.parse(JOB + rest, "job.yml").data)
+    assert (read.data, [str(problem._replace(place=None)) for problem in read.remarks]) == (native, told)
 
 
 COMPONENT = FOLDER / "component_mpi.yml"
@@ -99,9 +167,9 @@ def test_inputs_are_given_as_params() -> None:
             "-p rounds=many: params.rounds: expected a whole number (`type: int`), got 'many'",
         ),
         ({"rate": "x"}, "-p rate=x: params.rate: expected a number (`type: float`), got 'x'"),
+        ({"rounds": "0"}, "-p rounds=0: params.rounds: 0 is less than the minimum; write 1 or more"),
         ({"lazy": "1"}, "-p lazy=1: params.lazy: expected true or false (`type: bool`), got 1"),
         ({"loss": "l3"}, "-p loss=l3: params.loss: 'l3' is not one of the options; known: l1, l2"),
-        ({"train": "5"}, "-p train=5: params.train: expected text (`type: path`), got 5"),
         ({"trian": "/x"}, "-p trian=/x: params.trian: there is no param 'trian'; did you mean 'train'?"),
     ],
 )
@@ -119,12 +187,81 @@ def test_an_input_without_a_value_is_asked_for() -> None:
     assert errors == [f"c.yml:10:3: inputs[0]: the input 'train' is required and has no param; {hint}"]
 
 
-def test_run_settings_are_given_by_set() -> None:
-    settings = [("environment.replicas.n_workers", "3"), ("environment.processes_per_replica", "8")]
-    loaded = load_experiment(source.load(COMPONENT), params={"train": "/d"}, settings=settings)
-    environment = loaded.experiment.environment
-    assert environment.replicas is not None
-    assert (environment.replicas.n_workers, environment.processes_per_replica) == (3, 8)
+RUN_SETTINGS = [
+    ("runsettings.node_count", "4"),
+    ("runsettings.resource_layout.process_count_per_node", "8"),
+    ("runsettings.resource_layout.instance_type", "Standard_ND96asr_v4"),
+    ("runsettings.environment_variables.NCCL_DEBUG", "INFO"),
+    ("environment.processes_per_replica", "2"),
+    ("batch.qos", "high"),
+]
+
+
+def test_run_settings_are_set_in_the_file_and_the_rest_in_the_experiment() -> None:
+    loaded = load_experiment(source.load(COMPONENT), params={"train": "/d"}, settings=RUN_SETTINGS)
+    found = loaded.experiment.environment, loaded.experiment.batch.qos
+    assert found == (
+        Environment(
+            resources=Resources(gpu=Amount(requests=8)),
+            replicas=Replicas(
+                n_workers=3, default_worker=ReplicaEntry(resources=Resources(gpu=Amount(requests=8)))
+            ),
+            env_vars={"NCCL_DEBUG": "INFO"},
+            processes_per_replica=2,
+        ),
+        "high",
+    )
+    assert not [problem for problem in loaded.problems if "how many nodes" in problem.message]
+
+
+WORDS = """\
+$schema: https://azuremlschemas.azureedge.net/latest/commandComponent.schema.json
+type: command
+command: x ${{inputs.lora}} ${{inputs.precision}} ${{inputs.stage}} ${{inputs.data}}
+environment: {image: i}
+distribution: {type: pytorch}
+inputs:
+  lora: {type: string, enum: ["true", "false"], default: "false", optional: true}
+  precision: {type: Enum, enum: [16, 2.0], default: 16}
+  stage: {type: integer, enum: [2, 3]}
+  data: {type: uri_folder}
+"""
+
+
+def test_choices_and_texts_are_given_as_they_are_spelt() -> None:
+    params = {"lora": "true", "precision": "2.0", "stage": "3", "data": "/5"}
+    loaded = load_experiment(source.parse(WORDS, "w.yml"), params=params)
+    assert loaded.experiment.run.command.splitlines()[-1] == "x true 2.0 3 /5"
+    told = [problem.hint for problem in loaded.problems if "how many nodes" in problem.message]
+    assert [hint.partition(", and")[0] for hint in told] == [
+        (
+            "for N nodes with P processes each write `--set resources.instance_count=N"
+            " --set distribution.process_count_per_instance=P`"
+        )
+    ]
+
+
+def test_settings_of_a_job_are_set_as_az_sets_them() -> None:
+    text = JOB + "outputs: {o: {}}\nenvironment: {image: i}\ndistribution: {type: mpi}\n"
+    settings = [("resources.instance_count", "3"), ("distribution.process_count_per_instance", "4")]
+    environment = load_experiment(source.parse(text, "job.yml"), settings=settings).experiment.environment
+    assert environment == Environment(replicas=Replicas(n_workers=2), processes_per_replica=4)
+
+
+WRONG = {
+    "runsettings.node_count": ("many", "expected a whole number from 1 on, got 'many'"),
+    "runsettings.nodes": ("2", "nothing is known of 'runsettings.nodes'; remove it"),
+    "launcher.type": ("mpirun", "there is no distribution 'mpirun'; did you mean 'mpi'?"),
+}
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_wrong_run_settings_are_told_where_they_were_given(key: str) -> None:
+    text, message = WRONG[key]
+    with pytest.raises(ConfigError) as caught:
+        load_experiment(source.load(COMPONENT), params={"train": "/d"}, settings=[(key, text)])
+    errors = [str(problem) for problem in caught.value.problems if problem.severity == "error"]
+    assert errors == [f"--set {key}={text}: {key}: {message}"]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +269,16 @@ def test_run_settings_are_given_by_set() -> None:
     [
         ("Standard_NC6", 1),
         ("Standard_NC12s_v3", 2),
+        ("Singularity.NC6_v3", 1),
+        ("Standard_NC256ds_xl_RTXPRO6000BSE_v6", 2),
+        ("Standard_NCC40ads_H100_v5", 1),
+        ("Standard_ND128isrG5_GB300_v6", 4),
+        ("Standard_NV6", 1),
+        ("Standard_NV24", 4),
+        ("Standard_NV24s_v3", 2),
+        ("Standard_NV48s_v3", 4),
+        ("Standard_NV6ads_A10_v5", 1),
+        ("Standard_NV16as_v4", 1),
         ("Standard_NC24rs_v3", 4),
         ("STANDARD_NC64AS_T4_V3", 4),
         ("Standard_NC24ads_A100_v4", 1),

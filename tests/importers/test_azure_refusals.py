@@ -74,7 +74,6 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
             "type: command\nenvironment: {image: i}\n",
             [
                 "job.yml:1:1: command: there is no command; write what is to run",
-                "job.yml:1:1: 'run' is missing",
             ],
         ),
         (

@@ -24,14 +24,17 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
                 "image": "horovod/horovod:0.18.1-tf1.14.0-py3.6",
             },
             "environment": {
-                "env_vars": {"EPOCHS": "5", "LR": "1.0e-3", "NCCL_DEBUG": "INFO"},
+                "env_vars": {
+                    "EPOCHS": "5",
+                    "LR": "1.0e-3",
+                    "NCCL_DEBUG": "INFO",
+                    "OMPI_MCA_pml": "ob1",
+                    "OMPI_MCA_btl": "^openib",
+                },
                 "resources": {"gpu": {"requests": 1}},
                 "replicas": {"n_workers": 1, "default_worker": {"resources": {"gpu": {"requests": 1}}}},
             },
             "framework": "horovod",
-            "batch": {
-                "launcher": {"name": "mpirun", "args": ["--mca", "pml", "ob1", "--mca", "btl", "^openib"]}
-            },
             "run": {"cmd": "python train.py --lr=$LR"},
         },
         [
@@ -39,9 +42,9 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "horovod:8:10: experimentEnv.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job, whose variables it gets",
             "horovod:23:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need nothing to wait for mpirun",
             "horovod:16:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
-            "horovod:11:16: masterCommand: --allow-run-as-root of mpirun has no effect: the site's own mpirun runs as you",
+            "horovod:11:16: masterCommand: hpcdist starts the processes itself, so these words have no effect: --allow-run-as-root",
             "horovod:11:16: masterCommand: -x LD_LIBRARY_PATH of mpirun names what is not in `experimentEnv`; the tasks get what the site's modules and your shell say",
-            "horovod:11:16: masterCommand: --mca pml ob1 --mca btl '^openib' is what Gradient's machines wanted; remove `batch.launcher`, and the site's own launcher and network are used",
+            "horovod:11:16: masterCommand: mpirun chooses a network for Gradient's machines, by OMPI_MCA_pml and OMPI_MCA_btl; remove that from `environment.env_vars`, and the site's own network is used",
             "horovod:19:12: projectId: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
             "horovod:4:12: clusterId: clusterId has no effect on a batch machine: it belongs to an account of Paperspace",
             "horovod:18:8: ports: ports has no effect on a batch machine: nothing stands between the nodes of a job",
@@ -98,7 +101,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
                 "cmd": [
                     'export PS_CONFIG="$(printf %s "$TF_CONFIG" | base64 | tr -d "\\n" | tr +/ -_)" TYPE="$HPCDIST_ROLE" INDEX="$HPCDIST_INDEX"',
                     "cd src",
-                    "{% raw %}case \"$HPCDIST_ROLE\" in\nps) exec bash -c '# it serves for ever\npython serve.py' ;;\n*) exec bash -c 'python train.py --label='\"'\"'{{ run }}'\"'\"' > \"log $INDEX.txt\"' ;;\nesac{% endraw %}",
+                    "case \"$HPCDIST_ROLE\" in\nps) exec bash -c '# it serves for ever\npython serve.py' ;;\n*) exec bash -c 'python train.py --label='\"'\"'{% raw %}{{{% endraw %} run }}'\"'\"' > \"log $INDEX.txt\"' ;;\nesac",
                 ]
             },
         },
@@ -136,7 +139,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [
             "as_it_stands:7:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
-            "as_it_stands:8:16: masterCommand: it is more than one command, so it runs as it stands, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
+            "as_it_stands:8:16: masterCommand: a command which does more than start processes runs as it stands, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
         ],
     ),
     "script": (
@@ -153,8 +156,9 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [
             "script:8:1: datasetName: no dataset is fetched or mounted, and no key is kept; put the files on the machine; the site's `volumes` say where",
+            "script:9:1: datasetUri: datasetUri has no effect on a batch machine: no dataset is fetched or mounted",
             "script:7:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need nothing to wait for mpirun",
-            "script:6:16: masterCommand: it does not begin with mpirun, so it runs as it stands, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
+            "script:6:16: masterCommand: a command which does not begin with mpirun runs as it stands, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
         ],
     ),
     "own_launch": (
@@ -168,14 +172,13 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
                 "processes_per_replica": 4,
                 "env_vars": {"OMP_NUM_THREADS": "1"},
             },
-            "batch": {"launcher": {"name": "mpirun", "args": ["--bind-to", "core", "--tag-output"]}},
             "run": {
-                "cmd": '{% raw %}cd src && DATA="$HOME/data" python train.py --hosts "$HPCDIST_HOSTFILE" --title \'a "b" {{ c }}\'{% endraw %}'
+                "cmd": 'cd src && DATA="$HOME/data" python train.py --hosts "$HPCDIST_HOSTFILE" --title \'a "b" {% raw %}{{{% endraw %} c }}\''
             },
         },
         [
             "own_launch:6:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
-            "own_launch:7:16: masterCommand: --bind-to core --tag-output is what Gradient's machines wanted; remove `batch.launcher`, and the site's own launcher and network are used",
+            "own_launch:7:16: masterCommand: hpcdist starts the processes itself, so these words have no effect: --bind-to core, --tag-output",
             "own_launch:12:19: workingDirectory: workingDirectory has no effect on a batch machine: a job starts where it is submitted",
         ],
     ),

@@ -8,16 +8,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hpcdist.errors import HpcdistError
+from hpcdist.errors import ConfigError, HpcdistError
 from hpcdist.importers.gradient import IMPORTER
-from hpcdist.importers.gradient.mpirun import taken_apart, with_hostfile
+from hpcdist.importers.gradient.mpirun import with_hostfile
 from hpcdist.importers.gradient.options import KNOWN
 from hpcdist.importers.gradient.words import from_words
+from hpcdist.importers.launch_lines import Unclear, take_apart
 from hpcdist.load import load_experiment
 from hpcdist.tree import Document, Map, Seq
 
+_CHARACTERS = some.characters(codec="utf-8", exclude_characters="\0")  # no file holds a NUL
 _TEXTS = some.one_of(
-    some.text(max_size=8),
+    some.text(_CHARACTERS, max_size=8),
     some.sampled_from(
         ("MPI", "grpc", "P4000", "C7", "2", "0", "sleep 1", "a/b:1", '{"A": 1}', '["\\ud800"]', "{{ a",
          "secret:x",
@@ -54,10 +56,50 @@ def test_no_file_is_a_traceback_and_no_unknown_key_is_lost(
 ) -> None:
     data = _tree({**junk, **said})
     IMPORTER.recognises(data)
+    try:
+        problems = IMPORTER.read(data).remarks
+    except ConfigError as error:
+        problems = error.problems
+    told = [problem.path[0] for problem in problems if problem.path]
+    empty = [key for key, value in data.items() if value in (None, "", [], {}) or value is False]
+    assert set(data) - KNOWN - set(empty) <= set(told)
     with contextlib.suppress(HpcdistError):
-        told = [problem.path[0] for problem in IMPORTER.read(data).remarks if problem.path]
-        empty = [key for key, value in data.items() if value in (None, "", [], {}) or value is False]
-        assert set(data) - KNOWN - set(empty) <= set(told)
+        load_experiment(Document(data, "junk.yml"), importer="gradient")
+
+
+_OF_CI = some.sampled_from(
+    ("version", "type", "worker", "master", "parameter-server", "container", "command", "machine-type",
+     "count", "dockerfile", "use", "workflows", "steps", "name", "params", "paramsFile", "checks", "jobs",
+     "uses", "with", "image", "args", "script", "env", "resources", "instance-type", "defaults", "inputs",
+     "experiment", "paths", "workdir")
+)  # fmt: skip
+_SAID_OF_CI = some.sampled_from(
+    ("container@v1", "script@v1", "experiment.run_single_node", "multi-mpi", "single")
+)
+_CI = some.recursive(
+    some.one_of(_SCALARS, _SAID_OF_CI),
+    lambda inner: some.one_of(some.lists(inner, max_size=2), some.dictionaries(_OF_CI, inner, max_size=4)),
+    max_leaves=20,
+)
+
+
+@given(
+    some.dictionaries(_OF_CI, _CI, max_size=5),
+    some.sampled_from(
+        (
+            {"worker": {"machine-type": "P4000"}},
+            {"workflows": {"a": {"steps": [{"command": "experiment.run_single_node"}]}}},
+            {"jobs": {"a": {"uses": "script@v1"}}},
+        )
+    ),
+    _CI,
+)
+def test_no_file_of_gradientci_is_a_traceback(
+    junk: dict[str, Any], form: dict[str, Any], inside: Any
+) -> None:
+    (key, section), *_ = form.items()
+    more = inside if isinstance(inside, dict) else {}
+    data = _tree({**junk, key: {**more, **section}})
     with contextlib.suppress(HpcdistError):
         load_experiment(Document(data, "junk.yml"), importer="gradient")
 
@@ -70,5 +112,6 @@ def test_no_command_line_is_a_traceback(words: list[str]) -> None:
 
 @given(some.text(alphabet="mpirun -x\"'\\$(`;&|<>#=/ab\n{}:", max_size=30))
 def test_no_command_is_a_traceback(text: str) -> None:
-    taken_apart("mpirun " + text)
+    with contextlib.suppress(Unclear):
+        take_apart("mpirun " + text, {"a": "it's", "b": '$a "b"'})
     assert "/generated/hostfile" not in with_hostfile(text)

@@ -28,22 +28,53 @@ parameterServerCommand: python w.py
 
 def errors(text: str) -> list[str]:
     document = source.parse(text, "f.yml")
-    found = importers.read(document.data, "gradient").remarks
+    try:
+        found = importers.read(document.data, "gradient").remarks
+    except ConfigError as error:
+        found = error.problems
     return [str(document.locate(problem)) for problem in found if problem.severity == "error"]
 
 
+CI = "version: 1\nworker: {container: a/b:1, machine-type: P4000, command: x}\n"
+WORKFLOW = "jobs:\n  a:\n    resources: {instance-type: P40}\n    uses: container@v1\n"
 ERRORS: dict[str, list[str]] = {
+    CI + "worker-count: 2\nfilters: {branches: {only: main}}": [
+        "f.yml:3:1: worker-count: nothing is known of 'worker-count'; remove it"
+    ],
+    "version: 1\ntype: multi-mpi\nworker: {machine-type: P4001, command: x, count: 2, dockerfile: {use: true}}": [
+        "f.yml:3:53: worker.dockerfile: no image is built here; build it, and write its name as `container`",
+        "f.yml:3:40: worker.command: it would run on every worker beside what mpirun starts there; write `sleep infinity`, and put it into masterCommand",
+        "f.yml:3:24: worker.machine-type: which GPUs the machine 'P4001' has is not known; did you mean 'P4000'?",
+        "f.yml:1:1: master.command: masterCommand is missing; write the command",
+    ],
+    "version: 2\nworkflows: {a: {steps: [{name: x, command: experiment.run_mpi_multi_node, params: {workerCount: 2, workerMachineType: C7, mastrCommand: a}}]}}": [
+        "f.yml:2:123: workflows.a.steps[0].params.mastrCommand: Gradient's experiments have no option 'mastrCommand'; did you mean 'masterCommand'?",
+        "f.yml:1:1: workflows.a.steps[0].params.masterCommand: masterCommand is missing; write the command",
+    ],
+    WORKFLOW + "    with: {image: a, args: {b: 1}}\n    inputs: {c: {type: dataset, with: {ref: d}}}": [
+        "f.yml:6:5: jobs.a.inputs: Gradient would bring and keep data for the job; write a path of the machine in the command, and remove this",
+        "f.yml:5:22: jobs.a.with.args: expected a list of words; write `[python, train.py]`",
+        "f.yml:3:32: jobs.a.resources.instance-type: which GPUs the machine 'P40' has is not known; did you mean 'P4000'?",
+        "f.yml:1:1: jobs.a.with.script: command is missing; write the command",
+    ],
     MPI + "masterCommand: mpirun -np 1 python x.py": [
         "f.yml:5:16: masterCommand: mpirun starts 1 (-np), and 2 workers are for 2 processes (1 GPU each); write -np 2, or 3 with the master, or another workerCount"
     ],
     MPI + "masterCommand: mpirun -np 6 -npernode 2 python x.py\nmasterMachineType: C7": [
         "f.yml:6:20: masterMachineType: mpirun starts processes on the master too, which has 0 GPUs, a worker 1; write the workers' machine"
     ],
-    MPI + "masterCommand: mpirun -np $N python x.py": [
-        "f.yml:5:16: masterCommand: mpirun is to start '$N' processes, which is no number from 1; write the number itself"
+    MPI + "masterCommand: mpirun -np $N python x.py": [],
+    MPI + "masterCommand: mpirun -np $N python x.py\nexperimentEnv: {N: 4}": [
+        "f.yml:5:16: masterCommand: mpirun starts 4 (-np), and 2 workers are for 2 processes (1 GPU each); write -np 2, or 3 with the master, or another workerCount"
+    ],
+    MPI + "masterCommand: mpirun -np 0 python x.py": [
+        "f.yml:5:16: masterCommand: mpirun is to start 0 processes; write a number from 1"
+    ],
+    MPI + "masterCommand: mpirun -np 2 -npernode two python x.py": [
+        "f.yml:5:16: masterCommand: mpirun is to start two processes on each node; write a number from 1"
     ],
     MPI + "masterCommand: mpirun -H a,b python x.py": [
-        "f.yml:5:16: masterCommand: mpirun names its hosts (a,b), and a job has others; write --hostfile /generated/hostfile"
+        "f.yml:5:16: masterCommand: mpirun starts what its hosts (a,b) have room for, and a job has others; write -np with the number of processes"
     ],
     MPI + "masterCommand: python x.py\nmasterCount: 2\nworkerCommand: python y.py": [
         "f.yml:7:16: workerCommand: it would run on every worker beside what mpirun starts there; write `sleep infinity`, and put it into masterCommand",
@@ -81,7 +112,7 @@ ERRORS: dict[str, list[str]] = {
     "container: a\nmachineType: TPUv2\ncommand: a\nworkerCount: 2\nmasterCommand: b\nexperimentType: 1": [
         "f.yml:5:1: masterCommand: an experiment of one node has no masterCommand; remove it",
         "f.yml:4:1: workerCount: an experiment of one node has no workerCount; remove it",
-        "f.yml:2:14: machineType: which GPUs the machine 'TPUv2' has is not known; known: A100, A100-80G, A4000, A5000, A6000, C3, C5, C7, G1, G12, G6, GPU+, GV100, H100, K80, M4000, P100, P4000, P5000, P6000, RTX4000, RTX5000, V100, V100-32G, c5.12xlarge, c5.18xlarge, c5.24xlarge, c5.2xlarge, c5.4xlarge, c5.9xlarge, c5.large, c5.xlarge, g3.16xlarge, g3.4xlarge, g3.8xlarge, g3s.xlarge, g4dn.12xlarge, g4dn.2xlarge, g4dn.4xlarge, g4dn.metal, g4dn.xlarge, p2.16xlarge, p2.8xlarge, p2.xlarge, p3.16xlarge, p3.2xlarge, p3.8xlarge, p3dn.24xlarge, p4d.24xlarge",
+        "f.yml:2:14: machineType: which GPUs the machine 'TPUv2' has is not known; known: A100, A100-80G, A4000, A5000, A6000, C1, C10, C2, C3, C4, C5, C6, C7, C8, C9, Free-CPU, Free-GPU, Free-GPU+, Free-P5000, G1, G12, G6, GPU+, GV100, H100, K80, M4000, P100, P4000, P5000, P6000, RTX4000, RTX5000, V100, V100-32G, c5.12xlarge, c5.18xlarge, c5.24xlarge, c5.2xlarge, c5.4xlarge, c5.9xlarge, c5.large, c5.xlarge, g3.16xlarge, g3.4xlarge, g3.8xlarge, g3s.xlarge, g4dn.12xlarge, g4dn.2xlarge, g4dn.4xlarge, g4dn.metal, g4dn.xlarge, p2.16xlarge, p2.8xlarge, p2.xlarge, p3.16xlarge, p3.2xlarge, p3.8xlarge, p3dn.24xlarge, p4d.24xlarge",
     ],
     "experimentType: HPT\nworkerCommand: a": [
         "f.yml:1:17: experimentType: a search over hyperparameters is many jobs; write one experiment and its array yourself, as `batch.array`"
@@ -113,9 +144,14 @@ def test_what_cannot_be_kept_is_an_error_there(text: str) -> None:
 
 
 OTHERS: dict[str, str] = {
-    "version: 2\nworkflows:\n  a:\n    steps:\n      - {name: x, command: experiment.run_single_node, params: {command: b}}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs steps (experiment.run_single_node) for each commit; write the `params` of the step that you want as a file of their own",
-    "version: 1\nproject: p\nexperiment: e\ntype: multi-mpi\nworker: {machine-type: P4000, count: 2, command: a}": "f.yml:5:1: worker: this is a file of GradientCI's first version, which runs for each commit; write its worker as workerContainer, workerMachineType and workerCommand",
-    "on: {github: {branches: {only: main}}}\njobs:\n  a: {uses: git-checkout@v1, with: {url: b}}": "f.yml:2:1: jobs: this is a workflow of Gradient: several jobs that hand on what they write; write one experiment for each job, and chain them with `batch.dependency`",
+    "version: 2\nworkflows:\n  a:\n    steps:\n      - {name: x, command: experiment.run_single_node, params: {command: b}}\n      - {name: y, command: experiment.run_mpi_multi_node}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs 2 steps (experiment.run_single_node, experiment.run_mpi_multi_node) for each commit; write the `params` of the step that you want as a file of their own",
+    "version: 2\nworkflows: {a: {steps: [{name: x, command: deployment.create}]}}": "f.yml:2:44: workflows.a.steps[0].command: this step of GradientCI runs deployment.create, which is no experiment; what is read: experiment.run_single_node, experiment.run_multi_node, experiment.run_mpi_multi_node",
+    "version: 2\nworkflows: {a: {steps: [{command: experiment.run_single_node, paramsFile: .ps_project/a.yml}]}}": "f.yml:2:75: workflows.a.steps[0].paramsFile: the params of this step stand in another file; give .ps_project/a.yml",
+    "version: 2\nworkflows: {a: {steps: {}}}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs 0 steps for each commit; write the `params` of the step that you want as a file of their own",
+    "version: 1\ntype: experiment-type\nworker: {machine-type: P4000, count: 2, command: a}": "f.yml:2:7: type: there is no type 'experiment-type'; write single, multi-grpc or multi-mpi",
+    "on: {github: {branches: {only: main}}}\njobs:\n  a: {uses: git-checkout@v1, with: {url: b}}\n  c: {uses: script@v1, needs: [a]}": "f.yml:2:1: jobs: this is a workflow of Gradient: several jobs that hand on what they write; write one experiment for each job, and chain them with `batch.dependency`",
+    "jobs: {a: {uses: create-model@v1, with: {name: b}}}": "f.yml:1:18: jobs.a.uses: the action 'create-model@v1' runs no program of yours; remove the job",
+    "image: tensorflow/serving\nport: 8501\nresources: {replicas: 1, instanceType: C4}": "f.yml:3:1: resources: this is a deployment: it serves a model, and a batch job serves nobody",
     "tuningCommand: make tune\nworkerCommand: a\nworkerContainer: b": "f.yml:1:16: tuningCommand: a search over hyperparameters is many jobs; write one experiment and its array yourself, as `batch.array`",
     "deploymentType: TFServing\nmachineType: P4000\ncontainer: a": "f.yml:1:17: deploymentType: this is a deployment: it serves a model, and a batch job serves nobody",
     "shutdownTimeout: 6\nmachineType: P4000\ncontainer: a": "f.yml:1:18: shutdownTimeout: this is a notebook: a batch job has no browser",

@@ -100,7 +100,9 @@ def test_one_node_and_the_old_form_of_mpi() -> None:
 REFUSED = {
     "": "the command ends too early; write `experiments create multinode --name ...`",
     "gradient": "the command ends too early; write `experiments create multinode --name ...`",
-    "jobs create --name a": "'jobs' is no experiment of Gradient's; write `experiments create multinode --name ...`",
+    "jobs create --name a": "`jobs create` is not read; write `experiments create singlenode`, which has most of its options",
+    "jobs list": "'jobs' is no experiment of Gradient's; write `experiments create multinode --name ...`",
+    "experiments hyperparameters create --name a": "a search over hyperparameters is many jobs; import one experiment, and give it `batch.array`",
     "experiment create": "'experiment' is no experiment of Gradient's; did you mean 'experiments'?",
     "experiments list": "'list' is no experiment of Gradient's; write `experiments create multinode --name ...`",
     "experiments run multnode": "'multnode' is no experiment of Gradient's; did you mean 'multinode'?",

@@ -22,7 +22,7 @@ from hpcdist.importers.launch_lines import Line, Unclear, take_apart
         ),
         (
             "B=1 exec /usr/bin/mpirun -np ${NP} -x A=b -x C \\\n  python 'a b.py' --x=$Y",
-            Line("mpirun", "python 'a b.py' --x=$Y", np=4, variables={"B": "1", "A": "b"}, passed=("A", "C")),
+            Line("mpirun", "python 'a b.py' --x=$Y", np=4, variables={"B": "1", "A": "b"}, passed=("C",)),
         ),
         (
             "mpiexec.hydra -n 4 -ppn 2 -genv I_MPI_DEBUG 5 -f /etc/mpi/hostfile -iface eth0 a.out -n 7",
@@ -46,6 +46,35 @@ from hpcdist.importers.launch_lines import Line, Unclear, take_apart
         ("python3 -m torch.distributed.run --standalone -m pkg.mod --a",
          Line("torchrun", "python -u -m pkg.mod --a", dropped=("--standalone",))),
         ("torchrun --no-python ./run.sh", Line("torchrun", "./run.sh")),
+        (
+            "/opt/openmpi/bin/mpirun -np 2 --hostfile /generated/hostfile -bind-to none -map-by slot x",
+            Line("mpirun", "x", np=2),
+        ),
+        (
+            "mpirun -x A=1 -x 'B=a b' -x C -x D=$E/x -x F=\"$G h\" -x \"I=$J\" \\\n  python  'x y.py' \"$Z\"",
+            Line("mpirun", "D=$E/x F=\"$G h\" I=\"$J\" python  'x y.py' \"$Z\"",
+                 variables={"A": "1", "B": "a b"}, passed=("C",)),
+        ),
+        (
+            "mpirun -x A=$NP/\"${NP}th \\$1\" -x B='$NP' -x C=\\$x -x D=${E:-e} x",
+            Line("mpirun", "x", variables={"A": "4/4th $1", "B": "$NP", "C": "$x", "D": "e"}),
+        ),
+        ("P=$PATH:/x mpirun -x P python x", Line("mpirun", "P=$PATH:/x python x", passed=("P",))),
+        (
+            "mpirun -mca btl ^openib --gmca a 'b c' -bind-to core --oversubscribe -v x",
+            Line("mpirun", "x", variables={"OMPI_MCA_btl": "^openib", "OMPI_MCA_a": "b c"},
+                 dropped=("-bind-to core", "--oversubscribe", "-v")),
+        ),
+        (
+            "mpirun --allow-run-as-root --prefix /usr/lib/mpi -wdir 'a b' x",
+            Line("mpirun", "x", folder="a b", dropped=("--allow-run-as-root", "--prefix /usr/lib/mpi")),
+        ),
+        ("mpirun --map-by ppr:4:node -n 8 x -np 3", Line("mpirun", "x -np 3", np=8, per_node="4")),
+        ("mpirun -H a,b x", Line("mpirun", "x", hosts="a,b", dropped=("-H a,b",))),
+        ("mpiexec -genvlist A,B -bootstrap ssh -n 2 x",
+         Line("mpirun", "x", np=2, passed=("A", "B"), dropped=("-bootstrap ssh",))),
+        ("mpirun bash -c 'cd a; echo $(hostname) # b'",
+         Line("mpirun", "bash -c 'cd a; echo $(hostname) # b'")),
     ],
 )  # fmt: skip
 def test_taken_apart(text: str, line: Line | None) -> None:
@@ -68,7 +97,14 @@ def test_taken_apart(text: str, line: Line | None) -> None:
         ("mpirun -x", "whose option -x has no value"),
         ("mpirun --map-by ppr:2:socket a", "in which --map-by ppr:2:socket counts by less than a node"),
         ("mpirun a --dir=$(date)", "whose arguments the shell makes, once"),
+        ("mpirun a --id=$$", "whose arguments the shell makes, once"),
+        ("mpirun -x A=$(date) a", "of which A=$(date) is known only when it runs"),
+        ("mpirun -x A-B a", "of which 'A-B' is no name of a variable"),
+        ('mpirun -wdir "$A" a', 'of which "$A" is known only when it runs'),
         ("cd x && mpirun -np 2 a", "which does more than start processes"),
+        ("mpirun python x > log", "which does more than start processes"),
+        ("mpirun python x # np", "which does more than start processes"),
+        ("mpirun a\nmpirun b", "which does more than start processes"),
         ("mpirun -x A='b c' -x 'D a", "which does more than start processes"),
     ],
 )

@@ -12,10 +12,11 @@ from typing import Final, NoReturn
 
 from hpcdist.errors import ConfigError, Path, Problem
 from hpcdist.importers import Imported
-from hpcdist.importers.azure.command import SUBMITTED_IN, Translation, protected
+from hpcdist.importers.azure.command import SUBMITTED_IN, Translation, one_line, with_options
 from hpcdist.importers.azure.inputs import Inputs, read_outputs
-from hpcdist.importers.azure.layout import Layout
+from hpcdist.importers.azure.layout import SETTINGS, Layout
 from hpcdist.importers.azure.surroundings import take_environment, take_rest, take_variables
+from hpcdist.importers.container import finished, protected
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 from hpcdist.words import quote, slug
@@ -41,7 +42,9 @@ _OF_AZURE: Final = {
 
 
 class Azure:
-    """The importer of components and command jobs."""
+    """The importer of components and command jobs; run settings stand in no file of a component."""
+
+    settings: Final = SETTINGS
 
     def recognises(self, data: Map) -> bool:
         """Tell by the schema or the type, else by a command with an environment or a compute target."""
@@ -61,7 +64,7 @@ class Azure:
         """Return the native form.
 
         Raises:
-            ConfigError: when the file is many jobs, or a kind of job that no batch machine runs.
+            ConfigError: when the file is many jobs, a kind of job that no batch machine runs, or no command.
         """
         read = Reading(data)
         legacy = _is_legacy(data)
@@ -74,7 +77,7 @@ class Azure:
         take_variables(read)
         Layout(read, legacy=legacy, command=command).put()
         take_rest(read)
-        return read.finish()
+        return finished(read)
 
 
 IMPORTER: Final = Azure()
@@ -159,7 +162,11 @@ def _command(read: Reading, inputs: Inputs, *, legacy: bool, folder: str) -> str
     if not isinstance(text, str) or not text.strip():
         read.refuse(*path, why="there is no command", hint="write what is to run")
         return ""
-    translation = Translation(text, inputs.params, outputs, legacy=legacy)
+    joined = one_line(text) if legacy else with_options(text)
+    if joined != text and not legacy:
+        why = "lines that begin with an option are joined to those before them"
+        read.warn(*path, why=why, hint="write `command: >-`, or end each line that goes on with a backslash")
+    translation = Translation(joined, inputs.params, outputs, legacy=legacy)
     for remark in translation.remarks:
         tell = read.refuse if remark.is_error else read.warn
         tell(*path, why=remark.message, hint=remark.hint)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.errors import did_you_mean
+from hpcdist.importers.container import protected
 
 SUBMITTED_IN: Final = "submitted_in"
 """The variable of the command that holds the folder in which the job was submitted."""
@@ -19,16 +20,19 @@ _PLACEHOLDER: Final = re.compile(
     r"\$\{\{\s*(?P<new>[^{}]*?)\s*\}\}|(?<![{$])\{(?P<old>(?:inputs|outputs)\.[\w.-]+)\}"
 )
 _GROUP: Final = re.compile(r"\$\[\[(?P<new>.*?)\]\]|(?<!\[)\[(?P<old>[^\[\]]+?)\](?!\])", re.DOTALL)
-_TEMPLATE: Final = re.compile(r"\{\{|\{%")
+_LINES: Final = re.compile(
+    r"""'[^']*' | "(?:[^"\\]|\\.)*" | \\. | (?P<option>[ \t]*\n\s*(?=-))""", re.VERBOSE | re.DOTALL
+)
 _TURNS: Final = re.compile(r"\\.|['\"]", re.DOTALL)
 
 
 class Param(NamedTuple):
-    """An input under its name in templates; ``may_lack``: it may have no value."""
+    """An input under its name in templates; ``may_lack``: it is optional and may have no value."""
 
     name: str
     is_path: bool = False
     may_lack: bool = False
+    is_optional: bool = False
 
 
 class Output(NamedTuple):
@@ -77,7 +81,8 @@ class Translation:
             if kind == "inputs" and name in self._params
         ]
         lacking = [name for name in named if self._params[name].may_lack]
-        if match["new"] is None and not (lacking or (self._legacy and named)):
+        grouped = any(self._params[name].is_optional for name in named)
+        if match["new"] is None and not (grouped or lacking or (self._legacy and named)):
             self._brackets(match[0], inner)
             return
         if match["new"] is None and self._legacy:
@@ -161,9 +166,16 @@ class Translation:
         self._parts.append((False, text))
 
 
-def protected(text: str) -> str:
-    """Return text that comes out of our templates as it is."""
-    return _TEMPLATE.sub(lambda match: f'{{{{ "{match[0]}" }}}}', text)
+def one_line(text: str) -> str:
+    """Return a command of the first components, which were split into words wherever white space stood."""
+    return re.sub(r"\s*\n\s*(?=\S)", " ", text)
+
+
+def with_options(text: str) -> str:
+    """Return a command in which no line begins with an option, which for bash would be a command."""
+    if "<<" in text:  # the lines of a file
+        return text
+    return _LINES.sub(lambda match: " " if match["option"] else match[0], text)
 
 
 def _joined(parts: list[tuple[bool, str]]) -> str:

@@ -28,6 +28,7 @@ _WORDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or 
 _REMOTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|/subscriptions/")
 _OF_TEMPLATES: Final = frozenset({"true", "false", "none", "range", "loop", "self"})
 _SOURCES: Final = ("path", "folder", "file", "dataset", "local_path", "data", "datastore")
+_HIDDEN: Final = "nothing is hidden from you on your own machine"
 _NO_MOUNT: Final = "nothing is mounted or copied: a path is used where it is"
 _INPUT_IGNORED: Final = {
     "mode": _NO_MOUNT,
@@ -36,13 +37,16 @@ _INPUT_IGNORED: Final = {
     "is_resource": "it is about the forms of Azure's designer",
     "group_names": "it is about the forms of Azure's designer",
     "annotations": "it is about the forms of Azure's designer",
+    "intellectual_property": _HIDDEN,
 }
 _KEPT: Final = "outputs are kept in the directory of the run, below $HPCDIST_OUTPUTS"
-_OUTPUT_IGNORED: Final = dict.fromkeys(
-    ("path", "mode", "name", "version", "datastore", "datastore_mode", "is_control", "early_available",
-     "data", "optional", "is_link_mode"),
-    _KEPT,
-)  # fmt: skip
+_OUTPUT_IGNORED: Final = {
+    **dict.fromkeys(
+        ("path", "mode", "name", "version", "datastore", "datastore_mode", "is_control", "early_available",
+         "data", "optional", "is_link_mode", "display_name", "description"), _KEPT,
+    ),
+    "intellectual_property": _HIDDEN,
+}  # fmt: skip
 
 
 class Inputs:
@@ -53,7 +57,6 @@ class Inputs:
         self.params: dict[str, Param] = {}
         self._declared = Seq(place=read.place("inputs"))
         self._values = Map(place=read.place("inputs"))
-        self._bounded: list[str] = []
         if is_section(read, "inputs"):
             for name in read.keys("inputs"):
                 self._input(name)
@@ -65,10 +68,6 @@ class Inputs:
             read.put("inputs", self._declared, "inputs")
         if self._values:
             read.put("params", self._values, "inputs")
-        if self._bounded:
-            names = ", ".join(self._bounded)
-            why = f"min and max of {names} are not checked where a value is given with -p"
-            read.warn("inputs", why=why)
 
     def _input(self, name: str) -> None:
         param = self._name(name)
@@ -181,21 +180,24 @@ class Inputs:
         """Take an input that is declared: its type, its default, its choices."""
         read, path = self._read, ("inputs", name)
         optional = str(read.get(*path, "optional")).lower() == "true"
-        options = [_option(read.text(*path, "enum", at) or "") for at, _ in read.items(*path, "enum")]
+        kind = "str" if kind == "enum" else kind
+        spelt = [read.text(*path, "enum", at) or "" for at, _ in read.items(*path, "enum")]
+        options = spelt if kind == "str" else [_meant(text) for text in spelt]
         if read.peek(*path, "enum") is not None and not options:
             read.refuse(*path, "enum", why="expected a list of choices")
         read.get(*path, "enum") if options else None
-        default = self._default(name, "enum" if options and kind in ("enum", "str") else kind)
+        default = self._default(name, kind)
         if options:
             entry["options"] = options
-        if kind and kind != "enum" and not (options and not all(isinstance(one, str) for one in options)):
+        if kind:
             entry["type"] = kind
         if default is not None:
             entry["default"] = default
         if optional or read.peek(*path, "default") is not None:
             entry["is_optional"] = True
-        self._bounds(name, default)
-        self._add(name, Param(param, kind == "path", optional and default is None), entry, None)
+        entry |= self._bounds(name, default)
+        lacks = optional and default is None
+        self._add(name, Param(param, kind == "path", lacks, is_optional=optional), entry, None)
 
     def _default(self, name: str, kind: str) -> object:
         """Return the default, of the type that is declared; a text that means a number is that number."""
@@ -206,44 +208,44 @@ class Inputs:
         if isinstance(value, (dict, list)):
             self._read.refuse(*path, why="a default is one value")
             return None
-        if kind == "enum":
-            return _option(text)
         if kind in ("str", "path"):
             return text
-        meant = scalars.resolve(text.lower() if kind == "bool" else text)
+        meant = _meant(text.lower() if kind == "bool" else text)
         if kind and not _fits(kind, meant):
             self._read.refuse(*path, why=f"expected {_WORDS[kind]}, got {text!r}")
             return None
         return meant if kind else value
 
-    def _bounds(self, name: str, default: object) -> None:
-        """Check the default against ``min`` and ``max``; what ``-p`` gives is not checked against them."""
-        for key in ("min", "max"):
-            bound = self._read.get("inputs", name, key)
+    def _bounds(self, name: str, default: object) -> dict[str, Any]:
+        """Return ``min`` and ``max`` in the native form; check the default, which stands in the same file."""
+        found: dict[str, Any] = {}
+        for key, ours in (("min", "minimum"), ("max", "maximum")):
+            text = self._read.text("inputs", name, key)
+            bound = None if text is None else _meant(text)
             if bound is None:
                 continue
-            if name not in self._bounded:
-                self._bounded.append(name)
             if isinstance(bound, bool) or not isinstance(bound, (int, float)):
-                self._read.refuse("inputs", name, key, why=f"expected a number, got {bound!r}")
+                self._read.refuse("inputs", name, key, why=f"expected a number, got {text!r}")
             elif isinstance(default, (int, float)) and (default < bound if key == "min" else default > bound):
                 why = f"the default {default} is beyond the {key} of {bound}"
                 self._read.refuse("inputs", name, "default", why=why)
+            else:
+                found[ours] = bound
+        return found
+
+
+def _meant(text: str) -> object:
+    """Return what a word means in YAML; itself, where it is a number of too many digits."""
+    try:
+        return scalars.resolve(text)
+    except ValueError:
+        return text
 
 
 def _fits(kind: str, value: object) -> bool:
     if isinstance(value, bool):
         return kind == "bool"
     return isinstance(value, int if kind == "int" else (int, float)) and kind != "bool"
-
-
-def _option(text: str) -> object:
-    """Return a choice as ``-p`` would read it, where that is written the same way."""
-    try:
-        meant = scalars.resolve(text)
-    except ValueError:
-        return text
-    return meant if isinstance(meant, (int, float)) and str(meant) == text else text
 
 
 def _description(read: Reading, *path: str | int) -> str:
@@ -271,11 +273,10 @@ def read_outputs(read: Reading) -> dict[str, Output]:
     for name in read.keys("outputs"):
         value = read.peek("outputs", name)
         kind = read.peek("outputs", name, "type") if isinstance(value, Mapping) else None
-        found[name] = Output(re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".-") or "output",
-                             str(kind).lower() in _FILES)  # fmt: skip
+        ours = re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".-") or "output"
+        found[name] = Output(ours, is_file=str(kind).lower() in _FILES | _TYPES.keys())  # a value is a file
         if isinstance(value, Mapping) and value:
             read.get("outputs", name, "type")
-            _description(read, "outputs", name)
             read.ignore_all(_OUTPUT_IGNORED, "outputs", name)
         elif value is None or value == {}:
             read.get("outputs", name)

@@ -17,16 +17,28 @@ _KINDS: Final = {
     "mpi": "mpi", "pytorch": "pytorch", "torch.distributed": "pytorch", "tensorflow": "tensorflow",
 }  # fmt: skip
 _GPUS: Final = (
-    (r"ND(40|96)i?(a?s|a?ms)?r?s?(_.*)?_v[245]", 8),
-    (r"ND96is?r?f?_.*|ND96a(m?s)r_.*", 8),
-    (r"ND128is.*_v6", 4),
-    (r"N[CDV]24r?s?(_v[23])?|NV48s_v3|NC64as_T4_v3|NC96ads_A100_v4", 4),
-    (r"N[CDV]12s?(_v2)?|NC12s_v3|NV24s_v3|NC48ads_A100_v4|NC80adis_H100_v5|NV72ads_A10_v5", 2),
-    (r"N[CDV]6s?(_v[23])?|NV12s_v3|NC(4|8|16)as_T4_v3|NC24ads_A100_v4|NC40ads_H100_v5|NV36adm?s_A10_v5", 1),
+    (r"ND40r?s_v2|ND96\w*_v[45]", 8),
+    (r"ND128\w*_v6", 4),
+    (r"N[CDV]24r?s?(_v2)?|NC24r?s?_v3|NV48s_v3|NC64as_T4_v3|NC96ads_A100_v4", 4),
+    (r"N[CDV]12s?(_v2)?|NC12s?_v3|NV24s_v3|NC48ads_A100_v4|NC80adis_H100_v5|NV72ads_A10_v5", 2),
+    (r"NC(256|320)l?ds_xl_RTXPRO6000BSE_v6", 2),
+    (r"N[CDV]6s?(_v2)?|NC6s?_v3|NV12s_v3|NC(4|8|16)as_T4_v3|NC24ads_A100_v4|NCC?40ads_H100_v5", 1),
+    (r"NV36adm?s_A10_v5|NC128l?ds_xl_RTXPRO6000BSE_v6|NV32as_v4", 1),
+    (r"NV(6|12|18)ads_A10_v5|NV(4|8|16)as_v4|NV\d+adm?s_V710_v5|NG\d+adm?s_V620_v1", 1),  # or a part
     (r"(A|B|D|DS|DC|E|EC|F|FX|G|GS|H|HB|HC|HX|L|LS|M)\d.*", 0),
 )
-"""GPUs of a machine, by its size (https://learn.microsoft.com/azure/virtual-machines/sizes/overview)."""
+"""GPUs of a machine, by its size; of sizes that get a part of a GPU, the one that their programs see.
+
+Source: the pages of the series below
+https://learn.microsoft.com/azure/virtual-machines/sizes/gpu-accelerated/nc-family (and nd-family, nv-family,
+ng-family), "Accelerators"; those of sizes that are gone say half as many where a card of two GPUs is counted
+as one (NC, NV).
+"""
 _SETTINGS: Final = ("runsettings", "run_settings")
+SETTINGS: Final = frozenset(
+    {*_SETTINGS, "resources", "distribution", "launcher", "compute", "limits", "environment_variables"}
+)
+"""Sections that ``--set`` changes in the file of Azure's, as ``az ml job create --set`` does."""
 _SECTIONS: Final[tuple[Path, ...]] = (
     ("resources",), ("compute",), *((name,) for name in _SETTINGS),
     *((name, "resource_layout") for name in _SETTINGS),
@@ -65,7 +77,8 @@ class Layout:
         )()
         if is_section(read, "resources"):
             read.ignore_all(_RESOURCES_IGNORED, "resources")
-        if self._kind and self._legacy and self._instances is None:
+        is_component = self._legacy or "component" in str(read.peek("$schema")).lower()
+        if self._kind and is_component and self._instances is None:
             self._warn_of_count()
 
     # --- what is said
@@ -192,6 +205,10 @@ class Layout:
             hint = f"write {GPUS_TO_SET} for G GPUs of each worker"
             read.warn(*self._type_source(), why=why, hint=hint)
             self._gpus = None
+        elif self._instances and workers + servers != instances:
+            why = f"{workers} workers and {servers} parameter servers share {instances} instances"
+            hint = "here as many of them share a node as fit on one"
+            read.warn(*self._source(), why=why, hint=hint)
         if servers and workers == 1:
             why = "parameter servers need a worker beside the chief, which is the first of the workers"
             read.refuse(
@@ -225,13 +242,14 @@ class Layout:
 
     def _warn_of_count(self) -> None:
         """Say what to write for run settings, which no file of a component holds."""
-        hint = (
-            "for N nodes with P processes and G GPUs each write `--set environment.replicas.n_workers=N-1` "
-            "(the first node is the master), `--set environment.processes_per_replica=P` "
-            f"and {GPUS_TO_SET}"
-        )
+        keys = ("resources.instance_count", "distribution.process_count_per_instance")
+        if self._legacy:
+            keys = ("runsettings.node_count", "runsettings.process_count_per_node")
+        hint = f"for N nodes with P processes each write `--set {keys[0]}=N --set {keys[1]}=P`"
+        if self._gpus is None:
+            hint += f", and for G GPUs each {GPUS_TO_SET}"
         self._read.warn(
-            "launcher", why="the file has no run settings: it is one node, one process", hint=hint
+            self._section, why="the file does not say how many nodes: it is one, with one process", hint=hint
         )
 
 

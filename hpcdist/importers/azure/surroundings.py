@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from hpcdist.errors import Path
-from hpcdist.importers.azure.command import protected
 from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.azure.layout import GPUS_TO_SET, settings_sections
+from hpcdist.importers.container import protected
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 
 _ABSENT: Final = "is kept in Azure"
 _PYTHON: Final = "install what it holds beforehand, or give `--set build.image=IMAGE`"
+_NOT_BUILT: Final = f"hpcdist builds no environment; {_PYTHON}"
+_IMAGE: Final = re.compile(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S+")
+"""An image with the host of its registry, which no name in Azure has."""
 _IGNORED: Final = {
+    "intellectual_property": "nothing is hidden from you on your own machine",
     "identity": "the job runs as you, with your own rights",
     "services": "a batch job has no browser: start it from the command",
     "properties": "they are for Azure's own services",
@@ -32,22 +37,39 @@ def take_environment(read: Reading) -> None:
     """Take the image; what else makes an environment is not built here."""
     value = read.peek("environment")
     if not isinstance(value, dict):
-        read.ignore("environment", why=f"it {_ABSENT}; {_PYTHON}")
+        _take_named(read, value)
         return
     is_section(read, "environment")
     for path in (("environment", "image"), ("environment", "docker", "image")):
         image = read.peek(*path)
         if isinstance(image, str):
-            read.get(*path)
-            read.put("build.image", protected(image), *path)
+            _put_image(read, image, path)
         elif image is not None:
             read.refuse(*path, why=f"expected the name of an image, got {image!r}")
     if (read.text("environment", "os") or "linux").lower() != "linux":
         read.refuse("environment", "os", why="batch machines run Linux", hint="write `os: Linux`")
     for key in _CONDA:
-        read.ignore("environment", key, why=f"hpcdist builds no environment; {_PYTHON}")
+        read.ignore("environment", key, why=_NOT_BUILT)
     for key in ("build", "arguments", "shared_volumes", "shm_size"):
         read.ignore("environment", "docker", key, why="hpcdist builds no image")
+
+
+def _take_named(read: Reading, value: object) -> None:
+    """Take an environment that is a name: one kept in Azure, a file, or the image itself."""
+    if isinstance(value, str) and _IMAGE.fullmatch(value):
+        _put_image(read, value, ("environment",))
+    elif isinstance(value, str) and value.startswith("file:"):
+        read.ignore("environment", why=_NOT_BUILT)
+    else:
+        read.ignore("environment", why=f"it {_ABSENT}; {_PYTHON}")
+
+
+def _put_image(read: Reading, image: str, path: Path) -> None:
+    if image.startswith("azureml:"):
+        read.ignore(*path, why=f"it {_ABSENT}; {_PYTHON}")
+    else:
+        read.get(*path)
+        read.put("build.image", protected(image), *path)
 
 
 def take_variables(read: Reading) -> None:

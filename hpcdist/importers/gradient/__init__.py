@@ -6,31 +6,30 @@ The keys are the long options of the command line, which `hpcdist.importers.grad
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from hpcdist.errors import ConfigError, Key, Problem, did_you_mean
 from hpcdist.importers import Imported
+from hpcdist.importers.gradient import ci
 from hpcdist.importers.gradient import words as command_line
 from hpcdist.importers.gradient.fields import common_fields
+from hpcdist.importers.gradient.mpi import put_mpi
 from hpcdist.importers.gradient.options import IGNORED, KNOWN, OF_SINGLENODE, SINGLE
-from hpcdist.importers.gradient.roles import put_mpi, put_parameter_servers, put_single
+from hpcdist.importers.gradient.roles import put_parameter_servers, put_single
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 
-_PARAMS: Final = "write the `params` of the step that you want as a file of their own"
 _HYPER: Final = "a search over hyperparameters is many jobs"
 _ARRAY: Final = "write one experiment and its array yourself, as `batch.array`"
-_ACTION: Final = re.compile(r"[\w-]+@v\d+")
+_SERVED: Final = "this is a deployment: it serves a model, and a batch job serves nobody"
 _OTHERS: Final = {
     "tuningCommand": (_HYPER, _ARRAY),
-    "deploymentType": ("this is a deployment: it serves a model, and a batch job serves nobody", ""),
-    "instanceCount": ("this is a deployment: it serves a model, and a batch job serves nobody", ""),
+    "deploymentType": (_SERVED, ""),
+    "instanceCount": (_SERVED, ""),
     "shutdownTimeout": ("this is a notebook: a batch job has no browser", ""),
 }
 """Options of Gradient's other commands, and why those are not run."""
-_CI_TYPES: Final = ("single", "multi-grpc", "multi-mpi", "mpi")
 _OF_SEVERAL: Final = KNOWN - OF_SINGLENODE - {"datasets", "experimentType", "experimentTypeId"}
 _TYPES: Final = {
     "GRPC": "GRPC",
@@ -46,34 +45,31 @@ _MARKS: Final = frozenset({"workerCommand", "masterCommand", "parameterServerCom
 
 
 class Gradient:
-    """The importer of Gradient's options files; its workflows and CI files are named and refused."""
+    """The importer of Gradient's options files, and of an experiment in a file of its CI or a workflow."""
 
     def recognises(self, data: Map) -> bool:
         """Tell by the options that such a file has, or by what marks a workflow."""
         if any(key in data for key in ("apiVersion", "$schema", "kind", "run", "spec", "functions")):
             return False
         single = "machineType" in data and any(key in data for key in ("command", "container", *_OTHERS))
-        return single or any(key in data for key in _MARKS) or bool(_workflow(data))
+        return single or _is_served(data) or any(key in data for key in _MARKS) or bool(ci.form_of(data))
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
 
         Raises:
-            ConfigError: when the file is a workflow or something else that is no experiment.
+            ConfigError: when the file is several experiments, something else, or has no command.
         """
-        _check_form(data)
-        read = Reading(data)
-        for key, value in data.items():
-            if value in (None, "", [], {}) or value is False:
-                read.get(key)  # as `--createOptionsFile` writes what is not given
-        given = {key for key in data if data[key] not in (None, "", [], {}) and data[key] is not False}
-        _refuse_unknown(read, given)
-        common_fields(read, given)
-        _put_layout(read, given)
-        for key, why in IGNORED.items():
-            if key in given:
-                read.ignore(key, why=why)
-        return read.finish()
+        if _is_served(data):
+            raise ConfigError(Problem(_SERVED, ("resources",), place=data.place_of("resources")))
+        if ci.form_of(data):
+            options = ci.options_of(data)
+            found = options.imported(_read(options.data))
+        else:
+            found = _read(data)
+        if "cmd" not in (found.data.get("run") or ()):
+            raise ConfigError(*found.remarks)
+        return found
 
     def from_words(self, words: Sequence[str]) -> Map:
         """Return the options file that says the same as a command line, as `command_line.from_words`."""
@@ -83,48 +79,32 @@ class Gradient:
 IMPORTER: Final = Gradient()
 
 
-def _workflow(data: Map) -> str:
-    """Return the key that tells a workflow or a CI file, nothing where there is none."""
-    steps = _values(data.get("workflows"))
-    if any("steps" in item for item in steps if isinstance(item, Mapping)):
-        return "workflows"
-    worker = data.get("worker")
-    if isinstance(worker, Mapping) and ("machine-type" in worker or data.get("type") in _CI_TYPES):
-        return "worker"
-    jobs = _values(data.get("jobs"))
-    uses = [item.get("uses") for item in jobs if isinstance(item, Mapping) and "steps" not in item]
-    return "jobs" if any(isinstance(item, str) and _ACTION.fullmatch(item) for item in uses) else ""
-
-
-def _values(section: Any) -> list[Any]:
-    return list(section.values()) if isinstance(section, Mapping) else []
-
-
-def _check_form(data: Map) -> None:
-    """Refuse what is no experiment, with the reason."""
-    key = _workflow(data)
-    if key == "workflows":
-        names = [command for flow in _values(data["workflows"]) for command in _commands(flow)]
-        told = f" ({', '.join(dict.fromkeys(names))})" if names else ""
-        message = f"this is a file of GradientCI, which runs steps{told} for each commit"
-        raise ConfigError(Problem(message, (key,), _PARAMS, place=data.place_of(key)))
-    if key == "worker":
-        message = "this is a file of GradientCI's first version, which runs for each commit"
-        hint = "write its worker as workerContainer, workerMachineType and workerCommand"
-        raise ConfigError(Problem(message, (key,), hint, place=data.place_of(key)))
-    if key == "jobs":
-        message = "this is a workflow of Gradient: several jobs that hand on what they write"
-        hint = "write one experiment for each job, and chain them with `batch.dependency`"
-        raise ConfigError(Problem(message, (key,), hint, place=data.place_of(key)))
+def _read(data: Map) -> Imported:
+    """Return the native form of options."""
     for name, (message, hint) in _OTHERS.items():
         if data.get(name) is not None:
             raise ConfigError(Problem(message, (name,), hint, place=data.place_of(name)))
+    read = Reading(data)
+    given = {key for key, value in data.items() if not _says_nothing(value)}
+    for key in data.keys() - given:
+        read.get(key)  # as `--createOptionsFile` writes what is not given
+    _refuse_unknown(read, given)
+    common_fields(read, given)
+    _put_layout(read, given)
+    for key, why in IGNORED.items():
+        if key in given:
+            read.ignore(key, why=why)
+    return read.finish()
 
 
-def _commands(flow: Any) -> list[str]:
-    steps = flow.get("steps") if isinstance(flow, Mapping) else None
-    items = steps if isinstance(steps, list) else []
-    return [str(item["command"]) for item in items if isinstance(item, Mapping) and "command" in item]
+def _is_served(data: Map) -> bool:
+    """Tell whether this is the specification of a deployment."""
+    resources = data.get("resources")
+    return "image" in data and isinstance(resources, Map) and "instanceType" in resources
+
+
+def _says_nothing(value: object) -> bool:
+    return value in (None, "", [], {}) or value is False
 
 
 def _refuse_unknown(read: Reading, given: set[str]) -> None:

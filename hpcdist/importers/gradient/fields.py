@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.errors import Path
+from hpcdist.importers.container import protected
 from hpcdist.importers.gradient.options import DATASETS
 from hpcdist.importers.reading import Reading
 from hpcdist.words import RUN_NAME, quote, slug
@@ -15,7 +16,9 @@ from hpcdist.words import RUN_NAME, quote, slug
 _GIT: Final = re.compile(r"(?:https?|git|ssh)://\S+|git@\S+|\S+\.git")
 _AWAY: Final = re.compile(r"s3://\S+|\S+\.zip")
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/@\s]+@")
-_OUTSIDE: Final = re.compile(r"(?<![\w.:/-])/(artifacts|storage|datasets|data|models)(?![\w.-])")
+_OUTSIDE: Final = re.compile(
+    r"(?<![\w.:/-])/(artifacts|storage|datasets|data|models|inputs|outputs)(?![\w.-])"
+)
 _LAYOUT: Final = "/paperspace"
 """Where Gradient unpacks the workspace."""
 
@@ -37,15 +40,6 @@ def text_of(read: Reading, *path: str | int) -> str | None:
         read.refuse(*path, why=f"expected one text, got {kind}")
         return None
     return read.text(*path)
-
-
-def protected(text: str) -> str:
-    """Return a text in which hpcdist sees no template."""
-    if "{{" not in text and "{%" not in text:
-        return text
-    if "endraw" not in text:
-        return f"{{% raw %}}{text}{{% endraw %}}"
-    return re.sub(r"\{\{|\{%", lambda match: f'{{{{ "{match[0]}" }}}}', text)
 
 
 def put_command(read: Reading, command: str, key: str, *, before: str = "") -> None:
@@ -192,6 +186,9 @@ def _datasets(read: Reading, given: set[str]) -> None:
         read.put("environment.data_refs", [protected(name) for name in names], source)
         hint = "put the files on the machine; the site's `volumes` say where"
         read.warn(source, why="no dataset is fetched or mounted, and no key is kept", hint=hint)
+    for key in flat:
+        if key != "datasetName":
+            read.ignore(key, why="no dataset is fetched or mounted")
 
 
 def _refuse_dataset(read: Reading, *path: str | int) -> None:

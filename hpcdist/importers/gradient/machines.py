@@ -3,8 +3,9 @@
 Paperspace's own are those of its documentation (https://github.com/Paperspace/Docs,
 ``instances/instance-types.md`` and ``more/instance-types/README.md``; the newest of
 https://docs.digitalocean.com/products/paperspace/machines/details/availability), where ``x2``, ``x4`` and
-``x8`` count GPUs. Private clusters on AWS name its machines: those with GPUs are of
-https://github.com/rapidsai/deployment (``source/cloud/aws``) and AWS's tables of P2, G3 and G4, the others of
+``x8`` count GPUs; of C1 to C10 gradient-cli has all names (``MACHINE_TYPES`` of its ``constants.py``).
+Private clusters on AWS name its machines: those with GPUs are of https://github.com/rapidsai/deployment
+(``source/cloud/aws``) and AWS's tables of P2, G3 and G4, the others of
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/compute-optimized-instances.html.
 """
 
@@ -15,6 +16,8 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import did_you_mean
 
+_FREE: Final = {"Free-CPU": "C3", "Free-GPU+": "GPU+", "Free-GPU": "GPU+", "Free-P5000": "P5000"}
+"""Those of the free tier (``more/instance-types/free-instances.md`` there)."""
 _MANY: Final = re.compile(r"(.+)x([248])")
 _ONE_GPU: Final = (
     "GPU+", "M4000", "P4000", "P5000", "P6000", "RTX4000", "RTX5000", "A4000", "A5000", "A6000", "A100",
@@ -30,6 +33,7 @@ _GPUS: Final = {
     "g4dn.12xlarge": 4, "g4dn.metal": 8,
 }  # fmt: skip
 _CPUS: Final = {
+    **dict.fromkeys(("C1", "C2", "C4", "C6", "C8", "C9", "C10"), 0),  # of which no table tells the size
     "C3": 2, "C5": 4, "C7": 12, "G1": 1, "G6": 6, "G12": 12,
     "c5.large": 2, "c5.xlarge": 4, "c5.2xlarge": 8, "c5.4xlarge": 16, "c5.9xlarge": 36, "c5.12xlarge": 48,
     "c5.18xlarge": 72, "c5.24xlarge": 96,
@@ -37,7 +41,7 @@ _CPUS: Final = {
 
 
 class Machine(NamedTuple):
-    """One machine; ``cpus`` is told of those without GPUs only, whose size it is."""
+    """One machine; ``cpus`` is told of those without GPUs only, whose size it is: 0 where nobody knows it."""
 
     gpus: int
     cpus: int = 0
@@ -50,6 +54,7 @@ class Machine(NamedTuple):
 
 def machine(name: str) -> Machine | None:
     """Return the machine of that name, None where there is none."""
+    name = _FREE.get(name, name)
     if name in _CPUS:
         return Machine(0, _CPUS[name])
     many = _MANY.fullmatch(name)
@@ -60,4 +65,4 @@ def machine(name: str) -> Machine | None:
 
 def nearest(name: str) -> str:
     """Return a hint: the machine of Gradient whose name is the nearest, else all of them."""
-    return did_you_mean(name, (*_GPUS, *_CPUS))
+    return did_you_mean(name, (*_GPUS, *_CPUS, *_FREE))

@@ -26,6 +26,14 @@ _FILES: Final = {
     "createOptionsFile": "it makes a form and no experiment: remove it",
     "help": "remove it",
 }
+_UNREAD: Final = {
+    ("experiments", "hyperparameters"): (
+        "a search over hyperparameters is many jobs", "import one experiment, and give it `batch.array`",
+    ),
+    ("jobs", "create"): (
+        "`jobs create` is not read", "write `experiments create singlenode`, which has most of its options",
+    ),
+}  # fmt: skip
 _DIGITS: Final = 10
 _SHOWN: Final = re.compile(r"[!-~]{1,40}")
 
@@ -63,6 +71,8 @@ def _check_text(word: str) -> None:
 
 
 def _kind(words: Sequence[str]) -> str:
+    if tuple(words[:2]) in _UNREAD:
+        _fail(*_UNREAD[words[0], words[1]])
     choices: tuple[tuple[str, ...], ...] = (("experiments",), _VERBS, tuple(_KINDS))
     for index, allowed in enumerate(choices):
         word = words[index] if index < len(words) else ""

@@ -90,7 +90,7 @@ class Kubeflow:
         container.skip_empty(read)
         found = read.finish()
         if "run" not in found.data:
-            raise ConfigError(*errors_in(found.remarks) or [_nothing(data)])
+            raise ConfigError(*(found.remarks if errors_in(found.remarks) else [_nothing(data)]))
         return found
 
 

@@ -1,0 +1,171 @@
+"""Experiments of Gradient of the type MPI: the mpirun of the master becomes hpcdist's own launch.
+
+Its processes run on the workers, and on the master where there are as many of them as that makes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hpcdist.importers.gradient.fields import put_command, put_variable, text_of
+from hpcdist.importers.gradient.machines import Machine
+from hpcdist.importers.gradient.mpirun import with_hostfile
+from hpcdist.importers.gradient.roles import (
+    WORKERS,
+    command_of,
+    count_of,
+    ignore_role,
+    machine_of,
+    number_of,
+    put_amount,
+    put_image,
+)
+from hpcdist.importers.launch_lines import Line, Unclear, take_apart
+from hpcdist.importers.reading import Reading
+from hpcdist.words import quote
+
+_WAITS: Final = re.compile(
+    r"(?:sudo )?sleep \S+|tail -f /dev/null|while true; ?do sleep \S+; ?done|"
+    r"(?:exec )?(?:/usr/sbin/)?sshd\b[^;&|]*"
+)
+_NETWORK: Final = ("OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl")
+_NO_MASTER: Final = "mpirun runs on the node of the first worker"
+
+
+def put_mpi(read: Reading, given: set[str]) -> None:
+    """Make as many replicas as mpirun starts processes on, and its program the command."""
+    ignore_role(read, given, "parameterServer", "an experiment of the type MPI has no such role")
+    _workers_wait(read, given)
+    put_image(read, "workerContainer", "masterContainer")
+    image = str(read.peek("workerContainer") or "")
+    read.put("framework", "horovod" if "horovod" in image.lower() else "mpi", "experimentType")
+    workers, masters = count_of(read, "workerCount"), count_of(read, "masterCount", default=1)
+    kind = machine_of(read, "workerMachineType")
+    command = command_of(read, "masterCommand")
+    if masters and masters > 1:
+        read.refuse("masterCount", why=f"{masters} masters would each start mpirun", hint="write 1")
+    if not workers or not command:
+        read.get("masterMachineType")
+        return
+    try:
+        line = _line(read, command)
+    except Unclear as reason:
+        _put_as_it_is(read, command, str(reason), workers, kind)
+    else:
+        _put_line(read, line, workers, kind)
+
+
+def _line(read: Reading, command: str) -> Line:
+    variables = (read.native.get("environment") or {}).get("env_vars") or {}
+    line = take_apart(command, {name: text for name, text in variables.items() if "{" not in text})
+    if line is None or line.program != "mpirun":
+        raise Unclear("which does not begin with mpirun")
+    if line.by_node:
+        raise Unclear("whose processes go to the nodes in turn")
+    return line
+
+
+def _put_line(read: Reading, line: Line, workers: int, kind: Machine | None) -> None:
+    """Make hpcdist's own launch of an mpirun that was taken apart."""
+    if line.hosts and line.np is None:
+        why = f"mpirun starts what its hosts ({line.hosts}) have room for, and a job has others"
+        read.refuse("masterCommand", why=why, hint="write -np with the number of processes")
+    if not _put_replicas_of(read, line, workers, kind):
+        read.ignore("masterMachineType", why=_NO_MASTER)
+    if line.dropped:
+        words = ", ".join(line.dropped)
+        why = f"hpcdist starts the processes itself, so these words have no effect: {words}"
+        read.warn("masterCommand", why=why)
+    for name, value in line.variables.items():
+        put_variable(read, name, value, "masterCommand")
+    _say_of_variables(read, line)
+    folder = f"cd {quote(line.folder)} && " if line.folder else ""
+    put_command(read, folder + with_hostfile(line.command), "masterCommand")
+
+
+def _say_of_variables(read: Reading, line: Line) -> None:
+    """Say of variables what this file does not tell, and what it tells of Gradient's network."""
+    set_here = ((read.native.get("environment") or {}).get("env_vars") or {}).keys()
+    unset = [name for name in line.passed if name not in set_here]
+    if unset:
+        why = f"-x {' '.join(unset)} of mpirun names what is not in `experimentEnv`"
+        read.warn("masterCommand", why=why, hint="the tasks get what the site's modules and your shell say")
+    network = [name for name in line.variables if name.startswith(_NETWORK)]
+    if network:
+        why = f"mpirun chooses a network for Gradient's machines, by {' and '.join(network)}"
+        hint = "remove that from `environment.env_vars`, and the site's own network is used"
+        read.warn("masterCommand", why=why, hint=hint)
+
+
+def _put_replicas_of(read: Reading, line: Line, workers: int, kind: Machine | None) -> bool:
+    """Ask for the replicas that such a launch fills; tell whether the master's machine is one of them."""
+    count, each = line.np, number_of(line.per_node)
+    if count == 0 or (line.per_node is not None and not each):
+        told = "0 processes" if count == 0 else f"{line.per_node} processes on each node"
+        read.refuse("masterCommand", why=f"mpirun is to start {told}", hint="write a number from 1")
+        return False
+    per = each or (kind.gpus if kind else 0) or 1
+    if count is None or count == workers * per:
+        _put_nodes(read, workers, per if each else None, kind)
+        return False
+    if count == (workers + 1) * per:
+        return _put_with_master(read, workers, per if each else None, kind)
+    if kind and not kind.gpus and each is None and count % workers == 0:
+        _put_nodes(read, workers, count // workers, kind)
+        return False
+    _refuse_count(read, count, workers, per, kind)
+    return False
+
+
+def _put_with_master(read: Reading, workers: int, per: int | None, kind: Machine | None) -> bool:
+    """Ask for the workers and the master, whose machine must be as good."""
+    master = machine_of(read, "masterMachineType") if read.peek("masterMachineType") is not None else kind
+    if master and kind and master.gpus != kind.gpus:
+        why = f"mpirun starts processes on the master too, which has {master.gpus} GPUs, a worker {kind.gpus}"
+        read.refuse("masterMachineType", why=why, hint="write the workers' machine")
+    _put_nodes(read, workers + 1, per, kind)
+    return True
+
+
+def _refuse_count(read: Reading, count: int, workers: int, per: int, kind: Machine | None) -> None:
+    each = f"{per} GPU{'s' * (per > 1)} each" if kind and kind.gpus else f"{per} each"
+    why = f"mpirun starts {count} (-np), and {workers} workers are for {workers * per} processes ({each})"
+    hint = f"write -np {workers * per}, or {(workers + 1) * per} with the master, or another workerCount"
+    read.refuse("masterCommand", why=why, hint=hint)
+
+
+def _put_nodes(read: Reading, nodes: int, per: int | None, kind: Machine | None) -> None:
+    """Ask for so many replicas, the master among them."""
+    if kind:
+        put_amount(read, kind, "workerMachineType", "environment.resources")
+    if nodes > 1:
+        read.put("environment.replicas.n_workers", nodes - 1, "workerCount")
+        if kind:
+            put_amount(read, kind, "workerMachineType", WORKERS)
+    if per and not (kind and kind.gpus == per):
+        read.put("environment.processes_per_replica", per, "masterCommand")
+
+
+def _put_as_it_is(read: Reading, command: str, why: str, workers: int, kind: Machine | None) -> None:
+    """Leave the launch to the command (``backend: mpi``): it runs once, and the workers are all there is."""
+    read.ignore("masterMachineType", why=_NO_MASTER)
+    read.put("backend", "mpi", "masterCommand")
+    read.put("environment.replicas.n_workers", workers, "workerCount")
+    if kind:
+        put_amount(read, kind, "workerMachineType", WORKERS)
+    hint = "a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE"
+    why = f"a command {why} runs as it stands, once, on the first node"
+    read.warn("masterCommand", why=why, hint=hint)
+    put_command(read, with_hostfile(command), "masterCommand")
+
+
+def _workers_wait(read: Reading, given: set[str]) -> None:
+    command = text_of(read, "workerCommand") if "workerCommand" in given else None
+    if command is None:
+        return
+    if _WAITS.fullmatch(command.strip()):
+        read.ignore("workerCommand", why="the nodes of a job need nothing to wait for mpirun")
+    else:
+        why = "it would run on every worker beside what mpirun starts there"
+        read.refuse("workerCommand", why=why, hint="write `sleep infinity`, and put it into masterCommand")

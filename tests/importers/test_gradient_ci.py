@@ -1,0 +1,115 @@
+# ruff: noqa: E501 - a message is compared as one line
+"""Files of GradientCI and a workflow, shaped like public ones; what is said has the paths of those files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist import importers, source
+from hpcdist.load import load_experiment
+
+FILES = Path(__file__).parent / "gradient"
+
+EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "ci_mpi": (
+        {
+            "name": "two-nodes",
+            "build": {"image": "horovod/horovod:0.18.1"},
+            "framework": "horovod",
+            "environment": {
+                "resources": {"gpu": {"requests": 1}},
+                "replicas": {"n_workers": 1, "default_worker": {"resources": {"gpu": {"requests": 1}}}},
+                "env_vars": {"OMPI_MCA_btl": "^openib"},
+            },
+            "run": {"cmd": ["cd src", "SEED=$RANDOM_SEED python train.py"]},
+        },
+        [
+            "ci_mpi:21:1: filters: filters has no effect on a batch machine: a job is submitted by you, and not by a commit",
+            "ci_mpi:23:1: checks: checks has no effect on a batch machine: nobody judges what the program logs",
+            "ci_mpi:3:13: experiment: 'two nodes' cannot be the name of a job: it becomes 'two-nodes'",
+            "ci_mpi:15:17: master.machine-type: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
+            "ci_mpi:14:12: master.command: mpirun chooses a network for Gradient's machines, by OMPI_MCA_btl; remove that from `environment.env_vars`, and the site's own network is used",
+            "ci_mpi:2:10: project: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
+            "ci_mpi:10:9: model.type: modelType has no effect on a batch machine: no models are kept; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is",
+            "ci_mpi:11:9: model.path: modelPath has no effect on a batch machine: no models are kept; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is",
+            "ci_mpi:8:14: paths.artifacts: artifactDirectory has no effect on a batch machine: what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
+            "ci_mpi:5:8: ports: ports has no effect on a batch machine: nothing stands between the nodes of a job",
+        ],
+    ),
+    "ci_single": (
+        {
+            "environment": {"resources": {"cpu": {"requests": 12}}},
+            "build": {"image": "someone/own:1"},
+            "run": {"cmd": "./run.sh"},
+        },
+        [
+            "ci_single:6:10: worker.count: count has no effect on a batch machine: an experiment of one node has one",
+            "ci_single:8:1: parameter_server: parameter_server has no effect on a batch machine: an experiment of one node has no such role",
+        ],
+    ),
+    "ci_step": (
+        {
+            "name": "first-try",
+            "environment": {
+                "env_vars": {"LR": "1.0"},
+                "resources": {"gpu": {"requests": 1}},
+                "replicas": {
+                    "default_worker": {"resources": {"gpu": {"requests": 1}}},
+                    "default_ps": {"resources": {"cpu": {"requests": 4}}},
+                    "n_workers": 1,
+                    "n_ps": 1,
+                },
+            },
+            "framework": "tensorflow",
+            "build": {"image": "tensorflow/tensorflow:2.4.1"},
+            "tensorflow": {"version": "2.4.1"},
+            "run": {
+                "cmd": [
+                    'export PS_CONFIG="$(printf %s "$TF_CONFIG" | base64 | tr -d "\\n" | tr +/ -_)" TYPE="$HPCDIST_ROLE" INDEX="$HPCDIST_INDEX"',
+                    "python train.py",
+                ]
+            },
+        },
+        [
+            "ci_step:19:5: workflows.train.triggers: triggers has no effect on a batch machine: a job is submitted by you, and not by a commit",
+            "ci_step:17:9: workflows.train.steps[0].checks: checks has no effect on a batch machine: nobody judges what the program logs",
+            "ci_step:5:15: workflows.train.steps[0].name: 'first try' cannot be the name of a job: it becomes 'first-try'",
+            "ci_step:11:24: workflows.train.steps[0].params.workerCount: the first of 2 workers is TF_CONFIG's master, and not worker 0 too as on Gradient; worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same",
+            "ci_step:16:23: workflows.train.steps[0].params.clusterId: clusterId has no effect on a batch machine: it belongs to an account of Paperspace",
+        ],
+    ),
+    "workflow": (
+        {
+            "name": "process",
+            "environment": {"env_vars": {"A": "1", "B": "x y"}, "resources": {"gpu": {"requests": 1}}},
+            "build": {"image": "someone/own:1"},
+            "run": {"cmd": "bash -c 'python run.py --out /outputs/a '\"'\"'b c'\"'\"''"},
+        },
+        [
+            "workflow:1:1: on: on has no effect on a batch machine: a job is submitted by you, and not by a commit",
+            "workflow:3:22: jobs.process.env.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job, whose variables it gets",
+            "workflow:12:7: jobs.process.with.args: /outputs is a directory of Gradient's machines; write $POLYAXON_RUN_OUTPUTS_PATH, or a path of the machine, instead",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_file_becomes_an_experiment(name: str) -> None:
+    document = source.parse((FILES / f"{name}.yml").read_text(), name)
+    assert importers.registry.get("gradient").recognises(document.data)
+    imported = importers.read(document.data)
+    told = [str(document.locate(problem)) for problem in imported.remarks]
+    assert (imported.data, told) == EXPECTED[name]
+    assert load_experiment(document).experiment.run.command
+
+
+def test_native_keys_know_where_they_come_from() -> None:
+    origins = importers.read(source.load(FILES / "ci_step.yml").data).origins
+    params = ("workflows", "train", "steps", 0, "params")
+    assert origins["environment", "replicas", "n_workers"] == (*params, "workerCount")
+    assert origins["environment", "env_vars", "LR"] == (*params, "experimentEnv", "LR")
+    assert origins["framework",] == ("workflows", "train", "steps", 0, "command")

@@ -1,0 +1,40 @@
+"""What the machines of Gradient have, and one whose size nobody knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist import importers, source
+from hpcdist.importers.gradient.machines import Machine, machine
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("P4000", Machine(1)),
+        ("GPU+", Machine(1)),
+        ("Free-P5000", Machine(1)),
+        ("Free-CPU", Machine(0, 2)),
+        ("GV100x8", Machine(8)),
+        ("A100-80Gx2", Machine(2)),
+        ("P5000x3", None),
+        ("p3.16xlarge", Machine(8)),
+        ("C7", Machine(0, 12)),
+        ("C2", Machine(0, 0)),
+        ("TPUv2", None),
+    ],
+)
+def test_machines(name: str, found: Machine | None) -> None:
+    assert machine(name) == found
+
+
+def test_a_machine_of_unknown_size_is_told() -> None:
+    document = source.parse("name: a\nmachineType: C2\ncommand: x\n", "f.yml")
+    imported = importers.read(document.data)
+    assert imported.data == {"name": "a", "run": {"cmd": "x"}}
+    assert [str(document.locate(problem)) for problem in imported.remarks] == [
+        (
+            "f.yml:2:14: machineType: how many CPUs the machine 'C2' has is not known; "
+            "write `--set environment.resources.cpu.requests=N` for N of them"
+        )
+    ]
