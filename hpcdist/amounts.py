@@ -11,7 +11,10 @@ from hpcdist.units import Memory
 
 
 class Amount(Model, frozen=True):
-    """How much of something; the limit counts, else the request."""
+    """How much of something; the limit counts, else the request.
+
+    ``requests``: how much a replica needs. ``limits``: the same under Kubernetes's other name, which wins.
+    """
 
     requests: float | None = None
     limits: float | None = None
@@ -23,7 +26,10 @@ class Amount(Model, frozen=True):
 
 
 class MemoryAmount(Model, frozen=True):
-    """How much memory; the limit counts, else the request."""
+    """How much memory; the limit counts, else the request.
+
+    ``requests``: how much a replica needs. ``limits``: the same under Kubernetes's other name, which wins.
+    """
 
     requests: Memory | None = None
     limits: Memory | None = None
@@ -35,7 +41,11 @@ class MemoryAmount(Model, frozen=True):
 
 
 class Resources(Model, frozen=True):
-    """What one replica needs."""
+    """What one replica needs.
+
+    ``cpu``: its CPUs; fractions are rounded up. ``memory``: that of the whole replica. ``gpu``: its GPUs,
+    whole ones. ``tpu``: refused, since no batch machine has any.
+    """
 
     cpu: Amount = Amount()
     memory: MemoryAmount = MemoryAmount()

@@ -47,14 +47,21 @@ class Condition(Model, frozen=True, kw_only=True):
 
 
 class Setting(Condition, frozen=True, kw_only=True):
-    """A variable that counts only under a condition; else it is ``otherwise``, or not set at all."""
+    """A variable that counts only under a condition.
+
+    ``value``: what it is then. ``otherwise``: what it is else, unsaid not set at all.
+    """
 
     value: Scalar
     otherwise: Scalar | None = None
 
 
 class Together(Condition, frozen=True, kw_only=True):
-    """Variables, directives and words of the launcher that are right only all together; ``why`` tells."""
+    """Variables, directives and words of the launcher that are right only all together.
+
+    ``why``: the reason. ``env``: the variables. ``directives``: lines for the scheduler. ``args``: words of
+    the launcher.
+    """
 
     why: str
     env: dict[str, Scalar] = {}
@@ -65,9 +72,10 @@ class Together(Condition, frozen=True, kw_only=True):
 class Fabric(Model, frozen=True):
     """What NCCL, RCCL, oneCCL, libfabric, UCX and MPI are told on this machine.
 
-    ``network`` is its kind, None where it is not known; ``interface`` the one for TCP between nodes (gloo,
-    ps-lite), such as ``ib0``. ``known``: variables of this file that the lint warns of, and why they are so
-    all the same.
+    ``network`` is its kind, None where it is not known. ``interface`` is the one for TCP between nodes (gloo,
+    ps-lite), such as ``ib0``. ``env``: variables of the job, each a value, or keys with a condition.
+    ``together``: what is right only all together. ``known``: variables of this file that the lint warns of,
+    and why they are so all the same.
     """
 
     network: Network | None = None

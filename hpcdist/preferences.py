@@ -25,7 +25,10 @@ from hpcdist.units import Walltime
 
 
 class Wishes(Model, frozen=True, kw_only=True):
-    """What ``batch`` says where an experiment does not."""
+    """What ``batch`` says where an experiment does not.
+
+    ``account``, ``partition``, ``qos``, ``walltime`` and ``mail``: as in ``batch`` of an experiment.
+    """
 
     account: str | None = None
     partition: str | None = None

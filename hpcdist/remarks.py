@@ -5,11 +5,12 @@ The keys are those of Polyaxon 0.5 to 0.6 (polyaxon-schemas 0.6.1, ``ops/environ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hpcdist.errors import Path, Problem
-from hpcdist.experiment import Experiment
+from hpcdist.experiment import Build, Environment, Experiment, Logging, ReplicaEntry
+from hpcdist.fields import Model
 
 _SCHEDULING: Final = (
     "is for Kubernetes and has no effect on a batch machine",
@@ -68,11 +69,20 @@ _EXPERIMENT: Final = {
 }
 _LOGGING: Final = {"formatter": ("has no effect: the program writes its own log", "")}
 
+UNUSED: Final[Mapping[type[Model], Mapping[str, tuple[str, str]]]] = {
+    Experiment: _EXPERIMENT,
+    Logging: _LOGGING,
+    Environment: _ENVIRONMENT,
+    Build: _BUILDING,
+    ReplicaEntry: _EVERYWHERE,
+}
+"""The keys of each section that mean nothing here: what is told of them, and what to do instead."""
+
 
 def remarks(experiment: Experiment) -> Iterator[Problem]:
     """Yield a warning for every key that is set and has no meaning; each says what happens instead."""
-    for path, section, table in _sections(experiment):
-        for key, (message, hint) in table.items():
+    for path, section in _sections(experiment):
+        for key, (message, hint) in UNUSED[type(section)].items():
             if getattr(section, key):
                 yield Problem(f"{key!r} {message}", (*path, key), hint, "warning")
     if experiment.backend not in (None, "native", "mpi"):
@@ -80,21 +90,18 @@ def remarks(experiment: Experiment) -> Iterator[Problem]:
         yield Problem(message, ("backend",), "remove it", "warning")
 
 
-_Table = dict[str, tuple[str, str]]
-
-
-def _sections(experiment: Experiment) -> Iterator[tuple[Path, object, _Table]]:
+def _sections(experiment: Experiment) -> Iterator[tuple[Path, Model]]:
     environment = experiment.environment
-    yield (), experiment, _EXPERIMENT
-    yield ("logging",), experiment.logging, _LOGGING
-    yield ("environment",), environment, _ENVIRONMENT
+    yield (), experiment
+    yield ("logging",), experiment.logging
+    yield ("environment",), environment
     if experiment.build:
-        yield ("build",), experiment.build, _BUILDING
+        yield ("build",), experiment.build
     if environment.replicas:
         base: Path = ("environment", "replicas")
         for name in ("default_worker", "default_ps", "evaluator"):
             if entry := getattr(environment.replicas, name):
-                yield (*base, name), entry, _EVERYWHERE
+                yield (*base, name), entry
         for name in ("worker", "ps"):
             for index, entry in enumerate(getattr(environment.replicas, name)):
-                yield (*base, name, index), entry, _EVERYWHERE
+                yield (*base, name, index), entry

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from hpcdist import remarks
 from hpcdist.experiment import Experiment
 from hpcdist.fields import Model
 from hpcdist.frameworks import frameworks
@@ -68,7 +69,7 @@ class _Writer:
         if model.rest:
             properties |= {name: _or_null(self._kind(frameworks.get(name).section))
                            for name in frameworks.names()}  # fmt: skip
-        about = {"description": text} if (text := _text(model)) else {}
+        about = {"description": _sentences(text)[0]} if (text := _text(model)) else {}
         required = [field.encode_name for field in fields if field.required]
         found = about | {"type": "object", "properties": properties, "additionalProperties": False}
         return found | ({"required": required} if required else {})
@@ -79,7 +80,7 @@ class _Writer:
             found = _or_template(found)
         if not field.required:
             found = _or_null(found)
-        about = {"description": text} if (text := _text(model, field.name)) else {}
+        about = {"description": text} if (text := meaning(model, field.name)) else {}
         has_default = isinstance(field.default, (str, int, float, bool))
         return found | about | ({"default": field.default} if has_default else {})
 
@@ -146,11 +147,31 @@ def _or_template(found: Schema) -> Schema:
     return _or(found, {"type": "string", "pattern": _TEMPLATE})
 
 
-def _text(model: type[Model], field: str = "") -> str:
-    """Return what a model's docstring says, or those sentences of it that are about a field."""
-    sentences = _sentences(cleandoc(vars(model).get("__doc__") or ""))
-    return " ".join(sentence for sentence in sentences if not field or f"``{field}``" in sentence)
+def meaning(model: type[Model], field: str) -> str:
+    """Return what a model's docstring says of a field, else what users are told who set it."""
+    texts = [_text(base) for base in model.__mro__ if issubclass(base, Model)]
+    found = (" ".join(about(field, text)) for about in (_defined, _mentioned) for text in texts)
+    message, hint = remarks.UNUSED.get(model, {}).get(field, ("", ""))
+    return next(filter(None, found), f"{message}; {hint}." if hint else message and f"{message}.")
 
 
-def _sentences(text: str) -> Iterator[str]:
-    return (" ".join(part.split()) for part in re.split(r"(?<=\.)\s+", text))
+def _defined(field: str, text: str) -> Iterator[str]:
+    """Yield the sentence that begins with a field, and what follows until another begins with one."""
+    is_its = False
+    for sentence in _sentences(text):
+        is_its = sentence.startswith(f"``{field}``") or (is_its and not sentence.startswith("``"))
+        if is_its:
+            yield sentence
+
+
+def _mentioned(field: str, text: str) -> Iterator[str]:
+    return (sentence for sentence in _sentences(text) if f"``{field}``" in sentence)
+
+
+def _sentences(text: str) -> list[str]:
+    return re.split(r"(?<=\.)\s+", text)
+
+
+def _text(model: type[Model]) -> str:
+    """Return a model's docstring in one line."""
+    return " ".join(cleandoc(vars(model).get("__doc__") or "").split())

@@ -18,10 +18,11 @@ from hpcdist.units import Memory, Walltime
 
 
 class Source(Model, frozen=True, kw_only=True):
-    """Where facts come from, and when that was read (``YYYY-MM-DD`` or ``YYYY-MM``).
+    """Where facts come from, and when that was read.
 
-    ``of``: the keys of the file that it vouches for, such as ``fabric.env`` or ``node_types.a100.memory``,
-    each with all below it; ``by``: who says so, the centre or vendor itself or somebody else.
+    ``where``: an address. ``read``: the day or month (``YYYY-MM-DD`` or ``YYYY-MM``). ``of``: the keys of the
+    file that it vouches for, such as ``fabric.env`` or ``node_types.a100.memory``, each with all below it.
+    ``by``: who says so, the centre or vendor itself or somebody else.
     """
 
     where: str
@@ -33,10 +34,12 @@ class Source(Model, frozen=True, kw_only=True):
 class NodeType(Model, frozen=True):
     """One kind of node; None means not known (or, on ``local``, not limited).
 
-    ``gpu_cpus``: the CPUs next to each GPU, in the order of the GPUs, such as ``48-63,112-127``; tasks that
-    have whole nodes are bound to those of their GPUs. ``library``: what its GPUs speak to each other by.
-    ``gpus: unknown``: it has some, but not said how many; jobs that need GPUs are refused.
-    ``cpus_per_gpu``: a job on such nodes must ask for exactly so many CPUs a GPU (NCI Gadi); PBS only.
+    ``cpus``: as the scheduler counts them. ``memory``: what jobs can ask for. ``gpus``: how many it has;
+    ``unknown`` is some, but not said how many, so that jobs which need GPUs are refused. ``gpu_type``: what
+    the scheduler calls them. ``constraint``: what asks for nodes of this kind alone. ``gpu_cpus``: the CPUs
+    next to each GPU, in the order of the GPUs, such as ``48-63,112-127``; tasks that have whole nodes are
+    bound to those of their GPUs. ``library``: what its GPUs speak to each other by. ``cpus_per_gpu``: a job
+    on such nodes must ask for exactly so many CPUs a GPU (NCI Gadi); PBS only.
     """
 
     cpus: int | None = None
@@ -55,17 +58,23 @@ def libraries_of(kinds: Iterable[NodeType]) -> tuple[Library, ...]:
 
 
 class Limit(Model, frozen=True, kw_only=True):
-    """Jobs of up to so many nodes may run so long."""
+    """Jobs of up to so many nodes may run so long.
+
+    ``nodes``: the most nodes of such jobs. ``walltime``: how long they may run.
+    """
 
     nodes: int
     walltime: Walltime
 
 
 class Partition(Model, frozen=True, kw_only=True):
-    """A part of the machine; ``nodes`` counts each node type, in the order in which they are preferred.
+    """A part of the machine.
 
-    ``limits``: where larger jobs may run longer, or shorter; the first that has the job's nodes counts.
-    ``submit_as``: what the scheduler calls it, "" where none is to be said (Perlmutter: ``-C`` and ``-q``).
+    ``nodes``: how many it has of each node type, in the order in which they are preferred. ``min_nodes`` and
+    ``max_nodes``: how large its jobs may be. ``max_walltime``: how long they may run. ``qos``: that of jobs
+    which name none. ``constraint``: what jobs there ask of nodes besides. ``limits``: where larger jobs may
+    run longer, or shorter; the first that has the job's nodes counts. ``submit_as``: what the scheduler calls
+    it, "" where none is to be said (Perlmutter: ``-C`` and ``-q``).
     """
 
     nodes: dict[str, int | None]
@@ -92,8 +101,9 @@ class Gpus(Model, frozen=True):
     """How GPUs are asked for and handed to tasks.
 
     ``request``: ``gres`` (per node), ``gpus_per_node``, ``gpus_per_task`` or ``none`` (whole nodes).
-    ``bound_by``: ``task`` when the task wrapper sets ``visible``; ``launcher`` when the site's own launcher
-    is to give each task its GPUs (srun by ``--gpus-per-task``).
+    ``gres``: the name of the resource. ``typed``: whether their type is asked for too. ``visible``: the
+    variable by which a task is shown its own. ``bound_by``: ``task`` when the task wrapper sets ``visible``;
+    ``launcher`` when the site's own launcher is to give each task its GPUs (srun by ``--gpus-per-task``).
     """
 
     request: Literal["gres", "gpus_per_node", "gpus_per_task", "none"] = "gres"
@@ -106,7 +116,11 @@ class Gpus(Model, frozen=True):
 
 
 class RankVariables(Model, frozen=True, kw_only=True):
-    """What a launcher calls a task's rank, the number of tasks (None: it does not say) and the local rank."""
+    """What a launcher calls a task's place.
+
+    ``rank``: the variable with its rank. ``size``: the one with the number of tasks, None where it does not
+    say. ``local_rank``: the one with its number on its node.
+    """
 
     rank: str
     size: str | None = None
@@ -116,10 +130,10 @@ class RankVariables(Model, frozen=True, kw_only=True):
 class LauncherOptions(Model, frozen=True):
     """What one launcher needs on this machine.
 
-    ``mpi`` is srun's ``--mpi`` type; ``flavour`` the MPI library behind mpirun; ``mca`` Open MPI parameters.
-    ``binding`` are the words that bind equal tasks to CPUs and GPUs, such as ``--cpu-bind=cores``; unequal
-    tasks are not bound. ``rank_variables`` are other names than the launcher's usual ones.
-    ``threads_per_core``: how many hardware threads of a core jsrun counts (smt4: 4).
+    ``mpi`` is srun's ``--mpi`` type. ``flavour`` is the MPI library behind mpirun. ``mca`` are parameters of
+    Open MPI. ``args`` are further words. ``binding`` are the words that bind equal tasks to CPUs and GPUs,
+    such as ``--cpu-bind=cores``; unequal tasks are not bound. ``rank_variables`` are other names than the
+    launcher's usual ones. ``threads_per_core``: how many hardware threads of a core jsrun counts (smt4: 4).
     """
 
     mpi: str | None = None
@@ -132,7 +146,11 @@ class LauncherOptions(Model, frozen=True):
 
 
 class Torchrun(Model, frozen=True):
-    """What starts PyTorch's processes on a node here; ``discouraged``: why the centre advises against it."""
+    """What starts PyTorch's processes on a node here.
+
+    ``program``: its name. ``args``: words that it is given besides. ``discouraged``: why the centre advises
+    against it.
+    """
 
     program: str = "torchrun"
     args: tuple[str, ...] = ()
@@ -140,21 +158,32 @@ class Torchrun(Model, frozen=True):
 
 
 class HeadNode(Model, frozen=True):
-    """How tasks reach rank 0: the first node's name, with ``suffix``, ``resolve``d to an address."""
+    """How tasks reach rank 0: by the first node's name.
+
+    ``suffix``: what is put behind the name. ``resolve``: whether they are told its address instead.
+    """
 
     suffix: str = ""
     resolve: bool = False
 
 
 class Detect(Model, frozen=True):
-    """How the machine is known: a variable with a value (a regular expression), or its full host name."""
+    """How the machine is known, by one of these.
+
+    ``env``: a variable that it sets, with its value (a regular expression). ``fqdn``: the full name of a host
+    (regular expressions).
+    """
 
     env: dict[str, str] = {}
     fqdn: tuple[str, ...] = ()
 
 
 class Account(Model, frozen=True):
-    """Whether jobs need an account, and what it looks like (a regular expression)."""
+    """Whether jobs need an account, and what it looks like.
+
+    ``required``: a job without one is refused. ``pattern``: what it looks like (a regular expression).
+    ``hint``: what to tell somebody who has none, or a wrong one.
+    """
 
     required: bool = False
     pattern: str | None = None
@@ -164,7 +193,8 @@ class Account(Model, frozen=True):
 class Directives(Model, frozen=True):
     """Directives that every job of this machine needs, and flags that it refuses.
 
-    ``known``: flags that its scheduler has beside the usual ones, such as those of a plug-in of Flux.
+    ``mandatory``: lines in the scheduler's own words. ``forbidden``: flags without a value. ``known``: flags
+    that its scheduler has beside the usual ones, such as those of a plug-in of Flux.
     """
 
     mandatory: tuple[str, ...] = ()
@@ -173,28 +203,46 @@ class Directives(Model, frozen=True):
 
 
 class ReplicaDefaults(Model, frozen=True):
-    """What a replica gets that says nothing itself."""
+    """What a replica gets that says nothing itself.
+
+    ``cpus``: its CPUs. ``memory``: its memory.
+    """
 
     cpus: int | None = None
     memory: Memory | None = None
 
 
 class Selection(Model, frozen=True):
-    """What a ``node_selector`` of an experiment means here."""
+    """What a ``node_selector`` of an experiment means here.
+
+    ``partition``: the one that it names. ``constraint``: what nodes must have.
+    """
 
     partition: str | None = None
     constraint: str | None = None
 
 
 class Site(Model, frozen=True, kw_only=True):
-    """One machine; ``pbs``, ``lsf`` and ``sge`` say what its scheduler wants said differently.
+    """One machine.
 
-    ``request_memory``: whether jobs ask for the memory that the experiment names; ``share``: replicas without
-    any ask for their CPUs' share of the node's, since the centre gives little unasked.
-    ``container`` is what runs images, None where nothing does.
-    ``setup`` are lines of bash that run once, where the script runs; ``task_setup`` those that each task runs
-    before its program, such as ``mkdir -p`` on a disk of its node. ``notes`` are for its users;
-    ``differences`` from the centre's own examples, each with its reason.
+    ``name``: that of the file. ``description``: the machine in one line. ``status``: how sure its values are.
+    ``scheduler``: who queues its jobs. ``pbs``, ``lsf`` and ``sge``: what that one wants said differently
+    here. ``launcher``: what starts tasks, if an experiment names no other. ``launchers``: what single
+    launchers need here. ``torchrun``: what starts PyTorch's processes on a node. ``node_types``: its kinds of
+    nodes, by names of the file's own. ``partitions``: its partitions or queues. ``default_partition``: the
+    one for jobs that name none. ``whole_nodes``: jobs get nodes of their own. ``gpus``: how they are asked
+    for. ``account``: whether jobs need one. ``walltime``: that of jobs which say none. ``replica``: what
+    replicas get that say nothing. ``node_selectors``: labels of experiments, their values, and what those
+    mean. ``volumes``: paths by name, for ``persistence`` and ``data_refs``. ``directives``: what the
+    scheduler must be told, and what it refuses. ``environment``: whether jobs have the variables of the shell
+    that submits. ``modules``: those that a job loads, in order. ``source``: files that it sources.
+    ``fabric``: what the network wants said. ``head_node``: how tasks reach the first node. ``detect``: how
+    the machine is known. ``sources``: where the values come from. ``request_memory``: whether jobs ask for
+    the memory that the experiment names; ``share``: replicas without any ask for their CPUs' share of the
+    node's, since the centre gives little unasked. ``container`` is what runs images, None where nothing does.
+    ``setup`` are lines of bash that run once, where the script runs. ``task_setup`` are those that each task
+    runs before its program, such as ``mkdir -p`` on a disk of its node. ``notes`` are for its users.
+    ``differences`` are those from the centre's own examples, each with its reason.
     """
 
     name: str

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from hpcdist import fields, source
-from hpcdist.experiment import Experiment
+from hpcdist.experiment import Experiment, Logging
 from hpcdist.frameworks import frameworks
 from hpcdist.resources import shipped
-from hpcdist.schema import MODELS, schema
+from hpcdist.schema import MODELS, meaning, schema
 from hpcdist.units import Memory, Walltime
 
 Kind = Literal["site", "experiment", "config"]
@@ -180,7 +180,7 @@ def test_quantities_are_those_that_can_be_read(kind: type[Walltime | Memory], da
 
 def test_docstrings_are_descriptions() -> None:
     partition = schema("site")["$defs"]["site.Partition"]
-    assert partition["description"].startswith("A part of the machine; ``nodes`` counts each node type")
+    assert partition["description"] == "A part of the machine."
     assert partition["properties"]["submit_as"] == {
         "type": ["string", "number", "boolean", "null"],
         "description": (
@@ -195,3 +195,42 @@ def test_defaults_and_choices() -> None:
     assert gpus["bound_by"]["enum"] == ["task", "launcher", None]
     assert gpus["bound_by"]["default"] == "task"
     assert schema("site")["required"] == ["name", "description", "scheduler", "launcher"]
+
+
+class Room(fields.Model, frozen=True):
+    """A room; ``door`` leads into it.
+
+    ``size``: how large it is. In square metres. ``seats``: how many people can sit.
+    """
+
+    door: str
+    size: float
+    seats: int
+
+
+class Hall(Room, frozen=True):
+    """A large room.
+
+    ``seats``: many.
+    """
+
+    roof: str = ""
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "text"),
+    [
+        (Room, "door", "A room; ``door`` leads into it."),
+        (Room, "size", "``size``: how large it is. In square metres."),
+        (Room, "seats", "``seats``: how many people can sit."),
+        (Hall, "seats", "``seats``: many."),
+        (Hall, "size", "``size``: how large it is. In square metres."),
+        (Hall, "roof", ""),
+        (Logging, "formatter", "has no effect: the program writes its own log."),
+        (Experiment, "project", "has no effect: runs are kept by name and date; put it in `tags`."),
+    ],
+)
+def test_a_field_means_what_its_model_says_or_what_its_user_is_told(
+    model: type[fields.Model], field: str, text: str
+) -> None:
+    assert meaning(model, field) == text

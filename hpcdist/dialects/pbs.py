@@ -14,10 +14,11 @@ class Pbs(Model, frozen=True):
 
     ``account``: the option that takes it. ``request``: ``chunks`` (``-l select=``) or ``totals`` of the whole
     job (NCI Gadi). ``cpus``: whether chunks say ``ncpus``; not where nodes come whole. ``gpus``: the resource
-    that counts GPUs, ``gpu_type`` the one that names their type, where there is one (NCAR). ``chunk``:
+    that counts GPUs. ``gpu_type``: the one that names their type, where there is one (NCAR). ``chunk``:
     resources that every chunk names besides (``system``, ``model``). ``place``: how chunks are laid out;
-    ``exclusive``: what asks for nodes of one's own; ``keep``: what writes the output in place while the job
-    runs (``-k oed``); each may be ``none``, so that nothing is said. ``umask``: that of the job.
+    where this or one of the next two is ``none``, nothing is said. ``exclusive``: what asks for nodes of
+    one's own. ``keep``: what writes the output in place while the job runs (``-k oed``). ``umask``: that of
+    the job.
     """
 
     account: Literal["-A", "-P", "-W group_list"] = "-A"

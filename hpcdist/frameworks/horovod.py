@@ -89,16 +89,25 @@ _TYPES: Final[dict[str, type]] = {"integer": int, "number": float, "flag": bool,
 
 
 class Elastic(Model, frozen=True):
-    """A run that goes on when it loses nodes, with ``min_np`` to ``max_np`` processes.
+    """A run that goes on when it loses nodes.
 
-    Unsaid, ``min_np`` is 1 and ``max_np`` what is allocated. ``slots_per_host`` is the number of processes
-    on each node that the plan gives; ``reset_limit`` ends the job after so many changes.
+    ``min_np``: the fewest processes with which it goes on. ``max_np``: the most, unsaid all that are
+    allocated. ``reset_limit``: after so many changes the job ends. ``slots_per_host``: the number of
+    processes on each node that the plan gives.
     """
 
     min_np: int = 1
     max_np: int | None = None
     reset_limit: int | None = None
     slots_per_host: int | None = None
+
+
+def _bounds(knob: Knob) -> str:
+    choices = f" to one of {', '.join(knob.choices)}" if knob.choices else ""
+    flag = f" to {knob.on}" + (f", false to {knob.off}" if knob.off else "") if knob.kind == "flag" else ""
+    most = f", {knob.maximum} at most" if knob.maximum is not None else ""
+    file = ", a file among the run's outputs, or a full path" if knob.kind == "file" else ""
+    return choices + flag + file + most + (f"; it needs ``{knob.needs}``" if knob.needs else "")
 
 
 Section: Final[Any] = msgspec.defstruct(
@@ -111,8 +120,14 @@ Section: Final[Any] = msgspec.defstruct(
     bases=(Model,),
     frozen=True,
     module=__name__,
+    namespace={
+        "__doc__": "The section of Horovod; its knobs have the names of horovodrun's arguments.\n\n"
+        + "\n".join(f"``{knob.key}``: sets ``{knob.variable}``{_bounds(knob)}." for knob in KNOBS)
+        + "\n``controller``: what processes meet by; only horovodrun knows ``gloo``."
+        + "\n``elastic``: a run that goes on when it loses nodes."
+    },
 )
-"""The section: a field for each knob; ``controller``, by which processes meet; ``elastic``."""
+"""A field for each knob; ``controller``, ``elastic``."""
 
 
 class Horovod(Plain):

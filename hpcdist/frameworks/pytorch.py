@@ -24,7 +24,10 @@ SHARED: Final = {"MASTER_ADDR": "$HPCDIST_HEAD_ADDRESS", "MASTER_PORT": "$HPCDIS
 
 
 class Section(Model, frozen=True):
-    """``launch``: ``env`` for a task a GPU, ``torchrun`` for one torchrun a node, which starts them."""
+    """``launch``: ``env`` for a task a GPU, ``torchrun`` for one torchrun a node, which starts them.
+
+    ``max_restarts``: how often torchrun starts all processes again when one has failed.
+    """
 
     launch: Literal["env", "torchrun"] | None = None
     max_restarts: int = 0

@@ -1,0 +1,91 @@
+"""Which batch systems can be told what an experiment asks for: each is asked, as the contract asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from hpcdist.errors import PlanError
+from hpcdist.schedulers import schedulers
+from hpcdist.site import Site
+from hpcdist.testing.wishes import PLAIN, Wish, plan, wishes
+from tests.testing.test_contract import ANSWERS, LOCAL, SLOTS
+
+OWN_WORDS: Final = {
+    "slurm": "--reservation=x7",
+    "pbs": "-l x7=1",
+    "lsf": "-app x7",
+    "flux": "--setattr=x7=1",
+    "sge": "-l x7=1",
+    "local": "anything",
+}
+"""A directive that each batch system has; the contract asks all of them for one that none has."""
+
+SCHEDULERS: Final = schedulers.names()
+
+_NEEDLESS: Final = "need not be told"
+
+
+class Asked(NamedTuple):
+    """A value of a field and a scheduler; ``words`` say why its batch system is not told, "" where it is."""
+
+    field: str
+    scheduler: str
+    value: str
+    words: str
+
+
+def asked() -> Iterator[Asked]:
+    """Ask each scheduler for everything."""
+    for scheduler in SCHEDULERS:
+        job = ANSWERS[scheduler][1]
+        own = Wish("batch.directives", plan(extra_directives=(OWN_WORDS[scheduler],)))
+        for wish in (own, Wish("environment.replicas", PLAIN), *wishes(job)):
+            if wish.field != own.field or wish is own:
+                texts = (_value(wish), _words(scheduler, wish))
+                yield Asked(wish.field, scheduler, *(text.replace(job, "ID") for text in texts))
+
+
+def _words(scheduler: str, wish: Wish) -> str:
+    site = Site(name=scheduler, description="x", scheduler=scheduler, launcher="mpirun", sge=SLOTS)
+    try:
+        schedulers.get(scheduler).directives(wish.plan, site)
+    except PlanError as error:
+        return f"{error.problems[0].message}; {error.problems[0].hint}"
+    return f"{_NEEDLESS}: {LOCAL[wish.field]}" if scheduler == "local" and wish.field in LOCAL else ""
+
+
+def _value(wish: Wish) -> str:
+    """Return what the wish asks for that the plan without it does not have."""
+    without = wish.without or PLAIN
+    names = (name for name in PLAIN.__struct_fields__ if name not in {"placement", "origins"})
+    pairs = ((getattr(wish.plan, name), getattr(without, name)) for name in names)
+    value = next((own for own, other in pairs if own != other), "")
+    return str(value[0] if isinstance(value, tuple) else value)
+
+
+def told_by(path: tuple[str, ...], answers: Sequence[Asked]) -> str:
+    """Return whose batch system is told this key: ``all``, or names, in brackets where it is not all told."""
+    about = [answer for answer in answers if answer.field == ".".join(path)]
+    names = [_name(scheduler, about) for scheduler in SCHEDULERS]
+    return "all" if names == [*SCHEDULERS] else ", ".join(filter(None, names))
+
+
+def _name(scheduler: str, about: Sequence[Asked]) -> str:
+    words = [answer.words for answer in about if answer.scheduler == scheduler]
+    if not any(words):
+        return scheduler if words else ""
+    return f"({scheduler})" if not all(words) or words[0].startswith(_NEEDLESS) else ""
+
+
+def exceptions(answers: Sequence[Asked]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what batch systems are not told: scheduler, fields, values (none: all), and its words."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for scheduler in SCHEDULERS:
+        for field in dict.fromkeys(answer.field for answer in answers):
+            about = [answer for answer in answers if (answer.field, answer.scheduler) == (field, scheduler)]
+            told = [answer for answer in about if answer.words]
+            some = [f"`{answer.value}`" for answer in told if answer.value and len(told) < len(about)]
+            if told:
+                found.setdefault((scheduler, ", ".join(some), told[0].words), []).append(f"`{field}`")
+    return ((name, ", ".join(fields), some, words) for (name, some, words), fields in found.items())

@@ -1,0 +1,194 @@
+"""Every command in the README is run, with the README's own files; batch systems are answered for."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from hpcdist.cli import VERBS, main
+from tests.plug_in import plugged_in
+from tests.readme import CHECKOUT, README, block
+
+PROGRAMS: Final = ("hpcdist", "make", "pip", "pipx", "uv", "git", "spack", "export", "source", "python")
+"""What a command of hpcdist's README begins with; those of other tools are not its to keep."""
+
+ELSEWHERE: Final = {
+    "pip install .": ("tests/test_wheel.py", "installs the wheel with pip, outside the tree"),
+    "pipx install .": ("tests/test_wheel.py", "pip into an empty environment, which is what pipx does"),
+    "uv tool install .": ("tests/test_wheel.py", "does it with the wheel"),
+    "pip install --no-deps --target app .": ("tests/test_wheel.py", "makes such an archive"),
+    "python -m zipapp app -m hpcdist.cli:main -o hpcdist.pyz": ("tests/test_wheel.py", "and runs it"),
+    "pip install 'hpcdist[pyslurm]'": ("tests/standins/pyslurm", "what PyPI has fits no Slurm of the tests"),
+    "spack -e . concretize && spack -e . install": ("tests/test_spack.py", "holds the names against Spack's"),
+    "spack env activate .": ("tests/test_spack.py", "there is no Spack here"),
+    "make test": (".ci/run", "runs this"),
+    "hpcdist doctor --job --gpus 1 --site odd.yaml": ("tests/slurm/test_doctor.py", "runs it on Slurm"),
+}
+"""What is not run here: the file that is nearest to it, and why."""
+
+WORDS: Final = {
+    "EXP": "resnet.yml",
+    "exp.yml": "resnet.yml",
+    "JOB": "resnet-1",
+    "FORM": "toytrain",
+    "<this repository>": str(CHECKOUT),
+}
+"""What stands for something; FILE and NAME are what the verb takes."""
+TAKES: Final = {
+    "import": {"FILE": "toy.yml"},
+    "lint-env": {"FILE": "env.sh"},
+    "sites check": {"FILE": "mycluster.yaml", "NAME": "perlmutter"},
+    "sites show": {"NAME": "perlmutter"},
+    "sites init": {"NAME": "here"},
+}
+
+ODD: Final = {"doctor": {0, 3}}
+"""Verbs with an exit code of their own for what is odd, which a machine may be."""
+
+ANSWERS: Final = {
+    "sbatch": "echo 4711",
+    "squeue": "true",
+    "sacct": "echo '4711|COMPLETED|0:0|None'",
+    "scancel": "true",
+    "scontrol": "true",
+    "sinfo": "true",
+}
+"""A Slurm whose jobs have ended before anybody asks."""
+
+
+def scripts() -> list[tuple[str, ...]]:
+    """Return every command of the README; those of one block together, which are run one after the other."""
+    text = re.sub(r"<!-- table: .*?<!-- end of table -->", "", README.read_text(), flags=re.DOTALL)
+    fence = re.compile(r"^ *```\w*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+    blocks = [tuple(_typed(found[1])) for found in fence.finditer(text)]
+    spans = re.findall(r"`([^`\n]+)`", fence.sub("", text))
+    named = [span for span in spans if span.split(" ")[0] in PROGRAMS and " " in span]
+    verbs = [span for first, _ in verb_rows() for span in re.findall(r"`([^`]+)`", first)]
+    rows = [text for verb in verbs for text in (re.sub(r" \[.*\]", "", verb), re.sub(r"[][]", "", verb))]
+    single = [(command,) for command in (*named, *(f"hpcdist {row}" for row in rows))]
+    return [*filter(None, dict.fromkeys([*blocks, *single]))]
+
+
+def _typed(block: str) -> Iterator[str]:
+    """Yield what stands behind the prompts of a block, without its comments."""
+    lines = (line.strip() for line in block.splitlines())
+    return (re.sub(r"  +#.*", "", line)[2:] for line in lines if line.startswith("$ "))
+
+
+def verb_rows() -> Iterator[tuple[str, str]]:
+    """Yield the two columns of the table of verbs."""
+    table = README.read_text().partition("### Verbs")[2].partition("\n### ")[0]
+    for line in table.splitlines():
+        if line.startswith("| `"):
+            first, second = line.strip("| ").split(" | ", 1)
+            yield first, second
+
+
+def filled(command: str) -> str:
+    """Return the command with something for each word that stands for it."""
+    verb = next((verb for verb in TAKES if command.startswith(f"hpcdist {verb}")), "")
+    for word, value in (WORDS | TAKES.get(verb, {})).items():
+        command = re.sub(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", value, command)
+    return command
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield a folder with the README's files, and a Slurm that answers."""
+    for name in [name for name in os.environ if name.startswith(("HPCDIST_", "SLURM_", "SBATCH_"))]:
+        monkeypatch.delenv(name)
+    programs, work = tmp_path / "bin", tmp_path / "work"
+    for made in (programs, work):
+        made.mkdir()
+    for name, answer in ANSWERS.items():
+        (programs / name).write_text(f"#!/bin/bash\n{answer}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}")
+    for name in ("CONFIG", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
+    monkeypatch.chdir(work)
+    for name, example in {"resnet.yml": "experiment", "toy.yml": "foreign", "mycluster.yaml": "site"}.items():
+        (work / name).write_text(block(example))
+    (work / "env.sh").write_text("export NCCL_DEBUG=WARN\n")
+    with plugged_in(tmp_path / "own", "importer", "toytrain", block("importer")):
+        yield work
+
+
+@pytest.mark.parametrize("script", scripts(), ids="; ".join)
+def test_a_command_does_what_it_says(script: tuple[str, ...], folder: Path) -> None:
+    for command in script:
+        if command in ELSEWHERE:
+            file, _ = ELSEWHERE[command]
+            assert (CHECKOUT / file).exists()
+        elif command.startswith("hpcdist "):
+            _hpcdist(shlex.split(filled(command))[1:])
+        elif command.startswith("make "):
+            subprocess.run([*command.split(), "--dry-run"], cwd=CHECKOUT, check=True, capture_output=True)
+        else:
+            argv = ["bash", "-c", filled(command)]
+            done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+
+
+def _hpcdist(words: Sequence[str]) -> None:
+    if WORDS["JOB"] in words:
+        assert CliRunner().invoke(main, ["submit", "resnet.yml"]).exit_code == 0
+    done = CliRunner().invoke(main, words, prog_name="hpcdist")
+    assert done.exit_code in ODD.get(words[0], {0}), done.output
+
+
+def test_what_is_run_elsewhere_still_stands_there() -> None:
+    assert ELSEWHERE.keys() <= {command for script in scripts() for command in script}
+
+
+def test_every_verb_stands_in_the_table_with_options_that_it_has() -> None:
+    known: dict[str, set[str]] = {}
+    for first, second in verb_rows():
+        spans = re.findall(r"`([^`]+)`", first)
+        verbs = [span.split(" ")[0] for span in spans]
+        options = {option for verb in verbs for option in _options(verb)}
+        said = {span.split(" ")[0] for span in re.findall(r"`([^`]+)`", second) if span.startswith("-")}
+        assert said <= options, (first, said - options)
+        known |= dict.fromkeys(verbs, options)
+    assert known.keys() == VERBS.keys()
+
+
+def _options(verb: str) -> Iterator[str]:
+    """Yield the options of a verb, and of those below it."""
+    context = click.Context(main)
+    command = main.get_command(context, verb)
+    assert command is not None
+    below = [*command.commands.values()] if isinstance(command, click.Group) else []
+    for each in (command, *below):
+        yield from (option for parameter in each.params for option in parameter.opts)
+
+
+@pytest.mark.real
+def test_make_demo_trains(tmp_path: Path) -> None:
+    recipe = subprocess.run(
+        ["make", "demo", "--dry-run"], cwd=CHECKOUT, check=True, capture_output=True, text=True
+    )
+    setup, submit = recipe.stdout.splitlines()
+    assert setup == "tools/setup demo"
+    (tmp_path / "examples").symlink_to(CHECKOUT / "examples")
+    path = f"{CHECKOUT}/.venv/bin:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", submit],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "test accuracy" in done.stdout

@@ -1,0 +1,102 @@
+"""The README's four additions work as they stand there: a site, a launcher, an importer, a scheduler."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from hpcdist.cli import main
+from hpcdist.launchers import launchers
+from hpcdist.layer import Launcher
+from hpcdist.schedulers import Scheduler, schedulers
+from tests.plug_in import plugged_in
+from tests.readme import block, keeps_block
+from tests.testing.test_contract import LOCAL
+
+PROGRAM = """\
+#!/bin/bash
+# plaunch -n COUNT --hosts FILE COMMAND...: on this host alone.
+count=$2
+for ((rank = 0; rank < count; rank++)); do
+  PL_RANK=$rank PL_SIZE=$count PL_LOCAL_RANK=$rank "${@:5}" &
+done
+wait
+"""
+TASKS = """\
+framework: pytorch
+environment: {replicas: {n_workers: 2}}
+run: {cmd: 'echo "rank $RANK of $WORLD_SIZE"'}
+batch: {site: local, launcher: plaunch}
+"""
+
+
+def said(*words: str) -> str:
+    done = CliRunner().invoke(main, words, prog_name="hpcdist")
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_site(folder: Path) -> None:
+    (folder / "mycluster.yaml").write_text(block("site"))
+    (folder / "resnet.yml").write_text(block("experiment"))
+    said("sites", "check", "./mycluster.yaml")
+    settings = ("--set=batch={walltime: 1h}", "--site=./mycluster.yaml")
+    assert "8 tasks by srun, 4 nodes, 8 GPUs" in said("plan", "resnet.yml", *settings)
+
+
+def test_a_launcher(folder: Path) -> None:
+    (folder / "plaunch").write_text(PROGRAM)
+    (folder / "plaunch").chmod(0o755)
+    (folder / "tasks.yml").write_text(TASKS)
+    with plugged_in(folder / "own", "launcher", "plaunch", block("launcher")):
+        assert isinstance(launchers.get("plaunch"), Launcher)
+        assert launchers.names()[-1] == "plaunch"
+        (line,) = (line for line in said("render", "tasks.yml").splitlines() if "exec plaunch" in line)
+        assert line == '  exec plaunch -n 3 --hosts "$HPCDIST_HOSTFILE" \\'
+        path = f"{folder}:{os.environ['PATH']}"
+        environment = os.environ | {"PATH": path, "PYTHONPATH": str(folder / "own")}
+        argv = [sys.executable, "-m", "hpcdist", "submit", "tasks.yml", "--follow"]
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {f"{rank}: rank {rank} of 3" for rank in range(3)} <= {*done.stdout.splitlines()}
+
+
+def test_an_importer(folder: Path) -> None:
+    (folder / "toy.yml").write_text(block("foreign"))
+    with plugged_in(folder / "own", "importer", "toytrain", block("importer")):
+        done = CliRunner().invoke(main, ["import", "toy.yml"])
+        keeps_block("imported", done.stdout)
+        why = "the batch system has its own; choose it by `batch.partition`"
+        said = f"toy.yml:4:8: queue: queue has no effect on a batch machine: {why}"
+        assert (done.exit_code, done.stderr) == (0, f"warning: {said}\n")
+        (folder / "toy.yml").write_text("tool: toytrain\nprocesses: many\ncolour: red\n")
+        done = CliRunner().invoke(main, ["check", "toy.yml"])
+    assert done.exit_code == 2
+    assert done.stderr.splitlines() == [
+        "error: toy.yml:1:1: 'run' is missing",
+        "error: toy.yml:2:12: processes: expected a number of processes; write 1 or more",
+        "error: toy.yml:3:1: colour: nothing is known of 'colour'; remove it",
+    ]
+
+
+def test_a_scheduler(folder: Path) -> None:
+    with plugged_in(folder, "scheduler", "qq", block("scheduler")):
+        qq = schedulers.get("qq")
+        assert isinstance(qq, Scheduler)
+        names: dict[str, Any] = {**vars(importlib.import_module("qq")), "HARMLESS": LOCAL}
+        exec(block("contract"), names)  # noqa: S102 - the README's own words
+        with pytest.raises(AssertionError, match="'done' was read as completed, not running"):
+            exec(block("contract").replace("STATES,", '{"done": STATES["runs"]},'), names)  # noqa: S102
