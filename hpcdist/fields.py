@@ -45,10 +45,9 @@ def _struct(model: type[Model], data: object, path: Path, problems: list[Problem
     if not isinstance(data, Mapping):
         problems.append(Problem(f"expected keys and values, got {_shown(data)}", path))
         return _BROKEN
-    fields = {field.encode_name: field for field in msgspec.structs.fields(model)}
+    fields = _fields(model)
     values: dict[str, Any] = {}
     if model.rest:
-        del fields[model.rest]
         values[model.rest] = {str(key): value for key, value in data.items() if key not in fields}
     else:
         problems += [unknown_key(key, path, fields) for key in data if key not in fields]
@@ -64,7 +63,14 @@ def _struct(model: type[Model], data: object, path: Path, problems: list[Problem
 
 def names(model: type[Model]) -> list[str]:
     """Return the keys that a model reads."""
-    return [field.encode_name for field in msgspec.structs.fields(model) if field.name != model.rest]
+    return [*_fields(model)]
+
+
+@functools.cache  # types are evaluated anew with every call, which is half of the time of a build
+def _fields(model: type[Model]) -> Mapping[str, msgspec.structs.FieldInfo]:
+    """Return the fields of a model by their keys, without that for the rest."""
+    found = {field.encode_name: field for field in msgspec.structs.fields(model) if field.name != model.rest}
+    return types.MappingProxyType(found)
 
 
 def unknown_key(key: object, path: Path, known: Iterable[str]) -> Problem:
