@@ -27,8 +27,8 @@ from hpcdist.cli.tell import one_line
 from hpcdist.doctor import login
 from hpcdist.doctor.batch import Chosen
 from hpcdist.doctor.devices import TELLS_MORE
-from hpcdist.doctor.finding import Finding
-from hpcdist.doctor.login import Scene
+from hpcdist.doctor.finding import Finding, listed
+from hpcdist.doctor.login import Patience, Scene
 from hpcdist.doctor.runs import SYSTEM
 from hpcdist.schedulers.surveyors import surveyors
 from hpcdist.world import World
@@ -104,9 +104,10 @@ def _chosen(name: str | None, site_path: tuple[str, ...]) -> Chosen:
 
 def _login(chosen: Chosen, runs_dir: Path, world: World) -> Iterator[Finding]:
     scheduler = chosen.site.scheduler
-    around = Around(world.runner, world.now)
+    runner = Patience(world.runner)
+    around = Around(runner, world.now)
     survey = look(scheduler, around) if scheduler in surveyors else None
-    yield from login.findings(chosen, survey, runs_dir, Scene(world.runner, shutil.which))
+    yield from login.findings(chosen, survey, runs_dir, Scene(runner, shutil.which))
     yield from _of_shell(chosen)
 
 
@@ -139,4 +140,5 @@ def tell(found: Sequence[Finding]) -> None:
     for line in remedies:
         click.echo(one_line(line))
     if not any(item.is_odd for item in found):
-        click.echo("\nok: nothing is odd")
+        unknown = listed(dict.fromkeys(item.name for item in found if item.status == "unknown"))
+        click.echo(f"\nok: nothing is odd{f'; not known: {unknown}' if unknown else ''}")

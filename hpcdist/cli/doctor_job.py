@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from hpcdist import control, resources
 from hpcdist.cli.runs import sentence
 from hpcdist.cli.session import Asked, Session, session
-from hpcdist.cli.submit import request_of
+from hpcdist.cli.submit import request_of, submitted
 from hpcdist.cli.tell import note
 from hpcdist.cli.wait import TimeIsUp, patient
 from hpcdist.control import Request
@@ -28,6 +28,7 @@ from hpcdist.states import Report
 from hpcdist.world import World
 
 _PROGRAMS: Final = ("look", "meet", "add_up")
+_OTHERWISE: Final = "ask for another job: --partition, --account, --qos, --walltime, --nodes, --gpus or --set"
 _PATIENCE: Final = 10
 """Seconds for which a record may still be on its way here: network file systems are late."""
 
@@ -58,10 +59,7 @@ def trial(site: Site, wanted: Wanted, runs_dir: Path, world: World) -> Iterator[
         report = _waited(run, wanted.timeout, world)
     except HpcdistError as error:
         for problem in error.problems:
-            yield Finding("job", "job", "error", str(problem._replace(hint="")), problem.hint)
-    except OSError as error:
-        do = "choose another folder with --runs-dir"
-        yield Finding("job", "job", "error", f"{error.filename or runs_dir}: {error.strerror}", do)
+            yield Finding("job", "job", "error", str(problem._replace(hint="")), problem.hint or _OTHERWISE)
     else:
         yield from _outcome(made, run, report, world)
 
@@ -69,7 +67,7 @@ def trial(site: Site, wanted: Wanted, runs_dir: Path, world: World) -> Iterator[
 def _submitted(plain: Request, runs_dir: Path, world: World) -> Run:
     """Submit the job with its programs beside it, once, whatever became of earlier ones."""
     request = plain._replace(files=lambda directory: _with_programs(plain.files(directory)))
-    run = control.submit(request, runs_dir, world, again=True).run
+    run = submitted(request, runs_dir, world, again=True).run
     note(f"{run.name} is submitted as job {run.record.job_id}; `hpcdist logs {run.name} -f` follows it")
     return run
 
@@ -103,22 +101,25 @@ def _with_programs(files: Mapping[str, str]) -> dict[str, str]:
     return {**files, **programs, "secret": secrets.token_hex(32)}
 
 
-def _waited(run: Run, seconds: float, world: World) -> Report | None:
-    """Wait until the job is over; after so many seconds, or when the user breaks off, cancel it."""
+def _waited(run: Run, seconds: float, world: World) -> Report:
+    """Wait until the job is over, and return how; after so many seconds, or on a break, cancel it."""
     try:
         return control.wait([run], patient(world, seconds))[0]
-    except (TimeIsUp, KeyboardInterrupt) as error:
+    except TimeIsUp:
+        (last,) = control.status([run], world)
+        control.cancel([run], world)
+        return last
+    except KeyboardInterrupt:
         control.cancel([run], world)
         note(f"{run.name} is cancelled")
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        return None
+        raise
 
 
-def _outcome(made: Session, run: Run, report: Report | None, world: World) -> Iterator[Finding]:
-    if report is None:
+def _outcome(made: Session, run: Run, report: Report, world: World) -> Iterator[Finding]:
+    if not report.status.state.is_final:
         do = "give it more time with --timeout, or choose a partition or QOS in which jobs begin sooner"
-        yield Finding("job", "job", "unknown", f"{run.name} was not over in time, and is cancelled", do)
+        seen = f"{sentence(report)} when the time was up, so it is cancelled"
+        yield Finding("job", "job", "warning", seen, do)
         return
     well = report.status.state is JobState.COMPLETED
     do = "" if well else f"read `hpcdist logs {run.name}`"

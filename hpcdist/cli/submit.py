@@ -23,6 +23,7 @@ from hpcdist.renderer import render, summary
 from hpcdist.rundir import Run, RunDirectory
 from hpcdist.schedulers import Submission, schedulers
 from hpcdist.states import Report
+from hpcdist.world import World
 
 
 @click.command("submit")
@@ -54,20 +55,26 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if dry_run:
         _rehearse(request, runs_dir, json=json)
         return
-    submitted = _submitted(request, runs_dir, again=again)
-    for text in submitted.notes:
+    sent = submitted(request, runs_dir, runs.world(), again=again)
+    for text in sent.notes:
         note(text)
     if not json:
-        _say(submitted.run, made, runs_dir)
+        _say(sent.run, made, runs_dir)
     if following or waiting:
-        _see_it_through(ctx, submitted.run, following=following, json=json)
+        _see_it_through(ctx, sent.run, following=following, json=json)
     elif json:
-        show.as_json(runs.record_of(submitted.run))
+        show.as_json(runs.record_of(sent.run))
 
 
-def _submitted(request: Request, runs_dir: Path, *, again: bool) -> Submitted:
+def submitted(request: Request, runs_dir: Path, world: World, *, again: bool) -> Submitted:
+    """Submit the job; on a break say that it may exist.
+
+    Raises:
+        ConfigError: when the run cannot be written.
+        SchedulerError: as `control.submit` does.
+    """
     try:
-        return control.submit(request, runs_dir, runs.world(), again=again)
+        return control.submit(request, runs_dir, world, again=again)
     except control.Interrupted as error:
         name = error.run.name
         note(f"the job of {name} may exist; do not submit it again: `hpcdist status {name}` will tell")

@@ -25,14 +25,14 @@ PATIENCE = timedelta(seconds=40)
 
 
 def by_torch() -> dict[str, Any]:
-    """Sum by NCCL where all tasks have a GPU that PyTorch can use, else by gloo."""
+    """Sum by NCCL where all tasks have a GPU of their own that PyTorch can use, else by gloo."""
     import torch
     from torch import distributed
 
     rank, size = _number("RANK"), _number("SIZE")
     address, port = os.environ["HPCDIST_HEAD_ADDRESS"], _number("PORT") + 1
     store = distributed.TCPStore(address, port, size, rank == 0, timeout=PATIENCE)
-    store.set(f"gpu {rank}", str(int(torch.cuda.is_available())))
+    store.set(f"gpu {rank}", str(int(_has_gpu(torch))))
     on_gpus = all(store.get(f"gpu {other}") == b"1" for other in range(size))
     backend = "nccl" if on_gpus else "gloo"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
@@ -71,7 +71,7 @@ def by_horovod() -> dict[str, Any]:
     import torch
 
     hvd.init()
-    on_gpus = bool(hvd.nccl_built()) and torch.cuda.is_available()
+    on_gpus = bool(hvd.nccl_built()) and _has_gpu(torch)
 
     def reduce(numbers: Any) -> None:
         hvd.allreduce_(numbers, op=hvd.Sum)
@@ -86,9 +86,14 @@ def _number(name: str) -> int:
     return int(os.environ[f"HPCDIST_{name}"])
 
 
+def _has_gpu(torch: Any) -> bool:
+    """Whether this task has a GPU: those that have none would share them, which NCCL refuses."""
+    return bool(os.environ.get("HPCDIST_GPUS")) and torch.cuda.is_available()
+
+
 def _gpu() -> str:
     """Return the first of this task's own GPUs among those that it sees."""
-    return f"cuda:{os.environ.get('HPCDIST_GPUS', '').split(',')[0] or 0}"
+    return f"cuda:{os.environ['HPCDIST_GPUS'].split(',')[0]}"
 
 
 def _by_tensor(torch: Any, place: str, size: int, rank: int, reduce: Callable[[Any], Any]) -> dict[str, Any]:

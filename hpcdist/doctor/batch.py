@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 
 from hpcdist.command import Command
 from hpcdist.containers import containers
-from hpcdist.doctor.finding import Finding, Which, failure, said
+from hpcdist.doctor.devices import TELLS_MORE
+from hpcdist.doctor.finding import Finding, Which, by_hand, failure, said
 from hpcdist.launchers import launchers
 from hpcdist.schedulers.slurm.reader import Probe
-from hpcdist.schedulers.slurm.survey import MPI
+from hpcdist.schedulers.slurm.survey import MPI, mpi_types
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site import Site
 from hpcdist.survey import Survey
@@ -67,10 +68,15 @@ def findings(
     yield _site(chosen)
     yield from _scheduler(survey)
     if probe:
-        yield Finding("site", "pyslurm", "ok" if probe.works else "note", probe.why, probe.hint)
+        yield _pyslurm(probe)
     yield from _launchers(chosen.site, which, answers)
     yield from _mpi(chosen.site, which, answers)
     yield from _container(chosen.site, which)
+
+
+def _pyslurm(probe: Probe) -> Finding:
+    seen = probe.why if probe.works else f"Slurm's commands are asked instead: {probe.why}"
+    return Finding("site", "pyslurm", "note" if probe.hint else "ok", seen, probe.hint)
 
 
 def _site(chosen: Chosen) -> Finding:
@@ -93,7 +99,7 @@ def _scheduler(survey: Survey | None) -> Iterator[Finding]:
         return
     yield Finding("site", "scheduler", "ok", survey.title)
     for item in survey.unseen:
-        yield Finding("site", item.command, "unknown", item.why)
+        yield Finding("site", item.command, "unknown", item.why, by_hand(item.command))
 
 
 def _programs(site: Site) -> list[str]:
@@ -117,7 +123,8 @@ def _there(site: Site, program: str, path: str, answers: Answers) -> Finding:
         return Finding("launchers", program, "ok", path)
     done = said(answers, version(program))
     if not done.ok:
-        return Finding("launchers", program, "unknown", f"{path}; {failure(done)}")
+        seen = f"{path}; {failure(done)}"
+        return Finding("launchers", program, "unknown", seen, by_hand(done.command))
     first = next(iter(done.stdout.strip().splitlines()), "it does not tell its version")
     return _judged(site, Finding("launchers", program, "ok", f"{path}: {first}"), done.stdout)
 
@@ -129,7 +136,9 @@ def _judged(site: Site, finding: Finding, text: str) -> Finding:
     if program_of(site.launcher) != finding.name or not fitting or flavour in fitting:
         return finding
     if not flavour:
-        return finding._replace(status="unknown", seen=f"{finding.seen}; which MPI that is, is not known")
+        seen = f"{finding.seen}; which MPI that is, is not known"
+        do = f"launcher {site.launcher} is for {' and '.join(fitting)}: try it by `hpcdist doctor --job`"
+        return finding._replace(status="unknown", seen=seen, do=do)
     other = next(name for name, flavours in _FITTING.items() if flavour in flavours)
     do = f"launcher {site.launcher} is for {' and '.join(fitting)}: load such a module, or write"
     return finding._replace(status="error", do=f"{do} `launcher: {other}` in the site file")
@@ -138,7 +147,7 @@ def _judged(site: Site, finding: Finding, text: str) -> Finding:
 def _lacking(site: Site, program: str) -> Finding:
     seen = f"there is no {program} on PATH, and it is the site's launcher"
     if site.modules or site.source or site.setup:
-        return Finding("launchers", program, "note", f"{seen}; the job's setup may bring it")
+        return Finding("launchers", program, "note", f"{seen}; the job's setup may bring it", TELLS_MORE)
     do = "load its module here and name it in `modules` of the site file, or choose another launcher"
     return Finding("launchers", program, "error", seen, do)
 
@@ -149,11 +158,11 @@ def _mpi(site: Site, which: Which, answers: Answers) -> Iterator[Finding]:
     if not which("srun") or (site.launcher != "srun" and wanted is None):
         return
     done = said(answers, MPI)
-    types = re.findall(r"^\s+(\w+)$", done.stdout + done.stderr, re.MULTILINE)
-    types += re.findall(r"\b(pmix_\w+)", done.stdout + done.stderr)
+    text = done.stdout + done.stderr
+    types = [*mpi_types(text), *re.findall(r"\b(pmix_\w+)", text)]
     if not done.ok or not types:
         why = failure(done) if not done.ok else f"{MPI} named no types"
-        yield Finding("launchers", "srun --mpi", "unknown", why)
+        yield Finding("launchers", "srun --mpi", "unknown", why, by_hand(MPI))
     elif wanted in (None, *types):
         seen = f"{wanted or 'none asked'}, of {', '.join(sorted({*types}))}"
         yield Finding("launchers", "srun --mpi", "ok", seen)
@@ -180,4 +189,4 @@ def _container(site: Site, which: Which) -> Iterator[Finding]:
         yield Finding("containers", name, "note", seen, "look for its module, or ask the centre")
     else:
         seen = "it is a part of the launcher, which does not tell"
-        yield Finding("containers", name, "unknown", seen)
+        yield Finding("containers", name, "unknown", seen, "ask the centre, or try a job with an image")

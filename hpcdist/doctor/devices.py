@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 from hpcdist.command import Command
-from hpcdist.doctor.finding import Finding, Status, Which, failure, listed, said
+from hpcdist.doctor.finding import Finding, Which, failure, listed, said
 from hpcdist.doctor.records import Host
 from hpcdist.fabric import Fabric, Setting
 from hpcdist.schedulers.surveyors import Answers
@@ -56,7 +56,8 @@ def network(host: Host, fabric: Fabric, on: On) -> Iterator[Finding]:
     if not named:
         others = [name for name in host.interfaces if name != "lo"]
         seen = f"the site file names none; this host has {listed(others) or 'none'}"
-        yield Finding("fabric", "interface", "note", seen)
+        do = "where jobs choose the wrong one, write the right one as `fabric.interface` into the site file"
+        yield Finding("fabric", "interface", "note", seen, do)
     if host.ports or fabric.network == "infiniband":
         yield _ports(host, on)
 
@@ -110,6 +111,9 @@ def _ports(host: Host, on: On) -> Finding:
     seen = listed((*active, *idle)) or "there are none"
     if active and not idle:
         return Finding("fabric", "ports", "ok", seen)
-    status: Status = "note" if on == "login" or active else "error"
-    do = "" if status == "note" else "tell the centre: NCCL and MPI fall back to TCP, or fail"
-    return Finding("fabric", "ports", status, seen, do)
+    if on == "login":
+        return Finding("fabric", "ports", "note", seen, TELLS_MORE)
+    if active:
+        return Finding("fabric", "ports", "note", seen, "tell the centre, if jobs are to use all of them")
+    do = "tell the centre: NCCL and MPI fall back to TCP, or fail"
+    return Finding("fabric", "ports", "error", seen, do)

@@ -16,7 +16,7 @@ Which = Callable[[str], str | None]
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at; ``do`` is a sentence, empty where nothing is to be done.
+    """One thing that was looked at; ``do`` is what to do about it, empty where all is well.
 
     ``note``: as it may well be; ``warning``: jobs may fail of it, or be slow; ``error``: they will fail.
     ``unknown``: it could not be looked at, and ``seen`` tells why.
@@ -32,6 +32,11 @@ class Finding(NamedTuple):
     def is_odd(self) -> bool:
         """Whether somebody has to do something about it."""
         return self.status in ("warning", "error")
+
+
+def by_hand(command: Command | str) -> str:
+    """Return what to do where a command gave no answer that can be read."""
+    return f"run `{command}` yourself; where it fails for you too, ask the centre"
 
 
 def said(heard: Answers, command: Command) -> Completed:

@@ -70,7 +70,10 @@ def _memlock(host: Host, network: Network | None) -> Finding:
     if network in _PINNING:
         why = f"{network} needs memory that is pinned, and NCCL and MPI fail to register it"
         return Finding("limits", "memlock", "warning", f"{seen}: {why}", do)
-    return Finding("limits", "memlock", "note", f"{seen}; InfiniBand and its like need it unlimited")
+    if network is not None:
+        return Finding("limits", "memlock", "ok", f"{seen}; {network} needs no more")
+    do = "write `fabric.network` into the site file: it is too little for InfiniBand and its like"
+    return Finding("limits", "memlock", "note", seen, do)
 
 
 def _limit(host: Host, name: str, least: _Least) -> Finding:

@@ -30,6 +30,26 @@ class Scene(NamedTuple):
     pyslurm: Callable[[Runner], Probe] = probe
 
 
+class Patience:
+    """A runner in front of another that asks no program again which once did not end in time.
+
+    A controller that is down costs its time once, not once a question.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._hung: set[str] = set()
+
+    def run(self, command: Command) -> Completed:
+        """Run the command, or tell at once that it did not end."""
+        if command.argv[0] in self._hung:
+            return Completed(command, 124, timed_out=True)
+        done = self._runner.run(command)
+        if done.timed_out:
+            self._hung.add(command.argv[0])
+        return done
+
+
 def program(name: str) -> str:
     """Return the text of a program that runs without hpcdist."""
     return files("hpcdist.doctor").joinpath(f"{name}.py").read_text(encoding="utf-8")
@@ -58,14 +78,21 @@ def _host(scene: Scene) -> tuple[Host | None, list[Finding]]:
     found: list[Finding] = []
     for name in PYTHONS:
         if scene.which(name) is None:
-            do = "load its module, or activate the environment with which jobs are to run"
-            found.append(Finding("python", name, "warning", f"there is no {name} on PATH", do))
+            found.append(_absent(name, scene.which))
             continue
         done = scene.runner.run(Command((name, "-"), stdin=program("look"), timeout=60))
         if task := records.read(done.stdout):
             return task.host, found
         found.append(Finding("python", name, "error", _why(done), "reinstall it, or load another one"))
     return None, found
+
+
+def _absent(name: str, which: Which) -> Finding:
+    seen = f"there is no {name} on PATH"
+    do = "load its module, or activate the environment with which jobs are to run"
+    if name == "python" and which("python3"):
+        return Finding("python", name, "note", seen, f"say python3 in `run.cmd`; or {do}")
+    return Finding("python", name, "warning", seen, do)
 
 
 def _why(done: Completed) -> str:

@@ -59,7 +59,7 @@ def packages() -> dict[str, str]:
     found = {}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            found[name] = metadata.version(name) or ""  # None where a failed pip left an empty folder
         except metadata.PackageNotFoundError:
             spec = util.find_spec(name)
             if spec and spec.origin:

@@ -118,26 +118,19 @@ def resolved(names: list[str]) -> dict[str, list[str]]:
 
 
 def own_addresses(task: Task, names: dict[str, list[str]]) -> list[str]:
-    """Return the addresses by which other nodes reach this one: its name's, and those of routes to them."""
+    """Return this node's addresses on the ways to the head, then to all nodes, itself among them.
+
+    The head's name may be another than that of its node: `head_node.suffix` of the site file.
+    """
     if len(task.nodes) == 1:
         return ["127.0.0.1"]
-    found = [address for address in names[task.nodes[task.node]] if _is_outside(address)]
-    for name in task.nodes:
-        for address in filter(_is_outside, names[name] if name != task.nodes[task.node] else []):
+    found: dict[str, None] = {}
+    for address in (address for name in (task.head, *task.nodes) for address in names[name]):
+        if not address.startswith(("127.", "(")):
             with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 probe.connect((address, 9))  # no packet is sent
-                found.append(probe.getsockname()[0])
-    return [address for address in dict.fromkeys(found) if _is_own(address)]
-
-
-def _is_own(address: str) -> bool:
-    with suppress(OSError), socket.create_server((address, 0)):
-        return True
-    return False
-
-
-def _is_outside(address: str) -> bool:
-    return not address.startswith(("127.", "("))
+                found[probe.getsockname()[0]] = None
+    return [*found]
 
 
 def called(address: str, port: int, secret: bytes) -> Link:
@@ -261,11 +254,14 @@ def summed(task: Task, right: Link, left: Link) -> dict[str, Any]:
 
 def meeting(task: Task) -> dict[str, Any]:
     """Return all of it; what went wrong is in ``error``."""
-    names, here = resolved(task.nodes), task.nodes[task.node]
-    found: dict[str, Any] = {"rank": task.rank, "node": task.node, "names": names, "error": ""}
-    step = f"no address of {here} is reached by the other nodes"
+    names, here = resolved([*task.nodes, task.head]), task.nodes[task.node]
+    known = {name: names[name] for name in task.nodes}
+    found: dict[str, Any] = {"rank": task.rank, "node": task.node, "names": known, "error": ""}
+    step = f"{here} cannot listen for the other nodes"
     try:
         addresses = own_addresses(task, names)
+        if not addresses:
+            raise ConnectionError("no name of the job's nodes has an address there")
         gate = socket.create_server((addresses[0], 0))
         seat = gate.getsockname()
         step = f"{task.head} port {task.port} is not reached from {here}"
@@ -282,7 +278,7 @@ def meeting(task: Task) -> dict[str, Any]:
         step = f"the next task does not answer at {seats[(task.rank + 1) % task.size][0]}"
         if task.size > 1:
             found["sums"] = [summed(task, *ring(task, seats, gate))]
-    except (OSError, ValueError, IndexError) as error:
+    except (OSError, ValueError) as error:
         found["error"] = f"{step}: {error}"
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist.command import Command
-from hpcdist.doctor.finding import Finding, failure, said
+from hpcdist.doctor.finding import Finding, by_hand, failure, said
 from hpcdist.schedulers.surveyors import Answers
 
 _SHARED: Final = (
@@ -15,6 +15,9 @@ _SHARED: Final = (
     "smb2", "snfs", "wekafs",
 )  # fmt: skip
 """Names that stat(1) of coreutils has for file systems that hosts share; it calls BeeGFS fhgfs."""
+
+_UNTOLD: Final = ("UNKNOWN", "fuse")
+"""How stat(1) begins the name of one that it does not know, or that is a program's own."""
 
 SYSTEM: Final = "file system"
 
@@ -64,9 +67,13 @@ def _folder(folder: Path, answers: Answers, *, alone: bool) -> Iterator[Finding]
     if alone or system in _SHARED:
         yield Finding("runs", SYSTEM, "ok", f"{system}; one host needs no other" if alone else system)
         return
-    seen = f"{system}, which mostly belongs to one host alone; nodes must find {folder} too"
     do = "choose a folder of a file system that all nodes share; `hpcdist doctor --job` tries this one"
-    yield Finding("runs", SYSTEM, "warning", seen, do)
+    if system.startswith(_UNTOLD):
+        seen = f"{system}, which may be shared or not; nodes must find {folder} too"
+        yield Finding("runs", SYSTEM, "unknown", seen, do)
+    else:
+        seen = f"{system}, which mostly belongs to one host alone; nodes must find {folder} too"
+        yield Finding("runs", SYSTEM, "warning", seen, do)
 
 
 def _clock(answers: Answers) -> Finding:
@@ -77,4 +84,5 @@ def _clock(answers: Answers) -> Finding:
     if done.ok and word == "no":
         do = "tell the centre: tickets of munge and Kerberos are refused where clocks differ"
         return Finding("clock", "clock", "warning", "no NTP keeps it right", do)
-    return Finding("clock", "clock", "unknown", failure(done) if not done.ok else "timedatectl does not tell")
+    seen = "timedatectl does not tell" if done.ok else failure(done)
+    return Finding("clock", "clock", "unknown", seen, by_hand(_CLOCK))

@@ -21,6 +21,13 @@ _SKEW: Final = 1.0
 _LONGEST: Final = 300
 """Letters of an error: libraries add the whole way to where it arose."""
 
+_NOT_SO_FAR: Final = "it did not come so far as to look for the others"
+_REACH: Final = (
+    "let tasks reach each other at all ports (a firewall between the nodes?), and rank 0 by its name: "
+    "`head_node` in the site file can say another"
+)
+_FIRST: Final = "mend first what keeps the tasks from meeting"
+
 _MPI: Final = ("mpi4py", "horovod")
 
 
@@ -58,6 +65,7 @@ def findings(trial: Trial) -> Iterator[Finding]:
     yield from folded(
         (name, finding) for name, task in trial.by_node().items() for finding in _host(trial, task)
     )
+    yield from _versions(trial)
     yield from folded(_gpus(trial))
     yield from folded(_variables(trial))
     yield from folded(_names(trial))
@@ -85,6 +93,17 @@ def _host(trial: Trial, task: Task) -> Iterator[Finding]:
         *devices.network(task.host, site.fabric, "node"),
     ):
         yield finding._replace(group=f"nodes: {finding.group}")
+
+
+def _versions(trial: Trial) -> Iterator[Finding]:
+    """Yield what is not alike on all nodes; the findings before it tell what each has."""
+    hosts = [task.host for task in trial.by_node().values()]
+    shown = [{("python", host.python), *host.packages.items()} for host in hosts]
+    unlike = {item for one in shown for item in one ^ shown[0]}
+    if unlike:
+        seen = f"the nodes differ in {listed(sorted({name for name, _ in unlike}))}"
+        do = "load one environment on all nodes: `batch.modules`, or `modules` and `setup` of the site file"
+        yield Finding("nodes: python", "versions", "warning", seen, do)
 
 
 def _gpus(trial: Trial) -> Iterator[tuple[str, Finding]]:
@@ -133,7 +152,7 @@ def _names(trial: Trial) -> Iterator[tuple[str, Finding]]:
         bad = {name: found for name, found in names.items() if found and found[0].startswith("(")}
         looped = [name for name, found in names.items() if name != own and found[0].startswith("127.")]
         for name, found in bad.items():
-            do = f"tell the centre that {own} cannot resolve {name}; `head_node` in the site file may help"
+            do = f"tell the centre where {name} cannot be resolved; `head_node` in the site file may help"
             yield own, Finding("network", "names", "error", f"{name} has no address {found[0]}", do)
         for name in looped:
             do = f"{name} is another node: tell the centre to mend /etc/hosts"
@@ -143,16 +162,13 @@ def _names(trial: Trial) -> Iterator[tuple[str, Finding]]:
 
 
 def _meetings(trial: Trial) -> Iterator[Finding]:
+    failed: dict[str, list[str]] = {}
     for rank, task in sorted(trial.tasks.items()):
-        if task.meeting is None:
-            seen = f"rank {rank} did not come so far as to look for the others"
-            yield Finding("network", "meeting", "error", seen, trial.log)
-        elif task.meeting.error:
-            do = (
-                "let tasks reach each other at all ports (a firewall between the nodes?), and rank 0 by its "
-                "name: `head_node` in the site file can say another"
-            )
-            yield Finding("network", "meeting", "error", f"rank {rank}: {task.meeting.error}", do)
+        why = task.meeting.error if task.meeting else _NOT_SO_FAR
+        failed.setdefault(why, []).append(str(rank))
+    for why in filter(None, failed):
+        do = trial.log if why == _NOT_SO_FAR else _REACH
+        yield Finding("network", "meeting", "error", f"rank {listed(failed[why])}: {why}", do)
     met = [task for task in trial.tasks.values() if task.meeting and not task.meeting.error]
     if len(met) == trial.plan.placement.size:
         seen = f"{len(met)} of {len(met)} tasks reach rank 0 at the job's port, and their neighbours"
@@ -168,7 +184,8 @@ def _clocks(trial: Trial) -> Iterator[Finding]:
         meeting = by_node[name].meeting
         clock = meeting.clock if meeting else None
         if clock is None:
-            yield Finding("network", "clock", "unknown", f"{name} could not ask {first} for the time")
+            seen = f"{name} could not ask {first} for the time"
+            yield Finding("network", "clock", "unknown", seen, _FIRST)
             continue
         side = "behind" if clock.ahead > 0 else "ahead of"
         seen = f"{name} is {_seconds(abs(clock.ahead))} {side} {first}"
@@ -193,7 +210,7 @@ def _sums(trial: Trial) -> Iterator[Finding]:
         for one in task.meeting.sums if task.meeting else ():
             ways.setdefault(re.split(r"\W", one.by)[0], []).append(one)
     if not ways and trial.plan.placement.size > 1:
-        yield Finding("network", "all-reduce", "unknown", "the tasks did not meet")
+        yield Finding("network", "all-reduce", "unknown", "the tasks did not meet", _FIRST)
     for name, found in ways.items():
         yield _sum(trial, name, found)
 
@@ -223,6 +240,9 @@ def _sum(trial: Trial, way: str, found: Sequence[Sum]) -> Finding:
 def _alone(trial: Trial, way: str, found: Sum, name: str) -> Finding:
     seen = f"{found.by} sees {found.ranks} of {trial.plan.placement.size} tasks"
     if way in _MPI and not launchers.get(trial.plan.launcher).brings_mpi:
-        return Finding("network", name, "note", f"{seen}: launcher {trial.plan.launcher} brings no MPI")
-    do = "set `launchers.srun.mpi` to a type that this MPI knows, or choose `batch.launcher: mpirun`"
+        seen = f"{seen}: launcher {trial.plan.launcher} brings no MPI"
+        return Finding("network", name, "note", seen, "try one that does: `--set batch.launcher=mpirun`")
+    do = f"use one that is built with the MPI of {trial.plan.launcher}"
+    if trial.plan.launcher == "srun":
+        do = "set `launchers.srun.mpi` to a type that this MPI knows, or choose `batch.launcher: mpirun`"
     return Finding("network", name, "error", seen, do)

@@ -55,6 +55,11 @@ def test_where_nothing_is_odd_it_says_so(capsys: pytest.CaptureFixture[str]) -> 
     )
 
 
+def test_what_is_not_known_is_not_said_to_be_well(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor.tell(ODD[:2])
+    assert capsys.readouterr().out.splitlines()[-1] == "ok: nothing is odd; not known: sacctmgr"
+
+
 def test_a_job_settles_what_the_login_node_cannot_know() -> None:
     shown = Finding("job", "records", "ok", "2 of 2 tasks wrote into the run directory")
     failed = shown._replace(status="error")
@@ -153,8 +158,8 @@ def test_a_job_that_takes_too_long_is_cancelled(tmp_path: Path) -> None:
         Finding(
             "job",
             "job",
-            "unknown",
-            "doctor-1 was not over in time, and is cancelled",
+            "warning",
+            "doctor-1 is running when the time was up, so it is cancelled",
             "give it more time with --timeout, or choose a partition or QOS in which jobs begin sooner",
         )
     ]
@@ -205,6 +210,10 @@ def test_a_folder_in_which_nothing_can_be_written_is_a_finding(tmp_path: Path) -
         found = [*trial(LOCAL, wanted, tmp_path / "runs", World(FakeShell()))]
     assert found == [
         Finding(
-            "job", "job", "error", f"{tmp_path}/runs: File exists", "choose another folder with --runs-dir"
+            "job",
+            "job",
+            "error",
+            f"the run cannot be written: {tmp_path}/runs: File exists",
+            "choose another folder with --runs-dir",
         )
     ]

@@ -11,14 +11,16 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from hpcdist.command import Command, Completed
 from hpcdist.dialects.container import Runtime
-from hpcdist.doctor import devices, login
+from hpcdist.doctor import devices, limits, login
 from hpcdist.doctor.batch import Chosen
 from hpcdist.doctor.finding import Finding
-from hpcdist.doctor.login import Scene
+from hpcdist.doctor.login import Patience, Scene
 from hpcdist.doctor.records import Host, Port
-from hpcdist.fabric import Fabric, Setting
+from hpcdist.fabric import Fabric, Network, Setting
 from hpcdist.schedulers.slurm.reader import Probe
+from hpcdist.schedulers.slurm.survey import MPI
 from hpcdist.site import LauncherOptions, Site
 from hpcdist.survey import Kind, Survey, Unseen
 from hpcdist.testing import TIMED_OUT, Answer, FakeShell, failed
@@ -127,10 +129,26 @@ def test_a_login_node_on_which_all_is_odd() -> None:
     assert found(place, site, survey) == [
         Finding("site", "site", "ok", "testbed (--site), /etc/testbed.yaml"),
         Finding("site", "scheduler", "ok", "Slurm 22.05.8, cluster c"),
-        Finding("site", "sacctmgr show assoc", "unknown", "sacctmgr: error: denied"),
-        Finding("site", "pyslurm", "note", "it does not fit", "install another"),
         Finding(
-            "launchers", "srun", "unknown", "/usr/bin/srun; srun gives no answer: it did not end within 20 s"
+            "site",
+            "sacctmgr show assoc",
+            "unknown",
+            "sacctmgr: error: denied",
+            "run `sacctmgr show assoc` yourself; where it fails for you too, ask the centre",
+        ),
+        Finding(
+            "site",
+            "pyslurm",
+            "note",
+            "Slurm's commands are asked instead: it does not fit",
+            "install another",
+        ),
+        Finding(
+            "launchers",
+            "srun",
+            "unknown",
+            "/usr/bin/srun; srun gives no answer: it did not end within 20 s",
+            "run `srun --version` yourself; where it fails for you too, ask the centre",
         ),
         Finding(
             "launchers",
@@ -235,7 +253,7 @@ def test_a_login_node_on_which_all_is_odd() -> None:
             "mlx5_7 is not there; there is mlx5_0:1; the nodes may have it",
             "`hpcdist doctor --job` looks at the nodes",
         ),
-        Finding("fabric", "ports", "note", "mlx5_0:1 INIT"),
+        Finding("fabric", "ports", "note", "mlx5_0:1 INIT", "`hpcdist doctor --job` looks at the nodes"),
         Finding(
             "gpus",
             "gpus",
@@ -286,7 +304,27 @@ def test_a_host_on_which_nothing_answers() -> None:
         "clock": "unknown",
     }
     assert odd[0].seen == "slurm does not answer: it did not end within 60 s"
+    assert [item for item in odd if not item.do] == []
     assert {command.timeout for command in shell.commands} <= {10, 20, 60}
+
+
+def test_a_program_that_hangs_is_asked_once() -> None:
+    shell = FakeShell([(("scontrol",), TIMED_OUT), (("srun",), "slurm-wlm 22.05.8\n")])
+    runner = Patience(shell)
+    asked = [Command(words) for words in (("scontrol", "ping"), ("srun",), ("scontrol", "show"), ("srun",))]
+    assert [runner.run(command).timed_out for command in asked] == [True, False, True, False]
+    assert shell.commands == [asked[0], asked[1], asked[3]]
+
+
+def test_a_host_that_has_python3_alone() -> None:
+    place = scene({"python3 -": json.dumps({"host": msgspec.to_builtins(GOOD)})}, lacking=("python",))
+    do = (
+        "say python3 in `run.cmd`; or load its module, or activate the environment with which jobs are to run"
+    )
+    assert group("python", place)[:2] == [
+        Finding("python", "python", "note", "there is no python on PATH", do),
+        Finding("python", "python", "ok", "3.11.2, /usr/bin/python"),
+    ]
 
 
 def test_a_host_without_python_says_so_and_is_looked_at_by_that_of_hpcdist() -> None:
@@ -310,7 +348,12 @@ def test_a_host_without_python_says_so_and_is_looked_at_by_that_of_hpcdist() -> 
             "error",
             "launcher mpirun is for openmpi: load such a module, or write `launcher: hydra` in the site file",
         ),
-        ("mpirun", "something else\n", "unknown", ""),
+        (
+            "mpirun",
+            "something else\n",
+            "unknown",
+            "launcher mpirun is for openmpi: try it by `hpcdist doctor --job`",
+        ),
         ("srun", "HYDRA build details:\n", "ok", ""),
     ],
 )
@@ -342,6 +385,36 @@ def test_a_machine_without_a_batch_system() -> None:
 def test_a_site_of_which_nothing_is_known() -> None:
     bare = changed(TESTBED, partitions={}, node_types={}, default_partition=None)
     assert group("site", scene({}), bare)[0].status == "note"
+
+
+def test_the_types_of_an_old_slurm() -> None:
+    """Slurm 20.11, as centres' pages show it: on stderr, with the program in front."""
+    old = Completed(MPI, 0, "", "srun: MPI types are...\nsrun: none\nsrun: pmi2\nsrun: pmix_v3\nsrun: pmix\n")
+    (seen,) = (
+        item for item in group("launchers", scene({"srun --mpi=list": old})) if item.name == "srun --mpi"
+    )
+    assert (seen.status, seen.seen) == ("ok", "pmix, of none, pmi2, pmix, pmix_v3")
+
+
+@pytest.mark.parametrize(("system", "status"), [("UNKNOWN (0xbd00bd0)", "unknown"), ("xfs", "warning")])
+def test_a_file_system_that_nodes_may_not_share(system: str, status: str) -> None:
+    seen = group("runs", scene({"bash -c": f"writable\n{RUNS}\n{system}\n"}))[1]
+    assert (seen.status, seen.seen.startswith(system), bool(seen.do)) == (status, True, True)
+
+
+@pytest.mark.parametrize(
+    ("network", "status"), [("infiniband", "warning"), ("ethernet", "ok"), (None, "note")]
+)
+def test_pinned_memory_is_judged_by_what_the_network_needs(network: Network | None, status: str) -> None:
+    own = host(limits={**GOOD.limits, "memlock": (65536, 65536)})
+    (seen,) = (item for item in limits.findings(own, network) if item.name == "memlock")
+    assert (seen.status, bool(seen.do)) == (status, status != "ok")
+
+
+def test_a_pyslurm_that_is_not_there_is_nothing_odd() -> None:
+    place = scene({})._replace(pyslurm=lambda _: Probe(works=False, why="it is not installed"))
+    seen = "Slurm's commands are asked instead: it is not installed"
+    assert group("site", place)[-1] == Finding("site", "pyslurm", "ok", seen)
 
 
 def port(state: str) -> Port:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -44,6 +45,17 @@ def test_what_a_host_shows_can_be_read() -> None:
     assert host.packages["hpcdist"] == __version__
     assert set(host.limits) == {"nofile", "memlock", "stack", "nproc"}
     assert "lo" in host.interfaces
+
+
+def test_a_package_whose_metadata_is_empty_has_no_version(tmp_path: Path) -> None:
+    """As an installation that broke off leaves it: importlib.metadata tells None there."""
+    (tmp_path / "torch-2.0.dist-info").mkdir()
+    bare = [sys.executable, "-S", "-"]
+    words = login.program("look")
+    done = subprocess.run(bare, input=words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    read = records.read(done.stdout)
+    assert read is not None
+    assert read.host.packages == {"torch": ""}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"host": {}}', '{"host": 1, "meeting": 2}'])
@@ -160,11 +172,12 @@ def test_a_name_that_nobody_knows_is_told_with_the_reason() -> None:
 
 
 def test_a_node_listens_where_others_reach_it_only() -> None:
+    """On a network that has a name of its own for the head as well: tests/slurm/test_doctor.py."""
     alone = Task(0, 2, 0, 20000, ["n1"], "n1", SECRET)
     assert meet.own_addresses(alone, {"n1": ["10.77.0.11"]}) == ["127.0.0.1"]
     two = alone._replace(nodes=["n1", "n2"])
     assert meet.own_addresses(two, {"n1": ["127.0.1.1"], "n2": ["(no answer)"]}) == []
-    assert meet.own_addresses(two, {"n1": ["192.0.2.1"], "n2": ["127.0.0.9"]}) == []  # not of this host
+    assert meet.own_addresses(two, {"n1": ["127.0.1.1"], "n2": ["127.0.0.9"]}) == []
 
 
 @pytest.mark.parametrize(
@@ -181,6 +194,18 @@ def test_it_is_added_up_by_what_is_there(
 ) -> None:
     host = {"packages": dict.fromkeys(packages, "1"), "built": dict.fromkeys(built, "")}
     assert [name for name, _ in add_up.wanted(host)] == names
+
+
+def test_nccl_sums_only_where_tasks_have_gpus_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blind, seeing = (
+        SimpleNamespace(cuda=SimpleNamespace(is_available=lambda told=told: told)) for told in (False, True)
+    )
+    monkeypatch.setenv("HPCDIST_GPUS", "0")
+    assert [add_up._has_gpu(blind), add_up._has_gpu(seeing)] == [False, True]
+    monkeypatch.setenv("HPCDIST_GPUS", "")
+    assert not add_up._has_gpu(seeing)
 
 
 def test_tasks_that_did_not_meet_add_nothing_up(tmp_path: Path) -> None:

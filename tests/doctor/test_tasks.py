@@ -18,6 +18,7 @@ PORTS = (
     "let tasks reach each other at all ports (a firewall between the nodes?), and rank 0 by its name: "
     "`head_node` in the site file can say another"
 )
+FIRST = "mend first what keeps the tasks from meeting"
 
 
 def plan(site: Site = TESTBED, gpus: int = 1) -> Plan:
@@ -122,7 +123,11 @@ def test_plain_processes_bring_no_mpi() -> None:
     alone = (Sum("horovod mpi", 1, 8 << 20, right=True, seconds=0.1),)
     trial = Trial("doctor-1", LOCAL, here, {0: task(0, sums=alone), 1: task(1, sums=alone)})
     assert [*findings(trial)][-1] == Finding(
-        "network", "sum by horovod", "note", "horovod mpi sees 1 of 2 tasks: launcher processes brings no MPI"
+        "network",
+        "sum by horovod",
+        "note",
+        "horovod mpi sees 1 of 2 tasks: launcher processes brings no MPI",
+        "try one that does: `--set batch.launcher=mpirun`",
     )
 
 
@@ -137,7 +142,7 @@ def test_a_clock_that_is_off_and_one_that_nobody_knows() -> None:
     assert [item.status for item in found if item.name == "clock"] == ["ok"]
     found = judged(task(0), task(1, clock=None))
     assert [item for item in found if item.name == "clock"] == [
-        Finding("network", "clock", "unknown", "n2 could not ask n1 for the time")
+        Finding("network", "clock", "unknown", "n2 could not ask n1 for the time", FIRST)
     ]
 
 
@@ -153,7 +158,7 @@ def test_names_that_mean_nothing_or_the_wrong_host() -> None:
             "names",
             "error",
             "n2: n2 has no address (Name or service not known)",
-            "tell the centre that n2 cannot resolve n2; `head_node` in the site file may help",
+            "tell the centre where n2 cannot be resolved; `head_node` in the site file may help",
         ),
         Finding(
             "network",
@@ -190,9 +195,11 @@ def test_tasks_that_left_nothing_or_half() -> None:
     found = judged(Task(GOOD), groups=("job", "network"))
     assert found == [
         nothing._replace(seen="of 2 tasks these left no record: rank 1"),
-        Finding("network", "meeting", "error", "rank 0 did not come so far as to look for the others", LOG),
+        Finding(
+            "network", "meeting", "error", "rank 0: it did not come so far as to look for the others", LOG
+        ),
         Finding("network", "clock", "ok", "all on n1 have one clock"),
-        Finding("network", "all-reduce", "unknown", "the tasks did not meet"),
+        Finding("network", "all-reduce", "unknown", "the tasks did not meet", FIRST),
     ]
 
 
@@ -220,6 +227,32 @@ def test_gpus_and_variables_that_are_not_as_planned() -> None:
         Finding(
             "nodes: variables", "GLOO_SOCKET_IFNAME", "warning", "n2: it is not set, eth0 is planned", again
         ),
+    ]
+
+
+def test_what_befalls_many_tasks_alike_is_told_once() -> None:
+    found = judged(task(0, error="it hung up"), task(1, error="it hung up"))
+    assert [item.seen for item in found if item.name == "meeting"] == ["rank 0, 1: it hung up"]
+
+
+def test_an_mpi_that_is_not_that_of_the_launcher() -> None:
+    alone = Sum("mpi4py, Open MPI v4.1.4", 1, 8 << 20, right=True, seconds=0.1)
+    site = changed(TESTBED, launcher="mpirun")
+    found = judged(task(0, sums=(alone,)), task(1, sums=(alone,)), site=site)
+    assert (found[-1].status, found[-1].do) == ("error", "use one that is built with the MPI of mpirun")
+
+
+def test_nodes_that_are_not_alike() -> None:
+    other = host(python="3.9.6", packages={**GOOD.packages, "torch": "2.4.0", "jax": "0.4"})
+    found = judged(task(0), task(1, other), groups=("nodes: python",))
+    assert [item for item in found if item.name == "versions"] == [
+        Finding(
+            "nodes: python",
+            "versions",
+            "warning",
+            "the nodes differ in jax, python, torch",
+            "load one environment on all nodes: `batch.modules`, or `modules` and `setup` of the site file",
+        )
     ]
 
 

@@ -34,7 +34,7 @@ WELL: Final = {
     "network: sum by mpi4py": "ok",
     "network: sum by sockets": "ok",
     "network: sum by torch": "ok",
-    "site: pyslurm": "note",
+    "site: pyslurm": "ok",
     "site: scheduler": "ok",
     "site: site": "ok",
     "launchers: srun": "ok",
@@ -114,6 +114,34 @@ def test_a_node_that_cannot_resolve_the_other(user: User) -> None:
         ("clock", "unknown", "n2 could not ask n1 for the time"),
         ("all-reduce", "unknown", "the tasks did not meet"),
     ]
+
+
+def test_a_head_node_that_has_another_name_on_another_network(user: User) -> None:
+    known = user.cluster.run(["cat", "/etc/hosts"], check=True).stdout
+    (user.directory / "hosts").write_text(f"{known}\n10.99.0.1 n1i\n")
+    text = (CHECKOUT / "site_configs" / "testbed.yaml").read_text()
+    (user.directory / "two.yaml").write_text(f"{text}\nhead_node: {{suffix: i, resolve: true}}\n")
+    first, second = (
+        functools.partial(user.cluster.run, user="root", node=node, check=True) for node in ("n1", "n2")
+    )
+    for root in (first, second):
+        root(["mount", "--bind", user.directory / "hosts", "/etc/hosts"])
+    first(["ip", "address", "add", "10.99.0.1/32", "dev", "lo"])
+    second(["ip", "route", "add", "10.99.0.1", "via", address_of("n1", known)])
+    try:
+        found = findings(user, "--site", "two.yaml")
+    finally:
+        second(["ip", "route", "del", "10.99.0.1"])
+        first(["ip", "address", "del", "10.99.0.1/32", "dev", "lo"])
+        for root in (first, second):
+            root(["umount", "/etc/hosts"])
+    network = {name: status for name, status in by_name(found, "status").items() if "network:" in name}
+    assert network == {name: status for name, status in WELL.items() if "network:" in name}
+
+
+def address_of(node: str, hosts: str) -> str:
+    (address,) = re.findall(rf"^(\S+)\s.*\b{node}$", hosts, re.MULTILINE)
+    return str(address)
 
 
 def test_limits_and_interfaces_that_are_not_as_the_site_file_says(user: User) -> None:

@@ -25,7 +25,7 @@ Fields = Mapping[str, str]
 
 _FIELD: Final = re.compile(r"([A-Za-z][\w/:]*)=(\S*)")
 _GPU: Final = re.compile(r"gpu(?::([A-Za-z_][\w.+-]*))?:(\d+)")
-_LIST: Final = re.compile(r"^\s+(\w+)$", re.MULTILINE)
+_LIST: Final = re.compile(r"^(?:srun: |\s+)(\w+)$", re.MULTILINE)
 _NOTHING: Final = ("", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE")
 _REMARKED: Final = {"AllowGroups": "ALL", "AllowAccounts": "ALL", "AllowQos": "ALL", "State": "UP"}
 """Fields of a partition of which a user should know where they have another value."""
@@ -50,7 +50,8 @@ class SlurmSurveyor:
     def read(self, user: str, answers: Answers) -> Survey:
         """Return what Slurm says."""
         config = _config(answers.text(CONFIG))
-        partitions = [_fields(line) for line in answers.text(PARTITIONS).splitlines() if "=" in line]
+        partitions = [_fields(line) for line in answers.text(PARTITIONS).splitlines()]
+        partitions = [fields for fields in partitions if "PartitionName" in fields]
         kinds = kinds_of(_nodes(answers.text(NODES)), constraints=True)
         parts = tuple(_part(fields, kinds) for fields in partitions)
         version, cluster = config.get("SLURM_VERSION", ""), config.get("ClusterName", "")
@@ -118,8 +119,13 @@ def _part(fields: Fields, kinds: Sequence[Kind]) -> Part:
     )
 
 
+def mpi_types(text: str) -> list[str]:
+    """Return what ``srun --mpi=list`` names; up to Slurm 20.11 each has ``srun: `` in front, on stderr."""
+    return _LIST.findall(text)
+
+
 def _mpi(text: str, default: str) -> Fact:
-    types = [word for word in _LIST.findall(text) if word != "none"]
+    types = [word for word in mpi_types(text) if word != "none"]
     known = [name for name in (default, "pmix", "cray_shasta", "pmi2") if name in types]
     remarks = ["pmix suits Open MPI; pmi2 MPICH and Intel MPI; cray_shasta Cray MPICH"]
     if types:
