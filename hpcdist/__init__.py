@@ -2,7 +2,7 @@
 
 The map, from the ground up: a module imports only from the lines above its own, and from its left.
 
-    errors units words specs budget job scalars yaml_words hostlist affinity image    primitives
+    errors units words specs budget job scalars yaml_words hostlist affinity image xdg    primitives
     fields command registry tree bounded sandbox launch    what YAML models are made of; templates; extension
     amounts experiment experiment_problems dialects fabric site site_problems survey    asked for, offered
     replica plan    what the user counts; tasks, placement, everything decided with its origin

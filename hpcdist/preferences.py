@@ -8,6 +8,7 @@ long it may queue, who gets mail. What the program itself needs (``constraint``,
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from hpcdist.load import Loaded, load_model
 from hpcdist.site import Site
 from hpcdist.tree import Document, Map
 from hpcdist.units import Walltime
+from hpcdist.xdg import own_folder
 
 
 class Wishes(Model, frozen=True, kw_only=True):
@@ -67,8 +69,9 @@ def file(environment: Mapping[str, str]) -> Path | None:
     named = environment.get("HPCDIST_CONFIG")
     if named is not None:
         return Path(named) if named else None
-    folder = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hpcdist"
-    return next((path for path in (folder / "config.yml", folder / "config.yaml") if path.exists()), None)
+    folder = own_folder("XDG_CONFIG_HOME", ".config", environment)
+    paths = (folder / "config.yml", folder / "config.yaml") if folder else ()
+    return next((path for path in paths if path.exists()), None)
 
 
 def read(environment: Mapping[str, str]) -> Preferences:
@@ -90,8 +93,9 @@ def read(environment: Mapping[str, str]) -> Preferences:
 
 
 def _shown(path: Path) -> str:
-    home = Path.home()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    with suppress(RuntimeError, ValueError):  # the user has no home, or it is elsewhere
+        return f"~/{path.relative_to(Path.home())}"
+    return str(path)
 
 
 def _problems_of(config: Config) -> Iterator[Problem]:

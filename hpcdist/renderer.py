@@ -110,6 +110,7 @@ class _Writer:
             "command": Raw(plan.command),
             "command_end": Raw(_end_of(plan.command)),
             "looks_for_files": any(variable.found for variable in plan.variables),
+            "names_variables": any("hpcdist_exports" in word.text for word in plan.launch),
             "needs_peers": any("$(peers " in variable.value for variable in plan.task_variables),
             "tells_failure": plan.launches == "tasks" or plan.elastic,
             "has_processes": any(row.processes > 1 for row in plan.placement.rows),

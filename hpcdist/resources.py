@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.xdg import own_folder
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -85,16 +86,16 @@ def own_cache(name: str, environment: Mapping[str, str] = os.environ) -> Path | 
 
     None where there is none in which the user alone can write: what lies there is run.
     """
-    with suppress(OSError, RuntimeError):  # RuntimeError: the user has no home
-        base = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = base / "hpcdist" / name
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if _is_own(folder) and _is_own(folder.parent):
-            return folder
+    own = own_folder("XDG_CACHE_HOME", ".cache", environment)
+    with suppress(OSError):
+        if own and _is_made(own) and _is_made(own / name):
+            return own / name
     return None
 
 
-def _is_own(folder: Path) -> bool:
+def _is_made(folder: Path) -> bool:
+    """Make the folder if need be; return whether the user alone can write there."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not others_write
@@ -106,11 +107,11 @@ def site_folders(extra: Iterable[str] = (), environment: Mapping[str, str] = os.
     ``--site-path``, ``$HPCDIST_SITE_PATH``, ``~/.config/hpcdist/sites``, ``/etc/hpcdist/sites``, then the
     shipped ones.
     """
-    config = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    config = own_folder("XDG_CONFIG_HOME", ".config", environment)
     return (
         *(Path(folder) for folder in extra),
         *(Path(part) for part in environment.get("HPCDIST_SITE_PATH", "").split(os.pathsep) if part),
-        config / "hpcdist" / "sites",
+        *([config / "sites"] if config else []),
         Path("/etc/hpcdist/sites"),
         shipped("site_configs", environment),
     )

@@ -270,3 +270,12 @@ def test_a_launcher_that_wants_names_is_given_those_that_changed(
     machine = changed(LOCAL, launcher=launcher, setup=("export NEW=",))
     code, (words,) = node.run_plan(planned(machine, framework="mpi", environment=environment(1)))
     assert (code, word in words, "OLD" in words) == (0, True, False)
+
+
+def test_mpirun_is_given_no_mca_parameter_by_name(node: Node) -> None:
+    node.has("bin/mpirun", f'#!{BASH}\necho "$*"\n', 0o755)
+    line = "export NEW=1 OMPI_MCA_btl=self PRTE_MCA_plm=slurm"
+    machine = changed(LOCAL, launcher="mpirun", setup=(line,))
+    section = {**environment(1), "env_vars": {"OMPI_MCA_pml": "ob1", "OWN": "1"}}
+    code, (words,) = node.run_plan(planned(machine, framework="mpi", environment=section))
+    assert (code, "-x NEW" in words, "-x OWN" in words, "_MCA_" in words) == (0, True, True, False)

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
 MANIFEST = (ROOT / "spack.yaml").read_text()
 REPOSITORY = ROOT / "spack_repo" / "hpcdist"
-RECIPE = REPOSITORY / "packages" / "py_hpcdist" / "package.py"
+RECIPES = {file.parent.name: file for file in (REPOSITORY / "packages").glob("*/package.py")}
 VARIANTS = ("mpi", "horovod")
 """The extras that Spack can build; it has no py-pyslurm."""
 
@@ -30,9 +30,9 @@ class Dependency(NamedTuple):
     when: str = ""
 
 
-def calls(name: str) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+def calls(name: str, package: str = "py_hpcdist") -> Iterator[tuple[list[Any], dict[str, Any]]]:
     """Yield the arguments of each such call in the recipe."""
-    for node in ast.walk(ast.parse(RECIPE.read_text())):
+    for node in ast.walk(ast.parse(RECIPES[package].read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
             words = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
             yield [ast.literal_eval(item) for item in node.args], words
@@ -52,6 +52,15 @@ def spack_spec(requirement: str) -> str:
     """Return a requirement of Python as Spack writes it: ``PyYAML>=6.0`` is ``py-pyyaml@6.0:``."""
     name, _, least = requirement.partition(">=")
     return f"py-{name.lower()}{f'@{least}:' if least else ''}"
+
+
+def classes(file: Path) -> list[str]:
+    """Return the classes of a recipe: Spack looks for the one that has the name of the folder."""
+    return [node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)]
+
+
+def numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
 
 
 def manifest() -> dict[str, Any]:
@@ -90,8 +99,18 @@ def test_the_repository_is_where_the_environment_says() -> None:
     assert manifest()["repos"] == {"hpcdist": "$env/spack_repo/hpcdist"}
     told = yaml.safe_load((REPOSITORY / "repo.yaml").read_text())
     assert told == {"repo": {"namespace": "hpcdist", "api": "v2.0"}}
-    (recipe,) = (node for node in ast.parse(RECIPE.read_text()).body if isinstance(node, ast.ClassDef))
-    assert recipe.name == "PyHpcdist"
+    assert {name: classes(file) for name, file in RECIPES.items()} == {
+        "py_hpcdist": ["PyHpcdist"],
+        "py_msgspec": ["PyMsgspec"],
+    }
+
+
+def test_msgspec_is_there_in_a_version_that_is_asked_for() -> None:
+    (asked,) = (text for text in of_python("dependencies") if text.startswith("msgspec"))
+    least = numbers(asked.partition(">=")[2])
+    found = [*calls("version", "py_msgspec")]
+    assert all(numbers(version) >= least for (version,), _ in found)
+    assert [len(words["sha256"]) for _, words in found] == [64, 64]
 
 
 @pytest.mark.parametrize(

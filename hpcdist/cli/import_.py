@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path as File
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import click
 
 from hpcdist import importers, inputs, load, source
-from hpcdist.cli import completion, show
+from hpcdist.cli import completion, new_file, show
 from hpcdist.cli.options import changes_options, foreign_options, json_option
 from hpcdist.cli.tell import tell
 from hpcdist.errors import ConfigError, Path, Place, Problem, dotted, errors_in
@@ -51,7 +50,7 @@ def command(output: str | None, json: bool, **wanted: Any) -> None:
     Instead of FILE, - is stdin, and a whole command line may stand behind --, such as
     `hpcdist import --from gradient -- experiments create multinode --name ...`.
     """
-    file = new_file(output)
+    file = new_file.chosen(output)
     if json and file:
         raise click.UsageError("--output goes with no --json.")
     native = _native(Wanted(**wanted))
@@ -63,20 +62,8 @@ def command(output: str | None, json: bool, **wanted: Any) -> None:
     if json:
         warnings = [*map(str, problems)]
         show.as_json({"experiment": native.document.data, "origins": found, "warnings": warnings})
-    elif file:
-        with file.open("x", encoding="utf-8") as stream:
-            stream.write(text)
     else:
-        click.echo(text.encode(), nl=False)
-
-
-def new_file(output: str | None) -> File | None:
-    """Return where to write, None for stdout; a file that is there may hold what its user has changed."""
-    file = File(output) if output and output != "-" else None
-    if file and file.exists():
-        hint = "remove it first, or name another file by -o"
-        raise ConfigError(Problem(f"there is {file} already, and it is not written over", hint=hint))
-    return file
+        new_file.write(file, text)
 
 
 def _native(wanted: Wanted) -> Native:

@@ -11,9 +11,8 @@ from typing import Any, Final, NamedTuple
 import click
 
 from hpcdist import load, preferences, source
-from hpcdist.cli import completion, starter
+from hpcdist.cli import completion, new_file, starter
 from hpcdist.cli.check import checked
-from hpcdist.cli.import_ import new_file
 from hpcdist.cli.options import site_option, site_path_option
 from hpcdist.cli.session import Asked, machine_of
 from hpcdist.cli.starter import NO_FRAMEWORK, Answers, Size
@@ -23,7 +22,7 @@ from hpcdist.experiment import Batch
 from hpcdist.pool import Pool
 from hpcdist.site import Site
 from hpcdist.units import Walltime
-from hpcdist.words import RUN_NAME, quote
+from hpcdist.words import RUN_NAME, quote, slug
 
 _FLAGS: Final = {
     ("environment", "replicas"): "--workers",
@@ -39,7 +38,14 @@ _SMALLER: Final = "write --workers, and --gpus for each of them"
 
 def _job_name(said: str) -> str:
     if not RUN_NAME.fullmatch(said):
-        raise click.BadParameter(f"{said!r} cannot be the name of a job; use letters, digits, - and _.")
+        hint = f"use letters, digits, - and _, such as {slug(said)!r}"
+        raise click.BadParameter(f"{said!r} cannot be the name of a job; {hint}.")
+    return said
+
+
+def _program(said: str) -> str:
+    if not said.strip():
+        raise click.BadParameter("The command is empty; write the command that starts the program.")
     return said
 
 
@@ -51,7 +57,13 @@ def _time(said: str) -> str:
 
 
 _FRAMEWORK: Final = click.Choice(starter.choices())
-_COUNT: Final = click.IntRange(min=0)
+
+
+class _Count(click.IntRange):
+    name = "number"  # in sentences, instead of "integer range"
+
+
+_COUNT: Final = _Count(min=0)
 
 
 @click.command("init")
@@ -61,12 +73,10 @@ _COUNT: Final = click.IntRange(min=0)
 @click.option(
     "--framework", type=_FRAMEWORK, metavar="NAME", help=f"{', '.join(starter.choices())}; else horovod."
 )
-@click.option(
-    "--nodes", type=click.IntRange(min=1), metavar="N", help="So many whole nodes, a replica on each."
-)
+@click.option("--nodes", type=_Count(min=1), metavar="N", help="So many whole nodes, a replica on each.")
 @click.option("--workers", type=_COUNT, metavar="N", help="So many replicas beside the master; else 1.")
 @click.option("--gpus", type=_COUNT, metavar="N", help="GPUs of each replica; else all that a node has.")
-@click.option("--command", metavar="CMD", help="What every task runs; else python train.py.")
+@click.option("--command", type=_program, metavar="CMD", help="What every task runs; else python train.py.")
 @click.option("--account", metavar="NAME", help="What the job is charged to.")
 @click.option("--partition", metavar="NAME", help="Where it queues; else where it fits.")
 @click.option("--qos", metavar="NAME", help="Its quality of service.")
@@ -116,7 +126,7 @@ def _begin(asked: Asked, given: Given, output: str | None, *, asks: bool) -> Non
     bare = load.load_experiment(source.parse("run: {cmd: 'true'}", ""))
     interview = _Interview(given, site, preferences.filled(bare, own, site).experiment.batch, asks)
     name = interview.answer("name", "Name", "experiment", _job_name)
-    file = new_file(output or f"{name}.yml")
+    file = new_file.chosen(output or f"{name}.yml")
     text = starter.text(interview.answers(name, asked.site or site.name), site)
     where = str(file or "-")
     with located(lambda problem: _by_flag(problem, where)):
@@ -124,13 +134,10 @@ def _begin(asked: Asked, given: Given, output: str | None, *, asks: bool) -> Non
     if made.plan.placement.nodes < (given.nodes or 0):
         message = f"replicas of that size share nodes: there would be {made.summary}"
         raise _refused("--nodes", message, "ask for all GPUs of a node, or name a partition of smaller nodes")
-    if file is None:
-        click.echo(text.encode(), nl=False)
-        return
-    with file.open("x", encoding="utf-8") as stream:
-        stream.write(text)
-    word = quote(file)
-    click.echo(f"wrote {file}: {made.summary}\n  hpcdist plan {word}\n  hpcdist submit {word}")
+    new_file.write(file, text)
+    if file:
+        word = quote(file)
+        click.echo(f"wrote {file}: {made.summary}\n  hpcdist plan {word}\n  hpcdist submit {word}")
 
 
 def _by_flag(problem: Problem, file: str) -> Problem:
@@ -165,7 +172,7 @@ class _Interview(NamedTuple):
         framework = self.answer("framework", "Framework", "horovod", _FRAMEWORK)
         nodes = starter.nodes_of(self.site, self.given.partition or self.own.partition)
         size = self.size(framework, nodes)
-        program = self.answer("command", "Command", "python train.py", str)
+        program = self.answer("command", "Command", "python train.py", _program)
         batch = {"site": site, **dict(self.batch())}
         return Answers(name, framework, size, program, batch, starter.gpus_of(nodes))
 

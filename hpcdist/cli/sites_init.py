@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import click
 
 from hpcdist import resources
-from hpcdist.cli import machine
+from hpcdist.cli import machine, new_file
 from hpcdist.cli.site_text import Here, site_text
 from hpcdist.cli.tell import note
 from hpcdist.command import Runner
@@ -52,20 +52,15 @@ def init(
         raise ConfigError(
             Problem(f"{name!r} cannot be the name of a site", hint="use letters, digits, - and _")
         )
-    file = Path(output or resources.site_folders(site_path)[0] / f"{name}.yaml")
-    if output != "-" and file.exists():
-        hint = "remove it first, or name another file by -o"
-        raise ConfigError(Problem(f"there is {file} already, and it is not written over", hint=hint))
+    file = new_file.chosen(output or str(resources.site_folders(site_path)[0] / f"{name}.yaml"))
     survey = look(scheduler or machine.batch_system(around.environment) or _none(), around)
     text = site_text(name, survey, here(around))
-    if output == "-":
-        click.echo(text, nl=False)
-    else:
-        _write(file, text)
+    new_file.write(file, text)
+    if file:
         click.echo(f"wrote {file}")
     for item in survey.unseen:
         note(f"not seen: {item.command}: {item.why}")
-    if output != "-":
+    if file:
         _say_what_is_next(name, file, known=file.parent in resources.site_folders(site_path))
 
 
@@ -128,12 +123,6 @@ def _first_line(file: Path) -> str:
 def _none() -> str:
     message = "no batch system is set up here"
     raise ConfigError(Problem(message, hint=f"name one by --scheduler: {', '.join(surveyors.names())}"))
-
-
-def _write(file: Path, text: str) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with file.open("x") as stream:
-        stream.write(text)
 
 
 def _say_what_is_next(name: str, file: Path, *, known: bool) -> None:

@@ -1,7 +1,9 @@
 """mpirun of Open MPI, over the job's own hostfile.
 
 Binding is left to the task wrapper and to OMP_NUM_THREADS: Open MPI would bind each rank to one core
-(mpirun(1)). ``--map-by slot`` over the hostfile is the plan's rank order.
+(mpirun(1)). ``--map-by slot`` over the hostfile is the plan's rank order. Open MPI hands on ``OMPI_*`` by
+itself (mpirun(1)); an MCA parameter by ``-x``, behind any other, PRRTE takes for a contradiction and starts
+nothing (``parse_env`` in its src/mca/schizo/ompi/schizo_ompi.c).
 """
 
 from __future__ import annotations

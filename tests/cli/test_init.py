@@ -169,6 +169,14 @@ def test_what_is_there_is_not_written_over(hpcdist: Hpcdist, folder: Path) -> No
     assert (folder / "mine.yml").read_text() == "mine"
 
 
+def test_a_folder_that_is_not_there_is_made(hpcdist: Hpcdist, folder: Path) -> None:
+    said = hpcdist("init", "--site", "local", "-o", "new/er/mine.yml")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines()[1] == "  hpcdist plan new/er/mine.yml"
+    assert (folder / "new" / "er").stat().st_mode & 0o777 == 0o700
+    assert hpcdist("check", "new/er/mine.yml").code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -217,11 +225,6 @@ def test_what_is_there_is_not_written_over(hpcdist: Hpcdist, folder: Path) -> No
             2,
             "error: --framework: workers need a framework; name it, or ask for one node\n",
         ),
-        (
-            ["--site=local", "--command= "],
-            2,
-            "error: run.cmd: the command is empty; write the command that starts the program\n",
-        ),
     ],
 )  # fmt: skip
 def test_what_does_not_pass_is_not_written(
@@ -237,7 +240,8 @@ def test_what_does_not_pass_is_not_written(
     ("words", "message"),
     [
         (["--nodes=2", "--workers=1"], "Error: --nodes goes with no --workers.\n"),
-        (["--name=a b"], "'a b' cannot be the name of a job; use letters, digits, - and _.\n"),
+        (["--name=a b"], "'a b' cannot be the name of a job; use letters, digits, - and _, such as 'a-b'.\n"),
+        (["--command= "], "The command is empty; write the command that starts the program.\n"),
         (
             ["--walltime=30"],
             "'30' is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s",
@@ -268,7 +272,7 @@ ASKED = """\
 Name [experiment]: \
 Framework (horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, chainermn, none) [horovod]: \
 Workers beside the master [1]: \
-Error: 'many' is not a valid integer range.
+Error: 'many' is not a valid number.
 Workers beside the master [1]: \
 Command [python train.py]: \
 Account: \

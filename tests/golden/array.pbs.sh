@@ -162,10 +162,10 @@ launch() {
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.array", "experiment_uuid": "array", "framework": "mpi", "user": null}'
   # Open MPI refuses root unless told twice.
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  # It hands to remote tasks only what is named.
+  # It hands to remote tasks only what is named, and MCA parameters, which Open MPI 5 refuses by name.
   local hpcdist_name hpcdist_exports=()
   for hpcdist_name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV HPCDIST_RUN_DIR HPCDIST_JOB_DIR HPCDIST_JOB_ID HPCDIST_OUTPUTS HPCDIST_HOSTFILE HPCDIST_HEAD_ADDRESS HPCDIST_PORT HPCDIST_FAILURE PYTHONUNBUFFERED POLYAXON_RUN_OUTPUTS_PATH POLYAXON_OUTPUTS_PATH POLYAXON_LOGS_PATH POLYAXON_RUN_DATA_PATHS POLYAXON_DATA_PATHS POLYAXON_PARAMS POLYAXON_DECLARATIONS POLYAXON_EXPERIMENT_INFO; do
-    [[ -v $hpcdist_name ]] && hpcdist_exports+=(-x "$hpcdist_name")
+    [[ -v $hpcdist_name && $hpcdist_name != @(OMPI|PRTE)_MCA_* ]] && hpcdist_exports+=(-x "$hpcdist_name")
   done
   type mpirun >/dev/null 2>&1 || fail "there is no mpirun on $(uname -n); load its module in the site file, or choose another batch.launcher"
   exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
