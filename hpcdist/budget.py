@@ -11,11 +11,11 @@ MOST: Final = 2_000_000
 
 
 class TemplateProblem(ValueError):  # noqa: N818 it becomes a Problem, with its hint
-    """What is wrong with a template, and what to do."""
+    """What is wrong with a template, and what to do; ``param`` is one that it asks for in vain."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", param: str = "") -> None:
         super().__init__(message)
-        self.hint = hint
+        self.hint, self.param = hint, param
 
 
 def check_length(length: float) -> None:

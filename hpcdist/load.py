@@ -100,7 +100,7 @@ def checked(native: Native) -> Loaded:
         ConfigError: with all errors, those of ``native`` too, then all warnings.
     """
     filled, found = _with_templates_filled(native.document)
-    problems = [*native.problems, *map(filled.locate, found)]
+    problems = [*native.problems, *(filled.locate(one) for one in found if one.severity != "note")]
     broken = {problem.path for problem in found}
     built, misfits = fields.build(Experiment, filled.data)
     problems += [filled.locate(problem) for problem in misfits if problem.path not in broken]
@@ -147,7 +147,7 @@ def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]
     for name, value in values.items():
         if params.get(name) is None:
             params.put(name, value, document.place(("inputs",)))
-    data, found = templating.render(data, shown)
+    data, found = templating.render(data, shown, inputs.required(data.get("inputs"), given or {}))
     if values:
         data.put("params", params, document.place(("params",)))
     return document._replace(data=data), [*problems, *found]

@@ -90,9 +90,8 @@ class Renderer:
         if not message.endswith(" is undefined"):
             return TemplateProblem(f"the template fails: {message}")
         name = message.split("'")[1]
-        return TemplateProblem(
-            f"there is no param {name!r}", did_you_mean(name, self._given) or "write it under `params`"
-        )
+        hint = did_you_mean(name, self._given) or "write it under `params`"
+        return TemplateProblem(f"there is no param {name!r}", hint, name)
 
 
 def _broken(error: jinja2.TemplateSyntaxError) -> TemplateProblem:
@@ -100,7 +99,7 @@ def _broken(error: jinja2.TemplateSyntaxError) -> TemplateProblem:
     if message.startswith("No filter named"):
         name = message.split("'")[1]
         return TemplateProblem(f"there is no filter {name!r}", did_you_mean(name, FILTERS))
-    return TemplateProblem(f"the template is broken: {message}", _RAW)
+    return TemplateProblem(f"the template is broken: {message.removesuffix('.')}", _RAW)
 
 
 def _checked(tree: nodes.Template) -> int:

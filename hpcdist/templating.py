@@ -7,8 +7,8 @@ A text that is exactly one ``{{ expression }}`` takes the value itself, so a num
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Literal
 
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment import Experiment
@@ -29,13 +29,14 @@ RENDERED: Final = (
 """The sections with templates, beside those of frameworks (polyaxon-schemas 0.6.1, ``specs/base``)."""
 
 
-def render(data: Map, values: Mapping[str, Any]) -> tuple[Map, list[Problem]]:
+def render(data: Map, values: Mapping[str, Any], lacking: Collection[str] = ()) -> tuple[Map, list[Problem]]:
     """Return the data with every template filled in from these values, and all problems.
 
-    A text whose template is broken stays as it is.
+    A text whose template is broken stays as it is. One that asks for a param of which it was told already
+    that it has no value, as it is ``lacking``, is a note only.
     """
     problems: list[Problem] = []
-    walk = _Walk(values, problems)
+    walk = _Walk(values, lacking, problems)
     new = data.mapped(lambda key, value: walk.node(value, (key,)) if _is_rendered(key) else value)
     return new, problems
 
@@ -52,8 +53,9 @@ def has_template(text: str) -> bool:
 class _Walk:
     """Goes through a tree and renders its texts."""
 
-    def __init__(self, values: Mapping[str, Any], problems: list[Problem]) -> None:
+    def __init__(self, values: Mapping[str, Any], lacking: Collection[str], problems: list[Problem]) -> None:
         self._values = values
+        self._lacking = lacking
         self._problems = problems
         self._renderer: Any = None
 
@@ -72,5 +74,8 @@ class _Walk:
                 self._renderer = Renderer(self._values)
             return self._renderer.render(text, native=path[:2] != ("run", "cmd"))
         except ValueError as error:
-            self._problems.append(Problem(str(error), path, getattr(error, "hint", "")))
+            told: Literal["note", "error"] = (
+                "note" if getattr(error, "param", "") in self._lacking else "error"
+            )
+            self._problems.append(Problem(str(error), path, getattr(error, "hint", ""), told))
             return text

@@ -153,6 +153,19 @@ run: {cmd: "{{ lr }}"}
     ]
 
 
+def test_what_has_no_value_yet_is_told_once() -> None:
+    text = """
+inputs: [{name: n, type: int}]
+environment: {replicas: {n_workers: "{{ n }}"}}
+run: {cmd: "x {{ n }} {{ n }}"}
+tags: ["{{ m }}"]
+"""
+    assert said(text) == [
+        "e.yml:2:10: inputs[0]: the input 'n' is required and has no param; write it under `params`, or give `-p n=VALUE`",
+        "e.yml:5:8: tags[0]: there is no param 'm'; write it under `params`",
+    ]
+
+
 def test_a_broken_field_does_not_hide_what_is_wrong_elsewhere_nor_bring_false_alarms() -> None:
     text = """
 name: my exp

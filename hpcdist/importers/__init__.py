@@ -67,6 +67,15 @@ class TakesSettings(Protocol):
     settings: frozenset[str]
 
 
+@runtime_checkable
+class HoldsJobs(Protocol):
+    """What an importer has beside ``read`` where one document may hold several jobs with names."""
+
+    def jobs(self, data: Map) -> Mapping[str, Map]:
+        """Return, for each name that one job has, the document without the other jobs; every path stays."""
+        ...
+
+
 _BUILTIN: Final = {
     "azure": "hpcdist.importers.azure:IMPORTER",
     "mlrun": "hpcdist.importers.mlrun:IMPORTER",
@@ -98,6 +107,16 @@ def settings_of(data: Map, form: str = "") -> frozenset[str]:
     """
     importer = _importer(data, form)
     return importer.settings if isinstance(importer, TakesSettings) else frozenset()
+
+
+def jobs_in(data: Map, form: str = "") -> Mapping[str, Map]:
+    """Return the jobs that stand in one document, as `HoldsJobs.jobs`; most documents are one job themselves.
+
+    Raises:
+        ConfigError: when no importer has that name.
+    """
+    importer = _importer(data, form)
+    return importer.jobs(data) if isinstance(importer, HoldsJobs) else {}
 
 
 def _importer(data: Map, form: str) -> Importer:

@@ -1,4 +1,4 @@
-"""A file of several documents, as Kubernetes has them: which of them is the job."""
+"""A file of several documents, as Kubernetes has them, or of several jobs: which of them is the job."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ def chosen(document: Document, form: str = "", name: str = "") -> tuple[Document
     documents = (document.data, *document.others)
     if len(documents) == 1 and not name:
         return document, ()
+    if name and name not in map(_name, documents):
+        for data in documents:
+            if name in (parts := importers.jobs_in(data, form)):
+                return document._replace(data=parts[name], others=()), _left_out(documents, data, name)
     jobs = [data for data in documents if _is_job(data, form)] if len(documents) > 1 else [*documents]
     if not jobs:
         hint = "keep one document in a file, and see README for the forms"
         known = f"the form {form}" if form else "a known form"
         message = f"no job of {known} is in this file: {_listed(documents)}"
         raise ConfigError(Problem(message, hint=hint, place=documents[1].place))
-    job = _the_job(jobs, name)
+    job = _the_job(jobs, name, form)
     others = tuple(_unread(data, job) for data in documents if data is not job)
     return document._replace(data=job, others=()), others
 
@@ -36,10 +40,18 @@ def _is_job(data: Map, form: str) -> bool:
     return any(importer.recognises(data) for importer in forms)
 
 
-def _the_job(jobs: Sequence[Map], name: str) -> Map:
+def _left_out(documents: Sequence[Map], taken: Map, name: str) -> tuple[Problem, ...]:
+    """Say that neither the other jobs of a document are run, nor the other documents."""
+    message = f"only {name!r} of this {_label(taken)} is run"
+    here = Problem(message, _first(taken), severity="warning", place=taken.place)
+    return (here, *(_unread(data, taken) for data in documents if data is not taken))
+
+
+def _the_job(jobs: Sequence[Map], name: str, form: str) -> Map:
     named = [data for data in jobs if name in ("", _name(data))]
     if not named:
-        hint = did_you_mean(name, filter(None, map(_name, jobs)))
+        inner = [part for data in jobs for part in importers.jobs_in(data, form)]
+        hint = did_you_mean(name, [*filter(None, map(_name, jobs)), *inner])
         raise ConfigError(Problem(f"there is no job {name!r} in this file", hint=hint, place=jobs[0].place))
     if len(named) > 1:
         hint = "keep one, or take one of them by `--name NAME`"

@@ -39,7 +39,6 @@ _NO_AMOUNT: Final = re.compile(
 _CHANNEL: Final = re.compile(r"channel|domain|imex|rdma|roce", re.IGNORECASE)
 """How claims are called that ask for the network between GPUs (NVIDIA's DRA driver, ``ComputeDomain``)."""
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\(([A-Za-z_]\w*)\)")
-_SECRET: Final = "export {name} in the shell that submits the job, whose variables it gets"  # noqa: S105
 _MOUNTS: Final = "nothing is mounted; write the path of the site's own file system in the command"
 _POD: Final = "it is for the pod of a container"
 _BRACES: Final = re.compile(r"\{\{|\{%")
@@ -156,10 +155,15 @@ def variables(read: Reading, *path: str | int) -> dict[str, str]:
     return found
 
 
+def exported(name: str) -> str:
+    """Return what to do about a variable whose value a server would have known."""
+    return f"export {name} in the shell that submits the job, whose variables it gets"
+
+
 def _value_from(read: Reading, name: str, where: Path) -> None:
     source = read.get(*where)
     if isinstance(source, Mapping) and source.keys() & {"secretKeyRef", "configMapKeyRef"}:
-        read.warn(*where, why=f"{name} comes from Kubernetes", hint=_SECRET.format(name=name))
+        read.warn(*where, why=f"{name} comes from Kubernetes", hint=exported(name))
     else:
         read.refuse(*where, why=f"{name} would be told by the pod", hint="write its `value`")
 

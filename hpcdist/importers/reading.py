@@ -170,6 +170,36 @@ def _key(path: Path) -> Path:
     return (*path[:-1], Key(last)) if isinstance(last, str) else path
 
 
+def one_of(items: Mapping[Path, str], data: Map) -> dict[str, Map]:
+    """Return, for each name that stands once in ``items``, the data in which only that item is left.
+
+    The others in its list become null, and those in its section are gone, so that paths stay as they are.
+    """
+    names = [name for name in items.values() if name]
+    return {
+        name: _without(data, [other for other in items if other != path])
+        for path, name in items.items()
+        if names.count(name) == 1
+    }
+
+
+def _without(node: Any, paths: Sequence[Path]) -> Any:
+    """Return a copy in which nothing stands at these paths."""
+    if isinstance(node, Seq):
+        return node.mapped(lambda at, item: _left(item, at, paths))
+    if not isinstance(node, Map):
+        return node
+    copy = node.mapped(lambda key, item: _left(item, key, paths))
+    for key in [path[0] for path in paths if len(path) == 1]:
+        copy.drop(str(key))
+    return copy
+
+
+def _left(item: Any, step: str | int, paths: Sequence[Path]) -> Any:
+    below = [path[1:] for path in paths if path[0] == step]
+    return None if () in below else _without(item, below) if below else item
+
+
 def placed(value: object, place: Place | None) -> object:
     """Return plain data as a tree all of whose parts were written at that place; a tree stays as it is."""
     if isinstance(value, (Map, Seq)):

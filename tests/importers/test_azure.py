@@ -124,6 +124,12 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
              "install what it holds beforehand, or give `--set build.image=IMAGE`")],
         ),
         (
+            "outputs: {o: {type: uri_file}}\nenvironment_variables: {A: 1, TOKEN: '${{ secrets.TOKEN }}'}",
+            {"environment": {"env_vars": {"A": "1"}}, "run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
+            [("environment_variables.TOKEN: TOKEN comes from Azure; "
+             "export TOKEN in the shell that submits the job, whose variables it gets")],
+        ),
+        (
             ("outputs: {o: {type: uri_file}}\n"
             "distribution: {type: tensorflow, worker_count: 3}\nresources: {instance_count: 2}"),
             {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 2}},

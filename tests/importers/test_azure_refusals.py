@@ -170,6 +170,12 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
             ],
         ),
         (
+            JOB + "environment_variables: {TOKEN: '${{ secrets.TOKEN }}', A: 'x${{secrets.B}}'}\n",
+            [
+                "job.yml:4:59: environment_variables.A: 'x${{secrets.B}}' is not filled in here; write it in the command",
+            ],
+        ),
+        (
             JOB + "inputs: [a]\n",
             [
                 "job.yml:4:1: inputs: expected keys and values; write `key: value`",

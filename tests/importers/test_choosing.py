@@ -5,10 +5,24 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.errors import ConfigError
+from hpcdist import importers
+from hpcdist.errors import ConfigError, errors_in
 from hpcdist.importers.choosing import chosen
 from hpcdist.source import parse
 
+PROJECT = (
+    "kind: project\nmetadata: {name: p}\nspec:\n  functions:\n"
+    "  - {name: gen, url: gen.py}\n  - {name: train, url: train.py}\n  - {name: train, url: again.py}\n"
+)
+STEPS = (
+    "workflows:\n  a:\n    steps:\n"
+    "    - {command: experiment.run_single_node, name: x, params: {container: i, machineType: C5, command: b}}\n"
+    "    - {command: experiment.run_single_node, name: y, params: {container: i, machineType: C5, command: c}}\n"
+)
+WORKFLOW = (
+    "jobs:\n  a: {uses: script@v1, with: {image: i, script: b}, resources: {instance-type: C5}}\n"
+    "  c: {uses: script@v1, with: {image: i, script: d}, resources: {instance-type: C5}}\n"
+)
 CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
 JOB = "apiVersion: kubeflow.org/v1\nkind: MPIJob\nmetadata: {name: train}\nspec: {}\n"
 OTHER = JOB.replace("train", "test")
@@ -90,3 +104,41 @@ def test_no_job(texts: list[str], form: str, name: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         choose(*texts, form=form, name=name)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("texts", "name", "command", "left_out"),
+    [
+        ([PROJECT], "gen", "python -u gen.py", ["e.yml:1:1: kind: only 'gen' of this project 'p' is run"]),
+        ([STEPS], "y", "c", ["e.yml:1:1: only 'y' of this document is run"]),
+        ([WORKFLOW], "a", "b", ["e.yml:1:1: only 'a' of this document is run"]),
+        ([CLAIM, WORKFLOW], "c", "d",
+         ["e.yml:5:1: only 'c' of this document is run",
+          "e.yml:1:1: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: only document is run"]),
+    ],
+)  # fmt: skip
+def test_one_job_of_a_document(texts: list[str], name: str, command: str, left_out: list[str]) -> None:
+    document, remarks = chosen(parse("---\n".join(texts), "e.yml", several=True), "", name)
+    imported = importers.read(document.data)
+    assert imported.data["run"] == {"cmd": command}
+    assert errors_in(imported.remarks) == ()
+    assert [*map(str, remarks)] == left_out
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("gne", "; did you mean 'gen'?"), ("train", "; known: gen, p"), ("zzz", "; known: gen, p")],
+)
+def test_a_name_that_no_job_has_or_several(name: str, known: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        choose(PROJECT, name=name)
+    assert str(caught.value) == f"e.yml:1:1: there is no job {name!r} in this file{known}"
+
+
+def test_what_is_left_of_a_document_keeps_its_paths() -> None:
+    document, _ = chosen(parse(STEPS.replace(", command: c", ""), "e.yml"), "", "y")
+    with pytest.raises(ConfigError) as caught:
+        importers.read(document.data)
+    assert str(caught.value).partition(";")[0] == (
+        "e.yml:5:54: workflows.a.steps[1].params.command: command is missing"
+    )

@@ -49,13 +49,13 @@ ERRORS: dict[str, list[str]] = {
     ],
     "version: 2\nworkflows: {a: {steps: [{name: x, command: experiment.run_mpi_multi_node, params: {workerCount: 2, workerMachineType: C7, mastrCommand: a}}]}}": [
         "f.yml:2:123: workflows.a.steps[0].params.mastrCommand: Gradient's experiments have no option 'mastrCommand'; did you mean 'masterCommand'?",
-        "f.yml:1:1: workflows.a.steps[0].params.masterCommand: masterCommand is missing; write the command",
+        "f.yml:2:75: workflows.a.steps[0].params.masterCommand: masterCommand is missing; write the command",
     ],
     WORKFLOW + "    with: {image: a, args: {b: 1}}\n    inputs: {c: {type: dataset, with: {ref: d}}}": [
         "f.yml:6:5: jobs.a.inputs: Gradient would bring and keep data for the job; write a path of the machine in the command, and remove this",
         "f.yml:5:22: jobs.a.with.args: expected a list of words; write `[python, train.py]`",
         "f.yml:3:32: jobs.a.resources.instance-type: which GPUs the machine 'P40' has is not known; did you mean 'P4000'?",
-        "f.yml:1:1: jobs.a.with.script: command is missing; write the command",
+        "f.yml:5:22: jobs.a.with.args: command is missing; write the command",
     ],
     MPI + "masterCommand: mpirun -np 1 python x.py": [
         "f.yml:5:16: masterCommand: mpirun starts 1 (-np), and 2 workers are for 2 processes (1 GPU each); write -np 2, or 3 with the master, or another workerCount"
@@ -144,12 +144,12 @@ def test_what_cannot_be_kept_is_an_error_there(text: str) -> None:
 
 
 OTHERS: dict[str, str] = {
-    "version: 2\nworkflows:\n  a:\n    steps:\n      - {name: x, command: experiment.run_single_node, params: {command: b}}\n      - {name: y, command: experiment.run_mpi_multi_node}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs 2 steps (experiment.run_single_node, experiment.run_mpi_multi_node) for each commit; write the `params` of the step that you want as a file of their own",
+    "version: 2\nworkflows:\n  a:\n    steps:\n      - {name: x, command: experiment.run_single_node, params: {command: b}}\n      - {name: y, command: experiment.run_mpi_multi_node}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs 2 steps (experiment.run_single_node, experiment.run_mpi_multi_node) for each commit; write the `params` of the step that you want as a file of their own; or take one of them by `--name x`",
     "version: 2\nworkflows: {a: {steps: [{name: x, command: deployment.create}]}}": "f.yml:2:44: workflows.a.steps[0].command: this step of GradientCI runs deployment.create, which is no experiment; what is read: experiment.run_single_node, experiment.run_multi_node, experiment.run_mpi_multi_node",
     "version: 2\nworkflows: {a: {steps: [{command: experiment.run_single_node, paramsFile: .ps_project/a.yml}]}}": "f.yml:2:75: workflows.a.steps[0].paramsFile: the params of this step stand in another file; give .ps_project/a.yml",
     "version: 2\nworkflows: {a: {steps: {}}}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs 0 steps for each commit; write the `params` of the step that you want as a file of their own",
     "version: 1\ntype: experiment-type\nworker: {machine-type: P4000, count: 2, command: a}": "f.yml:2:7: type: there is no type 'experiment-type'; write single, multi-grpc or multi-mpi",
-    "on: {github: {branches: {only: main}}}\njobs:\n  a: {uses: git-checkout@v1, with: {url: b}}\n  c: {uses: script@v1, needs: [a]}": "f.yml:2:1: jobs: this is a workflow of Gradient: several jobs that hand on what they write; write one experiment for each job, and chain them with `batch.dependency`",
+    "on: {github: {branches: {only: main}}}\njobs:\n  a: {uses: git-checkout@v1, with: {url: b}}\n  c: {uses: script@v1, needs: [a]}": "f.yml:2:1: jobs: this is a workflow of Gradient: several jobs that hand on what they write; write one experiment for each job, and chain them with `batch.dependency`; or take one of them by `--name a`",
     "jobs: {a: {uses: create-model@v1, with: {name: b}}}": "f.yml:1:18: jobs.a.uses: the action 'create-model@v1' runs no program of yours; remove the job",
     "image: tensorflow/serving\nport: 8501\nresources: {replicas: 1, instanceType: C4}": "f.yml:3:1: resources: this is a deployment: it serves a model, and a batch job serves nobody",
     "tuningCommand: make tune\nworkerCommand: a\nworkerContainer: b": "f.yml:1:16: tuningCommand: a search over hyperparameters is many jobs; write one experiment and its array yourself, as `batch.array`",

@@ -101,6 +101,8 @@ def test_every_file_has_its_expectation() -> None:
          ["error: f.yml:3:1: run.container: there is no container here; write `container: {image: ..., command: [...]}`"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, init: [{file: {filename: a, content: b}}], container: {command: [x]}}",
          ["error: f.yml:3:25: run.init[0]: nothing is done before the program starts (file); do it before the job is submitted, or in front of the command"]),
+        ("run: {kind: job, container: {command: [x, '{{ globals.artifacts_path }}/code/a.py']}}",
+         ["error: f.yml:1:30: run.container.command: 'globals.artifacts_path' is known to a server of Polyaxon only; code lies where the job is submitted; what $POLYAXON_RUN_OUTPUTS_PATH holds is kept"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [x, '{{ globals.uuid }}', '{{ connections.a.schema }}']}}",
          ["error: f.yml:3:30: run.container.command: 'globals.uuid' is known to a server of Polyaxon only; write the value itself, or make it a param", "error: f.yml:3:30: run.container.command: 'connections.a.schema' is known to a server of Polyaxon only; write the value itself, or make it a param"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [x], resources: {limits: {nvidia.com/mig-1g.5gb: 1, tpu: 8, cpu: some}}}}",

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from hpcdist.importers.reading import Reading, filled
+from hpcdist.errors import Path
+from hpcdist.importers.reading import Reading, filled, one_of
 from hpcdist.source import parse
 
 TEXT = """\
@@ -72,3 +73,19 @@ def test_a_meaning_that_cannot_be_kept_is_an_error() -> None:
 )
 def test_placeholders(text: str, result: tuple[str, list[str]]) -> None:
     assert filled(text, re.compile(r"\{(\w+)\}"), {"x": "1"}) == result
+
+
+def test_one_of_several_jobs_keeps_its_path() -> None:
+    data = parse("a: {x: 1, y: 2, z: 3}\nb: [p, q]", "f.yml").data
+    items: dict[Path, str] = {
+        ("a", "x"): "first",
+        ("a", "y"): "",
+        ("a", "z"): "twice",
+        ("b", 0): "twice",
+        ("b", 1): "last",
+    }
+    assert one_of(items, data) == {
+        "first": {"a": {"x": 1}, "b": [None, None]},
+        "last": {"a": {}, "b": [None, "q"]},
+    }
+    assert data == {"a": {"x": 1, "y": 2, "z": 3}, "b": ["p", "q"]}

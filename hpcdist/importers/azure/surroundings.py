@@ -8,7 +8,7 @@ from typing import Final
 from hpcdist.errors import Path
 from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.azure.layout import GPUS_TO_SET, settings_sections
-from hpcdist.importers.container import protected
+from hpcdist.importers.container import exported, protected
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 
@@ -17,6 +17,7 @@ _PYTHON: Final = "install what it holds beforehand, or give `--set build.image=I
 _NOT_BUILT: Final = f"hpcdist builds no environment; {_PYTHON}"
 _IMAGE: Final = re.compile(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S+")
 """An image with the host of its registry, which no name in Azure has."""
+_SECRET: Final = re.compile(r"\$\{\{\s*secrets\.[\w-]+\s*\}\}")
 _IGNORED: Final = {
     "intellectual_property": "nothing is hidden from you on your own machine",
     "identity": "the job runs as you, with your own rights",
@@ -84,6 +85,8 @@ def take_variables(read: Reading) -> None:
             text = read.text(*path, name)
             if isinstance(read.peek(*path, name), (dict, list)):
                 read.refuse(*path, name, why="a variable is text")
+            elif text is not None and _SECRET.fullmatch(text):
+                read.warn(*path, name, why=f"{name} comes from Azure", hint=exported(name))
             elif text is not None and "${{" in text:
                 read.refuse(
                     *path, name, why=f"{text!r} is not filled in here", hint="write it in the command"

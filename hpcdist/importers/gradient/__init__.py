@@ -17,7 +17,7 @@ from hpcdist.importers.gradient.fields import common_fields
 from hpcdist.importers.gradient.mpi import put_mpi
 from hpcdist.importers.gradient.options import IGNORED, KNOWN, OF_SINGLENODE, SINGLE
 from hpcdist.importers.gradient.roles import put_parameter_servers, put_single
-from hpcdist.importers.reading import Reading
+from hpcdist.importers.reading import Reading, one_of
 from hpcdist.tree import Map
 
 _HYPER: Final = "a search over hyperparameters is many jobs"
@@ -70,6 +70,10 @@ class Gradient:
         if "cmd" not in (found.data.get("run") or ()):
             raise ConfigError(*found.remarks)
         return found
+
+    def jobs(self, data: Map) -> dict[str, Map]:
+        """Return the steps of GradientCI and the jobs of workflows, as `HoldsJobs.jobs`."""
+        return one_of(ci.jobs_of(data), data)
 
     def from_words(self, words: Sequence[str]) -> Map:
         """Return the options file that says the same as a command line, as `command_line.from_words`."""

@@ -13,9 +13,10 @@ from typing import Any, Final, NoReturn
 
 from hpcdist.errors import ConfigError, Key, Path, Problem
 from hpcdist.importers import Imported
+from hpcdist.importers.container import skip_empty
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
-from hpcdist.words import join
+from hpcdist.words import join, quote
 
 _PARAMS: Final = "write the `params` of the step that you want as a file of their own"
 _ACTION: Final = re.compile(r"[\w-]+@v\d+")
@@ -75,9 +76,15 @@ class Options:
     def imported(self, found: Imported) -> Imported:
         """Return what the options became, told with the paths of the file."""
         own = self.read.finish().remarks
-        remarks = [problem._replace(path=self._back(problem.path)) for problem in found.remarks]
+        remarks = [self._told(problem) for problem in found.remarks]
         origins = {ours: self._back(theirs) for ours, theirs in found.origins.items()}
         return Imported(found.data, (*own, *remarks), origins)
+
+    def _told(self, problem: Problem) -> Problem:
+        """Return a remark with the path of the file; what is missing is told where it would stand."""
+        path = self._back(problem.path)
+        missing = bool(problem.path) and problem.path[0] not in self.data
+        return problem._replace(path=path, place=self.read.place(*path) if missing else problem.place)
 
     def _back(self, path: Path) -> Path:
         if not path or path[0] not in self.paths:
@@ -98,6 +105,25 @@ def form_of(data: Map) -> str:
     return "jobs" if any(isinstance(item, str) and _ACTION.fullmatch(item) for item in jobs) else ""
 
 
+def jobs_of(data: Map) -> dict[Path, str]:
+    """Return where the steps or jobs of such a file stand, with their names."""
+    read = Reading(data)
+    if form_of(data) == "jobs":
+        return {("jobs", name): name for name in read.keys("jobs")}
+    steps = [
+        (("workflows", name, "steps", index), item)
+        for name in read.keys("workflows")
+        for index, item in read.items("workflows", name, "steps")
+    ]
+    return {path: str(item.get("name") or "") for path, item in steps if isinstance(item, Map)}
+
+
+def _by_name(data: Map) -> str:
+    """Return the hint that one of them may be taken, nothing where none has a name."""
+    name = next(filter(None, jobs_of(data).values()), "")
+    return f"; or take one of them by `--name {quote(name)}`" if name else ""
+
+
 def options_of(data: Map) -> Options:
     """Return the options of the one experiment of such a file.
 
@@ -105,6 +131,7 @@ def options_of(data: Map) -> Options:
         ConfigError: where there are several, or something else than an experiment.
     """
     options = Options(data)
+    skip_empty(options.read)
     {"workflows": _step, "worker": _first_version, "jobs": _job}[form_of(data)](options)
     return options
 
@@ -156,13 +183,14 @@ def _step(options: Options) -> None:
     steps = [
         ("workflows", name, "steps", index)
         for name in read.keys("workflows")
-        for index, _ in read.items("workflows", name, "steps")
+        for index, item in read.items("workflows", name, "steps")
+        if item is not None
     ]
     commands = [str(read.peek(*step, "command")) for step in steps]
     if len(steps) != 1 or not isinstance(read.peek(*steps[0]), Mapping):
         told = f" ({', '.join(dict.fromkeys(commands))})" if commands else ""
         message = f"this is a file of GradientCI, which runs {len(steps)} steps{told} for each commit"
-        _fail(read, ("workflows",), message, _PARAMS)
+        _fail(read, ("workflows",), message, _PARAMS + _by_name(read.data))
     step = steps[0]
     if commands[0] not in _COMMANDS:
         message = f"this step of GradientCI runs {commands[0]}, which is no experiment"
@@ -197,10 +225,9 @@ def _job(options: Options) -> None:
     job: Path = ("jobs", names[0])
     action = read.text(*job, "uses") or ""
     if len(names) > 1:
+        message = "this is a workflow of Gradient: several jobs that hand on what they write"
         hint = "write one experiment for each job, and chain them with `batch.dependency`"
-        _fail(
-            read, ("jobs",), "this is a workflow of Gradient: several jobs that hand on what they write", hint
-        )
+        _fail(read, ("jobs",), message, hint + _by_name(read.data))
     if not _RUNS.fullmatch(action):
         _fail(read, (*job, "uses"), f"the action {action!r} runs no program of yours", "remove the job")
     for path in (("inputs",), (*job, "inputs"), (*job, "outputs"), (*job, "needs")):
@@ -234,11 +261,14 @@ def _variables(options: Options, job: Path) -> None:
 def _run(options: Options, path: Path) -> None:
     """Take what a job runs: a script, or the words of a command."""
     read = options.read
-    options.take("command", *path, "script")
+    if read.peek(*path, "script") is not None:
+        options.take("command", *path, "script")
     words = [word for key in ("command", "args") for word in _words(read, (*path, key))]
     if words:
         key = "args" if read.peek(*path, "args") is not None else "command"
         options.put("command", join(words), *path, key)
+    action = read.text(*path[:-1], "uses") or ""
+    options.paths.setdefault("command", (*path, "script" if action.startswith("script") else "args"))
 
 
 def _words(read: Reading, path: Path) -> list[str]:

@@ -15,7 +15,7 @@ from hpcdist.importers import Imported, container, launch_lines
 from hpcdist.importers.container import finished, ignore_said, skip_empty
 from hpcdist.importers.launch_lines import Line, Unclear
 from hpcdist.importers.mlrun import command, project
-from hpcdist.importers.reading import Reading
+from hpcdist.importers.reading import Reading, one_of
 from hpcdist.tree import Map
 from hpcdist.words import RUN_NAME, join, slug
 
@@ -84,6 +84,10 @@ class MLRun:
         if kind is None:
             return "metadata" in data and bool(spec.keys() & (_OF_FUNCTIONS | _OF_TASKS))
         return isinstance(kind, str) and kind in _KINDS
+
+    def jobs(self, data: Map) -> dict[str, Map]:
+        """Return the functions of a project, as `HoldsJobs.jobs`."""
+        return one_of(project.functions(data), data) if project.is_project(data) else {}
 
     def read(self, data: Map) -> Imported:
         """Return the native form.

@@ -9,8 +9,6 @@ from __future__ import annotations
 import ast
 import base64
 import binascii
-import itertools
-import math
 import re
 import warnings
 from collections.abc import Mapping
@@ -19,7 +17,8 @@ from typing import Final
 from hpcdist.errors import Path
 from hpcdist.importers.container import as_word, protected, words
 from hpcdist.importers.reading import Reading
-from hpcdist.words import join, quote
+from hpcdist.importers.searches import every, instead, listed
+from hpcdist.words import quote
 
 _PLACE: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
 _REMOTE: Final = re.compile(r"[a-z0-9]+://")
@@ -63,17 +62,11 @@ def _one_by_one(node: object, strategy: object) -> str:
     lists = dict(node) if isinstance(node, Mapping) else {}
     if not lists or not all(isinstance(values, list) and values for values in lists.values()):
         return "write one value of each in `parameters`, and submit once for each with `-p NAME=VALUE`"
-    in_step = strategy == "list"
-    count = min(map(len, lists.values())) if in_step else math.prod(map(len, lists.values()))
-    tries = zip(*lists.values(), strict=False) if in_step else itertools.product(*lists.values())
-    first = [" ".join(f"-p {join([f'{name}={value}'])}" for name, value in zip(lists, one, strict=True))
-             for one in itertools.islice(tries, 3)]  # fmt: skip
+    trials = every(lists)
+    if strategy == "list":
+        trials = listed([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=False)])
     given = ", ".join(f"{name}: {values[0]}" for name, values in lists.items())
-    return (
-        f"write `parameters: {{{given}}}`, and submit {count} times: {', '.join(first)}"
-        f"{', ...' * (count > len(first))}; or write `batch: {{array: 0-{count - 1}}}`, "
-        "and let the program choose by the element's number"
-    )
+    return instead(trials, f"write `parameters: {{{given}}}`")
 
 
 def told(params: Mapping[str, object]) -> dict[str, str]:

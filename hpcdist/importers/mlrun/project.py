@@ -9,6 +9,7 @@ from hpcdist.errors import Path
 from hpcdist.importers.container import ignore_said
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
+from hpcdist.words import quote
 
 _SERVER: Final = "it is for a server of MLRun"
 _IGNORED: Final = {
@@ -50,15 +51,22 @@ def chosen(read: Reading) -> Path | None:
         if isinstance(read.get(*path), str) and read.peek(*path):
             read.put("project", read.peek(*path), *path)
     where = (*base, "functions")
-    items = [item for _, item in read.items(*where)]
-    found = [index for index, item in enumerate(items) if _kind(item) == "mpijob"]
-    if len(items) == 1 and (_kind(items[0]) == "job" or is_short(read, (*where, 0))):
-        found = [0]
+    items = [index for index, item in read.items(*where) if item is not None]
+    found = [index for index in items if _kind(read.peek(*where, index)) == "mpijob"]
+    if len(items) == 1 and _is_job(read, (*where, items[0])):
+        found = items
     if len(found) != 1:
         _refuse(read, where, found)
         return None
     _pass_over(read, where, found[0])
     return _entry(read, (*where, found[0]))
+
+
+def functions(data: Map) -> dict[Path, str]:
+    """Return where the functions of a project stand, with their names."""
+    base: Path = ("spec",) if isinstance(data.get("spec"), Mapping) else ()
+    read = Reading(data)
+    return {(*base, "functions", index): _name(item, index) for index, item in read.items(*base, "functions")}
 
 
 def _kind(item: object) -> object:
@@ -75,17 +83,24 @@ def _name(item: Any, index: int) -> str:
     return str(own or (named.get("name") if isinstance(named, Mapping) else None) or f"number {index}")
 
 
+def _is_job(read: Reading, path: Path) -> bool:
+    return _kind(read.peek(*path)) in ("job", "mpijob") or is_short(read, path)
+
+
 def _refuse(read: Reading, where: Path, found: list[int]) -> None:
     names = [_name(read.peek(*where, index), index) for index in found]
     every = [
-        f"{_name(item, index)} ({_kind(item) or _url(item)})" for index, item in read.items(*where)
+        f"{_name(item, index)} ({_kind(item) or _url(item)})"
+        for index, item in read.items(*where) if item is not None
     ]  # fmt: skip
+    jobs = [_name(item, index) for index, item in read.items(*where) if _is_job(read, (*where, index))]
     read.get(*where)
     if names:
-        hint = "give the function that is to run as a file of its own"
+        hint = "take one of them by `--name NAME`"
         read.refuse(*where, why=f"several functions are of kind mpijob: {', '.join(names)}", hint=hint)
     else:
         hint = f"there are: {', '.join(every)}" if every else "write one, or give the file of a function"
+        hint += f"; take a job by `--name {quote(jobs[0])}`" if jobs else ""
         read.refuse(*where, why="no function of this project is of kind mpijob", hint=hint)
 
 
@@ -95,7 +110,7 @@ def _url(item: object) -> str:
 
 def _pass_over(read: Reading, where: Path, taken: int) -> None:
     for index, item in read.items(*where):
-        if index != taken:
+        if index != taken and item is not None:
             read.get(*where, index)
             read.warn(*where, index, why=f"the function {_name(item, index)} is not run: one is, the mpijob")
 

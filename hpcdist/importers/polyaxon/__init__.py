@@ -14,12 +14,12 @@ from hpcdist.errors import ConfigError, Key, Problem
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
 from hpcdist.importers.polyaxon import environment as environments
+from hpcdist.importers.polyaxon import search
 from hpcdist.tree import Map, Seq
 
 _NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
 _REWRITE: Final = "it is a file of Polyaxon 1 or 2, whose form is polyaxon_v1"
 _KINDS: Final = {
-    "group": "a group is many jobs: write one experiment and its array yourself, as `batch.array`",
     "component": _REWRITE,
     "operation": _REWRITE,
     "notebook": "a batch job has no browser: start jupyter from `run.cmd` of an experiment",
@@ -28,15 +28,14 @@ _KINDS: Final = {
     "pipeline": "write one experiment for each step, and chain them with `batch.dependency`",
     "plugin": "write `kind: experiment`",
 }
-_SEARCH: Final = "write one experiment and its array yourself, as `batch.array`"
+_SEARCH: Final = "a search over parameters is many jobs"
+_SEARCHES: Final = ("hptuning", "matrix", "concurrency")
 _GRAPH: Final = "start the program that trains from `run.cmd`"
 _STEPS: Final = "write one experiment for each step, and chain them with `batch.dependency`"
 _REFUSED: Final = {
-    **dict.fromkeys(("hptuning", "matrix"), ("a search over parameters is many jobs", _SEARCH)),
     **dict.fromkeys(("model", "train", "eval"), ("Polyaxon's own graphs ended with Polyaxon 0.4", _GRAPH)),
     **dict.fromkeys(("ops", "templates"), ("a pipeline is many jobs", _STEPS)),
     "schedule": ("jobs are not repeated", "use cron"),
-    "concurrency": ("a search over parameters is many jobs", _SEARCH),
     "execute_at": ("jobs start when the batch system lets them", "say it in `batch.directives`"),
     "timeout": ("the time of a batch job is its walltime", "write `batch: {walltime: HH:MM:SS}`"),
 }
@@ -97,6 +96,9 @@ def _check_version_and_kind(data: Map) -> None:
         problems.append(_at(data, "version", f"files of version {version} are not read", hint))
     if isinstance(kind, str) and kind in _KINDS:
         problems.append(_at(data, "kind", f"files of kind {kind!r} are not run", _KINDS[kind]))
+    if kind == "group":
+        why = "files of kind 'group' are not run: a group is many jobs"
+        problems.append(_at(data, "kind", why, search.hint_of(data)))
     if problems:
         raise ConfigError(*problems)
 
@@ -106,7 +108,8 @@ def _at(data: Map, key: str, message: str, hint: str) -> Problem:
 
 
 def _refuse_sections(data: Map, remarks: list[Problem]) -> None:
-    for key, (message, hint) in _REFUSED.items():
+    searches = {key: (_SEARCH, search.hint_of(data)) for key in _SEARCHES if key in data}
+    for key, (message, hint) in (searches | _REFUSED).items():
         if key in data:
             remarks.append(_at(data, key, message, hint))
             data.drop(key)
@@ -130,7 +133,8 @@ def _settings(data: Map, remarks: list[Problem]) -> None:
         if key == "logging" and "logging" not in data:
             data.take(settings, key)
         elif key in _SETTINGS_REFUSED:
-            remarks.append(Problem("a search over parameters is many jobs", path, _SEARCH, place=place))
+            hint = search.hint_of({**data, "settings": settings})
+            remarks.append(Problem(_SEARCH, path, hint, place=place))
         else:
             hint = "hand it to the program in `run.cmd`" if key == "seed" else ""
             remarks.append(Problem(f"{key!r} has no effect", path, hint, "warning", place))

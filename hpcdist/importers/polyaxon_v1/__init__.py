@@ -13,10 +13,11 @@ from hpcdist.errors import Path
 from hpcdist.importers import Imported
 from hpcdist.importers.container import finished, ignore_said, skip_empty
 from hpcdist.importers.polyaxon_v1.inputs import inputs_of
-from hpcdist.importers.polyaxon_v1.matrix import options, refuse_matrix
+from hpcdist.importers.polyaxon_v1.matrix import refuse_matrix
 from hpcdist.importers.polyaxon_v1.run import read_run
 from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
+from hpcdist.importers.searches import options
 from hpcdist.tree import Map
 from hpcdist.words import RUN_NAME, quote, slug
 
@@ -62,10 +63,11 @@ class PolyaxonV1:
     """The importer of components and operations."""
 
     def recognises(self, data: Map) -> bool:
-        """Tell by the version, or by the kind, which no other form has without an API of its own."""
+        """Tell by the version, or by the kind of the file or its run, where no API and no schema is named."""
         if "apiVersion" in data or "$schema" in data or "type" in data:
             return False
-        return is_v1(data.get("version")) or data.get("kind") in _KINDS or "isPreset" in data
+        named = data.get("kind") in _KINDS or "isPreset" in data or _has_kind(data.get("run"))
+        return named or is_v1(data.get("version"))
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -92,6 +94,10 @@ IMPORTER: Final = PolyaxonV1()
 def is_v1(version: object) -> bool:
     """Tell whether a file says that it is of Polyaxon 1 or 2, both of which say 1.1."""
     return not isinstance(version, bool) and str(version) == "1.1"
+
+
+def _has_kind(run: object) -> bool:
+    return isinstance(run, Mapping) and isinstance(run.get("kind"), str) and "cmd" not in run
 
 
 def _bases(read: Reading) -> tuple[Path, ...]:

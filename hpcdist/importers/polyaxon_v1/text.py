@@ -23,6 +23,7 @@ _AS_ARGS: Final = re.compile(r"\{\{-?\s*params\.as_args\s*-?\}\}")
 _PARAM: Final = re.compile(r"\bparams\.(\w+)(?:\.(?:as_str|value))?(?![\w.])")
 _GLOBAL: Final = re.compile(r"\{\{-?\s*globals\.(\w+)\s*-?\}\}")
 _PATHS: Final = {"run_outputs_path": "$POLYAXON_RUN_OUTPUTS_PATH"}
+_FOLDERS: Final = ("globals.artifacts_path", "globals.run_artifacts_path")
 _FOREIGN: Final = re.compile(
     r"(?<![\w.'\"])(params|globals|connections|ops|runs|dag|init|hooks)\.(?=\w)[\w.]+"
 )
@@ -69,6 +70,8 @@ class Texts:
         new = _PARAM.sub(r"\1", block)
         if left := _FOREIGN.search(new):
             hint = "write the value itself, or make it a param"
+            if left[0] in _FOLDERS:
+                hint = "code lies where the job is submitted; what $POLYAXON_RUN_OUTPUTS_PATH holds is kept"
             self._read.refuse(*path, why=f"{left[0]!r} is known to a server of Polyaxon only", hint=hint)
             return "{% raw %}" + block + "{% endraw %}"
         return new
