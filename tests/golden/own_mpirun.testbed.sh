@@ -149,7 +149,7 @@ run() {
     [[ $hpcdist_signal ]] || break
   done
   # Launchers have codes of their own for what they were told to end (mpirun 1 or 255).
-  [[ $status == 0 || -z ${hpcdist_told_to_end:-} ]] || status=143
+  ((status == 0 || (status > 128 && status < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || status=143
   return "$status"
 }
 run 0

@@ -294,7 +294,7 @@ run() {
     [[ $hpcdist_signal ]] || break
   done
   # Launchers have codes of their own for what they were told to end (mpirun 1 or 255).
-  [[ $status == 0 || -z ${hpcdist_told_to_end:-} ]] || status=143
+  ((status == 0 || (status > 128 && status < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || status=143
   # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
   if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code
