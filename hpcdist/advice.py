@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from hpcdist.experiment import Experiment
 from hpcdist.launch import UNSEEN, UserLaunch
@@ -11,6 +13,15 @@ from hpcdist.layer import Topology
 from hpcdist.plan import Plan
 from hpcdist.replica import Replica, replicas
 from hpcdist.site import Site
+
+_MEETS: Final = re.compile(
+    r"(?:--|PET_)(?:rdzv.endpoint|node.rank|master.addr|standalone|main.process.ip|machine.rank)\b",
+    re.IGNORECASE,
+)
+"""What tells torchrun, or `accelerate launch`, where its nodes meet, or that they need not.
+
+Otherwise each is node 0 at 127.0.0.1 (https://docs.pytorch.org/docs/stable/elastic/run.html).
+"""
 
 
 def advice(
@@ -47,6 +58,13 @@ def _about_the_launch(plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
         yield (
             f"the tasks that the command starts are not told {', '.join(told)}; let the command be the "
             "program itself, and hpcdist starts it"
+        )
+    said = [plan.command, *(variable.name for variable in plan.variables)]
+    if launch and launch.runs == "per_node" and size > 1 and not _MEETS.search(" ".join(said)):
+        yield (
+            f"the command starts {launch.program} on each of {size} nodes and does not say where they meet: "
+            "they wait for each other for ever, or train apart; let the command be the script alone, and "
+            "write `pytorch: {launch: torchrun}`"
         )
     if launch and launch.tasks is not None and launch.tasks != size:
         yield (

@@ -16,6 +16,8 @@ class Amount(Model, frozen=True):
     ``requests``: how much a replica needs. ``limits``: the same under Kubernetes's other name, which wins.
     """
 
+    main = "requests"
+
     requests: float | None = None
     limits: float | None = None
 
@@ -30,6 +32,8 @@ class MemoryAmount(Model, frozen=True):
 
     ``requests``: how much a replica needs. ``limits``: the same under Kubernetes's other name, which wins.
     """
+
+    main = "requests"
 
     requests: Memory | None = None
     limits: Memory | None = None

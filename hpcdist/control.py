@@ -23,7 +23,18 @@ from hpcdist.schedulers import Scheduler, Submission, schedulers
 from hpcdist.states import Report, find_tokens, status, wait
 from hpcdist.world import World
 
-__all__ = ["Report", "Request", "Submitted", "World", "cancel", "overview", "status", "submit", "wait"]
+__all__ = [
+    "Report",
+    "Request",
+    "Submitted",
+    "World",
+    "cancel",
+    "overview",
+    "status",
+    "submit",
+    "wait",
+    "way_out",
+]
 
 _LOOK_PAUSES: Final = (0.5, 1, 2, 4, 8)
 
@@ -167,12 +178,20 @@ def cancel(runs: Sequence[Run], world: World) -> list[Run]:
         if not completed.ok:
             why = completed.stderr.strip() or f"exit code {completed.returncode}"
             raise SchedulerError(f"the jobs could not be cancelled: {why}")
-    lost = [report.run.name for report in reports if report.is_unheard or _is_lost(report.run)]
+    lost = [report.run for report in reports if report.is_unheard or _is_lost(report.run)]
     if lost:
-        hint = "ask `hpcdist status` in some minutes"
-        raise SchedulerError(Problem(f"whether there is a job of {', '.join(lost)} is not known", hint=hint))
+        hint = "; ".join(["ask `hpcdist status` in some minutes", *filter(None, map(way_out, lost))])
+        names = ", ".join(run.name for run in lost)
+        raise SchedulerError(Problem(f"whether there is a job of {names} is not known", hint=hint))
     asked = {job for group in jobs.values() for job in group}
     return [report.run for report in reports if report.run.job in asked]
+
+
+def way_out(run: Run) -> str:
+    """Return how its user discards a run whose submission may never be settled; of others nothing."""
+    if not _is_lost(run):
+        return ""
+    return f"if you know that {run.name} has no job, remove `{run.directory.path}`"
 
 
 def _is_lost(run: Run) -> bool:

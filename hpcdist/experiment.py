@@ -7,7 +7,7 @@ wrote is lost: ``remarks`` tells which of them mean nothing on a batch machine.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from hpcdist.amounts import Resources
 from hpcdist.fields import Model
@@ -19,6 +19,12 @@ Scalar = str | int | float | bool
 
 MOST: Final = 1_000_000
 """More replicas, processes or restarts than this are a slip of the finger."""
+
+
+_NODES: Final = "nodes follow from `environment.replicas` and the `resources` of each replica"
+_RESOURCES: Final = "write `environment.resources`, which are those of one replica"
+_OF_REPLICAS: Final = "write it in `environment.replicas`"
+_OF_BATCH: Final = "write it in `batch`"
 
 
 class ReplicaEntry(Model, frozen=True):
@@ -46,6 +52,9 @@ class Replicas(Model, frozen=True):
     entries of single parameter servers. ``evaluator``: one that evaluates beside the training. ``ps_on``:
     where parameter servers go; unsaid, to nodes without GPUs where the site has such.
     """
+
+    main = "n_workers"
+    elsewhere: ClassVar = {"workers": "write `n_workers`", "nodes": _NODES}
 
     n_workers: int = 0
     n_ps: int = 0
@@ -88,6 +97,15 @@ class Environment(Model, frozen=True):
     tried again in the same allocation. ``persistence`` and ``data_refs``: volumes by name.
     """
 
+    elsewhere: ClassVar = {
+        "env": "write `env_vars`",
+        "nodes": _NODES,
+        "image": "write it in `build`",
+        **dict.fromkeys(("cpu", "memory", "gpu", "gpus"), "write it in `resources`"),
+        **dict.fromkeys(("n_workers", "n_ps"), "write it in `replicas`"),
+        **dict.fromkeys(("modules", "spack_env", "partition", "walltime", "account", "site"), _OF_BATCH),
+    }
+
     resources: Resources | None = None
     replicas: Replicas | None = None
     processes_per_replica: int | None = None
@@ -117,6 +135,8 @@ class Build(Model, frozen=True):
     container runtime. ``env_vars``: pairs of name and value, which are set like those of ``environment``.
     """
 
+    main = "image"
+
     image: str | None = None
     dockerfile: str | None = None
     ref: Scalar | None = None
@@ -138,6 +158,8 @@ class Run(Model, frozen=True):
     ``horovodrun`` line runs once, on the first node.
     """
 
+    main = "cmd"
+
     cmd: str | tuple[str, ...]
 
     @property
@@ -152,6 +174,8 @@ class Logging(Model, frozen=True):
     ``level``: such as ``INFO``, told to the program as ``POLYAXON_LOG_LEVEL``.
     """
 
+    main = "level"
+
     level: str | None = None
     formatter: str | None = None
 
@@ -159,8 +183,8 @@ class Logging(Model, frozen=True):
 class Mail(Model, frozen=True):
     """Whom the scheduler writes to, and when.
 
-    ``user``: an address. ``events``: when: ``begin``, ``end``, ``fail``, ``requeue``, ``all`` and others of
-    Slurm.
+    ``user``: an address, or the name of a user of the machine (sbatch(1), ``--mail-user``). ``events``: when:
+    ``begin``, ``end``, ``fail``, ``requeue``, ``all`` and others of Slurm.
     """
 
     user: str
@@ -187,13 +211,26 @@ class Batch(Model, frozen=True):
     or keys. ``dependency``: what it waits for: an id, ``afterok:ID:ID``, ``singleton`` and others. ``array``:
     its elements: ``0-15``, ``0-15:4``, ``1,3,5``, with ``%4`` for so many at once. ``signal``: what the
     program gets before the end, and how many seconds before: ``USR1@120``. ``requeue``: the job may be run
-    again after a fault of a node. ``mail``: an address, or keys. ``directives``: lines for the scheduler that
-    nobody foresaw, in its own words. ``gpu_visibility``: whether a task sees its own GPUs or all of the job's
-    on its node. ``container``: where it is false, the image of ``build`` is not used (``--no-container``).
-    ``modules``: those that the job loads, in order, after the site's own. ``spack_env``: the Spack
-    environment that it activates after those: a name, or the path of its folder, which begins with ``/`` or
-    ``.``.
+    again after a fault of a node. ``mail``: an address or the name of a user, or keys. ``directives``: lines
+    for the scheduler that nobody foresaw, in its own words. ``gpu_visibility``: whether a task sees its own
+    GPUs or all of the job's on its node. ``container``: where it is false, the image of ``build`` is not used
+    (``--no-container``). ``modules``: those that the job loads, in order, after the site's own.
+    ``spack_env``: the Spack environment that it activates after those: a name, or the path of its folder,
+    which begins with ``/`` or ``.``.
     """
+
+    elsewhere: ClassVar = {
+        "queue": "write `partition`",
+        "project": "write `account`",
+        **dict.fromkeys(("time", "time_limit", "timeout"), "write `walltime`"),
+        "reservation": "write it in `directives`, in the scheduler's own words",
+        "nodes": _NODES,
+        **dict.fromkeys(("tasks", "ntasks", "n_workers"), _OF_REPLICAS),
+        **dict.fromkeys(("cpu", "cpus", "memory", "mem", "gpu", "gpus"), _RESOURCES),
+        **dict.fromkeys(("env", "env_vars"), "write `environment.env_vars`"),
+        "image": "write it in `build`",
+        **dict.fromkeys(("name", "job_name"), "write `name` at the top of the file"),
+    }
 
     site: str | None = None
     account: str | None = None
@@ -229,13 +266,14 @@ class Experiment(Model, frozen=True, kw_only=True):
     """One experiment file; ``sections`` are all further top-level keys: those of frameworks, by name.
 
     ``version``: that of the form, for Polyaxon's sake. ``kind``: what ``POLYAXON_*_INFO`` calls it. ``name``:
-    the name of the job and of its runs, that of the file if it is not said. ``description`` and ``tags`` are
-    kept with the run. ``framework``: what the replicas are to each other; without one there is only the
-    master. ``backend``: Polyaxon's; under ``mpi`` the workers are all replicas, and the command starts them
-    itself. ``logging``: how much the program should log. ``params``: names with values, for ``{{ name }}``
-    anywhere below and for ``-p name=value``; Polyaxon's ``declarations``. ``inputs``: declared params, each
-    with its type and default. ``environment``: resources, replicas and variables. ``build``: the container
-    image. ``run``: the command. ``batch``: what only a batch system needs.
+    the name of the job and of its runs; unsaid, that of the file, or the default where it has none (stdin).
+    ``description`` and ``tags`` are kept with the run. ``framework``: what the replicas are to each other;
+    without one there is only the master. ``backend``: Polyaxon's; under ``mpi`` the workers are all replicas,
+    and the command starts them itself. ``logging``: how much the program should log. ``params``: names with
+    values, for ``{{ name }}`` anywhere below and for ``-p name=value``; Polyaxon's ``declarations``.
+    ``inputs``: declared params, each with its type and default. ``environment``: resources, replicas and
+    variables. ``build``: the container image. ``run``: the command. ``batch``: what only a batch system
+    needs.
     """
 
     rest = "sections"

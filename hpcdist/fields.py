@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, TypeVar, Union, get_args, get_origin
@@ -16,15 +17,20 @@ from hpcdist.errors import Key, Path, Problem, did_you_mean
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The base of everything that is read from YAML.
 
-    ``rest`` names the field that takes the keys which are no field's; without one they are refused.
+    ``rest`` names the field that takes the keys which are no field's; without one they are refused. ``main``
+    names the key that is meant where one value stands in place of the section. ``elsewhere`` tells, by keys
+    that users expect in the section, what to write instead.
     """
 
     rest: ClassVar[str] = ""
+    main: ClassVar[str] = ""
+    elsewhere: ClassVar[Mapping[str, str]] = types.MappingProxyType({})
 
 
 M = TypeVar("M", bound=Model)
 
 _BROKEN: Final = object()
+_ONE_WORD: Final = re.compile(r"[\w.]+", re.ASCII)
 _WORDS_OF_TYPE: Final = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
@@ -43,14 +49,15 @@ def build(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
 
 def _struct(model: type[Model], data: object, path: Path, problems: list[Problem]) -> Any:
     if not isinstance(data, Mapping):
-        problems.append(Problem(f"expected keys and values, got {_shown(data)}", path))
+        hint = _as_section(model, data, path)
+        problems.append(Problem(f"expected keys and values, got {_shown(data)}", path, hint))
         return _BROKEN
     fields = _fields(model)
     values: dict[str, Any] = {}
     if model.rest:
         values[model.rest] = {str(key): value for key, value in data.items() if key not in fields}
     else:
-        problems += [unknown_key(key, path, fields) for key in data if key not in fields]
+        problems += [unknown_key(key, path, fields, model.elsewhere) for key in data if key not in fields]
     for name, field in fields.items():
         if data.get(name) is not None:
             values[field.name] = _value(field.type, _written(field.type, data, name), (*path, name), problems)
@@ -59,6 +66,12 @@ def _struct(model: type[Model], data: object, path: Path, problems: list[Problem
     sound = {name: value for name, value in values.items() if value is not _BROKEN}
     complete = all(field.name in sound for field in fields.values() if field.required)
     return model(**sound) if complete else _BROKEN
+
+
+def _as_section(model: type[Model], data: object, path: Path) -> str:
+    """Return how the section is written that this value was put in place of."""
+    value = data if _ONE_WORD.fullmatch(str(data)) else "..."
+    return f"write `{path[-1]}: {{{model.main}: {value}}}`" if path and model.main else ""
 
 
 def names(model: type[Model]) -> list[str]:
@@ -73,9 +86,12 @@ def _fields(model: type[Model]) -> Mapping[str, msgspec.structs.FieldInfo]:
     return types.MappingProxyType(found)
 
 
-def unknown_key(key: object, path: Path, known: Iterable[str]) -> Problem:
-    """Return what to say of a key that nobody reads."""
-    return Problem(f"unknown key {key!r}", (*path, Key(key)), did_you_mean(str(key), known))
+def unknown_key(
+    key: object, path: Path, known: Iterable[str], elsewhere: Mapping[str, str] = types.MappingProxyType({})
+) -> Problem:
+    """Return what to say of a key that nobody reads; ``elsewhere`` is that of its section."""
+    hint = elsewhere.get(str(key)) or did_you_mean(str(key), known)
+    return Problem(f"unknown key {key!r}", (*path, Key(key)), hint)
 
 
 def _value(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:

@@ -8,7 +8,7 @@ every param must be one of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from hpcdist import fields
 from hpcdist.errors import Key, Path, Problem, did_you_mean
@@ -39,7 +39,17 @@ _WORDS: Final = {
 
 
 class Input(Model, frozen=True):
-    """One declared param; ``minimum`` and ``maximum`` are the least and the greatest that a number may be."""
+    """One declared param.
+
+    ``name``: what ``-p`` and templates call it. ``description``: for its readers.
+    ``type``: what it must be: ``int``, ``float``, ``bool``, ``str``, ``list`` or another of Polyaxon's.
+    ``default``: its value where no param is given, only of an optional one. ``is_optional``: it may have no
+    value. ``is_list``: it is a list of such values. ``is_flag``: a ``bool`` that is written as ``--name`` or
+    as nothing. ``options``: the values that it may have. ``minimum`` and ``maximum``: the least and the
+    greatest that a number may be.
+    """
+
+    elsewhere: ClassVar = {"value": "write `default` and `is_optional: true`, or the value under `params`"}
 
     name: str
     type: str | None = None
@@ -62,11 +72,13 @@ def resolve(
     """
     problems: list[Problem] = []
     inputs = list(_inputs(declared, problems))
+    broken = {problem.path[:2] for problem in problems}
     values = dict(given)
     for index, item in inputs:
         if item.default is not None and values.get(item.name) is None:
             values[item.name] = item.default
-        problems += _problems(item, values.get(item.name), ("inputs", index), given=item.name in given)
+        if ("inputs", index) not in broken:
+            problems += _problems(item, values.get(item.name), ("inputs", index), given=item.name in given)
     if isinstance(declared, list) and declared:
         names = {item.name for _, item in inputs}
         problems += [
@@ -111,7 +123,8 @@ def _problems(item: Input, value: object, path: Path, *, given: bool) -> Iterato
     if item.is_flag and item.type != "bool":
         yield Problem("a flag must be a bool", (*path, "is_flag"), "write `type: bool`")
     if item.default is not None and not item.is_optional:
-        yield Problem("a default needs an optional input", (*path, "default"), "write `is_optional: true`")
+        hint = "write `is_optional: true` beside it, as in Polyaxon"
+        yield Problem("a default needs an optional input", (*path, "default"), hint)
     if value is None:
         if not item.is_optional:
             hint = f"write it under `params`, or give `-p {item.name}=VALUE`"

@@ -27,6 +27,7 @@ class Topology(Model, frozen=True, kw_only=True):
     launcher wires them (``wired``). ``awaited``: the roles whose end is the end of the job; the others,
     servers, are ended then. ``elastic``: it outlives the loss of a node. ``by_address``: its tasks reach each
     other by addresses, not by names. ``sees``: whose GPUs a task is shown, if the file does not say it.
+    ``alike``: the roles whose tasks do the same work, each at the pace of the slowest.
     ``why``: the key of the section that asks for its launchers or its task.
     """
 
@@ -39,6 +40,7 @@ class Topology(Model, frozen=True, kw_only=True):
     elastic: bool = False
     by_address: bool = False
     sees: Literal["task", "node"] = "task"
+    alike: frozenset[str] = frozenset({"master", "worker"})
     why: str | None = None
 
 

@@ -75,13 +75,20 @@ def is_labelled(directory: RunDirectory) -> bool | None:
 
     Tasks are marked where there are several; horovodrun marks one as well, and so may a launch of one's own.
     """
+    tasks, launcher = tasks_of(directory), directory.plan().get("launcher")
+    if tasks is None or (tasks == 1 and str(launcher).startswith("horovodrun")):
+        return None
+    return tasks > 1
+
+
+def tasks_of(directory: RunDirectory) -> int | None:
+    """Return how many tasks hpcdist starts, by the run's plan; None where the command starts its own."""
     plan = directory.plan()
     try:
-        several = sum(row["tasks"] for row in plan["placement"]["rows"]) > 1
-        tells = plan["launches"] == "tasks" and (several or not plan["launcher"].startswith("horovodrun"))
+        tasks = sum(row["tasks"] for row in plan["placement"]["rows"])
+        return tasks if plan["launches"] == "tasks" else None
     except (KeyError, TypeError, AttributeError):
         return None
-    return several if tells else None
 
 
 def of_rank(

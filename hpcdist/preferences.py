@@ -40,9 +40,11 @@ class Wishes(Model, frozen=True, kw_only=True):
 
 
 class Config(Model, frozen=True, kw_only=True):
-    """The file: ``site`` where nothing else names one; ``sites`` win over ``defaults``, key by key.
+    """The user's own file.
 
-    ``defaults`` hold on every site that has a batch system; on one that has none only its own section does.
+    ``site``: the machine, where nothing else names one. ``defaults``: what holds on every site that has a
+    batch system; on one that has none only its own section does. ``sites``: the same of single sites, by
+    their names; they win over ``defaults``, key by key.
     """
 
     site: str | None = None

@@ -143,8 +143,15 @@ def site_file(name: str, folders: Iterable[Path]) -> Path:
     files = site_files(folders)
     if name not in files:
         what = "site file" if is_path else "site"
-        raise ConfigError(Problem(f"there is no {what} {name!r}", hint=did_you_mean(Path(name).stem, files)))
+        hint = _here(name) or did_you_mean(Path(name).stem, files)
+        raise ConfigError(Problem(f"there is no {what} {name!r}", hint=hint))
     return files[name]
+
+
+def _here(name: str) -> str:
+    """Return how the file of this site is named that lies in the current folder, if one does."""
+    found = next((file for file in (f"{name}.yaml", f"{name}.yml") if Path(file).is_file()), None)
+    return f"write `./{found}` for the file in this folder" if found else ""
 
 
 def template_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:

@@ -70,11 +70,11 @@ class Limit(Model, frozen=True, kw_only=True):
 class Partition(Model, frozen=True, kw_only=True):
     """A part of the machine.
 
-    ``nodes``: how many it has of each node type, in the order in which they are preferred. ``min_nodes`` and
-    ``max_nodes``: how large its jobs may be. ``max_walltime``: how long they may run. ``qos``: that of jobs
-    which name none. ``constraint``: what jobs there ask of nodes besides. ``limits``: where larger jobs may
-    run longer, or shorter; the first that has the job's nodes counts. ``submit_as``: what the scheduler calls
-    it, "" where none is to be said (Perlmutter: ``-C`` and ``-q``).
+    ``nodes``: how many it has of each node type, in the order in which they are preferred. ``min_nodes``: the
+    fewest nodes that a job may have. ``max_nodes``: the most. ``max_walltime``: how long jobs may run.
+    ``qos``: that of jobs which name none. ``constraint``: what jobs there ask of nodes besides. ``limits``:
+    where larger jobs may run longer, or shorter; the first that has the job's nodes counts. ``submit_as``:
+    what the scheduler calls it, "" where none is to be said (Perlmutter: ``-C`` and ``-q``).
     """
 
     nodes: dict[str, int | None]

@@ -20,6 +20,9 @@ from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
 from hpcdist.tree import Document, Map, Seq
 
 MAX_BYTES: Final = 2**20
+_FORMS: Final = (
+    "an experiment, or a job file of another tool, is YAML or JSON; a script is what its `run.cmd` starts"
+)
 _UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -103,19 +106,18 @@ def parse(text: str, file: str, parser: Any = PARSER, *, several: bool = False) 
     """
     composer = Composer(decode(text.encode("utf-8", "surrogatepass"), file), file, parser)
     roots = composer.documents() if several else [composer.document()]
-    sections = [_section(root) for root in roots if root.value is not None]
+    sections = [_section(root, several=several) for root in roots if root.value is not None]
     if not sections:
         raise _unread(file, "the file is empty")
     return Document(sections[0], file, text, tuple(sections[1:]))
 
 
-def _section(root: Node) -> Map:
+def _section(root: Node, *, several: bool) -> Map:
     if isinstance(root.value, Map):
         return root.value
     kind = "a list" if isinstance(root.value, Seq) else "text" if isinstance(root.value, str) else "one value"
-    raise ConfigError(
-        Problem(f"expected keys and values, got {kind}", hint="write `key: value`", place=root.place)
-    )
+    hint = _FORMS if several and kind == "text" else "write `key: value`"
+    raise ConfigError(Problem(f"expected keys and values, got {kind}", hint=hint, place=root.place))
 
 
 def read_value(text: str, place: Place) -> object:

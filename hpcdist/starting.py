@@ -86,12 +86,16 @@ def launcher_args(
         for text in group.args:
             yield Word(text=text, origin=f"site {site.name}: fabric.together.{index}: {group.why}")
     for index, text in enumerate(experiment.batch.launcher_args):
-        flag = text.partition("=")[0]
+        flag, *more = text.partition("=")[0].split() or [""]
         if flag in launcher.taken or (not flag.startswith("-") and not index):
             message = (
                 f"{text} is said by hpcdist itself" if flag in launcher.taken else f"{text!r} is no option"
             )
             hint = f"{launcher.name} gets its counts and hosts from the plan"
+            raise PlanError(Problem(message, (*path, index), hint))
+        if flag.startswith("-") and more:
+            hint = f"write it as items of their own: {', '.join(text.split())}"
+            message = f"{launcher.name} gets {text!r} as one word, with its blanks"
             raise PlanError(Problem(message, (*path, index), hint))
         yield Word(text=text, origin=where((*path, index)))
 
@@ -116,4 +120,7 @@ def _one_of(site: Site, wired: str = "", *, mpi: bool = False) -> str:
         if site.scheduler in launcher.schedulers and launcher.rank_variables
         if launcher.brings_mpi or not mpi or wired in launcher.wires
     ]
+    if not able:
+        what = f"launcher that {'brings MPI and ' * mpi}has {site.scheduler} among its `schedulers`"
+        return f"there is no {what}: plug one in (README, Contributing)"
     return f"write one of {', '.join(able)}"

@@ -484,8 +484,10 @@ def test_cancel_ends_only_what_lives_and_carries_the_token(tmp_path: Path, queue
     control.cancel([over, other, mine], queue.world)
     assert queue.shell.commands[-1].argv == ("scancel", "102")
     queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
-    with pytest.raises(SchedulerError, match="mnist-3 is not known"):
+    with pytest.raises(SchedulerError) as caught:
         control.cancel([mine], queue.world)
+    hint = "ask `hpcdist status` in some minutes"
+    assert str(caught.value) == f"whether there is a job of mnist-3 is not known; {hint}"
 
 
 def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue) -> None:
@@ -493,8 +495,12 @@ def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue)
     with pytest.raises(SubmissionUnknown):
         control.submit(REQUEST, tmp_path, queue.world)
     run = only_run(tmp_path)
-    with pytest.raises(SchedulerError, match="mnist-1 is not known"):
+    with pytest.raises(SchedulerError) as caught:
         control.cancel([run], queue.world)
+    assert str(caught.value) == (
+        "whether there is a job of mnist-1 is not known; ask `hpcdist status` in some minutes; "
+        f"if you know that mnist-1 has no job, remove `{tmp_path}/mnist-1`"
+    )
     queue.answers.clear()
     (cancelled,) = control.cancel([run], queue.world)
     assert (cancelled.record.job_id, queue.jobs["100"]) == ("100", "CANCELLED")

@@ -105,3 +105,26 @@ def test_a_list_of_commands_runs_until_one_fails(cmd: list[str], printed: str) -
 def test_no_memory_is_none_asked_for() -> None:
     (master,) = replicas(built(environment={"resources": {"memory": {"limits": 0}}}), per_gpu=False)
     assert master.memory is None
+
+
+def test_what_users_write_who_know_other_files_has_its_hint() -> None:
+    data = {
+        "run": "python train.py",
+        "environment": {"replicas": 3, "resources": {"gpu": 2, "memory": "16G"}, "env": {"A": 1}},
+        "batch": {"queue": "x", "nodes": 2, "gpus": 4, "time_limit": "1h", "reservation": "r"},
+    }
+    at = "environment"
+    reservation = "write it in `directives`, in the scheduler's own words"
+    nodes = "nodes follow from `environment.replicas` and the `resources` of each replica"
+    assert [str(problem) for problem in fields.build(Experiment, data)[1]] == [
+        f"{at}.env: unknown key 'env'; write `env_vars`",
+        f"{at}.resources.memory: expected keys and values, got '16G'; write `memory: {{requests: 16G}}`",
+        f"{at}.resources.gpu: expected keys and values, got 2; write `gpu: {{requests: 2}}`",
+        f"{at}.replicas: expected keys and values, got 3; write `replicas: {{n_workers: 3}}`",
+        "run: expected keys and values, got 'python train.py'; write `run: {cmd: ...}`",
+        "batch.queue: unknown key 'queue'; write `partition`",
+        f"batch.nodes: unknown key 'nodes'; {nodes}",
+        "batch.gpus: unknown key 'gpus'; write `environment.resources`, which are those of one replica",
+        "batch.time_limit: unknown key 'time_limit'; write `walltime`",
+        f"batch.reservation: unknown key 'reservation'; {reservation}",
+    ]

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a message is compared as one line
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,10 +19,18 @@ class Inner(Model, frozen=True):
     ratio: float = 1.0
 
 
+class Amount(Model, frozen=True):
+    main = "requests"
+    elsewhere: ClassVar = {"size": "write `requests`", "memory": "write it in `resources`"}
+
+    requests: int = 0
+
+
 class Outer(Model, frozen=True, kw_only=True):
     name: str
     flag: bool = False
     inner: Inner | None = None
+    amount: Amount = Amount()
     items: tuple[Inner, ...] = ()
     tags: tuple[str, ...] = ()
     table: dict[str, str | int | float | bool] = {}
@@ -102,6 +110,13 @@ def test_null_is_absent(value: object) -> None:
         ({"inner": {"count": 1, "ratio": []}}, ["inner.ratio: expected a number, got a list of 0"]),
         ({"inner": {"count": 1, "ratio": 10**400}}, ["inner.ratio: expected a number, got " + str(10**400)]),
         ({"inner": 3}, ["inner: expected keys and values, got 3"]),
+        ({"amount": 3}, ["amount: expected keys and values, got 3; write `amount: {requests: 3}`"]),
+        ({"amount": "a: b"}, ["amount: expected keys and values, got 'a: b'; write `amount: {requests: ...}`"]),
+        ({"amount": [1, 2]}, ["amount: expected keys and values, got a list of 2; write `amount: {requests: ...}`"]),
+        ({"amount": {"size": 1, "memory": 2, "request": 3}},
+         ["amount.size: unknown key 'size'; write `requests`",
+          "amount.memory: unknown key 'memory'; write it in `resources`",
+          "amount.request: unknown key 'request'; did you mean 'requests'?"]),
         ({"items": {"count": 1}}, ["items: expected a list, got keys and values (count); write it as [a, b]"]),
         ({"items": [{"count": 1}, {"cuont": 1}]},
          ["items[1].cuont: unknown key 'cuont'; did you mean 'count'?", "items[1]: 'count' is missing"]),

@@ -115,12 +115,14 @@ def test_whether_lines_are_labelled(
     plan = {"launches": launches, "launcher": launcher, "placement": {"rows": rows}}
     run.write("plan.json", json.dumps(plan))
     assert logs.is_labelled(run) is labelled
+    assert logs.tasks_of(run) == (sum(tasks) if launches == "tasks" else None)
 
 
 def test_without_a_plan_nobody_knows_of_labels(run: RunDirectory) -> None:
     assert logs.is_labelled(run) is None
     run.write("plan.json", '{"placement": 3}')
     assert logs.is_labelled(run) is None
+    assert logs.tasks_of(run) is None
 
 
 def test_a_plan_outweighs_what_lines_look_like() -> None:

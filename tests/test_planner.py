@@ -162,6 +162,13 @@ def test_launchers_that_are_not_there() -> None:
     )
 
 
+def test_a_scheduler_that_no_launcher_knows() -> None:
+    assert refused(changed(TESTBED, scheduler="qq")) == (
+        "batch.launcher: launcher srun does not start tasks under scheduler qq (site testbed); "
+        "there is no launcher that has qq among its `schedulers`: plug one in (README, Contributing)"
+    )
+
+
 @pytest.mark.parametrize(
     ("gpus", "batch", "visibility"),
     [
@@ -348,14 +355,14 @@ UNREAD = "so that nobody reads them; remove them"
 
 @pytest.mark.parametrize(
     ("launcher", "name"),
-    [({"args": ["--a=b", "c"]}, "srun"), ({"name": "mpirun", "args": ["--a=b", "c"]}, "mpirun")],
+    [({"args": ["--a=b d", "c"]}, "srun"), ({"name": "mpirun", "args": ["--a=b d", "c"]}, "mpirun")],
 )
 def test_an_experiment_may_give_words_to_its_launcher(launcher: dict[str, Any], name: str) -> None:
     plan = planned(framework="mpi", environment=TWO, batch={"launcher": launcher})
     assert plan.launcher == name
-    given = [word for word in plan.launch if word.text in ("--a=b", "c")]
+    given = [word for word in plan.launch if word.text in ("--a=b d", "c")]
     assert given == [
-        Word(text="--a=b", origin="exp.yml batch.launcher.args[0]"),
+        Word(text="--a=b d", origin="exp.yml batch.launcher.args[0]"),
         Word(text="c", origin="exp.yml batch.launcher.args[1]"),
     ]
 
@@ -374,6 +381,21 @@ def test_an_experiment_may_give_words_to_its_launcher(launcher: dict[str, Any], 
             {"args": ["x"]},
             "a",
             f"batch.launcher.args[0]: 'x' is no option; {BY_THE_PLAN}",
+        ),
+        (
+            TESTBED,
+            {"args": ["-n 3"]},
+            "a",
+            f"batch.launcher.args[0]: -n 3 is said by hpcdist itself; {BY_THE_PLAN}",
+        ),
+        (
+            TESTBED,
+            {"args": ["-u", "--comment seven"]},
+            "a",
+            (
+                "batch.launcher.args[1]: srun gets '--comment seven' as one word, with its blanks; "
+                "write it as items of their own: --comment, seven"
+            ),
         ),
         (
             LOCAL,

@@ -92,6 +92,16 @@ def test_a_name_that_is_a_file(tmp_path: Path, name: str) -> None:
     assert resources.site_file(str(file), []) == file
 
 
+@pytest.mark.parametrize("ending", ["yaml", "yml"])
+def test_a_file_in_the_current_folder(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(f"mine.{ending}").touch()
+    with pytest.raises(ConfigError) as caught:
+        resources.site_file("mine", [])
+    hint = f"write `./mine.{ending}` for the file in this folder"
+    assert str(caught.value) == f"there is no site 'mine'; {hint}"
+
+
 def test_a_slip_in_a_shipped_name() -> None:
     with pytest.raises(ConfigError, match=r"^there is no site 'perlmuter'; did you mean 'perlmutter'\?$"):
         resources.site_file("perlmuter", [resources.shipped("site_configs")])

@@ -22,7 +22,8 @@ SHELLS: Final = ("bash", "zsh", "fish")
 
 
 _EPILOG: Final = """\b
-Each shell reads it where it looks for such files (zsh where fpath in ~/.zshrc has the folder):
+Each shell reads it where it looks for such files (zsh where fpath in ~/.zshrc has the folder); the folder
+is made by `mkdir -p` where it is not there yet:
   hpcdist completion bash >~/.local/share/bash-completion/completions/hpcdist
   hpcdist completion zsh >~/.zfunc/_hpcdist
   hpcdist completion fish >~/.config/fish/completions/hpcdist.fish

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 import click
@@ -69,7 +70,9 @@ _COUNT: Final = _Count(min=0)
 @click.command("init")
 @site_option
 @site_path_option
-@click.option("--name", type=_job_name, metavar="NAME", help="What the job is called; else experiment.")
+@click.option(
+    "--name", type=_job_name, metavar="NAME", help="What the job is called; else as FILE, or experiment."
+)
 @click.option(
     "--framework", type=_FRAMEWORK, metavar="NAME", help=f"{', '.join(starter.choices())}; else horovod."
 )
@@ -125,7 +128,8 @@ def _begin(asked: Asked, given: Given, output: str | None, *, asks: bool) -> Non
     site = machine_of(asked, own).site
     bare = load.load_experiment(source.parse("run: {cmd: 'true'}", ""))
     interview = _Interview(given, site, preferences.filled(bare, own, site).experiment.batch, asks)
-    name = interview.answer("name", "Name", "experiment", _job_name)
+    stem = slug(PurePath(output).stem) if output else "experiment"
+    name = interview.answer("name", "Name", stem, _job_name)
     file = new_file.chosen(output or f"{name}.yml")
     text = starter.text(interview.answers(name, asked.site or site.name), site)
     where = str(file or "-")
@@ -141,7 +145,13 @@ def _begin(asked: Asked, given: Given, output: str | None, *, asks: bool) -> Non
 
 
 def _by_flag(problem: Problem, file: str) -> Problem:
-    """Return a problem of the file that is not yet there by the flag that says the value."""
+    """Return a problem of the file that is not yet there by the flag that says the value.
+
+    None names a launcher: where no MPI is, the framework is to be another.
+    """
+    if problem.path == ("batch", "launcher") and "MPI" in problem.message:
+        hint = "write --framework pytorch, which needs no MPI, or install Open MPI"
+        return problem._replace(path=(), hint=hint, place=Place("--framework", 0, 0))
     if problem.place is None or problem.place.file != file:
         return problem
     flags = (flag for path, flag in _FLAGS.items() if problem.path[: len(path)] == path)

@@ -13,6 +13,7 @@ from hpcdist.cli import runs, show
 from hpcdist.cli.follow import Filter, follow
 from hpcdist.cli.options import job_options
 from hpcdist.cli.tell import note
+from hpcdist.errors import ConfigError, Problem
 from hpcdist.rundir import Run
 
 
@@ -39,6 +40,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     [run] = runs.find(runs_dir, [jobs])
     only: Filter = iter
     if rank is not None:
+        _check(rank, run)
         labelled = logs.is_labelled(run.directory)
         only = partial(logs.of_rank, rank=rank, labelled=labelled, live=following)
     if following:
@@ -50,6 +52,18 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         show.as_json([{"file": name, "lines": lines} for name, lines in written.items()])
     else:
         _print(written, run)
+
+
+def _check(rank: int, run: Run) -> None:
+    """Refuse a rank that the run does not have, as far as its plan tells.
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    tasks = logs.tasks_of(run.directory)
+    if tasks and rank >= tasks:
+        has = f"ranks 0 to {tasks - 1}" if tasks > 1 else "rank 0 only"
+        raise ConfigError(Problem(f"{run.name} has no rank {rank}", hint=f"it has {has}"))
 
 
 def _lines(file: Path, only: Filter, count: int | None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from hpcdist import rundir
 from hpcdist.cli import show
@@ -84,13 +84,21 @@ def report_of(report: Report) -> dict[str, Any]:
     }
 
 
+_ENDS: Final = {
+    JobState.COMPLETED: "completed",
+    JobState.FAILED: "failed",
+    JobState.TIMEOUT: "ran out of time",
+    JobState.OUT_OF_MEMORY: "ran out of memory",
+    JobState.NODE_FAIL: "failed with a node",
+}
+
+
 def sentence(report: Report) -> str:
     """Write the state of a job as a sentence: ``quickstart-1 failed with exit code 3``."""
     status = report.status
     code = f" with exit code {status.exit_code}" if status.exit_code else ""
     reason = f" ({status.reason})" if status.reason else ""
-    verb = "" if status.state in (JobState.COMPLETED, JobState.FAILED) else "is "
-    return f"{report.run.name} {verb}{status.state.value.replace('_', ' ')}{code}{reason}"
+    return f"{report.run.name} {_ENDS.get(status.state, f'is {status.state.value}')}{code}{reason}"
 
 
 def exit_code(status: Status) -> int:

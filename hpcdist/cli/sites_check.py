@@ -89,7 +89,8 @@ def _remarks(site: Site, data: Map, stem: str) -> Iterator[Problem]:
             message = f"{pattern!r} fits {matched[0]}, a name that hosts of many machines have"
             yield Problem(message, ("detect", "fqdn", index), "write the full host name, with its domain")
     if not site.sources:
-        yield Problem("it has no `sources`", (), "say where its values come from, and when that was read")
+        if site.status != "unverified":  # a file of one's own need not prove anything
+            yield Problem("it has no `sources`", (), "say where its values come from, and when that was read")
         return
     yield from provenance.stale(data)
     for key, names in groupby(provenance.unvouched(data), key=lambda name: name.partition(".")[0]):

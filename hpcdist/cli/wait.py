@@ -11,6 +11,7 @@ from hpcdist import control
 from hpcdist.cli import runs
 from hpcdist.cli.options import job_options
 from hpcdist.cli.tell import note
+from hpcdist.job import JobState
 from hpcdist.rundir import Run
 from hpcdist.states import Report
 from hpcdist.world import World
@@ -45,10 +46,17 @@ def command(
 def wait(found: Sequence[Run], world: World) -> list[Report]:
     """Wait until these jobs are over; say on a break that they go on."""
     try:
-        return control.wait(found, world)
+        return control.wait(found, world, told=_doubt)
     except KeyboardInterrupt:
         note(f"{', '.join(run.name for run in found)} goes on")
         raise
+
+
+def _doubt(report: Report) -> None:
+    """Say why nothing is known of a job, as that may stay so for long."""
+    if report.status.state is JobState.UNKNOWN:
+        said = f"{report.run.name}: {report.status.reason.partition(chr(10))[0]}"
+        note("; ".join(filter(None, [said, control.way_out(report.run)])))
 
 
 class TimeIsUp(Exception):  # noqa: N818 - it is no error

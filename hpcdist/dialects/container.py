@@ -22,8 +22,8 @@ class Runtime(Model, frozen=True, kw_only=True):
     or ``SRC:DST:ro``, where ``$NAME`` is a variable of the job. ``args`` are words for the runtime (for
     pyxis: for srun). ``gpu_args`` are those of jobs with GPUs only. ``gpus``: the runtime brings the driver's
     libraries inside (``--nv``, ``--rocm``, ``--gpu``); false where images have all that they need. ``setup``
-    are lines of shell before a container's start. ``library_path`` comes first in its
-    LD_LIBRARY_PATH, whatever the image says: folders in which ``$NAME`` is a variable of the job, too.
+    are lines of shell before a container's start. ``library_path``: folders that
+    come first in its LD_LIBRARY_PATH, whatever the image says; ``$NAME`` is a variable of the job there, too.
     ``env`` are variables of the inside only.
     """
 

@@ -13,13 +13,14 @@ class Sge(Model, frozen=True):
     ``environments``: the parallel environment that gives so many slots on each host (``allocation_rule 8``),
     ``*`` for any number; ``{slots}`` in a name stands for the number. ``one_node``: the one that keeps a job
     on one host (``$pe_slots``). ``whole_nodes``: the one that fills hosts (``$fill_up``), for jobs that ask
-    for all CPUs of their nodes. ``gpus`` and ``memory`` are the names of resources (``-l``), None where they
-    are not asked for. ``gpus_per`` and ``memory_per`` are what these are counted for: most for each slot
+    for all CPUs of their nodes. ``gpus``: the resource that counts GPUs (``-l``). ``memory``: the one that
+    counts memory (``-l``), where there is one. ``gpus_per``: what GPUs are counted for: most for each slot
     (``consumable YES``), others for each host, or once a job (``consumable JOB``, on its first host: only
-    jobs of one host can ask so). ``gpu_fractions``: a slot may ask for a part of a GPU (``type DOUBLE``).
-    ``exclusive``: the resource that keeps others off the hosts. ``account``: the option that takes it.
-    ``remote``: how Open MPI and hydra start tasks on other hosts, by ``ssh`` or by ``qrsh -inherit``; that
-    needs environments with ``control_slaves TRUE``, and leaves tasks of a deleted job behind.
+    jobs of one host can ask so). ``memory_per``: the same of memory. ``gpu_fractions``: a slot may ask for a
+    part of a GPU (``type DOUBLE``). ``exclusive``: the resource that keeps others off the hosts. ``account``:
+    the option that takes it. ``remote``: how Open MPI and hydra start tasks on other hosts, by ``ssh`` or by
+    ``qrsh -inherit``; that needs environments with ``control_slaves TRUE``, and leaves tasks of a deleted job
+    behind.
     """
 
     environments: dict[str, str] = {}

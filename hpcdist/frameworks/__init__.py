@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hpcdist import fields
-from hpcdist.errors import Problem, did_you_mean
+from hpcdist import experiment_problems, fields
+from hpcdist.errors import Problem, did_you_mean, errors_in
 from hpcdist.experiment import Experiment, Replicas
 from hpcdist.frameworks.plain import PLAIN
-from hpcdist.layer import Framework
+from hpcdist.layer import Framework, Topology
 from hpcdist.registry import Registry
+from hpcdist.replica import Replica, replicas
 
 frameworks: Registry[Framework] = Registry(
     "framework",
@@ -47,6 +48,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         yield from _role_problems(frameworks.get(name), section)
         if isinstance(experiment.sections.get(name), Mapping | None):
             yield from frameworks.get(name).problems(experiment)
+            yield from _unequal(experiment, frameworks.get(name).topology(experiment))
     elif (section.n_workers or section.n_ps or section.evaluator) and experiment.backend != "mpi":
         hint = f"write `framework:` ({', '.join(frameworks.names())})"
         yield Problem("replicas need a framework", ("environment", "replicas"), hint)
@@ -62,6 +64,31 @@ def _role_problems(framework: Framework, section: Replicas) -> Iterator[Problem]
         if asked and role not in framework.roles:
             hint = f"it has {', '.join(roles[:-1])} and {roles[-1]}"
             yield Problem(f"{framework.name} has {what}", ("environment", "replicas", key), hint)
+
+
+def _unequal(experiment: Experiment, topology: Topology) -> Iterator[Problem]:
+    """Yield a warning where tasks that do the same work have different GPUs, where the fewer stand."""
+    if errors_in(tuple(experiment_problems.problems_of(experiment))):
+        return  # there may be amounts that nobody can count
+    everybody = replicas(experiment, per_gpu=topology.task != "replica")
+    alike = [replica for replica in everybody if replica.role in topology.alike]
+    fewest, most = (pick(alike, key=_gpus_of_a_task, default=None) for pick in (min, max))
+    if fewest and most and _gpus_of_a_task(fewest) < _gpus_of_a_task(most):
+        has = f"{fewest.gpus or 'no'} GPU{'s' * (fewest.gpus > 1)}"
+        message = f"{_called(fewest)} has {has}, {_called(most)} has {most.gpus}, and they do the same work"
+        same = f"gpu: {{requests: {most.gpus}}}"
+        if fewest.path[-1:] != ("resources",):
+            same = f"resources: {{{same}}}" if fewest.path else f"default_worker: {{resources: {{{same}}}}}"
+        path = fewest.path or ("environment", "replicas", "n_workers")
+        yield Problem(message, path, f"write `{same}`", "warning")
+
+
+def _gpus_of_a_task(replica: Replica) -> float:
+    return replica.gpus / replica.tasks
+
+
+def _called(replica: Replica) -> str:
+    return "the master" if replica.role == "master" else replica.name
 
 
 def _section_problems(experiment: Experiment) -> Iterator[Problem]:

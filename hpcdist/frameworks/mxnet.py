@@ -42,7 +42,8 @@ class MxNet(Plain):
         ps-lite binds to the address that it is given, and takes no name for one.
         """
         del experiment
-        return Topology(awaited=frozenset({"worker"}), by_address=True)
+        workers = frozenset({"worker"})
+        return Topology(awaited=workers, by_address=True, alike=workers)
 
     def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where the scheduler is, how many there are of the others, and the interface to use."""

@@ -58,13 +58,19 @@ class TensorFlow(Plain):
             yield Problem(f"{version!r} is no version of TensorFlow", path, "write one such as 1.15 or 2.16")
 
     def topology(self, experiment: Experiment) -> Topology:
-        """Return the topology: parameter servers and the evaluator do not keep the job."""
+        """Return the topology: parameter servers and the evaluator do not keep the job.
+
+        A chief that coordinates parameter servers needs no GPU.
+        """
         section = section_of(Section, experiment, self.name)
         replicas = experiment.environment.replicas or Replicas()
         coordinated = replicas.n_ps > 0 and section.chief == "chief"
-        if (section.ends_with or ("master" if coordinated else "workers")) == "master":
-            return Topology(awaited=frozenset({"master"}))
-        return Topology(awaited=frozenset({"master", "worker"}))
+        ends_with = section.ends_with or ("master" if coordinated else "workers")
+        every = frozenset({"master", "worker"})
+        return Topology(
+            awaited=frozenset({"master"}) if ends_with == "master" else every,
+            alike=frozenset({"worker"}) if coordinated else every,
+        )
 
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return TF_CONFIG: where everybody is, and which of them this task is."""

@@ -17,6 +17,15 @@ FILES: list[tuple[str | bytes, list[str]]] = [
     ("run:\n\tcmd: x\n", ["error: bad.yml:2:1: a tab is used for indentation; use spaces"]),
     ("- a\n- b\n", ["error: bad.yml:1:1: expected keys and values, got a list; write `key: value`"]),
     (
+        "#!/bin/bash\n#SBATCH -N 2\nmodule load torch\nsrun python train.py\n",
+        [
+            (
+                "error: bad.yml:3:1: expected keys and values, got text; an experiment, or a job file of "
+                "another tool, is YAML or JSON; a script is what its `run.cmd` starts"
+            )
+        ],
+    ),
+    (
         "run: {cmd: x}\nbatch:\n  wall: 1h\n  walltime: 90\n",
         [
             "error: bad.yml:3:3: batch.wall: unknown key 'wall'; did you mean 'walltime'?",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -150,7 +151,21 @@ def test_a_site_of_ones_own(site: str, hpcdist: Hpcdist, folder: Path) -> None:
         "  hpcdist plan 'my first.yml'\n"
         "  hpcdist submit 'my first.yml'\n"
     )
-    assert f"  site: {site} " in (folder / "my first.yml").read_text()
+    text = (folder / "my first.yml").read_text()
+    assert f"  site: {site} " in text
+    assert "name: my-first " in text
+
+
+def test_without_mpi(hpcdist: Hpcdist, bare_path: Callable[..., None]) -> None:
+    bare_path()
+    said = hpcdist("init", "--site=local", "--yes")
+    assert (said.code, said.out) == (3, "")
+    assert said.err == (
+        "note: there is no mpirun on PATH, so the launcher is processes\n"
+        "error: --framework: framework horovod meets over MPI, which launcher processes does not bring; "
+        "write --framework pytorch, which needs no MPI, or install Open MPI\n"
+    )
+    assert hpcdist("init", "--site=local", "--yes", "--framework=pytorch").code == 0
 
 
 def test_without_a_framework(hpcdist: Hpcdist) -> None:

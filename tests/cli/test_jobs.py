@@ -135,6 +135,8 @@ def test_logs_of_all_of_one_rank_and_from_the_end(real: Hpcdist) -> None:
     assert real("logs", "ranks-1", "--rank", "2", "-f").out == "rank 2 of 3\n"
     assert real("logs", "ranks-1", "-n", "2").out.splitlines() == everything[-2:]
     assert real("logs", "ranks-1", "--rank", "1", "-n", "0").out == ""
+    said = real("logs", "ranks-1", "--rank", "3")
+    assert (said.code, said.out, said.err) == (2, "", "error: ranks-1 has no rank 3; it has ranks 0 to 2\n")
     [file] = json.loads(real("logs", "ranks-1", "--json").out)
     assert file == {"file": "job.out", "lines": everything}
 
@@ -186,6 +188,19 @@ def test_a_table_takes_the_first_line_of_what_the_batch_system_said(hpcdist: Hpc
     assert "message  " in (told := hpcdist("describe", "ranks-1").out)
     assert "  sbatch: error: no | sbatch: error: \\x1b[31mnever\n" in told
     assert json.loads(hpcdist("describe", "ranks-1", "--json").out)["message"] == message
+
+
+def test_waiting_tells_at_once_why_nothing_is_known(hpcdist: Hpcdist, folder: Path) -> None:
+    directory = rundir.create(folder / "runs", "ranks")
+    record = Record("ranks", "t", "pbs", "pbs", "d", "2026-01-01T00:00:00+00:00", "submitting")
+    rundir.save(directory, record)
+    said = hpcdist("wait", "ranks-1", "--timeout", "0")
+    assert (said.code, said.out) == (124, "")
+    assert said.err == (
+        "note: ranks-1: its submission got no answer, and the batch system cannot be asked now; "
+        f"if you know that ranks-1 has no job, remove `{folder}/runs/ranks-1`\n"
+        "note: not over after 0 s\n"
+    )
 
 
 def test_no_runs_at_all(real: Hpcdist) -> None:

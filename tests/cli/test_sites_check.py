@@ -40,6 +40,17 @@ write NCCL_IB_DISABLE (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs
 """
 
 
+@pytest.mark.parametrize(("status", "asks"), [("", False), ("unverified", False), ("documented", True)])
+def test_sources_are_asked_of_a_file_that_says_it_is_sure(
+    status: str, hpcdist: Hpcdist, folder: Path, *, asks: bool
+) -> None:
+    said = checked(hpcdist, folder, HEAD + (f"status: {status}\n" if status else ""))
+    told = (
+        "warning: odd.yaml:1:1: it has no `sources`; say where its values come from, and when that was read\n"
+    )
+    assert said == (0, told if asks else "")
+
+
 def test_its_variables_are_linted(hpcdist: Hpcdist, folder: Path) -> None:
     assert checked(hpcdist, folder, HEAD + VARIABLES + SOURCES) == (2, LINTED)
 

@@ -226,7 +226,6 @@ error: odd.yaml:4:11: launcher: launcher flux does not go with scheduler slurm; 
 error: odd.yaml:5:11: walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, \
 m or s, such as 90m
 error: odd.yaml:6:31: partitions.p.nodes.big: there is no node type 'big'
-warning: odd.yaml:1:1: it has no `sources`; say where its values come from, and when that was read
 warning: odd.yaml:1:7: name: the file is found as 'odd', and is called 'other' in it; write `name: \
 odd`, or rename the file
 warning: odd.yaml:7:17: detect.fqdn[0]: 'login.*' fits login1, a name that hosts of many machines have; \

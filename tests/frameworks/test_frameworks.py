@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from hpcdist import fields
 from hpcdist.errors import ConfigError
+from hpcdist.experiment import Experiment
 from hpcdist.frameworks import framework_of, problems_of
 from hpcdist.frameworks.jax import JAX
 from hpcdist.frameworks.plain import PLAIN
-from tests.experiments import environment, experiment
+from tests.experiments import environment, experiment, resources
 
 EVALUATOR: dict[str, Any] = {"replicas": {"evaluator": {}}}
 ALL_ROLES = {"replicas": {"n_workers": 1, "n_ps": 1, "evaluator": {}}}
@@ -73,3 +75,57 @@ def test_the_framework_of_an_experiment() -> None:
 )  # fmt: skip
 def test_what_is_wrong_between_the_file_and_its_framework(data: dict[str, Any], sentences: list[str]) -> None:
     assert [str(problem) for problem in problems_of(experiment(**data))] == sentences
+
+
+def gpus(master: int, *workers: int, **more: Any) -> dict[str, Any]:
+    """Return a section whose replicas have so many GPUs."""
+    each = [{"index": index, "resources": resources(gpu=count)} for index, count in enumerate(workers)]
+    replicas = {"n_workers": len(workers), "worker": each, "n_ps": 1, **more}
+    return {"resources": resources(gpu=master), "replicas": replicas}
+
+
+NO_SERVERS = {"n_ps": 0}
+SAME = "and they do the same work; write"
+
+
+@pytest.mark.parametrize(
+    ("data", "sentences"),
+    [
+        ({"framework": "horovod", "environment": environment(1) | {"resources": resources(gpu=4)}},
+         [(f"environment.replicas.n_workers: worker 0 has no GPU, the master has 4, {SAME} "
+          "`default_worker: {resources: {gpu: {requests: 4}}}`")]),
+        ({"framework": "jax", "environment": {"replicas": gpus(0, 3, **NO_SERVERS)["replicas"]}},
+         [("environment: the master has no GPU, worker 0 has 3, "
+          f"{SAME} `resources: {{gpu: {{requests: 3}}}}`")]),
+        ({"framework": "pytorch", "environment": gpus(2, 2, 1, **NO_SERVERS)},
+         [("environment.replicas.worker[1].resources: worker 1 has 1 GPU, the master has 2, "
+          f"{SAME} `gpu: {{requests: 2}}`")]),
+
+        # a task a GPU, whatever their number
+        ({"framework": "deepspeed", "environment": gpus(4, 2, **NO_SERVERS)}, []),
+        ({"framework": "mpi", "environment": environment(2)}, []),
+
+        # who is a server, or only keeps order
+        ({"framework": "mxnet", "environment": gpus(0, 1, 1)}, []),
+        ({"framework": "tensorflow", "environment": gpus(0, 1, 1)}, []),
+        ({"framework": "tensorflow", "environment": gpus(1, 1, evaluator={}, **NO_SERVERS)}, []),
+        ({"framework": "tensorflow", "tensorflow": {"version": "1.15"}, "environment": gpus(0, 1)},
+         [("environment.resources: the master has no GPU, worker 0 has 1, "
+          f"{SAME} `gpu: {{requests: 1}}`")]),
+    ],
+)  # fmt: skip
+def test_tasks_that_do_the_same_work_with_different_gpus(data: dict[str, Any], sentences: list[str]) -> None:
+    found = list(problems_of(experiment(**data)))
+    assert ([str(problem) for problem in found], {item.severity for item in found} - {"warning"}) == (
+        sentences,
+        set(),
+    )
+
+
+@pytest.mark.parametrize("amount", [-1, 1.5, float("inf"), float("nan")])
+def test_gpus_that_cannot_be_counted_are_not_compared(amount: float) -> None:
+    section = {"resources": {"gpu": {"requests": amount}}, "replicas": {"n_workers": 1}}
+    data = {"run": {"cmd": "a"}, "framework": "mpi", "environment": section}
+    built, _ = fields.build(Experiment, data)
+    assert built is not None
+    assert list(problems_of(built)) == []

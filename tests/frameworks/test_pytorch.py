@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,9 @@ import pytest
 from hpcdist import frameworks
 from hpcdist.errors import PlanError
 from hpcdist.plan import Plan, Variable, Word
+from hpcdist.renderer import render
 from tests.experiments import environment, experiment, resources
-from tests.plans import COMMAND, TESTBED, WRAPPED, changed, planned, words
+from tests.plans import COMMAND, LOCAL, TESTBED, WRAPPED, changed, planned, words
 from tests.sites import shipped_site, site
 from tests.tasks import told
 
@@ -76,7 +79,7 @@ def test_launch_env_is_a_process_a_gpu(tmp_path: Path) -> None:
         {"environment": environment(1, each=resources(cpu=4, gpu=1))},
         {"environment": environment(1, each=resources(cpu=4, gpu=4), processes_per_replica=4)},
         {"environment": environment(1, each=resources(cpu=4, gpu=4), processes_per_replica=2)},
-        {"environment": environment(1, each=TWO_GPUS), "run": {"cmd": "torchrun train.py"}},
+        {"environment": environment(1, each=TWO_GPUS), "run": {"cmd": "torchrun --standalone train.py"}},
         {"environment": environment(1, each=TWO_GPUS), "pytorch": TORCHRUN},
     ],
 )
@@ -204,6 +207,61 @@ def test_the_users_own_torchrun_starts_once_a_node(tmp_path: Path) -> None:
     assert (plan.launches, plan.placement.nodes, plan.placement.size) == ("tasks", 4, 4)
     assert [group.constraint for group in plan.placement.groups] == [None]
     assert [variables["NODE_RANK"] for variables in told(plan, tmp_path)] == ["0", "1", "2", "3"]
+    assert plan.warnings == (
+        (
+            "the command starts torchrun on each of 4 nodes and does not say where they meet: they wait for "
+            "each other for ever, or train apart; let the command be the script alone, and write "
+            "`pytorch: {launch: torchrun}`"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "variables"),
+    [
+        ("torchrun --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT train.py", {}),
+        ("torchrun --nnodes=2 --node_rank $NODE_RANK train.py", {}),
+        ("python -m torch.distributed.launch --master_addr=$MASTER_ADDR train.py", {}),
+        ("accelerate launch --machine_rank $NODE_RANK train.py", {}),
+        ("PET_NODE_RANK=$NODE_RANK torchrun train.py", {}),
+        ("torchrun train.py", {"PET_RDZV_ENDPOINT": "head:1"}),
+    ],
+)
+def test_ones_own_torchrun_that_says_where_it_meets(command: str, variables: dict[str, str]) -> None:
+    section = environment(1, each=TWO_GPUS, env_vars=variables)
+    assert planned(framework="pytorch", run={"cmd": command}, environment=section).warnings == ()
+
+
+def test_a_node_without_torchrun(tmp_path: Path) -> None:
+    plan = planned(LOCAL, framework="pytorch", pytorch=TORCHRUN, batch={"launcher": "processes"})
+    (tmp_path / "task.sh").write_text(render(plan).task)
+    (tmp_path / "nodes").write_text("localhost\n")
+    ranks = {"HPCDIST_START_RANK": "0", "HPCDIST_START_SIZE": "1", "HPCDIST_HEAD_ADDRESS": "localhost"}
+    files = {"HPCDIST_JOB_DIR": str(tmp_path), "HPCDIST_FAILURE": str(tmp_path / "failure")}
+    done = subprocess.run(
+        ["bash", tmp_path / "task.sh", "no-torchrun"],
+        env={"PATH": os.environ["PATH"], **ranks, **files},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        86,
+        "",
+        (
+            f"hpcdist: rank 0 on {os.uname().nodename}: there is no no-torchrun here; load its module by "
+            "batch.modules, or activate the environment that has it before you submit\n"
+        ),
+    )
+
+
+def test_what_runs_inside_a_container_is_not_looked_for_outside() -> None:
+    inside = {"build": {"image": "/x.sif"}, "batch": {"account": "project_465000001"}}
+    texts = [
+        render(planned(shipped_site("lumi"), framework="pytorch", pytorch=TORCHRUN, **more)).task
+        for more in (inside, {"batch": inside["batch"]})
+    ]
+    assert ['type "$1"' in text for text in texts] == [False, True]
 
 
 @pytest.mark.parametrize("launch", ["torchrun", "env"])

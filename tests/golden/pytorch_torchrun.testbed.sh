@@ -184,6 +184,7 @@ export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"
 export PET_NPROC_PER_NODE="$HPCDIST_PROCESSES"
 [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"
 [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"
+type "$1" >/dev/null 2>&1 || rank=$HPCDIST_RANK fail "there is no $1 here; load its module by batch.modules, or activate the environment that has it before you submit"
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
 trap : INT HUP USR1 USR2
 trap 'hpcdist_ended_by=TERM' TERM
@@ -243,7 +244,7 @@ run() {
     [[ $hpcdist_signal ]] || break
   done
   # Launchers have codes of their own for what they were told to end (mpirun 1 or 255).
-  [[ $status == 0 || -z ${hpcdist_told_to_end:-} ]] || status=143
+  ((status == 0 || (status > 128 && status < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || status=143
   # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
   if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code
