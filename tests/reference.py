@@ -99,7 +99,8 @@ def _words(kind: Any) -> str:
     if get_origin(kind) in (dict, Mapping):
         return "keys and values" if members[1] is Any else f"by name: {_words(members[1])}"
     scalars = ["text or number"] if {*members} >= Scalar else []
-    rest = [member for member in members if not (scalars and member in Scalar)]
+    covered = Scalar if scalars else {int} if float in members else set()
+    rest = [member for member in members if member not in covered]
     return " or ".join([*scalars, *map(_words, rest)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hpcdist.dialects.container import Runtime as Container
 from hpcdist.experiment import Batch
 from hpcdist.fields import Model
 from hpcdist.preferences import Config
-from tests.readme import block, keeps_block, keeps_table, table
+from tests.readme import README, block, keeps_block, keeps_table, table
 from tests.sites import SHIPPED, shipped_site
 
 MANY = """\
@@ -61,6 +62,22 @@ def test_a_first_experiment() -> None:
     said = CliRunner().invoke(main, INIT.split()[1:])
     assert said.exit_code == 0, said.output
     keeps_block("init", f"$ {INIT}\n{said.stdout}")
+
+
+def test_inputs(folder: Path) -> None:
+    (folder / "exp.yml").write_text(block("inputs"))
+    words = ["render", "exp.yml", "--site=local", "-p", "optimizer=adam"]
+    for more, end in ((["-p", "amp=true"], " --amp"), ([], " ")):
+        said = CliRunner().invoke(main, [*words, *more])
+        assert said.exit_code == 0, said.output
+        assert f"\npython train.py --lr=0.1 --optimizer=adam{end}\n" in said.stdout
+
+
+def test_links_within_the_page_lead_to_headings() -> None:
+    text = README.read_text()
+    headings = re.findall(r"^##+ (.*)$", text, re.MULTILINE)
+    places = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert [link for link in re.findall(r"\]\(#([^)]*)\)", text) if link not in places] == []
 
 
 def test_what_does_not_fit_and_what_is_odd_is_told_so(folder: Path) -> None:

@@ -28,13 +28,18 @@ ELSEWHERE: Final = {
     "uv tool install .": ("tests/test_wheel.py", "does it with the wheel"),
     "pip install --no-deps --target app .": ("tests/test_wheel.py", "makes such an archive"),
     "python -m zipapp app -m hpcdist.cli:main -o hpcdist.pyz": ("tests/test_wheel.py", "and runs it"),
-    "pip install 'hpcdist[pyslurm]'": ("tests/standins/pyslurm", "what PyPI has fits no Slurm of the tests"),
+    "pip install '.[pyslurm]'": ("tests/standins/pyslurm", "what PyPI has fits no Slurm of the tests"),
+    "pip install '.[mpi]'": ("tools/setup", "installs extras in this way"),
+    "hpcdist submit first.yml --follow": ("tests/test_readme_commands.py", "a real test at the end runs it"),
     "spack -e . concretize && spack -e . install": ("tests/test_spack.py", "holds the names against Spack's"),
     "spack env activate .": ("tests/test_spack.py", "there is no Spack here"),
     "make test": (".ci/run", "runs this"),
     "hpcdist doctor --job --gpus 1 --site odd.yaml": ("tests/slurm/test_doctor.py", "runs it on Slurm"),
 }
 """What is not run here: the file that is nearest to it, and why."""
+
+VENV: Final = Path(sys.executable).parents[1]
+"""What stands for the clone's own ``.venv``."""
 
 WORDS: Final = {
     "EXP": "resnet.yml",
@@ -87,7 +92,7 @@ def _typed(block: str) -> Iterator[str]:
 
 def verb_rows() -> Iterator[tuple[str, str]]:
     """Yield the two columns of the table of verbs."""
-    table = README.read_text().partition("### Verbs")[2].partition("\n### ")[0]
+    table = README.read_text().partition("\n## Verbs\n")[2].partition("\n## ")[0]
     for line in table.splitlines():
         if line.startswith("| `"):
             first, second = line.strip("| ").split(" | ", 1)
@@ -114,6 +119,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (programs / name).write_text(f"#!/bin/bash\n{answer}\n")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}")
+    (work / ".venv").symlink_to(VENV)
     for name in ("CONFIG", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
     monkeypatch.chdir(work)
@@ -135,9 +141,7 @@ def test_a_command_does_what_it_says(script: tuple[str, ...], folder: Path) -> N
         elif command.startswith("make "):
             subprocess.run([*command.split(), "--dry-run"], cwd=CHECKOUT, check=True, capture_output=True)
         else:
-            argv = ["bash", "-c", filled(command)]
-            done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
+            _bash(filled(command), folder)
 
 
 def _hpcdist(words: Sequence[str]) -> None:
@@ -181,14 +185,19 @@ def test_make_demo_trains(tmp_path: Path) -> None:
     setup, submit = recipe.stdout.splitlines()
     assert setup == "tools/setup demo"
     (tmp_path / "examples").symlink_to(CHECKOUT / "examples")
-    path = f"{CHECKOUT}/.venv/bin:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", submit],
-        cwd=tmp_path,
-        env=os.environ | {"PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "test accuracy" in done.stdout
+    assert "test accuracy" in _bash(f'export PATH="{VENV}/bin:$PATH"; {submit}', tmp_path)
+
+
+@pytest.mark.real
+def test_the_first_experiment_runs_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / ".venv").symlink_to(VENV)
+    (tmp_path / "train.py").write_text(block("train"))
+    said = _bash("\n".join(["set -e", *_typed(block("first"))]), tmp_path).splitlines()
+    assert sorted(line for line in said if "add up" in line) == block("first output").splitlines()
+    assert (tmp_path / "runs/first-1").is_dir()
+
+
+def _bash(script: str, folder: Path) -> str:
+    done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -9,6 +9,7 @@ import pytest
 
 from hpcdist.experiment import Experiment
 from hpcdist.frameworks import frameworks
+from hpcdist.inputs import Input
 from hpcdist.launchers import launchers
 from hpcdist.preferences import Config
 from hpcdist.site import Site
@@ -22,9 +23,10 @@ LAUNCHERS = {name: launchers.get(name) for name in launchers.names()}
 
 
 def experiment() -> Iterator[Entry]:
-    """Yield the keys of an experiment, with the sections of the frameworks that have one."""
+    """Yield the keys of an experiment, of its inputs, and of the sections that frameworks have."""
     reference = Reference()
     yield from reference.entries(Experiment)
+    yield from reference.entries(Input, ("inputs[]",))
     for name in frameworks.names():
         if below := [*reference.entries(frameworks.get(name).section, (name,))]:
             yield Entry((name,), None, "section", "", f"what `framework: {name}` can be told.")
