@@ -72,7 +72,7 @@ class Together(Condition, frozen=True, kw_only=True):
 class Fabric(Model, frozen=True):
     """What NCCL, RCCL, oneCCL, libfabric, UCX and MPI are told on this machine.
 
-    ``network`` is its kind, None where it is not known. ``interface`` is the one for TCP between nodes (gloo,
+    ``network`` is its kind, where that is known. ``interface`` is the one for TCP between nodes (gloo,
     ps-lite), such as ``ib0``. ``env``: variables of the job, each a value, or keys with a condition.
     ``together``: what is right only all together. ``known``: variables of this file that the lint warns of,
     and why they are so all the same.

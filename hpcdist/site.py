@@ -118,8 +118,7 @@ class Gpus(Model, frozen=True):
 class RankVariables(Model, frozen=True, kw_only=True):
     """What a launcher calls a task's place.
 
-    ``rank``: the variable with its rank. ``size``: the one with the number of tasks, None where it does not
-    say. ``local_rank``: the one with its number on its node.
+    ``rank``: the variable with its rank. ``size``: the one with the number of tasks, where there is one. ``local_rank``: the one with its number on its node.
     """
 
     rank: str
@@ -239,7 +238,7 @@ class Site(Model, frozen=True, kw_only=True):
     ``fabric``: what the network wants said. ``head_node``: how tasks reach the first node. ``detect``: how
     the machine is known. ``sources``: where the values come from. ``request_memory``: whether jobs ask for
     the memory that the experiment names; ``share``: replicas without any ask for their CPUs' share of the
-    node's, since the centre gives little unasked. ``container`` is what runs images, None where nothing does.
+    node's, since the centre gives little unasked. ``container`` is what runs images, where anything does.
     ``setup`` are lines of bash that run once, where the script runs. ``task_setup`` are those that each task
     runs before its program, such as ``mkdir -p`` on a disk of its node. ``notes`` are for its users.
     ``differences`` are those from the centre's own examples, each with its reason.
