@@ -118,7 +118,8 @@ class Gpus(Model, frozen=True):
 class RankVariables(Model, frozen=True, kw_only=True):
     """What a launcher calls a task's place.
 
-    ``rank``: the variable with its rank. ``size``: the one with the number of tasks, where there is one. ``local_rank``: the one with its number on its node.
+    ``rank``: the variable with its rank. ``size``: the one with the number of tasks, where there is one.
+    ``local_rank``: the one with its number on its node.
     """
 
     rank: str
