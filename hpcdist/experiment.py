@@ -7,6 +7,7 @@ wrote is lost: ``remarks`` tells which of them mean nothing on a batch machine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal
 
 from hpcdist.amounts import Resources
@@ -54,7 +55,7 @@ class Replicas(Model, frozen=True):
     """
 
     main = "n_workers"
-    elsewhere: ClassVar = {"workers": "write `n_workers`", "nodes": _NODES}
+    elsewhere: ClassVar[Mapping[str, str]] = {"workers": "write `n_workers`", "nodes": _NODES}
 
     n_workers: int = 0
     n_ps: int = 0
@@ -97,7 +98,7 @@ class Environment(Model, frozen=True):
     tried again in the same allocation. ``persistence`` and ``data_refs``: volumes by name.
     """
 
-    elsewhere: ClassVar = {
+    elsewhere: ClassVar[Mapping[str, str]] = {
         "env": "write `env_vars`",
         "nodes": _NODES,
         "image": "write it in `build`",
@@ -219,7 +220,7 @@ class Batch(Model, frozen=True):
     which begins with ``/`` or ``.``.
     """
 
-    elsewhere: ClassVar = {
+    elsewhere: ClassVar[Mapping[str, str]] = {
         "queue": "write `partition`",
         "project": "write `account`",
         **dict.fromkeys(("time", "time_limit", "timeout"), "write `walltime`"),

@@ -49,7 +49,9 @@ class Input(Model, frozen=True):
     greatest that a number may be.
     """
 
-    elsewhere: ClassVar = {"value": "write `default` and `is_optional: true`, or the value under `params`"}
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "value": "write `default` and `is_optional: true`, or the value under `params`"
+    }
 
     name: str
     type: str | None = None
