@@ -62,7 +62,7 @@ def test_a_failed_worker_ends_the_job_with_its_exit_code(user: User, launcher: s
     done = user.hpcdist("submit", file, "--wait")
     assert done.returncode == 5
     assert "hpcdist: rank 2 on n1 was the first to fail, with exit code 5" in user.log("badly-1")
-    assert time.monotonic() - begun < 60  # not the ten minutes of its time limit
+    assert time.monotonic() - begun < 300  # not the ten minutes of its time limit
 
 
 def test_a_master_that_ends_well_on_term_does_not_hide_a_failed_worker(user: User) -> None:
