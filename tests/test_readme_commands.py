@@ -179,10 +179,7 @@ def _options(verb: str) -> Iterator[str]:
 
 @pytest.mark.real
 def test_make_demo_trains(tmp_path: Path) -> None:
-    recipe = subprocess.run(
-        ["make", "demo", "--dry-run"], cwd=CHECKOUT, check=True, capture_output=True, text=True
-    )
-    setup, submit = recipe.stdout.splitlines()
+    setup, submit = _recipe("demo")
     assert setup == "tools/setup demo"
     (tmp_path / "examples").symlink_to(CHECKOUT / "examples")
     assert "test accuracy" in _bash(f'export PATH="{VENV}/bin:$PATH"; {submit}', tmp_path)
@@ -195,6 +192,13 @@ def test_the_first_experiment_runs_as_it_is_written(tmp_path: Path) -> None:
     said = _bash("\n".join(["set -e", *_typed(block("first"))]), tmp_path).splitlines()
     assert sorted(line for line in said if "add up" in line) == block("first output").splitlines()
     assert (tmp_path / "runs/first-1").is_dir()
+
+
+def _recipe(target: str) -> list[str]:
+    """Return the commands of a target (an inner make would name its directory first)."""
+    command = ["make", "--no-print-directory", "--dry-run", target]
+    made = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)
+    return made.stdout.splitlines()
 
 
 def _bash(script: str, folder: Path) -> str:
