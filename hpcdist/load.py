@@ -166,8 +166,11 @@ def _unbiased(problems: Iterator[Problem], earlier: Sequence[Problem]) -> Iterat
 
 
 def _checks(experiment: Experiment) -> Iterator[Problem]:
-    yield from experiment_problems.problems_of(experiment)
+    own = tuple(experiment_problems.problems_of(experiment))
+    yield from own
     yield from frameworks.problems_of(experiment)
+    if not errors_in(own):
+        yield from frameworks.unequal(experiment)
     yield from remarks.remarks(experiment)
 
 

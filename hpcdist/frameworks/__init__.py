@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hpcdist import experiment_problems, fields
-from hpcdist.errors import Problem, did_you_mean, errors_in
+from hpcdist import fields
+from hpcdist.errors import Problem, did_you_mean
 from hpcdist.experiment import Experiment, Replicas
 from hpcdist.frameworks.plain import PLAIN
-from hpcdist.layer import Framework, Topology
+from hpcdist.layer import Framework
 from hpcdist.registry import Registry
 from hpcdist.replica import Replica, replicas
 
@@ -48,7 +48,6 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         yield from _role_problems(frameworks.get(name), section)
         if isinstance(experiment.sections.get(name), Mapping | None):
             yield from frameworks.get(name).problems(experiment)
-            yield from _unequal(experiment, frameworks.get(name).topology(experiment))
     elif (section.n_workers or section.n_ps or section.evaluator) and experiment.backend != "mpi":
         hint = f"write `framework:` ({', '.join(frameworks.names())})"
         yield Problem("replicas need a framework", ("environment", "replicas"), hint)
@@ -66,10 +65,15 @@ def _role_problems(framework: Framework, section: Replicas) -> Iterator[Problem]
             yield Problem(f"{framework.name} has {what}", ("environment", "replicas", key), hint)
 
 
-def _unequal(experiment: Experiment, topology: Topology) -> Iterator[Problem]:
-    """Yield a warning where tasks that do the same work have different GPUs, where the fewer stand."""
-    if errors_in(tuple(experiment_problems.problems_of(experiment))):
-        return  # there may be amounts that nobody can count
+def unequal(experiment: Experiment) -> Iterator[Problem]:
+    """Yield a warning where tasks that do the same work have different GPUs, where the fewer stand.
+
+    The amounts must be sound; there is none for a framework or a section that `problems_of` refuses.
+    """
+    name = experiment.framework or ""
+    if name not in frameworks or not isinstance(experiment.sections.get(name), Mapping | None):
+        return
+    topology = frameworks.get(name).topology(experiment)
     everybody = replicas(experiment, per_gpu=topology.task != "replica")
     alike = [replica for replica in everybody if replica.role in topology.alike]
     fewest, most = (pick(alike, key=_gpus_of_a_task, default=None) for pick in (min, max))

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from hpcdist import fields
+from hpcdist import load, source
 from hpcdist.errors import ConfigError
-from hpcdist.experiment import Experiment
-from hpcdist.frameworks import framework_of, problems_of
+from hpcdist.frameworks import framework_of, problems_of, unequal
 from hpcdist.frameworks.jax import JAX
 from hpcdist.frameworks.plain import PLAIN
 from tests.experiments import environment, experiment, resources
@@ -115,17 +114,18 @@ SAME = "and they do the same work; write"
     ],
 )  # fmt: skip
 def test_tasks_that_do_the_same_work_with_different_gpus(data: dict[str, Any], sentences: list[str]) -> None:
-    found = list(problems_of(experiment(**data)))
+    found = [*problems_of(experiment(**data)), *unequal(experiment(**data))]
     assert ([str(problem) for problem in found], {item.severity for item in found} - {"warning"}) == (
         sentences,
         set(),
     )
 
 
-@pytest.mark.parametrize("amount", [-1, 1.5, float("inf"), float("nan")])
-def test_gpus_that_cannot_be_counted_are_not_compared(amount: float) -> None:
-    section = {"resources": {"gpu": {"requests": amount}}, "replicas": {"n_workers": 1}}
-    data = {"run": {"cmd": "a"}, "framework": "mpi", "environment": section}
-    built, _ = fields.build(Experiment, data)
-    assert built is not None
-    assert list(problems_of(built)) == []
+@pytest.mark.parametrize("amount", ["-1", "1.5", ".inf", ".nan"])
+def test_gpus_that_cannot_be_counted_are_not_compared(amount: str) -> None:
+    section = f"{{resources: {{gpu: {{requests: {amount}}}}}, replicas: {{n_workers: 1}}}}"
+    text = f"run: {{cmd: a}}\nframework: mpi\nenvironment: {section}\n"
+    with pytest.raises(ConfigError) as refused:
+        load.load_experiment(source.parse(text, "e.yml"))
+    paths = {problem.path for problem in refused.value.problems}
+    assert paths == {("environment", "resources", "gpu", "requests")}
