@@ -106,8 +106,14 @@ def did_you_mean(word: str, choices: Iterable[str], most: int = 100) -> str:
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
+    return f"known: {listed(known, most)}" if known else ""
+
+
+def listed(names: Iterable[str], most: int = 4) -> str:
+    """Write names with commas; of many, the first ones and how many more there are."""
+    known = [*names]
     more = f" and {len(known) - most} more" if len(known) > most else ""
-    return f"known: {', '.join(known[:most])}{more}" if known else ""
+    return ", ".join(known[:most]) + more
 
 
 def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from hpcdist import lint, preferences, resources
+from hpcdist import lint, preferences
 from hpcdist.cli import machine, runs, show
 from hpcdist.cli.doctor_job import Wanted, trial
 from hpcdist.cli.lint_env import FOUND, judged
@@ -21,15 +21,16 @@ from hpcdist.cli.options import (
     site_option,
     site_path_option,
 )
-from hpcdist.cli.session import Asked, machine_of
+from hpcdist.cli.session import machine_of
 from hpcdist.cli.sites_init import Around, look
 from hpcdist.cli.tell import one_line
 from hpcdist.doctor import login
 from hpcdist.doctor.batch import Chosen
 from hpcdist.doctor.devices import TELLS_MORE
-from hpcdist.doctor.finding import Finding, listed
+from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import Patience, Scene
 from hpcdist.doctor.runs import SYSTEM
+from hpcdist.errors import listed
 from hpcdist.schedulers.surveyors import surveyors
 from hpcdist.world import World
 
@@ -95,11 +96,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 
 def _chosen(name: str | None, site_path: tuple[str, ...]) -> Chosen:
     """Return the site that a job would be for, as `submit` chooses it, and its file."""
-    own = preferences.read(os.environ)
-    found = machine_of(Asked("", name, site_path), own)
-    named = name or os.environ.get("HPCDIST_SITE") or own.config.site or found.site.name
-    file = resources.site_file(named, resources.site_folders(site_path))
-    return Chosen(machine.with_working_launcher(found.site, None), found.origin, str(file))
+    found = machine_of(name, site_path, preferences.read(os.environ))
+    return Chosen(machine.with_working_launcher(found.site, None), found.origin, str(found.file))
 
 
 def _login(chosen: Chosen, runs_dir: Path, world: World) -> Iterator[Finding]:

@@ -125,7 +125,7 @@ def _begin(asked: Asked, given: Given, output: str | None, *, asks: bool) -> Non
         HpcdistError: where the file is there already, or what was answered does not pass `hpcdist check`.
     """
     own = preferences.read(os.environ)
-    site = machine_of(asked, own).site
+    site = machine_of(asked.site, asked.site_path, own).site
     bare = load.load_experiment(source.parse("run: {cmd: 'true'}", ""))
     interview = _Interview(given, site, preferences.filled(bare, own, site).experiment.batch, asks)
     stem = slug(PurePath(output).stem) if output else "experiment"

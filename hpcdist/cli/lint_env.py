@@ -12,7 +12,6 @@ import click
 from hpcdist import lint, preferences, resources, source
 from hpcdist.cli import completion, machine, show
 from hpcdist.cli.options import json_option, site_option, site_path_option
-from hpcdist.errors import Place
 from hpcdist.fabric import Surroundings, names
 from hpcdist.lint import Around, Finding, versions_of
 from hpcdist.plan import Variable
@@ -57,15 +56,8 @@ def judged(site: Site | None, file: str | None = None) -> list[Finding]:
 def _site(name: str | None, site_path: tuple[str, ...]) -> Site | None:
     """Return the site of ``--site``, ``$HPCDIST_SITE`` or the config, else this machine's if known."""
     folders = resources.site_folders(site_path)
-    own = preferences.read(os.environ)
-    places = (
-        (name, Place(f"--site={name}", 0, 0)),
-        (os.environ.get("HPCDIST_SITE"), Place("$HPCDIST_SITE", 0, 0)),
-        (own.config.site, own.place("site")),
-    )
-    for wanted, place in places:
-        if wanted and place:
-            return machine.named(wanted, folders, place)
+    if said := machine.said(name, folders, preferences.read(os.environ)):
+        return said.site
     files = resources.site_files(folders)
     found = machine.detection_of(files.values()).site
     return machine.load_site(files[found]) if found else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -20,6 +20,7 @@ from hpcdist.errors import ConfigError, Key, Place, Problem, did_you_mean
 from hpcdist.errors import Path as Keys
 from hpcdist.fields import Model
 from hpcdist.launchers import launchers
+from hpcdist.preferences import Preferences
 from hpcdist.registry import Registry
 from hpcdist.schedulers import schedulers
 from hpcdist.site import Detect, LauncherOptions, Site
@@ -66,20 +67,50 @@ _OTHERS: Final = (
 
 
 class Machine(NamedTuple):
-    """A site, and why it is this one."""
+    """A site, why it is this one, and its file."""
 
     site: Site
     origin: str
+    file: Path
 
 
-def named(name: str, folders: Iterable[Path], place: Place) -> Site:
+def origin(place: Place) -> str:
+    """Write a place as an origin; an option without its value, which may be long."""
+    return f"{place.file}:{place.line}" if place.line else place.file.partition("=")[0]
+
+
+def said(
+    option: str | None,
+    folders: Sequence[Path],
+    own: Preferences,
+    in_file: tuple[str | None, Place | None] = (None, None),
+) -> Machine | None:
+    """Return the site of ``--site``, else the file, ``$HPCDIST_SITE`` or the config, None for none.
+
+    Raises:
+        ConfigError: when there is none of that name, or its file is broken.
+    """
+    places = (
+        (option, Place(f"--site={option}", 0, 0)),
+        in_file,
+        (os.environ.get("HPCDIST_SITE"), Place("$HPCDIST_SITE", 0, 0)),
+        (own.config.site, own.place("site")),
+    )
+    for name, place in places:
+        if name and place:
+            return named(name, folders, place)
+    return None
+
+
+def named(name: str, folders: Sequence[Path], place: Place) -> Machine:
     """Return the site that is named at this place.
 
     Raises:
         ConfigError: when there is none of that name, or its file is broken.
     """
     with located(lambda problem: problem if problem.place else problem._replace(place=place)):
-        return load_site(resources.site_file(name, folders))
+        file = resources.site_file(name, folders)
+        return Machine(load_site(file), origin(place), file)
 
 
 def load_site(file: Path) -> Site:
@@ -167,15 +198,17 @@ def this(folders: Iterable[Path], environment: Mapping[str, str] = os.environ) -
     files = resources.site_files(folders)
     detection = detection_of(files.values(), environment)
     if detection.site:
-        return Machine(load_site(files[detection.site]), f"detected: {detection.matches[detection.site]}")
+        file = files[detection.site]
+        return Machine(load_site(file), f"detected: {detection.matches[detection.site]}", file)
     if system := batch_system(environment):
         command = next((other.command for other in _OTHERS if other.site == system), "sbatch")
-        return Machine(load_site(files[system]), f"this is no known site, but there is {command}")
+        why = f"this is no known site, but there is {command}"
+        return Machine(load_site(files[system]), why, files[system])
     sbatch = shutil.which("sbatch", path=environment.get("PATH"))
     if sbatch:
         note("there is sbatch, but no Slurm is set up for it, so the site is local")
     why = "no Slurm is set up here" if sbatch else "there is no sbatch"
-    return Machine(load_site(files["local"]), f"this is no known site, and {why}")
+    return Machine(load_site(files["local"]), f"this is no known site, and {why}", files["local"])
 
 
 def batch_system(environment: Mapping[str, str] = os.environ) -> str | None:

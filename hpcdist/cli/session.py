@@ -93,7 +93,7 @@ def origins(document: Document) -> Callable[[Path], str]:
 
     def where(path: Path) -> str:
         place = document.place(path) if _has(document, path) else None
-        return origin(place) if place else "default"
+        return machine.origin(place) if place else "default"
 
     return where
 
@@ -106,11 +106,6 @@ def _has(document: Document, path: Path) -> bool:
         except (KeyError, IndexError, TypeError):
             return False
     return node is not None
-
-
-def origin(place: Place) -> str:
-    """Write a place as an origin; an option without its value, which may be long."""
-    return f"{place.file}:{place.line}" if place.line else place.file.partition("=")[0]
 
 
 def _with_name(experiment: Experiment, document: Document) -> Experiment:
@@ -128,28 +123,23 @@ def _site_names(asked: Asked) -> Collection[str]:
 def _machine(asked: Asked, loaded: Loaded, own: Preferences) -> Machine:
     """Return the site, where it has no batch system with a launcher that this machine has."""
     batch = loaded.experiment.batch
-    chosen = machine_of(asked, own, (batch.site, loaded.document.place(("batch", "site"))))
+    in_file = (batch.site, loaded.document.place(("batch", "site")))
+    chosen = machine_of(asked.site, asked.site_path, own, in_file)
     if batch.launcher_name:
         return chosen
     return chosen._replace(site=machine.with_working_launcher(chosen.site, loaded.experiment.framework))
 
 
 def machine_of(
-    asked: Asked, own: Preferences, in_file: tuple[str | None, Place | None] = (None, None)
+    option: str | None,
+    site_path: tuple[str, ...],
+    own: Preferences,
+    in_file: tuple[str | None, Place | None] = (None, None),
 ) -> Machine:
-    """Return the site of ``--site``, else the file, ``$HPCDIST_SITE`` or the config, else this machine's.
+    """Return the site that is said, as `machine.said` finds it, else this machine's.
 
     Raises:
         ConfigError: when there is none of that name, its file is broken, or this machine could be several.
     """
-    folders = resources.site_folders(asked.site_path)
-    places = (
-        (asked.site, Place(f"--site={asked.site}", 0, 0)),
-        in_file,
-        (os.environ.get("HPCDIST_SITE"), Place("$HPCDIST_SITE", 0, 0)),
-        (own.config.site, own.place("site")),
-    )
-    for name, place in places:
-        if name and place:
-            return Machine(machine.named(name, folders, place), origin(place))
-    return machine.this(folders)
+    folders = resources.site_folders(site_path)
+    return machine.said(option, folders, own, in_file) or machine.this(folders)

@@ -40,12 +40,11 @@ def list_sites(site_path: tuple[str, ...], json: bool) -> None:
 def show_site(name: str, site_path: tuple[str, ...], json: bool) -> None:
     """Print the file of a site, with where it lies."""
     folders = resources.site_folders(site_path)
-    site = machine.named(name, folders, Place(name, 0, 0))
+    found = machine.named(name, folders, Place(name, 0, 0))
     if json:
-        show.as_json(site)
+        show.as_json(found.site)
     else:
-        file = resources.site_file(name, folders)
-        click.echo(f"# {file}\n{source.read_text(file)}", nl=False)
+        click.echo(f"# {found.file}\n{source.read_text(found.file)}", nl=False)
 
 
 @_verb("detect")

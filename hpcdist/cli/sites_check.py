@@ -11,7 +11,7 @@ from hpcdist import fields, provenance, resources, source
 from hpcdist.cli import machine, sites_directives, sites_lint
 from hpcdist.cli.tell import tell
 from hpcdist.command import Command, Runner
-from hpcdist.errors import ConfigError, Path, Problem
+from hpcdist.errors import ConfigError, Path, Problem, listed
 from hpcdist.launchers import launchers
 from hpcdist.shell import Shell
 from hpcdist.site import Site
@@ -94,13 +94,8 @@ def _remarks(site: Site, data: Map, stem: str) -> Iterator[Problem]:
         return
     yield from provenance.stale(data)
     for key, names in groupby(provenance.unvouched(data), key=lambda name: name.partition(".")[0]):
-        message = f"no source vouches for {_listed([*names])}"
+        message = f"no source vouches for {listed(names, _SHOWN)}"
         yield Problem(message, (key,), "name it in `of` of one of the `sources`")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _order(problem: Problem) -> tuple[bool, int, int]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 from hpcdist.command import Command
-from hpcdist.doctor.finding import Finding, Which, failure, listed, said
+from hpcdist.doctor.finding import Finding, Which, failure, said
 from hpcdist.doctor.records import Host
+from hpcdist.errors import listed
 from hpcdist.fabric import Fabric, Setting
 from hpcdist.schedulers.surveyors import Answers
 

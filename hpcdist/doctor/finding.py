@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from hpcdist.command import Command, Completed
+from hpcdist.errors import listed
 from hpcdist.schedulers import answers
 from hpcdist.schedulers.surveyors import Answers
 
@@ -61,10 +62,3 @@ def folded(found: Iterable[tuple[str, Finding]]) -> Iterator[Finding]:
         alike.setdefault(finding, {})[host] = None
     for finding, hosts in alike.items():
         yield finding._replace(seen=f"{listed(hosts)}: {finding.seen}")
-
-
-def listed(names: Iterable[str], most: int = 4) -> str:
-    """Write names with commas; of many, the first ones and how many more there are."""
-    known = [*names]
-    rest = f" and {len(known) - most} more" if len(known) > most else ""
-    return ", ".join(known[:most]) + rest

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.doctor import devices, limits, software
-from hpcdist.doctor.finding import Finding, folded, listed
+from hpcdist.doctor.finding import Finding, folded
 from hpcdist.doctor.limits import in_bytes
 from hpcdist.doctor.look import FABRIC
 from hpcdist.doctor.records import Sum, Task
+from hpcdist.errors import listed
 from hpcdist.launchers import launchers
 from hpcdist.plan import Plan
 from hpcdist.site import Site
