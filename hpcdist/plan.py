@@ -8,7 +8,7 @@ is as small as the reasons for it; ``Placement.tasks`` unfolds them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal
 
 from hpcdist.affinity import next_to
 from hpcdist.fabric import Library
@@ -214,6 +214,9 @@ class Word(Model, frozen=True, kw_only=True):
     def raw(cls, text: str, origin: str) -> Word:
         """Return what is shell already."""
         return cls(text=text, origin=origin, shell=True)  # noqa: S604 - starts no process
+
+
+TASK_WRAPPER: Final = Word.raw('bash "$HPCDIST_JOB_DIR/task.sh"', "task wrapper")
 
 
 class Plan(Model, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from hpcdist.frameworks import framework_of
 from hpcdist.launch import UNSEEN, UserLaunch, user_launch
 from hpcdist.layer import Launcher, Topology
 from hpcdist.placement import beside_gpus
-from hpcdist.plan import Placement, Plan, Word
+from hpcdist.plan import TASK_WRAPPER, Placement, Plan, Word
 from hpcdist.replica import replicas
 from hpcdist.schedulers import schedulers
 from hpcdist.selection import select
@@ -269,7 +269,7 @@ def _launch(
     if plan.launcher != "once":
         yield from launcher.words(plan, site.options(launcher.name))
         if plan.launches == "tasks":
-            yield Word.raw('bash "$HPCDIST_JOB_DIR/task.sh"', "task wrapper")
+            yield TASK_WRAPPER
         yield from enclosing.words(plan, site)
         for word in framework_of(experiment).words(plan, experiment, site):
             yield msgspec.structs.replace(word, origin=located(word.origin, where))

@@ -12,7 +12,7 @@ import jinja2
 from hpcdist import __version__
 from hpcdist.bytecode import kept
 from hpcdist.errors import RenderError
-from hpcdist.plan import Plan, Variable, Word
+from hpcdist.plan import TASK_WRAPPER, Plan, Variable, Word
 from hpcdist.resources import template_folders
 from hpcdist.schedulers import schedulers
 from hpcdist.site import RankVariables
@@ -109,6 +109,7 @@ class _Writer:
             "program": "" if plan.launch[0].shell else _plain(plan.launch[0].text),
             "command": Raw(plan.command),
             "command_end": Raw(_end_of(plan.command)),
+            "checks_program": not plan.container and plan.launch[-2:-1] != (TASK_WRAPPER,),
             "looks_for_files": any(variable.found for variable in plan.variables),
             "names_variables": any("hpcdist_exports" in word.text for word in plan.launch),
             "needs_peers": any("$(peers " in variable.value for variable in plan.task_variables),
