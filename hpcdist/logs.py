@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from hpcdist.rundir import RunDirectory
 
@@ -75,15 +76,19 @@ def is_labelled(directory: RunDirectory) -> bool | None:
 
     Tasks are marked where there are several; horovodrun marks one as well, and so may a launch of one's own.
     """
-    tasks, launcher = tasks_of(directory), directory.plan().get("launcher")
-    if tasks is None or (tasks == 1 and str(launcher).startswith("horovodrun")):
+    plan = directory.plan()
+    tasks = _tasks(plan)
+    if tasks is None or (tasks == 1 and str(plan.get("launcher")).startswith("horovodrun")):
         return None
     return tasks > 1
 
 
 def tasks_of(directory: RunDirectory) -> int | None:
     """Return how many tasks hpcdist starts, by the run's plan; None where the command starts its own."""
-    plan = directory.plan()
+    return _tasks(directory.plan())
+
+
+def _tasks(plan: dict[str, Any]) -> int | None:
     try:
         tasks = sum(row["tasks"] for row in plan["placement"]["rows"])
         return tasks if plan["launches"] == "tasks" else None
