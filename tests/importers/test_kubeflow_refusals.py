@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from hpcdist import importers, source
-from hpcdist.errors import ConfigError, errors_in
 from hpcdist.importers.kubeflow import IMPORTER
+from tests.importers.kubeflow_errors import errors
 
 HEAD = "apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n"
 MPI = (
@@ -35,15 +35,6 @@ TF = (
 )
 C = "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command"
 POD = "spec.pytorchReplicaSpecs.Master.template.spec"
-
-
-def errors(text: str) -> list[str]:
-    document = source.parse(text, "k.yml")
-    try:
-        found = importers.read(document.data).remarks
-    except ConfigError as error:
-        found = error.problems
-    return [str(problem) for problem in errors_in(found)]
 
 
 @pytest.mark.parametrize(

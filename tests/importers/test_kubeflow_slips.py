@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist import importers, source
-from hpcdist.errors import ConfigError, errors_in
+from tests.importers.kubeflow_errors import errors
 
 MPI = """\
 apiVersion: kubeflow.org/v1
@@ -37,15 +37,6 @@ spec:
 NODES = "the first node is `$HPCDIST_HEAD_ADDRESS` in the command, and all are in `$HPCDIST_HOSTFILE`"
 LAUNCHER = "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0]"
 WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
-
-
-def errors(text: str) -> list[str]:
-    document = source.parse(text, "k.yml")
-    try:
-        found = importers.read(document.data).remarks
-    except ConfigError as error:
-        found = error.problems
-    return [str(problem) for problem in errors_in(found)]
 
 
 @pytest.mark.parametrize(
