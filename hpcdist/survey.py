@@ -1,7 +1,7 @@
 """The survey: what a batch system says of its machine, before any site file does. Pure.
 
-Nodes that are alike become one ``Kind``. What a key of the site file is to be stands as a ``Fact``: with its
-value, or without one where the batch system does not tell.
+Nodes that are alike become one ``NodeKind``. What a key of the site file is to be stands as a ``Fact``: with
+its value, or without one where the batch system does not tell.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Node(NamedTuple):
     features: tuple[str, ...] = ()
 
 
-class Kind(NamedTuple):
+class NodeKind(NamedTuple):
     """Nodes that are alike: ``memory`` is that of the smallest, ``constraint`` what asks for them alone."""
 
     name: str
@@ -80,14 +80,14 @@ class Survey(NamedTuple):
 
     scheduler: str
     title: str
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[NodeKind, ...] = ()
     parts: tuple[Part, ...] = ()
     facts: tuple[Fact, ...] = ()
     told: tuple[str, str] = ("", "")
     unseen: tuple[Unseen, ...] = ()
 
 
-def kinds_of(nodes: Iterable[Node], *, constraints: bool = False) -> tuple[Kind, ...]:
+def kinds_of(nodes: Iterable[Node], *, constraints: bool = False) -> tuple[NodeKind, ...]:
     """Fold nodes that are alike, those with GPUs first; each kind has a name of its own.
 
     ``constraints``: a feature that all nodes of a kind have, and no other node, is what asks for them.
@@ -98,7 +98,7 @@ def kinds_of(nodes: Iterable[Node], *, constraints: bool = False) -> tuple[Kind,
     owners = Counter(feature for group in groups for feature in {f for node in group for f in node.features})
     names = _names(groups)
     return tuple(
-        Kind(
+        NodeKind(
             name=name,
             nodes=tuple(node.name for node in group),
             cpus=group[0].cpus,
@@ -112,7 +112,7 @@ def kinds_of(nodes: Iterable[Node], *, constraints: bool = False) -> tuple[Kind,
     )
 
 
-def counts(kinds: Iterable[Kind], members: Iterable[str]) -> dict[str, int]:
+def counts(kinds: Iterable[NodeKind], members: Iterable[str]) -> dict[str, int]:
     """Return how many of these nodes are of each kind, in the order of the kinds."""
     wanted = set(members)
     found = {kind.name: len(wanted & set(kind.nodes)) for kind in kinds}

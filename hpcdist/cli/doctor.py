@@ -22,7 +22,7 @@ from hpcdist.cli.options import (
     site_path_option,
 )
 from hpcdist.cli.session import machine_of
-from hpcdist.cli.sites_init import Around, look
+from hpcdist.cli.sites_init import LoginNode, look
 from hpcdist.cli.tell import one_line
 from hpcdist.doctor import login
 from hpcdist.doctor.batch import Chosen
@@ -103,8 +103,8 @@ def _chosen(name: str | None, site_path: tuple[str, ...]) -> Chosen:
 def _login(chosen: Chosen, runs_dir: Path, world: World) -> Iterator[Finding]:
     scheduler = chosen.site.scheduler
     runner = Patience(world.runner)
-    around = Around(runner, world.now)
-    survey = look(scheduler, around) if scheduler in surveyors else None
+    node = LoginNode(runner, world.now)
+    survey = look(scheduler, node) if scheduler in surveyors else None
     yield from login.findings(chosen, survey, runs_dir, Scene(runner, shutil.which))
     yield from _of_shell(chosen)
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import yaml
 
 from hpcdist.cli.tell import one_line
-from hpcdist.survey import Fact, Kind, Part, Survey
+from hpcdist.survey import Fact, NodeKind, Part, Survey
 
 _WIDTH: Final = 118
 _ORDER: Final = (
@@ -95,7 +95,7 @@ def _node_types(survey: Survey) -> Iterator[str]:
         yield f"  {_yaml(kind.name)}: {_yaml(_node_type(kind))}{features}"
 
 
-def _node_type(kind: Kind) -> dict[str, object]:
+def _node_type(kind: NodeKind) -> dict[str, object]:
     known = {
         "cpus": kind.cpus,
         "memory": kind.memory,

@@ -87,7 +87,7 @@ def init_site(name: str, scheduler: str | None, output: str | None, site_path: t
     from hpcdist.cli import runs, sites_init
 
     world = runs.world()
-    sites_init.init(name, scheduler, output, site_path, sites_init.Around(world.runner, world.now))
+    sites_init.init(name, scheduler, output, site_path, sites_init.LoginNode(world.runner, world.now))
 
 
 @_verb("path")

@@ -29,7 +29,7 @@ _NAMES_OF_MACHINES: Final = ("LMOD_SYSTEM_NAME", "NERSC_HOST", "SYSTEMNAME")
 _NO_INTERFACES: Final = ("lo", "bonding_masters")
 
 
-class Around(NamedTuple):
+class LoginNode(NamedTuple):
     """The machine that is looked at; tests hand in one of their own."""
 
     runner: Runner
@@ -41,7 +41,7 @@ class Around(NamedTuple):
 
 
 def init(
-    name: str, scheduler: str | None, output: str | None, site_path: tuple[str, ...], around: Around
+    name: str, scheduler: str | None, output: str | None, site_path: tuple[str, ...], node: LoginNode
 ) -> None:
     """Look around, and write the file.
 
@@ -53,8 +53,8 @@ def init(
             Problem(f"{name!r} cannot be the name of a site", hint="use letters, digits, - and _")
         )
     file = new_file.chosen(output or str(resources.site_folders(site_path)[0] / f"{name}.yaml"))
-    survey = look(scheduler or machine.batch_system(around.environment) or _none(), around)
-    text = site_text(name, survey, here(around))
+    survey = look(scheduler or machine.batch_system(node.environment) or _none(), node)
+    text = site_text(name, survey, here(node))
     new_file.write(file, text)
     if file:
         click.echo(f"wrote {file}")
@@ -64,7 +64,7 @@ def init(
         _say_what_is_next(name, file, known=file.parent in resources.site_folders(site_path))
 
 
-def look(scheduler: str, around: Around) -> Survey:
+def look(scheduler: str, node: LoginNode) -> Survey:
     """Ask a batch system until nothing is left to ask.
 
     Raises:
@@ -73,23 +73,23 @@ def look(scheduler: str, around: Around) -> Survey:
     if scheduler not in surveyors:
         message = f"nothing can be seen of scheduler {scheduler!r}"
         raise ConfigError(Problem(message, hint=did_you_mean(scheduler, surveyors.names())))
-    surveyor, user = surveyors.get(scheduler), around.user()
+    surveyor, user = surveyors.get(scheduler), node.user()
     answers = Answers()
     while commands := surveyor.ask(user, answers):
-        answers = Answers((*answers.completed, *map(around.runner.run, commands)))
+        answers = Answers((*answers.completed, *map(node.runner.run, commands)))
     return surveyor.read(user, answers)
 
 
-def here(around: Around) -> Here:
+def here(node: LoginNode) -> Here:
     """Return what this machine shows by itself."""
-    interfaces = tuple(name for name in _entries(around.devices / "net") if name not in _NO_INTERFACES)
-    variables = ((name, around.environment.get(name, "")) for name in _NAMES_OF_MACHINES)
+    interfaces = tuple(name for name in _entries(node.devices / "net") if name not in _NO_INTERFACES)
+    variables = ((name, node.environment.get(name, "")) for name in _NAMES_OF_MACHINES)
     return Here(
-        host=around.host().rstrip(".").lower(),
-        today=dt.datetime.fromtimestamp(around.now()).astimezone().date().isoformat(),
+        host=node.host().rstrip(".").lower(),
+        today=dt.datetime.fromtimestamp(node.now()).astimezone().date().isoformat(),
         variables=tuple((name, value) for name, value in variables if value),
         interfaces=interfaces,
-        network=_network(around.devices, interfaces),
+        network=_network(node.devices, interfaces),
     )
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from hpcdist import resources
 from hpcdist.cli.site_text import site_text
-from hpcdist.cli.sites_init import Around, here, look
+from hpcdist.cli.sites_init import LoginNode, here, look
 from hpcdist.command import Command, Completed
 from hpcdist.schedulers.sge import survey as sge
 from hpcdist.schedulers.slurm import survey as slurm
-from hpcdist.survey import Kind, Node, Part, Unseen, counts, kinds_of
+from hpcdist.survey import Node, NodeKind, Part, Unseen, counts, kinds_of
 from hpcdist.testing import MISSING, Answer, FakeShell, failed
 
 from .conftest import Hpcdist
@@ -66,17 +66,21 @@ ANSWERS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-def around(tmp_path: Path, scheduler: str, others: Mapping[tuple[str, ...], Answer] | None = None) -> Around:
+def login_node(
+    tmp_path: Path, scheduler: str, others: Mapping[tuple[str, ...], Answer] | None = None
+) -> LoginNode:
     rules: list[tuple[tuple[str, ...], Answer]] = [*(others or {}).items()]
     for words, file in ANSWERS[scheduler].items():
         rules.append((tuple(words.split()), (TRANSCRIPTS / scheduler / file).read_text()))
     rules.append((("qconf", "-sp"), environment))
-    return Around(FakeShell(rules), lambda: NOON, lambda: "login2.example.org", lambda: "hu1", {}, tmp_path)
+    return LoginNode(
+        FakeShell(rules), lambda: NOON, lambda: "login2.example.org", lambda: "hu1", {}, tmp_path
+    )
 
 
 @pytest.mark.parametrize("scheduler", sorted(ANSWERS))
 def test_the_whole_file(scheduler: str, tmp_path: Path, hpcdist: Hpcdist) -> None:
-    machine = around(tmp_path, scheduler)
+    machine = login_node(tmp_path, scheduler)
     text = site_text("here", look(scheduler, machine), here(machine))
     assert text == (TRANSCRIPTS / scheduler / "survey.yaml").read_text()
     (tmp_path / "here.yaml").write_text(text)
@@ -85,11 +89,11 @@ def test_the_whole_file(scheduler: str, tmp_path: Path, hpcdist: Hpcdist) -> Non
 
 
 def test_what_slurm_shows_of_nodes_and_partitions(tmp_path: Path) -> None:
-    found = look("slurm", around(tmp_path, "slurm"))
+    found = look("slurm", login_node(tmp_path, "slurm"))
     assert found.kinds == (
-        Kind("a100", ("n1", "n2"), 16, 64000, 4, "a100", ("a100", "nvlink"), "a100"),
-        Kind("v100", ("n3", "n4"), 16, 64000, 2, "v100", ("v100",), "v100"),
-        Kind("cpu", ("c1",), 32, 128000, 0, None, ("cpuonly",), "cpuonly"),
+        NodeKind("a100", ("n1", "n2"), 16, 64000, 4, "a100", ("a100", "nvlink"), "a100"),
+        NodeKind("v100", ("n3", "n4"), 16, 64000, 2, "v100", ("v100",), "v100"),
+        NodeKind("cpu", ("c1",), 32, 128000, 0, None, ("cpuonly",), "cpuonly"),
     )
     assert found.parts == (
         Part("gpu", {"a100": 2, "v100": 2}),
@@ -106,7 +110,7 @@ def test_where_nothing_answers_the_file_says_so_and_is_a_site_all_the_same(
     scheduler: str, tmp_path: Path, hpcdist: Hpcdist
 ) -> None:
     shell = FakeShell([(lambda command: bool(command.argv), MISSING)])
-    machine = Around(shell, lambda: NOON, lambda: "head", lambda: "hu1", {}, tmp_path)
+    machine = LoginNode(shell, lambda: NOON, lambda: "head", lambda: "hu1", {}, tmp_path)
     survey = look(scheduler, machine)
     assert {item.command for item in survey.unseen} == {str(command) for command in shell.commands}
     (tmp_path / "bare.yaml").write_text(site_text("bare", survey, here(machine)))
@@ -120,7 +124,7 @@ def test_what_cannot_be_seen_is_told(tmp_path: Path) -> None:
         ("srun",): MISSING,
         ("scontrol", "show", "config"): failed(1, "slurm_load_ctl_conf error:\n down\n"),
     }
-    found = look("slurm", around(tmp_path, "slurm", broken))
+    found = look("slurm", login_node(tmp_path, "slurm", broken))
     assert found.unseen == (
         Unseen(str(slurm.CONFIG), "slurm_load_ctl_conf error: down"),
         Unseen(str(slurm.MPI), "there is no srun here"),
@@ -132,7 +136,7 @@ def test_accounts_are_asked_for_where_slurm_keeps_them(tmp_path: Path) -> None:
     others: Mapping[tuple[str, ...], Answer] = {
         ("scontrol", "show", "config"): config, ("sacctmgr",): "m1|normal,high\nm2|normal\n",
     }  # fmt: skip
-    facts = {fact.key: fact for fact in look("slurm", around(tmp_path, "slurm", others)).facts}
+    facts = {fact.key: fact for fact in look("slurm", login_node(tmp_path, "slurm", others)).facts}
     assert facts["account"].remarks == (
         "AccountingStorageEnforce=associations",
         "accounts of hu1: m1, m2",
@@ -141,7 +145,7 @@ def test_accounts_are_asked_for_where_slurm_keeps_them(tmp_path: Path) -> None:
 
 
 def test_the_environments_of_grid_engine_are_asked_for_one_by_one(tmp_path: Path) -> None:
-    machine = around(tmp_path, "sge")
+    machine = login_node(tmp_path, "sge")
     look("sge", machine)
     assert isinstance(machine.runner, FakeShell)
     assert [command for command in machine.runner.commands if command.argv[1] != "-sp"] == [
@@ -182,7 +186,7 @@ def test_what_the_devices_look_like(tmp_path: Path, files: Mapping[str, str], ne
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)
-    assert here(Around(FakeShell(), lambda: NOON, devices=tmp_path)).network == network
+    assert here(LoginNode(FakeShell(), lambda: NOON, devices=tmp_path)).network == network
 
 
 def test_init_writes_where_sites_are_found(

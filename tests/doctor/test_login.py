@@ -22,7 +22,7 @@ from hpcdist.fabric import Fabric, Network, Setting
 from hpcdist.schedulers.slurm.reader import Probe
 from hpcdist.schedulers.slurm.survey import MPI
 from hpcdist.site import LauncherOptions, Site
-from hpcdist.survey import Kind, Survey, Unseen
+from hpcdist.survey import NodeKind, Survey, Unseen
 from hpcdist.testing import TIMED_OUT, Answer, FakeShell, failed
 from tests.doctor.hosts import GOOD, host
 from tests.plans import LOCAL, TESTBED, changed
@@ -31,7 +31,7 @@ RUNS: Final = Path("/home/hu1/runs")
 MPI_LIST: Final = (
     "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions available: pmix_v4\n"
 )
-SEEN: Final = Survey("slurm", "Slurm 22.05.8, cluster c", kinds=(Kind("a100", ("n1",)),))
+SEEN: Final = Survey("slurm", "Slurm 22.05.8, cluster c", kinds=(NodeKind("a100", ("n1",)),))
 ANSWERS: Final[Mapping[str, Answer]] = {
     "srun --version": "slurm-wlm 22.05.8\n",
     "srun --mpi=list": MPI_LIST,

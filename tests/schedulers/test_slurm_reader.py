@@ -16,7 +16,7 @@ import pytest
 
 from hpcdist.cli import runs
 from hpcdist.cli.site_text import site_text
-from hpcdist.cli.sites_init import Around, here, look
+from hpcdist.cli.sites_init import LoginNode, here, look
 from hpcdist.command import Command, Completed, Runner
 from hpcdist.errors import ConfigError
 from hpcdist.job import Status
@@ -126,7 +126,7 @@ def test_tokens(way: Way) -> None:
 
 def test_the_site_file(way: Way, tmp_path: Path) -> None:
     shell = machine(way)
-    around = Around(
+    around = LoginNode(
         over(shell, way), lambda: 1795003200.0, lambda: "login2.example.org", lambda: "hu1", {}, tmp_path
     )
     assert site_text("here", look("slurm", around), here(around)) == recorded("survey.yaml")
@@ -165,7 +165,7 @@ def test_limits_of_partitions(answer: Answer, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("STANDIN_PARTITIONS", str(LIMITED))
     told = ((command.argv, recorded(name)) for command, name in SURVEYED.items())
     shell = FakeShell([(survey.PARTITIONS.argv, answer), *told])
-    found = look("slurm", Around(shell, time.time, user=lambda: "hu1", devices=tmp_path))
+    found = look("slurm", LoginNode(shell, time.time, user=lambda: "hu1", devices=tmp_path))
     facts = {fact.key: fact.remarks for fact in found.facts}
     assert found.parts[5:] == PARTS
     assert facts["walltime"] == ("what experiments get that say none", "DefaultTime=00:30:00 in short")

@@ -12,7 +12,7 @@ from typing import Final
 
 from hpcdist.command import Command
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.survey import Fact, Kind, Node, Part, Survey, counts, kinds_of
+from hpcdist.survey import Fact, Node, NodeKind, Part, Survey, counts, kinds_of
 from hpcdist.units import Memory, Walltime
 
 HOSTS: Final = Command(("lshosts", "-w"))
@@ -97,7 +97,7 @@ def _texts(text: str) -> dict[str, str]:
     return {found[1]: text[found.start() : end] for found, end in zip(starts, ends, strict=False)}
 
 
-def _part(name: str, text: str, kinds: Sequence[Kind], groups: Mapping[str, Sequence[str]]) -> Part:
+def _part(name: str, text: str, kinds: Sequence[NodeKind], groups: Mapping[str, Sequence[str]]) -> Part:
     listed = _HOST_LIST.search(text)
     words = listed[1].split() if listed else []
     hosts = {

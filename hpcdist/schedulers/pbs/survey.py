@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hpcdist.command import Command
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.survey import Fact, Kind, Node, Part, Survey, counts, kinds_of
+from hpcdist.survey import Fact, Node, NodeKind, Part, Survey, counts, kinds_of
 from hpcdist.units import Memory, Walltime
 
 NODES: Final = Command(("pbsnodes", "-a", "-F", "json"))
@@ -114,7 +114,7 @@ def _takes_jobs(queue: Fields) -> bool:
     return queue.get("queue_type") == "Execution" and str(queue.get("enabled")) == "True"
 
 
-def _part(name: str, queue: Fields, hosts: Sequence[Sequence[Fields]], kinds: Sequence[Kind]) -> Part:
+def _part(name: str, queue: Fields, hosts: Sequence[Sequence[Fields]], kinds: Sequence[NodeKind]) -> Part:
     limits = queue.get("resources_max")
     limits = limits if isinstance(limits, dict) else {}
     members = [_name(host) for host in hosts if _serves(host, name, queue)]

@@ -13,7 +13,7 @@ from hpcdist import hostlist
 from hpcdist.command import Command
 from hpcdist.schedulers.slurm.queries import command
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.survey import Fact, Kind, Node, Part, Survey, counts, kinds_of
+from hpcdist.survey import Fact, Node, NodeKind, Part, Survey, counts, kinds_of
 from hpcdist.units import Walltime
 
 CONFIG: Final = command("scontrol", "show", "config")
@@ -105,7 +105,7 @@ def _gpus(gres: str) -> tuple[int, str | None]:
     return sum(int(count) for _, count in found), (types.pop() or None) if len(types) == 1 else None
 
 
-def _part(fields: Fields, kinds: Sequence[Kind]) -> Part:
+def _part(fields: Fields, kinds: Sequence[NodeKind]) -> Part:
     members = _members(fields.get("Nodes", ""))
     limit = _number(fields.get("MaxNodes", ""))
     odd = [name for name, usual in _REMARKED.items() if fields.get(name, usual) != usual]
@@ -172,7 +172,7 @@ def _walltime_of_silent(partitions: Sequence[Fields]) -> Fact:
     return Fact("walltime", remarks=("what experiments get that say none", *remarks), example="01:00:00")
 
 
-def _how_gpus(kinds: Sequence[Kind]) -> Fact:
+def _how_gpus(kinds: Sequence[NodeKind]) -> Fact:
     with_gpus = [kind for kind in kinds if kind.gpus]
     if not with_gpus:
         remark = "no node has a GPU that Slurm knows of (Gres=gpu)"
