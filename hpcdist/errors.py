@@ -109,6 +109,11 @@ def did_you_mean(word: str, choices: Iterable[str], most: int = 100) -> str:
     return f"known: {listed(known, most)}" if known else ""
 
 
+def unknown(what: str, name: str, choices: Iterable[str], path: Path = ()) -> Problem:
+    """Return the problem that nothing of this sort has this name; the hint names the nearest."""
+    return Problem(f"there is no {what} {name!r}", path, did_you_mean(name, choices))
+
+
 def listed(names: Iterable[str], most: int = 4) -> str:
     """Write names with commas; of many, the first ones and how many more there are."""
     known = [*names]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from hpcdist import fields
-from hpcdist.errors import Key, Path, Problem, did_you_mean
+from hpcdist.errors import Key, Path, Problem, did_you_mean, unknown
 from hpcdist.fields import Model
 
 _TEXT: Final = (str,)
@@ -121,7 +121,7 @@ def _inputs(declared: object, problems: list[Problem]) -> Iterator[tuple[int, In
 
 def _problems(item: Input, value: object, path: Path, *, given: bool) -> Iterator[Problem]:
     if item.type is not None and item.type not in _TYPES:
-        yield Problem(f"there is no type {item.type!r}", (*path, "type"), did_you_mean(item.type, _TYPES))
+        yield unknown("type", item.type, _TYPES, (*path, "type"))
     if item.is_flag and item.type != "bool":
         yield Problem("a flag must be a bool", (*path, "is_flag"), "write `type: bool`")
     if item.default is not None and not item.is_optional:

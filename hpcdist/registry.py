@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar, cast
 
-from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.errors import ConfigError, unknown
 
 T = TypeVar("T")
 
@@ -29,9 +29,7 @@ class Registry(Generic[T]):
         """
         target = self._builtin.get(name) or self._plugins().get(name)
         if target is None:
-            raise ConfigError(
-                Problem(f"there is no {self.kind} {name!r}", hint=did_you_mean(name, self.names()))
-            )
+            raise ConfigError(unknown(self.kind, name, self.names()))
         module, _, attribute = target.partition(":")
         return cast("T", getattr(importlib.import_module(module), attribute))
 

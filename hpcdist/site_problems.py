@@ -10,7 +10,7 @@ from typing import Final
 from hpcdist import fabric, specs
 from hpcdist.affinity import cpus_of, shares
 from hpcdist.dialects import container
-from hpcdist.errors import Path, Problem, did_you_mean
+from hpcdist.errors import Path, Problem, unknown
 from hpcdist.site import NodeType, Partition, Site
 
 _SUFFIX: Final = re.compile(r"[A-Za-z0-9._-]*")
@@ -131,7 +131,7 @@ def _word_problems(site: Site) -> Iterator[Problem]:
 
 def _missing(what: str, name: str, known: Iterable[str], path: Path) -> Iterator[Problem]:
     if name not in known:
-        yield Problem(f"there is no {what} {name!r}", path, did_you_mean(name, known))
+        yield unknown(what, name, known, path)
 
 
 def _pattern_problems(pattern: str, path: Path) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from hpcdist.cli.tell import located, note, tell
 from hpcdist.command import Command
 from hpcdist.containers import containers
 from hpcdist.detect import Detection, Known, detect
-from hpcdist.errors import ConfigError, Key, Place, Problem, did_you_mean
+from hpcdist.errors import ConfigError, Key, Place, Problem, unknown
 from hpcdist.errors import Path as Keys
 from hpcdist.fields import Model
 from hpcdist.launchers import launchers
@@ -157,7 +157,7 @@ def _missing(known: Registry[Any], name: str, path: Keys, why: Mapping[str, str]
     if name in why and name not in known:
         yield Problem(why[name], path, f"write one of {', '.join(known.names())}")
     elif name not in known:
-        yield Problem(f"there is no {known.kind} {name!r}", path, did_you_mean(name, known.names()))
+        yield unknown(known.kind, name, known.names(), path)
 
 
 def readable(files: Iterable[Path], read: Callable[[Path], T]) -> list[T]:
