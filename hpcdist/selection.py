@@ -153,23 +153,23 @@ def _constrained(pool: Pool, partition: str | None, constraints: Sequence[str | 
 def _choices(
     runs: Sequence[Block], allowed: Sequence[list[Pool]], site: Site, ps_on: str | None
 ) -> Iterator[list[Pool]]:
-    """Yield one pool for each run: first every pool that all may use, then each run's own first fit."""
+    """Yield one pool for each run, in the order to try: servers apart, all in one, each in its first fit."""
     asked = ps_on == "cpu_nodes" and any(run.first.role == "ps" for run in runs)
     apart = [] if ps_on == "worker_nodes" else list(_servers_apart(runs, allowed, site, asked=asked))
-    yield from apart
     if asked and not apart:
         path = ("environment", "replicas", "ps_on")
         hint = "remove it, and they sit beside the workers"
         message = f"site {site.name} has no nodes without GPUs that could take them"
         raise PlanError(Problem(message, path, hint))
-    if asked:
-        return
-    yield from ([pool] * len(runs) for pool in _shared(allowed))
-    own = []
-    for run, candidates in zip(runs, allowed, strict=True):
-        fitting = (pool for pool in candidates if not list(pool.misfits(need_of(run.first, site, pool))))
-        own.append(next(fitting, candidates[0]))
-    yield own
+    yield from apart
+    if not asked:
+        yield from ([pool] * len(runs) for pool in _shared(allowed))
+        yield [_first_fit(run, candidates, site) for run, candidates in zip(runs, allowed, strict=True)]
+
+
+def _first_fit(run: Block, candidates: Sequence[Pool], site: Site) -> Pool:
+    fitting = (pool for pool in candidates if not list(pool.misfits(need_of(run.first, site, pool))))
+    return next(fitting, candidates[0])
 
 
 def _shared(allowed: Sequence[list[Pool]]) -> Iterator[Pool]:
