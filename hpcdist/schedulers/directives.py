@@ -212,6 +212,15 @@ def _read(language: Language, text: str, origin: str, problems: list[Problem]) -
         yield Directive(flag=flag, value=value, origin=origin)
 
 
+def quoted(flag: str, value: str, *, plain: re.Pattern[str]) -> str:
+    r"""Write a flag with its value, in double quotes if need be, where ``\`` and ``"`` need a ``\``."""
+    between = "=" if flag.startswith("--") else " "
+    if plain.fullmatch(value):
+        return f"{flag}{between}{value}"
+    escaped = value.replace("\\", r"\\").replace('"', r"\"")
+    return f'{flag}{between}"{escaped}"'
+
+
 def _written(flag: str, value: str | None) -> str:
     if value is None:
         return flag

@@ -7,6 +7,7 @@ import pytest
 
 from hpcdist import importers, source
 from hpcdist.errors import ConfigError
+from tests.importers.told import errors
 
 MPI = """\
 experimentType: MPI
@@ -24,15 +25,6 @@ parameterServerCount: 1
 parameterServerMachineType: P4000
 parameterServerCommand: python w.py
 """
-
-
-def errors(text: str) -> list[str]:
-    document = source.parse(text, "f.yml")
-    try:
-        found = importers.read(document.data, "gradient").remarks
-    except ConfigError as error:
-        found = error.problems
-    return [str(document.locate(problem)) for problem in found if problem.severity == "error"]
 
 
 CI = "version: 1\nworker: {container: a/b:1, machine-type: P4000, command: x}\n"
@@ -140,7 +132,7 @@ ERRORS: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("text", ERRORS)
 def test_what_cannot_be_kept_is_an_error_there(text: str) -> None:
-    assert errors(text) == ERRORS[text]
+    assert errors(text, "gradient") == ERRORS[text]
 
 
 OTHERS: dict[str, str] = {

@@ -7,7 +7,7 @@ import pytest
 
 from hpcdist import importers, source
 from hpcdist.importers.kubeflow import IMPORTER
-from tests.importers.kubeflow_errors import errors
+from tests.importers.told import errors
 
 HEAD = "apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n"
 MPI = (
@@ -43,66 +43,66 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         (
             MPI.replace("COMMAND", "[mpirun, -np, '6', python, t.py]"),
             [
-                "k.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: mpirun is to start 6 processes; 2 workers with 4 each are 8; write -np 8, or other `replicas` or `slotsPerWorker`"
+                "f.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: mpirun is to start 6 processes; 2 workers with 4 each are 8; write -np 8, or other `replicas` or `slotsPerWorker`"
             ],
         ),
         (
             MPI.replace("COMMAND", "[mpirun, -N, '3', -np, '8', python, t.py]"),
             [
-                "k.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: mpirun is to start 8 processes; 2 workers with 3 each are 6; write -np 6, or other `replicas` or `slotsPerWorker`"
+                "f.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: mpirun is to start 8 processes; 2 workers with 3 each are 6; write -np 6, or other `replicas` or `slotsPerWorker`"
             ],
         ),
         (
             MPI.replace("COMMAND", "[]"),
             [
-                "k.yml:7:48: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].image: the program is in the image, and this file does not name it; write it as `command: [python, ...]`"
+                "f.yml:7:48: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].image: the program is in the image, and this file does not name it; write it as `command: [python, ...]`"
             ],
         ),
         (
             MPI.replace("COMMAND", "[sh, -c, 'mpirun -H a-worker-0:4 x; y']"),
             [
-                "k.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: a-worker-0 is a pod, and there are none; the first node is `$HPCDIST_HEAD_ADDRESS` in the command, and all are in `$HPCDIST_HOSTFILE`"
+                "f.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: a-worker-0 is a pod, and there are none; the first node is `$HPCDIST_HEAD_ADDRESS` in the command, and all are in `$HPCDIST_HOSTFILE`"
             ],
         ),
         (
             MPI.replace("COMMAND", "[sh, -c, 'for h in $(/etc/mpi/discover_hosts.sh); do ssh $h x; done']"),
             [
-                "k.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: there is no /etc/mpi/discover_hosts.sh; read the hosts from `$HPCDIST_HOSTFILE`"
+                "f.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: there is no /etc/mpi/discover_hosts.sh; read the hosts from `$HPCDIST_HOSTFILE`"
             ],
         ),
         (
             MPI.replace("Launcher", "Launch"),
             [
-                "k.yml:7:5: spec.mpiReplicaSpecs.Launch: there is no replica 'Launch' in such a job; did you mean 'launcher'?",
-                "k.yml:6:3: spec.mpiReplicaSpecs: there is no Launcher, so nothing says what is run; write `Launcher: {template: ...}` with the mpirun",
+                "f.yml:7:5: spec.mpiReplicaSpecs.Launch: there is no replica 'Launch' in such a job; did you mean 'launcher'?",
+                "f.yml:6:3: spec.mpiReplicaSpecs: there is no Launcher, so nothing says what is run; write `Launcher: {template: ...}` with the mpirun",
             ],
         ),
         (
             MPI.replace("slotsPerWorker: 4", "slotsPerWorker: many").replace("COMMAND", "[mpirun, a.out]"),
-            ["k.yml:5:19: spec.slotsPerWorker: expected a whole number, got 'many'; write one such as 2"],
+            ["f.yml:5:19: spec.slotsPerWorker: expected a whole number, got 'many'; write one such as 2"],
         ),
         (
             MPI.replace("nvidia.com/gpu", "google.com/tpu").replace("COMMAND", "[mpirun, -np, '8', a.out]"),
             [
-                "k.yml:8:106: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.limits.google.com/tpu: no batch system gives 'google.com/tpu'; remove it, or ask for nvidia.com/gpu"
+                "f.yml:8:106: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.limits.google.com/tpu: no batch system gives 'google.com/tpu'; remove it, or ask for nvidia.com/gpu"
             ],
         ),
         (
             TORCH.replace("MORE", ", initContainers: [{name: fetch, image: i, command: [git, clone, x]}]"),
             [
-                "k.yml:6:105: spec.pytorchReplicaSpecs.Master.template.spec.initContainers[0]: what this init container prepares would be missing; do it beforehand, or in front of the command, and remove it here"
+                "f.yml:6:105: spec.pytorchReplicaSpecs.Master.template.spec.initContainers[0]: what this init container prepares would be missing; do it beforehand, or in front of the command, and remove it here"
             ],
         ),
         (
             TORCH.replace("MORE", ", activeDeadlineSeconds: 60"),
             [
-                "k.yml:6:111: spec.pytorchReplicaSpecs.Master.template.spec.activeDeadlineSeconds: a job has one time for all that it runs; write it under `runPolicy`, or `batch: {walltime: ...}`"
+                "f.yml:6:111: spec.pytorchReplicaSpecs.Master.template.spec.activeDeadlineSeconds: a job has one time for all that it runs; write it under `runPolicy`, or `batch: {walltime: ...}`"
             ],
         ),
         (
             TORCH.replace("[{name", "[{name: db, image: redis}, {name").replace("MORE", ""),
             [
-                "k.yml:6:45: spec.pytorchReplicaSpecs.Master.template.spec.containers[0]: the container 'db' beside the program cannot be kept; remove it, or start what it does in the command of the main container"
+                "f.yml:6:45: spec.pytorchReplicaSpecs.Master.template.spec.containers[0]: the container 'db' beside the program cannot be kept; remove it, or start what it does in the command of the main container"
             ],
         ),
         (
@@ -110,7 +110,7 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
                 "t.py]", "t.py], lifecycle: {postStart: {exec: {command: [x]}}}"
             ),
             [
-                "k.yml:6:86: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].lifecycle: nothing is run beside the program; write it in the command"
+                "f.yml:6:86: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].lifecycle: nothing is run beside the program; write it in the command"
             ],
         ),
         (
@@ -118,85 +118,85 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
                 "t.py]", "t.py], env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]"
             ),
             [
-                "k.yml:6:103: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].env[0].valueFrom: IP would be told by the pod; write its `value`"
+                "f.yml:6:103: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].env[0].valueFrom: IP would be told by the pod; write its `value`"
             ],
         ),
         (
             TORCH.replace("MORE", "").replace("t.py]", "t.py], comand: [x]"),
             [
-                "k.yml:6:86: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].comand: nothing is known of 'spec.pytorchReplicaSpecs.Master.template.spec.containers[0].comand'; remove it"
+                "f.yml:6:86: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].comand: nothing is known of 'spec.pytorchReplicaSpecs.Master.template.spec.containers[0].comand'; remove it"
             ],
         ),
         (
             TORCH.replace("MORE", "").replace("Master: {", "Master: {replicas: 2, "),
-            ["k.yml:6:24: spec.pytorchReplicaSpecs.Master.replicas: there can be one Master, not 2; write 1"],
+            ["f.yml:6:24: spec.pytorchReplicaSpecs.Master.replicas: there can be one Master, not 2; write 1"],
         ),
         (
             TORCH.replace("MORE", "").replace("t.py]", "'{{ x }} {% endraw %}']"),
             [
-                "k.yml:6:45: spec.pytorchReplicaSpecs.Master.template.spec.containers[0]: a text with both {{ and endraw cannot be kept; write it in a file"
+                "f.yml:6:45: spec.pytorchReplicaSpecs.Master.template.spec.containers[0]: a text with both {{ and endraw cannot be kept; write it in a file"
             ],
         ),
         (
             TF.replace("ROLE", "Worker").replace("COUNT", "1"),
             [
-                "k.yml:6:87: spec.tfReplicaSpecs.Worker.template.spec.containers[0].args: the program is in the image, and this file does not name it; write it as `command: [python, ...]`"
+                "f.yml:6:87: spec.tfReplicaSpecs.Worker.template.spec.containers[0].args: the program is in the image, and this file does not name it; write it as `command: [python, ...]`"
             ],
         ),
         (
             TF.replace("ROLE", "Boss").replace("COUNT", "1"),
             [
-                "k.yml:6:5: spec.tfReplicaSpecs.Boss: there is no replica 'Boss' in such a job; known: chief, evaluator, master, ps, worker"
+                "f.yml:6:5: spec.tfReplicaSpecs.Boss: there is no replica 'Boss' in such a job; known: chief, evaluator, master, ps, worker"
             ],
         ),
         (
             TF.replace("ROLE", "Worker").replace("COUNT", "0"),
-            ["k.yml:5:3: spec.tfReplicaSpecs: all of its replicas are 0; write `replicas: 1` or more"],
+            ["f.yml:5:3: spec.tfReplicaSpecs: all of its replicas are 0; write `replicas: 1` or more"],
         ),
         (
             TF.replace("ROLE", "Worker").replace("COUNT", "-1"),
             [
-                "k.yml:6:24: spec.tfReplicaSpecs.Worker.replicas: expected a whole number, got -1; write one such as 2",
-                "k.yml:6:88: spec.tfReplicaSpecs.Worker.template.spec.containers[0].args: the program is in the image, and this file does not name it; write it as `command: [python, ...]`",
+                "f.yml:6:24: spec.tfReplicaSpecs.Worker.replicas: expected a whole number, got -1; write one such as 2",
+                "f.yml:6:88: spec.tfReplicaSpecs.Worker.template.spec.containers[0].args: the program is in the image, and this file does not name it; write it as `command: [python, ...]`",
             ],
         ),
         (
             HEAD.format(kind="JAXJob") + "  a: 1\n",
             [
-                "k.yml:2:7: kind: jobs of kind 'JAXJob' are not run; write `framework: jax`, with `environment.replicas`"
+                "f.yml:2:7: kind: jobs of kind 'JAXJob' are not run; write `framework: jax`, with `environment.replicas`"
             ],
         ),
         (
             HEAD.format(kind="MPIjob") + "  a: 1\n",
-            ["k.yml:2:7: kind: jobs of kind 'MPIjob' are not run; did you mean 'MPIJob'?"],
+            ["f.yml:2:7: kind: jobs of kind 'MPIjob' are not run; did you mean 'MPIJob'?"],
         ),
         (
             HEAD.format(kind="TFJob") + "  a: 1\n",
-            ["k.yml:4:1: spec: there are no replicas in it; write `tfReplicaSpecs: {Chief: ...}`"],
+            ["f.yml:4:1: spec: there are no replicas in it; write `tfReplicaSpecs: {Chief: ...}`"],
         ),
         (
             HEAD.format(kind="MXJob") + "  jobMode: MXTune\n  mxReplicaSpecs: {Tuner: {replicas: 1}}\n",
             [
-                "k.yml:5:12: spec.jobMode: jobs of the mode 'MXTune' are not run; start the tuner's own tracker and servers from `run.cmd` of a native experiment",
-                "k.yml:6:20: spec.mxReplicaSpecs.Tuner: there is no replica 'Tuner' in such a job; known: scheduler, server, worker",
+                "f.yml:5:12: spec.jobMode: jobs of the mode 'MXTune' are not run; start the tuner's own tracker and servers from `run.cmd` of a native experiment",
+                "f.yml:6:20: spec.mxReplicaSpecs.Tuner: there is no replica 'Tuner' in such a job; known: scheduler, server, worker",
             ],
         ),
         (
             HEAD.format(kind="MPIJob").replace("spec:\n", ""),
             [
-                "k.yml:1:1: spec: nothing in it says what is run; write `spec`, with a container and its command"
+                "f.yml:1:1: spec: nothing in it says what is run; write `spec`, with a container and its command"
             ],
         ),
         (
             "kind: TFJob\nspec: {tfReplicaSpecs: {Worker: {template: {spec: {containers: [{command: [a]}]}}}}}\n",
             [
-                "k.yml:1:1: apiVersion: it looks like Kubeflow's TFJob, without its `apiVersion`; write `apiVersion: kubeflow.org/v1`"
+                "f.yml:1:1: apiVersion: it looks like Kubeflow's TFJob, without its `apiVersion`; write `apiVersion: kubeflow.org/v1`"
             ],
         ),
         (
             "apiVersion: kubeflow.org/v1\nspec: {a: 1}\n",
             [
-                "k.yml:1:1: kind: it looks like a job of Kubeflow, without its `kind`; known: MPIJob, MXJob, PyTorchJob, TFJob, TfJob"
+                "f.yml:1:1: kind: it looks like a job of Kubeflow, without its `kind`; known: MPIJob, MXJob, PyTorchJob, TFJob, TfJob"
             ],
         ),
     ],
@@ -220,13 +220,13 @@ def test_it_is_said(text: str, said: list[str]) -> None:
     ],
 )
 def test_recognised(head: str, its: bool) -> None:  # noqa: FBT001
-    assert IMPORTER.recognises(source.parse(head, "k.yml").data) is its
+    assert IMPORTER.recognises(source.parse(head, "f.yml").data) is its
 
 
 def test_a_name_with_dots() -> None:
     text = TORCH.replace("MORE", "").replace("name: a}", "name: a.b}")
-    found = importers.read(source.parse(text, "k.yml").data)
+    found = importers.read(source.parse(text, "f.yml").data)
     assert found.data["name"] == "a-b"
     assert [str(problem) for problem in found.remarks] == [
-        "k.yml:3:18: metadata.name: the job is called 'a-b': its name can hold no dot"
+        "f.yml:3:18: metadata.name: the job is called 'a-b': its name can hold no dot"
     ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist import importers, source
-from tests.importers.kubeflow_errors import errors
+from tests.importers.told import errors
 
 MPI = """\
 apiVersion: kubeflow.org/v1
@@ -43,42 +43,42 @@ WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
     ("text", "said"),
     [
         (MPI.replace("COMMAND", "[horovodrun, -np, '2', min-np, '1', python, t.py]"),
-         f"k.yml:6:58: {LAUNCHER}.command: min-np would be the program that horovodrun starts; write --min-np"),
+         f"f.yml:6:58: {LAUNCHER}.command: min-np would be the program that horovodrun starts; write --min-np"),
         (MPI.replace("COMMAND", "[mpirun, a.out]").replace("Launcher: {", "Launcher: {replicas: 2, "),
-         "k.yml:6:26: spec.mpiReplicaSpecs.Launcher.replicas: there is one Launcher, not 2; write 1, or nothing"),
+         "f.yml:6:26: spec.mpiReplicaSpecs.Launcher.replicas: there is one Launcher, not 2; write 1, or nothing"),
         (MPI.replace("COMMAND", "[mpirun, t, --master=a-worker-0.a-worker]"),
-         f"k.yml:6:58: {LAUNCHER}.command: a-worker-0.a-worker is a pod, and there are none; {NODES}"),
+         f"f.yml:6:58: {LAUNCHER}.command: a-worker-0.a-worker is a pod, and there are none; {NODES}"),
         (MPI.replace("COMMAND", "[mpirun, t], env: [{name: X, value: y}, {name: MASTER_ADDR, value: a-worker-0}]"),
-         f"k.yml:6:134: {LAUNCHER}.env[1].value: a-worker-0 is a pod, and there are none; {NODES}"),
+         f"f.yml:6:134: {LAUNCHER}.env[1].value: a-worker-0 is a pod, and there are none; {NODES}"),
         (MPI.replace("COMMAND", "[mpirun, t], env: [{name: PATH, value: '$PATH:a-worker-0'}]"),
-         f"k.yml:6:106: {LAUNCHER}.env[0].value: a-worker-0 is a pod, and there are none; {NODES}"),
+         f"f.yml:6:106: {LAUNCHER}.env[0].value: a-worker-0 is a pod, and there are none; {NODES}"),
         (TORCH.replace("COMMAND", "[sh, -c, composer --master_addr t-worker-0 t.py]"),
-         f"k.yml:6:74: {WORKER}.command: t-worker-0 is a pod, and there are none; {NODES}"),
+         f"f.yml:6:74: {WORKER}.command: t-worker-0 is a pod, and there are none; {NODES}"),
         (TORCH.replace("COMMAND", "[torchrun, t.py, 'tcp://t-worker-0:1']"),
-         f"k.yml:6:74: {WORKER}.command: t-worker-0 is a pod, and there are none; {NODES}"),
+         f"f.yml:6:74: {WORKER}.command: t-worker-0 is a pod, and there are none; {NODES}"),
         (TORCH.replace("COMMAND", "[torchrun, --nnodes=3:4, t.py]"),
-         f"k.yml:6:74: {WORKER}.command: torchrun is to wait for 3:4 replicas, the job has 2; write --nnodes=2, or other `replicas`"),
+         f"f.yml:6:74: {WORKER}.command: torchrun is to wait for 3:4 replicas, the job has 2; write --nnodes=2, or other `replicas`"),
         (TORCH.replace("COMMAND", "[torchrun, --nnodes=all, t.py]"),
-         f"k.yml:6:74: {WORKER}.command: 'all' is no number of replicas; write --nnodes=2"),
+         f"f.yml:6:74: {WORKER}.command: 'all' is no number of replicas; write --nnodes=2"),
         (MPI.replace("COMMAND", "[mpirun, -N, all, t]"),
-         f"k.yml:6:58: {LAUNCHER}.command: 'all' is no number of processes for each worker; write one such as 4"),
+         f"f.yml:6:58: {LAUNCHER}.command: 'all' is no number of processes for each worker; write one such as 4"),
         (TORCH.replace("COMMAND", "[t]").replace("replicas: 2", "replicas: $NODES"),
-         "k.yml:6:24: spec.pytorchReplicaSpecs.Worker.replicas: expected a whole number, got '$NODES'; fill it in first: `envsubst < FILE > NEW`"),
+         "f.yml:6:24: spec.pytorchReplicaSpecs.Worker.replicas: expected a whole number, got '$NODES'; fill it in first: `envsubst < FILE > NEW`"),
         (TORCH.replace("COMMAND", "[t], resources: {limits: {nvidia.com/gpu: '${GPUS}'}}"),
-         f"k.yml:6:125: {WORKER}.resources.limits.nvidia.com/gpu: '${{GPUS}}' is no amount; fill it in first: `envsubst < FILE > NEW`"),
+         f"f.yml:6:125: {WORKER}.resources.limits.nvidia.com/gpu: '${{GPUS}}' is no amount; fill it in first: `envsubst < FILE > NEW`"),
         (TORCH.replace("COMMAND", "[t], resources: {claims: [{name: imex-channel}, {name: gpus}]}"),
-         f"k.yml:6:131: {WORKER}.resources.claims[1]: what this claim asks for is not written here; ask for nvidia.com/gpu, and remove it"),
-        (MX, "k.yml:6:27: spec.mxReplicaSpecs.Scheduler.replicas: there can be one Scheduler, not 2; write 1"),
+         f"f.yml:6:131: {WORKER}.resources.claims[1]: what this claim asks for is not written here; ask for nvidia.com/gpu, and remove it"),
+        (MX, "f.yml:6:27: spec.mxReplicaSpecs.Scheduler.replicas: there can be one Scheduler, not 2; write 1"),
         ("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec: {trainer: {numNodes: 2}}\n",
-         "k.yml:2:7: kind: jobs of kind 'TrainJob' are not run; what it runs is said by a runtime elsewhere: write a PyTorchJob or MPIJob"),
+         "f.yml:2:7: kind: jobs of kind 'TrainJob' are not run; what it runs is said by a runtime elsewhere: write a PyTorchJob or MPIJob"),
         ("apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nspec: {components: []}\n",
-         "k.yml:2:7: kind: jobs of kind 'AppWrapper' are not run; write the job that it holds to a file of its own"),
+         "f.yml:2:7: kind: jobs of kind 'AppWrapper' are not run; write the job that it holds to a file of its own"),
         ("apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {tasks: []}\n",
-         "k.yml:2:7: kind: jobs of kind 'Job' are not run; start it from `run.cmd` of a native experiment"),
+         "f.yml:2:7: kind: jobs of kind 'Job' are not run; start it from `run.cmd` of a native experiment"),
         ("apiVersion: hpc.example.org/v1\nkind: MPIJob\nspec: {nodes: 1}\n",
-         "k.yml:2:7: kind: this is hpc.example.org's MPIJob, not Kubeflow's; write `apiVersion: kubeflow.org/v1`"),
+         "f.yml:2:7: kind: this is hpc.example.org's MPIJob, not Kubeflow's; write `apiVersion: kubeflow.org/v1`"),
         ("apiVersion: v1\nspec: {image: x}\n",
-         "k.yml:1:1: kind: it looks like an object of Kubernetes, without its `kind`; known: MPIJob, MXJob, PyTorchJob, TFJob, TfJob"),
+         "f.yml:1:1: kind: it looks like an object of Kubernetes, without its `kind`; known: MPIJob, MXJob, PyTorchJob, TFJob, TfJob"),
     ],
 )  # fmt: skip
 def test_it_is_said(text: str, said: str) -> None:
@@ -98,5 +98,5 @@ def test_a_workers_command_of_any_type_is_spoken_of(command: str) -> None:
     text = MPI.replace("COMMAND", "[mpirun, t]").replace(
         "[{image: i}]", f"[{{image: i, command: {command}}}]"
     )
-    remarks = importers.read(source.parse(text, "k.yml").data).remarks
+    remarks = importers.read(source.parse(text, "f.yml").data).remarks
     assert "spec.mpiReplicaSpecs.Worker.template.spec.containers[0].command" in "".join(map(str, remarks))

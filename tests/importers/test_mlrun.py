@@ -12,20 +12,10 @@ from hpcdist import importers, source
 from hpcdist.errors import ConfigError
 from hpcdist.importers.mlrun import IMPORTER
 from hpcdist.load import load_experiment
+from tests.importers.told import said
 
 FOLDER = pathlib.Path(__file__).parent / "mlrun"
 NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.expected.yml"))
-
-
-def said(text: str) -> list[str]:
-    """Return all remarks on a file, whether it is refused or not."""
-    document = source.parse(text, "f.yml")
-    assert IMPORTER.recognises(document.data)
-    try:
-        remarks = IMPORTER.read(document.data).remarks
-    except ConfigError as error:
-        remarks = error.problems
-    return [f"{remark.severity}: {document.locate(remark)}" for remark in remarks]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,7 +13,7 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
-from hpcdist.schedulers.directives import Language, added, forbidden, hidden, options
+from hpcdist.schedulers.directives import Language, added, forbidden, hidden, options, quoted
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.site import Site
 
@@ -217,8 +217,4 @@ def directive_text(directive: Directive) -> str:
     if not directive.value.isprintable() or "'''" in directive.value:
         message = f"{directive.flag} cannot hold a line break, a control character or three quotes"
         raise PlanError(Problem(f"{message}: {directive.value!r} ({directive.origin})"))
-    between = "=" if directive.flag.startswith("--") else " "
-    if _PLAIN.fullmatch(directive.value):
-        return f"{directive.flag}{between}{directive.value}"
-    escaped = directive.value.replace("\\", r"\\").replace('"', r"\"")
-    return f'{directive.flag}{between}"{escaped}"'
+    return quoted(directive.flag, directive.value, plain=_PLAIN)

@@ -8,6 +8,7 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Plan
+from hpcdist.schedulers.directives import quoted
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
@@ -52,8 +53,4 @@ def directive_text(directive: Directive) -> str:
     if not directive.value.isprintable():
         message = f"{directive.flag} cannot hold a line break or a control character: {directive.value!r}"
         raise PlanError(Problem(f"{message} ({directive.origin})"))
-    between = "=" if directive.flag.startswith("--") else " "
-    if _PLAIN.fullmatch(directive.value):
-        return f"{directive.flag}{between}{directive.value}"
-    escaped = directive.value.replace("\\", r"\\").replace('"', r"\"")
-    return f'{directive.flag}{between}"{escaped}"'
+    return quoted(directive.flag, directive.value, plain=_PLAIN)
