@@ -162,7 +162,7 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         remote=site.sge.remote,
         head_suffix=site.head_node.suffix,
         head_resolve=site.head_node.resolve or topology.by_address,
-        mpi=options.mpi,
+        mpi=options.mpi if topology.needs_mpi or not experiment.framework else None,
         rank_variables=None if once else options.rank_variables or launcher.rank_variables,
         hostfile_line=launcher.hostfile_line,
         origins=dict(_origins(experiment, site, where)),

@@ -219,7 +219,7 @@ launch() {
   export MASTER_PORT="$HPCDIST_PORT"
   export GLOO_SOCKET_IFNAME=eth0
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec srun --het-group=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=20 --kill-on-bad-exit=1 --label --mpi=pmix : --het-group=1 --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --mpi=pmix \
+  exec srun --het-group=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=20 --kill-on-bad-exit=1 --label --mpi=none : --het-group=1 --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --mpi=none \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -235,7 +235,7 @@ launch() {
     for ((hpcdist_slots = ${hpcdist_slots#slots=}; hpcdist_slots > 0; hpcdist_slots--)); do echo "$hpcdist_host"; done
   done < <(sed -n '1,1p' "$HPCDIST_HOSTFILE") >"$HPCDIST_JOB_DIR/ranks.0"
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec srun --het-group=0 --nodes=1 --ntasks=3 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --label --mpi=pmix : --het-group=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --mpi=pmix \
+  exec srun --het-group=0 --nodes=1 --ntasks=3 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --label --mpi=none : --het-group=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --mpi=none \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -61,10 +61,32 @@ def test_components_of_a_heterogeneous_job() -> None:
     )
     assert [word.text for word in plan.launch] == launch(
         *["srun", "--het-group=0", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpus-per-task=20"],
-        *["--kill-on-bad-exit=1", "--label", "--mpi=pmix"],
+        *["--kill-on-bad-exit=1", "--label", "--mpi=none"],
         *[":", "--het-group=1", "--nodes=1", "--ntasks=2", "--ntasks-per-node=2", "--cpus-per-task=1"],
-        "--mpi=pmix",
+        "--mpi=none",
     )
+    assert plan.launch[8].origin == "rule no PMI over several components, but for MPI"
+
+
+@pytest.mark.parametrize(
+    ("framework", "components", "mpi"),
+    [
+        ("mpi", 1, ["--mpi=pmix"]),
+        ("horovod", 2, ["--mpi=pmix"] * 2),
+        ("pytorch", 1, []),
+        ("tensorflow", 2, ["--mpi=none"] * 2),
+    ],
+)
+def test_only_what_meets_by_mpi_asks_for_pmi(framework: str, components: int, mpi: list[str]) -> None:
+    master = resources(gpu=1) if components == 1 else resources(cpu=20)
+    workers = {"n_workers": 1, "default_worker": {"resources": resources(gpu=1)}}
+    plan = planned(framework=framework, environment={"resources": master, "replicas": workers})
+    assert len(plan.placement.groups) == components
+    assert [word.text for word in plan.launch if word.text.startswith("--mpi")] == mpi
+
+
+def test_a_program_without_a_framework_may_use_mpi() -> None:
+    assert "--mpi=pmix" in [word.text for word in planned().launch]
 
 
 def test_options_of_the_site() -> None:
