@@ -144,13 +144,18 @@ def test_a_launcher_that_did_something_else(tmp_path: Path, changes: dict[str, s
     (tmp_path / "nodes").write_text(changes.pop("NODES", "localhost\n"))
     environ = {"PATH": os.environ["PATH"], "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "PMIX_RANK": "1"}
     environ |= {"CUDA_VISIBLE_DEVICES": "0,1", "HPCDIST_JOB_DIR": str(tmp_path), **changes}
-    environ["HPCDIST_FAILURE"] = str(tmp_path / "failure")
+    failure = tmp_path / "failure"
     done = subprocess.run(
-        [BASH, tmp_path / "task.sh", "true"], env=environ, capture_output=True, text=True, check=False
+        [BASH, tmp_path / "task.sh", "true"],
+        env={**environ, "HPCDIST_FAILURE": str(failure)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.returncode == 86
-    assert re.match(r"hpcdist: rank (1|\?) on ", done.stderr)
-    assert sentence in done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (86, "", "")
+    told = failure.read_text()
+    assert re.match(rf"86 (1|\?) {re.escape(os.uname().nodename)} ", told)
+    assert sentence in told
 
 
 # --- Whatever is written arrives, byte for byte
@@ -349,6 +354,32 @@ def test_a_process_that_fails_ends_the_others(tmp_path: Path) -> None:
     assert "was the first to fail, with exit code 3" in output
     assert len(pids(output)) == 2
     assert all(map(is_gone, pids(output)))
+
+
+KILLS_AT_ONCE = """\
+#!{bash}
+while [[ $1 != bash ]]; do shift; done
+for rank in 0 1 2; do OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=9 "$@" & done
+wait -n
+code=$?
+kill -KILL %1 %2 %3
+exit "$code"
+"""
+
+
+def test_what_keeps_all_tasks_from_starting_is_told_once(tmp_path: Path) -> None:
+    launcher = tmp_path / "mpirun"
+    launcher.write_text(KILLS_AT_ONCE.format(bash=BASH))
+    launcher.chmod(0o755)
+    data = {"batch": {"launcher": "mpirun"}, "environment": environment(2), "framework": "mpi"}
+    with started(tmp_path, "true", path=f"{tmp_path}:{os.environ['PATH']}", **data) as process:
+        output, _ = process.communicate(timeout=20)
+    assert process.returncode == 86
+    (sentence,) = re.findall("hpcdist: rank .*", output)
+    assert sentence.partition(": ")[2].partition(": ")[2] == (
+        "mpirun started 9 tasks, the plan has 3; leave the counts in the script as they are, or submit the "
+        "experiment again"
+    )
 
 
 @pytest.mark.parametrize("name", ["TERM", "HUP", "USR1", "USR2"])

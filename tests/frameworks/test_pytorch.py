@@ -237,7 +237,8 @@ def test_a_node_without_torchrun(tmp_path: Path) -> None:
     (tmp_path / "task.sh").write_text(render(plan).task)
     (tmp_path / "nodes").write_text("localhost\n")
     ranks = {"HPCDIST_START_RANK": "0", "HPCDIST_START_SIZE": "1", "HPCDIST_HEAD_ADDRESS": "localhost"}
-    files = {"HPCDIST_JOB_DIR": str(tmp_path), "HPCDIST_FAILURE": str(tmp_path / "failure")}
+    failure = tmp_path / "failure"
+    files = {"HPCDIST_JOB_DIR": str(tmp_path), "HPCDIST_FAILURE": str(failure)}
     done = subprocess.run(
         ["bash", tmp_path / "task.sh", "no-torchrun"],
         env={"PATH": os.environ["PATH"], **ranks, **files},
@@ -245,13 +246,10 @@ def test_a_node_without_torchrun(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (
-        86,
-        "",
-        (
-            f"hpcdist: rank 0 on {os.uname().nodename}: there is no no-torchrun here; load its module by "
-            "batch.modules, or activate the environment that has it before you submit\n"
-        ),
+    assert (done.returncode, done.stdout, done.stderr) == (86, "", "")
+    assert failure.read_text() == (
+        f"86 0 {os.uname().nodename} there is no no-torchrun here; load its module by batch.modules, or "
+        "activate the environment that has it before you submit\n"
     )
 
 

@@ -87,10 +87,11 @@ keep "$HPCDIST_JOB_DIR/task.sh" <<'TASK_WRAPPER'
 # shellcheck disable=SC2155 # peers cannot fail
 # One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
 
-# The first task of all that fails is the cause; what the launcher then does to the others is not.
-first_to_fail() { (set -C && echo "$1 $2 $(uname -n)" >"$HPCDIST_FAILURE") 2>/dev/null; }
+# The first task of all that fails is the cause; what the launcher then does to the others is not. The job's script
+# tells of it: this task may be killed before it could.
+first_to_fail() { (set -C && echo "$1 $2 $(uname -n)${3:+ $3}" >"$HPCDIST_FAILURE") 2>/dev/null; }
 fail() {
-  first_to_fail 86 "${rank:-?}" && echo "hpcdist: rank ${rank:-?} on $(uname -n): $*" >&2
+  first_to_fail 86 "${rank:-?}" "$*"
   exit 86
 }
 
@@ -254,7 +255,7 @@ end_servers() {
   kill -KILL "$hpcdist_program"
 }
 run() {
-  local code status=127 rank host server_end
+  local code status=127 rank host text server_end
   # A name that no node has looked for before: network file systems remember what was not there.
   export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
   export HPCDIST_ENDED="$HPCDIST_JOB_DIR/ended.$hpcdist_restarts.$1"
@@ -276,10 +277,11 @@ run() {
   kill "$server_end" 2>/dev/null
   [[ ! -e $HPCDIST_ENDED.well ]] || status=0
   # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
-  if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
+  if ((status != 0)) && read -r code rank host text 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code
-    case $status in
-    86 | 143) ;;
+    case ${text:+told}$status in
+    told*) echo "hpcdist: rank $rank on $host: $text" >&2 ;;
+    143) ;;
     129 | 1[3-9][0-9]) echo "hpcdist: rank $rank on $host was the first to end, killed by signal $(kill -l "$status")" >&2 ;;
     *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $status" >&2 ;;
     esac

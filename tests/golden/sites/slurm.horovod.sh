@@ -119,10 +119,11 @@ keep "$HPCDIST_JOB_DIR/task.sh" <<'TASK_WRAPPER'
 #!/bin/bash
 # One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
 
-# The first task of all that fails is the cause; what the launcher then does to the others is not.
-first_to_fail() { (set -C && echo "$1 $2 $(uname -n)" >"$HPCDIST_FAILURE") 2>/dev/null; }
+# The first task of all that fails is the cause; what the launcher then does to the others is not. The job's script
+# tells of it: this task may be killed before it could.
+first_to_fail() { (set -C && echo "$1 $2 $(uname -n)${3:+ $3}" >"$HPCDIST_FAILURE") 2>/dev/null; }
 fail() {
-  first_to_fail 86 "${rank:-?}" && echo "hpcdist: rank ${rank:-?} on $(uname -n): $*" >&2
+  first_to_fail 86 "${rank:-?}" "$*"
   exit 86
 }
 
@@ -210,7 +211,7 @@ trap 'forward HUP' HUP
 trap 'forward USR1' USR1
 trap 'forward USR2' USR2
 run() {
-  local code status=127 rank host
+  local code status=127 rank host text
   # A name that no node has looked for before: network file systems remember what was not there.
   export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
   launch &
@@ -226,10 +227,11 @@ run() {
   # Launchers have codes of their own for what they were told to end (mpirun 1 or 255).
   ((status == 0 || (status > 128 && status < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || status=143
   # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
-  if ((status != 0)) && read -r code rank host 2>/dev/null <"$HPCDIST_FAILURE"; then
+  if ((status != 0)) && read -r code rank host text 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code
-    case $status in
-    86 | 143) ;;
+    case ${text:+told}$status in
+    told*) echo "hpcdist: rank $rank on $host: $text" >&2 ;;
+    143) ;;
     129 | 1[3-9][0-9]) echo "hpcdist: rank $rank on $host was the first to end, killed by signal $(kill -l "$status")" >&2 ;;
     *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $status" >&2 ;;
     esac
