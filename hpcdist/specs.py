@@ -16,6 +16,7 @@ LONGEST: Final = 120 * 1024
 """How many bytes an argument or variable may have: Linux refuses 128 KiB (execve(2), MAX_ARG_STRLEN)."""
 
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL", "NOTSET")
+_EXPANDED: Final = re.compile(r"\$[A-Za-z_{(]|^~(/|$)")
 _MAIL_EVENTS: Final = frozenset(
     ("none", "begin", "end", "fail", "requeue", "all", "invalid_depend", "stage_out", "time_limit",
      "time_limit_90", "time_limit_80", "time_limit_50", "array_tasks")
@@ -111,10 +112,18 @@ def log_level_problems(level: str, path: Path) -> Iterator[Problem]:
 
 
 def variable_problems(name: str, value: str, path: Path) -> Iterator[Problem]:
-    """Refuse names that are none or not the user's, and values that no process can be given."""
+    """Refuse names that are none or not the user's, and values that no process can be given.
+
+    What a shell would expand is told: a program gets it as it stands, and with such a PATH none is found.
+    """
     if message := misnomer(name):
         yield Problem(message, path)
     yield from length_problems(f"the variable {name}", value, path)
+    if _EXPANDED.search(value):
+        meant = f"$HOME{value[1:]}" if value.startswith("~") else value
+        hint = f'write `export {name}="{meant}"` at the head of the command'
+        told = Problem(f"nothing is expanded in {value!r}", path, hint)
+        yield told if name == "PATH" else told._replace(severity="warning")
 
 
 def length_problems(what: str, text: str, path: Path) -> Iterator[Problem]:

@@ -66,6 +66,25 @@ def test_a_module_that_stands_twice() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "severity", "line"),
+    [
+        ("DATA", "$SCRATCH/x", "warning", 'DATA="$SCRATCH/x"'),
+        ("DATA", "~/x", "warning", 'DATA="$HOME/x"'),
+        ("PATH", "/opt/x:${PATH}", "error", 'PATH="/opt/x:${PATH}"'),
+    ],
+)
+def test_variables_that_a_shell_would_expand(name: str, value: str, severity: str, line: str) -> None:
+    (problem,) = specs.variable_problems(name, value, ())
+    sentence = f"nothing is expanded in {value!r}; write `export {line}` at the head of the command"
+    assert (problem.severity, str(problem)) == (severity, sentence)
+
+
+@pytest.mark.parametrize("value", ["/scratch/me", "5$ or $5, ~", "a~/b"])
+def test_variables_that_a_shell_would_leave(value: str) -> None:
+    assert [*specs.variable_problems("DATA", value, ())] == []
+
+
 @pytest.mark.parametrize("text", ["torch", "torch_2-10", "ml/torch-2", "/a b/\u00e9", ".", "./env", "../env"])
 def test_spack_environments(text: str) -> None:
     assert [*specs.spack_env_problems(text, ())] == []
