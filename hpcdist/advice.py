@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.experiment import Experiment
+from hpcdist.feasibility import Where
 from hpcdist.launch import UNSEEN, UserLaunch
 from hpcdist.launchers import jsrun
 from hpcdist.layer import Topology
-from hpcdist.plan import Plan
+from hpcdist.plan import Group, Plan
+from hpcdist.pool import memory_in
 from hpcdist.replica import Replica, replicas
 from hpcdist.site import Site
 
@@ -31,12 +33,9 @@ def advice(
     yield from _about_the_launch(plan, launch)
     yield from _about_the_site(experiment, site, plan)
     yield from _about_the_image(experiment, plan)
-    for variable in plan.task_variables:
-        if variable.name in experiment.environment.env_vars:
-            yield f"{variable.name} of `env_vars` has no effect: each task is given its own"
     kinds = {replica.path: replica for replica in replicas(experiment, per_gpu=topology.task != "replica")}
     for replica in kinds.values():
-        yield from _about_a_replica(replica, site)
+        yield from _about_a_replica(replica)
     if len(plan.placement.groups) > 1 and plan.launcher == "srun" and topology.needs_mpi:
         yield (
             "MPI over several components of a Slurm job works only where node names ascend in the order of "
@@ -44,6 +43,51 @@ def advice(
         )
     if plan.launcher == "jsrun":
         yield from jsrun.advice(plan, site.options("jsrun"))
+
+
+def unused(experiment: Experiment, site: Site, plan: Plan, where: Where) -> Iterator[str]:
+    """Yield what the experiment says and a job there does not do, behind the place where it stands."""
+    for variable in plan.task_variables:
+        if variable.name in experiment.environment.env_vars:
+            place = where(("environment", "env_vars", variable.name))
+            yield f"{place}: {variable.name} has no effect: each task is given its own"
+    kinds = {replica.path: replica for replica in replicas(experiment, per_gpu=False)}
+    yield from dict.fromkeys(text for kind in kinds.values() for text in _selectors(kind, site, where))
+    yield from _memory([*kinds.values()], site, plan, where)
+
+
+def _selectors(replica: Replica, site: Site, where: Where) -> Iterator[str]:
+    above = replica.path[:-1] if replica.path[-1:] == ("resources",) else replica.path
+    for key, value in replica.node_selector:
+        if key not in ("partition", "constraint") and value not in site.node_selectors.get(key, {}):
+            known = f"; known: {', '.join(site.node_selectors[key])}" if key in site.node_selectors else ""
+            place = where((*above, "node_selector", key))
+            what = f"the node selector {key}: {value} has no meaning on site {site.name} and is not used"
+            yield f"{place}: {what}{known}"
+
+
+def _memory(kinds: Sequence[Replica], site: Site, plan: Plan, where: Where) -> Iterator[str]:
+    """Yield each memory of which the batch system is not told; whole nodes have theirs, where it is known."""
+    silent = [group for group in plan.placement.groups if group.memory is None]
+    unknown = [group for group in silent if not (plan.exclusive and _is_counted(group, site))]
+    for replica in kinds if unknown else ():
+        if replica.memory:
+            why = _without_memory(site, unknown[0])
+            yield f"{where((*replica.path, 'memory'))}: memory is not asked for: {why}"
+
+
+def _is_counted(group: Group, site: Site) -> bool:
+    """Whether it is known how much memory these nodes have, so that tasks are placed by it."""
+    nodes = site.partitions[group.site_partition].nodes if group.site_partition in site.partitions else ()
+    return any(site.node_types[kind].memory for kind in ([group.node_type] if group.node_type else nodes))
+
+
+def _without_memory(site: Site, group: Group) -> str:
+    _, key = memory_in(site, group.site_partition)
+    if key == "sge.memory":
+        return f"site {site.name} names no resource for it; a site file gives one under `sge.memory`"
+    said = f"{key}: nodes" if key == "lsf.request" else f"{key}: false"
+    return f"site {site.name} says `{said}`; a job has what the site gives unasked"
 
 
 def _about_the_launch(plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
@@ -54,7 +98,8 @@ def _about_the_launch(plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
             "`backend: mpi` leaves the start of all tasks to the command, and this is no mpirun: it runs "
             "once; remove `backend` if hpcdist is to start them"
         )
-    if launch and launch.runs == "once" and told:
+    # deepspeed itself tells them (https://github.com/deepspeedai/DeepSpeed, deepspeed/launcher/launch.py).
+    if launch and launch.runs == "once" and launch.program != "deepspeed" and told:
         yield (
             f"the tasks that the command starts are not told {', '.join(told)}; let the command be the "
             "program itself, and hpcdist starts it"
@@ -110,11 +155,7 @@ def _about_the_site(experiment: Experiment, site: Site, plan: Plan) -> Iterator[
             yield f"site {site.name} has no volume {name!r}; a site file gives its path under `volumes`"
 
 
-def _about_a_replica(replica: Replica, site: Site) -> Iterator[str]:
-    for key, value in replica.node_selector:
-        if key not in ("partition", "constraint") and value not in site.node_selectors.get(key, {}):
-            known = f"; known: {', '.join(site.node_selectors[key])}" if key in site.node_selectors else ""
-            yield f"node_selector {key}: {value} has no meaning on site {site.name} and is not used{known}"
+def _about_a_replica(replica: Replica) -> Iterator[str]:
     if replica.cpus and replica.cpus > replica.tasks and replica.cpus % replica.tasks:
         each, idle = divmod(replica.cpus, replica.tasks)
         yield (

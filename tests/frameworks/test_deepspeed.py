@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from hpcdist.plan import Variable
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
@@ -41,3 +43,25 @@ def test_what_it_is_told_comes_from_deepspeed_and_the_site() -> None:
         Variable.raw("MASTER_PORT", "$HPCDIST_PORT", ORIGIN),
         Variable(name="GLOO_SOCKET_IFNAME", value="eth0", origin="site testbed: fabric.interface"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("deepspeed", ()),
+        (
+            "srun",
+            (
+                (
+                    "the tasks that the command starts are not told WORLD_SIZE, RANK, LOCAL_RANK, "
+                    "LOCAL_WORLD_SIZE, NODE_RANK; let the command be the program itself, and hpcdist starts "
+                    "it"
+                ),
+            ),
+        ),
+    ],
+)
+def test_its_own_launcher_tells_the_processes_their_place(program: str, said: tuple[str, ...]) -> None:
+    run = {"cmd": f"{program} train.py"}
+    plan = planned(framework="deepspeed", run=run, environment=environment(1, each=resources(gpu=2)))
+    assert plan.warnings == said

@@ -144,7 +144,7 @@ REMARKS: dict[str, list[str]] = {
         "k.yml:68:15: spec.mpiReplicaSpecs.Worker.template.spec.volumes[1]: the volume 'shm' has no effect: a node has a /dev/shm of its own",
         "k.yml:59:15: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].command: 'command' of a worker has no effect: the batch system starts the tasks on its nodes",
         "k.yml:48:15: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].resources: what the Launcher needs has no effect: it is started on the first worker's node",
-        "k.yml:21:15: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: hpcdist starts the processes itself, so these words have no effect: --allow-run-as-root",
+        "k.yml:21:15: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: hpcdist starts the processes itself, so these words have no effect: --allow-run-as-root, -bind-to none",
         "k.yml:46:15: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].env: OMPI_MCA_btl_tcp_if_include=eth0 has no effect: it is the network of pods, and the site says which is its own",
     ],
     "mpi_v1alpha1": [

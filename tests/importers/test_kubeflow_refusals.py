@@ -134,7 +134,7 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         (
             TORCH.replace("MORE", "").replace("t.py]", "'{{ x }} {% endraw %}']"),
             [
-                "f.yml:6:45: spec.pytorchReplicaSpecs.Master.template.spec.containers[0]: a text with both {{ and endraw cannot be kept; write it in a file"
+                "f.yml:6:61: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].command: a text with both {{ and endraw cannot be kept; write it in a file"
             ],
         ),
         (

@@ -34,6 +34,14 @@ spec:
     Scheduler: {replicas: 2, template: {spec: {containers: [{name: mxnet}]}}}
     Worker: {template: {spec: {containers: [{name: mxnet, command: [t]}]}}}
 """
+TF = """\
+apiVersion: kubeflow.org/v1
+kind: TFJob
+spec:
+  tfReplicaSpecs:
+    PS: {template: {spec: {containers: [{command: [t]}]}}}
+    Worker: {template: {spec: {containers: [{command: [t]}]}}}
+"""
 NODES = "the first node is `$HPCDIST_HEAD_ADDRESS` in the command, and all are in `$HPCDIST_HOSTFILE`"
 LAUNCHER = "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0]"
 WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
@@ -68,11 +76,18 @@ WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
          f"f.yml:6:125: {WORKER}.resources.limits.nvidia.com/gpu: '${{GPUS}}' is no amount; fill it in first: `envsubst < FILE > NEW`"),
         (TORCH.replace("COMMAND", "[t], resources: {claims: [{name: imex-channel}, {name: gpus}]}"),
          f"f.yml:6:131: {WORKER}.resources.claims[1]: what this claim asks for is not written here; ask for nvidia.com/gpu, and remove it"),
+        (TORCH.replace("[{name: pytorch, command: COMMAND}]", "{name: pytorch, command: [t]}"),
+         "f.yml:6:45: spec.pytorchReplicaSpecs.Worker.template.spec.containers: expected a list; write `containers: [{image: ..., command: [...]}]`"),
+        (TORCH.replace("[{name: pytorch, command: COMMAND}]", "[]"),
+         "f.yml:6:45: spec.pytorchReplicaSpecs.Worker.template.spec.containers: there is no container in it; write `template: {spec: {containers: [{image: ..., command: [...]}]}}`"),
+        (TF, "f.yml:6:5: spec.tfReplicaSpecs.Worker.replicas: the only worker becomes the master, and the servers need a worker beside it; write 2, or a Chief"),
         (MX, "f.yml:6:27: spec.mxReplicaSpecs.Scheduler.replicas: there can be one Scheduler, not 2; write 1"),
         ("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec: {trainer: {numNodes: 2}}\n",
          "f.yml:2:7: kind: jobs of kind 'TrainJob' are not run; what it runs is said by a runtime elsewhere: write a PyTorchJob or MPIJob"),
         ("apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nspec: {components: []}\n",
          "f.yml:2:7: kind: jobs of kind 'AppWrapper' are not run; write the job that it holds to a file of its own"),
+        ("apiVersion: apps.kubedl.io/v1alpha1\nkind: Cron\nspec: {schedule: x}\n",
+         "f.yml:2:7: kind: jobs of kind 'Cron' are not run; write the job that it holds to a file of its own"),
         ("apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {tasks: []}\n",
          "f.yml:2:7: kind: jobs of kind 'Job' are not run; start it from `run.cmd` of a native experiment"),
         ("apiVersion: hpc.example.org/v1\nkind: MPIJob\nspec: {nodes: 1}\n",

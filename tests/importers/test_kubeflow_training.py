@@ -81,12 +81,14 @@ NATIVE = {
             "master)\n"
             'export PET_NNODES="$HPCDIST_SIZE" PET_NODE_RANK="$HPCDIST_RANK"\n'
             'export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT"\n'
+            "export PET_NPROC_PER_NODE=auto\n"
             "python -m torch.distributed.launch --nproc_per_node=2 --nnodes=2 "
             "--node_rank=0 train.py\n"
             ";;\n"
             "worker)\n"
             'export PET_NNODES="$HPCDIST_SIZE" PET_NODE_RANK="$HPCDIST_RANK"\n'
             'export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT"\n'
+            "export PET_NPROC_PER_NODE=auto\n"
             "python -m torch.distributed.launch --nproc_per_node=2 --nnodes=2 "
             "--node_rank=1 train.py\n"
             ";;\n"

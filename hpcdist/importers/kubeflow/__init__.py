@@ -12,9 +12,11 @@ from typing import Final
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean, errors_in
 from hpcdist.importers import Imported, container
 from hpcdist.importers.kubeflow.mpi import mpijob
+from hpcdist.importers.kubeflow.mxnet import mxjob
 from hpcdist.importers.kubeflow.pod import word
+from hpcdist.importers.kubeflow.pytorch import pytorchjob
 from hpcdist.importers.kubeflow.roles import whole
-from hpcdist.importers.kubeflow.training import mxjob, pytorchjob, tfjob
+from hpcdist.importers.kubeflow.tensorflow import tfjob
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 from hpcdist.units import Walltime
@@ -33,7 +35,7 @@ _OTHERS: Final = {
     "Experiment": "write one job, and its array as `batch.array`",
     **dict.fromkeys(("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime"), _RUNTIME),
     **dict.fromkeys(("ElasticJob", "HyperPodPyTorchJob"), "write it as a PyTorchJob, with `torchrun`"),
-    **dict.fromkeys(("AppWrapper", "Workflow", "CronWorkflow", "WorkflowTemplate", "List"), _INSIDE),
+    **dict.fromkeys(("AppWrapper", "Cron", "Workflow", "CronWorkflow", "WorkflowTemplate", "List"), _INSIDE),
     "Kustomization": "give what `kustomize build` writes",
     **dict.fromkeys(("RayJob", "RayCluster", "RayService", "SparkApplication"),
                     "start the cluster in `run.cmd` of a native experiment"),

@@ -13,6 +13,7 @@ from hpcdist.errors import Path
 from hpcdist.frameworks.horovod import KNOBS
 from hpcdist.importers.kubeflow.pod import Pod, pod, word
 from hpcdist.importers.kubeflow.roles import (
+    HOSTFILE,
     Role,
     in_folder,
     no_command,
@@ -28,7 +29,7 @@ from hpcdist.importers.launch_lines import Line, Unclear, take_apart
 from hpcdist.importers.reading import Reading
 
 _SPECS: Final[Path] = ("spec", "mpiReplicaSpecs")
-_HOSTFILE: Final = "/etc/mpi/hostfile"
+_HOSTFILE: Final = re.compile(rf"""(['"]?){HOSTFILE}\1""")
 _IGNORED: Final = {
     **dict.fromkeys(("mpiImplementation", "mpiDistribution"), "the site's launcher brings its own MPI"),
     "sshAuthMountPath": "the batch system starts the tasks on all nodes",
@@ -155,7 +156,7 @@ def _of_template(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
 
 def _own_launch(read: Reading, crew: Crew, launcher: Pod, line: Line, env: dict[str, str]) -> None:
     """Let hpcdist start the ranks as the line would."""
-    where = (*launcher.path, "command" if read.peek(*launcher.path, "command") else "args")
+    where = launcher.said
     if line.per_node and not re.fullmatch(r"[1-9]\d{0,5}", line.per_node, re.ASCII):
         why = f"{line.per_node!r} is no number of processes for each worker"
         read.refuse(*where, why=why, hint="write one such as 4")
@@ -175,8 +176,8 @@ def _own_launch(read: Reading, crew: Crew, launcher: Pod, line: Line, env: dict[
     _horovod(read, line, where, crew.number * each)
     _put_crew(read, crew, each, master=True)
     first = put_variables(read, env | line.variables, *launcher.path, "env" if launcher.env else "command")
-    text = in_folder(line.folder or launcher.folder or crew.pod.folder, line.command)
-    put_command(read, text, launcher.path, first)
+    command = _with_hosts(read, line.command, where)
+    put_command(read, in_folder(line.folder or launcher.folder or crew.pod.folder, command), where, first)
 
 
 def _check_counts(read: Reading, crew: Crew, line: Line, each: int, where: Path) -> None:
@@ -247,13 +248,9 @@ def _horovod(read: Reading, line: Line, where: Path, tasks: int) -> None:
 
 def _users_launch(read: Reading, crew: Crew, launcher: Pod, why: str) -> None:
     """Let the Launcher's command run once, as it stands, over the job's hosts."""
-    where = (*launcher.path, "command" if read.peek(*launcher.path, "command") else "args")
-    command = launcher.command or ""
-    refuse_pods(read, command, where)
-    if "/etc/mpi/discover_hosts.sh" in command:
-        hint = "read the hosts from `$HPCDIST_HOSTFILE`"
-        read.refuse(*where, why="there is no /etc/mpi/discover_hosts.sh", hint=hint)
-    command = command.replace(_HOSTFILE, '"$HPCDIST_HOSTFILE"')
+    where = launcher.said
+    refuse_pods(read, launcher.command or "", where)
+    command = _with_hosts(read, launcher.command or "", where)
     deepspeed = re.match(r"(?:\S*/)?deepspeed\b", command)
     if deepspeed and "--hostfile" not in command:
         command = f'{deepspeed[0]} --hostfile="$HPCDIST_HOSTFILE"{command[deepspeed.end() :]}'
@@ -267,4 +264,12 @@ def _users_launch(read: Reading, crew: Crew, launcher: Pod, why: str) -> None:
     env = crew.pod.env | launcher.env
     first = put_variables(read, env, *launcher.path, "env" if launcher.env else "command")
     text = in_folder(launcher.folder or crew.pod.folder, command)
-    put_command(read, text, launcher.path, first if deepspeed else [_DEFAULT_HOSTFILE, *first])
+    put_command(read, text, where, first if deepspeed else [_DEFAULT_HOSTFILE, *first])
+
+
+def _with_hosts(read: Reading, command: str, where: Path) -> str:
+    """Return the command with the job's own list of hosts in place of the operator's."""
+    if "/etc/mpi/discover_hosts.sh" in command:
+        hint = "read the hosts from `$HPCDIST_HOSTFILE`"
+        read.refuse(*where, why="there is no /etc/mpi/discover_hosts.sh", hint=hint)
+    return _HOSTFILE.sub('"$HPCDIST_HOSTFILE"', command)

@@ -1,18 +1,17 @@
 """A pod template of a Kubeflow job: its main container, and what is told about everything around it.
 
-Fields: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#PodSpec. A reference
-``$(NAME)`` in a command or a variable is Kubernetes' own, filled before any shell reads it.
+Fields: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#PodSpec.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.importers import container
+from hpcdist.importers.kubeflow.command import filled_in, shell_text, words_of
 from hpcdist.importers.reading import Reading
 
 _NODES: Final = "the batch system chooses the nodes; `batch.partition` and `batch.constraint` say which"
@@ -44,20 +43,17 @@ _SIDECARS: Final = re.compile(
 """Containers that carry a network, logs or pictures of them, without which the program runs as well."""
 _WAITS: Final = re.compile(r"\b(?:nslookup|getent|ping|nc\s+-\w*z\w*|wait-for\S*|discover_hosts)\b")
 _SLEEPS: Final = re.compile(r"(?:\S*sh -\w*c )?sleep \S+")
-_REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
-_SHELL: Final = re.compile(r"(?:/(?:usr/)?bin/)?(?:env )?(?:ba|da|z)?sh")
-_FLAGS: Final = re.compile(r"-[ceuxlo]+")
-_STARTS: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|(?:ba|da)?sh|mpirun|mpiexec|horovodrun|deepspeed"
-                            r"|torchrun|accelerate|bpslaunch)|.*\.(?:py|sh)")  # fmt: skip
 
 
 class Pod(NamedTuple):
     """What one replica runs; ``command`` is shell text, None where the file does not say it.
 
-    ``path`` is that of the container, ``folder`` where it is to run; ``resources`` is in native form.
+    ``path`` is that of the container, ``said`` that of its command; ``folder`` is where it is to run;
+    ``resources`` is in native form.
     """
 
     path: Path
+    said: Path
     command: str | None
     folder: str
     env: dict[str, str]
@@ -76,8 +72,8 @@ class Pod(NamedTuple):
 def pod(read: Reading, *path: str | int, main: str = "", told: frozenset[str] = frozenset()) -> Pod | None:
     """Read a pod template; None, with an error, where there is no container in it.
 
-    ``main`` names the container that counts, which is else the first; ``told`` are the variables that its
-    operator sets, and hpcdist too.
+    ``main`` names the container that counts, which is else the first; ``told`` are the variables that each
+    replica is told by its operator, and here by hpcdist.
     """
     spec = (*path, "spec")
     read.ignore(*path, "metadata", why="labels and annotations of pods are for Kubernetes")
@@ -133,6 +129,10 @@ def _sequence(said: object) -> list[object]:
 
 def _main(read: Reading, spec: Path, main: str) -> Path | None:
     names = [read.peek(*spec, "containers", index, "name") for index, _ in read.items(*spec, "containers")]
+    if not names and read.peek(*spec, "containers"):
+        hint = "write `containers: [{image: ..., command: [...]}]`"
+        read.refuse(*spec, "containers", why="expected a list", hint=hint)
+        return None
     if not names:
         hint = "write `template: {spec: {containers: [{image: ..., command: [...]}]}}`"
         read.refuse(*spec, "containers", why="there is no container in it", hint=hint)
@@ -185,17 +185,16 @@ def _container(read: Reading, path: Path, nodes: object, told: frozenset[str]) -
         read.refuse(*path, "lifecycle", why="nothing is run beside the program", hint=hint)
     spoken_of = {"name", "volumeMounts", "lifecycle"}
     read.ignore_all({key: why for key, why in container.IGNORED.items() if key not in spoken_of}, *path)
-    env = container.variables(read, *path, "env")
+    env = _variables(read, path, told)
     container.more_variables(read, *path, "envFrom")
     named = {str(read.peek(*path, "env", index, "name")) for index, _ in read.items(*path, "env")}
     elsewhere = told | (named - env.keys())
-    for name in list(env):
-        env[name] = _filled_in(env[name], env, ())
-    command = _command(read, path)
+    command = words_of(read, path)
     return Pod(
         path=path,
-        command=None if command is None else _shell(command, env, elsewhere),
-        folder=_filled_in(word(read, *path, "workingDir") or "", env, ()),
+        said=(*path, "command" if read.peek(*path, "command") else "args"),
+        command=None if command is None else shell_text(command, env, elsewhere),
+        folder=filled_in(word(read, *path, "workingDir") or "", env, ()),
         env=env,
         resources=container.amounts(read, *path, "resources"),
         image=word(read, *path, "image"),
@@ -203,84 +202,16 @@ def _container(read: Reading, path: Path, nodes: object, told: frozenset[str]) -
     )
 
 
-def _command(read: Reading, path: Path) -> list[str] | str | None:
-    """Return the words of ``command`` and ``args``, one text where the command is one."""
-    command, args = (container.words(read, *path, key) for key in ("command", "args"))
-    if isinstance(command, str) and command.strip():
-        return command if not args else [*shlex_words(command), *_listed(args)]
-    words = _listed(command) if isinstance(command, list) and any(command) else []
-    rest = _listed(args)
-    if not words and rest:
-        if not _STARTS.fullmatch(rest[0]):
-            return None
-        why = "the image's own entrypoint is not started: these words are taken for the whole command"
-        read.warn(*path, "args", why=why, hint="write them as `command`")
-    return [*words, *rest] or None
+def _variables(read: Reading, path: Path, told: frozenset[str]) -> dict[str, str]:
+    """Take the variables, but for those that are told: the operator's come last, and the last one counts."""
+    said = container.variables(read, *path, "env")
+    for name in [name for name in said if name in told]:
+        why = f"{name} has no effect: hpcdist tells each replica its own"
+        read.warn(*place_of_variable(read, (*path, "env"), name), why=why)
+    return {name: filled_in(value, said, ()) for name, value in said.items() if name not in told}
 
 
-def _listed(words: list[str] | str | None) -> list[str]:
-    return [words] if isinstance(words, str) else list(words or ())
-
-
-def shlex_words(text: str) -> list[str]:
-    """Return the words of a shell line, the line itself where a quotation is not closed."""
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return [text]
-
-
-def _shell(command: list[str] | str, env: Mapping[str, str], elsewhere: frozenset[str]) -> str:
-    """Return the command as shell text; what ``sh -c`` would run is that text itself."""
-    names = frozenset(elsewhere - env.keys())
-    if isinstance(command, str):
-        return _filled_in(command, env, names)
-    script = _script(command)
-    if script is not None:
-        return _filled_in(script, env, names)
-    return " ".join(_quoted(word, env, names) for word in command)
-
-
-def _script(words: list[str]) -> str | None:
-    """Return what a shell is given by ``-c``, None where it is not only that."""
-    if not words or not _SHELL.fullmatch(words[0]):
-        return None
-    options, rest = "", words[1:]
-    while "c" not in options and rest and _FLAGS.fullmatch(rest[0]):
-        piped = "o" in rest[0] and rest[1:2] == ["pipefail"]
-        options, rest = options + rest[0][1:] + "p" * piped, rest[1 + piped :]
-    if rest[:1] == ["--"]:
-        rest = rest[1:]
-    if "c" not in options or options.count("o") != options.count("p") or len(rest) != 1:
-        return None
-    own = "".join(letter for letter in "eux" if letter in options)
-    set_own = " ".join(["set", *[f"-{own}"] * bool(own), *["-o pipefail"] * ("p" in options)])
-    return (f"{set_own}\n" if set_own != "set" else "") + rest[0].strip("\n")
-
-
-def _filled_in(text: str, env: Mapping[str, str], names: frozenset[str] | tuple[str, ...]) -> str:
-    """Fill the references of a text; those of ``names`` become the shell's."""
-
-    def one(match: re.Match[str]) -> str:
-        name = match[1]
-        if name is None:
-            return "$"
-        return env[name] if name in env else f"${{{name}}}" if name in names else match[0]
-
-    return _REFERENCE.sub(one, text)
-
-
-def _quoted(word: str, env: Mapping[str, str], names: frozenset[str]) -> str:
-    """Quote a word for the shell, apart from references to what only the job knows."""
-    parts, at = [], 0
-    for match in _REFERENCE.finditer(word):
-        if match[1] in names:
-            parts += [word[at : match.start()], f'"${match[1]}"']
-            at = match.end()
-    parts.append(word[at:])
-    texts = [part if index % 2 else _plain(part, env) for index, part in enumerate(parts)]
-    return "".join(texts) or "''"
-
-
-def _plain(text: str, env: Mapping[str, str]) -> str:
-    return shlex.quote(_filled_in(text, env, ())) if text else ""
+def place_of_variable(read: Reading, path: Path, name: str) -> Path:
+    """Return where a variable's value stands, the path itself where that is no list with it."""
+    found = (index for index, _ in read.items(*path) if read.peek(*path, index, "name") == name)
+    return next(((*path, index, "value") for index in found), path)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Key, Path, did_you_mean
 from hpcdist.importers.container import to_fill_in
-from hpcdist.importers.kubeflow.pod import Pod, pod, restart, word
+from hpcdist.importers.kubeflow.pod import Pod, place_of_variable, pod, restart, word
 from hpcdist.importers.reading import Reading
 from hpcdist.tree import Map
 from hpcdist.words import chained, in_double_quotes, quote
@@ -31,6 +31,8 @@ _OF_THE_OPERATOR: Final = re.compile(
     r"|I_MPI_(?:HYDRA_(?:HOST_FILE|BOOTSTRAP\w*)|PERHOST)|HYDRA_(?:HOST_FILE|LAUNCHER\w*)"
 )
 """Variables by which an mpirun is told how it reaches the pods (mpi-operator, ``mpi_job_controller.go``)."""
+HOSTFILE: Final = "/etc/mpi/hostfile"
+"""Where the mpi-operator writes the hosts of the job."""
 _ROLES: Final = "launcher|worker|master|chief|ps|evaluator|scheduler|server"
 
 
@@ -132,15 +134,16 @@ def put_image(read: Reading, members: Sequence[Pod]) -> None:
 
 def put_program(read: Reading, parts: Sequence[Part]) -> None:
     """Put the command of all replicas, and their variables."""
-    for path, command in {part.pod.path: part.pod.command for part in parts}.items():
-        refuse_pods(read, command or "", (*path, "command" if read.peek(*path, "command") else "args"))
+    for where, command in {part.pod.said: part.command for part in parts}.items():
+        refuse_pods(read, command, where)
     shared = {
         name: value
         for name, value in parts[0].pod.env.items()
         if all(part.pod.env.get(name) == value for part in parts)
     }
     texts = {part.role: _text(read, part, shared) for part in parts}
-    first = put_variables(read, shared, *parts[0].pod.path, "env")
+    giver = next((part.pod for part in parts if read.peek(*part.pod.path, "env")), parts[0].pod)
+    first = put_variables(read, shared, *giver.path, "env")
     command = next(iter(texts.values()))
     if len(set(texts.values())) > 1:
         said: dict[str, list[str]] = {}
@@ -148,13 +151,12 @@ def put_program(read: Reading, parts: Sequence[Part]) -> None:
             said.setdefault(text, []).append(role)
         branches = [f"{' | '.join(names)})\n{text.rstrip()}\n;;" for text, names in said.items()]
         command = "\n".join(["case $HPCDIST_ROLE in", *branches, "esac"])
-    put_command(read, command, parts[0].pod.path, first)
+    put_command(read, command, parts[0].pod.said, first)
 
 
-def put_command(read: Reading, command: str, path: Path, first: Sequence[str] = ()) -> None:
+def put_command(read: Reading, command: str, said: Path, first: Sequence[str] = ()) -> None:
     """Put the command, as if it came from where the file has it, behind lines that come first."""
-    key = "command" if read.peek(*path, "command") else "args"
-    read.put("run.cmd", literal(read, "\n".join([*first, command]), path), *path, key)
+    read.put("run.cmd", literal(read, "\n".join([*first, command]), said), *said)
 
 
 def _text(read: Reading, part: Part, shared: Mapping[str, str]) -> str:
@@ -171,16 +173,16 @@ def in_folder(folder: str, command: str) -> str:
 def put_variables(read: Reading, variables: Mapping[str, str], *path: str | int) -> list[str]:
     """Put the variables, but for those that are about pods; return lines that set what only the program has.
 
-    By such a PATH the site's launcher might not be found.
+    By such a PATH the site's launcher might not be found; and only the job knows where its hostfile is.
     """
     kept, lines = Map(place=read.place(*path)), []
     for name, value in variables.items():
         if why := _about_pods(name, value):
             read.warn(*path, why=f"{name}={value} has no effect: {why}")
-        elif name == "PATH" or _own(name).search(value):
+        elif name == "PATH" or HOSTFILE in value or _own(name).search(value):
             lines.append(_export(read, name, value, path))
         else:
-            refuse_pods(read, value, _where(read, path, name))
+            refuse_pods(read, value, place_of_variable(read, path, name))
             kept.put(name, literal(read, value, tuple(path)), read.place(*path))
     if kept:
         read.put("environment.env_vars", kept, *path)
@@ -199,20 +201,16 @@ def _own(name: str) -> re.Pattern[str]:
 
 
 def _export(read: Reading, name: str, value: str, path: Path) -> str:
-    where = _where(read, path, name)
+    where = place_of_variable(read, path, name)
     refuse_pods(read, value, where)
     parts = _own(name).split(value)
-    if len(parts) == 1:
+    if len(parts) > 1:
+        why = f"{name} inside of it is the job's own; Kubernetes itself would hand {value!r} on as it stands"
+        read.warn(*where, why=why)
+    elif HOSTFILE not in value:
         return f"export {name}={quote(value)}"
-    why = f"{name} inside of it is the job's own; Kubernetes itself would hand {value!r} on as it stands"
-    read.warn(*where, why=why)
-    return f'export {name}="{f"${{{name}}}".join(map(in_double_quotes, parts))}"'
-
-
-def _where(read: Reading, path: Path, name: str) -> Path:
-    """Return where a variable's value stands, the path itself where that is no list with it."""
-    found = (index for index, _ in read.items(*path) if read.peek(*path, index, "name") == name)
-    return next(((*path, index, "value") for index in found), path)
+    text = f"${{{name}}}".join(map(in_double_quotes, parts))
+    return f'export {name}="{text.replace(HOSTFILE, "$HPCDIST_HOSTFILE")}"'
 
 
 def refuse_pods(read: Reading, text: str, path: Path) -> None:

@@ -1,0 +1,47 @@
+"""TFJob of Kubeflow's training operator, and of the operator before it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hpcdist.importers.kubeflow.pod import word
+from hpcdist.importers.kubeflow.training import only_one, parts_of, put_replicas, replicas_of, worker_first
+from hpcdist.importers.reading import Reading
+
+_SPECS: Final = ("tfReplicaSpecs", "replicaSpecs", "replica_specs")
+_NAMES: Final = {
+    "chief": "master",
+    "master": "master",
+    "worker": "worker",
+    "ps": "ps",
+    "evaluator": "evaluator",
+}
+_TOLD: Final = frozenset({"TF_CONFIG"})
+
+
+def tfjob(read: Reading) -> None:
+    """Read a TFJob: v1alpha1 with its list, and all after it."""
+    read.ignore("spec", "tensorboard", why="run tensorboard on the login node")
+    for key in ("RuntimeId", "tfImage", "tf_image", "terminationPolicy", "TerminationPolicy"):
+        read.ignore("spec", key, why="the job ends when its master does, and has no image for servers")
+    read.ignore("spec", "enableDynamicWorker", why="a job has as many workers at its end as at its start")
+    everyone = word(read, "spec", "successPolicy") == "AllWorkers"
+    found = replicas_of(read, _SPECS, _NAMES, "tensorflow", _TOLD)
+    if not found:
+        return
+    specs = next(read.keys("spec", key) for key in _SPECS if read.peek("spec", key) is not None)
+    first = "master" in map(str.lower, specs) or read.peek("spec", "tfReplicaSpecs") is None
+    chief = found.get("master")
+    if chief is None:
+        found = worker_first(read, found, "TF_CONFIG calls it chief, and the next one worker 0")
+    for name in ("master", "evaluator"):
+        only_one(read, found.get(name), name)
+    parts = parts_of(read, found)
+    if not parts or "master" not in found:
+        return
+    read.put("framework", "tensorflow", "kind")
+    if len(parts) > 1 or found["master"].number > 1:
+        if first and chief:
+            read.put("tensorflow.version", "1", *chief.path)
+        read.put("tensorflow.ends_with", "workers" if everyone else "master", "spec")
+    put_replicas(read, found, parts)

@@ -1,0 +1,219 @@
+# ruff: noqa: E501 - a message is compared as one line
+"""What each replica runs and is told, as its operator would have it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist import importers, source
+from tests.importers.told import errors, said
+
+ROLE = "    {}: {{replicas: {}, template: {{spec: {{containers: [{{image: i, {}}}]}}}}}}\n"
+POD = "spec.{}ReplicaSpecs.{}.template.spec.containers[0]"
+SPECS = {"MPIJob": "mpi", "TFJob": "tf", "PyTorchJob": "pytorch", "MXJob": "mx"}
+GPUS = ", resources: {limits: {nvidia.com/gpu: 8}}"
+PET = (
+    'export PET_NNODES="$HPCDIST_SIZE" PET_NODE_RANK="$HPCDIST_RANK"\n'
+    'export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT"\n'
+)
+
+
+def job(kind: str, *replicas: tuple[str, int, str]) -> str:
+    """Return a job; each kind of its replicas has a name, a number, and what its container says."""
+    head = f"apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: j}}\nspec:\n"
+    return head + f"  {SPECS[kind]}ReplicaSpecs:\n" + "".join(ROLE.format(*each) for each in replicas)
+
+
+def command_of(text: str) -> str:
+    return str(importers.read(source.parse(text, "f.yml").data).data["run"]["cmd"])
+
+
+# --- A launch that Kubeflow runs in each pod
+
+
+def refused(where: str, program: str, replicas: int, hint: str) -> str:
+    return f"{where}.command: hpcdist runs a command with {program} once, on the first node, and not in {replicas} replicas; {hint}"
+
+
+def mpijob(program: str, framework: str) -> str:
+    return f"write an MPIJob with `slotsPerWorker`, whose Launcher runs {program} for all of them; or `framework: {framework}`, and the program alone"
+
+
+TORCHRUN = "write torchrun in its place, which runs in each of them"
+MASTER, WORKER = POD.format("pytorch", "Master"), POD.format("pytorch", "Worker")
+SCRIPT = "command: [bash, -c, 'cd /w; mpirun -np 2 ./a']"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            job("PyTorchJob", ("Master", 1, "command: [mpirun, t]"), ("Worker", 1, "command: [sshd, -D]")),
+            [refused(f"f.yml:6:69: {MASTER}", "mpirun", 2, mpijob("mpirun", "mpi"))],
+        ),
+        (
+            job("PyTorchJob", ("Master", 1, SCRIPT), ("Worker", 2, SCRIPT)),
+            [
+                refused(f"f.yml:6:69: {MASTER}", "mpirun", 3, mpijob("mpirun", "mpi")),
+                refused(f"f.yml:7:69: {WORKER}", "mpirun", 3, mpijob("mpirun", "mpi")),
+            ],
+        ),
+        (
+            job("PyTorchJob", ("Worker", 2, "command: [deepspeed, t.py]")),
+            [refused(f"f.yml:6:69: {WORKER}", "deepspeed", 2, TORCHRUN)],
+        ),
+        (
+            job("TFJob", ("Worker", 4, "command: [horovodrun, -np, '8', -H, 'localhost:2', python, t.py]")),
+            [refused(f"f.yml:6:69: {POD.format('tf', 'Worker')}", "horovodrun", 4, mpijob("horovodrun", "horovod"))],
+        ),
+        (
+            job("MXJob", ("Scheduler", 1, "name: a"), ("Server", 1, "name: a"), ("Worker", 1, "command: [srun, t]")),
+            [refused(f"f.yml:8:69: {POD.format('mx', 'Worker')}", "srun", 3, mpijob("srun", "mpi"))],
+        ),
+        (job("PyTorchJob", ("Master", 1, "command: [mpirun, t]"), ("Worker", 0, "command: [t]")), []),
+        (job("PyTorchJob", ("Worker", 2, "command: [torchrun, t.py]")), []),
+    ],
+)  # fmt: skip
+def test_a_launch_that_would_run_once(text: str, told: list[str]) -> None:
+    assert errors(text) == told
+
+
+@pytest.mark.parametrize(
+    ("kind", "role", "command"),
+    [
+        ("PyTorchJob", "Master", "mpirun -np 2 ./a"),
+        ("PyTorchJob", "Worker", "deepspeed t.py"),
+        ("TFJob", "Worker", "horovodrun -np 2 python t.py"),
+    ],
+)
+def test_a_launch_of_the_only_replica_is_kept(kind: str, role: str, command: str) -> None:
+    text = job(kind, (role, 1, f"command: [{', '.join(repr(word) for word in command.split())}]"))
+    assert (errors(text), command_of(text)) == ([], command)
+
+
+# --- What each replica is told
+
+
+@pytest.mark.parametrize(
+    ("replicas", "more", "each", "before"),
+    [
+        (1, "", "", ""),
+        (2, "", "", PET),
+        (1, GPUS, "", f"{PET}export PET_NPROC_PER_NODE=auto\n"),
+        (2, GPUS, "", f"{PET}export PET_NPROC_PER_NODE=auto\n"),
+        (2, GPUS, "gpu", f"{PET}export PET_NPROC_PER_NODE=gpu\n"),
+        (1, "", "4", f"{PET}export PET_NPROC_PER_NODE=4\nexport WORLD_SIZE=$((HPCDIST_SIZE * 4))\n"),
+    ],
+)
+def test_a_torchrun_that_stays_starts_what_the_operator_says(
+    replicas: int, more: str, each: str, before: str
+) -> None:
+    text = job("PyTorchJob", ("Worker", replicas, f"command: [sh, -c, 'pip install x; torchrun t.py']{more}"))
+    text += f"  nprocPerNode: {each}\n" if each else ""
+    assert command_of(text) == f"{before}pip install x; torchrun t.py"
+
+
+def env(**variables: str) -> str:
+    listed = [f"{{name: {name}, value: '{value}'}}" for name, value in variables.items()]
+    return f"env: [{', '.join(listed)}], command: [t]"
+
+
+def no_effect(place: str, pod: str, index: int, name: str) -> str:
+    return f"warning: f.yml:{place}: {pod}.env[{index}].value: {name} has no effect: hpcdist tells each replica its own"
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "command"),
+    [
+        (
+            job("PyTorchJob", ("Master", 1, env(RANK="0")), ("Worker", 3, env(RANK="1", LOCAL_RANK="0"))),
+            [
+                no_effect("6:95", MASTER, 0, "RANK"),
+                no_effect("7:95", WORKER, 0, "RANK"),
+                no_effect("7:127", WORKER, 1, "LOCAL_RANK"),
+            ],
+            "t",
+        ),
+        (
+            job("PyTorchJob", ("Master", 1, env(MASTER_ADDR="j-master-0", MASTER_PORT="1")), ("Worker", 1, env(A="b"))),
+            [no_effect("6:102", MASTER, 0, "MASTER_ADDR"), no_effect("6:144", MASTER, 1, "MASTER_PORT")],
+            "case $HPCDIST_ROLE in\nmaster)\nt\n;;\nworker)\nexport A=b\nt\n;;\nesac",
+        ),
+        (
+            job("PyTorchJob", ("Master", 1, env(WORLD_SIZE="9") + ", args: ['--of=$(WORLD_SIZE)']")),
+            [no_effect("6:101", MASTER, 0, "WORLD_SIZE")],
+            't --of="$WORLD_SIZE"',
+        ),
+        (
+            job("TFJob", ("Chief", 1, env(TF_CONFIG="{}")), ("Worker", 2, "command: [t]")),
+            [no_effect("6:99", POD.format("tf", "Chief"), 0, "TF_CONFIG")],
+            "t",
+        ),
+        (
+            job("MXJob", ("Scheduler", 1, env(DMLC_ROLE="worker")), ("Server", 1, "command: [t]"), ("Worker", 1, "command: [t]")),
+            [no_effect("6:103", POD.format("mx", "Scheduler"), 0, "DMLC_ROLE")],
+            "t",
+        ),
+    ],
+)  # fmt: skip
+def test_what_each_replica_is_told_is_not_a_variable_of_its_kind(
+    text: str, told: list[str], command: str
+) -> None:
+    assert (said(text), command_of(text)) == (told, command)
+
+
+# --- The hosts of an MPIJob
+
+
+@pytest.mark.parametrize(
+    ("launcher", "variables", "command"),
+    [
+        (
+            "command: [mpirun, t, --hosts, /etc/mpi/hostfile, --of=/etc/mpi/hostfile]",
+            {},
+            't --hosts "$HPCDIST_HOSTFILE" --of="$HPCDIST_HOSTFILE"',
+        ),
+        (
+            "command: [mpirun, t], env: [{name: A, value: b}, {name: HOSTS, value: /etc/mpi/hostfile}]",
+            {"A": "b"},
+            'export HOSTS="$HPCDIST_HOSTFILE"\nt',
+        ),
+        (
+            "command: [mpirun, -x, 'HOSTS=of $5 /etc/mpi/hostfile', t]",
+            {},
+            'export HOSTS="of \\$5 $HPCDIST_HOSTFILE"\nt',
+        ),
+        (
+            """command: [sh, -c, "wc '/etc/mpi/hostfile' \\"/etc/mpi/hostfile\\"; mpirun t"]""",
+            {},
+            (
+                'export OMPI_MCA_orte_default_hostfile="$HPCDIST_HOSTFILE"\n'
+                'wc "$HPCDIST_HOSTFILE" "$HPCDIST_HOSTFILE"; mpirun t'
+            ),
+        ),
+    ],
+)
+def test_the_hostfile_is_the_jobs_own(launcher: str, variables: dict[str, str], command: str) -> None:
+    text = job("MPIJob", ("Launcher", 1, launcher), ("Worker", 2, "name: w"))
+    data = importers.read(source.parse(text, "f.yml").data).data
+    assert (data["environment"].get("env_vars", {}), data["run"]["cmd"]) == (variables, command)
+
+
+def test_hosts_that_a_program_would_ask_for() -> None:
+    text = job("MPIJob", ("Launcher", 1, "command: [mpirun, t, /etc/mpi/discover_hosts.sh]"))
+    where = f"f.yml:6:71: {POD.format('mpi', 'Launcher')}.command"
+    assert errors(text) == [
+        f"{where}: there is no /etc/mpi/discover_hosts.sh; read the hosts from `$HPCDIST_HOSTFILE`"
+    ]
+
+
+# --- Where it comes from
+
+
+def test_a_program_of_the_workers_is_said_to_be_theirs() -> None:
+    servers = [(role, 1, "name: mxnet") for role in ("Scheduler", "Server")]
+    text = job("MXJob", *servers, ("Worker", 1, "command: [t], env: [{name: A, value: b}]"))
+    found = importers.read(source.parse(text, "f.yml").data)
+    container = ("spec", "mxReplicaSpecs", "Worker", "template", "spec", "containers", 0)
+    assert found.origins["run", "cmd"] == (*container, "command")
+    assert found.origins["environment", "env_vars"] == (*container, "env")
