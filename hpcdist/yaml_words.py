@@ -36,6 +36,11 @@ _SAID: Final = (
     (r"incompatible YAML document|%YAML|directive", "this directive is not read", "remove the line with %"),
     (r"scanning an? (?:anchor|alias)", "& and * begin the name of an anchor or alias", "quote the text"),
 )  # fmt: skip
+_OPENED: Final = r"flow (?:sequence|mapping)|quoted scalar|simple key"
+"""What is best seen where it begins."""
+_NEXT: Final = r"mapping values|document start>|expected key|expected <block end>"
+"""What is said of a key that follows a text."""
+_GLUED: Final = re.compile(r"\s*(?:- +)*(['\"]?[\w.-]+['\"]?:)(?=\S)(?!//)")
 
 
 def in_plain_words(error: yaml.YAMLError, text: str) -> tuple[str, str, int, int]:
@@ -43,11 +48,33 @@ def in_plain_words(error: yaml.YAMLError, text: str) -> tuple[str, str, int, int
     context, problem = getattr(error, "context", None) or "", getattr(error, "problem", None) or str(error)
     mark = getattr(error, "problem_mark", None)
     opened = getattr(error, "context_mark", None)
-    if opened and re.search(r"flow (?:sequence|mapping)|quoted scalar", context) and "escape" not in problem:
+    if opened and re.search(_OPENED, context) and "escape" not in problem:
         mark = opened
     line, column = (mark.line, mark.column) if mark else (0, 0)
-    what, hint = _said(f"{context} {problem}", _character(text, line, column))
+    said = f"{context} {problem}"
+    if glued := _glued(said, text.splitlines(), line, column):
+        return glued
+    what, hint = _said(said, _character(text, line, column))
     return what, hint, line + 1, column + 1
+
+
+def _glued(said: str, lines: list[str], line: int, column: int) -> tuple[str, str, int, int] | None:
+    """Tell of ``key:value``, which is text: the parser misses a key there, or meets the next one below."""
+    if "simple key" not in said:
+        if not re.search(_NEXT, said) or ": " in "".join(lines[line : line + 1])[:column]:
+            return None
+        line = _first_above(lines, line)
+    match = _GLUED.match(lines[line]) if 0 <= line < len(lines) else None
+    if not match:
+        return None
+    return "this ':' has no space after it", f"put a space after `{match[1]}`", line + 1, match.end()
+
+
+def _first_above(lines: list[str], line: int) -> int:
+    """Return the line above where it is the first of a section or an item, else -1."""
+    above = [at for at, text in enumerate(lines[:line]) if not re.match(r"\s*(?:#|$)", text)]
+    first = len(above) == 1 or (above and re.search(r":\s*(?:#.*)?$", lines[above[-2]]))
+    return above[-1] if first or (above and re.match(r"\s*- ", lines[above[-1]])) else -1
 
 
 def _said(parser_words: str, character: str) -> tuple[str, str]:

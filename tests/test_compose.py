@@ -36,6 +36,9 @@ def problems_of(text: str, parser: type = PARSER) -> tuple[Problem, ...]:
 
 BACKSLASH = "this backslash means nothing in double quotes; use single quotes, or write \\\\"
 INDENTATION = "look at the indentation, and at quotes and brackets in or above this line"
+COLON = (
+    "': ' makes a key here, where none can stand; quote the text if it holds ': ', or look at the indentation"
+)
 
 
 @EACH_PARSER
@@ -92,10 +95,33 @@ INDENTATION = "look at the indentation, and at quotes and brackets in or above t
         ("a: " + "[" * (MAX_DEPTH + 1),
          "e.yml:1:68: more than 64 lists or sections within each other; write it flatter"),
         ("a: [" + "a," * 100_000 + "]",
-         "e.yml:1:199999: the file unfolds into more than 100000 values; remove aliases (*name)"),
+         "e.yml:1:199999: the file has more than 100000 values; keep them in a file that the program reads"),
     ],
 )  # fmt: skip
 def test_what_is_refused(text: str, message: str, parser: type) -> None:
+    assert said(text, parser) == [message]
+
+
+@EACH_PARSER
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: x\nframework\n\n# c\nrun: {cmd: a}", "e.yml:2:1: this line is a key without ':'; write `key: value`"),
+        ("name: x\nrun:\n  cmd: a\nbatch\n", "e.yml:4:1: this line is a key without ':'; write `key: value`"),
+        ("a: 1\npaths:#[optional]\n  # x\nb: 1", "e.yml:2:6: this ':' has no space after it; put a space after `paths:`"),
+        ("paths:#[optional]\n  # x\nb: 1", "e.yml:1:6: this ':' has no space after it; put a space after `paths:`"),
+        ("a:b\nc: 1", "e.yml:1:2: this ':' has no space after it; put a space after `a:`"),
+        ("run: # x\n\n  cmd:a\n  # y\n  b: 2", "e.yml:3:6: this ':' has no space after it; put a space after `cmd:`"),
+        ("a:\n- b:c\n  d: e", "e.yml:2:4: this ':' has no space after it; put a space after `b:`"),
+        ("a: 1\n'k':v", "e.yml:2:4: this ':' has no space after it; put a space after `'k':`"),
+        ("a: 1\nhttp://x", "e.yml:2:1: this line is a key without ':'; write `key: value`"),
+        ("a: echo\n  b:c\nd: e: f", f"e.yml:3:5: {COLON}"),
+        ("a: echo\n  b:c\n  d: e", f"e.yml:3:4: {COLON}"),
+        ("a:\n  http://x\n  d: e", f"e.yml:3:4: {COLON}"),
+        ("# b:c\na: b: c", f"e.yml:2:5: {COLON}"),
+    ],
+)  # fmt: skip
+def test_a_missing_colon_or_space_is_told_where_it_is_missed(text: str, message: str, parser: type) -> None:
     assert said(text, parser) == [message]
 
 

@@ -42,7 +42,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "horovod:8:10: experimentEnv.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job, whose variables it gets",
             "horovod:23:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need nothing to wait for mpirun",
             "horovod:16:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
-            "horovod:11:16: masterCommand: hpcdist starts the processes itself, so these words have no effect: --allow-run-as-root",
+            "horovod:11:16: masterCommand: hpcdist starts the processes itself, so these words have no effect: --allow-run-as-root, -bind-to none",
             "horovod:11:16: masterCommand: -x LD_LIBRARY_PATH of mpirun names what is not in `experimentEnv`; the tasks get what the site's modules and your shell say",
             "horovod:11:16: masterCommand: mpirun chooses a network for Gradient's machines, by OMPI_MCA_pml and OMPI_MCA_btl; remove that from `environment.env_vars`, and the site's own network is used",
             "horovod:19:12: projectId: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
@@ -228,3 +228,20 @@ def test_a_command_with_braces_is_run_as_it_was_written() -> None:
 )
 def test_files_of_others_are_left_to_them(text: str) -> None:
     assert not importers.registry.get("gradient").recognises(source.parse(text, "f.yml").data)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "name", "command"),
+    [
+        ("machineType: C5\ncontainer: i\n", {"command": "sh x.sh && python y.py"}, "experiment", "sh x.sh && python y.py"),
+        ("machineType: C5\ncontainer: i\nname: a\ncommand: null", {"command": "x", "workingDirectory": "d", "name": "b"}, "b", "cd d && x"),
+        ("machineType: C5\ncontainer: i\ncommand: old", {"command": "new", "tags": "[t]"}, "experiment", "new"),
+        ("type: single\nworker: {machine-type: C5, container: i}", {"worker.command": "x"}, "experiment", "x"),
+        ("jobs: {a: {uses: script@v1, resources: {instance-type: C5}, with: {image: i}}}", {"jobs.a.with.script": "x"}, "a", "x"),
+    ],
+)  # fmt: skip
+def test_what_the_file_leaves_to_the_command_line(
+    text: str, settings: dict[str, str], name: str, command: str
+) -> None:
+    experiment = load_experiment(source.parse(text, "f.yml"), settings=list(settings.items())).experiment
+    assert (experiment.name, experiment.run.command) == (name, command)

@@ -113,3 +113,13 @@ def test_native_keys_know_where_they_come_from() -> None:
     assert origins["environment", "replicas", "n_workers"] == (*params, "workerCount")
     assert origins["environment", "env_vars", "LR"] == (*params, "experimentEnv", "LR")
     assert origins["framework",] == ("workflows", "train", "steps", 0, "command")
+
+
+def test_the_order_of_jobs_means_nothing_for_one_of_them() -> None:
+    text = "jobs: {a: {uses: script@v1, needs: [b], resources: {instance-type: C5}, with: {image: i, script: x}}}"
+    document = source.parse(text, "f.yml")
+    imported = importers.read(document.data)
+    assert imported.data["run"] == {"cmd": "x"}
+    assert [str(document.locate(problem)) for problem in imported.remarks] == [
+        "f.yml:1:29: jobs.a.needs: needs has no effect on a batch machine: it waits for no other job; chain jobs by `batch.dependency`"
+    ]

@@ -37,17 +37,17 @@ ERRORS: dict[str, list[str]] = {
         "f.yml:3:53: worker.dockerfile: no image is built here; build it, and write its name as `container`",
         "f.yml:3:40: worker.command: it would run on every worker beside what mpirun starts there; write `sleep infinity`, and put it into masterCommand",
         "f.yml:3:24: worker.machine-type: which GPUs the machine 'P4001' has is not known; did you mean 'P4000'?",
-        "f.yml:1:1: master.command: masterCommand is missing; write the command",
+        "f.yml:1:1: master.command: masterCommand is missing; write it, or give it by `--set`",
     ],
     "version: 2\nworkflows: {a: {steps: [{name: x, command: experiment.run_mpi_multi_node, params: {workerCount: 2, workerMachineType: C7, mastrCommand: a}}]}}": [
         "f.yml:2:123: workflows.a.steps[0].params.mastrCommand: Gradient's experiments have no option 'mastrCommand'; did you mean 'masterCommand'?",
-        "f.yml:2:75: workflows.a.steps[0].params.masterCommand: masterCommand is missing; write the command",
+        "f.yml:2:75: workflows.a.steps[0].params.masterCommand: masterCommand is missing; write it, or give it by `--set`",
     ],
     WORKFLOW + "    with: {image: a, args: {b: 1}}\n    inputs: {c: {type: dataset, with: {ref: d}}}": [
         "f.yml:6:5: jobs.a.inputs: Gradient would bring and keep data for the job; write a path of the machine in the command, and remove this",
         "f.yml:5:22: jobs.a.with.args: expected a list of words; write `[python, train.py]`",
         "f.yml:3:32: jobs.a.resources.instance-type: which GPUs the machine 'P40' has is not known; did you mean 'P4000'?",
-        "f.yml:5:22: jobs.a.with.args: command is missing; write the command",
+        "f.yml:5:22: jobs.a.with.args: command is missing; write it, or give it by `--set`",
     ],
     MPI + "masterCommand: mpirun -np 1 python x.py": [
         "f.yml:5:16: masterCommand: mpirun starts 1 (-np), and 2 workers are for 2 processes (1 GPU each); write -np 2, or 3 with the master, or another workerCount"
@@ -99,7 +99,7 @@ ERRORS: dict[str, list[str]] = {
     ],
     "machineType: P40\ncommand: ''": [
         "f.yml:1:14: machineType: which GPUs the machine 'P40' has is not known; did you mean 'P4000'?",
-        "f.yml:2:1: command: command is missing; write the command",
+        "f.yml:2:1: command: command is missing; write it, or give it by `--set`",
     ],
     "container: a\nmachineType: TPUv2\ncommand: a\nworkerCount: 2\nmasterCommand: b\nexperimentType: 1": [
         "f.yml:5:1: masterCommand: an experiment of one node has no masterCommand; remove it",
@@ -124,8 +124,8 @@ ERRORS: dict[str, list[str]] = {
         "f.yml:1:1: workerMachineType: workerMachineType is missing; write the machine, such as P4000 or C7",
         "f.yml:1:1: parameterServerMachineType: parameterServerMachineType is missing; write the machine, such as P4000 or C7",
         "f.yml:2:14: workerCount: the one worker is TensorFlow's master, and parameter servers need a worker beside it; write 2 or more",
-        "f.yml:1:1: workerCommand: workerCommand is missing; write the command",
-        "f.yml:1:1: parameterServerCommand: parameterServerCommand is missing; write the command",
+        "f.yml:1:1: workerCommand: workerCommand is missing; write it, or give it by `--set`",
+        "f.yml:1:1: parameterServerCommand: parameterServerCommand is missing; write it, or give it by `--set`",
     ],
 }
 
@@ -141,8 +141,10 @@ OTHERS: dict[str, str] = {
     "version: 2\nworkflows: {a: {steps: [{command: experiment.run_single_node, paramsFile: .ps_project/a.yml}]}}": "f.yml:2:75: workflows.a.steps[0].paramsFile: the params of this step stand in another file; give .ps_project/a.yml",
     "version: 2\nworkflows: {a: {steps: {}}}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs 0 steps for each commit; write the `params` of the step that you want as a file of their own",
     "version: 1\ntype: experiment-type\nworker: {machine-type: P4000, count: 2, command: a}": "f.yml:2:7: type: there is no type 'experiment-type'; write single, multi-grpc or multi-mpi",
-    "on: {github: {branches: {only: main}}}\njobs:\n  a: {uses: git-checkout@v1, with: {url: b}}\n  c: {uses: script@v1, needs: [a]}": "f.yml:2:1: jobs: this is a workflow of Gradient: several jobs that hand on what they write; write one experiment for each job, and chain them with `batch.dependency`; or take one of them by `--name a`",
-    "jobs: {a: {uses: create-model@v1, with: {name: b}}}": "f.yml:1:18: jobs.a.uses: the action 'create-model@v1' runs no program of yours; remove the job",
+    "on: {github: {branches: {only: main}}}\njobs:\n  a: {uses: git-checkout@v1, with: {url: b}}\n  c: {uses: script@v1, needs: [a]}": "f.yml:2:1: jobs: this is a workflow of Gradient: several jobs that hand on what they write; write one experiment for each job, and chain them with `batch.dependency`; or take one of them by `--name c`",
+    "jobs: {a: {uses: git-checkout@v1}, c: {uses: create-model@v1}}": "f.yml:1:1: jobs: this is a workflow of Gradient: several jobs that hand on what they write; write one experiment for each job, and chain them with `batch.dependency`",
+    "workflows: {a: {steps: [{name: x, command: deployment.create}, {name: y, command: experiment.run_single_node}]}}": "f.yml:1:1: workflows: this is a file of GradientCI, which runs 2 steps (deployment.create, experiment.run_single_node) for each commit; write the `params` of the step that you want as a file of their own; or take one of them by `--name y`",
+    "jobs: {a: {uses: create-model@v1, with: {name: b}}}": "f.yml:1:18: jobs.a.uses: the action 'create-model@v1' runs no program of yours; take a job of `container@v1` or `script@v1`",
     "image: tensorflow/serving\nport: 8501\nresources: {replicas: 1, instanceType: C4}": "f.yml:3:1: resources: this is a deployment: it serves a model, and a batch job serves nobody",
     "tuningCommand: make tune\nworkerCommand: a\nworkerContainer: b": "f.yml:1:16: tuningCommand: a search over hyperparameters is many jobs; write one experiment and its array yourself, as `batch.array`",
     "deploymentType: TFServing\nmachineType: P4000\ncontainer: a": "f.yml:1:17: deploymentType: this is a deployment: it serves a model, and a batch job serves nobody",

@@ -73,6 +73,10 @@ def test_a_command_line_becomes_an_experiment() -> None:
             "mpirun runs on the node of the first worker"
         ),
         (
+            "--masterCommand: masterCommand: hpcdist starts the processes itself, so these words have no effect: "
+            "-bind-to none"
+        ),
+        (
             "--projectId=pr1: projectId: projectId has no effect on a batch machine: "
             "it belongs to an account of Paperspace"
         ),
@@ -101,6 +105,7 @@ REFUSED = {
     "": "the command ends too early; write `experiments create multinode --name ...`",
     "gradient": "the command ends too early; write `experiments create multinode --name ...`",
     "jobs create --name a": "`jobs create` is not read; write `experiments create singlenode`, which has most of its options",
+    "paperspace jobs create --name a": "`jobs create` is not read; write `experiments create singlenode`, which has most of its options",
     "jobs list": "'jobs' is no experiment of Gradient's; write `experiments create multinode --name ...`",
     "experiments hyperparameters create --name a": "a search over hyperparameters is many jobs; import one experiment, and give it `batch.array`",
     "experiment create": "'experiment' is no experiment of Gradient's; did you mean 'experiments'?",
@@ -118,7 +123,7 @@ REFUSED = {
     "experiments create mpi --": "'--' is no option; put quotes around a command of several words",
     "experiments create mpi --vpc=1": "--vpc has no value; write --vpc",
     "experiments create mpi --optionsFile a.yml": "--optionsFile is not read here; "
-    "hpcdist reads such a file itself: write `hpcdist import FILE`",
+    "write `hpcdist import FILE`, and each other option as `--set 'OPTION=VALUE'`",
     "experiments create mpi --createOptionsFile a.yml": "--createOptionsFile is not read here; "
     "it makes a form and no experiment: remove it",
     "experiments create multinode --name a": "--experimentType is missing; "

@@ -9,9 +9,11 @@ import pathlib
 import pytest
 
 from hpcdist import importers, source
-from hpcdist.errors import ConfigError
+from hpcdist.errors import ConfigError, Path
 from hpcdist.importers.mlrun import IMPORTER
+from hpcdist.importers.mlrun.code import started
 from hpcdist.load import load_experiment
+from hpcdist.tree import Document
 from tests.importers.told import said
 
 FOLDER = pathlib.Path(__file__).parent / "mlrun"
@@ -87,6 +89,18 @@ def test_every_file_has_its_expectation() -> None:
          ["error: f.yml:2:8: spec.functions: no function of this project is of kind mpijob; there are: a b (a.py), c (job), d (serving); take a job by `--name 'a b'`"]),
         ("kind: project\nspec: {functions: [{name: a, url: a.py, kind: serving}]}",
          ["error: f.yml:2:8: spec.functions: no function of this project is of kind mpijob; there are: a (serving)"]),
+        ("kind: job\nspec: {command: x.sh, build: {functionSourceCode: aW1wb3J0IHN5cwpwcmludChzeXMuYXJndikK}}",
+         ["error: f.yml:2:17: spec.command: this does not say how the code in the file is run; write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"]),
+        ("kind: job\nspec: {command: bash x, mode: pass, build: {functionSourceCode: aW1wb3J0IHN5cwpwcmludChzeXMuYXJndikK}}",
+         ["error: f.yml:2:17: spec.command: this does not say how the code in the file is run; write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"]),
+        ("kind: job\nspec: {mode: pass, build: {functionSourceCode: aW1wb3J0IHN5cwpwcmludChzeXMuYXJndikK}}",
+         ["error: f.yml:2:20: spec.build: this does not say how the code in the file is run; write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"]),
+        ("kind: mpijob\nspec: {command: x.py, replicas: 1, mpi_args: [--frobnicate]}",
+         ["error: f.yml:2:36: spec.mpi_args: these options are of an mpirun whose option --frobnicate is not known here; remove that, or set it by `batch.launcher`"]),
+        ("kind: mpijob\nspec: {command: x.py, replicas: 1, mpi_args: [-v, nosuch, -q]}",
+         ["error: f.yml:2:36: spec.mpi_args: these options are of an mpirun that starts 'nosuch -q', which is none of its options; remove that, or set it by `batch.launcher`"]),
+        ("kind: mpijob\nspec: {command: x.py, replicas: 1, mpi_args: [-wdir, /x]}",
+         ["error: f.yml:2:36: spec.mpi_args: these options are of an mpirun that works in /x; remove that, or set it by `batch.launcher`"]),
     ],
 )  # fmt: skip
 def test_what_is_refused_and_why(text: str, remarks: list[str]) -> None:
@@ -142,3 +156,42 @@ def test_a_param_without_a_value_is_asked_for() -> None:
         load_experiment(document)
     loaded = load_experiment(document, params={"rounds": "5; x"})
     assert loaded.experiment.run.command == """./osu_bw -i '5; x' 'it'"'"'s'"""
+
+
+def test_native_keys_know_where_they_come_from() -> None:
+    found = importers.read(source.load(FOLDER / "code_arguments.yml").data)
+    asked: list[Path] = [
+        ("environment", "env_vars", name) for name in ("A", "MLRUN_EXEC_CONFIG", "B", "C", "PYTHONPATH")
+    ]
+    asked += [("inputs", 0), ("inputs", 1)]
+    document = Document(found.data, "")
+    told = [(found.origins[path], place.line if (place := document.place(path)) else 0) for path in asked]
+    assert told == [
+        (("spec", "env", 0), 10),
+        (("spec", "parameters"), 9),
+        (("spec", "mpi_args"), 12),
+        (("spec", "mpi_args"), 12),
+        (("spec", "pythonpath"), 11),
+        (("spec", "parameters", "lr"), 9),
+        (("spec", "args", 1), 5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "origin", "whole", "run"),
+    [
+        ("", "", False, ('"$code"/main.py', 'py "$code"/main.py')),
+        ("* --a  1", "b.sh", False, ('"$code"/b.py', 'py "$code"/b.py --a 1')),
+        ("{codefile}", "/x/b", False, ('"$code"/b.py', 'py "$code"/b.py')),
+        ("x.sh", "b.py", False, ("", "")),
+        ("python -O {codefile} a", "", True, ('"$code"/codefile', 'python -O "$code"/codefile a')),
+        ("x.sh a  b", "", True, ('"$code"/codefile.sh', 'bash "$code"/codefile.sh a  b')),
+        ("x a", "y.sh", True, ('"$code"/y.sh', 'bash "$code"/y.sh a')),
+        ("", "y.sh", True, ('"$code"/y.sh', 'bash "$code"/y.sh')),
+        ("x.py", "y.py", True, ("", "")),
+    ],
+)
+def test_code_is_run_as_mlrun_runs_it(
+    command: str, origin: str, run: tuple[str, str], *, whole: bool
+) -> None:
+    assert started(command, origin, "py", whole=whole) == run

@@ -45,7 +45,12 @@ _MARKS: Final = frozenset({"workerCommand", "masterCommand", "parameterServerCom
 
 
 class Gradient:
-    """The importer of Gradient's options files, and of an experiment in a file of its CI or a workflow."""
+    """The importer of Gradient's options files, and of an experiment in a file of its CI or a workflow.
+
+    An options file may leave options to the command line, as a run of Gradient's with ``--optionsFile`` did.
+    """
+
+    settings: Final = (KNOWN - {"name", "tags"}) | ci.SECTIONS
 
     def recognises(self, data: Map) -> bool:
         """Tell by the options that such a file has, or by what marks a workflow."""

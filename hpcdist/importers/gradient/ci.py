@@ -21,9 +21,7 @@ from hpcdist.words import join, quote
 _PARAMS: Final = "write the `params` of the step that you want as a file of their own"
 _ACTION: Final = re.compile(r"[\w-]+@v\d+")
 _RUNS: Final = re.compile(r"(?:container|script|script-runner)@v\d+")
-_TYPES: Final = {
-    "single": "", "multi-grpc": "GRPC", "grpc": "GRPC", "multi-mpi": "MPI", "mpi": "MPI",
-}  # fmt: skip
+_TYPES: Final = {"single": "", "multi-grpc": "GRPC", "grpc": "GRPC", "multi-mpi": "MPI", "mpi": "MPI"}
 _COMMANDS: Final = {
     "experiment.run_single_node": "",
     "experiment.run_multi_node": "GRPC",
@@ -36,6 +34,8 @@ _ROLES: Final = {
 _OF_ROLE: Final = {
     "container": "Container", "command": "Command", "machine-type": "MachineType", "count": "Count",
 }  # fmt: skip
+SECTIONS: Final = frozenset({*_ROLES, "workflows", "jobs", "defaults"})
+"""Where such a file says what is run."""
 _COMMON: Final = {
     "experiment": "name", "project": "projectId", "ports": "ports", "model.type": "modelType",
     "model.path": "modelPath", "paths.workdir": "workingDirectory", "paths.artifacts": "artifactDirectory",
@@ -43,6 +43,8 @@ _COMMON: Final = {
 _BY_COMMIT: Final = "a job is submitted by you, and not by a commit"
 _NO_CHECKS: Final = "nobody judges what the program logs"
 _ONE_NODE: Final = "an experiment of one node has no such role"
+_RUNNING: Final = "take a job of `container@v1` or `script@v1`"
+_NEEDS: Final = "it waits for no other job; chain jobs by `batch.dependency`"
 _HANDED: Final = "write a path of the machine in the command, and remove this"
 
 
@@ -118,10 +120,17 @@ def jobs_of(data: Map) -> dict[Path, str]:
     return {path: str(item.get("name") or "") for path, item in steps if isinstance(item, Map)}
 
 
-def _by_name(data: Map) -> str:
-    """Return the hint that one of them may be taken, nothing where none has a name."""
-    name = next(filter(None, jobs_of(data).values()), "")
+def _by_name(read: Reading) -> str:
+    """Return the hint that one of them may be taken, nothing where none that runs something has a name."""
+    jobs = jobs_of(read.data).items()
+    name = next((name for path, name in jobs if name and _runs(read, path)), "")
     return f"; or take one of them by `--name {quote(name)}`" if name else ""
+
+
+def _runs(read: Reading, path: Path) -> bool:
+    """Tell whether a job or a step runs a program."""
+    action = read.peek(*path, "uses")
+    return read.peek(*path, "command") in _COMMANDS or bool(_RUNS.fullmatch(str(action)))
 
 
 def options_of(data: Map) -> Options:
@@ -190,7 +199,7 @@ def _step(options: Options) -> None:
     if len(steps) != 1 or not isinstance(read.peek(*steps[0]), Mapping):
         told = f" ({', '.join(dict.fromkeys(commands))})" if commands else ""
         message = f"this is a file of GradientCI, which runs {len(steps)} steps{told} for each commit"
-        _fail(read, ("workflows",), message, _PARAMS + _by_name(read.data))
+        _fail(read, ("workflows",), message, _PARAMS + _by_name(read))
     step = steps[0]
     if commands[0] not in _COMMANDS:
         message = f"this step of GradientCI runs {commands[0]}, which is no experiment"
@@ -227,10 +236,11 @@ def _job(options: Options) -> None:
     if len(names) > 1:
         message = "this is a workflow of Gradient: several jobs that hand on what they write"
         hint = "write one experiment for each job, and chain them with `batch.dependency`"
-        _fail(read, ("jobs",), message, hint + _by_name(read.data))
-    if not _RUNS.fullmatch(action):
-        _fail(read, (*job, "uses"), f"the action {action!r} runs no program of yours", "remove the job")
-    for path in (("inputs",), (*job, "inputs"), (*job, "outputs"), (*job, "needs")):
+        _fail(read, ("jobs",), message, hint + _by_name(read))
+    if not _runs(read, job):
+        _fail(read, (*job, "uses"), f"the action {action!r} runs no program of yours", _RUNNING)
+    read.ignore(*job, "needs", why=_NEEDS)
+    for path in (("inputs",), (*job, "inputs"), (*job, "outputs")):
         if read.peek(*path):
             read.refuse(*path, why="Gradient would bring and keep data for the job", hint=_HANDED)
     read.ignore("on", why=_BY_COMMIT)

@@ -104,7 +104,7 @@ def command_of(read: Reading, key: str) -> str | None:
     command = text_of(read, key)
     if command is None or not command.strip():
         if not isinstance(read.peek(key), (dict, list)):
-            read.refuse(Key(key), why=f"{key} is missing", hint="write the command")
+            read.refuse(Key(key), why=f"{key} is missing", hint="write it, or give it by `--set`")
         return None
     return command.strip()
 

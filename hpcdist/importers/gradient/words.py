@@ -18,11 +18,12 @@ from hpcdist.importers.gradient.options import (
 from hpcdist.tree import Map, Seq
 
 _LINE: Final = Place("command line", 0, 0)
+_TOOLS: Final = frozenset({"gradient", "paperspace", "paperspace-python"})
 _VERBS: Final = ("create", "run", "createAndStart")
 _KINDS: Final = {"singlenode": OF_SINGLENODE, "multinode": OF_MULTINODE, "mpi": OF_MULTINODE}
 _TYPES: Final = {"experimentType", "experimentTypeId"}
 _FILES: Final = {
-    "optionsFile": "hpcdist reads such a file itself: write `hpcdist import FILE`",
+    "optionsFile": "write `hpcdist import FILE`, and each other option as `--set 'OPTION=VALUE'`",
     "createOptionsFile": "it makes a form and no experiment: remove it",
     "help": "remove it",
 }
@@ -39,7 +40,7 @@ _SHOWN: Final = re.compile(r"[!-~]{1,40}")
 
 
 def from_words(words: Sequence[str]) -> Map:
-    """Return the options file that says the same as this command line; the word ``gradient`` may lead it.
+    """Return the options file that says the same as this command line; the name of the tool may lead it.
 
     Pure: no file is read. The place of each value is its option.
 
@@ -49,7 +50,7 @@ def from_words(words: Sequence[str]) -> Map:
     rest = list(words)
     for word in rest:
         _check_text(word)
-    if rest and rest[0].rsplit("/", 1)[-1] in {"gradient", "paperspace-python"}:
+    if rest and rest[0].rsplit("/", 1)[-1] in _TOOLS:
         rest = rest[1:]
     kind = _kind(rest[:3])
     data = Map(place=_LINE)

@@ -65,6 +65,8 @@ _BUILD: Final = {
                     "code is not fetched: the job runs the code where it is submitted"),
     "code_origin": "it tells only where the code comes from",
 }  # fmt: skip
+_Variables = dict[str, tuple[str, Path]]
+"""The value of each variable, and the key that it comes from."""
 _AUTOTUNE: Final = re.compile(r"autotune-[a-z-]+")
 _THRESHOLD: Final = re.compile(r"(?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?")
 
@@ -126,15 +128,15 @@ def _function(read: Reading, base: Path) -> None:
     if read.text(*spec, "image"):
         read.put("build.image", read.text(*spec, "image"), *spec, "image")
     params = command.params_of(read, spec)
-    env = _variables(read, (*spec, "env")) | command.told(params)
+    env = _variables(read, (*spec, "env"))
+    env |= {name: (text, (*spec, "parameters")) for name, text in command.told(params).items()}
     if kind == "mpijob":
         read.put("framework", "mpi", *base, "kind")
     _replicas(read, spec, env, distributed=kind == "mpijob")
     folder = read.text(*spec, "pythonpath")
     if folder:
-        env["PYTHONPATH"] = container.protected(folder)
-    if env:
-        read.put("environment.env_vars", env, *spec, "env" if read.peek(*spec, "env") else "parameters")
+        env["PYTHONPATH"] = container.protected(folder), (*spec, "pythonpath")
+    _put_variables(read, env)
     command.put_command(read, spec, params)
 
 
@@ -187,18 +189,28 @@ def _told_twice(read: Reading, path: Path) -> None:
         read.warn(*path, why=f"the project is this one, not {other!r}, which stands outside of the function")
 
 
-def _variables(read: Reading, path: Path) -> dict[str, str]:
+def _variables(read: Reading, path: Path) -> _Variables:
     """Take the variables; those of ``with_autotune`` have names that no shell exports."""
-    found: dict[str, str] = {}
+    found: _Variables = {}
+    index = {read.text(*path, at, "name"): at for at, _ in read.items(*path)}
     for name, value in container.variables(read, *path).items():
         new = f"HOROVOD_{name.upper().replace('-', '_')}" if _AUTOTUNE.fullmatch(name) else name
         if new != name:
             read.warn(*path, why=f"{name} is {new}: Horovod does not know the other, and no shell exports it")
-        found[new] = container.protected(value)
+        found[new] = container.protected(value), (*path, index[name])
     return found
 
 
-def _replicas(read: Reading, spec: Path, env: dict[str, str], *, distributed: bool) -> None:
+def _put_variables(read: Reading, env: _Variables) -> None:
+    found = Map()
+    for name, (text, source) in env.items():
+        found.put(name, text, read.place(*source))
+        read.origins["environment", "env_vars", name] = source
+    if found:
+        read.put("environment.env_vars", found, *next(iter(env.values()))[1])
+
+
+def _replicas(read: Reading, spec: Path, env: _Variables, *, distributed: bool) -> None:
     """Put the replicas, of which MLRun starts one where the function says nothing."""
     amounts = container.amounts(read, *spec, "resources")
     if amounts:
@@ -226,16 +238,17 @@ def _replicas(read: Reading, spec: Path, env: dict[str, str], *, distributed: bo
     _mpi_args(read, (*spec, "mpi_args"), count, env)
 
 
-def _mpi_args(read: Reading, path: Path, count: int, env: dict[str, str]) -> None:
+def _mpi_args(read: Reading, path: Path, count: int, env: _Variables) -> None:
     """Take the options of mpirun, some of which are written as one word with a space in it."""
     words = container.words(read, *path)
     if not words:
         return
-    texts = [words] if isinstance(words, str) else [word if " " in word else join([word]) for word in words]
+    texts = [words] if isinstance(words, str) else [_options(word) for word in words]
     try:
         line = _line(" ".join(texts))
     except Unclear as reason:
-        read.refuse(*path, why=f"these options cannot be kept: {reason}", hint="set them by `batch.launcher`")
+        why = f"these options are of an mpirun {reason}"
+        read.refuse(*path, why=why, hint="remove that, or set it by `batch.launcher`")
         return
     if line.np not in (None, count):
         read.refuse(*path, why=f"mpirun starts {line.np} processes, and there are {count} replicas")
@@ -245,13 +258,25 @@ def _mpi_args(read: Reading, path: Path, count: int, env: dict[str, str]) -> Non
         )
     for text in line.dropped:
         read.warn(*path, why=f"{text} has no effect: hpcdist starts the processes")
-    env |= {name: container.protected(value) for name, value in line.variables.items()}
+    env |= {name: (container.protected(value), path) for name, value in line.variables.items()}
+    unset = [name for name in line.passed if name not in env]
+    if unset:
+        why = f"-x {' '.join(unset)} of mpirun names what is not in `spec.env`"
+        read.warn(*path, why=why, hint="the tasks get what the site's modules and your shell say")
+
+
+def _options(word: str) -> str:
+    """Return shell text; ``-x A=B`` in one word is an option with its value."""
+    return word if re.match(r"-\S+ ", word) else join([word])
 
 
 def _line(options: str) -> Line:
     line = launch_lines.take_apart(f"mpirun {options} program", {})
-    if line is None or line.command != "program" or line.folder:
-        raise Unclear("they are no options of mpirun alone")
+    if line is None or line.command != "program":
+        told = line.command.removesuffix(" program") if line else options
+        raise Unclear(f"that starts {told!r}, which is none of its options")
+    if line.folder:
+        raise Unclear(f"that works in {line.folder}")
     return line
 
 

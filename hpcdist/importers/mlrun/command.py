@@ -1,32 +1,27 @@
 """The command of a function of MLRun, and the params that it is given.
 
 ``python -u COMMAND ARGS`` where ``mode: pass`` does not say that the command is a whole one; ``{name}`` in
-both is filled with a param (``mlrun/runtimes/local.py``). Code may travel in the file, in base64.
+both is filled with a param (``mlrun/runtimes/local.py``).
 """
 
 from __future__ import annotations
 
-import ast
-import base64
-import binascii
 import re
-import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from hpcdist.errors import Path
 from hpcdist.importers.container import as_word, protected, words
-from hpcdist.importers.reading import Reading
+from hpcdist.importers.mlrun.code import CALL, code_of, started, with_code
+from hpcdist.importers.reading import Reading, placed
 from hpcdist.importers.searches import every, instead, listed
+from hpcdist.tree import Seq
 from hpcdist.words import quote
 
 _PLACE: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
 _REMOTE: Final = re.compile(r"[a-z0-9]+://")
 _ESCAPED: Final = r"""|replace("\\", "\\\\")|replace('"', '\\"')|replace("\n", "\\n")"""
-_CALL: Final = "write a program that calls it, and name that in `spec.command`"
-_DEFINED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_SILENT: Final = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
-_NOT_ENDED: Final = re.compile(r"[^\x00-\x08\x0b-\x1f]*")
+_BY_SHELL: Final = "write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"
 
 
 def params_of(read: Reading, spec: Path) -> dict[str, object]:
@@ -78,7 +73,7 @@ def put_short(read: Reading, path: Path) -> None:
     """Put the program that an entry of a project names."""
     program = read.text(*path, "url") or ""
     if handler := read.get(*path, "handler"):
-        read.refuse(*path, "handler", why=f"MLRun would call the function {handler!r}", hint=_CALL)
+        read.refuse(*path, "handler", why=f"MLRun would call the function {handler!r}", hint=CALL)
     else:
         read.put("run.cmd", f"python -u {quote(protected(program))}", *path, "url")
 
@@ -107,37 +102,52 @@ def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None
     """Put the command, where there is one that a batch job can run."""
     command = read.text(*spec, "command") or ""
     mode = read.get(*spec, "mode")
-    args = words(read, *spec, "args") or []
     folder = read.text(*spec, "workdir")
     texts = _Texts(read, params)
+    python, end = _python(read, spec), _arguments(read, spec, texts)
     handler = read.get(*spec, "default_handler")
-    code = _code(read, (*spec, "build", "functionSourceCode"), handled=bool(handler))
-    name = read.text(*spec, "build", "origin_filename") or command
+    code = code_of(read, (*spec, "build", "functionSourceCode"), handled=bool(handler))
+    origin = read.text(*spec, "build", "origin_filename") or ""
+    file, line = started(command, origin, python, whole=mode == "pass")
     source = (*spec, "command" if command else "build")
-    arguments = [args] if isinstance(args, str) else args
-    for index, word in enumerate(arguments):
-        if re.match(r"-x \w+=", word):
-            why = "the program gets this, which is an option of mpirun: write it in `mpi_args`"
-            read.warn(*spec, "args", index, why=why)
-    end = "".join(f" {texts.word(word)}" for word in arguments)
     if handler:
-        read.refuse(*spec, "default_handler", why=f"MLRun would call the function {handler!r}", hint=_CALL)
+        read.refuse(*spec, "default_handler", why=f"MLRun would call the function {handler!r}", hint=CALL)
     elif _REMOTE.match(command):
         read.refuse(*source, why=f"{command} is not fetched", hint="write the path of the program")
+    elif code and not file:
+        read.refuse(*source, why="this does not say how the code in the file is run", hint=_BY_SHELL)
     elif code:
-        read.put("run.cmd", _with_code(code, name, end, folder), *spec, "build", "functionSourceCode")
+        line = texts.filled(line, *source) + end
+        read.put("run.cmd", with_code(code, file, line, folder), *spec, "build", "functionSourceCode")
     elif not command:
         read.refuse(*spec, "command", why="there is no command", hint="write the program, such as train.py")
     elif command.endswith(".ipynb"):
         read.refuse(*source, why="a notebook is no program", hint="export it as a script (jupyter nbconvert)")
     else:
-        options = words(read, *spec, "py_args") or []
-        python = ["python", "-u", *([options] if isinstance(options, str) else map(quote, options))]
-        text = command if mode == "pass" else " ".join([*python, *command.split()])
-        read.put("run.cmd", _in_folder(f"{texts.filled(text)}{end}", folder), *source)
+        text = command if mode == "pass" else " ".join([python, *command.split()])
+        read.put("run.cmd", _in_folder(f"{texts.filled(text, *source)}{end}", folder), *source)
     if mode not in (None, "", "pass", "args"):
         read.refuse(*spec, "mode", why=f"there is no mode {mode!r} here", hint="write `pass`, or nothing")
     texts.declare(spec)
+
+
+def _python(read: Reading, spec: Path) -> str:
+    options = words(read, *spec, "py_args") or []
+    return " ".join(["python", "-u", *([options] if isinstance(options, str) else map(quote, options))])
+
+
+def _arguments(read: Reading, spec: Path, texts: _Texts) -> str:
+    """Take ``args``: what stands behind the command, with the blank before it."""
+    args = words(read, *spec, "args") or []
+    items = [(*spec, "args", at) for at, item in read.items(*spec, "args") if item is not None]
+    sources: list[Path] = [*items] or [(*spec, "args")]
+    text = ""
+    for word, source in zip([args] if isinstance(args, str) else args, sources, strict=False):
+        if re.match(r"-x \w+=", word):
+            why = "the program gets this, which is an option of mpirun: write it in `mpi_args`"
+            read.warn(*source, why=why)
+        text += f" {texts.word(word, *source)}"
+    return text
 
 
 class _Texts:
@@ -145,83 +155,39 @@ class _Texts:
 
     def __init__(self, read: Reading, params: Mapping[str, object]) -> None:
         self._read, self._params = read, params
-        self._lacking: list[str] = []
+        self._lacking: dict[str, Path] = {}
 
-    def word(self, text: str) -> str:
+    def word(self, text: str, *source: str | int) -> str:
         """Return one word for a shell."""
-        parts = _PLACE.split(text)
-        pieces = [
-            self._value(part) if at % 2 else quote(protected(part)) for at, part in enumerate(parts) if part
-        ]
-        return "".join(pieces) or "''"
+        return self._made(text, lambda part: quote(protected(part)), source) or "''"
 
-    def filled(self, text: str) -> str:
+    def filled(self, text: str, *source: str | int) -> str:
         """Return shell text."""
-        parts = _PLACE.split(text)
-        return "".join(self._value(part) if at % 2 else protected(part) for at, part in enumerate(parts))
+        return self._made(text, protected, source)
 
-    def _value(self, name: str) -> str:
-        if name not in self._params and name not in self._lacking:
-            self._lacking.append(name)
+    def _made(self, text: str, plain: Callable[[str], str], source: Path) -> str:
+        parts = _PLACE.split(text)
+        return "".join(
+            self._value(part, source) if at % 2 else plain(part) for at, part in enumerate(parts) if part
+        )
+
+    def _value(self, name: str, source: Path) -> str:
+        if name not in self._params:
+            self._lacking.setdefault(name, source)
         value = self._params.get(name)
         return as_word(name, plain=isinstance(value, (int, float)))
 
     def declare(self, spec: Path) -> None:
         """Declare what has no value, and with it the others: where there are inputs, all params are."""
-        if self._lacking:
-            inputs = [{"name": name} for name in (*self._params, *self._lacking)]
-            self._read.put("inputs", inputs, *spec, "args")
-
-
-def _code(read: Reading, path: Path, *, handled: bool) -> str:
-    """Return the code that travels in the file, of which the file may say which function is called."""
-    text = read.text(*path)
-    if not text:
-        return ""
-    try:
-        code = base64.b64decode("".join(text.split()), validate=True).decode()
-    except (binascii.Error, ValueError):
-        code = ""
-    if not code or not _NOT_ENDED.fullmatch(code):
-        read.refuse(*path, why="this is no program in base64", hint="name the program in `spec.command`")
-        return ""
-    if (defined := _only_defines(code)) and not handled:
-        why = f"this code defines {', '.join(defined)}, and calls none of it: nothing would be run"
-        read.refuse(*path, why=why, hint=_CALL)
-    return code
-
-
-def _only_defines(code: str) -> list[str]:
-    """Return what the code defines where it does nothing else, which a program does that runs."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            body = ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    names = [node.name for node in body if isinstance(node, _DEFINED)]
-    return names if all(isinstance(node, (*_DEFINED, *_SILENT)) or _is_text(node) for node in body) else []
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _with_code(code: str, name: str, arguments: str, folder: str | None) -> str:
-    """Return a command that writes the code for each process, and runs it."""
-    mark = "END_OF_CODE"
-    while mark in code:
-        mark += "_"
-    file = quote(re.sub(r"[^\w.-]", "_", name.rsplit("/", 1)[-1]) or "main.py")
-    lines = [
-        "code=$(mktemp -d) || exit",
-        f"cat > \"$code\"/{file} << '{mark}'",
-        protected(code).rstrip("\n"),
-        mark,
-        *([f"cd {quote(folder)} || exit"] if folder and folder not in (".", "./") else []),
-        f'python -u "$code"/{file}{arguments}',
-    ]
-    return "\n".join(lines)
+        if not self._lacking:
+            return
+        sources = {name: (*spec, "parameters", name) for name in self._params} | self._lacking
+        inputs = Seq()
+        for at, (name, source) in enumerate(sources.items()):
+            place = self._read.place(*source)
+            inputs.add(placed({"name": name}, place), place)
+            self._read.origins["inputs", at] = source
+        self._read.put("inputs", inputs, *next(iter(sources.values())))
 
 
 def _in_folder(text: str, folder: str | None) -> str:
