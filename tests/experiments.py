@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcdist import experiment_problems, fields
-from hpcdist.errors import Path, dotted
+from hpcdist.errors import Path, dotted, errors_in
 from hpcdist.experiment import Experiment
 
 
@@ -14,7 +14,7 @@ def experiment(**data: Any) -> Experiment:
     built, problems = fields.build(Experiment, {"run": {"cmd": "python train.py"}} | data)
     assert problems == []
     assert built is not None
-    assert list(experiment_problems.problems_of(built)) == []
+    assert errors_in([*experiment_problems.problems_of(built)]) == ()
     return built
 
 

@@ -35,7 +35,7 @@ case $1 in
 submit)
   id=$(($(cat qq.jobs 2>/dev/null | wc -l) + 1))
   echo "$id $3" >>qq.jobs
-  { bash "$6" >"$5" 2>&1 </dev/null && echo done || echo bad; } >"qq.$id" 2>/dev/null &
+  { QQ_ID=$id bash "$6" >"$5" 2>&1 </dev/null && echo done || echo bad; } >"qq.$id" 2>/dev/null &
   echo "$id"
   ;;
 list)
@@ -125,19 +125,23 @@ def test_a_scheduler_runs_jobs_by_a_launcher_that_names_it(folder: Path) -> None
         plugged_in(folder / "one", "scheduler", "qq", block("scheduler")),
         plugged_in(folder / "two", "launcher", "plaunch", block("launcher")),
     ):
+        (folder / "qq.sh.j2").write_text(block("scheduler template"))
         submitted = ran(folder, "submit", "tasks.yml", "--wait", own="one:two")
         wrote = ran(folder, "logs", "tasks-1", own="one:two").splitlines()
-        (status,) = json.loads(ran(folder, "status", "tasks-1", "--json", own="one:two"))
+        ran(folder, "submit", "tasks.yml", "--wait", "--set", "run.cmd=exit 7", own="one:two", code=7)
+        told = json.loads(ran(folder, "status", "tasks-1", "tasks-2", "--json", own="one:two"))
     assert submitted.startswith("tasks-1: job 1 on site here, 3 tasks by plaunch, 1 node\n")
     assert {f"{rank}: rank {rank} of 3" for rank in range(3)} <= {*wrote}
-    assert status["state"] == "completed"
+    assert [(status["state"], status["exit_code"]) for status in told] == [("completed", 0), ("failed", 7)]
 
 
-def ran(folder: Path, *words: str, own: str) -> str:
-    """Run hpcdist in a process of its own, with these folders of plug-ins and the programs here."""
+def ran(folder: Path, *words: str, own: str, code: int = 0) -> str:
+    """Run hpcdist in a process of its own, with these plug-ins; programs and templates lie here."""
     python = os.pathsep.join(str(folder / name) for name in own.split(":"))
-    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": python}
+    path = f"{folder}:{os.environ['PATH']}"
+    own_places = {"PATH": path, "PYTHONPATH": python, "HPCDIST_TEMPLATE_PATH": str(folder)}
+    environment = os.environ | own_places
     argv = [sys.executable, "-m", "hpcdist", *words]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
