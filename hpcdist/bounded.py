@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ MAX_DIGITS: Final = 30
 FILTERS: Final = frozenset(
     ("abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items", "join",
      "last", "length", "list", "lower", "max", "min", "replace", "reverse", "round", "sort", "string",
-     "sum", "title", "trim", "unique", "upper")
+     "sum", "title", "tojson", "trim", "unique", "upper")
 )  # fmt: skip
 _WEIGHED: Final = "hpcdist_weighed"
 _BY_ATTRIBUTE: Final = frozenset({"max", "min", "sort", "sum", "unique"})
@@ -95,7 +96,8 @@ def _weighed(node: nodes.Expr) -> nodes.Expr:
 def filters(budget: Budget, usual: Mapping[str, Any]) -> dict[str, Any]:
     """Return the filters that a file may use."""
     kept = {name: usual[name] for name in FILTERS}
-    kept |= {"replace": replaced, "join": _join, "round": _round, "sum": _sum, _WEIGHED: lambda value: value}
+    kept |= {"replace": replaced, "join": _join, "round": _round, "sum": _sum, "tojson": _tojson}
+    kept[_WEIGHED] = lambda value: value
     return {name: _charging(budget, name, function) for name, function in kept.items()}
 
 
@@ -119,6 +121,11 @@ def _join(values: Any, d: Any = "") -> str:
     texts = [str(value) for value in values]
     check_length(sum(map(len, texts)) + len(texts) * len(str(d)))
     return str(d).join(texts)
+
+
+def _tojson(value: Any) -> str:
+    """Return JSON without Jinja's escapes for HTML; to make a list of an undefined value says its name."""
+    return json.dumps(value, default=list, ensure_ascii=False)
 
 
 def _round(value: Any, precision: int = 0) -> float:

@@ -161,9 +161,16 @@ def _count(arguments: list[str]) -> int | None:
         if _SPACED_COUNT.fullmatch(word):
             return int(following) if following.isdecimal() else None
         if word.startswith("-"):
-            values = 0 if _NO_VALUE.fullmatch(word) else 2 if word in _TWO_VALUES else 1
+            values = _values_of(word, following)
         elif values == 0 or _PROGRAM.fullmatch(word):
             return None
         else:
             values -= 1
     return None
+
+
+def _values_of(option: str, following: str) -> int:
+    """Return how many words an option takes; `-genv NAME=VALUE` and `-genv NAME VALUE` are the same."""
+    if _NO_VALUE.fullmatch(option):
+        return 0
+    return 2 if option in _TWO_VALUES and not (option.endswith("env") and "=" in following) else 1

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from hpcdist.errors import Key, Path, Place, Problem, did_you_mean, dotted
 from hpcdist.source import read_value
 from hpcdist.tree import Map, Seq
+from hpcdist.words import quote
 
 _TEXTS: Final = ("str", "path")
 """Types of inputs for which ``-p x=5`` and ``-p x=true`` mean text."""
@@ -32,8 +33,10 @@ def with_setting(data: Map, setting: str, text: str) -> Map:
         ConfigError: when the text is broken YAML.
         ValueError: with a sentence, when the path leads through what is no section.
     """
-    place = Place(f"--set {setting}={text}", 0, 0)
-    changed: Map = _with(data, _path(setting), _New(read_value(text, place), text, place))
+    place, path = Place(f"--set {setting}={text}", 0, 0), _path(setting)
+    if path[0] == "inputs" and isinstance(data.get("inputs"), Seq) and isinstance((*path, 0)[1], str):
+        raise ValueError(f"inputs get their values as params: write `-p {quote(f'{path[1]}={text}')}`")
+    changed: Map = _with(data, path, _New(read_value(text, place), text, place))
     return changed
 
 
@@ -95,6 +98,7 @@ def with_params(data: Map, given: Mapping[str, str]) -> tuple[Map, list[Problem]
         if name not in known:
             hint = did_you_mean(name, known) or "the file has no `params`"
             problems.append(Problem(f"there is no param {name!r}", ("params", Key(name)), hint, place=place))
+            continue
         value = read_value(text, place)
         is_text = kinds.get(name) in _TEXTS and value is not None
         new.put(name, text if is_text and not isinstance(value, str) else value, place)

@@ -16,6 +16,8 @@ from hpcdist.launch import UserLaunch, user_launch
         ("mpirun --np=4 python train.py", "mpirun", 4),
         ("mpirun python train.py -n 4", "mpirun", None),
         ("mpirun ./a.out -n 4", "mpirun", None),
+        ("mpirun -genv A=1 ./a.out -n 4", "mpirun", None),
+        ("mpirun -genv A 1 -n 4 ./a.out", "mpirun", 4),
         ("mpirun --oversubscribe ./a.out -n 4", "mpirun", None),
         ("mpirun -np $N python train.py", "mpirun", None),
         ("mpirun -np $(nproc) python train.py", "mpirun", None),

@@ -13,6 +13,7 @@ from hpcdist.cli import completion, new_file, show
 from hpcdist.cli.options import changes_options, foreign_options, json_option
 from hpcdist.cli.tell import tell
 from hpcdist.errors import ConfigError, Path, Place, Problem, dotted, errors_in
+from hpcdist.importers.polyaxon import as_it_is
 from hpcdist.load import Native
 from hpcdist.native_text import Comment, printable, write
 from hpcdist.tree import Document, Map, Seq
@@ -58,10 +59,11 @@ def command(output: str | None, json: bool, **wanted: Any) -> None:
     tell(problems)
     found: dict[str, str] = {}
     text = f"# From {printable(native.foreign.file)}, by `hpcdist import`.\n"
-    text += write(native.document.data, _noted(origins(native), found))
+    experiment = as_it_is(native.document.data)
+    text += write(experiment, _noted(origins(native), found))
     if json:
         warnings = [*map(str, problems)]
-        show.as_json({"experiment": native.document.data, "origins": found, "warnings": warnings})
+        show.as_json({"experiment": experiment, "origins": found, "warnings": warnings})
     else:
         new_file.write(file, text)
 

@@ -43,8 +43,8 @@ def _is_job(data: Map, form: str) -> bool:
 def _left_out(documents: Sequence[Map], taken: Map, name: str) -> tuple[Problem, ...]:
     """Say that neither the other jobs of a document are run, nor the other documents."""
     message = f"only {name!r} of this {_label(taken)} is run"
-    here = Problem(message, _first(taken), severity="warning", place=taken.place)
-    return (here, *(_unread(data, taken) for data in documents if data is not taken))
+    others = (_unread(data, taken) for data in documents if data is not taken)
+    return (_warning(message, taken), *others)
 
 
 def _the_job(jobs: Sequence[Map], name: str, form: str) -> Map:
@@ -54,10 +54,17 @@ def _the_job(jobs: Sequence[Map], name: str, form: str) -> Map:
         hint = did_you_mean(name, [*filter(None, map(_name, jobs)), *inner])
         raise ConfigError(Problem(f"there is no job {name!r} in this file", hint=hint, place=jobs[0].place))
     if len(named) > 1:
-        hint = "keep one, or take one of them by `--name NAME`"
-        message = f"{len(named)} jobs are in this file: {_listed(named)}"
-        raise ConfigError(Problem(message, hint=hint, place=named[1].place))
+        raise ConfigError(_several(named))
     return named[0]
+
+
+def _several(jobs: Sequence[Map]) -> Problem:
+    """Say that nothing tells which job is meant; one whose name no other has can be taken by it."""
+    names = [*filter(None, map(_name, jobs))]
+    first = "" if any(names.count(name) == 1 for name in names) else "give each a name of its own and "
+    hint = f"keep one, or {first}take one of them by `--name NAME`"
+    message = f"{len(jobs)} jobs are in this file: {_listed(jobs)}"
+    return Problem(message, hint=hint, place=jobs[1].place)
 
 
 def _listed(documents: Sequence[Map]) -> str:
@@ -66,11 +73,13 @@ def _listed(documents: Sequence[Map]) -> str:
 
 def _unread(data: Map, job: Map) -> Problem:
     message = f"this {_label(data)} has no effect on a batch machine: only {_label(job)} is run"
-    return Problem(message, _first(data), severity="warning", place=data.place)
+    return _warning(message, data)
 
 
-def _first(data: Map) -> Path:
-    return ("kind",) if "kind" in data else ()
+def _warning(message: str, data: Map) -> Problem:
+    """Say something of a whole document, at its `kind` where it has one."""
+    path: Path = ("kind",) if "kind" in data else ()
+    return Document(data, "").locate(Problem(message, path, severity="warning"))
 
 
 def _name(data: Map) -> str:

@@ -17,7 +17,7 @@ metadata: {name: NAME}
 spec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: [{name: pytorch, command: [echo, NAME]}]}}}}}
 """
 BOTH: Final = "---\n".join(PYTORCH.replace("NAME", name) for name in ("one", "two"))
-UNREAD: Final = "warning: both.yml:1:1: kind: this PyTorchJob 'one' has no effect on a batch machine: only PyTorchJob 'two' is run\n"
+UNREAD: Final = "warning: both.yml:2:7: kind: this PyTorchJob 'one' has no effect on a batch machine: only PyTorchJob 'two' is run\n"
 
 
 @pytest.fixture(autouse=True)

@@ -223,7 +223,7 @@ def test_wrong_usage(words: list[str], line: str, hpcdist: Hpcdist) -> None:
 
 def test_the_job_among_several_documents(hpcdist: Hpcdist, job: Path) -> None:
     job.write_text(f"---\n{CLAIM}---\n{JOB.replace('replicas: 3', 'replicas: 3 # of several')}---\n")
-    claim = "warning: job.yml:2:1: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: only PyTorchJob 'ddp' is run\n"
+    claim = "warning: job.yml:3:7: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: only PyTorchJob 'ddp' is run\n"
     said = hpcdist("import", "job.yml")
     assert (said.code, said.err.splitlines(keepends=True)[0]) == (0, claim)
     assert "name: ddp                        # job.yml:8 metadata.name\n" in said.out
@@ -239,5 +239,50 @@ def test_one_job_of_several(hpcdist: Hpcdist, job: Path) -> None:
     )
     said = hpcdist("import", "job.yml", "--name", "other")
     assert said.code == 0
-    assert said.err.startswith("warning: job.yml:1:1: kind: this PyTorchJob 'ddp' ")
+    assert said.err.startswith("warning: job.yml:2:7: kind: this PyTorchJob 'ddp' ")
     assert "n_workers: 7" in said.out
+
+
+GRADIENT: Final = "name: a\ncontainer: a/b\nmachineType: C3\ncommand: |\n  python x.py\n  --lr 1\n"
+AZURE: Final = """\
+type: command
+name: a
+command: x
+environment: {image: tensorflow/tensorflow:1.15.0}
+distribution: {type: tensorflow, worker_count: 2}
+"""
+
+
+@pytest.mark.parametrize("text", [GRADIENT, AZURE])
+def test_what_is_written_renders_to_the_script_of_the_other_file(
+    hpcdist: Hpcdist, job: Path, text: str
+) -> None:
+    job.write_text(text)
+    render = ("render", "job.yml", "--site", "slurm", "--no-container")
+    script = hpcdist(*render).out
+    job.write_text(hpcdist("import", "job.yml", "-o", "-").out)
+    again = hpcdist(*render)
+    assert (again.code, again.out) == (0, script)
+
+
+def test_lines_that_polyaxon_would_join_are_kept_apart(hpcdist: Hpcdist, job: Path) -> None:
+    job.write_text(GRADIENT)
+    said = hpcdist("import", "job.yml")
+    assert (said.code, said.err) == (0, "")
+    assert (
+        said.out
+        == """\
+# From job.yml, by `hpcdist import`.
+name: a            # job.yml:1
+environment:
+  resources:
+    cpu:
+      requests: 2  # job.yml:3 machineType
+build:
+  image: a/b       # job.yml:2 container
+run:
+  cmd: |-          # job.yml:4 command
+    python x.py
+    {% raw %}{% endraw %}--lr 1
+"""
+    )

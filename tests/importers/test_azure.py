@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import subprocess
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from hpcdist.amounts import Amount, Resources
 from hpcdist.errors import ConfigError
 from hpcdist.experiment import Environment, ReplicaEntry, Replicas
 from hpcdist.importers.azure import IMPORTER
-from hpcdist.importers.azure.command import Output, Param, Translation, one_line, with_options
 from hpcdist.importers.azure.layout import gpus_of
 from hpcdist.load import load_experiment
 
@@ -34,68 +32,6 @@ def test_a_file_becomes_an_experiment(name: str) -> None:
 
 def test_every_file_has_its_expectation() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.yml") if "expected" not in path.name) == NAMES
-
-
-PARAMS = {
-    "a": Param("a"),
-    "b": Param("b", may_lack=True, is_optional=True),
-    "d": Param("d", is_optional=True),
-    "p": Param("p", is_path=True),
-}
-OUTPUTS = {"o": Output("o"), "f": Output("f", is_file=True)}
-
-
-@pytest.mark.parametrize(
-    ("command", "text"),
-    [
-        ("x ${{inputs.a}} ${{ inputs.a }} {inputs.a}", "x {{ a }} {{ a }} {{ a }}"),
-        ("x $[[--b ${{inputs.b}} -c]] y", "x {% if b is not none %}--b {{ b }} -c{% endif %} y"),
-        ("x [--b {inputs.b}] [ -f y ]", "x {% if b is not none %}--b {{ b }}{% endif %} [ -f y ]"),
-        ("x $[[--a ${{inputs.a}}]]", "x --a {{ a }}"),
-        ("x [--d ${{inputs.d}}] [--a ${{inputs.a}}]", "x --d {{ d }} [--a {{ a }}]"),
-        ("[[ -n $x ]] && echo ${#a[@]}", "[[ -n $x ]] && echo ${#a[@]}"),
-        ("{${{inputs.a}}}", '{{ "{" }}{{ a }}}'),
-        ("{{x}} {% {{{", "{% raw %}{{{% endraw %}x}} {% raw %}{%{% endraw %} {% raw %}{{{% endraw %}{"),
-        ("${{outputs.o}}/x", '"$HPCDIST_OUTPUTS/o"/x'),
-        ('"${{outputs.o}}/x"', '"$HPCDIST_OUTPUTS/o/x"'),
-        ("'${{outputs.o}}/x'", "''\"$HPCDIST_OUTPUTS/o\"'/x'"),
-        ("${{inputs.p}}", '{% if (p|string)[:1] != "/" %}"$submitted_in/"{% endif %}{{ p }}'),
-        ("python -c 'd = {inputs: 1}'", "python -c 'd = {inputs: 1}'"),
-    ],
-)
-def test_commands_are_translated(command: str, text: str) -> None:
-    found = Translation(command, PARAMS, OUTPUTS, legacy=False)
-    assert (found.text, found.remarks) == (text, [])
-
-
-@pytest.mark.parametrize("quoted", ["{}", '"{}"', "'{}'", r"it\'s{}", '"it\'s"{}', "'\"'{}"])
-def test_outputs_are_expanded_within_any_quotes(quoted: str) -> None:
-    text = Translation("printf %s " + quoted.replace("{}", "${{outputs.o}}"), {}, OUTPUTS, legacy=False).text
-    assert printed(text) == printed("printf %s " + quoted.replace("{}", "/d/o"))
-
-
-def printed(command: str) -> bytes:
-    done = subprocess.run(
-        ["bash", "-c", command], env={"HPCDIST_OUTPUTS": "/d"}, capture_output=True, check=True
-    )
-    return done.stdout
-
-
-@pytest.mark.parametrize(
-    ("text", "joined"),
-    [
-        ("python x.py \n--a 1\n  \n  --b 2\necho done\n", "python x.py --a 1 --b 2\necho done\n"),
-        ("python x.py \\\n  --a 1", "python x.py \\\n  --a 1"),
-        ("echo 'a\n- b' \"c\n- d\"\n", "echo 'a\n- b' \"c\n- d\"\n"),
-        ("cat << E\n- a\nE\n", "cat << E\n- a\nE\n"),
-    ],
-)
-def test_no_line_begins_with_an_option(text: str, joined: str) -> None:
-    assert with_options(text) == joined
-
-
-def test_a_command_of_the_first_components_is_one_line() -> None:
-    assert one_line("python x.py\n\n    --a 1\n  b\n") == "python x.py --a 1 b\n"
 
 
 JOB = "type: command\ncommand: x ${{outputs.o}}\n"

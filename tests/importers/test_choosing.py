@@ -47,7 +47,7 @@ def test_the_only_job_is_the_job() -> None:
     place, remarks = choose(CLAIM, JOB, "a: 1\n")
     assert place == 5
     assert remarks == [
-        f"e.yml:1:1: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: {ONLY}",
+        f"e.yml:2:7: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: {ONLY}",
         f"e.yml:10:1: this document has no effect on a batch machine: {ONLY}",
     ]
 
@@ -57,25 +57,43 @@ def test_by_form_or_name(form: str, name: str) -> None:
     place, remarks = choose(JOB, NATIVE, form=form, name=name)
     assert place == 6
     assert remarks == [
-        "e.yml:1:1: kind: this MPIJob 'train' has no effect on a batch machine: only experiment 'own' is run"
+        "e.yml:2:7: kind: this MPIJob 'train' has no effect on a batch machine: only experiment 'own' is run"
     ]
 
 
 @pytest.mark.parametrize(
-    ("texts", "name", "jobs"),
+    ("texts", "name", "jobs", "first"),
     [
         (
             [JOB, OTHER, NATIVE],
             "",
             "3 jobs are in this file: MPIJob 'train' (line 1), MPIJob 'test' (line 6), experiment 'own' (line 11)",
+            "",
         ),
-        ([JOB, JOB], "train", "2 jobs are in this file: MPIJob 'train' (line 1), MPIJob 'train' (line 6)"),
+        (
+            [JOB, JOB],
+            "train",
+            "2 jobs are in this file: MPIJob 'train' (line 1), MPIJob 'train' (line 6)",
+            "give each a name of its own and ",
+        ),
+        (
+            ["\n\n\nrun: {cmd: x}\n", "run: {cmd: x}\n"],
+            "",
+            "2 jobs are in this file: experiment (line 4), experiment (line 6)",
+            "give each a name of its own and ",
+        ),
+        (
+            ["\n\n\n" + NATIVE.removeprefix("name: own\n"), NATIVE],
+            "",
+            "2 jobs are in this file: experiment (line 4), experiment 'own' (line 6)",
+            "",
+        ),
     ],
 )
-def test_several_jobs(texts: list[str], name: str, jobs: str) -> None:
+def test_several_jobs(texts: list[str], name: str, jobs: str, first: str) -> None:
     with pytest.raises(ConfigError) as caught:
         choose(*texts, name=name)
-    hint = "keep one, or take one of them by `--name NAME`"
+    hint = f"keep one, or {first}take one of them by `--name NAME`"
     assert str(caught.value) == f"e.yml:6:1: {jobs}; {hint}"
 
 
@@ -109,12 +127,12 @@ def test_no_job(texts: list[str], form: str, name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("texts", "name", "command", "left_out"),
     [
-        ([PROJECT], "gen", "python -u gen.py", ["e.yml:1:1: kind: only 'gen' of this project 'p' is run"]),
+        ([PROJECT], "gen", "python -u gen.py", ["e.yml:1:7: kind: only 'gen' of this project 'p' is run"]),
         ([STEPS], "y", "c", ["e.yml:1:1: only 'y' of this document is run"]),
         ([WORKFLOW], "a", "b", ["e.yml:1:1: only 'a' of this document is run"]),
         ([CLAIM, WORKFLOW], "c", "d",
          ["e.yml:5:1: only 'c' of this document is run",
-          "e.yml:1:1: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: only document is run"]),
+          "e.yml:2:7: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: only document is run"]),
     ],
 )  # fmt: skip
 def test_one_job_of_a_document(texts: list[str], name: str, command: str, left_out: list[str]) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hpcdist import importers, source
+from hpcdist.importers.polyaxon import as_it_is
+from hpcdist.importers.polyaxon.command import joined
+from hpcdist.templating import render
+from hpcdist.tree import Map, Seq
 
 JOINED = (
     "the lines are joined here as Polyaxon joins them; "
@@ -27,6 +31,7 @@ def read(text: str) -> tuple[object, list[str]]:
         ("python a.py data=x \\\n    model=y \\", "python a.py data=x model=y "),
         ("|\n    python a.py \\  \n      --lr 1", "python a.py \\\n  --lr 1"),
         ("|\n    python a.py\n      --lr 1\n      --out b", "python a.py --lr 1 --out b"),
+        ("|\n    # don't\n    python a.py\n      --lr 'b'", "# don't\npython a.py --lr 'b'"),
     ],
 )
 def test_lines_are_joined(cmd: str, meant: str) -> None:
@@ -48,6 +53,36 @@ def test_lines_are_joined(cmd: str, meant: str) -> None:
 def test_what_bash_reads_alike_stays(cmd: str) -> None:
     lines = "".join(f"    {line}\n" for line in cmd.splitlines())
     assert read(f"run:\n  cmd: |\n{lines}") == (cmd, [])
+
+
+@pytest.mark.parametrize(
+    "cmd",
+    [
+        "python x.py \n--a 1\n  \n  --b 2\necho done\n",
+        "a\\ \\ \\ --b \\",
+        "a \\  \n  --b\n  --c",
+        "\\ a '\\ b'\n- c \\\n  -d",
+        "{% raw %}{{{% endraw %}x}}\n  --a {{ 1 }}",
+        "a {\\ -b",
+    ],
+)
+def test_what_is_kept_is_the_same_when_it_is_rendered(cmd: str) -> None:
+    data = as_it_is(Map({"run": Map({"cmd": Seq([cmd, 3])})}))
+    assert importers.read(data) == importers.Imported(data)
+    assert render(data, {})[0] == render(Map({"run": Map({"cmd": Seq([cmd, 3])})}), {})[0]
+    assert joined(joined(cmd)) == joined(cmd) != cmd
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("python x.py \n--a 1\n  \n  --b 2\necho done\n", "python x.py  --a 1 --b 2\necho done\n"),
+        ("a\\ \\ --b", "a --b"),
+        ("a{% raw %}\\ {% endraw %}--b\n--c", "a{% raw %}\\ {% endraw %}--b --c"),
+    ],
+)
+def test_lines_are_joined_until_there_is_nothing_to_join(text: str, whole: str) -> None:
+    assert joined(text) == whole
 
 
 def test_each_command_of_a_list_has_its_place() -> None:
@@ -102,3 +137,10 @@ def test_the_image_tells_that_the_program_is_of_tensorflow_1(image: str) -> None
 def test_another_image_does_not(image: str) -> None:
     document = source.parse(TENSORFLOW % image, "p.yml")
     assert importers.read(document.data) == importers.Imported(document.data)
+
+
+def test_the_image_of_another_form_tells_nothing() -> None:
+    data = source.parse(TENSORFLOW % "tensorflow/tensorflow:1.4", "p.yml").data
+    written = as_it_is(data)
+    assert written == {**data, "tensorflow": {"version": "2"}}
+    assert importers.read(written) == importers.Imported(written)

@@ -9,6 +9,7 @@ import shlex
 import pytest
 
 from hpcdist import importers, source
+from hpcdist.errors import ConfigError
 from hpcdist.importers.polyaxon_v1 import IMPORTER
 from hpcdist.load import load_experiment
 from tests.importers.told import said
@@ -61,6 +62,13 @@ def test_every_file_has_its_expectation() -> None:
           "error: f.yml:3:69: run.environment.colour: nothing is known of 'run.environment.colour'; remove it"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [/bin/sh, -c], args: [train, --lr=1]}}",
          ["warning: f.yml:3:30: run.container.command: the shell runs the first text after -c only; what follows is $0, $1 and so on; write it as one text"]),
+        ("version: 1.1\nkind: component\nhooks: [{trigger: succeeded, hubRef: tensorboard}]\nrun: {kind: job, container: {command: [x]}}",
+         ["warning: f.yml:3:1: hooks: hooks has no effect on a batch machine: no operation follows; submit it with `batch.dependency`, or let `batch.mail` write to you"]),
+        ("version: 1.1\nkind: component\nrun: {kind: pytorchjob, master: {container: {command: [deepspeed, t.py]}}, worker: {replicas: 3, container: {command: [deepspeed, t.py]}}}",
+         ["error: f.yml:3:46: run.master.container.command: hpcdist runs a command with deepspeed once, on the first node, and not in each replica; write torchrun in its place, which runs in each of them"]),
+        ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 4, container: {args: 'cd /w && horovodrun -np 8 -H localhost:2 python t.py'}}}",
+         ["warning: f.yml:3:20: run.worker: there is no chief: the first worker is it, and TF_CONFIG says so", "error: f.yml:3:60: run.worker.container.args: hpcdist runs a command with horovodrun once, on the first node, and not in each replica; write `kind: mpijob`, whose launcher runs horovodrun for all workers"]),
+        ("version: 1.1\nkind: component\nrun: {kind: pytorchjob, master: {container: {command: [deepspeed, t.py]}}}", []),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [x], resources: {limits: {memory: 200}}}}",
          ["error: f.yml:3:73: run.container.resources.limits.memory: 200 is less than a program needs; write 200Mi, if so"]),
         ("version: 1.05\nkind: component\nrun: {kind: job, container: {command: [x]}}", []),
@@ -139,6 +147,46 @@ def test_what_is_refused_and_why(text: str, remarks: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("script", "warned"),
+    [
+        *((asked, False) for asked in ('"$@"', "$*", "$1", "${1:-b}", '"${@:2}"', "$#", "$0")),
+        *((other, True) for other in ("$A1", "$$", "${A}", "$(id)", "a")),
+    ],
+)
+def test_words_behind_a_script_are_told_where_it_does_not_ask_for_them(script: str, *, warned: bool) -> None:
+    text = f"version: 1.1\nrun: {{kind: job, container: {{command: [sh, -c, 'x {script}', name, --a]}}}}"
+    warning = "warning: f.yml:2:30: run.container.command: the shell runs the first text after -c only; what follows is $0, $1 and so on; write it as one text"
+    assert said(text) == [warning] * warned
+
+
+@pytest.mark.parametrize(
+    ("text", "params", "value"),
+    [
+        ("inputs: [{name: c, toEnv: C, type: dict}]", {"c": "{a: [1, b, null], é: '<'}"}, '{"a": [1, "b", null], "é": "<"}'),
+        ("inputs: [{name: c, toEnv: C, type: dict, isOptional: true}]", {}, "null"),
+        ("inputs: [{name: c, toEnv: C, type: int, isList: true, value: [1, 2]}]", {}, "[1, 2]"),
+        ("inputs: [{name: c, toEnv: C, value: {a: true}}]", {}, '{"a": true}'),
+        ("params: {c: {toEnv: C, value: [1]}}", {}, "[1]"),
+        ("inputs: [{name: c, toEnv: C, type: str}]", {"c": """'{"a": 1}'"""}, '{"a": 1}'),
+    ],
+)  # fmt: skip
+def test_a_variable_of_keys_and_values_is_json(text: str, params: dict[str, str], value: str) -> None:
+    document = source.parse(f"version: 1.1\n{text}\nrun: {{kind: job, container: {{command: [x]}}}}", "f.yml")
+    assert load_experiment(document, params=params).experiment.environment.env_vars == {"C": value}
+
+
+def test_a_variable_of_json_without_its_param() -> None:
+    text = (
+        "version: 1.1\ninputs: [{name: c, toEnv: C, type: dict}]\nrun: {kind: job, container: {command: [x]}}"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_experiment(source.parse(text, "f.yml"))
+    assert str(caught.value) == (
+        "f.yml:2:1: inputs[0]: the input 'c' is required and has no param; write it under `params`, or give `-p c=VALUE`"
+    )
+
+
+@pytest.mark.parametrize(
     ("text", "own"),
     [
         ("version: 1.1\nrun: {}", True),
@@ -173,6 +221,7 @@ def test_a_text_stays_one_word_of_the_command(value: str) -> None:
         ("[bash, -c, 'echo $(A) $(date) $$(A)']", "echo ${A} $(date) $(A)"),
         ("[bash, -exc, 'a; b']", "set -ex\na; b"),
         ("[bash, -c, 'echo $0', zero]", "bash -c 'echo $0' zero"),
+        ("[sh, -c, 'exec x \"$@\"', name, '--n={{ n }}']", """sh -c 'exec x "$@"' name --n={{ n }}"""),
         ("'python x.py --a'", "python x.py --a"),
         ("[x, '{{ params.n.as_arg }}', '{{ params.as_args }}']",
          "x {% if n is not none %}--n={{ n }}{% endif %} {% if n is not none %}--n={{ n }}{% endif %} {% if f %}--f{% endif %}"),

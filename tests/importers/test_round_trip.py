@@ -10,6 +10,7 @@ from hpcdist import load, source
 from hpcdist.cli.import_ import origins
 from hpcdist.errors import ConfigError, Path, errors_in
 from hpcdist.experiment import Experiment
+from hpcdist.importers.polyaxon import as_it_is
 from hpcdist.load import Native
 from hpcdist.native_text import write
 
@@ -19,7 +20,7 @@ FILES = sorted(
 
 
 def again(native: Native) -> Native:
-    text = write(native.document.data, origins(native))
+    text = write(as_it_is(native.document.data), origins(native))
     return load.to_native(source.parse(text, native.document.file, several=True))
 
 
@@ -38,4 +39,60 @@ def test_native_stays_native(file: File) -> None:
     assert once.problems == ()
     assert once.document.data == native.document.data
     assert once.document.data == once.foreign.data
+    assert outcome(once) == outcome(native)
+
+
+FOREIGN = {
+    "azure": r"""
+type: command
+command: |
+  x
+  $[[--a ${{inputs.a}}]] \ b
+  -c\ -d
+inputs: {a: 1}
+""",
+    "azure_script": r"""
+type: command
+command: |
+  # don't
+  x\ -a \
+  - b
+  cat <<E
+  - a
+  E
+""",
+    "gradient": r"""
+name: a
+container: a/b
+machineType: C4
+command: |
+  python x.py
+  --lr 1 \ -y
+""",
+    "mlrun": r"""
+kind: job
+metadata: {name: a}
+spec: {image: i, command: x.py, args: ['a\ -b', "c\n--d"]}
+""",
+    "kubeflow": r"""
+apiVersion: kubeflow.org/v1
+kind: TFJob
+spec:
+  tfReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+            - {name: tensorflow, image: "tensorflow/tensorflow:1.4", command: [x, '{{a}}\ -b', "c\n--d"]}
+""",
+}
+
+
+@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
+def test_what_polyaxon_would_read_otherwise_means_the_same(text: str) -> None:
+    native = load.to_native(source.parse(text, "f.yml", several=True))
+    once = again(native)
+    assert once.problems == ()
+    assert isinstance(outcome(native), Experiment)
     assert outcome(once) == outcome(native)

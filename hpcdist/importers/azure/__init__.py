@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from hpcdist.errors import ConfigError, Path, Problem
 from hpcdist.importers import Imported
-from hpcdist.importers.azure.command import SUBMITTED_IN, Translation, one_line, with_options
+from hpcdist.importers.azure.command import SUBMITTED_IN, Translation, one_line
 from hpcdist.importers.azure.inputs import Inputs, read_outputs
 from hpcdist.importers.azure.layout import SETTINGS, Layout
+from hpcdist.importers.azure.runtime import warn_of_variables
 from hpcdist.importers.azure.surroundings import take_environment, take_rest, take_variables
 from hpcdist.importers.container import finished, protected
+from hpcdist.importers.polyaxon.command import joined
 from hpcdist.importers.reading import Reading
-from hpcdist.tree import Map
+from hpcdist.tree import Map, Seq
 from hpcdist.words import quote, slug
 
 _SCHEMA: Final = re.compile(
     r"componentsdk|azureml/sdk-[12]|azuremlschemas|azuremlsdk2|command(job|component)", re.IGNORECASE
 )
 _TYPE: Final = r"\w+Component(@|$)|MpiJob$|Microsoft\.MachineLearning"
+_JOINED: Final = (
+    "write `command: >-`, or `command: |` and a backslash at the end of each line that goes on; "
+    "quote a space that is meant"
+)
 _SEARCH: Final = "write its `trial` as a file of its own, with a value for each param, and run it with -p"
 _OTHER: Final = "what is read: `type: command`, CommandComponent, DistributedComponent"
 _MANY: Final = {
@@ -33,12 +40,6 @@ _MANY: Final = {
 }
 _MADE: Final = {"image", "docker", "conda", "conda_file", "build", "name"}
 """What tells an environment of Azure's from our own section of that name."""
-_OF_AZURE: Final = {
-    "AZ_BATCHAI_MPI_MASTER_NODE": "$HPCDIST_HEAD_ADDRESS",
-    "AZ_BATCH_MASTER_NODE": "$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT",
-    "AZUREML_NODE_COUNT": "$HPCDIST_NODES",
-    "AZUREML_MPI_HOSTFILE": "$HPCDIST_HOSTFILE",
-}
 
 
 class Azure:
@@ -54,7 +55,7 @@ class Azure:
         if _SCHEMA.search(str(data.get("$schema", ""))) or re.match(_TYPE, kind):
             return True
         steps = {"sweep": {"trial", "search_space"}, "pipeline": {"jobs"}, "command": data.keys()}
-        if steps.get(kind.lower(), set()) & data.keys() or {"jobType", "implementation"} <= data.keys():
+        if steps.get(kind.lower().removesuffix("_job"), set()) & data.keys() or _is_module(data):
             return True
         environment = data.get("environment")
         ours = isinstance(environment, str) or (isinstance(environment, dict) and _MADE & environment.keys())
@@ -88,6 +89,12 @@ def _is_legacy(data: Map) -> bool:
     return bool(re.match(r"(Distributed|Command)Component", str(data.get("type", "")))) or "launcher" in data
 
 
+def _is_module(data: Map) -> bool:
+    """Tell a module by the type of its job, or the ``runConfig`` of its container, which Kubeflow's lack."""
+    config = Reading(data).peek("implementation", "container", "runConfig")
+    return config is not None or {"jobType", "implementation"} <= data.keys()
+
+
 def _refuse_kinds(read: Reading) -> None:
     kind = read.text("type")
     schema = read.text("$schema") or ""
@@ -101,8 +108,9 @@ def _refuse_kinds(read: Reading) -> None:
         _fail(read, ("jobs",), "this pipeline has one step, and steps are not read", hint)
     if many:
         _fail(read, key, *_MANY[many])
-    if "jobType" in read.data:
-        _fail(read, ("jobType",), "this is a module, which came before components", _OTHER)
+    if _is_module(read.data):
+        key = ("jobType",) if "jobType" in read.data else ("implementation",)
+        _fail(read, key, "this is a module, which came before components", _OTHER)
     plain = re.sub(r"@.*", "", kind or "command").lower()
     if kind is None and schema and "command" not in schema.lower() and "component" not in schema.lower():
         _fail(read, key, f"files of the schema {re.sub('.*/', '', schema)} are no jobs", _OTHER)
@@ -129,9 +137,18 @@ def _names(read: Reading) -> None:
     read.move("description", "description")
     if version := _text(read, "version"):
         said.append(("version", version))
-    tags = [f"{key}={text}" for key, text in said] + _tags(read)
+    _put_tags(read, said)
+
+
+def _put_tags(read: Reading, said: list[tuple[str, str]]) -> None:
+    """Put the names that a job has beside its own, and its tags, each with its place."""
+    tags = Seq(place=read.place("tags"))
+    for key, text in said:
+        tags.add(protected(f"{key}={text}"), read.place(key))
+    for tag, path in _tags(read):
+        tags.add(protected(tag), read.place(*path))
     if tags:
-        read.put("tags", [protected(tag) for tag in tags], "tags" if "tags" in read.data else said[0][0])
+        read.put("tags", tags, "tags" if "tags" in read.data else said[0][0])
 
 
 def _text(read: Reading, key: str) -> str | None:
@@ -142,15 +159,18 @@ def _text(read: Reading, key: str) -> str | None:
     return read.text(key)
 
 
-def _tags(read: Reading) -> list[str]:
-    value = read.peek("tags")
+def _tags(read: Reading) -> list[tuple[str, Path]]:
+    """Return each tag with the path at which it stands."""
+    value = read.get("tags")
     if isinstance(value, dict):
-        read.get("tags")
-        return [key if item is None else f"{key}={read.text('tags', key)}" for key, item in value.items()]
+        keys: list[tuple[str, Path]] = [(key, ("tags", key)) for key in value]
+        return [
+            (key if read.peek(*path) is None else f"{key}={read.text(*path)}", path) for key, path in keys
+        ]
     if isinstance(value, list):
-        return [read.text("tags", at) or "" for at, _ in read.items("tags")] or read.get("tags")
+        return [(read.text("tags", at) or "", ("tags", at)) for at, _ in read.items("tags")]
     text = read.text("tags")
-    return [text] if text else []
+    return [(text, ("tags",))] if text else []
 
 
 def _command(read: Reading, inputs: Inputs, *, legacy: bool, folder: str) -> str:
@@ -162,23 +182,29 @@ def _command(read: Reading, inputs: Inputs, *, legacy: bool, folder: str) -> str
     if not isinstance(text, str) or not text.strip():
         read.refuse(*path, why="there is no command", hint="write what is to run")
         return ""
-    joined = one_line(text) if legacy else with_options(text)
-    if joined != text and not legacy:
-        why = "lines that begin with an option are joined to those before them"
-        read.warn(*path, why=why, hint="write `command: >-`, or end each line that goes on with a backslash")
-    translation = Translation(joined, inputs.params, outputs, legacy=legacy)
+    lines = one_line(text) if legacy else text
+    whole = joined(lines)
+    if whole != lines:
+        why = "an option that begins a line, or follows a backslash, is joined to what stands before it"
+        read.warn(*path, why=why, hint=_JOINED)
+    translation = Translation(whole, inputs.params, outputs, legacy=legacy)
     for remark in translation.remarks:
         tell = read.refuse if remark.is_error else read.warn
         tell(*path, why=remark.message, hint=remark.hint)
-    for name, ours in _OF_AZURE.items():
-        if re.search(rf"\b{name}\b", text):
-            read.warn(*path, why=f"{name} is Azure's own and is not set here", hint=f"write {ours}")
-    lines = [f"{SUBMITTED_IN}=$PWD"] if translation.has_paths else []
-    lines += [f"cd {protected(quote(code))} || exit"] if code not in ("", ".") else []
-    folders = [f'"$HPCDIST_OUTPUTS/{output.name}"' for output in translation.used if not output.is_file]
-    lines += [f"mkdir -p {' '.join(folders)}"] if folders else []
-    read.put("run.cmd", "\n".join([*lines, translation.text]), *path)
+    warn_of_variables(read, text, path)
+    read.put("run.cmd", "\n".join([*_before(translation, code), translation.text]), *path)
     return text
+
+
+def _before(translation: Translation, code: str) -> Iterator[str]:
+    """Yield the lines that stand before a command: its folder, and those of its outputs."""
+    if translation.has_paths:
+        yield f"{SUBMITTED_IN}=$PWD"
+    if code not in ("", "."):
+        yield f"cd {protected(quote(code))} || exit"
+    folders = [f'"$HPCDIST_OUTPUTS/{output.name}"' for output in translation.used if not output.is_file]
+    if folders:
+        yield f"mkdir -p {' '.join(folders)}"
 
 
 def _code(read: Reading, folder: str, *, legacy: bool) -> str:

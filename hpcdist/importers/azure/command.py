@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.errors import did_you_mean
+from hpcdist.importers.azure.quoting import COMMENT, LINES, PLAIN_LINES, Quoting
 from hpcdist.importers.container import protected
 
 SUBMITTED_IN: Final = "submitted_in"
@@ -19,11 +20,10 @@ SUBMITTED_IN: Final = "submitted_in"
 _PLACEHOLDER: Final = re.compile(
     r"\$\{\{\s*(?P<new>[^{}]*?)\s*\}\}|(?<![{$])\{(?P<old>(?:inputs|outputs)\.[\w.-]+)\}"
 )
-_GROUP: Final = re.compile(r"\$\[\[(?P<new>.*?)\]\]|(?<!\[)\[(?P<old>[^\[\]]+?)\](?!\])", re.DOTALL)
-_LINES: Final = re.compile(
-    r"""'[^']*' | "(?:[^"\\]|\\.)*" | \\. | (?P<option>[ \t]*\n\s*(?=-))""", re.VERBOSE | re.DOTALL
-)
-_TURNS: Final = re.compile(r"\\.|['\"]", re.DOTALL)
+_GROUP: Final = re.compile(r"\$\[\[(?P<new>.*?)\]\]", re.DOTALL)
+_LEGACY_GROUP: Final = re.compile(rf"{_GROUP.pattern}|(?<!\[)\[(?P<old>[^\[\]]+?)\](?!\])", re.DOTALL)
+_AROUND: Final = {"": '"', "'": "'\"", '"': "", COMMENT: "", LINES: "", PLAIN_LINES: ""}
+"""What opens the quotes in which a variable is expanded as one word, by what stands around it."""
 
 
 class Param(NamedTuple):
@@ -32,7 +32,6 @@ class Param(NamedTuple):
     name: str
     is_path: bool = False
     may_lack: bool = False
-    is_optional: bool = False
 
 
 class Output(NamedTuple):
@@ -53,8 +52,9 @@ class Remark(NamedTuple):
 class Translation:
     """One command; ``text`` is it in our form, ``remarks`` what is to be said of it.
 
-    ``legacy``: square brackets around words without a placeholder are dropped, as the first components
-    had it (azure-ml-component 0.9.18, ``_command_execution_builder``).
+    ``legacy``: square brackets too are a group, and around words without a placeholder they are dropped, as
+    the first components had it (azure-ml-component 0.9.18, ``_command_execution_builder``); since spec v2
+    they are the shell's.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class Translation:
     ) -> None:
         self._params, self._outputs, self._legacy = params, outputs, legacy
         self._parts: list[tuple[bool, str]] = []
-        self._quote = ""
+        self._quoting = Quoting()
         self.remarks: list[Remark] = []
         self.used: list[Output] = []
         self.has_paths = False
-        for text, match in _pieces(_GROUP, command):
+        for text, match in _pieces(_LEGACY_GROUP if legacy else _GROUP, command):
             self._plain(text)
             if match:
                 self._group(match)
@@ -74,19 +74,18 @@ class Translation:
 
     def _group(self, match: re.Match[str]) -> None:
         """Write a group that is there only where its inputs have values."""
-        inner = match["new"] if match["new"] is not None else match["old"]
+        of_brackets = self._legacy and match["new"] is None
+        inner = match["old"] if of_brackets else match["new"]
         named = [
             name
             for kind, name in (_reference(found) for found in _PLACEHOLDER.finditer(inner))
             if kind == "inputs" and name in self._params
         ]
-        lacking = [name for name in named if self._params[name].may_lack]
-        grouped = any(self._params[name].is_optional for name in named)
-        if match["new"] is None and not (grouped or lacking or (self._legacy and named)):
+        if of_brackets and not named:
             self._brackets(match[0], inner)
             return
-        if match["new"] is None and self._legacy:
-            lacking = [name for name in named[:1] if self._params[name].may_lack]
+        asked = named[:1] if of_brackets else named
+        lacking = [name for name in asked if self._params[name].may_lack]
         conditions = dict.fromkeys(f"{self._params[name].name} is not none" for name in lacking)
         if conditions:
             self._template("{% if " + " and ".join(conditions) + " %}")
@@ -95,8 +94,8 @@ class Translation:
             self._template("{% endif %}")
 
     def _brackets(self, whole: str, inner: str) -> None:
-        """Write square brackets that hold no optional input."""
-        if self._legacy and not inner.isspace():
+        """Write square brackets that hold no input."""
+        if not inner.isspace():
             hint = "write `test` for the brackets of bash"
             self.remarks.append(
                 Remark(f"the brackets of {whole!r} are dropped, as Azure does", hint, is_error=False)
@@ -149,33 +148,26 @@ class Translation:
 
     def _shell(self, text: str) -> None:
         """Write text that the shell expands, whatever quotes are open."""
-        around = {"": '"', "'": "'\"", '"': ""}[self._quote]
+        if self._quoting.within == PLAIN_LINES:
+            message = "a path stands in lines of a file that the shell leaves as they are"
+            hint = "its folder is known when the job runs: write the end of the lines without quotes, `<<EOF`"
+            self.remarks.append(Remark(message, hint))
+        around = _AROUND[self._quoting.within]
+        self._quoting.value()
         self._parts.append((False, around + text + around[::-1]))
 
     def _template(self, text: str) -> None:
+        self._quoting.value()
         self._parts.append((True, text))
 
     def _literal(self, text: str) -> None:
-        for turn in _TURNS.findall(text):
-            if self._quote == turn:
-                self._quote = ""
-            elif not self._quote and len(turn) == 1:
-                self._quote = turn
-            elif self._quote == "'" and turn == "\\'":
-                self._quote = ""
+        self._quoting.read(text)
         self._parts.append((False, text))
 
 
 def one_line(text: str) -> str:
     """Return a command of the first components, which were split into words wherever white space stood."""
     return re.sub(r"\s*\n\s*(?=\S)", " ", text)
-
-
-def with_options(text: str) -> str:
-    """Return a command in which no line begins with an option, which for bash would be a command."""
-    if "<<" in text:  # the lines of a file
-        return text
-    return _LINES.sub(lambda match: " " if match["option"] else match[0], text)
 
 
 def _joined(parts: list[tuple[bool, str]]) -> str:

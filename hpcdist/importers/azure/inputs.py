@@ -197,7 +197,7 @@ class Inputs:
             entry["is_optional"] = True
         entry |= self._bounds(name, default)
         lacks = optional and default is None
-        self._add(name, Param(param, kind == "path", lacks, is_optional=optional), entry, None)
+        self._add(name, Param(param, kind == "path", lacks), entry, None)
 
     def _default(self, name: str, kind: str) -> object:
         """Return the default, of the type that is declared; a text that means a number is that number."""

@@ -36,9 +36,10 @@ as one (NC, NV).
 """
 _SETTINGS: Final = ("runsettings", "run_settings")
 SETTINGS: Final = frozenset(
-    {*_SETTINGS, "resources", "distribution", "launcher", "compute", "limits", "environment_variables"}
-)
-"""Sections that ``--set`` changes in the file of Azure's, as ``az ml job create --set`` does."""
+    {*_SETTINGS, "resources", "distribution", "launcher", "compute", "limits", "environment_variables",
+     "code", "command", "display_name", "experiment_name"}
+)  # fmt: skip
+"""Keys that ``--set`` changes in the file of Azure's, as ``az ml job create --set`` does."""
 _SECTIONS: Final[tuple[Path, ...]] = (
     ("resources",), ("compute",), *((name,) for name in _SETTINGS),
     *((name, "resource_layout") for name in _SETTINGS),
@@ -149,10 +150,10 @@ class Layout:
             return told
         return total // instances
 
-    def _put_replicas(self, workers: int) -> None:
-        read, base, source = self._read, "environment", self._source()
+    def _put_replicas(self, workers: int, source: Path = ()) -> None:
+        read, base = self._read, "environment"
         if workers:
-            read.put(f"{base}.replicas.n_workers", workers, *source)
+            read.put(f"{base}.replicas.n_workers", workers, *(source or self._source()))
         if self._gpus:
             gpus = {"gpu": {"requests": self._gpus}}
             read.put(f"{base}.resources", gpus, *self._type_source())
@@ -215,7 +216,8 @@ class Layout:
                 self._section, "parameter_server_count", why=why, hint="write `worker_count: 2` or more"
             )
             return
-        self._put_replicas(workers - 1)
+        told = (self._section, "worker_count")
+        self._put_replicas(workers - 1, told if read.peek(*told) is not None else ())
         if servers:
             read.put("environment.replicas.n_ps", servers, self._section, "parameter_server_count")
         if workers > 1:

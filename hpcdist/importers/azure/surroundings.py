@@ -29,6 +29,7 @@ _IGNORED: Final = {
     "creation_context": "it is about the file in Azure",
     "additional_includes": "nothing is copied: the code runs where it is",
     "datastores": _ABSENT,
+    "parent_job_name": "no job stands below another: write `batch: {dependency: ...}` to run it after one",
 }
 _CONDA: Final = ("conda", "conda_file", "conda_dependencies_file", "build", "python", "name", "version",
                  "inference_config", "description", "tags", "$schema", "type")  # fmt: skip

@@ -1,6 +1,7 @@
 """The options of mpirun, horovodrun and torchrun, and what each becomes.
 
-Sources: mpirun(1) of Open MPI 4.1, mpiexec of Hydra (MPICH, Intel MPI), ``horovodrun --help`` 0.28,
+Sources: mpirun(1) of Open MPI 4.1, mpiexec of Hydra (MPICH, Intel MPI;
+https://github.com/pmodels/mpich/blob/main/src/pm/hydra/mpiexec/options.c), ``horovodrun --help`` 0.28,
 ``torchrun --help`` 2.
 """
 
@@ -60,8 +61,8 @@ _OWN: Final = frozenset(
     {"rdzv-backend", "rdzv-endpoint", "rdzv-id", "node-rank", "master-addr", "master-port"}
 )
 """Options of torchrun that say where the replicas meet, which hpcdist says itself."""
-_OF_ITS_OWN: Final = frozenset({("bind-to", "none"), ("rank-by", "slot")})
-"""What hpcdist's own launch says too."""
+_OF_ITS_OWN: Final = ("rank-by", "slot")
+"""What hpcdist's own launch says too, by every launcher; to which CPUs it binds, the site says."""
 _PROGRAMS: Final = frozenset({"-m", "--module", "--no-python", "--no_python"})
 """Options of torchrun that belong to what it starts."""
 _WRITTEN: Final = ("/etc/mpi/", "/job/hostfile", "/generated/hostfile")
@@ -69,7 +70,7 @@ _WRITTEN: Final = ("/etc/mpi/", "/job/hostfile", "/generated/hostfile")
 _REACHING: Final = re.compile(
     r"(?:plm|ras|oob_tcp|orte_keep_fqdn|orte_default_hostfile|orte_set_default_slots)"
 )
-_COUNTS: Final = {"flag": 0, "each": 0, "controller": 0, "mca": 2, "genv": 2}
+_COUNTS: Final = {"flag": 0, "each": 0, "controller": 0, "mca": 2}
 """How many values an option of that kind has, where it is not one."""
 
 
@@ -118,7 +119,7 @@ class Options:
         kind = self._kind(name)
         if not kind:
             raise Unclear(f"whose option {option} is not known here")
-        count = 0 if kind == "knob" and _is_flag(name, following) else _COUNTS.get(kind, 1)
+        count = _count(kind, name, [glued] if equals else following)
         values = [glued] if equals else following[:count]
         if len(values) < count:
             raise Unclear(f"whose option {option} has no value")
@@ -154,7 +155,7 @@ class Options:
             self.knobs[name] = values[0] if values else ""
         elif kind == "hosts":
             self._hosts(option, values[0])
-        elif not (name in _OWN or (name, *values) in _OF_ITS_OWN):
+        elif not (name in _OWN or (name, *values) == _OF_ITS_OWN):
             self.dropped.append(" ".join([option, *values]))
 
     def _hosts(self, option: str, value: str) -> None:
@@ -175,15 +176,27 @@ class Options:
             self.variables[f"OMPI_MCA_{key}"] = value
 
     def _map(self, option: str, value: str) -> None:
-        share = re.fullmatch(r"ppr:(\d+):node(?::.*)?", value)
-        if share:
-            self.said["per_node"] = share[1]
-        elif value.startswith("node"):
+        """Take how many go to a node, or that they go to the nodes in turn; what stands behind is dropped."""
+        shared = re.fullmatch(r"ppr:(\d+):node(?::(.+))?", value)
+        policy, _, behind = value.partition(":")
+        if shared:
+            self.said["per_node"], behind = shared[1], shared[2] or ""
+        elif policy == "node":
             self.said["by_node"] = "1"
-        elif value.startswith("ppr:"):
+        elif policy == "ppr":
             raise Unclear(f"in which {option} {value} counts by less than a node")
-        elif value != "slot":
+        elif policy != "slot":
             self.dropped.append(f"{option} {value}")
+            behind = ""
+        if behind:
+            self.dropped.append(f"{behind} of {option}")
+
+
+def _count(kind: str, name: str, following: list[str]) -> int:
+    """Return how many values an option has; Hydra's ``-genv`` takes ``NAME VALUE`` or ``NAME=VALUE``."""
+    if kind == "genv":
+        return 1 if following and "=" in following[0] else 2
+    return 0 if kind == "knob" and _is_flag(name, following) else _COUNTS.get(kind, 1)
 
 
 def _is_flag(name: str, following: list[str]) -> bool:

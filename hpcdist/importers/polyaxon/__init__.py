@@ -208,14 +208,28 @@ def _framework(data: Map, remarks: list[Problem]) -> None:
 
 def _tensorflow(data: Map, remarks: list[Problem]) -> None:
     """Say the version of TensorFlow where the tag of its image does, and no section."""
+    if not _image_tells_tensorflow_1(data):
+        return
+    place = data["build"].place_of("image")
+    data.put("tensorflow", Map({"version": "1"}, place=place), place)
+    message = "an image of TensorFlow 1: the cluster calls its chief `master`"
+    remarks.append(Problem(message, ("build", "image"), environments.TENSORFLOW_2, "warning", place))
+
+
+def _image_tells_tensorflow_1(data: Map) -> bool:
     build = data.get("build")
     if data.get("framework") != "tensorflow" or "tensorflow" in data or not isinstance(build, Map):
-        return
-    if _has_replicas(data) and _TENSORFLOW_1.fullmatch(str(build.get("image"))):
-        place = build.place_of("image")
-        data.put("tensorflow", Map({"version": "1"}, place=place), place)
-        message = "an image of TensorFlow 1: the cluster calls its chief `master`"
-        remarks.append(Problem(message, ("build", "image"), environments.TENSORFLOW_2, "warning", place))
+        return False
+    return _has_replicas(data) and bool(_TENSORFLOW_1.fullmatch(str(build.get("image"))))
+
+
+def as_it_is(data: Map) -> Map:
+    """Return an experiment that came from another form, so written that it means the same when it is read."""
+    new = commands.kept(data)
+    if _image_tells_tensorflow_1(new):
+        place = new.place_of("framework")
+        new.put("tensorflow", Map({"version": "2"}, place=place), place)
+    return new
 
 
 def _has_replicas(data: Map) -> bool:

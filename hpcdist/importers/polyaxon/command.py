@@ -3,18 +3,21 @@
 Where YAML has joined the lines before, the backslashes are still there, and for bash each is the first
 character of the next word. Polyaxon splits a command at white space, drops words that are a backslash only
 and strips backslashes off the others (polyaxon-schemas 0.6.1, ``ops/run``).
+
+What stands in ``{% raw %}`` stays as it is; so ``kept`` writes what a command of another form means.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from hpcdist.errors import Path, Place, Problem
 from hpcdist.tree import Map, Seq
 
 _PIECE: Final = re.compile(
-    r"""'[^']*' | "(?:[^"\\]|\\.)*" | \{\{.*?\}\}
+    r"""(?<!\S)\#[^\n]* | '[^']*' | "(?:[^"\\]|\\.)*" | \{\{.*?\}\} | \{%[ ]raw[ ]%\}.*?\{%[ ]endraw[ ]%\}
     | (?P<at_line_end>\\[ \t]+\n)
     | (?P<alone>(?<!\S)\\(?:[ \t]+|\Z))
     | (?P<before_option>\\[ \t]+(?=-))
@@ -29,28 +32,57 @@ _MEANT: Final = {"at_line_end": "\\\n", "alone": "", "before_option": " ", "opti
 
 def normalise(data: Map, remarks: list[Problem]) -> None:
     """Rewrite ``data["run"]["cmd"]`` so that bash joins the lines that Polyaxon joins."""
+
+    def change(text: str, path: Path, place: Place | None) -> str:
+        new = joined(text)
+        if new != text:
+            message = "the lines are joined here as Polyaxon joins them"
+            hint = "write `cmd: |`, and end each line that goes on with `\\`; quote a space that is meant"
+            remarks.append(Problem(message, path, hint, "warning", place))
+        return new
+
+    _change_commands(data, change)
+
+
+def joined(text: str) -> str:
+    """Return a command whose options follow their program; joining it once more changes nothing."""
+    while (new := _with(text, lambda match: _MEANT[match.lastgroup or ""])) != text:
+        text = new
+    return text
+
+
+def kept(data: Map) -> Map:
+    """Return an experiment of which ``normalise`` joins nothing; rendered, its commands are the same."""
+    new = data.copy()
+    _change_commands(new, lambda text, *_: _with(text, _raw).replace("{{% raw", '{{ "{" }}{% raw'))
+    return new
+
+
+def _raw(match: re.Match[str]) -> str:
+    """Put what would be joined out of sight, but not the end of a line, so that lines are still lines."""
+    begin = "\n" if match["option_line"] else ""
+    return f"{begin}{{% raw %}}{match[0].removeprefix(begin)}{{% endraw %}}"
+
+
+def _with(text: str, meant: Callable[[re.Match[str]], str]) -> str:
+    """Return a command with something else for what Polyaxon joins."""
+    if _SCRIPT.search(text):
+        return text
+    return _PIECE.sub(lambda match: meant(match) if match.lastgroup else match[0], text)
+
+
+def _change_commands(data: Map, change: Callable[[str, Path, Place | None], str]) -> None:
+    """Set each text of ``data["run"]["cmd"]``, which is one or a list, to what is made of it."""
     run = data.get("run")
     if not isinstance(run, Map) or "cmd" not in run:
         return
-    new, path = run.copy(), ("run", "cmd")
-    if isinstance(run["cmd"], str):
-        new["cmd"] = _joined(run["cmd"], path, run.place_of("cmd"), remarks)
-    elif isinstance(run["cmd"], Seq):
-        commands = run["cmd"]
+    new, path, commands = run.copy(), ("run", "cmd"), run["cmd"]
+    if isinstance(commands, str):
+        new["cmd"] = change(commands, path, run.place_of("cmd"))
+    elif isinstance(commands, Seq):
         new["cmd"] = commands.mapped(
             lambda at, item: (
-                _joined(item, (*path, at), commands.place_of(at), remarks) if isinstance(item, str) else item
+                change(item, (*path, at), commands.place_of(at)) if isinstance(item, str) else item
             )
         )
     data["run"] = new
-
-
-def _joined(text: str, path: Path, place: Place | None, remarks: list[Problem]) -> str:
-    if _SCRIPT.search(text):
-        return text
-    new = _PIECE.sub(lambda match: _MEANT.get(match.lastgroup or "", match[0]), text)
-    if new != text:
-        message = "the lines are joined here as Polyaxon joins them"
-        hint = "write `cmd: |`, and end each line that goes on with `\\`; quote a space that is meant"
-        remarks.append(Problem(message, path, hint, "warning", place))
-    return new

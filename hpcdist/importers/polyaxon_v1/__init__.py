@@ -48,7 +48,7 @@ _SERVER: Final = "it is for a server of Polyaxon"
 _IGNORED: Final = {
     "queue": "queues are a server's; choose one of the site's by `batch.partition` or `batch.qos`",
     "build": "hpcdist builds no images; build it beforehand",
-    "hooks": "nothing is told to others; `batch.mail` writes to you",
+    "hooks": "no operation follows; submit it with `batch.dependency`, or let `batch.mail` write to you",
     "mount": "nothing is mounted; write the path of the site's own file system in the command",
     **dict.fromkeys(
         ("namespace", "cache", "plugins", "isApproved", "cost", "template", "patchStrategy"),

@@ -32,6 +32,7 @@ _TYPES: Final = {
     "datetime": "str", "uuid": "str",     "any": None,
 }  # fmt: skip
 _UNTYPED: Final = frozenset(("git", "dockerfile", "event", "artifacts", "file", "tensorboard"))
+_STRUCTURED: Final = frozenset(("dict", "dict_of_dicts", "list"))
 _FLAGS: Final = {"isOptional": "is_optional", "isList": "is_list"}
 _IGNORED: Final = {
     "validation": "values are checked by type and options only",
@@ -87,7 +88,8 @@ def _input(read: Reading, item: object, path: Path, found: dict[str, Input]) -> 
     if "default" in entry:
         entry["is_optional"] = True
     ignore_said(read, _IGNORED, *path)
-    _carried(read, name, path)
+    structured = kind in _STRUCTURED or entry.get("is_list") is True or _is_structured(entry.get("default"))
+    _carried(read, name, path, structured=structured)
     form = read.get(*path, "argFormat")
     if read.get(*path, "isFlag") is True:
         entry["is_flag"] = True
@@ -107,11 +109,20 @@ def _type(read: Reading, path: Path) -> str | None:
     return None
 
 
-def _carried(read: Reading, name: str, path: Path) -> None:
-    """Take ``toEnv``, which is a variable, and ``toInit``, which is a step of Polyaxon's own."""
+def _is_structured(value: object) -> bool:
+    return isinstance(value, (dict, list))
+
+
+def _carried(read: Reading, name: str, path: Path, *, structured: bool) -> None:
+    """Take ``toEnv``, which is a variable, and ``toInit``, which is a step of Polyaxon's own.
+
+    Of keys and values, and of lists, Polyaxon makes JSON for a variable (``get_env_var`` of
+    https://github.com/polyaxon/polyaxon, core/polyaxon/polypod/common/env_vars.py).
+    """
     variable = read.get(*path, "toEnv")
     if isinstance(variable, str) and variable:
-        put_variable(read, variable, f"{{{{ {name} }}}}", *path, "toEnv")
+        expression = f"{name}|tojson" if structured else name
+        put_variable(read, variable, f"{{{{ {expression} }}}}", *path, "toEnv")
     elif variable not in (None, ""):
         read.refuse(*path, "toEnv", why=f"{variable!r} is no name", hint="write the name of a variable")
     if read.get(*path, "toInit"):
@@ -136,7 +147,7 @@ def _params(
         read.get(*path, name, "ref")
         hidden = read.get(*path, name, "contextOnly") is True
         ignore_said(read, {"connection": _IGNORED["connection"]}, *path, name)
-        _carried(read, name, (*path, name))
+        _carried(read, name, (*path, name), structured=_is_structured(params[name]))
         if name not in found:
             found[name] = Input(isinstance(params[name], (int, float)))
             declared += [{"name": name, "is_optional": True}] if hidden and declared else []

@@ -39,12 +39,17 @@ def put_shared(read: Reading, replica: Replica) -> None:
             "run.cmd",
             replica.exports + _in_folder(replica.command, replica.folder),
             *where,
-            "command" if read.peek(*where, "command") else "args",
+            source_of(read, replica),
         )
     for name, value in replica.variables.items():
         put_variable(read, name, value, *where, "env")
     if replica.image:
         read.put("build.image", replica.image, *where, "image")
+
+
+def source_of(read: Reading, replica: Replica) -> str:
+    """Return the key of the container that the command comes from."""
+    return "command" if read.peek(*replica.path, "container", "command") else "args"
 
 
 def _in_folder(text: str, folder: str | None) -> str:

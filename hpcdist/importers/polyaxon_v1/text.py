@@ -29,6 +29,8 @@ _FOREIGN: Final = re.compile(
 )
 _SHELLS: Final = frozenset({"sh", "bash"})
 _SCRIPT: Final = re.compile(r"-([lexu]*)c")
+_TAKES_WORDS: Final = re.compile(r"\$(?:[@*#\d]|\{#?[@*\d])")
+"""Where a script asks for the words behind it."""
 _REFERENCE: Final = re.compile(r"\$\$?\((\w+)\)")
 _NUMBERS: Final = frozenset({"int", "float", "bool"})
 
@@ -101,7 +103,7 @@ class Texts:
         listed, known = list(words), frozenset(variables)
         if script := script_of(listed):
             return self.script(script, known, *path)
-        if script_of(listed[:3]):
+        if (script := script_of(listed[:3])) and not _TAKES_WORDS.search(script):
             why = "the shell runs the first text after -c only; what follows is $0, $1 and so on"
             self._read.warn(*path, why=why, hint="write it as one text")
         return " ".join(self._word(word, known, path) for word in listed)

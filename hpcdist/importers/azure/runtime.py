@@ -1,0 +1,43 @@
+"""Variables that Azure sets where a command runs, and what stands for them here."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hpcdist.errors import Path
+from hpcdist.importers.azure.layout import settings_sections
+from hpcdist.importers.container import exported
+from hpcdist.importers.reading import Reading
+
+_HERE: Final = {
+    "AZ_BATCHAI_MPI_MASTER_NODE": "$HPCDIST_HEAD_ADDRESS",
+    "AZ_BATCH_MASTER_NODE": "$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT",
+    "AZUREML_NODE_COUNT": "$HPCDIST_NODES",
+    "AZUREML_MPI_HOSTFILE": "$HPCDIST_HOSTFILE",
+    **dict.fromkeys(("AZUREML_RUN_ID", "AZUREML_ROOT_RUN_ID", "AZ_BATCH_JOB_ID"), "$HPCDIST_JOB_ID"),
+}
+_NAME: Final = re.compile(
+    r"(?<!\w)(?:AZUREML_[A-Z\d_]+|AZ_BATCH(?:AI)?_[A-Z\d_]+"
+    r"|MLFLOW_(?:TRACKING_(?:URI|TOKEN)|RUN_ID|EXPERIMENT_(?:ID|NAME)))(?!\w)"
+)
+"""By their prefix; Azure documents those of its machines and of MLflow only.
+
+https://learn.microsoft.com/azure/batch/batch-compute-node-environment-variables,
+https://learn.microsoft.com/azure/machine-learning/how-to-use-mlflow-configure-tracking
+"""
+
+
+def warn_of_variables(read: Reading, command: str, path: Path) -> None:
+    """Name those in a command that neither the file sets nor the command."""
+    sections: list[Path] = [(), *((name,) for name in settings_sections(read))]
+    given = {name for section in sections for name in read.keys(*section, "environment_variables")}
+    used = dict.fromkeys(_NAME.findall(command))
+    unset = [name for name in used if name not in given and not re.search(rf"\b{name}=", command)]
+    for name in unset:
+        if name in _HERE:
+            read.warn(*path, why=f"{name} is Azure's own and is not set here", hint=f"write {_HERE[name]}")
+    if lost := [name for name in unset if name not in _HERE]:
+        told = "is" if len(lost) == 1 else "are"
+        hint = f"write the value itself, or {exported('it')}"
+        read.warn(*path, why=f"{', '.join(lost)} {told} Azure's own and {told} not set here", hint=hint)

@@ -1,0 +1,153 @@
+"""Commands of Azure ML as bash is to run them."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from hpcdist import importers, source
+from hpcdist.importers.azure.command import Output, Param, Remark, Translation, one_line
+
+from .told import said
+
+PARAMS = {
+    "a": Param("a"),
+    "b": Param("b", may_lack=True),
+    "p": Param("p", is_path=True),
+}
+OUTPUTS = {"o": Output("o"), "f": Output("f", is_file=True)}
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("x ${{inputs.a}} ${{ inputs.a }} {inputs.a}", "x {{ a }} {{ a }} {{ a }}"),
+        ("x $[[--b ${{inputs.b}} -c]] y", "x {% if b is not none %}--b {{ b }} -c{% endif %} y"),
+        ('[ "${{inputs.a}}" = y ] && a[${{inputs.a}}]', '[ "{{ a }}" = y ] && a[{{ a }}]'),
+        ("x $[[--a ${{inputs.a}}]]", "x --a {{ a }}"),
+        ("[ -f y ] && x [--a {inputs.a}]", "[ -f y ] && x [--a {{ a }}]"),
+        ("[[ -n $x ]] && echo ${#a[@]}", "[[ -n $x ]] && echo ${#a[@]}"),
+        ("{${{inputs.a}}}", '{{ "{" }}{{ a }}}'),
+        ("{{x}} {% {{{", "{% raw %}{{{% endraw %}x}} {% raw %}{%{% endraw %} {% raw %}{{{% endraw %}{"),
+        ("${{outputs.o}}/x", '"$HPCDIST_OUTPUTS/o"/x'),
+        ('"${{outputs.o}}/x"', '"$HPCDIST_OUTPUTS/o/x"'),
+        ("'${{outputs.o}}/x'", "''\"$HPCDIST_OUTPUTS/o\"'/x'"),
+        ("${{inputs.p}}", '{% if (p|string)[:1] != "/" %}"$submitted_in/"{% endif %}{{ p }}'),
+        ("python -c 'd = {inputs: 1}'", "python -c 'd = {inputs: 1}'"),
+    ],
+)
+def test_commands_are_translated(command: str, text: str) -> None:
+    found = Translation(command, PARAMS, OUTPUTS, legacy=False)
+    assert (found.text, found.remarks) == (text, [])
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("x [--b {inputs.b}] [ ]", "x {% if b is not none %}--b {{ b }}{% endif %} [ ]"),
+        ("x [--a ${{inputs.a}}] [--a ${{inputs.a}}]", "x --a {{ a }} --a {{ a }}"),
+        ("x $[[--b ${{inputs.b}}]]", "x {% if b is not none %}--b {{ b }}{% endif %}"),
+    ],
+)
+def test_brackets_are_groups_in_the_first_components_only(command: str, text: str) -> None:
+    found = Translation(command, PARAMS, OUTPUTS, legacy=True)
+    assert (found.text, found.remarks) == (text, [])
+
+
+def test_a_value_that_may_be_lacking_is_nothing_within_the_brackets_of_bash() -> None:
+    found = Translation('[ "${{inputs.b}}" = y ]', PARAMS, OUTPUTS, legacy=False)
+    said = Remark(
+        "the optional input 'b' is nothing here where it has no value",
+        "put $[[ ]] around what belongs to ${{inputs.b}}",
+        is_error=False,
+    )
+    assert (found.text, found.remarks) == ('[ "{{ b if b is not none else "" }}" = y ]', [said])
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "{}",
+        '"{}"',
+        "'{}'",
+        r"it\'s{}",
+        '"it\'s"{}',
+        "'\"'{}",
+        "# don't\nprintf %s {}",
+        "x # don't\nprintf %s '{}'",
+        "{}#'x' '{}'",
+        "${#x} '# {}'",
+        "$(cat <<E\nit's {}\nE\n) {}",
+        "$(cat <<-\"E-1\"\n\tit's\n\tE-1\n) '{}'",
+        "$(cat <<A - <<\\B # it's\n'{}'\nA\nit's\nB\n) {}",
+        "$((1 <<2 )) $((x << y))\n printf %s '{}'",
+        "<<<it\\'s\nprintf %s '{}'",
+    ],
+)
+def test_outputs_are_expanded_within_any_quotes(quoted: str) -> None:
+    text = Translation("printf %s " + quoted.replace("{}", "${{outputs.o}}"), {}, OUTPUTS, legacy=False).text
+    assert printed(text) == printed("printf %s " + quoted.replace("{}", "/d/o"))
+
+
+def printed(command: str) -> bytes:
+    done = subprocess.run(
+        ["bash", "-c", command], env={"HPCDIST_OUTPUTS": "/d"}, capture_output=True, check=True
+    )
+    return done.stdout
+
+
+def test_a_path_cannot_stand_in_lines_that_the_shell_leaves_as_they_are() -> None:
+    found = Translation("cat <<'E'\n${{outputs.o}}\nE\necho ${{outputs.o}}", {}, OUTPUTS, legacy=False)
+    told = Remark(
+        "a path stands in lines of a file that the shell leaves as they are",
+        "its folder is known when the job runs: write the end of the lines without quotes, `<<EOF`",
+    )
+    assert found.remarks == [told]
+    assert found.text == "cat <<'E'\n$HPCDIST_OUTPUTS/o\nE\necho \"$HPCDIST_OUTPUTS/o\""
+
+
+def test_a_command_of_the_first_components_is_one_line() -> None:
+    assert one_line("python x.py\n\n    --a 1\n  b\n") == "python x.py --a 1 b\n"
+
+
+JOINED = (
+    "an option that begins a line, or follows a backslash, is joined to what stands before it; write "
+    "`command: >-`, or `command: |` and a backslash at the end of each line that goes on; "
+    "quote a space that is meant"
+)
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+def test_an_option_is_joined_to_its_program(*, legacy: bool) -> None:
+    kind = "CommandComponent" if legacy else "command"
+    text = f"type: {kind}\ncommand: >-\n  python x.py \\\n  --a b\\ c\nenvironment: {{image: i}}\n"
+    found = importers.read(source.parse(text, "f.yml").data)
+    assert (found.data, said(text)) == (
+        {"build": {"image": "i"}, "run": {"cmd": "python x.py --a b\\ c"}},
+        [f"warning: f.yml:2:10: command: {JOINED}"],
+    )
+
+
+RUN_TIME = """\
+type: command
+command: >-
+  MLFLOW_RUN_ID=1 x $AZUREML_RUN_ID ${AZUREML_ARM_WORKSPACE_NAME} $AZ_BATCH_NODE_ID $AZ_BATCH_MASTER_NODE
+  $MLFLOW_TRACKING_URI $AZUREML_OWN $MLFLOW_RUN_ID
+environment_variables: {AZUREML_OWN: a}
+"""
+
+
+EXPORT = "write the value itself, or export it in the shell that submits the job, whose variables it gets"
+
+
+def test_variables_of_azure_without_a_value_here_are_named() -> None:
+    unset = "AZUREML_ARM_WORKSPACE_NAME, AZ_BATCH_NODE_ID, MLFLOW_TRACKING_URI"
+    assert [line.removeprefix("warning: f.yml:2:10: command: ") for line in said(RUN_TIME)] == [
+        "AZUREML_RUN_ID is Azure's own and is not set here; write $HPCDIST_JOB_ID",
+        (
+            "AZ_BATCH_MASTER_NODE is Azure's own and is not set here; "
+            "write $HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"
+        ),
+        f"{unset} are Azure's own and are not set here; {EXPORT}",
+    ]

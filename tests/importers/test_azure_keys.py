@@ -1,0 +1,141 @@
+"""Which key of a file of Azure ML says what: where a value comes from, and what ``--set`` changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist import load, source
+from hpcdist.cli.import_ import origins
+from hpcdist.errors import ConfigError
+from hpcdist.importers.azure import IMPORTER
+
+from .told import said
+
+NAMED = """\
+type: command
+name: a
+display_name: Of A
+command: x
+tags: {owner: me,
+  "k v": null}
+version: 0.0.1
+environment: {image: i}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        (
+            NAMED,
+            {
+                "display_name=Of A": "f.yml:3 display_name",
+                "version=0.0.1": "f.yml:7 version",
+                "owner=me": "f.yml:5 tags.owner",
+                "k v": "f.yml:6 tags.k v",
+            },
+        ),
+        (
+            "type: command\nversion: 1\ncommand: x\ntags: [a, 1.10]\n",
+            {"version=1": "f.yml:2 version", "a": "f.yml:4 tags[0]", "1.10": "f.yml:4 tags[1]"},
+        ),
+        ("type: command\ncommand: x\ntags: a\n", {"a": "f.yml:3 tags"}),
+        ("type: command\ncommand: x\nversion: 2\ntags: {}\n", {"version=2": "f.yml:3 version"}),
+    ],
+)
+def test_each_tag_tells_where_it_comes_from(text: str, tags: dict[str, str]) -> None:
+    native = load.to_native(source.parse(text, "f.yml"))
+    origin = origins(native)
+    found = {tag: origin(("tags", at)) for at, tag in enumerate(native.document.data["tags"])}
+    assert found == tags
+
+
+TENSORFLOW = (
+    "type: command\ncommand: x\ndistribution:\n  type: tensorflow\n{}resources: {{instance_count: 3}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        ("  worker_count: 3\n", "f.yml:5 distribution.worker_count"),
+        ("", "f.yml:5 resources.instance_count"),
+    ],
+)
+def test_the_number_of_workers_tells_where_it_comes_from(count: str, told: str) -> None:
+    native = load.to_native(source.parse(TENSORFLOW.format(count), "f.yml"))
+    assert native.document.data["environment"] == {"replicas": {"n_workers": 2}}
+    assert origins(native)(("environment", "replicas", "n_workers")) == told
+
+
+SETTINGS = (
+    ("display_name", "b"),
+    ("experiment_name", "c"),
+    ("code", "/src"),
+    ("command", "y"),
+    ("tags", "[d]"),
+)
+
+
+def test_what_only_azure_knows_is_set_in_the_file() -> None:
+    native = load.to_native(source.parse("type: command\ncommand: x\n", "f.yml"), settings=SETTINGS)
+    assert (native.document.data, native.problems) == (
+        {"name": "b", "tags": ["d"], "run": {"cmd": "cd /src || exit\ny"}},
+        (),
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "param"),
+    [("inputs.n", "2", "n=2"), ("inputs.n.path", "a b", "'n=a b'")],
+)
+def test_an_input_is_set_as_a_param(key: str, text: str, param: str) -> None:
+    document = source.parse("type: command\ncommand: x\ninputs: {n: 1}\n", "f.yml")
+    with pytest.raises(ConfigError) as caught:
+        load.load_experiment(document, settings=[(key, text)])
+    message = f"--set {key}={text}: inputs get their values as params: write `-p {param}`"
+    assert [str(problem) for problem in caught.value.problems] == [message]
+
+
+def test_an_input_of_an_experiment_is_changed_by_its_number() -> None:
+    text = "inputs: [{name: n, default: 1, is_optional: true}]\nrun: {cmd: 'x {{ n }}'}\n"
+    document = source.parse(text, "f.yml")
+    loaded = load.load_experiment(document, settings=[("inputs[0].default", "2")])
+    assert loaded.experiment.run.command == "x 2"
+
+
+def test_a_job_above_means_nothing() -> None:
+    why = "no job stands below another: write `batch: {dependency: ...}` to run it after one"
+    key = "parent_job_name"
+    assert said(f"type: command\ncommand: x\n{key}: p\n") == [
+        f"warning: f.yml:3:18: {key}: {key} has no effect on a batch machine: {why}"
+    ]
+
+
+MANY = "write one file for each, and chain them by `batch.dependency`"
+TRIAL = "write its `trial` as a file of its own, with a value for each param, and run it with -p"
+READ = "what is read: `type: command`, CommandComponent, DistributedComponent"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("type: pipeline_job\njobs: {a: {}, b: {}}", f"1:7: type: a pipeline is many jobs; {MANY}"),
+        (
+            "type: sweep_job\ntrial: {command: a}\nsearch_space: {}",
+            f"1:7: type: a sweep is many jobs; {TRIAL}",
+        ),
+        (
+            "name: m\nimplementation: {container: {runConfig: {gpuSupport: true}, command: [x]}}",
+            f"2:1: implementation: this is a module, which came before components; {READ}",
+        ),
+    ],
+)
+def test_files_of_the_first_previews_are_recognised(text: str, told: str) -> None:
+    assert IMPORTER.recognises(source.parse(text, "f.yml").data)
+    assert said(text) == [f"error: f.yml:{told}"]
+
+
+def test_a_component_of_kubeflow_is_no_module() -> None:
+    text = "name: m\nimplementation: {container: {image: i, command: [x]}}"
+    assert not IMPORTER.recognises(source.parse(text, "f.yml").data)

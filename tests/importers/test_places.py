@@ -1,0 +1,54 @@
+"""What is said of imported values when a job is planned stands at the line of the file as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist import source
+from hpcdist.cli.session import origins
+from hpcdist.load import load_experiment
+from hpcdist.planner import make_plan
+from tests.plans import TESTBED
+
+TOLD = """\
+version: 1.1
+run:
+  kind: pytorchjob
+  master: &role
+    container:
+      command: [python, t.py]
+      env:
+      - {name: WORLD_SIZE, value: "2"}
+  worker: *role
+"""
+SELECTED = """\
+apiVersion: kubeflow.org/v1
+kind: MPIJob
+spec:
+  mpiReplicaSpecs:
+    Launcher:
+      template: {spec: {containers: [{name: a, command: [mpirun, x]}]}}
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          nodeSelector:
+            disk: tape
+          containers: [{name: a}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        (TOLD, ("f.yml:7: WORLD_SIZE has no effect: each task is given its own",)),
+        (
+            SELECTED,
+            ("f.yml:12: the node selector disk: tape has no meaning on site testbed and is not used",),
+        ),
+    ],
+)
+def test_a_warning_of_the_planner(text: str, warnings: tuple[str, ...]) -> None:
+    loaded = load_experiment(source.parse(text, "f.yml"))
+    plan = make_plan(loaded.experiment, TESTBED, origins(loaded.document))
+    assert plan.warnings == warnings
