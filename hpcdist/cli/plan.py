@@ -25,6 +25,7 @@ _MANY_NODES = 3
 """Longer rows of equals are shown by their first and their last."""
 _MANY_CHARACTERS = 400
 """Longer values are cut, such as TF_CONFIG for 2,000 workers; ``--json`` has them whole."""
+_LONG_CHARACTERS = 24
 _EXPECTED = ("", "the default partition", "the only partition")
 """Reasons for a partition that `explain` alone tells."""
 
@@ -49,9 +50,7 @@ def command(asked: Asked, json: bool) -> None:
     shown = [*_shown(plan.placement.tasks)]
     show.table(("node", "rank", "role", "cpus", "gpus", "memory"), map(_row, shown))
     _show_environment("all tasks", wiring.shared)
-    for task in shown:
-        if isinstance(task, Task):
-            _show_environment(f"rank {task.rank}", wiring.of(task))
+    _show_told({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})
 
 
 def records(plan: Plan) -> Iterator[dict[str, Any]]:
@@ -59,6 +58,19 @@ def records(plan: Plan) -> Iterator[dict[str, Any]]:
     wiring = Wiring(plan)
     for task in plan.placement.tasks:
         yield asdict(task) | {"variables": wiring.shared | wiring.of(task)}
+
+
+def _show_told(told: Mapping[int, Mapping[str, str]]) -> None:
+    """Print what each rank is told: in one table, but for names that have a value too long for that."""
+    long = {name for own in told.values() for name, value in own.items() if len(value) > _LONG_CHARACTERS}
+    names = [name for name in {name: None for own in told.values() for name in own} if name not in long]
+    if names:
+        show.table(
+            ("rank", *names),
+            ((str(rank), *(own.get(name, "-") for name in names)) for rank, own in told.items()),
+        )
+    for rank, own in told.items():
+        _show_environment(f"rank {rank}", {name: own[name] for name in own if name in long})
 
 
 def _show_environment(title: str, environment: Mapping[str, str]) -> None:

@@ -133,25 +133,24 @@ def test_plan_folds_equal_tasks(hpcdist: Hpcdist) -> None:
         "  MASTER_ADDR=node0\n"
         "  MASTER_PORT=PORT\n"
         "  GLOO_SOCKET_IFNAME=lo\n"
-        "rank 0\n"
-        "  WORLD_SIZE=64\n"
-        "  RANK=0\n"
-        "  LOCAL_RANK=0\n"
-        "  LOCAL_WORLD_SIZE=64\n"
-        "  NODE_RANK=0\n"
-        "rank 1\n"
-        "  WORLD_SIZE=64\n"
-        "  RANK=1\n"
-        "  LOCAL_RANK=1\n"
-        "  LOCAL_WORLD_SIZE=64\n"
-        "  NODE_RANK=0\n"
-        "rank 63\n"
-        "  WORLD_SIZE=64\n"
-        "  RANK=63\n"
-        "  LOCAL_RANK=63\n"
-        "  LOCAL_WORLD_SIZE=64\n"
-        "  NODE_RANK=0\n"
+        "rank  WORLD_SIZE  RANK  LOCAL_RANK  LOCAL_WORLD_SIZE  NODE_RANK\n"
+        "0     64          0     0           64                0\n"
+        "1     64          1     1           64                0\n"
+        "63    64          63    63          64                0\n"
     )
+
+
+def test_plan_gives_long_values_lines_of_their_own(hpcdist: Hpcdist) -> None:
+    as_tensorflow = ("--set", "framework=tensorflow", "--set", "environment.replicas.n_workers=1")
+    lines = hpcdist("plan", "-", "--site", "local", *as_tensorflow, stdin=RANKS).out.splitlines()
+    cluster = '"cluster": {"chief": ["node0:PORT"], "worker": ["node0:PORT+1"]}'
+    rest = '"model_dir": "$HPCDIST_OUTPUTS", "environment": "cloud"'
+    assert lines[lines.index("rank 0") :] == [
+        "rank 0",
+        f'  TF_CONFIG={{{cluster}, "task": {{"type": "chief", "index": 0}}, {rest}}}',
+        "rank 1",
+        f'  TF_CONFIG={{{cluster}, "task": {{"type": "worker", "index": 0}}, {rest}}}',
+    ]
 
 
 def test_plan_as_json_is_a_list_of_tasks(hpcdist: Hpcdist) -> None:
@@ -183,7 +182,7 @@ def test_explain_tells_every_origin(hpcdist: Hpcdist) -> None:
     rows = [tuple(line.strip().split("  ", 1)) for line in said.out.splitlines() if line.startswith("  ")]
     origins = {row[0]: row[1].strip() for row in rows}
     assert origins["site: toy"] == "--site"
-    assert origins["name: train"] == "default"
+    assert origins["name: train"] == "the name of train.yml"
     assert origins["walltime: 02:00:00"] == "--set batch.walltime"
     assert origins["master: ranks 0-1 on node 0, each 2 CPUs, 1 GPU, 2048 MiB"] == "train.yml:4"
     assert origins["worker 0: ranks 2-3 on node 1, each 2 CPUs, 1 GPU, 2048 MiB"] == "train.yml:8"
