@@ -106,7 +106,8 @@ def _crowds(request: Request, choice: Sequence[Pool]) -> list[Crowd]:
 def _needs(request: Request, choice: Sequence[Pool]) -> list[Need]:
     """Return what each asks of a node; where some, or the site, ask for memory, the others get a share."""
     needs = [need_of(run.first, request.site, pool) for run, pool in zip(request.runs, choice, strict=True)]
-    if request.site.request_memory == "share" or any(need.memory is not None for need in needs):
+    shared = any(pool.request_memory == "share" for pool in choice)
+    if shared or any(need.memory is not None for need in needs):
         return [with_memory(need, pool) for need, pool in zip(needs, choice, strict=True)]
     return needs
 

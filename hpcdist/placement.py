@@ -264,7 +264,7 @@ def _group(pool: Pool, rows: Sequence[Row], node: int, rank: int) -> Group:
         cpus_per_task=max(cpus_per_task),
         cpus=max(load[1] for load in loads),
         gpus=max(load[2] for load in loads),
-        memory=None if rows[0].memory is None else max(load[3] for load in loads),
+        memory=max(load[3] for load in loads) if pool.request_memory and rows[0].memory is not None else None,
         gpus_per_task=rows[0].gpus if len({(row.gpus, row.tasks_per_gpu) for row in rows}) == 1 else None,
         even=len(cpus_per_task) == 1 and len({load[0] for load in loads}) == 1,
         site_partition=pool.partition,

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from hpcdist import enclosing, lint, polyaxon, preparing
-from hpcdist.advice import advice
+from hpcdist.advice import advice, unused
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment import Experiment, Mail
 from hpcdist.fabric import Surroundings, groups
@@ -23,6 +23,7 @@ from hpcdist.launch import UNSEEN, UserLaunch, user_launch
 from hpcdist.layer import Launcher, Topology
 from hpcdist.placement import beside_gpus
 from hpcdist.plan import TASK_WRAPPER, Placement, Plan, Word
+from hpcdist.pool import memory_in, whole_nodes_in
 from hpcdist.replica import replicas
 from hpcdist.schedulers import schedulers
 from hpcdist.selection import select
@@ -68,6 +69,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
         launch=tuple(_launch(plan, site, launcher, experiment, where)),
         warnings=(
             *advice(experiment, site, plan, launch, topology),
+            *unused(experiment, site, plan, where),
             *framework.advice(plan, experiment, site),
         ),
     )
@@ -109,7 +111,8 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
     options = site.options(launcher.name)
     box = enclosing.enclosure_of(experiment, site, launcher, launch)
     around = surroundings(site, placement, container=box is not None)
-    exclusive = site.whole_nodes if batch.exclusive is None else batch.exclusive
+    whole = _whole_nodes(site, placement)
+    exclusive = whole is not None if batch.exclusive is None else batch.exclusive
     visibility = _gpu_visibility(experiment, site, launcher, topology)
     if launcher.lists_cpus and visibility != "launcher" and not once:
         placement = beside_gpus(placement, site, exclusive=exclusive)
@@ -165,7 +168,7 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         mpi=options.mpi if topology.needs_mpi or not experiment.framework else None,
         rank_variables=None if once else options.rank_variables or launcher.rank_variables,
         hostfile_line=launcher.hostfile_line,
-        origins=dict(_origins(experiment, site, where)),
+        origins=dict(_origins(experiment, site, placement, where)),
     )
 
 
@@ -225,12 +228,13 @@ _BATCH_FIELDS = (
 _SITE_FIELDS = {
     "walltime": "walltime",
     "launcher": "launcher",
-    "exclusive": "whole_nodes",
     "qos": "partitions",
 }
 
 
-def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple[str, str]]:
+def _origins(
+    experiment: Experiment, site: Site, placement: Placement, where: Where
+) -> Iterator[tuple[str, str]]:
     topology = framework_of(experiment).topology(experiment)
     why = topology.why.split(".") if topology.why else ()
     yield "name", where(("name",)) if experiment.name != "experiment" else "default"
@@ -246,7 +250,7 @@ def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple
             yield field, "default"
     for field in ("gpus", "environment", "request_memory", "head_node"):
         yield field, f"site {site.name}: {field}"
-    yield from _of_memory(experiment, site)
+    yield from _of_partitions(experiment, site, placement)
     yield "command", where(("run", "cmd"))
     if experiment.build and experiment.build.image:
         yield "image", where(("build", "image"))
@@ -257,10 +261,22 @@ def _origins(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple
         yield "max_restarts", where(("environment", "max_restarts"))
 
 
-def _of_memory(experiment: Experiment, site: Site) -> Iterator[tuple[str, str]]:
+def _of_partitions(experiment: Experiment, site: Site, placement: Placement) -> Iterator[tuple[str, str]]:
+    if experiment.batch.exclusive is None and (key := _whole_nodes(site, placement)):
+        yield "exclusive", f"site {site.name}: {key}"
     asked = any(replica.memory for replica in replicas(experiment, per_gpu=False))
-    if site.request_memory == "share" and not asked:
-        yield "memory", f"site {site.name}: request_memory"
+    for how, key in (memory_in(site, group.site_partition) for group in placement.groups):
+        if how == "share" and not asked:
+            yield "memory", f"site {site.name}: {key}"
+
+
+def _whole_nodes(site: Site, placement: Placement) -> str | None:
+    """Return the key by which the site gives such a job nodes of its own, None where it does not.
+
+    A job has one answer: where one partition gives whole nodes, it has them in all.
+    """
+    found = (whole_nodes_in(site, group.site_partition) for group in placement.groups)
+    return next((key for whole, key in found if whole), None)
 
 
 def _launch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -51,7 +51,8 @@ class Pool(Model, frozen=True):
     """Nodes of one type in one partition; a size of None is not known and not counted.
 
     ``submit_as`` is the scheduler's name of the partition, None where none is to be said; ``nodes`` is how
-    many a job may have, ``UNLIMITED`` where the site does not say.
+    many a job may have, ``UNLIMITED`` where the site does not say; ``request_memory`` is whether jobs ask for
+    memory there, and whether those that say none ask for a share of the node's.
     """
 
     partition: str | None
@@ -67,6 +68,7 @@ class Pool(Model, frozen=True):
     gpu_cpus: tuple[str, ...] = ()
     min_nodes: int = 1
     gpus_unknown: bool = False
+    request_memory: bool | Literal["share"] = True
 
     def capacity(self, need: Need) -> int:
         """How many such replicas one empty node takes; 0 when it does not fit at all.
@@ -101,12 +103,37 @@ class Pool(Model, frozen=True):
                 yield Misfit(what, size, wanted)
 
 
+def whole_nodes_in(site: Site, partition: str | None) -> tuple[bool, str]:
+    """Return whether jobs in a partition get nodes of their own, and the key that says so."""
+    own = site.partitions.get(partition or "")
+    if own is None or own.whole_nodes is None:
+        return site.whole_nodes, "whole_nodes"
+    return own.whole_nodes, f"partitions.{partition}.whole_nodes"
+
+
+def memory_in(site: Site, partition: str | None) -> tuple[bool | Literal["share"], str]:
+    """Return whether jobs in a partition ask for memory, and the key that says so, or does not name it."""
+    if site.scheduler == "sge" and site.sge.memory is None:
+        return False, "sge.memory"
+    if site.scheduler == "lsf" and site.lsf.request == "nodes":  # beside -nnodes there is none to be asked
+        return False, "lsf.request"
+    own = site.partitions.get(partition or "")
+    if own is None or own.request_memory is None:
+        return site.request_memory, "request_memory"
+    return own.request_memory, f"partitions.{partition}.request_memory"
+
+
 def pools(site: Site) -> tuple[Pool, ...]:
     """Return every pool of the site, those of the default partition first."""
     names = sorted(site.partitions, key=lambda name: name != site.default_partition)
     found = tuple(pool for name in names for pool in _of_partition(site, name))
-    origin = f"site {site.name}: no partitions"
-    return found or (Pool(None, None, None, None, None, None, None, None, UNLIMITED, origin),)
+    return found or (_anywhere(site),)
+
+
+def _anywhere(site: Site) -> Pool:
+    """Return the nodes of a site that says nothing of them."""
+    origin, (memory, _) = f"site {site.name}: no partitions", memory_in(site, None)
+    return Pool(None, None, None, None, None, None, None, None, UNLIMITED, origin, request_memory=memory)
 
 
 def _of_partition(site: Site, name: str) -> Iterator[Pool]:
@@ -137,6 +164,7 @@ def _of_node_types(site: Site, name: str, partition: Partition) -> Iterator[Pool
             gpu_cpus=node.gpu_cpus,
             min_nodes=partition.min_nodes,
             gpus_unknown=node.gpus == "unknown",
+            request_memory=memory_in(site, name)[0],
         )
 
 

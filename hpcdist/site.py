@@ -74,7 +74,9 @@ class Partition(Model, frozen=True, kw_only=True):
     fewest nodes that a job may have. ``max_nodes``: the most. ``max_walltime``: how long jobs may run.
     ``qos``: that of jobs which name none. ``constraint``: what jobs there ask of nodes besides. ``limits``:
     where larger jobs may run longer, or shorter; the first that has the job's nodes counts. ``submit_as``:
-    what the scheduler calls it, "" where none is to be said (Perlmutter: ``-C`` and ``-q``).
+    what the scheduler calls it, "" where none is to be said (Perlmutter: ``-C`` and ``-q``). ``whole_nodes``:
+    whether jobs get nodes of their own, where that is another thing than the site says. ``request_memory``:
+    the same for the memory that jobs ask for.
     """
 
     nodes: dict[str, int | None]
@@ -85,6 +87,8 @@ class Partition(Model, frozen=True, kw_only=True):
     qos: str | None = None
     constraint: str | None = None
     submit_as: str | None = None
+    whole_nodes: bool | None = None
+    request_memory: bool | Literal["share"] | None = None
 
     @property
     def longest(self) -> Walltime | None:
@@ -248,7 +252,7 @@ class Site(Model, frozen=True, kw_only=True):
 
     name: str
     description: str
-    status: Literal["documented", "community", "unverified"] = "unverified"
+    status: Literal["tried", "documented", "community", "unverified"] = "unverified"
     scheduler: str
     pbs: Pbs = Pbs()
     lsf: Lsf = Lsf()

@@ -46,13 +46,17 @@ class NodeKind(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A partition: how many nodes of each kind it has, and what else is worth a comment."""
+    """A partition: how many nodes of each kind it has, and what else is worth a comment.
+
+    ``whole_nodes``: its jobs get nodes of their own, where not those of all partitions do.
+    """
 
     name: str
     nodes: Mapping[str, int]
     max_nodes: int | None = None
     max_walltime: Walltime | None = None
     remarks: tuple[str, ...] = ()
+    whole_nodes: bool = False
 
 
 class Fact(NamedTuple):

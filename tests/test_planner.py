@@ -322,8 +322,14 @@ def test_a_node_selector_without_a_meaning() -> None:
     }
     plan = planned(machine, framework="pytorch", environment=section, batch={"walltime": "1h"})
     assert plan.warnings == (
-        "node_selector zone: 1 has no meaning on site x and is not used",
-        "node_selector disk: tape has no meaning on site x and is not used; known: ssd",
+        (
+            "exp.yml environment.node_selector.zone: "
+            "the node selector zone: 1 has no meaning on site x and is not used"
+        ),
+        (
+            "exp.yml environment.replicas.default_worker.node_selector.disk: "
+            "the node selector disk: tape has no meaning on site x and is not used; known: ssd"
+        ),
     )
 
 

@@ -220,7 +220,7 @@ def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
         "dependency": plan.dependency,
         "directives": plan.extra_directives,
         "exclusive": plan.exclusive
-        and plan.origins.get("exclusive") not in (None, f"site {site.name}: whole_nodes"),
+        and not plan.origins.get("exclusive", f"site {site.name}: ").startswith(f"site {site.name}: "),
         "mail": plan.mail_user,
         "partition": any(group.partition not in (None, site.default_partition) for group in groups),
         "qos": plan.qos,

@@ -183,6 +183,4 @@ def test_its_flags_are_known() -> None:
 
 def test_a_script_in_which_it_finds_directives_is_refused_before() -> None:
     with pytest.raises(Exception, match=r"run.cmd: Flux would take a line of the command for a directive"):
-        FLUX.directives(
-            plans.plan(command="true\n# flux: hi"), plans.site(scheduler="flux", request_memory=False)
-        )
+        FLUX.directives(plans.plan(command="true\n# flux: hi"), plans.site(scheduler="flux"))

@@ -276,7 +276,8 @@ run() {
   ((status == 0 || (status > 128 && status < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || status=143
   kill "$server_end" 2>/dev/null
   [[ ! -e $HPCDIST_ENDED.well ]] || status=0
-  # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
+  # The task that failed first tells why, and its exit code is the job's: a launcher may give that of a task it killed,
+  # or none.
   if ((status != 0)) && read -r code rank host text 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code
     case ${text:+told}$status in

@@ -75,6 +75,7 @@ def planned(
         hostfile_line=launcher.hostfile_line,
         gpu_visibility=visibility,
         rank_variables=launcher.rank_variables,
+        mpi=options.mpi,
         launcher_args=tuple(Word(text=text, origin="site") for text in options.args),
     )
     return replace(plan, launch=launcher.words(plan, options))

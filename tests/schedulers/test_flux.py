@@ -12,7 +12,7 @@ from hpcdist import specs
 from hpcdist.command import Command, Completed
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState, Status
-from hpcdist.plan import Directive, Plan, Variable, Word
+from hpcdist.plan import Directive, Group, Plan, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import directive_text
@@ -22,12 +22,23 @@ from hpcdist.site import Directives, Site
 from hpcdist.testing import MISSING, contract, failed
 from hpcdist.units import Walltime
 from tests.flux.rfc36 import directives, split
-from tests.schedulers.plans import group, plan, site
+from tests.schedulers import plans
+from tests.schedulers.plans import site
 
 TRANSCRIPTS = Path(__file__).parents[1] / "transcripts" / "flux"
-HERE = site(scheduler="flux", launcher="flux", request_memory=False)
-BARE = plan(group(partition=None, memory=None))
+HERE = site(scheduler="flux", launcher="flux")
 IDS = ["fMjRLfK1", "fMjTWfju", "fMjVvZy5", "fMjYHFLH", "fMjacAuy", "fMjcxqsZ", "fMjf3Mbj", "fMjhNguX"]
+
+
+def group(**changes: Any) -> Group:
+    return plans.group(**{"memory": None} | changes)
+
+
+def plan(*groups: Group, **changes: Any) -> Plan:
+    return plans.plan(*(groups or (group(),)), **changes)
+
+
+BARE = plan(group(partition=None))
 
 
 def texts(found: Plan, machine: Site = HERE) -> list[str]:
@@ -146,9 +157,9 @@ def test_origins() -> None:
         (plan(elastic=True), HERE, "horovod.elastic: a job of Flux ends when it loses a node"),
         (plan(group(), group()), HERE, "environment.replicas: these replicas need nodes of 2 kinds"),
         (
-            plan(),
-            site(scheduler="flux"),
-            "environment.resources.memory: flux batch cannot ask for memory; remove it, or take whole nodes",
+            plan(group(memory=1)),
+            HERE,
+            "environment.resources.memory: flux batch cannot ask for memory; remove it, take whole nodes",
         ),
         (plan(gpu_request="none"), HERE, "batch.exclusive: site testbed asks for no GPUs"),
         (plan(dependency=("aftercorr:12",)), HERE, "batch.dependency: Flux cannot wait for 'aftercorr:12'"),
@@ -175,7 +186,7 @@ def test_origins() -> None:
         ),
         (
             plan(),
-            site(scheduler="flux", request_memory=False, directives=Directives(mandatory=("--mpibind=off",))),
+            site(scheduler="flux", directives=Directives(mandatory=("--mpibind=off",))),
             "Flux has no flag --mpibind (site testbed: directives.mandatory)",
         ),
         (plan(extra_directives=("-N 4",)), HERE, "--nodes is set by hpcdist; use `environment.replicas`"),
@@ -185,12 +196,12 @@ def test_origins() -> None:
         (plan(extra_directives=("a b",)), HERE, "'a b' is not a directive of Flux; write --flag=value"),
         (
             plan(account="x"),
-            site(scheduler="flux", request_memory=False, directives=Directives(forbidden=("--bank",))),
+            site(scheduler="flux", directives=Directives(forbidden=("--bank",))),
             "batch.account: site testbed refuses --bank",
         ),
         (
             plan(),
-            site(scheduler="flux", request_memory=False, directives=Directives(mandatory=("-N 3",))),
+            site(scheduler="flux", directives=Directives(mandatory=("-N 3",))),
             "site testbed demands -N 3, but the plan says --nodes=2",
         ),
     ],
@@ -203,7 +214,7 @@ def test_what_flux_cannot_express_is_refused(changed: Plan, machine: Site, said:
 
 def test_flags_of_a_plug_in_are_for_the_site_to_name() -> None:
     known = Directives(mandatory=("--amd-gpumode=SPX",), known=("--amd-gpumode",))
-    machine = site(scheduler="flux", request_memory=False, directives=known)
+    machine = site(scheduler="flux", directives=known)
     assert texts(plan(), machine)[-1] == "--amd-gpumode=SPX"
 
 
@@ -225,7 +236,7 @@ def test_an_id_of_flux_may_be_waited_for() -> None:
 
 
 def test_memory_comes_with_whole_nodes() -> None:
-    assert "--exclusive" in texts(plan(exclusive=True), site(scheduler="flux"))
+    assert "--exclusive" in texts(plan(group(memory=1), exclusive=True))
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def through_pyslurm(user: User) -> Callable[[Command], Completed]:
 HU1: Final = User(21001, frozenset({"hu1"}))
 PARTS: Final = (
     Part("short", {"a100": 2}, max_nodes=1, max_walltime=Walltime(9000)),
-    Part("long", {"v100": 2}, max_walltime=Walltime(648000), remarks=("State=DRAIN",)),
+    Part("long", {"v100": 2}, max_walltime=Walltime(648000), remarks=("State=DRAIN",), whole_nodes=True),
     Part("own", {"a100": 1}, remarks=("AllowGroups=hu1",)),
     Part("accounts", {"a100": 1}, remarks=("AllowAccounts=a,b", "AllowQos=high")),
     Part("denied", {"a100": 1}),
@@ -169,7 +169,7 @@ def test_limits_of_partitions(answer: Answer, tmp_path: Path, monkeypatch: pytes
     facts = {fact.key: fact.remarks for fact in found.facts}
     assert found.parts[5:] == PARTS
     assert facts["walltime"] == ("what experiments get that say none", "DefaultTime=00:30:00 in short")
-    assert facts["whole_nodes"][0] == "OverSubscribe=EXCLUSIVE in long"
+    assert facts["whole_nodes"] == ("OverSubscribe=EXCLUSIVE in long",)
 
 
 @pytest.mark.parametrize(

@@ -162,8 +162,9 @@ def _unsupported_shapes(plan: Plan, site: Site) -> Iterator[Problem]:
     if len(groups) > 1:
         message = f"these replicas need nodes of {len(groups)} kinds, and flux batch asks for one"
         yield Problem(message, ("environment", "replicas"), "give all replicas resources that one kind has")
-    if any(group.memory for group in groups) and site.request_memory and not plan.exclusive:
-        hint = "remove it, or take whole nodes: `batch: {exclusive: true}`"
+    if any(group.memory for group in groups) and not plan.exclusive:
+        hint = "remove it, take whole nodes by `batch: {exclusive: true}`, or say `request_memory: false` in "
+        hint += "the site file, as hpcdist's own have it: then a warning says that nobody is asked"
         yield Problem("flux batch cannot ask for memory", ("environment", "resources", "memory"), hint)
     if any(group.gpus for group in groups) and plan.gpu_request == "none" and not plan.exclusive:
         message = f"site {site.name} asks for no GPUs, so they come with whole nodes only"

@@ -136,7 +136,7 @@ def _requirement(site: Site, group: Group) -> Iterator[str]:
     """Yield the sections of the one resource requirement, in the order in which LSF documents them."""
     if group.constraint is not None:
         yield f"select[{group.constraint}]"
-    if group.memory is not None and site.request_memory:
+    if group.memory is not None:
         # A unit of its own: a bare number is read in LSF_UNIT_FOR_LIMITS, KB on one site and GB on another.
         amount = group.memory if site.lsf.memory == "host" else -(-group.memory // group.cpus)
         yield f"rusage[mem={amount}MB]"

@@ -98,7 +98,7 @@ def _words(chunk: Chunk, plan: Plan, site: Site) -> Iterator[str]:
         yield f"{dialect.gpus}={chunk.gpus}"
         if dialect.gpu_type and kind:
             yield f"{dialect.gpu_type}={kind}"
-    if chunk.memory is not None and site.request_memory:
+    if chunk.memory is not None:
         yield f"mem={chunk.memory}mb"
     for name, value in dialect.chunk.items():
         yield f"{name}={str(value).lower() if isinstance(value, bool) else value}"
@@ -113,7 +113,7 @@ def totals(plan: Plan, site: Site) -> Iterator[tuple[str, str, str]]:
     gpus = sum(part.nodes * part.gpus for part in parts)
     if gpus and plan.gpu_request != "none":
         yield site.pbs.gpus, str(gpus), "gpus"
-    if site.request_memory and all(part.memory is not None for part in parts):
+    if all(part.memory is not None for part in parts):
         yield "mem", f"{sum(part.nodes * (part.memory or 0) for part in parts)}mb", "request_memory"
 
 

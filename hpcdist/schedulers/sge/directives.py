@@ -142,12 +142,12 @@ def _resources(plan: Plan, site: Site, group: Group, slots: int, problems: list[
         else:
             share = _share(group.gpus, slots) if own.gpus_per == "slot" else str(group.gpus)
             yield f"-l {own.gpus}", share, "gpus"
-    if own.memory is not None and group.memory is not None and site.request_memory:
+    if own.memory is not None and group.memory is not None:
         memory = -(-group.memory // (slots if own.memory_per == "slot" else 1))
         yield f"-l {own.memory}", f"{memory}M", "memory"
     if plan.exclusive and own.exclusive is not None:
         yield f"-l {own.exclusive}", "true", "exclusive"
-    elif plan.exclusive and plan.origins.get("exclusive") != f"site {site.name}: whole_nodes":
+    elif plan.exclusive and not plan.origins.get("exclusive", "").startswith(f"site {site.name}: "):
         message = f"site {site.name} names no resource that keeps other jobs off the hosts"
         hint = "remove it, or write `sge.exclusive` in the site file"
         problems.append(Problem(message, ("batch", "exclusive"), hint))

@@ -150,7 +150,7 @@ def _of_group(plan: Plan, site: Site, group: Group) -> Iterator[Line]:
         # GPUs are asked too; with one big task, mpirun finds one slot on a node (both tried).
         yield "--ntasks-per-node", str(group.cpus), "cpus"
         yield "--cpus-per-task", "1", "cpus"
-    if group.memory is not None and site.request_memory:
+    if group.memory is not None:
         yield "--mem", f"{group.memory}M", "memory"
     if group.gpus:
         yield from _gpus(plan, site, group)

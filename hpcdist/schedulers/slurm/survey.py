@@ -53,7 +53,8 @@ class SlurmSurveyor:
         partitions = [_fields(line) for line in answers.text(PARTITIONS).splitlines()]
         partitions = [fields for fields in partitions if "PartitionName" in fields]
         kinds = kinds_of(_nodes(answers.text(NODES)), constraints=True)
-        parts = tuple(_part(fields, kinds) for fields in partitions)
+        whole_nodes = _whole_nodes(config, partitions)
+        parts = tuple(_part(fields, kinds, everywhere=bool(whole_nodes.value)) for fields in partitions)
         version, cluster = config.get("SLURM_VERSION", ""), config.get("ClusterName", "")
         return Survey(
             scheduler="slurm",
@@ -64,7 +65,7 @@ class SlurmSurveyor:
                 Fact("launcher", "srun"),
                 _mpi(answers.text(MPI), config.get("MpiDefault", "")),
                 _default_partition(partitions),
-                _whole_nodes(config, partitions),
+                whole_nodes,
                 _memory(config),
                 _walltime_of_silent(partitions),
                 _how_gpus(kinds),
@@ -105,7 +106,7 @@ def _gpus(gres: str) -> tuple[int, str | None]:
     return sum(int(count) for _, count in found), (types.pop() or None) if len(types) == 1 else None
 
 
-def _part(fields: Fields, kinds: Sequence[NodeKind]) -> Part:
+def _part(fields: Fields, kinds: Sequence[NodeKind], *, everywhere: bool) -> Part:
     members = _members(fields.get("Nodes", ""))
     limit = _number(fields.get("MaxNodes", ""))
     odd = [name for name, usual in _REMARKED.items() if fields.get(name, usual) != usual]
@@ -116,6 +117,7 @@ def _part(fields: Fields, kinds: Sequence[NodeKind]) -> Part:
         max_nodes=limit if limit is not None and limit < len(members) else None,
         max_walltime=_walltime(fields.get("MaxTime", "")),
         remarks=tuple(f"{name}={fields[name]}" for name in odd),
+        whole_nodes=not everywhere and fields.get("OverSubscribe") == "EXCLUSIVE",
     )
 
 
@@ -146,11 +148,8 @@ def _whole_nodes(config: Fields, partitions: Sequence[Fields]) -> Fact:
     names = [fields["PartitionName"] for fields in partitions if fields.get("OverSubscribe") == "EXCLUSIVE"]
     everywhere = len(names) == len(partitions) > 0
     where = "all partitions" if everywhere else ", ".join(names)
-    remarks = [f"OverSubscribe=EXCLUSIVE in {where}"] if names else []
-    if names and not everywhere:
-        remarks.append("a job there gets whole nodes all the same: for such jobs `batch: {exclusive: true}`")
-    value = everywhere if partitions else None
-    return Fact("whole_nodes", value, str(PARTITIONS), tuple(remarks), "true")
+    remarks = (f"OverSubscribe=EXCLUSIVE in {where}",) if names else ()
+    return Fact("whole_nodes", everywhere if partitions else None, str(PARTITIONS), remarks, "true")
 
 
 def _memory(config: Fields) -> Fact:
@@ -175,8 +174,8 @@ def _walltime_of_silent(partitions: Sequence[Fields]) -> Fact:
 def _how_gpus(kinds: Sequence[NodeKind]) -> Fact:
     with_gpus = [kind for kind in kinds if kind.gpus]
     if not with_gpus:
-        remark = "no node has a GPU that Slurm knows of (Gres=gpu)"
-        return Fact("gpus", None, str(NODES), (remark,), "{request: gres}")
+        remarks = ("no node has a GPU that Slurm knows of (Gres=gpu)",) if kinds else ()
+        return Fact("gpus", None, str(NODES), remarks, "{request: gres}")
     typed = all(kind.gpu_type for kind in with_gpus)
     remark = "Gres=gpu:TYPE:NUMBER on all of them" if typed else "Gres=gpu:NUMBER on some, without a type"
     return Fact("gpus", {"request": "gres", "typed": typed}, str(NODES), (remark,))

@@ -251,8 +251,9 @@ run() {
   done
   # Launchers have codes of their own for what they were told to end (mpirun 1 or 255).
   ((status == 0 || (status > 128 && status < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || status=143
-  # The task that failed first tells why, and its exit code is the job's: srun would give that of a task it killed.
-  if ((status != 0)) && read -r code rank host text 2>/dev/null <"$HPCDIST_FAILURE"; then
+  # The task that failed first tells why, and its exit code is the job's: a launcher may give that of a task it killed,
+  # or none.
+  if read -r code rank host text 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code
     case ${text:+told}$status in
     told*) echo "hpcdist: rank $rank on $host: $text" >&2 ;;
