@@ -122,7 +122,12 @@ class Composer:
     def _weigh(self, event: Any, size: int, depth: int) -> None:
         self._size += size
         if self._size > MAX_NODES:
-            self._stop(event, f"the file unfolds into more than {MAX_NODES} values", "remove aliases (*name)")
+            if self._anchors:
+                self._stop(
+                    event, f"the file unfolds into more than {MAX_NODES} values", "remove aliases (*name)"
+                )
+            hint = "keep them in a file that the program reads"
+            self._stop(event, f"the file has more than {MAX_NODES} values", hint)
         if depth > MAX_DEPTH:
             self._stop(
                 event, f"more than {MAX_DEPTH} lists or sections within each other", "write it flatter"

@@ -16,7 +16,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
     """Yield what no type can say: amounts, worker indexes, names of variables."""
     environment = experiment.environment
     if not RUN_NAME.fullmatch(experiment.name):
-        hint = f"use letters, digits, - and _, such as {slug(experiment.name)!r}"
+        hint = f"use up to 235 letters, digits, - and _, such as {slug(experiment.name)!r}"
         yield Problem(f"{experiment.name!r} cannot be the name of a job", ("name",), hint)
     yield from _count_problems(environment)
     if environment.resources:
@@ -89,7 +89,8 @@ def _replica_problems(
     for place, entry in enumerate(own):
         path = (*base, role, place)
         if entry.index is None:
-            yield Problem(f"this {role} has no index", path, f"write `index: 0` to `index: {count - 1}`")
+            last = f" to `index: {count - 1}`" if count > 1 else ""
+            yield Problem(f"this {role} has no index", path, f"write `index: 0`{last}")
         elif not 0 <= entry.index < count:
             allowed = f"0 to {count - 1}" if count > 0 else f"none (there are no {role} replicas)"
             yield Problem(f"there is no {role} {entry.index}", (*path, "index"), f"allowed: {allowed}")

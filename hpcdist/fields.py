@@ -101,8 +101,8 @@ def _value(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
         if data is None and type(None) in get_args(kind):
             return None
         member = _member(kind, data)
-        read = _leaf if get_origin(member) in (Union, types.UnionType) else _value
-        return read(member, data, path, problems)
+        one = member in _WORDS_OF_TYPE or get_origin(member) in (Union, types.UnionType)
+        return _leaf(member, data, path, problems, kind) if one else _value(member, data, path, problems)
     if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
         return _items(get_args(kind)[0], data, path, problems)
     if get_origin(kind) in (dict, Mapping):
@@ -140,11 +140,13 @@ def _entries(kind: Any, data: object, path: Path, problems: list[Problem]) -> An
     if not isinstance(data, Mapping):
         problems.append(Problem(f"expected keys and values, got {_shown(data)}", path))
         return _BROKEN
-    values = {str(key): _value(kind, _written(kind, data, key), (*path, key), problems) for key in data}
+    keys = [key for key in data if data[key] is not None or kind is Any or type(None) in get_args(kind)]
+    values = {str(key): _value(kind, _written(kind, data, key), (*path, key), problems) for key in keys}
     return _BROKEN if _BROKEN in values.values() else values
 
 
-def _leaf(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
+def _leaf(kind: Any, data: object, path: Path, problems: list[Problem], meant: Any = None) -> Any:
+    """Read one value; ``meant``: the union of which its kind is a part."""
     try:
         if hasattr(kind, "parse"):
             return kind.parse(data)
@@ -157,7 +159,10 @@ def _leaf(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
     if get_origin(kind) is Literal:
         message, hint = f"{_shown(data)} is not known here", did_you_mean(str(data), get_args(kind))
     elif _is_plain(kind):
-        message = f"expected {_described(kind)}, got {_shown(data)}"
+        kinds, words = _described(meant or kind)
+        message = f"expected {' or '.join([*kinds, *words])}, got {_shown(data)}"
+        near = did_you_mean(str(data), words)
+        hint = near if near.startswith("did") else ""
     problems.append(Problem(message, path, hint))
     return _BROKEN
 
@@ -178,9 +183,14 @@ def _is_plain(kind: Any) -> bool:
     return kind in _WORDS_OF_TYPE or get_origin(kind) in (Union, types.UnionType)
 
 
-def _described(kind: Any) -> str:
+def _described(kind: Any) -> tuple[list[str], list[str]]:
+    """Return what one value may be: kinds of scalars, and words (``share``)."""
     kinds = get_args(kind) or (kind,)
-    return " or ".join(_WORDS_OF_TYPE.get(part, str(part)) for part in kinds)
+    words = [str(word) for part in kinds if get_origin(part) is Literal for word in get_args(part)]
+    scalars = [part for part in kinds if part in _WORDS_OF_TYPE]
+    if {*scalars} == {*_WORDS_OF_TYPE}:
+        scalars = [str, float]  # the others are written as one of these
+    return [_WORDS_OF_TYPE[part] for part in scalars], words
 
 
 def _shown(data: object) -> str:
@@ -188,4 +198,6 @@ def _shown(data: object) -> str:
         return f"keys and values ({', '.join(map(str, data)) or 'none'})"
     if isinstance(data, list):
         return f"a list of {len(data)}"
+    if isinstance(data, bool):
+        return str(data).lower()
     return "nothing" if data is None else repr(data)

@@ -42,9 +42,9 @@ class Wishes(Model, frozen=True, kw_only=True):
 class Config(Model, frozen=True, kw_only=True):
     """The user's own file.
 
-    ``site``: the machine, where nothing else names one. ``defaults``: what holds on every site that has a
-    batch system; on one that has none only its own section does. ``sites``: the same of single sites, by
-    their names; they win over ``defaults``, key by key.
+    ``site``: the machine, where nothing else names one; a file by its whole path, or from ``~`` on.
+    ``defaults``: what holds on every site that has a batch system; on one that has none only its own section
+    does. ``sites``: the same of single sites, by their names; they win over ``defaults``, key by key.
     """
 
     site: str | None = None
@@ -83,6 +83,9 @@ def read(environment: Mapping[str, str]) -> Preferences:
         ConfigError: with every problem of the file, or when it cannot be read.
     """
     path = file(environment)
+    if path and not path.exists():
+        place = Place(str(path), 0, 0)
+        raise ConfigError(Problem("there is no such file", hint="$HPCDIST_CONFIG names it", place=place))
     text = source.read_text(path) if path else ""
     if path is None or all(line.lstrip()[:1] in ("", "#") for line in text.splitlines()):
         return NONE

@@ -137,15 +137,28 @@ def site_file(name: str, folders: Iterable[Path]) -> Path:
     Raises:
         ConfigError: when it is not there, or no folder has it; the hint names the nearest.
     """
-    is_path = "/" in name or name.endswith((".yaml", ".yml"))
-    if is_path and Path(name).exists():
-        return Path(name)
+    if is_file_name(name):
+        return _own_file(Path(name))
     files = site_files(folders)
     if name not in files:
-        what = "site file" if is_path else "site"
-        hint = _here(name) or did_you_mean(Path(name).stem, files)
-        raise ConfigError(Problem(f"there is no {what} {name!r}", hint=hint))
+        hint = _here(name) or did_you_mean(name, files)
+        raise ConfigError(Problem(f"there is no site {name!r}", hint=hint))
     return files[name]
+
+
+def is_file_name(site: str) -> bool:
+    """Whether a site is named by its file."""
+    return "/" in site or site.endswith((".yaml", ".yml"))
+
+
+def _own_file(path: Path) -> Path:
+    with suppress(RuntimeError):  # there is no such user
+        path = path.expanduser()
+    if path.exists():
+        return path
+    beside = (file.name for file in _yaml_files([path.parent]))
+    message = f"there is no site file {str(path.absolute())!r}"
+    raise ConfigError(Problem(message, hint=did_you_mean(path.name, beside, most=20)))
 
 
 def _here(name: str) -> str:

@@ -249,16 +249,16 @@ def _sync(folder: Path) -> None:
 
 
 def listing(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]:
-    """Return all runs, oldest first, and what is wrong with those that cannot be read."""
+    """Return all runs, oldest first, and what is wrong with those that cannot be read or looked at."""
     runs, errors = [], []
-    for path in runs_dir.glob("*"):
+    for path in runs_dir.iterdir() if runs_dir.is_dir() else ():
         directory = RunDirectory(path.absolute())
-        if not os.path.lexists(directory.record_file):
-            continue
         try:
             runs.append(Run(directory, directory.record()))
         except ConfigError as error:
-            errors.append(error)
+            absent = isinstance(error.__cause__, (FileNotFoundError, NotADirectoryError))
+            if not absent or os.path.lexists(directory.record_file):
+                errors.append(error)
     return tuple(sorted(runs, key=lambda run: (run.record.created_at, run.name))), tuple(errors)
 
 

@@ -46,6 +46,8 @@ REPLICAS = "environment.replicas"
         ({"replicas": {"n_workers": -1}}, [f"{REPLICAS}.n_workers: there cannot be -1 of them"]),
         ({"replicas": {"n_workers": 2, "worker": [{}]}},
          [f"{REPLICAS}.worker[0]: this worker has no index; write `index: 0` to `index: 1`"]),
+        ({"replicas": {"n_workers": 1, "worker": [{}]}},
+         [f"{REPLICAS}.worker[0]: this worker has no index; write `index: 0`"]),
         ({"replicas": {"n_workers": 2, "worker": [{"index": 2}]}},
          [f"{REPLICAS}.worker[0].index: there is no worker 2; allowed: 0 to 1"]),
         ({"replicas": {"ps": [{"index": 0}]}},

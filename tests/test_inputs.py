@@ -63,7 +63,7 @@ def test_values_that_fit(kind: str, value: object) -> None:
          ["params.x: 3 is more than the maximum; write 2.5 or less"]),
         ({"maximum": 2.5}, {"x": "many"}, []),
         ({"type": "int"}, {"x": 1.5}, ["params.x: expected a whole number (`type: int`), got 1.5"]),
-        ({"type": "int"}, {"x": True}, ["params.x: expected a whole number (`type: int`), got True"]),
+        ({"type": "int"}, {"x": True}, ["params.x: expected a whole number (`type: int`), got true"]),
         ({"type": "float"}, {"x": "a"}, ["params.x: expected a number (`type: float`), got 'a'"]),
         ({"type": "bool"}, {"x": 1}, ["params.x: expected true or false (`type: bool`), got 1"]),
         ({"type": "str"}, {"x": 1}, ["params.x: expected text (`type: str`), got 1"]),

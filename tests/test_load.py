@@ -118,6 +118,11 @@ def test_broken_options(params: dict[str, str], changes: Settings, messages: lis
     assert said("params: {lr: 1}\nrun: {cmd: 'true'}", params, changes) == messages
 
 
+def test_a_slip_in_a_param_is_told_once() -> None:
+    text = "inputs: [{name: lr, type: int}]\nparams: {lr: 1}\nrun: {cmd: 'true'}"
+    assert said(text, {"lrr": "3"}) == ["-p lrr=3: params.lrr: there is no param 'lrr'; did you mean 'lr'?"]
+
+
 def test_params_that_are_text_are_taken_as_they_are_spelt() -> None:
     text = """
 inputs: [{name: a, type: str}, {name: b, type: path}, {name: c, type: int}, {name: d, is_optional: true}]
@@ -175,7 +180,7 @@ environment:
 run: {}
 """
     assert said(text) == [
-        "e.yml:2:7: name: 'my exp' cannot be the name of a job; use letters, digits, - and _, such as 'my-exp'",
+        "e.yml:2:7: name: 'my exp' cannot be the name of a job; use up to 235 letters, digits, - and _, such as 'my-exp'",
         "e.yml:4:15: environment.resources.cpu: requests (2) are more than limits (1)",
         "e.yml:4:63: environment.resources.memory.limits: 'much' is not an amount of memory; write MiB as a number, or 4Gi, 16G",
         "e.yml:5:25: environment.replicas.n_workers: expected a whole number, got 'some'",

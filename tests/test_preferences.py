@@ -102,9 +102,10 @@ def test_a_broken_file_is_refused(tmp_path: Path, text: str, sentences: list[str
 
 
 def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "other.yml").touch()
     with pytest.raises(ConfigError) as caught:
         preferences.read({"HPCDIST_CONFIG": f"{tmp_path}/my.yml"})
-    assert str(caught.value) == f"{tmp_path}/my.yml: there is no such file"
+    assert str(caught.value) == f"{tmp_path}/my.yml: there is no such file; $HPCDIST_CONFIG names it"
 
 
 def test_a_section_of_no_site_is_a_warning(tmp_path: Path) -> None:

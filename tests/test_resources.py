@@ -92,6 +92,22 @@ def test_a_name_that_is_a_file(tmp_path: Path, name: str) -> None:
     assert resources.site_file(str(file), []) == file
 
 
+def test_a_file_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine.yaml").touch()
+    assert resources.site_file("~/mine.yaml", []) == tmp_path / "mine.yaml"
+    with pytest.raises(ConfigError) as caught:
+        resources.site_file("~/mien.yaml", [])
+    assert str(caught.value) == f"there is no site file '{tmp_path}/mien.yaml'; did you mean 'mine.yaml'?"
+
+
+def test_a_file_in_the_home_of_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        resources.site_file("~no such user/mine.yaml", [])
+    assert str(caught.value) == f"there is no site file '{tmp_path}/~no such user/mine.yaml'"
+
+
 @pytest.mark.parametrize("ending", ["yaml", "yml"])
 def test_a_file_in_the_current_folder(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

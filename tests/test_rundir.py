@@ -157,6 +157,15 @@ def test_a_record_that_is_no_file_is_told(tmp_path: Path) -> None:
         rundir.find(tmp_path, link.name)
 
 
+def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    runs, errors = rundir.listing(tmp_path)
+    assert runs == ()
+    assert [error.problems[0].message for error in errors] == [
+        "the record cannot be read: Too many levels of symbolic links"
+    ]
+
+
 def test_listing_is_oldest_first_and_may_be_empty(tmp_path: Path) -> None:
     late = made(tmp_path, "a", created_at="2026-02-01T00:00:00+00:00")
     early = made(tmp_path, "b", created_at="2026-01-01T00:00:00+00:00")

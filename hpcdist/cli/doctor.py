@@ -7,8 +7,10 @@ import shutil
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Final
 
 import click
+from click.core import ParameterSource
 
 from hpcdist import lint, preferences
 from hpcdist.cli import machine, runs, show
@@ -34,6 +36,8 @@ from hpcdist.errors import listed
 from hpcdist.schedulers.surveyors import surveyors
 from hpcdist.world import World
 
+_OF_JOB: Final = ("nodes", "gpus", "account", "partition", "qos", "walltime", "settings", "timeout")
+
 
 @click.command("doctor")
 @site_option
@@ -58,7 +62,9 @@ from hpcdist.world import World
     help="Wait so long for that job, its time in the queue included; then cancel it.",
 )
 @json_option
+@click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
+    ctx: click.Context,
     site: str | None,
     site_path: tuple[str, ...],
     runs_dir: Path,
@@ -78,6 +84,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     Each finding comes with what to do about it. Without --job only this host is looked at. The exit code is
     0 where all is well and 3 where something is odd; a note, and what could not be looked at, change nothing.
     """
+    if not job:
+        _refuse_what_is_of_the_job(ctx)
     chosen = _chosen(site, site_path)
     world = runs.world()
     found = [*_login(chosen, runs_dir, world)]
@@ -92,6 +100,21 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         tell(found)
     if any(item.is_odd for item in found):
         raise click.exceptions.Exit(FOUND)
+
+
+def _refuse_what_is_of_the_job(ctx: click.Context) -> None:
+    """Refuse the options of a job that is not to be submitted.
+
+    Raises:
+        UsageError: when there are any.
+    """
+    said = ", ".join(
+        param.opts[0]
+        for param in ctx.command.params
+        if param.name in _OF_JOB and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
+    )
+    if said:
+        raise click.UsageError(f"{said}: of a job, which only --job submits.")
 
 
 def _chosen(name: str | None, site_path: tuple[str, ...]) -> Chosen:

@@ -39,7 +39,7 @@ _SMALLER: Final = "write --workers, and --gpus for each of them"
 
 def _job_name(said: str) -> str:
     if not RUN_NAME.fullmatch(said):
-        hint = f"use letters, digits, - and _, such as {slug(said)!r}"
+        hint = f"use up to 235 letters, digits, - and _, such as {slug(said)!r}"
         raise click.BadParameter(f"{said!r} cannot be the name of a job; {hint}.")
     return said
 
@@ -197,8 +197,9 @@ class _Interview(NamedTuple):
     def _of_replicas(self, framework: str, nodes: list[Pool]) -> Size:
         offer = starter.gpus_of(nodes)
         has = f" (a node has {offer})" if offer else ""
-        most = next((pool.gpus for pool in nodes if pool.gpus), 0)
-        gpus = self.answer("gpus", f"GPUs of each replica{has}", most, _COUNT)
+        usual = next((pool.gpus for pool in nodes if pool.gpus), 0)
+        most = max(pool.gpus or 0 for pool in nodes) if offer else None
+        gpus = self.answer("gpus", f"GPUs of each replica{has}", usual, _Count(min=0, max=most))
         if framework == NO_FRAMEWORK:
             return Size(self.given.workers or 0, gpus)
         return Size(self.answer("workers", "Workers beside the master", 1, _COUNT), gpus)

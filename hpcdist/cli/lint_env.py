@@ -21,7 +21,14 @@ FOUND = 3
 """The exit code where something is odd; notes alone are 0."""
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_EXPORT = re.compile(r"\s*(?:export\s+)?(?=[A-Za-z_]\w*=)")
+_EXPORT = re.compile(r"\s*(?:(?:export|declare\s+-x)\s+)?(?=[A-Za-z_]\w*=)")
+_BETWEEN = (";", "&&", "export")
+"""What may stand between two assignments of a line."""
+
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+_NAME = rf"((?:{'|'.join(lint.PREFIXES)})\w+)"
+_SET = re.compile(rf"^\s*(?:setenv\W+|set\s+-\w+\s+)?{_NAME}[\"']?[\s:,]\s*\S|(?<![\w$\"'{{]){_NAME}=")
+"""A variable of interest that a line gives a value, in the words of whatever shell or tool."""
 
 
 @click.command("lint-env")
@@ -32,8 +39,9 @@ _EXPORT = re.compile(r"\s*(?:export\s+)?(?=[A-Za-z_]\w*=)")
 def command(file: str | None, site: str | None, site_path: tuple[str, ...], json: bool) -> None:
     """Tell what NCCL and MPI do with this shell's variables.
 
-    With FILE (- for stdin) its lines NAME=VALUE and export NAME=VALUE are judged instead. The exit code is 0
-    where all is well and 3 where something is odd; a note changes nothing.
+    With FILE (- for stdin) its lines NAME=VALUE and export NAME=VALUE are judged instead, and lines that set
+    a variable in another way are told. The exit code is 0 where all is well and 3 where something is odd; a
+    note changes nothing.
     """
     chosen = _site(site, site_path)
     found = judged(chosen, file)
@@ -50,7 +58,10 @@ def command(file: str | None, site: str | None, site_path: tuple[str, ...], json
 
 def judged(site: Site | None, file: str | None = None) -> list[Finding]:
     """Return what is odd about the variables of a file, or of this shell."""
-    return [*_of_no_centre(lint.findings(_variables(file), _around(site)), site)]
+    lines = () if file is None else tuple(_lines(file))
+    variables = _of_shell() if file is None else (item for line in lines for item in assigned(*line))
+    odd = _of_no_centre(lint.findings(variables, _around(site)), site)
+    return [*odd, *(item for line in lines for item in unread(*line))]
 
 
 def _site(name: str | None, site_path: tuple[str, ...]) -> Site | None:
@@ -84,14 +95,16 @@ def _of_no_centre(found: Iterable[Finding], site: Site | None) -> Iterator[Findi
     yield from (item for item in found if item.severity != "note" or item.name not in own)
 
 
-def _variables(file: str | None) -> Iterator[Variable]:
-    if file is None:
-        for name, value in os.environ.items():
-            yield Variable(name=name, value=value, origin="environment")
-        return
+def _of_shell() -> Iterator[Variable]:
+    for name, value in os.environ.items():
+        yield Variable(name=name, value=value, origin="environment")
+
+
+def _lines(file: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines, each with its origin."""
     label = "<stdin>" if file == "-" else file
     for number, line in enumerate(source.read_text(file).splitlines(), 1):
-        yield from assigned(line, f"{label}:{number}")
+        yield line, f"{label}:{number}"
 
 
 def assigned(line: str, origin: str) -> Iterator[Variable]:
@@ -99,17 +112,34 @@ def assigned(line: str, origin: str) -> Iterator[Variable]:
     begin = _EXPORT.match(line)
     if not begin:
         return
-    try:
-        words = shlex.split(line[begin.end() :], comments=True)
-    except ValueError:  # a quote that ends on another line
-        return
-    for word in words:
+    for word in _words(line[begin.end() :]):
         match = _ASSIGNED.fullmatch(word)
-        if not match:
+        if match:
+            expands = "'" not in line and ("$" in match[2] or "`" in match[2])
+            make = Variable.raw if expands else _plain
+            yield make(match[1], match[2], origin)
+        elif word not in _BETWEEN:
             return
-        expands = "'" not in line and ("$" in match[2] or "`" in match[2])
-        make = Variable.raw if expands else _plain
-        yield make(match[1], match[2], origin)
+
+
+def _words(text: str) -> list[str]:
+    """Split as bash does, `;` and its like apart; nothing where a quote ends on another line."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|")
+    lexer.whitespace_split = True
+    try:
+        return [*lexer]
+    except ValueError:
+        return []
+
+
+def unread(line: str, origin: str) -> Iterator[Finding]:
+    """Yield a finding for each variable of interest that a line sets, and that `assigned` does not read."""
+    read = {item.name for item in assigned(line, origin)}
+    for name in dict.fromkeys(match[1] or match[2] for match in _SET.finditer(_COMMENT.sub("", line))):
+        if name not in read:
+            happens = f"`{line.strip()}` is no line that is read, so the value was not judged"
+            write = f"write `export {name}=VALUE` on a line of its own"
+            yield Finding(name, None, origin, happens, write, "hpcdist lint-env --help")
 
 
 def _plain(name: str, value: str, origin: str) -> Variable:

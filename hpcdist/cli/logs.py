@@ -50,8 +50,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     written = {file.name: _lines(file, only, count) for file in logs.files(run.directory)}
     if json:
         show.as_json([{"file": name, "lines": lines} for name, lines in written.items()])
-    else:
-        _print(written, run)
+    elif count != 0:
+        _print(written, run, run.name if rank is None else f"rank {rank} of {run.name}")
 
 
 def _check(rank: int, run: Run) -> None:
@@ -74,9 +74,11 @@ def _lines(file: Path, only: Filter, count: int | None) -> list[str]:
         return [*deque(only(line.removesuffix("\n") for line in stream), maxlen=count)]
 
 
-def _print(written: dict[str, list[str]], run: Run) -> None:
-    if not any(written.values()):
-        note(f"{run.name} has written nothing so far")
+def _print(written: dict[str, list[str]], run: Run, whose: str) -> None:
+    if not written:
+        note(f"there is no log in {run.directory.logs}: the job has not begun, or its logs are gone")
+    elif not any(written.values()):
+        note(f"{whose} has written nothing")
     for name, lines in written.items():
         if len(written) > 1:
             click.echo(f"==> {name} <==")

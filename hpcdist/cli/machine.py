@@ -88,18 +88,27 @@ def said(
     """Return the site of ``--site``, else the file, ``$HPCDIST_SITE`` or the config, None for none.
 
     Raises:
-        ConfigError: when there is none of that name, or its file is broken.
+        ConfigError: when there is none of that name, its file is broken, or the config does not say which.
     """
     places = (
         (option, Place(f"--site={option}", 0, 0)),
         in_file,
         (os.environ.get("HPCDIST_SITE"), Place("$HPCDIST_SITE", 0, 0)),
-        (own.config.site, own.place("site")),
+        (_configured(own), own.place("site")),
     )
     for name, place in places:
         if name and place:
             return named(name, folders, place)
     return None
+
+
+def _configured(own: Preferences) -> str | None:
+    """Return the site of the config, where it is the same in every folder."""
+    site = own.config.site
+    if site and resources.is_file_name(site) and not site.startswith(("/", "~")):
+        message = f"{site!r} would be another file in every folder"
+        raise ConfigError(own.document.locate(Problem(message, ("site",), "write its whole path")))
+    return site
 
 
 def named(name: str, folders: Sequence[Path], place: Place) -> Machine:

@@ -109,12 +109,13 @@ def _chosen_runs_dir(ctx: click.Context, param: click.Parameter, value: str | No
 
 def job_options(*, several: bool, required: bool = True) -> Callable[[Verb], Verb]:
     """Give a verb one JOB or several, as ``jobs``; also --runs-dir and --json."""
+    metavar = "JOB..." if several else "JOB"
 
     def decorate(verb: Verb) -> Verb:
         decorated = json_option(runs_dir_option(verb))
         return click.argument(
             "jobs",
-            metavar="JOB..." if several else "JOB",
+            metavar=metavar if required else f"[{metavar}]",
             nargs=-1 if several else 1,
             required=required,
             shell_complete=completion.runs,

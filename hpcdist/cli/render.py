@@ -15,7 +15,12 @@ from hpcdist.renderer import render
 
 @click.command("render")
 @experiment_options
-@click.option("-o", "--output", metavar="FILE", help="Write the script to this file, for you alone to read.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the script to this file, over what it holds, for you alone to read.",
+)
 @click.option("--annotate", is_flag=True, help="Write the origin of every line beside it.")
 @json_option
 def command(asked: Asked, output: str | None, annotate: bool, json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from hpcdist import rundir
 from hpcdist.cli import show
 from hpcdist.cli.tell import note, one_line, tell
-from hpcdist.errors import ConfigError, SchedulerError
+from hpcdist.errors import ConfigError, SchedulerError, listed
 from hpcdist.job import JobState, Status
 from hpcdist.rundir import Run
 from hpcdist.shell import Shell
@@ -34,9 +34,15 @@ def find(runs_dir: Path, jobs: Iterable[str]) -> list[Run]:
     return [*{run.directory.path: run for run in found}.values()]
 
 
-def tell_unreadable(errors: Iterable[ConfigError]) -> None:
-    """Warn of runs whose record cannot be read."""
-    tell(problem._replace(severity="warning") for error in errors for problem in error.problems)
+def tell_unreadable(errors: Sequence[ConfigError]) -> None:
+    """Warn of runs whose record cannot be read; those of other users, who may be many, are one note."""
+    denied = [error for error in errors if isinstance(error.__cause__, PermissionError)]
+    broken = (error for error in errors if error not in denied)
+    tell(problem._replace(severity="warning") for error in broken for problem in error.problems)
+    if denied:
+        places = (problem.place for error in denied for problem in error.problems)
+        folders = sorted(Path(place.file).parent.name for place in places if place)
+        note(f"permission denied to look into {listed(folders)}")
 
 
 def show_reports(reports: Sequence[Report], runs_dir: Path, *, json: bool) -> None:

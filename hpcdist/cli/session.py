@@ -78,9 +78,8 @@ def session(asked: Asked, document: Document | None = None) -> Session:
     tell(loaded.problems)
     chosen = _machine(asked, loaded, own)
     tell(preferences.unknown_sites(own, {chosen.site.name, *_site_names(asked)}))
-    loaded = preferences.filled(loaded, own, chosen.site)
-    document = loaded.document
-    experiment = _with_name(loaded.experiment, document)
+    loaded = _named(preferences.filled(loaded, own, chosen.site))
+    document, experiment = loaded.document, loaded.experiment
     with located(lambda problem: document.locate(problem) if problem.path else problem):
         plan = make_plan(experiment, chosen.site, origins(document))
     warnings = tuple(Problem(text, severity="warning") for text in plan.warnings)
@@ -108,12 +107,16 @@ def _has(document: Document, path: Path) -> bool:
     return node is not None
 
 
-def _with_name(experiment: Experiment, document: Document) -> Experiment:
+def _named(loaded: Loaded) -> Loaded:
     """Return the experiment under the name of its file where it has none of its own."""
-    if not _has(document, ("name",)):
-        stem = "experiment" if document.file == "<stdin>" else PurePath(document.file).stem
-        return msgspec.structs.replace(experiment, name=slug(stem))
-    return experiment
+    document = loaded.document
+    if _has(document, ("name",)) or document.file == "<stdin>":
+        return loaded
+    name = slug(PurePath(document.file).stem)
+    data = document.data.copy()
+    data.put("name", name, Place(f"the name of {document.file}", 0, 0))
+    experiment = msgspec.structs.replace(loaded.experiment, name=name)
+    return loaded._replace(experiment=experiment, document=document._replace(data=data))
 
 
 def _site_names(asked: Asked) -> Collection[str]:

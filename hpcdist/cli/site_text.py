@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import yaml
@@ -69,12 +69,14 @@ def _sections(survey: Survey) -> Iterator[str]:
         elif key == "partitions":
             yield from _partitions(survey)
         elif key in facts:
-            yield from _fact(facts[key])
+            yield from _fact(facts[key], {item.command for item in survey.unseen})
 
 
-def _fact(fact: Fact) -> Iterator[str]:
+def _fact(fact: Fact, unseen: Collection[str]) -> Iterator[str]:
     told = f"`{fact.told}`" if fact.told else ""
     remarks = [f"{told}: {fact.remarks[0]}", *fact.remarks[1:]] if told and fact.remarks else [*fact.remarks]
+    if fact.told in unseen:
+        remarks = [f"{told} gave no answer", *fact.remarks]
     if fact.value is None and told and not remarks:
         remarks = [f"{told} does not tell it"]
     yield from (line for remark in remarks for line in _comment(remark))
@@ -121,7 +123,8 @@ def _partitions(survey: Survey) -> Iterator[str]:
 def _partition(part: Part) -> dict[str, object]:
     known: dict[str, object] = {"nodes": dict(part.nodes)}
     known |= {"max_nodes": part.max_nodes} if part.max_nodes is not None else {}
-    return known | ({"max_walltime": str(part.max_walltime)} if part.max_walltime else {})
+    known |= {"max_walltime": str(part.max_walltime)} if part.max_walltime else {}
+    return known | ({"whole_nodes": True} if part.whole_nodes else {})
 
 
 def _fabric(here: Here) -> Iterator[str]:

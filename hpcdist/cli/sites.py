@@ -83,7 +83,10 @@ def check_site(file: str, site_path: tuple[str, ...], json: bool) -> None:
 )
 @site_path_option
 def init_site(name: str, scheduler: str | None, output: str | None, site_path: tuple[str, ...]) -> None:
-    """Write a site file from what the batch system says: nodes, partitions, GPUs. It only asks."""
+    """Write a site file from what the batch system says.
+
+    It tells nodes, partitions and GPUs, and is only asked.
+    """
     from hpcdist.cli import runs, sites_init
 
     world = runs.world()
@@ -92,7 +95,10 @@ def init_site(name: str, scheduler: str | None, output: str | None, site_path: t
 
 @_verb("path")
 def path_of_sites(site_path: tuple[str, ...], json: bool) -> None:
-    """Print the folders in which sites are looked for, the first that has a name wins."""
+    """Print the folders in which sites are looked for.
+
+    The first that has a name wins.
+    """
     folders = resources.site_folders(site_path)
     if json:
         show.as_json([{"folder": str(folder), "exists": folder.is_dir()} for folder in folders])

@@ -50,7 +50,7 @@ def init(
     """
     if not RUN_NAME.fullmatch(name):
         raise ConfigError(
-            Problem(f"{name!r} cannot be the name of a site", hint="use letters, digits, - and _")
+            Problem(f"{name!r} cannot be the name of a site", hint="use up to 235 letters, digits, - and _")
         )
     file = new_file.chosen(output or str(resources.site_folders(site_path)[0] / f"{name}.yaml"))
     survey = look(scheduler or machine.batch_system(node.environment) or _none(), node)

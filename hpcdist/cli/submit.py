@@ -23,6 +23,7 @@ from hpcdist.renderer import render, summary
 from hpcdist.rundir import Run, RunDirectory
 from hpcdist.schedulers import Submission, schedulers
 from hpcdist.states import Report
+from hpcdist.words import quote
 from hpcdist.world import World
 
 
@@ -112,7 +113,7 @@ def _files(made: Session, directory: RunDirectory) -> dict[str, str]:
 
 def _say(run: Run, made: Session, runs_dir: Path) -> None:
     is_found = runs_dir == rundir.choose(None, os.environ)
-    name = run.name if is_found else str(run.directory.path)
+    name = run.name if is_found else quote(run.directory.path)
     click.echo(f"{run.name}: job {run.record.job_id} on site {run.record.site}, {summary(made.plan)}")
     show.table((), [("directory", str(run.directory.path)), ("next", f"hpcdist logs {name} -f")])
 

@@ -47,8 +47,11 @@ def sentences(*, debug: bool) -> Iterator[None]:
         yield
         if sys.stdout:
             sys.stdout.flush()
-    except (click.ClickException, click.exceptions.Exit, click.Abort):
+    except (click.ClickException, click.exceptions.Exit):
         raise
+    except click.Abort:  # Ctrl-C at a question, whose line has no end yet
+        click.echo(err=True)
+        raise click.exceptions.Exit(130) from None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None
     except BrokenPipeError:
@@ -92,6 +95,9 @@ def _told(error: Exception) -> int:
     if isinstance(error, HpcdistError):
         tell(error.problems)
         return error.exit_code
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # os.getcwd names none
+        tell([Problem("the folder that you are in is no longer there", hint="change to another")])
+        return ConfigError.exit_code
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         tell([Problem(f"{where}{error.strerror or error}")])

@@ -37,7 +37,16 @@ FILES: list[tuple[str | bytes, list[str]]] = [
         [
             (
                 "error: bad.yml:1:7: name: 'my run' cannot be the name of a job; "
-                "use letters, digits, - and _, such as 'my-run'"
+                "use up to 235 letters, digits, - and _, such as 'my-run'"
+            )
+        ],
+    ),
+    (
+        f"name: {'x' * 236}\nrun: {{cmd: x}}\n",
+        [
+            (
+                f"error: bad.yml:1:7: name: '{'x' * 236}' cannot be the name of a job; "
+                f"use up to 235 letters, digits, - and _, such as '{'x' * 235}'"
             )
         ],
     ),
@@ -69,11 +78,6 @@ OPTIONS = [
     (["sites"], 2, "sites: this is a directory; name a file in it"),
     (["ranks.yml", "--site", "toi"], 2, "--site=toi: there is no site 'toi'; did you mean 'toy'?"),
     (
-        ["ranks.yml", "--site", "./toi.yml"],
-        2,
-        "--site=./toi.yml: there is no site file './toi.yml'; did you mean 'toy'?",
-    ),
-    (
         ["ranks.yml", "--set", "batch.walltime=soon"],
         2,
         f"--set batch.walltime=soon: batch.walltime: 'soon' is not a walltime; {WALLTIME_FORMS}",
@@ -103,6 +107,12 @@ OPTIONS = [
 def test_a_wrong_option(words: list[str], code: int, line: str, hpcdist: Hpcdist) -> None:
     said = hpcdist("check", *words, "--site-path", "sites")
     assert (said.code, said.out, said.err) == (code, "", f"error: {line}\n")
+
+
+def test_a_site_file_that_is_not_there(hpcdist: Hpcdist, folder: Path) -> None:
+    said = hpcdist("check", "ranks.yml", "--site", "./sites/toi.yaml")
+    message = f"there is no site file '{folder}/sites/toi.yaml'; did you mean 'toy.yaml'?"
+    assert (said.code, said.out, said.err) == (2, "", f"error: --site=./sites/toi.yaml: {message}\n")
 
 
 def test_a_broken_site_file_is_told_at_its_place(hpcdist: Hpcdist, folder: Path) -> None:

@@ -97,6 +97,22 @@ def test_a_broken_config_is_told_with_its_place(
     assert (said.code, said.out, said.err) == (2, "", f"error: {config}:{sentence}\n")
 
 
+@pytest.mark.parametrize("name", ["./sites/toy.yaml", "sites/toy", "toy.yaml"])
+def test_a_site_s_file_is_named_by_its_whole_path(hpcdist: Hpcdist, config: Path, name: str) -> None:
+    config.write_text(f"site: {name}\n")
+    said = hpcdist("check", "any.yml")
+    line = f"{config}:1:7: site: '{name}' would be another file in every folder; write its whole path"
+    assert (said.code, said.out, said.err) == (2, "", f"error: {line}\n")
+
+
+def test_a_site_s_file_in_the_home(
+    hpcdist: Hpcdist, config: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    config.write_text("site: ~/sites/toy.yaml\n")
+    assert origins(hpcdist)["site: toy"] == f"{config}:1"
+
+
 def test_what_a_site_refuses_is_told_where_it_was_written(hpcdist: Hpcdist, config: Path) -> None:
     config.write_text("defaults:\n  partition: cpu\n")
     said = hpcdist("check", "any.yml", "--site-path", "sites", "--site", "toy")

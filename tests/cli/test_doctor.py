@@ -89,6 +89,13 @@ def test_no_such_site(hpcdist: Hpcdist) -> None:
     assert said.err == "error: --site=perlmuter: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"
 
 
+def test_what_is_of_the_job_needs_a_job(hpcdist: Hpcdist) -> None:
+    said = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--nodes", "2")
+    assert (said.code, said.out) == (2, "")
+    last = said.err.splitlines()[-1]
+    assert last == "Error: --nodes, --account, --set: of a job, which only --job submits."
+
+
 def test_a_job_on_this_machine(real: Hpcdist, folder: Path) -> None:
     options = ("--job", "--site", "local", "--set", "batch.launcher=processes", "--nodes", "3", "--json")
     said = real("doctor", *options)

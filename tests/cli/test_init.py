@@ -14,7 +14,7 @@ import pytest
 from hpcdist.cli import starter
 from tests.sites import SHIPPED
 
-from .conftest import Hpcdist, argv
+from .conftest import Hpcdist, Said, argv
 
 ACCOUNTS: Final = {"lumi": "project_1", "jean-zay": "abc@v100", "local": None}
 """What is no account like any other."""
@@ -255,7 +255,10 @@ def test_what_does_not_pass_is_not_written(
     ("words", "message"),
     [
         (["--nodes=2", "--workers=1"], "Error: --nodes goes with no --workers.\n"),
-        (["--name=a b"], "'a b' cannot be the name of a job; use letters, digits, - and _, such as 'a-b'.\n"),
+        (
+            ["--name=a b"],
+            "'a b' cannot be the name of a job; use up to 235 letters, digits, - and _, such as 'a-b'.\n",
+        ),
         (["--command= "], "The command is empty; write the command that starts the program.\n"),
         (
             ["--walltime=30"],
@@ -321,16 +324,32 @@ batch:
 """
 
 
-def test_on_a_terminal_it_asks(folder: Path) -> None:
+def typed(keys: bytes, folder: Path, *words: str) -> Said:
+    """Run `init` on a terminal on which these keys are pressed."""
     keyboard, terminal = pty.openpty()
-    words = ["init", "--site", "lumi", "--gpus", "8"]
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        argv(words), cwd=folder, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        argv(["init", *words]), cwd=folder, stdin=terminal, stdout=pipe, stderr=pipe, text=True
     ) as process:
-        os.write(keyboard, b"asked\njax\nmany\n3\npython a.py\nabc\nproject_1\n30m\n")
+        os.write(keyboard, keys)
         out, err = process.communicate(timeout=60)
     os.close(keyboard)
     os.close(terminal)
-    assert (process.returncode, err) == (0, ASKED)
-    assert out.splitlines()[0] == "wrote asked.yml: 4 tasks by srun, 4 nodes, 32 GPUs (site lumi)"
+    return Said(process.returncode, out, err)
+
+
+def test_on_a_terminal_it_asks(folder: Path) -> None:
+    keys = b"asked\njax\nmany\n3\npython a.py\nabc\nproject_1\n30m\n"
+    said = typed(keys, folder, "--site", "lumi", "--gpus", "8")
+    assert (said.code, said.err) == (0, ASKED)
+    assert said.out.splitlines()[0] == "wrote asked.yml: 4 tasks by srun, 4 nodes, 32 GPUs (site lumi)"
     assert (folder / "asked.yml").read_text() == ANSWERED
+
+
+def test_more_gpus_than_a_node_has_are_asked_for_again_and_a_break_ends_it(folder: Path) -> None:
+    end = b"\x04"  # click takes it as it takes Ctrl-C
+    said = typed(b"99\n" + end, folder, "--site", "lumi", "--name=x", "--framework=jax")
+    question = "GPUs of each replica (a node has 8 mi250x) [8]: "
+    error = "Error: 99 is not in the range 0<=x<=8."
+    assert (said.code, said.out, said.err) == (130, "", f"{question}{error}\n{question}\n")
+    assert not (folder / "x.yml").exists()

@@ -134,11 +134,25 @@ def test_logs_of_all_of_one_rank_and_from_the_end(real: Hpcdist) -> None:
     assert real("logs", "ranks-1", "--rank", "2").out == "rank 2 of 3\n"
     assert real("logs", "ranks-1", "--rank", "2", "-f").out == "rank 2 of 3\n"
     assert real("logs", "ranks-1", "-n", "2").out.splitlines() == everything[-2:]
-    assert real("logs", "ranks-1", "--rank", "1", "-n", "0").out == ""
+    said = real("logs", "ranks-1", "--rank", "1", "-n", "0")
+    assert (said.code, said.out, said.err) == (0, "", "")
     said = real("logs", "ranks-1", "--rank", "3")
     assert (said.code, said.out, said.err) == (2, "", "error: ranks-1 has no rank 3; it has ranks 0 to 2\n")
     [file] = json.loads(real("logs", "ranks-1", "--json").out)
     assert file == {"file": "job.out", "lines": everything}
+
+
+def test_where_there_is_nothing_to_print_it_says_why(real: Hpcdist, folder: Path) -> None:
+    real("submit", "ranks.yml", "--wait", "--set", "run.cmd=((RANK == 1)) || echo hello")
+    said = real("logs", "ranks-1", "--rank", "1")
+    assert (said.code, said.out, said.err) == (0, "", "note: rank 1 of ranks-1 has written nothing\n")
+    logs = folder / "runs" / "ranks-1" / "logs"
+    (logs / "job.out").write_text("")
+    assert real("logs", "ranks-1").err == "note: ranks-1 has written nothing\n"
+    (logs / "job.out").unlink()
+    said = real("logs", "ranks-1")
+    why = f"there is no log in {logs}: the job has not begun, or its logs are gone"
+    assert (said.code, said.out, said.err) == (0, "", f"note: {why}\n")
 
 
 def test_describe(real: Hpcdist, folder: Path) -> None:
@@ -168,11 +182,11 @@ def test_what_the_command_line_changed_stays_one_line(real: Hpcdist, folder: Pat
 
 
 def test_runs_kept_elsewhere(real: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = real("submit", "ranks.yml", "--wait", "--runs-dir", "elsewhere")
-    assert f"next       hpcdist logs {folder}/elsewhere/ranks-1 -f\n" in said.out
-    assert real("logs", f"{folder}/elsewhere/ranks-1").code == 0
+    said = real("submit", "ranks.yml", "--wait", "--runs-dir", "else where")
+    assert f"next       hpcdist logs '{folder}/else where/ranks-1' -f\n" in said.out
+    assert real("logs", f"{folder}/else where/ranks-1").code == 0
     assert real("status").err == f"note: there are no runs in {folder}/runs\n"
-    monkeypatch.setenv("HPCDIST_RUNS_DIR", "elsewhere")
+    monkeypatch.setenv("HPCDIST_RUNS_DIR", "else where")
     assert "ranks-1" in real("status").out
 
 

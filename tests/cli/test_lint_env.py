@@ -57,6 +57,61 @@ def test_a_file(hpcdist: Hpcdist, folder: Path) -> None:
     assert (note["name"], note["origin"], note["severity"]) == ("NCCL_BUFFSIZE", "env.sh:4", "note")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'export NCCL_IB_RETRY_CNT="10";',
+        'declare -x NCCL_IB_RETRY_CNT="10"',
+        "NCCL_DEBUG=WARN && export NCCL_IB_RETRY_CNT=10; NCCL_DEBUG=WARN",
+    ],
+)
+def test_lines_of_bash_that_are_read(hpcdist: Hpcdist, line: str) -> None:
+    said = hpcdist("lint-env", "-", stdin=f"{line}\n")
+    told = f"warning: <stdin>:1: NCCL_IB_RETRY_CNT=10: {ODD}; {HINT} ({GUIDE}#nccl-ib-retry-cnt)\n"
+    assert (said.code, said.out) == (3, told)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "setenv NCCL_IB_DISABLE yes",
+        'setenv("NCCL_IB_DISABLE", "yes")',
+        "set -x NCCL_IB_DISABLE yes",
+        "NCCL_IB_DISABLE yes",
+        "NCCL_IB_DISABLE: yes",
+        "[ x ] && export NCCL_IB_DISABLE=yes",
+        "export NCCL_IB_DISABLE='yes",
+        "export NCCL_DEBUG NCCL_IB_DISABLE=yes",
+        "mpirun -x NCCL_IB_DISABLE=yes python x.py",
+    ],
+)
+def test_a_line_that_sets_a_variable_in_another_way_is_told(hpcdist: Hpcdist, line: str) -> None:
+    said = hpcdist("lint-env", "-", stdin=f"{line}\n")
+    assert (said.code, said.out) == (
+        3,
+        (
+            f"warning: <stdin>:1: NCCL_IB_DISABLE: `{line}` is no line that is read, so the value was not "
+            "judged; write `export NCCL_IB_DISABLE=VALUE` on a line of its own (hpcdist lint-env --help)\n"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# setenv NCCL_IB_DISABLE yes",
+        "module load nccl # NCCL_IB_DISABLE=yes",
+        'echo "NCCL_IB_DISABLE=$NCCL_IB_DISABLE"',
+        "echo ${NCCL_IB_DISABLE:=0} $NCCL_IB_DISABLE",
+        "unset NCCL_IB_DISABLE",
+        "setenv PATH /opt/bin",
+    ],
+)
+def test_a_line_that_sets_no_variable_of_interest_is_none(hpcdist: Hpcdist, line: str) -> None:
+    said = hpcdist("lint-env", "-", stdin=f"{line}\n")
+    assert (said.code, said.out) == (0, "ok: nothing is odd\n")
+
+
 def test_notes_alone_are_no_failure(hpcdist: Hpcdist) -> None:
     said = hpcdist("lint-env", "-", stdin="NCCL_SHM_DISABLE=1\n")
     assert said.code == 0

@@ -69,6 +69,23 @@ def test_the_list_of_verbs_says_what_each_says_of_itself(verb: str, hpcdist: Hpc
     assert VERBS[verb] in said.out
 
 
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (["status"], "Usage: hpcdist status [OPTIONS] [JOB...]"),
+        (["wait"], "Usage: hpcdist wait [OPTIONS] JOB..."),
+        (["logs"], "Usage: hpcdist logs [OPTIONS] JOB"),
+    ],
+)
+def test_what_need_not_be_said_is_in_brackets(words: list[str], usage: str, hpcdist: Hpcdist) -> None:
+    assert hpcdist(*words, "--help").out.splitlines()[0] == usage
+
+
+@pytest.mark.parametrize("words", [[], ["sites"]])
+def test_no_line_of_a_help_is_cut(words: list[str], hpcdist: Hpcdist) -> None:
+    assert not [line for line in hpcdist(*words, "--help").out.splitlines()[1:] if line.endswith("...")]
+
+
 def test_version(hpcdist: Hpcdist) -> None:
     assert hpcdist("--version").out == f"hpcdist, version {__version__}\n"
 
@@ -168,7 +185,13 @@ def test_wrong_usage_has_exit_code_2(words: list[str], message: str, hpcdist: Hp
         (PlanError(Problem("too many", ("a", 0), "take fewer")), 3, "error: a[0]: too many; take fewer"),
         (SchedulerError("sbatch: one\nsbatch: two\n"), 5, "error: sbatch: one | sbatch: two"),
         (FileExistsError(17, "File exists", "x.yml"), 2, "error: x.yml: File exists"),
+        (
+            FileNotFoundError(2, "No such file or directory"),
+            2,
+            "error: the folder that you are in is no longer there; change to another",
+        ),
         (KeyboardInterrupt(), 130, ""),
+        (click.Abort(), 130, ""),
         (
             KeyError("x"),
             70,

@@ -119,6 +119,35 @@ def test_where_nothing_answers_the_file_says_so_and_is_a_site_all_the_same(
     assert {problem["severity"] for problem in json.loads(said.out)} <= {"warning"}
 
 
+def test_of_what_gave_no_answer_nothing_is_said(tmp_path: Path) -> None:
+    shell = FakeShell([(lambda command: bool(command.argv), MISSING)])
+    machine = LoginNode(shell, lambda: NOON, lambda: "head", lambda: "hu1", {}, tmp_path)
+    lines = site_text("bare", look("slurm", machine), here(machine)).splitlines()
+    begin = lines.index("launcher: srun")
+    assert lines[begin : lines.index("# account: {required: true}") + 1] == [
+        "launcher: srun",
+        "# `srun --mpi=list` gave no answer",
+        "# pmix suits Open MPI; pmi2 MPICH and Intel MPI; cray_shasta Cray MPICH",
+        "# launchers: {srun: {mpi: pmix}}",
+        "# no node was seen: a replica gets a node of its own",
+        "# node_types: {NAME: {cpus: 64, memory: 256G, gpus: 4}}",
+        "# no partition was seen",
+        "# partitions: {NAME: {nodes: {NODE_TYPE: NUMBER}}}",
+        "# `scontrol --oneliner show partition` gave no answer",
+        "# default_partition: NAME",
+        "# `scontrol --oneliner show partition` gave no answer",
+        "# whole_nodes: true",
+        "# `scontrol show config` gave no answer",
+        "# request_memory: false",
+        "# what experiments get that say none",
+        "# walltime: 01:00:00",
+        "# `scontrol --oneliner show node` gave no answer",
+        "# gpus: {request: gres}",
+        "# `scontrol show config` gave no answer",
+        "# account: {required: true}",
+    ]
+
+
 def test_what_cannot_be_seen_is_told(tmp_path: Path) -> None:
     broken = {
         ("srun",): MISSING,
@@ -216,7 +245,7 @@ def test_init_writes_where_sites_are_found(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("../x",), "'../x' cannot be the name of a site; use letters, digits, - and _"),
+        (("../x",), "'../x' cannot be the name of a site; use up to 235 letters, digits, - and _"),
         (("x", "--scheduler", "slrum"), "nothing can be seen of scheduler 'slrum'; did you mean 'slurm'?"),
     ],
 )

@@ -126,10 +126,6 @@ def test_no_gpus_no_memory() -> None:
     ]
 
 
-def test_a_site_that_takes_no_memory_request() -> None:
-    assert not any("--mem" in text for text in texts(PLAN, site(request_memory=False)))
-
-
 def test_uneven_tasks_ask_for_whole_nodes_of_cpus() -> None:
     lines = texts(plan(group(even=False, tasks_per_node=3, cpus=10, gpus=0)), SITE)
     assert lines[4:] == [
@@ -283,7 +279,22 @@ def test_submit_command() -> None:
         (failed(1, SAID + "Invalid qos specification"), "batch.qos"),
         (failed(255, "sbatch: unrecognized option '--bogus=1'"), "unrecognized option"),
         (failed(1, "sbatch: error: Batch script is empty!"), "Batch script is empty"),
-        (failed(1, "sbatch: fatal: could not establish a configuration source"), "configuration source"),
+        (
+            failed(
+                1,
+                "sbatch: error: _establish_config_source: failed to fetch config\n"
+                "sbatch: fatal: Could not establish a configuration source",
+            ),
+            "no Slurm is set up for this machine's commands",
+        ),
+        (
+            failed(
+                1,
+                "sbatch: error: ClusterName needs to be specified\n"
+                "sbatch: fatal: Unable to process configuration file",
+            ),
+            "let SLURM_CONF name the slurm.conf of the cluster",
+        ),
         (failed(1, SAID + "Access/permission denied"), "permission denied"),
         (
             failed(

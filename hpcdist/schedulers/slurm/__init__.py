@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 _JOB_ID = re.compile(r"[0-9]+(?:;[A-Za-z0-9_.-]+)?")
 
+_NOT_SET_UP: Final = (
+    "no Slurm is set up for this machine's commands: submit from a login node, or let SLURM_CONF name the "
+    "slurm.conf of the cluster"
+)
+
 _HINTS: Final = {
     "Invalid account or account/partition": "`sacctmgr show assoc user=$USER` lists the accounts you may "
     "use: set `batch.account`, and a `batch.partition` open to it",
@@ -36,6 +41,9 @@ _HINTS: Final = {
     "jobs): `sacctmgr show qos` lists them",
     "Unable to contact slurm controller (connect failure)": "Slurm is down or unreachable from here; try "
     "again later",
+    # sbatch itself, before it asks anyone; squeue and scontrol say the same
+    "Could not establish a configuration source": _NOT_SET_UP,
+    "Unable to process configuration file": _NOT_SET_UP,
 }
 
 _REFUSALS: Final = (
@@ -53,7 +61,6 @@ _REFUSALS: Final = (
     "Memory required by task is not available",
     "Pathname of a file, directory or other parameter too long",
     # sbatch itself, before it asks anyone
-    "could not establish a configuration source",
     "Unable to open file",
     "Batch script is empty",
     "This does not look like a batch script",

@@ -1,0 +1,38 @@
+"""What the verbs of jobs say of runs that nobody may read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from hpcdist.cli import main, runs
+from hpcdist.errors import ConfigError, Place, Problem
+
+from .conftest import Hpcdist
+
+
+def unread(file: str, cause: OSError) -> ConfigError:
+    error = ConfigError(Problem("the record cannot be read", place=Place(file, 1, 1)))
+    error.__cause__ = cause
+    return error
+
+
+def test_runs_of_other_users_are_one_note(capsys: pytest.CaptureFixture[str]) -> None:
+    broken = unread("/runs/a-1/record.json", IsADirectoryError())
+    with click.Context(main):
+        runs.tell_unreadable(
+            [broken, *(unread(f"/runs/b-{n}/record.json", PermissionError()) for n in range(1, 7))]
+        )
+    assert capsys.readouterr().err == (
+        "warning: /runs/a-1/record.json:1:1: the record cannot be read\n"
+        "note: permission denied to look into b-1, b-2, b-3, b-4 and 2 more\n"
+    )
+
+
+@pytest.mark.parametrize("verb", ["status", "list"])
+def test_a_folder_of_runs_that_cannot_be_read(hpcdist: Hpcdist, folder: Path, verb: str) -> None:
+    name = "x" * 300  # permissions are none for root, as whom these tests may run
+    said = hpcdist(verb, "--runs-dir", name)
+    assert (said.code, said.out, said.err) == (2, "", f"error: {folder}/{name}: File name too long\n")
