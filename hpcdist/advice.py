@@ -68,12 +68,18 @@ def _selectors(replica: Replica, site: Site, where: Where) -> Iterator[str]:
 
 def _memory(kinds: Sequence[Replica], site: Site, plan: Plan, where: Where) -> Iterator[str]:
     """Yield each memory of which the batch system is not told; whole nodes have theirs, where it is known."""
-    silent = [group for group in plan.placement.groups if group.memory is None]
-    unknown = [group for group in silent if not (plan.exclusive and _is_counted(group, site))]
-    for replica in kinds if unknown else ():
-        if replica.memory:
-            why = _without_memory(site, unknown[0])
+    for replica in kinds:
+        group = _group_of(replica, plan)
+        if replica.memory and group.memory is None and not (plan.exclusive and _is_counted(group, site)):
+            why = _without_memory(site, group)
             yield f"{where((*replica.path, 'memory'))}: memory is not asked for: {why}"
+
+
+def _group_of(replica: Replica, plan: Plan) -> Group:
+    """Return the nodes of a replica; of those that one torchrun starts on a node only the first has a row."""
+    rows = [row for row in plan.placement.rows if row.role == replica.role and row.index <= replica.index]
+    node = max(rows, key=lambda row: row.index, default=plan.placement.rows[0]).node
+    return next(group for group in plan.placement.groups if group.node <= node < group.node + group.nodes)
 
 
 def _is_counted(group: Group, site: Site) -> bool:

@@ -140,8 +140,7 @@ def _entries(kind: Any, data: object, path: Path, problems: list[Problem]) -> An
     if not isinstance(data, Mapping):
         problems.append(Problem(f"expected keys and values, got {_shown(data)}", path))
         return _BROKEN
-    keys = [key for key in data if data[key] is not None or kind is Any or type(None) in get_args(kind)]
-    values = {str(key): _value(kind, _written(kind, data, key), (*path, key), problems) for key in keys}
+    values = {str(key): _value(kind, _written(kind, data, key), (*path, key), problems) for key in data}
     return _BROKEN if _BROKEN in values.values() else values
 
 

@@ -28,7 +28,7 @@ from hpcdist.replica import replicas
 from hpcdist.schedulers import schedulers
 from hpcdist.selection import select
 from hpcdist.site import Site
-from hpcdist.starting import launcher_args, launcher_of, must_meet_by_mpi
+from hpcdist.starting import launcher_args, launcher_of, must_meet_by_mpi, pmi_of
 from hpcdist.variables import located, surroundings, variables
 
 
@@ -165,7 +165,7 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         remote=site.sge.remote,
         head_suffix=site.head_node.suffix,
         head_resolve=site.head_node.resolve or topology.by_address,
-        mpi=options.mpi if topology.needs_mpi or not experiment.framework else None,
+        mpi=pmi_of(experiment, site, topology, placement) if launcher.name == "srun" else None,
         rank_variables=None if once else options.rank_variables or launcher.rank_variables,
         hostfile_line=launcher.hostfile_line,
         origins=dict(_origins(experiment, site, placement, where)),

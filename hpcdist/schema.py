@@ -10,7 +10,7 @@ import re
 import types
 from collections.abc import Iterator, Mapping
 from inspect import cleandoc
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -96,13 +96,15 @@ class _Writer:
         if origin is tuple:
             return {"type": ["array"], "items": self._item(members[0])}
         if origin in (dict, Mapping):
-            return {"type": ["object"], "additionalProperties": _or_null(self._item(members[1]))}
+            return {"type": ["object"], "additionalProperties": self._item(members[1])}
         return self._union([member for member in members if member is not types.NoneType])
 
     def _item(self, kind: Any) -> Schema:
         """Return the schema of what stands in a list, or under a key that the user chooses."""
         found = self._kind(kind)
-        return _or_template(found) if self._with_templates else found
+        found = _or_template(found) if self._with_templates else found
+        is_union = get_origin(kind) in (Union, types.UnionType)
+        return _or_null(found) if is_union and types.NoneType in get_args(kind) else found
 
     def _union(self, members: list[Any]) -> Schema:
         scalars = [member for member in members if member in _JSON]

@@ -137,7 +137,13 @@ def _allowed(experiment: Experiment, site: Site, replica: Replica, where: Where)
         raise PlanError(
             Problem(f"site {site.name} has no partition {partition!r}", ("batch", "partition"), hint)
         )
-    return [_constrained(pool, partition, constraints) for pool in pools(site) if _is_open(pool, partition)]
+    found = [_constrained(pool, partition, constraints) for pool in pools(site) if _is_open(pool, partition)]
+    return [_unshared(pool) for pool in found] if experiment.batch.exclusive else found
+
+
+def _unshared(pool: Pool) -> Pool:
+    """Return nodes of which a job has all the memory where it asks for none: it has whole nodes."""
+    return replace(pool, request_memory=True) if pool.request_memory == "share" else pool
 
 
 def _is_open(pool: Pool, partition: str | None) -> bool:

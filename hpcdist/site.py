@@ -134,9 +134,9 @@ class RankVariables(Model, frozen=True, kw_only=True):
 class LauncherOptions(Model, frozen=True):
     """What one launcher needs on this machine.
 
-    ``mpi`` is srun's ``--mpi`` type, for programs that may use MPI: of a framework that meets by it, or of
-    none. ``flavour`` is the MPI library behind mpirun. ``mca`` are parameters of Open MPI. ``args`` are
-    further words. ``binding`` are the words that bind equal tasks to CPUs and GPUs, such as
+    ``mpi`` is srun's ``--mpi`` type; that of an unverified site is for programs of a framework that meets by
+    MPI, or of none. ``flavour`` is the MPI library behind mpirun. ``mca`` are parameters of Open MPI.
+    ``args`` are further words. ``binding`` are the words that bind equal tasks to CPUs and GPUs, such as
     ``--cpu-bind=cores``; unequal tasks are not bound. ``rank_variables`` are other names than the launcher's
     usual ones. ``threads_per_core``: how many hardware threads of a core jsrun counts (smt4: 4).
     """

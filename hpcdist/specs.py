@@ -17,6 +17,7 @@ LONGEST: Final = 120 * 1024
 
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL", "NOTSET")
 _EXPANDED: Final = re.compile(r"\$[A-Za-z_{(]|^~(/|$)")
+_PLAIN: Final = re.compile(r"[\w/.:,@%+=~${}-]+", re.ASCII)
 _MAIL_EVENTS: Final = frozenset(
     ("none", "begin", "end", "fail", "requeue", "all", "invalid_depend", "stage_out", "time_limit",
      "time_limit_90", "time_limit_80", "time_limit_50", "array_tasks")
@@ -120,8 +121,8 @@ def variable_problems(name: str, value: str, path: Path) -> Iterator[Problem]:
         yield Problem(message, path)
     yield from length_problems(f"the variable {name}", value, path)
     if _EXPANDED.search(value):
-        meant = f"$HOME{value[1:]}" if value.startswith("~") else value
-        hint = f'write `export {name}="{meant}"` at the head of the command'
+        line = f' by `export {name}="{re.sub("^~", "$HOME", value)}"`' if _PLAIN.fullmatch(value) else ""
+        hint = f"if bash is to read it, set it in the command{line}"
         told = Problem(f"nothing is expanded in {value!r}", path, hint)
         yield told if name == "PATH" else told._replace(severity="warning")
 

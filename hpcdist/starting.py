@@ -12,7 +12,7 @@ from hpcdist.feasibility import Where
 from hpcdist.launch import UserLaunch
 from hpcdist.launchers import launchers
 from hpcdist.layer import Launcher, Topology
-from hpcdist.plan import Word
+from hpcdist.plan import Placement, Word
 from hpcdist.site import Site
 
 _PATH = ("batch", "launcher")
@@ -110,6 +110,22 @@ def must_meet_by_mpi(framework: str, site: Site, topology: Topology, launcher: L
     if not wired and not launcher.brings_mpi:
         message = f"framework {framework} meets over MPI, which launcher {launcher.name} does not bring"
         raise PlanError(Problem(message, _PATH, _one_of(site, framework if topology.wired else "", mpi=True)))
+
+
+def pmi_of(experiment: Experiment, site: Site, topology: Topology, placement: Placement) -> str | None:
+    """Return the type of PMI that tasks ask srun for: the site's, where they may use MPI.
+
+    Tasks that meet in another way need none, and a Slurm may have no such type: they ask for it where the
+    site is known to have it, since a program may use MPI beside its framework, and over several components
+    for none. Each of those has a thread in srun, and in Slurm 22.05 two of them may stop PMIx's one abort
+    agent at once: one waits for ever in ``pmixp_abort_agent_stop``, in some of a hundred jobs, at their end.
+    """
+    mpi = site.options("srun").mpi
+    if topology.needs_mpi or not experiment.framework:
+        return mpi
+    if len(placement.groups) > 1:
+        return "none"
+    return None if site.status == "unverified" else mpi
 
 
 def _one_of(site: Site, wired: str = "", *, mpi: bool = False) -> str:

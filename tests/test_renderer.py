@@ -363,15 +363,25 @@ for rank in 0 1 2; do OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=9 "$@" & d
 wait -n
 code=$?
 kill -KILL %1 %2 %3
-exit "$code"
+exit {code}
 """
 
 
-def test_what_keeps_all_tasks_from_starting_is_told_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", ["0", "$code"])
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"framework": "mpi", "environment": environment(2)},
+        {"framework": "tensorflow", "environment": environment(1, ps=1)},
+    ],
+)
+def test_what_keeps_all_tasks_from_starting_is_told_once(
+    tmp_path: Path, job: dict[str, Any], code: str
+) -> None:
     launcher = tmp_path / "mpirun"
-    launcher.write_text(KILLS_AT_ONCE.format(bash=BASH))
+    launcher.write_text(KILLS_AT_ONCE.format(bash=BASH, code=code))
     launcher.chmod(0o755)
-    data = {"batch": {"launcher": "mpirun"}, "environment": environment(2), "framework": "mpi"}
+    data = job | {"batch": {"launcher": "mpirun"}}
     with started(tmp_path, "true", path=f"{tmp_path}:{os.environ['PATH']}", **data) as process:
         output, _ = process.communicate(timeout=20)
     assert process.returncode == 86
@@ -409,6 +419,17 @@ def test_a_launcher_with_a_code_of_its_own_for_what_was_ended(tmp_path: Path) ->
         process.send_signal(signal.SIGTERM)
         output += process.communicate(timeout=20)[0]
     assert process.returncode == 143
+    assert "restart" not in output
+
+
+def test_what_was_told_to_end_is_not_tried_again(tmp_path: Path) -> None:
+    command = "trap 'exit 1' TERM; echo ready; while :; do sleep 0.1; done"
+    with started(tmp_path, command, environment=environment(max_restarts=3), framework="mpi") as process:
+        assert process.stdout
+        output = "".join(iter(process.stdout.readline, "ready\n"))
+        process.send_signal(signal.SIGTERM)
+        output += process.communicate(timeout=20)[0]
+    assert process.returncode == 1
     assert "restart" not in output
 
 

@@ -120,6 +120,12 @@ def test_three_gcds_of_lumi(partition: str, expected: dict[str, str | None]) -> 
     assert plan.warnings == ()
 
 
+def test_whole_nodes_have_all_their_memory() -> None:
+    batch = LUMI | {"partition": "small-g", "exclusive": True}
+    plan = planned(shipped_site("lumi"), environment=environment(2, each=resources(gpu=1)), batch=batch)
+    assert [line.flag for line in plan.directives if line.flag in ("--exclusive", "--mem")] == ["--exclusive"]
+
+
 def test_what_slurm_says_of_one_partition_stands_in_the_file_that_sites_init_writes() -> None:
     parts = (Part("shared", {"n": 2}), Part("whole", {"n": 2}, whole_nodes=True))
     seen = Survey("slurm", "Slurm", kinds=(), parts=parts, facts=(), told=("nodes", "partitions"), unseen=())
@@ -131,6 +137,28 @@ def test_what_slurm_says_of_one_partition_stands_in_the_file_that_sites_init_wri
 
 
 # --- Memory
+
+
+def test_each_replica_is_told_of_its_own_partition() -> None:
+    parts = {
+        "silent": {"nodes": {"n": 4}, "request_memory": False},
+        "asking": {"nodes": {"n": 4}},
+    }
+    section = {
+        "resources": resources(cpu=2),
+        "node_selector": {"partition": "asking"},
+        "replicas": {
+            "n_workers": 1,
+            "default_worker": {"resources": resources(memory=3000), "node_selector": {"partition": "silent"}},
+            "n_ps": 1,
+            "default_ps": {"resources": resources(memory=2000), "node_selector": {"partition": "asking"}},
+        },
+    }
+    where = site(**NODES, partitions=parts, default_partition="asking")
+    plan = planned(where, framework="tensorflow", environment=section, batch=BATCH)
+    why = "site x says `partitions.silent.request_memory: false`; a job has what the site gives unasked"
+    told = f"{WORKER}: memory is not asked for: {why}"
+    assert [line for line in plan.warnings if "memory" in line] == [told]
 
 
 @pytest.mark.parametrize(

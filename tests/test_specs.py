@@ -69,14 +69,16 @@ def test_a_module_that_stands_twice() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "severity", "line"),
     [
-        ("DATA", "$SCRATCH/x", "warning", 'DATA="$SCRATCH/x"'),
-        ("DATA", "~/x", "warning", 'DATA="$HOME/x"'),
-        ("PATH", "/opt/x:${PATH}", "error", 'PATH="/opt/x:${PATH}"'),
+        ("DATA", "$SCRATCH/x", "warning", ' by `export DATA="$SCRATCH/x"`'),
+        ("DATA", "~/x", "warning", ' by `export DATA="$HOME/x"`'),
+        ("DATA", '{"$ref": "a"}', "warning", ""),
+        ("DATA", "$(id) x", "warning", ""),
+        ("PATH", "/opt/x:${PATH}", "error", ' by `export PATH="/opt/x:${PATH}"`'),
     ],
 )
 def test_variables_that_a_shell_would_expand(name: str, value: str, severity: str, line: str) -> None:
     (problem,) = specs.variable_problems(name, value, ())
-    sentence = f"nothing is expanded in {value!r}; write `export {line}` at the head of the command"
+    sentence = f"nothing is expanded in {value!r}; if bash is to read it, set it in the command{line}"
     assert (problem.severity, str(problem)) == (severity, sentence)
 
 

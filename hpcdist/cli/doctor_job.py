@@ -51,7 +51,7 @@ def trial(site: Site, wanted: Wanted, runs_dir: Path, world: World) -> Iterator[
         str(resources.shipped("templates") / "doctor.yml"),
         wanted.site,
         wanted.site_path,
-        settings=(*sizes(site, wanted), *wanted.settings),
+        settings=(*sizes(site, wanted), *_pmi(site), *wanted.settings),
     )
     try:
         made = session(asked)
@@ -88,6 +88,16 @@ def sizes(site: Site, wanted: Wanted) -> Iterator[tuple[str, str]]:
     text = ", ".join(f"{name}: {{requests: {number}}}" for name, number in amounts.items())
     for path in ("environment.resources", "environment.replicas.default_worker.resources"):
         yield path, f"{{{text}}}"
+
+
+def _pmi(site: Site) -> Iterator[tuple[str, str]]:
+    """Yield the setting by which srun gives PMI also to this job, whose tasks sum by MPI besides.
+
+    Where the site is verified it is given anyway (`starting.pmi_of`).
+    """
+    mpi = site.options("srun").mpi
+    if site.launcher == "srun" and mpi and site.status == "unverified":
+        yield "batch.launcher", f"{{name: srun, args: [--mpi={mpi}]}}"
 
 
 def _pool(site: Site, partition: str | None) -> Pool:

@@ -27,8 +27,12 @@ _BETWEEN = (";", "&&", "export")
 
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _NAME = rf"((?:{'|'.join(lint.PREFIXES)})\w+)"
-_SET = re.compile(rf"^\s*(?:setenv\W+|set\s+-\w+\s+)?{_NAME}[\"']?[\s:,]\s*\S|(?<![\w$\"'{{]){_NAME}=")
+_SET = re.compile(
+    rf"^\s*(?:setenv\W+|set\s+-\w+\s+)?{_NAME}\s+[^\s=]|(?<![\w$]){_NAME}[\"']?\]?\s*(?::?=(?!=)|[:,]\s)\s*\S"
+)
 """A variable of interest that a line gives a value, in the words of whatever shell or tool."""
+
+_SAYS = re.compile(r"\s*(?:echo|printf)\b")
 
 
 @click.command("lint-env")
@@ -135,7 +139,8 @@ def _words(text: str) -> list[str]:
 def unread(line: str, origin: str) -> Iterator[Finding]:
     """Yield a finding for each variable of interest that a line sets, and that `assigned` does not read."""
     read = {item.name for item in assigned(line, origin)}
-    for name in dict.fromkeys(match[1] or match[2] for match in _SET.finditer(_COMMENT.sub("", line))):
+    text = "" if _SAYS.match(line) else _COMMENT.sub("", line)
+    for name in dict.fromkeys(match[1] or match[2] for match in _SET.finditer(text)):
         if name not in read:
             happens = f"`{line.strip()}` is no line that is read, so the value was not judged"
             write = f"write `export {name}=VALUE` on a line of its own"

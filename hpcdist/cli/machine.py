@@ -94,12 +94,12 @@ def said(
         (option, Place(f"--site={option}", 0, 0)),
         in_file,
         (os.environ.get("HPCDIST_SITE"), Place("$HPCDIST_SITE", 0, 0)),
-        (_configured(own), own.place("site")),
     )
     for name, place in places:
         if name and place:
             return named(name, folders, place)
-    return None
+    configured, place = _configured(own), own.place("site")
+    return named(configured, folders, place) if configured and place else None
 
 
 def _configured(own: Preferences) -> str | None:

@@ -76,24 +76,15 @@ class Srun:
 
 
 def _site_words(plan: Plan, group: Group, options: LauncherOptions) -> Iterator[Word]:
-    yield from _pmi(plan)
+    if plan.mpi:
+        site = f"site {plan.site}: launchers.srun.mpi"
+        origin = site if plan.mpi == options.mpi else "rule no PMI over several components, but for MPI"
+        yield Word(text=f"--mpi={plan.mpi}", origin=origin)
     if masks := [mask_of(cpus) for cpus in cpus_of_tasks(plan, group)]:
         yield Word(text=f"--cpu-bind=mask_cpu:{','.join(masks)}", origin=origin_of(plan, group))
     for text in options.binding if group.even and not masks else ():
         yield Word(text=text, origin=f"site {plan.site}: launchers.srun.binding")
     yield from plan.launcher_args
-
-
-def _pmi(plan: Plan) -> Iterator[Word]:
-    """Say which PMI the tasks get; where none is needed Slurm chooses, over several components none.
-
-    Each component has a thread in srun, and in Slurm 22.05 two of them may stop PMIx's one abort agent at
-    once: one waits for ever in ``pmixp_abort_agent_stop``, in some of a hundred jobs, when all tasks ended.
-    """
-    if plan.mpi:
-        yield Word(text=f"--mpi={plan.mpi}", origin=f"site {plan.site}: launchers.srun.mpi")
-    elif len(plan.placement.groups) > 1:
-        yield Word(text="--mpi=none", origin="rule no PMI over several components, but for MPI")
 
 
 def _shape(index: int, group: Group) -> Iterator[Word]:

@@ -105,6 +105,11 @@ def test_a_site_s_file_is_named_by_its_whole_path(hpcdist: Hpcdist, config: Path
     assert (said.code, said.out, said.err) == (2, "", f"error: {line}\n")
 
 
+def test_another_site_wins_over_a_config_that_names_none(hpcdist: Hpcdist, config: Path) -> None:
+    config.write_text("site: ./sites/toy.yaml\n")
+    assert hpcdist("check", "any.yml", "--site", "local").code == 0
+
+
 def test_a_site_s_file_in_the_home(
     hpcdist: Hpcdist, config: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

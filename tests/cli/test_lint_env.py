@@ -83,6 +83,10 @@ def test_lines_of_bash_that_are_read(hpcdist: Hpcdist, line: str) -> None:
         "export NCCL_IB_DISABLE='yes",
         "export NCCL_DEBUG NCCL_IB_DISABLE=yes",
         "mpirun -x NCCL_IB_DISABLE=yes python x.py",
+        'export "NCCL_IB_DISABLE=yes"',
+        ': "${NCCL_IB_DISABLE:=yes}"',
+        '"NCCL_IB_DISABLE": "yes",',
+        'os.environ["NCCL_IB_DISABLE"] = "yes"',
     ],
 )
 def test_a_line_that_sets_a_variable_in_another_way_is_told(hpcdist: Hpcdist, line: str) -> None:
@@ -103,6 +107,9 @@ def test_a_line_that_sets_a_variable_in_another_way_is_told(hpcdist: Hpcdist, li
         "module load nccl # NCCL_IB_DISABLE=yes",
         'echo "NCCL_IB_DISABLE=$NCCL_IB_DISABLE"',
         "echo ${NCCL_IB_DISABLE:=0} $NCCL_IB_DISABLE",
+        'echo "use NCCL_IB_DISABLE=yes"',
+        '[ "$NCCL_IB_DISABLE" = yes ] || exit',
+        "if [[ $NCCL_IB_DISABLE == yes ]]; then",
         "unset NCCL_IB_DISABLE",
         "setenv PATH /opt/bin",
     ],

@@ -215,7 +215,7 @@ launch() {
   export OMP_NUM_THREADS=32
   export GREETING='it'"'"'s $HOME'
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --label \
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --label --mpi=cray_shasta \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     shifter --image=docker:nvcr.io/nvidia/pytorch:24.08-py3 --workdir="$PWD" --module=gpu,nccl-plugin torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"

@@ -220,7 +220,7 @@ launch() {
   export MESSAGE='it'"'"'s $5 & `more`'
   export DEBUG=true
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=2 --kill-on-bad-exit=1 \
+  exec srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=2 --kill-on-bad-exit=1 --mpi=pmix \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }
@@ -268,8 +268,9 @@ run() {
 run 0
 hpcdist_status=$?
 for ((hpcdist_try = 1; hpcdist_try <= 2; hpcdist_try++)); do
-  # Neither a finished program, nor one that was ended by a signal, nor a launch that cannot work.
+  # Neither a finished program, nor one that was ended by a signal or told to end, nor a launch that cannot work.
   ((hpcdist_status == 0 || hpcdist_status == 86 || hpcdist_status > 127)) && break
+  [[ -z ${hpcdist_told_to_end:-} ]] || break
   echo "hpcdist: exit code $hpcdist_status; restart $hpcdist_try of 2" >&2
   run "$hpcdist_try"
   hpcdist_status=$?

@@ -226,7 +226,7 @@ launch() {
     for ((hpcdist_slots = ${hpcdist_slots#slots=}; hpcdist_slots > 0; hpcdist_slots--)); do echo "$hpcdist_host"; done
   done < <(sed -n '1,1p' "$HPCDIST_HOSTFILE") >"$HPCDIST_JOB_DIR/ranks.0"
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec srun --nodes=1 --ntasks=4 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --label \
+  exec srun --nodes=1 --ntasks=4 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --label --mpi=pmix \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }
@@ -283,7 +283,7 @@ run() {
   [[ ! -e $HPCDIST_ENDED.well ]] || status=0
   # The task that failed first tells why, and its exit code is the job's: a launcher may give that of a task it killed,
   # or none.
-  if ((status != 0)) && read -r code rank host text 2>/dev/null <"$HPCDIST_FAILURE"; then
+  if [[ ! -e $HPCDIST_ENDED.well ]] && read -r code rank host text 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code
     case ${text:+told}$status in
     told*) echo "hpcdist: rank $rank on $host: $text" >&2 ;;

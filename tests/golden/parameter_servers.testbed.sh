@@ -293,7 +293,7 @@ run() {
   [[ ! -e $HPCDIST_ENDED.well ]] || status=0
   # The task that failed first tells why, and its exit code is the job's: a launcher may give that of a task it killed,
   # or none.
-  if ((status != 0)) && read -r code rank host text 2>/dev/null <"$HPCDIST_FAILURE"; then
+  if [[ ! -e $HPCDIST_ENDED.well ]] && read -r code rank host text 2>/dev/null <"$HPCDIST_FAILURE"; then
     status=$code
     case ${text:+told}$status in
     told*) echo "hpcdist: rank $rank on $host: $text" >&2 ;;

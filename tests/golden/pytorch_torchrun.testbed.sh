@@ -214,7 +214,7 @@ launch() {
     for ((hpcdist_slots = ${hpcdist_slots#slots=}; hpcdist_slots > 0; hpcdist_slots--)); do echo "$hpcdist_host"; done
   done < <(sed -n '1,2p' "$HPCDIST_HOSTFILE") >"$HPCDIST_JOB_DIR/ranks.0"
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
-  exec srun --nodes=2 --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --label \
+  exec srun --nodes=2 --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --label --mpi=pmix \
     bash "$HPCDIST_JOB_DIR/task.sh" torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -82,6 +82,7 @@ def test_a_value_that_may_be_lacking_is_nothing_within_the_brackets_of_bash() ->
         "$(cat <<-\"E-1\"\n\tit's\n\tE-1\n) '{}'",
         "$(cat <<A - <<\\B # it's\n'{}'\nA\nit's\nB\n) {}",
         "$((1 <<2 )) $((x << y))\n printf %s '{}'",
+        "$((1 +\n1 << y)) $[1<<y]\n printf %s '{}'",
         "<<<it\\'s\nprintf %s '{}'",
     ],
 )

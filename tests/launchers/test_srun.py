@@ -3,11 +3,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import PlanError
 from hpcdist.plan import Word
 from tests.experiments import environment, resources
-from tests.plans import WRAPPED, planned
+from tests.plans import TESTBED, WRAPPED, planned
 from tests.sites import shipped_site, site
 
 FRONTIER = shipped_site("frontier")
@@ -73,16 +74,33 @@ def test_components_of_a_heterogeneous_job() -> None:
     [
         ("mpi", 1, ["--mpi=pmix"]),
         ("horovod", 2, ["--mpi=pmix"] * 2),
-        ("pytorch", 1, []),
+        ("pytorch", 1, ["--mpi=pmix"]),
         ("tensorflow", 2, ["--mpi=none"] * 2),
     ],
 )
-def test_only_what_meets_by_mpi_asks_for_pmi(framework: str, components: int, mpi: list[str]) -> None:
+def test_over_several_components_only_what_meets_by_mpi_asks_for_pmi(
+    framework: str, components: int, mpi: list[str]
+) -> None:
     master = resources(gpu=1) if components == 1 else resources(cpu=20)
     workers = {"n_workers": 1, "default_worker": {"resources": resources(gpu=1)}}
     plan = planned(framework=framework, environment={"resources": master, "replicas": workers})
     assert len(plan.placement.groups) == components
     assert [word.text for word in plan.launch if word.text.startswith("--mpi")] == mpi
+
+
+@pytest.mark.parametrize(("framework", "mpi"), [("mpi", ["--mpi=pmix"]), ("pytorch", []), ("jax", [])])
+def test_a_guess_of_the_site_is_for_those_who_need_it(framework: str, mpi: list[str]) -> None:
+    plan = planned(shipped_site("slurm"), framework=framework, environment=environment(1))
+    assert [word.text for word in plan.launch if word.text.startswith("--mpi")] == mpi
+
+
+@pytest.mark.parametrize("framework", ["mpi", "horovod", "chainermn"])
+def test_where_the_site_names_no_pmi_slurm_chooses(framework: str) -> None:
+    replicas = {"n_workers": 1, "default_worker": {"resources": resources(gpu=1)}}
+    section = {"resources": resources(cpu=20), "replicas": replicas}
+    plan = planned(replace(TESTBED, launchers={}), framework=framework, environment=section)
+    assert len(plan.placement.groups) == 2
+    assert [word.text for word in plan.launch if word.text.startswith("--mpi")] == []
 
 
 def test_a_program_without_a_framework_may_use_mpi() -> None:

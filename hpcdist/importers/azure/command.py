@@ -62,7 +62,7 @@ class Translation:
     ) -> None:
         self._params, self._outputs, self._legacy = params, outputs, legacy
         self._parts: list[tuple[bool, str]] = []
-        self._quoting = Quoting()
+        self._quoting = Quoting(command)
         self.remarks: list[Remark] = []
         self.used: list[Output] = []
         self.has_paths = False

@@ -37,8 +37,9 @@ class Quoting:
     It is a quote, ``COMMENT``, ``LINES``, ``PLAIN_LINES``, or empty (Bash Reference Manual, 3.1 and 3.6.6).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, command: str) -> None:
         self.within = ""
+        self._command = command
         self._before = ""
         self._awaited: list[_Lines] = []
 
@@ -72,7 +73,8 @@ class Quoting:
             tabs = "\t*" if found["tabs"] else ""
             end = re.compile(rf"(?<=\n){tabs}{re.escape(found['word'])}(?=\n|\Z)")
             within = PLAIN_LINES if found["mark"] or found["escape"] else LINES
-            self._awaited.append(_Lines(within, end))
+            if end.search(self._command):  # without an end it shifts a number: $((a << b))
+                self._awaited.append(_Lines(within, end))
 
     def _next_line(self) -> None:
         self.within = self._awaited[0].within if self._awaited else ""
