@@ -17,10 +17,14 @@ from hpcdist.importers.kubeflow.roles import (
     put_program,
     roles,
 )
+from hpcdist.importers.launch_lines.once import refuse_in_each
 from hpcdist.importers.reading import Reading
-from hpcdist.launch import user_launch
 
 _ORDER: Final = ("master", "worker", "ps", "evaluator")
+_INSTEAD: Final = (
+    "write an MPIJob with `slotsPerWorker`, whose Launcher runs {program} for all of them; or "
+    "`framework: {framework}`, and the program alone"
+)
 
 
 def replicas_of(
@@ -77,23 +81,9 @@ def parts_of(read: Reading, found: Mapping[str, Role]) -> list[Part]:
 
 def _all_can_run(read: Reading, parts: Sequence[Part], total: int) -> bool:
     """Refuse a launch that hpcdist runs once, where Kubeflow runs it in every pod and there are several."""
-    launches = {part.pod.said: user_launch(part.command) for part in parts if total > 1}
-    once = {said: launch.program for said, launch in launches.items() if launch and launch.runs == "once"}
-    for said, program in once.items():
-        why = f"hpcdist runs a command with {program} once, on the first node, and not in {total} replicas"
-        read.refuse(*said, why=why, hint=_instead_of(program))
-    return not once
-
-
-def _instead_of(program: str) -> str:
-    """Return what to write, so that the processes of all replicas are started."""
-    if program == "deepspeed":
-        return "write torchrun in its place, which runs in each of them"
-    framework = "horovod" if program == "horovodrun" else "mpi"
-    return (
-        f"write an MPIJob with `slotsPerWorker`, whose Launcher runs {program} for all of them; or "
-        f"`framework: {framework}`, and the program alone"
-    )
+    commands = {part.pod.said: part.command for part in parts}
+    refused = [refuse_in_each(read, text, total, said, instead=_INSTEAD) for said, text in commands.items()]
+    return not any(refused)
 
 
 def put_replicas(read: Reading, found: Mapping[str, Role], parts: list[Part]) -> None:

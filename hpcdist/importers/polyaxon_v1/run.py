@@ -7,6 +7,7 @@ from typing import Final
 
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers import container
+from hpcdist.importers.launch_lines.once import refuse_in_each
 from hpcdist.importers.polyaxon_v1.mpi import read_mpi
 from hpcdist.importers.polyaxon_v1.roles import (
     Replica,
@@ -18,7 +19,6 @@ from hpcdist.importers.polyaxon_v1.roles import (
 )
 from hpcdist.importers.polyaxon_v1.text import Texts, only_in_job
 from hpcdist.importers.reading import Reading
-from hpcdist.launch import user_launch
 
 _ROLES: Final[dict[str, dict[str, str]]] = {
     "tfjob": {"chief": "master", "worker": "worker", "ps": "ps", "evaluator": "evaluator"},
@@ -62,6 +62,7 @@ _IN_ROLE: Final = {
     "volumes": _MOUNTS,
     "sidecars": "nothing is started beside the program",
 }
+_INSTEAD: Final = "write `kind: mpijob`, whose launcher runs {program} for all workers"
 _OLD_SPELLING: Final = {"volume_mounts": _MOUNTS, "image_pull_policy": "no registry is asked"}
 _INIT: Final = {"git": "code is not fetched: the job runs the code where it is submitted",
                 "connection": _MOUNTS}  # fmt: skip
@@ -130,7 +131,8 @@ def _put_roles(read: Reading, roles: dict[str, Replica]) -> None:
     first = roles.get("master") or roles["worker"]
     for role in roles.values():
         check_same(read, first, role)
-    _check_launch(read, first, _total(roles))
+    said = (*first.path, "container", source_of(read, first))
+    refuse_in_each(read, first.command, _total(roles), said, instead=_INSTEAD)
     put_alone(read, first)
     for native, most in (("master", 1), ("evaluator", 1)):
         if native in roles and roles[native].count != most:
@@ -145,19 +147,6 @@ def _put_roles(read: Reading, roles: dict[str, Replica]) -> None:
     if "evaluator" in roles:
         value = {"resources": roles["evaluator"].amounts} if roles["evaluator"].amounts else {}
         read.put("environment.replicas.evaluator", value, *roles["evaluator"].path)
-
-
-def _check_launch(read: Reading, role: Replica, total: int) -> None:
-    """Refuse a launch that hpcdist runs once, where Polyaxon runs it in each of several replicas."""
-    launch = user_launch(role.command)
-    if total > 1 and launch and launch.runs == "once":
-        why = f"hpcdist runs a command with {launch.program} once, on the first node, and not in each replica"
-        hint = (
-            "write torchrun in its place, which runs in each of them"
-            if launch.program == "deepspeed"
-            else f"write `kind: mpijob`, whose launcher runs {launch.program} for all workers"
-        )
-        read.refuse(*role.path, "container", source_of(read, role), why=why, hint=hint)
 
 
 def _success(read: Reading, path: Path) -> None:
