@@ -39,7 +39,8 @@ def advice(
     if len(plan.placement.groups) > 1 and plan.launcher == "srun" and topology.needs_mpi:
         yield (
             "MPI over several components of a Slurm job works only where node names ascend in the order of "
-            "the components"
+            "the components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas what "
+            "nodes of one kind have"
         )
     if plan.launcher == "jsrun":
         yield from jsrun.advice(plan, site.options("jsrun"))

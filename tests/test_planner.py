@@ -340,7 +340,8 @@ def test_mpi_over_several_components() -> None:
     }
     sentence = (
         "MPI over several components of a Slurm job works only where node names ascend in the order of the "
-        "components"
+        "components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas what nodes of "
+        "one kind have"
     )
     assert planned(framework="mpi", environment=section).warnings == (sentence,)
     assert planned(framework="pytorch", environment=section).warnings == ()
