@@ -9,14 +9,14 @@ from hpcdist import specs
 from hpcdist.amounts import resource_problems
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment import MOST, Batch, Environment, Experiment, Mail, ReplicaEntry, Replicas
-from hpcdist.words import RUN_NAME, slug
+from hpcdist.words import RUN_NAME, RUN_NAME_FORM, slug
 
 
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
     """Yield what no type can say: amounts, worker indexes, names of variables."""
     environment = experiment.environment
     if not RUN_NAME.fullmatch(experiment.name):
-        hint = f"use up to 235 letters, digits, - and _, such as {slug(experiment.name)!r}"
+        hint = f"{RUN_NAME_FORM}, such as {slug(experiment.name)!r}"
         yield Problem(f"{experiment.name!r} cannot be the name of a job", ("name",), hint)
     yield from _count_problems(environment)
     if environment.resources:

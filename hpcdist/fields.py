@@ -197,6 +197,9 @@ def _shown(data: object) -> str:
         return f"keys and values ({', '.join(map(str, data)) or 'none'})"
     if isinstance(data, list):
         return f"a list of {len(data)}"
-    if isinstance(data, bool):
-        return str(data).lower()
-    return "nothing" if data is None else repr(data)
+    return "nothing" if data is None else scalar(data)
+
+
+def scalar(data: object) -> str:
+    """Write a value as the file has it, texts in quotes."""
+    return str(data).lower() if isinstance(data, bool) else repr(data)

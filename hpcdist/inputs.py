@@ -135,8 +135,7 @@ def _problems(item: Input, value: object, path: Path, *, given: bool) -> Iterato
     where: Path = ("params", item.name) if given else (*path, "default")
     for part in value if item.is_list and isinstance(value, list) else [value]:
         if not _fits(item.type, part):
-            got = str(part).lower() if isinstance(part, bool) else repr(part)
-            yield Problem(f"expected {_described(item)}, got {got}", where)
+            yield Problem(f"expected {_described(item)}, got {fields.scalar(part)}", where)
         elif item.options and part not in item.options:
             known = ", ".join(map(str, item.options))
             yield Problem(f"{part!r} is not one of the options", where, f"known: {known}")

@@ -165,10 +165,10 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         remote=site.sge.remote,
         head_suffix=site.head_node.suffix,
         head_resolve=site.head_node.resolve or topology.by_address,
-        mpi=pmi_of(experiment, site, topology, placement) if launcher.name == "srun" else None,
+        mpi=pmi_of(experiment, site, topology, placement) if launcher.gives_pmi else None,
         rank_variables=None if once else options.rank_variables or launcher.rank_variables,
         hostfile_line=launcher.hostfile_line,
-        origins=dict(_origins(experiment, site, placement, where)),
+        origins=dict(_origins(experiment, site, placement, whole, where)),
     )
 
 
@@ -233,7 +233,7 @@ _SITE_FIELDS = {
 
 
 def _origins(
-    experiment: Experiment, site: Site, placement: Placement, where: Where
+    experiment: Experiment, site: Site, placement: Placement, whole: str | None, where: Where
 ) -> Iterator[tuple[str, str]]:
     topology = framework_of(experiment).topology(experiment)
     why = topology.why.split(".") if topology.why else ()
@@ -250,7 +250,7 @@ def _origins(
             yield field, "default"
     for field in ("gpus", "environment", "request_memory", "head_node"):
         yield field, f"site {site.name}: {field}"
-    yield from _of_partitions(experiment, site, placement)
+    yield from _of_partitions(experiment, site, placement, whole)
     yield "command", where(("run", "cmd"))
     if experiment.build and experiment.build.image:
         yield "image", where(("build", "image"))
@@ -261,9 +261,11 @@ def _origins(
         yield "max_restarts", where(("environment", "max_restarts"))
 
 
-def _of_partitions(experiment: Experiment, site: Site, placement: Placement) -> Iterator[tuple[str, str]]:
-    if experiment.batch.exclusive is None and (key := _whole_nodes(site, placement)):
-        yield "exclusive", f"site {site.name}: {key}"
+def _of_partitions(
+    experiment: Experiment, site: Site, placement: Placement, whole: str | None
+) -> Iterator[tuple[str, str]]:
+    if whole and experiment.batch.exclusive is None:
+        yield "exclusive", f"site {site.name}: {whole}"
     asked = any(replica.memory for replica in replicas(experiment, per_gpu=False))
     for how, key in (memory_in(site, group.site_partition) for group in placement.groups):
         if how == "share" and not asked:

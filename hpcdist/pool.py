@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -105,10 +105,7 @@ class Pool(Model, frozen=True):
 
 def whole_nodes_in(site: Site, partition: str | None) -> tuple[bool, str]:
     """Return whether jobs in a partition get nodes of their own, and the key that says so."""
-    own = site.partitions.get(partition or "")
-    if own is None or own.whole_nodes is None:
-        return site.whole_nodes, "whole_nodes"
-    return own.whole_nodes, f"partitions.{partition}.whole_nodes"
+    return _said_of(site, partition, "whole_nodes")
 
 
 def memory_in(site: Site, partition: str | None) -> tuple[bool | Literal["share"], str]:
@@ -117,10 +114,13 @@ def memory_in(site: Site, partition: str | None) -> tuple[bool | Literal["share"
         return False, "sge.memory"
     if site.scheduler == "lsf" and site.lsf.request == "nodes":  # beside -nnodes there is none to be asked
         return False, "lsf.request"
-    own = site.partitions.get(partition or "")
-    if own is None or own.request_memory is None:
-        return site.request_memory, "request_memory"
-    return own.request_memory, f"partitions.{partition}.request_memory"
+    return _said_of(site, partition, "request_memory")
+
+
+def _said_of(site: Site, partition: str | None, name: str) -> tuple[Any, str]:
+    """Return what a partition says, else its site, and the key that says it."""
+    own = getattr(site.partitions.get(partition or ""), name, None)
+    return (getattr(site, name), name) if own is None else (own, f"partitions.{partition}.{name}")
 
 
 def pools(site: Site) -> tuple[Pool, ...]:

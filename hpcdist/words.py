@@ -12,8 +12,10 @@ from collections.abc import Iterable
 
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_THE_USERS = re.compile(r"HPCDIST_.*|UID|EUID|PPID|BASHOPTS|BASH_VERSINFO|SHELLOPTS", re.DOTALL)
-RUN_NAME = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_]{0,234}")
+_LONGEST = 235
+RUN_NAME = re.compile(rf"[A-Za-z0-9_][-A-Za-z0-9_]{{0,{_LONGEST - 1}}}")
 """What jobs, runs and sites may be called; names of files, which hold more, end at 255 bytes."""
+RUN_NAME_FORM = f"use up to {_LONGEST} letters, digits, - and _"
 
 _NOT_PLAIN = re.compile(r"[\n;#]|\\\Z|\|\||(?<![&<>])&(?![&>])")
 
@@ -84,4 +86,4 @@ def _grouped(command: str) -> str:
 
 def slug(text: str) -> str:
     """Return a name that every scheduler, file system and shell takes unquoted."""
-    return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[:235] or "experiment"
+    return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[:_LONGEST] or "experiment"

@@ -23,7 +23,7 @@ from hpcdist.experiment import Batch
 from hpcdist.pool import Pool
 from hpcdist.site import Site
 from hpcdist.units import Walltime
-from hpcdist.words import RUN_NAME, quote, slug
+from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
 
 _FLAGS: Final = {
     ("environment", "replicas"): "--workers",
@@ -39,7 +39,7 @@ _SMALLER: Final = "write --workers, and --gpus for each of them"
 
 def _job_name(said: str) -> str:
     if not RUN_NAME.fullmatch(said):
-        hint = f"use up to 235 letters, digits, - and _, such as {slug(said)!r}"
+        hint = f"{RUN_NAME_FORM}, such as {slug(said)!r}"
         raise click.BadParameter(f"{said!r} cannot be the name of a job; {hint}.")
     return said
 

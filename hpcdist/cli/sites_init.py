@@ -20,7 +20,7 @@ from hpcdist.command import Runner
 from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.schedulers.surveyors import Answers, surveyors
 from hpcdist.survey import Survey
-from hpcdist.words import RUN_NAME
+from hpcdist.words import RUN_NAME, RUN_NAME_FORM
 
 _NAMES_OF_MACHINES: Final = ("LMOD_SYSTEM_NAME", "NERSC_HOST", "SYSTEMNAME")
 """Variables by which centres name their machines: TACC and OLCF, NERSC, JSC."""
@@ -49,9 +49,7 @@ def init(
         ConfigError: for a name that no site can have, without a batch system, or where the file exists.
     """
     if not RUN_NAME.fullmatch(name):
-        raise ConfigError(
-            Problem(f"{name!r} cannot be the name of a site", hint="use up to 235 letters, digits, - and _")
-        )
+        raise ConfigError(Problem(f"{name!r} cannot be the name of a site", hint=RUN_NAME_FORM))
     file = new_file.chosen(output or str(resources.site_folders(site_path)[0] / f"{name}.yaml"))
     survey = look(scheduler or machine.batch_system(node.environment) or _none(), node)
     text = site_text(name, survey, here(node))

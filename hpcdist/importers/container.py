@@ -155,6 +155,11 @@ def variables(read: Reading, *path: str | int) -> dict[str, str]:
     return found
 
 
+def said_in(read: Reading, *path: str | int) -> Path:
+    """Return where a container's command stands: at ``command``, else at ``args``."""
+    return (*path, "command" if read.peek(*path, "command") else "args")
+
+
 def exported(name: str) -> str:
     """Return what to do about a variable whose value a server would have known."""
     return f"export {name} in the shell that submits the job, whose variables it gets"

@@ -212,6 +212,11 @@ def _read(language: Language, text: str, origin: str, problems: list[Problem]) -
         yield Directive(flag=flag, value=value, origin=origin)
 
 
+def is_asked(plan: Plan, site: Site, field: str) -> bool:
+    """Whether the experiment asks for it, rather than the site for all its jobs."""
+    return not plan.origins.get(field, "").startswith(f"site {site.name}: ")
+
+
 def quoted(flag: str, value: str, *, plain: re.Pattern[str]) -> str:
     r"""Write a flag with its value, in double quotes if need be, where ``\`` and ``"`` need a ``\``."""
     between = "=" if flag.startswith("--") else " "

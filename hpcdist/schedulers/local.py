@@ -212,6 +212,8 @@ class Local:
 
 
 def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
+    from hpcdist.schedulers.directives import is_asked  # with all of a plan; asking for jobs needs none
+
     groups = plan.placement.groups
     asked = {
         "account": plan.account,
@@ -219,8 +221,7 @@ def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
         "constraint": any(group.constraint for group in groups),
         "dependency": plan.dependency,
         "directives": plan.extra_directives,
-        "exclusive": plan.exclusive
-        and not plan.origins.get("exclusive", f"site {site.name}: ").startswith(f"site {site.name}: "),
+        "exclusive": plan.exclusive and is_asked(plan, site, "exclusive"),
         "mail": plan.mail_user,
         "partition": any(group.partition not in (None, site.default_partition) for group in groups),
         "qos": plan.qos,

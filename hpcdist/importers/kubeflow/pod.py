@@ -192,7 +192,7 @@ def _container(read: Reading, path: Path, nodes: object, told: frozenset[str]) -
     command = words_of(read, path)
     return Pod(
         path=path,
-        said=(*path, "command" if read.peek(*path, "command") else "args"),
+        said=container.said_in(read, *path),
         command=None if command is None else shell_text(command, env, elsewhere),
         folder=filled_in(word(read, *path, "workingDir") or "", env, ()),
         env=env,

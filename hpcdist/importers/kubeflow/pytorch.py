@@ -15,7 +15,13 @@ from hpcdist.importers.kubeflow.roles import (
     refuse_pods,
     whole,
 )
-from hpcdist.importers.kubeflow.training import only_one, parts_of, put_replicas, replicas_of
+from hpcdist.importers.kubeflow.training import (
+    only_one,
+    parts_of,
+    put_replicas,
+    replicas_of,
+    with_master,
+)
 from hpcdist.importers.launch_lines import Line, Unclear, take_apart
 from hpcdist.importers.reading import Reading
 
@@ -54,9 +60,7 @@ def pytorchjob(read: Reading) -> None:
     found = replicas_of(read, _SPECS, _NAMES, "pytorch", _TOLD)
     master = found.get("master")
     if found and master is None:
-        worker = found["worker"]
-        rest = {"worker": worker._replace(number=worker.number - 1)} if worker.number > 1 else {}
-        found = {"master": worker._replace(number=1), **rest}
+        found = with_master(found["worker"])
     else:
         only_one(read, master, "Master")
     parts = parts_of(read, found)

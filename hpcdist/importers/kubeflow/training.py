@@ -63,9 +63,14 @@ def worker_first(read: Reading, found: dict[str, Role], what: str) -> dict[str, 
         return found
     if len(found) > 1 or worker.number > 1:
         read.warn(*worker.path, why=f"the first worker is the master: {what}")
-    rest = {"worker": worker._replace(number=worker.number - 1)} if worker.number > 1 else {}
     others = {name: role for name, role in found.items() if name != "worker"}
-    return {"master": worker._replace(number=1), **rest, **others}
+    return with_master(worker) | others
+
+
+def with_master(worker: Role) -> dict[str, Role]:
+    """Return the first worker as the master, and the rest."""
+    rest = {"worker": worker._replace(number=worker.number - 1)} if worker.number > 1 else {}
+    return {"master": worker._replace(number=1), **rest}
 
 
 def parts_of(read: Reading, found: Mapping[str, Role]) -> list[Part]:

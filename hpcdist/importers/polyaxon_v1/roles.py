@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Path
+from hpcdist.importers.container import said_in
 from hpcdist.importers.reading import Reading
 from hpcdist.words import quote
 
@@ -38,18 +39,12 @@ def put_shared(read: Reading, replica: Replica) -> None:
         read.put(
             "run.cmd",
             replica.exports + _in_folder(replica.command, replica.folder),
-            *where,
-            source_of(read, replica),
+            *said_in(read, *where),
         )
     for name, value in replica.variables.items():
         put_variable(read, name, value, *where, "env")
     if replica.image:
         read.put("build.image", replica.image, *where, "image")
-
-
-def source_of(read: Reading, replica: Replica) -> str:
-    """Return the key of the container that the command comes from."""
-    return "command" if read.peek(*replica.path, "container", "command") else "args"
 
 
 def _in_folder(text: str, folder: str | None) -> str:

@@ -15,7 +15,6 @@ from hpcdist.importers.polyaxon_v1.roles import (
     one_less,
     put_alone,
     put_count,
-    source_of,
 )
 from hpcdist.importers.polyaxon_v1.text import Texts, only_in_job
 from hpcdist.importers.reading import Reading
@@ -131,7 +130,7 @@ def _put_roles(read: Reading, roles: dict[str, Replica]) -> None:
     first = roles.get("master") or roles["worker"]
     for role in roles.values():
         check_same(read, first, role)
-    said = (*first.path, "container", source_of(read, first))
+    said = container.said_in(read, *first.path, "container")
     refuse_in_each(read, first.command, _total(roles), said, instead=_INSTEAD)
     put_alone(read, first)
     for native, most in (("master", 1), ("evaluator", 1)):

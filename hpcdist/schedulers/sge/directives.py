@@ -14,7 +14,7 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan import Directive, Group, Plan
-from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden
+from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden, is_asked
 from hpcdist.schedulers.sge.environments import environment, no_environment, slots_of
 from hpcdist.schedulers.sge.options import array, dependency, mail_points, option_problems
 from hpcdist.site import Site
@@ -147,7 +147,7 @@ def _resources(plan: Plan, site: Site, group: Group, slots: int, problems: list[
         yield f"-l {own.memory}", f"{memory}M", "memory"
     if plan.exclusive and own.exclusive is not None:
         yield f"-l {own.exclusive}", "true", "exclusive"
-    elif plan.exclusive and not plan.origins.get("exclusive", "").startswith(f"site {site.name}: "):
+    elif plan.exclusive and is_asked(plan, site, "exclusive"):
         message = f"site {site.name} names no resource that keeps other jobs off the hosts"
         hint = "remove it, or write `sge.exclusive` in the site file"
         problems.append(Problem(message, ("batch", "exclusive"), hint))
