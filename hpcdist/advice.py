@@ -26,8 +26,13 @@ Otherwise each is node 0 at 127.0.0.1 (https://docs.pytorch.org/docs/stable/elas
 """
 
 
-def advice(
-    experiment: Experiment, site: Site, plan: Plan, launch: UserLaunch | None, topology: Topology
+def advice(  # noqa: PLR0913, PLR0917 - all that may be odd
+    experiment: Experiment,
+    site: Site,
+    plan: Plan,
+    launch: UserLaunch | None,
+    topology: Topology,
+    where: Where,
 ) -> Iterator[str]:
     """Yield what the user should know before submitting."""
     yield from _about_the_launch(plan, launch)
@@ -44,17 +49,19 @@ def advice(
         )
     if plan.launcher == "jsrun":
         yield from jsrun.advice(plan, site.options("jsrun"))
+    yield from _unused(experiment, [*kinds.values()], site, plan, where)
 
 
-def unused(experiment: Experiment, site: Site, plan: Plan, where: Where) -> Iterator[str]:
+def _unused(
+    experiment: Experiment, kinds: Sequence[Replica], site: Site, plan: Plan, where: Where
+) -> Iterator[str]:
     """Yield what the experiment says and a job there does not do, behind the place where it stands."""
     for variable in plan.task_variables:
         if variable.name in experiment.environment.env_vars:
             place = where(("environment", "env_vars", variable.name))
             yield f"{place}: {variable.name} has no effect: each task is given its own"
-    kinds = {replica.path: replica for replica in replicas(experiment, per_gpu=False)}
-    yield from dict.fromkeys(text for kind in kinds.values() for text in _selectors(kind, site, where))
-    yield from _memory([*kinds.values()], site, plan, where)
+    yield from dict.fromkeys(text for kind in kinds for text in _selectors(kind, site, where))
+    yield from _memory(kinds, site, plan, where)
 
 
 def _selectors(replica: Replica, site: Site, where: Where) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from hpcdist import enclosing, lint, polyaxon, preparing
-from hpcdist.advice import advice, unused
+from hpcdist.advice import advice
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment import Experiment, Mail
 from hpcdist.fabric import Surroundings, groups
@@ -68,8 +68,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
         plan,
         launch=tuple(_launch(plan, site, launcher, experiment, where)),
         warnings=(
-            *advice(experiment, site, plan, launch, topology),
-            *unused(experiment, site, plan, where),
+            *advice(experiment, site, plan, launch, topology, where),
             *framework.advice(plan, experiment, site),
         ),
     )
