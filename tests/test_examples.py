@@ -15,8 +15,10 @@ from hpcdist.resources import shipped
 CHECKOUT = shipped("site_configs").parent
 EXAMPLES = sorted(file.stem for file in (CHECKOUT / "examples").glob("*.yml"))
 FRAMEWORKS = {
+    "accelerate_tiny": "lightning",
     "chainermn_digits": "mxnet",
     "jax_distributed": "jax",
+    "lightning_trainer": "lightning",
     "mxnet_kvstore": "mxnet",
     "tensorflow_mirrored": "tensorflow",
     "tensorflow_ps": "tensorflow",

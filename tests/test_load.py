@@ -144,8 +144,8 @@ environment:
 run: {cmd: "{{ lr }}"}
 """
     known = (
-        "backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, inputs, jax, kind, "
-        "logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, version"
+        "accelerate, backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, inputs, jax, kind, "
+        "lightning, logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, version"
     )
     assert said(text) == [
         "e.yml:3:19: batch.walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s, such as 90m",

@@ -36,6 +36,12 @@ PLANS: dict[str, dict[str, Any]] = {
         "environment": environment(1, each=resources(cpu=2, gpu=2)),
     },
     "deepspeed": {"framework": "deepspeed", "environment": environment(1, each=resources(cpu=2, gpu=2))},
+    "lightning": {"framework": "lightning", "environment": environment(7, each=resources(cpu=1, gpu=1))},
+    "uneven lightning": {
+        "framework": "lightning",
+        "environment": environment(4, each=resources(cpu=1, gpu=1)),
+    },
+    "accelerate": {"framework": "accelerate", "environment": ONE_GPU},
     "pytorch": {"framework": "pytorch", "environment": ONE_GPU},
     "pytorch env": {
         "framework": "pytorch",

@@ -61,6 +61,10 @@ TRAINING: Final = (
     Run("slurm/test_frameworks.py::test_jax", "jax", "srun mpirun"),
     Run("slurm/test_frameworks.py::test_pytorch_learns_the_same_whoever_starts_it", "pytorch", "srun"),
     Run("slurm/test_frameworks.py::test_deepspeed", "deepspeed", "srun"),
+    *(
+        Run("slurm/test_frameworks.py::test_a_program_with_nothing_but_defaults_is_one_world", name, "srun")
+        for name in ("lightning", "accelerate")
+    ),
     Run("slurm/test_frameworks.py::test_chainermn", "chainermn", "mpirun"),
     Run("pbs/test_pbs_training.py::test_quickstart_on_two_hosts_of_which_nothing_is_known", "mpi", "mpirun"),
     Run("pbs/test_pbs_training.py::test_horovod_on_two_hosts", "horovod", "mpirun horovodrun"),

@@ -22,6 +22,8 @@ frameworks: Registry[Framework] = Registry(
         "mxnet": "hpcdist.frameworks.mxnet:MXNET",
         "jax": "hpcdist.frameworks.jax:JAX",
         "deepspeed": "hpcdist.frameworks.deepspeed:DEEPSPEED",
+        "lightning": "hpcdist.frameworks.lightning:LIGHTNING",
+        "accelerate": "hpcdist.frameworks.accelerate:ACCELERATE",
         "chainermn": "hpcdist.frameworks.mpi:CHAINERMN",
     },
 )

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a file is compared as it is written
 """A first experiment: its whole text, what is refused, and that all of it passes `check` on every site."""
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ ON_PERLMUTTER = """\
 # Begun by `hpcdist init` for site perlmutter: NERSC Perlmutter, A100 and Slingshot 11.
 version: 1              # of this form of file
 name: resnet            # what its runs and jobs are called
-framework: pytorch      # also horovod, mpi, tensorflow, mxnet, jax, deepspeed, chainermn
+framework: pytorch      # also horovod, mpi, tensorflow, mxnet, jax, deepspeed, lightning, accelerate, chainermn
 environment:
   resources:
     gpu:
@@ -79,7 +80,7 @@ ON_DELTA = """\
 # Begun by `hpcdist init` for site delta: NCSA Delta, A100, A40, H200 and Slingshot 11.
 version: 1              # of this form of file
 name: experiment        # what its runs and jobs are called
-framework: mxnet        # also horovod, mpi, pytorch, tensorflow, jax, deepspeed, chainermn
+framework: mxnet        # also horovod, mpi, pytorch, tensorflow, jax, deepspeed, lightning, accelerate, chainermn
 environment:
   resources:
     cpu:
@@ -288,7 +289,7 @@ def test_what_stands_in_the_config_need_not_stand_in_the_file(
 
 ASKED = """\
 Name [experiment]: \
-Framework (horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, chainermn, none) [horovod]: \
+Framework (horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, lightning, accelerate, chainermn, none) [horovod]: \
 Workers beside the master [1]: \
 Error: 'many' is not a valid number.
 Workers beside the master [1]: \
@@ -304,7 +305,7 @@ ANSWERED = """\
 # Begun by `hpcdist init` for site lumi: LUMI-G, MI250X and Slingshot 11.
 version: 1              # of this form of file
 name: asked             # what its runs and jobs are called
-framework: jax          # also horovod, mpi, pytorch, tensorflow, mxnet, deepspeed, chainermn
+framework: jax          # also horovod, mpi, pytorch, tensorflow, mxnet, deepspeed, lightning, accelerate, chainermn
 environment:
   resources:
     gpu:

@@ -30,7 +30,8 @@ def test_the_framework_of_an_experiment() -> None:
          ["framework: there is no framework 'pytorhc'; did you mean 'pytorch'?"]),
         ({"framework": "caffe"},
          [("framework: there is no framework 'caffe'; "
-          "known: chainermn, deepspeed, horovod, jax, mpi, mxnet, pytorch, tensorflow")]),
+          "known: accelerate, chainermn, deepspeed, horovod, jax, lightning, mpi, mxnet, "
+          "pytorch, tensorflow")]),
 
         # roles
         ({"framework": "horovod", "environment": environment(1, ps=1)},
@@ -51,7 +52,7 @@ def test_the_framework_of_an_experiment() -> None:
           for name in ("tensorflow", "mxnet")),
         *(({"environment": section},
            [("environment.replicas: replicas need a framework; write `framework:` "
-            "(horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, chainermn)")])
+            "(horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, lightning, accelerate, chainermn)")])
           for section in (environment(1), environment(ps=1), EVALUATOR)),
         ({"backend": "mpi", "environment": environment(1)}, []),
 

@@ -90,6 +90,43 @@ def test_jax(user: User, launcher: str) -> None:
     assert "on 2 processes with 2 devices" in log
 
 
+def ranks(log: str, name: str) -> list[str]:
+    """Return what each process says of its place in the world, in their order."""
+    return sorted(re.findall(rf"rank (\d of \d) in {name}", log))
+
+
+@pytest.mark.parametrize(
+    ("example", "name"), [("lightning_trainer", "Lightning"), ("accelerate_tiny", "Accelerate")]
+)
+def test_a_program_with_nothing_but_defaults_is_one_world(user: User, example: str, name: str) -> None:
+    workers = "--set=environment.replicas.n_workers=3"
+    log = learns(user, example, *HALF_NODES, workers, framework="lightning")
+    assert "4 tasks by srun, 2 nodes: n1 n2 (job " in log
+    assert ranks(log, name) == ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]
+
+
+FABRIC = (
+    "from lightning import Fabric; fabric = Fabric(); fabric.launch(); "
+    "print(f'rank {fabric.global_rank} of {fabric.world_size} in Fabric', flush=True)"
+)
+
+
+def test_lightning_on_nodes_with_different_numbers_of_tasks_and_fabric(user: User) -> None:
+    workers = "--set=environment.replicas.n_workers=4"
+    log = learns(user, "lightning_trainer", *HALF_NODES, workers, framework="lightning")
+    assert "5 tasks by srun, 3 nodes: n1 n2 n3 (job " in log
+    assert ranks(log, "Lightning") == [f"{rank} of 5" for rank in range(5)]
+    command = f'--set=run.cmd=python -c "{FABRIC}"'
+    path = {"PATH": framework_path("lightning")}
+    for run, count in ((2, 4), (3, 5)):
+        options = (*HALF_NODES, f"--set=environment.replicas.n_workers={count - 1}", command, "--wait")
+        done = user.hpcdist("submit", "examples/lightning_trainer.yml", *options, env=path, timeout=240)
+        assert done.returncode == 0, done.stderr
+        assert ranks(user.log(f"lightning-trainer-{run}"), "Fabric") == [
+            f"{rank} of {count}" for rank in range(count)
+        ]
+
+
 def test_deepspeed(user: User) -> None:
     log = learns(user, "deepspeed_tiny", *WHOLE_NODES)
     assert "on 2 cpu processes" in log
