@@ -12,7 +12,7 @@ from jinja2 import nodes
 from jinja2.filters import FILTERS as _OF_JINJA
 from jinja2.visitor import NodeTransformer
 
-from hpcdist.budget import Budget, TemplateProblem, check_length
+from hpcdist.budget import Budget, TemplateProblem, check_length, checked_value
 
 TURN: Final = "hpcdist_turn"
 MAX_TURNS: Final = 10_000
@@ -151,9 +151,6 @@ def _charging(budget: Budget, name: str, function: Callable[..., Any]) -> Callab
         if name in _BY_ATTRIBUTE:
             times *= budget.weight((given[1:], options))
         budget.weigh(*given, *options.values(), times=times)
-        value = function(*arguments, **options)
-        if isinstance(value, (str, list)):
-            check_length(len(value))
-        return value
+        return checked_value(function(*arguments, **options))
 
     return charged

@@ -6,6 +6,8 @@ from collections.abc import ItemsView, KeysView, Mapping, ValuesView
 from typing import Any, Final
 
 MAX_VALUE: Final = 20_000
+MAX_INTEGER: Final = 10**300
+"""As many digits as a number in a file may have; Python itself writes none of more than 4300."""
 MOST: Final = 2_000_000
 """Units of work in all, which take at most about a second."""
 
@@ -26,6 +28,19 @@ def check_length(length: float) -> None:
     """
     if length > MAX_VALUE:
         raise TemplateProblem(f"a value of the template becomes longer than {MAX_VALUE}")
+
+
+def checked_value(value: Any) -> Any:
+    """Return a value that an operator or a filter made.
+
+    Raises:
+        TemplateProblem: when it is too long.
+    """
+    if isinstance(value, (str, list)):
+        check_length(len(value))
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise TemplateProblem("a number of the template has more than 300 digits")
+    return value
 
 
 class Budget:

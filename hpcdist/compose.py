@@ -41,6 +41,13 @@ class Node(NamedTuple):
         return None if isinstance(self.value, str) else self.text
 
 
+def _paired(text: str) -> str:
+    """Return the text with each pair of surrogates, in which JSON writes a character, as that character."""
+    if text.isascii() or not _UNSENDABLE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
 class Composer:
     """Makes one tree of the events of a parser: libyaml's, or PyYAML's own where that is missing."""
 
@@ -150,17 +157,18 @@ class Composer:
 
     def _scalar(self, event: Any) -> Node:
         place = self._place(event)
-        value = event.value
+        text = _paired(event.value)
+        value: scalars.Plain = text
         try:
             if event.tag is not None:
-                value = scalars.resolve_as(value, self._tag(event, ("str", "int", "float", "bool", "null")))
+                value = scalars.resolve_as(text, self._tag(event, ("str", "int", "float", "bool", "null")))
             elif event.implicit[0]:
-                value = scalars.resolve(value)
+                value = scalars.resolve(text)
         except ValueError as error:
             self._say(place, str(error))
-        if _UNSENDABLE.search(event.value):
+        if _UNSENDABLE.search(text):
             self._say(place, "a NUL byte or half a character cannot be passed to a program", "remove it")
-        return Node(value, place, text=event.value, plain=not event.style)
+        return Node(value, place, text=text, plain=not event.style)
 
     def _tag(self, event: Any, allowed: tuple[str, ...]) -> str:
         """Return the short name of a core tag; any other is a problem, and counts as the first allowed."""

@@ -278,6 +278,7 @@ class Experiment(Model, frozen=True, kw_only=True):
     """
 
     rest = "sections"
+    may_be_empty = frozenset({"description"})
 
     version: int = 1
     kind: Literal["experiment", "job"] = "experiment"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hpcdist import specs
 from hpcdist.amounts import resource_problems
 from hpcdist.errors import Path, Problem
-from hpcdist.experiment import MOST, Batch, Environment, Experiment, Mail, ReplicaEntry, Replicas
+from hpcdist.experiment import MOST, Batch, Environment, Experiment, Mail, ReplicaEntry, Replicas, Scalar
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, slug
 
 
@@ -34,6 +34,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         yield from resource_problems(
             section.evaluator.resources, ("environment", "replicas", "evaluator", "resources")
         )
+    yield from _selector_problems(environment)
     yield from _variable_problems(experiment)
     yield from _batch_problems(experiment.batch)
     if experiment.logging.level is not None:
@@ -42,6 +43,24 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
     yield from specs.length_problems("the command", experiment.run.command, ("run", "cmd"))
     yield from specs.length_problems("all of it", json.dumps(experiment.params, default=str), ("params",))
+
+
+def _selector_problems(environment: Environment) -> Iterator[Problem]:
+    for selector, path in _node_selectors(environment):
+        for key in (key for key, value in selector.items() if value == ""):
+            yield Problem("this is empty", (*path, key), "write what is meant, or remove the key")
+
+
+def _node_selectors(environment: Environment) -> Iterator[tuple[Mapping[str, Scalar], Path]]:
+    """Yield each node selector with its path."""
+    section, base = environment.replicas or Replicas(), ("environment", "replicas")
+    yield environment.node_selector, ("environment", "node_selector")
+    for name in ("default_worker", "default_ps", "evaluator"):
+        if entry := getattr(section, name):
+            yield entry.node_selector, (*base, name, "node_selector")
+    for name in ("worker", "ps"):
+        for index, entry in enumerate(getattr(section, name)):
+            yield entry.node_selector, (*base, name, index, "node_selector")
 
 
 def _variable_problems(experiment: Experiment) -> Iterator[Problem]:

@@ -19,9 +19,11 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``rest`` names the field that takes the keys which are no field's; without one they are refused. ``main``
     names the key that is meant where one value stands in place of the section. ``elsewhere`` tells, by keys
-    that users expect in the section, what to write instead.
+    that users expect in the section, what to write instead. ``may_be_empty`` names the optional texts that
+    say something when they are empty; any other would be taken for a name.
     """
 
+    may_be_empty: ClassVar[frozenset[str]] = frozenset()
     rest: ClassVar[str] = ""
     main: ClassVar[str] = ""
     elsewhere: ClassVar[Mapping[str, str]] = types.MappingProxyType({})
@@ -61,11 +63,22 @@ def _struct(model: type[Model], data: object, path: Path, problems: list[Problem
     for name, field in fields.items():
         if data.get(name) is not None:
             values[field.name] = _value(field.type, _written(field.type, data, name), (*path, name), problems)
+            if values[field.name] == "" and _names_something(model, field):
+                problems.append(
+                    Problem("this is empty", (*path, name), "write what is meant, or remove the key")
+                )
         elif field.required:
             problems.append(Problem(f"{name!r} is missing", path))
     sound = {name: value for name, value in values.items() if value is not _BROKEN}
     complete = all(field.name in sound for field in fields.values() if field.required)
     return model(**sound) if complete else _BROKEN
+
+
+def _names_something(model: type[Model], field: msgspec.structs.FieldInfo) -> bool:
+    """Whether an empty text in a field means nothing: it is optional, or plain text that must be there."""
+    return (field.default is None and field.name not in model.may_be_empty) or (
+        field.required and field.type is str
+    )
 
 
 def _as_section(model: type[Model], data: object, path: Path) -> str:

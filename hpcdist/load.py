@@ -15,6 +15,8 @@ from hpcdist.tree import Document, Map
 
 _NO_PLACE = Place("", 0, 0)
 _REPLICAS = ("environment", "replicas")
+_MOST = 50
+"""Whoever has more problems than these reads no further."""
 
 
 class Native(NamedTuple):
@@ -155,13 +157,13 @@ def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]
 
 def _unbiased(problems: Iterator[Problem], earlier: Sequence[Problem]) -> Iterator[Problem]:
     """Leave out what may only follow from an earlier problem: at the same place, or about indexes."""
-    paths = [problem.path for problem in earlier]
+    paths = {problem.path for problem in earlier if problem.path}
     counts = any(path[:2] == _REPLICAS for path in paths)
     return (
         problem
         for problem in problems
         if not (counts and problem.path[:2] == _REPLICAS)
-        if not any(path and problem.path[: len(path)] == path for path in paths)
+        if not any(problem.path[:length] in paths for length in range(1, len(problem.path) + 1))
     )
 
 
@@ -175,10 +177,15 @@ def _checks(experiment: Experiment) -> Iterator[Problem]:
 
 
 def in_order(problems: Iterator[Problem] | Sequence[Problem]) -> tuple[Problem, ...]:
-    """Return errors before warnings, each in the order of the places."""
+    """Return errors before warnings, each in the order of the places; of more than 50, the first."""
 
     def key(problem: Problem) -> tuple[bool, bool, str, int, int]:
         place = problem.place or _NO_PLACE
         return problem.severity != "error", not place.line, place.file, place.line, place.column
 
-    return tuple(sorted(problems, key=key))
+    ordered = sorted(problems, key=key)
+    shown, left = ordered[:_MOST], ordered[_MOST:]
+    if left:
+        message, hint = f"{len(left)} more problems are not shown", "mend those above first"
+        shown.append(Problem(message, (), hint, left[0].severity, left[0].place))
+    return tuple(shown)

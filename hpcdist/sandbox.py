@@ -19,7 +19,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.sandbox import SandboxedEnvironment
 
 from hpcdist.bounded import FILTERS, TURN, Charged, Turns, filters, replaced, tests
-from hpcdist.budget import Budget, TemplateProblem, check_length
+from hpcdist.budget import Budget, TemplateProblem, check_length, checked_value
 from hpcdist.errors import did_you_mean
 
 MAX_TEXT: Final = 1_000_000
@@ -169,7 +169,7 @@ class _Sandbox(SandboxedEnvironment):
             _check_product(left, right)
         if operator == "**":
             _check_power(left, right)
-        return super().call_binop(context, operator, left, right)
+        return checked_value(super().call_binop(context, operator, left, right))
 
     def is_safe_callable(self, obj: Any) -> bool:
         """Allow ``range`` and a few methods."""

@@ -79,6 +79,8 @@ class Partition(Model, frozen=True, kw_only=True):
     the same for the memory that jobs ask for.
     """
 
+    may_be_empty = frozenset({"submit_as"})
+
     nodes: dict[str, int | None]
     min_nodes: int = 1
     max_nodes: int | None = None

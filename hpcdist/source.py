@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from hpcdist import scalars
 from hpcdist.compose import PARSER, Composer, Node
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
@@ -23,7 +25,12 @@ MAX_BYTES: Final = 2**20
 _FORMS: Final = (
     "an experiment, or a job file of another tool, is YAML or JSON; a script is what its `run.cmd` starts"
 )
-_UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNPRINTABLE: Final = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)
+_LINE_ENDS: Final = {"\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P"}
+"""Line ends of YAML 1.1, which libyaml folds into blanks, and characters of YAML 1.2; with their escapes."""
+_SURROGATES: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def load(path: str | Path, *, several: bool = False) -> Document:
@@ -83,27 +90,30 @@ def decode(raw: bytes, file: str) -> str:
         raise ConfigError(Problem(message, hint="save the file as UTF-8", place=place)) from None
     bad = _UNPRINTABLE.search(text)
     if bad:
-        raise ConfigError(
-            Problem(_unprintable(bad[0]), hint="remove it", place=_place_at(text[: bad.start()], file))
-        )
+        raise ConfigError(_unprintable(bad[0])._replace(place=_place_at(text[: bad.start()], file)))
     return text
 
 
-def _unprintable(character: str) -> str:
+def _unprintable(character: str) -> Problem:
+    if escape := _LINE_ENDS.get(character):
+        message = f"U+{ord(character):04X} ends a line for some readers of YAML, and for others it does not"
+        return Problem(message, hint=f"remove it, or write {escape} within double quotes")
     name = "a NUL byte" if character == "\0" else f"the control character U+{ord(character):04X}"
-    return f"{name} cannot stand in a text file"
+    return Problem(f"{name} cannot stand in a text file", hint="remove it")
 
 
 def _place_at(before: str, file: str) -> Place:
     return Place(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
-def parse(text: str, file: str, parser: Any = PARSER, *, several: bool = False) -> Document:
+def parse(text: str, file: str, parser: Any = None, *, several: bool = False) -> Document:
     """Make a document of a text; of several, the first that is not empty, and the ``others``.
 
     Raises:
         ConfigError: when it is not YAML with keys and values at its top, or not one document only.
     """
+    if parser is None:  # libyaml refuses the halves of a pair, as which JSON may write a character
+        parser = yaml.SafeLoader if _SURROGATES.search(text) else PARSER
     composer = Composer(decode(text.encode("utf-8", "surrogatepass"), file), file, parser)
     roots = composer.documents() if several else [composer.document()]
     sections = [_section(root, several=several) for root in roots if root.value is not None]

@@ -57,6 +57,10 @@ REPLICAS = "environment.replicas"
           f"{REPLICAS}.ps[1].resources.gpu.limits: -2 of gpu cannot be asked for"]),
         ({"replicas": {"default_worker": {"resources": gpus(1.5)}, "n_workers": 0}}, [
             f"{REPLICAS}.default_worker.resources.gpu.limits: 1.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.directives`"]),
+        ({"node_selector": {"partition": ""},
+          "replicas": {"n_ps": 1, "default_ps": {"node_selector": {"x": ""}}, "ps": [{"index": 0, "node_selector": {"y": ""}}]}},
+         [f"{path}: this is empty; write what is meant, or remove the key" for path in (
+             "environment.node_selector.partition", f"{REPLICAS}.default_ps.node_selector.x", f"{REPLICAS}.ps[0].node_selector.y")]),
         ({"env_vars": {"A-B": 1}}, ["environment.env_vars.A-B: 'A-B' cannot be the name of a variable"]),
         ({"env_vars": {"HPCDIST_RANK": 1}}, ["environment.env_vars.HPCDIST_RANK: the variable HPCDIST_RANK is hpcdist's own"]),
         ({"env_vars": {"UID": 1}}, ["environment.env_vars.UID: the variable UID is bash's own"]),

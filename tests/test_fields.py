@@ -169,6 +169,25 @@ def test_text_is_taken_as_it_was_written() -> None:
 # --- The keys that are no field's
 
 
+class Words(Model, frozen=True):
+    may_be_empty = frozenset({"remark"})
+
+    must: str
+    name: str | None = None
+    either: str | Inner | None = None
+    remark: str | None = None
+    prefix: str = ""
+
+
+def test_an_empty_text_names_nothing() -> None:
+    empty = dict.fromkeys(fields.names(Words), "")
+    hint = "write what is meant, or remove the key"
+    assert fields.build(Words, empty) == (
+        Words(**empty),
+        [Problem("this is empty", (name,), hint) for name in ("must", "name", "either")],
+    )
+
+
 def test_all_further_keys_are_one_field() -> None:
     data = {"known": 1, "a": {"b": [None]}, "c": None, "konwn": 2}
     expected = Open(known=1, others={"a": {"b": [None]}, "c": None, "konwn": 2})

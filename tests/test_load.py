@@ -198,6 +198,16 @@ def test_what_no_type_can_say_is_located() -> None:
     ]
 
 
+def test_of_many_problems_the_first_are_shown() -> None:
+    text = "run: {cmd: x}\n" + "".join(f"k{number}: 1\n" for number in range(5000))
+    with pytest.raises(ConfigError) as raised:
+        load.load_experiment(source.parse(text, "e.yml"))
+    assert len(raised.value.problems) == 51
+    assert str(raised.value.problems[-1]) == (
+        "e.yml:52:1: 4950 more problems are not shown; mend those above first"
+    )
+
+
 def test_warnings_are_returned() -> None:
     done = loaded("project: p\nrun: {cmd: x}")
     assert [str(problem) for problem in done.problems] == [

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -149,6 +150,34 @@ def test_standard_input() -> None:
         check=True,
     )
     assert done.stdout.decode() == f"{Document(Map({'a': 1}), '<stdin>', 'a: 1')}\n"
+
+
+@pytest.mark.parametrize("text", ['{"a": "x\\ud83d\\ude00y", "\\ud83d\\uDE00": "z"}', '{a: "x😀y", 😀: z}'])
+def test_json_may_write_a_character_as_a_pair(text: str) -> None:
+    assert read(text) == {"a": "x😀y", "😀": "z"}
+
+
+def test_such_a_pair_is_text_where_nothing_is_escaped() -> None:
+    assert read("a: '\\ud83d\\ude00'\nb: \\ud83d\\ude00\n") == {"a": r"\ud83d\ude00", "b": r"\ud83d\ude00"}
+
+
+@pytest.mark.parametrize("half", [r"\ud83d", r"\ude00\ud83d", r"\ud83d\ud83d\ude00"])
+def test_half_a_pair_is_refused(half: str) -> None:
+    with pytest.raises(ConfigError, match=r"^e.yml:1:4: a NUL byte or half a character"):
+        read(f'a: "{half}"')
+
+
+@pytest.mark.parametrize(
+    ("character", "escape"),
+    [("\x85", "U+0085 {}\\N"), ("\u2028", "U+2028 {}\\L"), ("\u2029", "U+2029 {}\\P")],
+)
+def test_what_only_some_take_for_a_line_end_is_refused(character: str, escape: str) -> None:
+    message = escape.format(
+        "ends a line for some readers of YAML, and for others it does not; remove it, or write "
+    )
+    with pytest.raises(ConfigError, match=f"^e.yml:2:5: {re.escape(message)} within double quotes$"):
+        read(f"a: 1\nb: x{character}y\n")
+    assert read(f'b: "x{message.split()[-1]}y"') == {"b": f"x{character}y"}
 
 
 @pytest.mark.parametrize(

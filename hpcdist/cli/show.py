@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
@@ -63,7 +64,8 @@ def _rich(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=None, pad_edge=False, show_header=bool(head), header_style="bold")
+    style = "" if os.environ.get("NO_COLOR") else "bold"  # which NO_COLOR leaves to Rich's users
+    drawn = Table(box=None, pad_edge=False, show_header=bool(head), header_style=style)
     found = [*rows]
     for title, _ in zip_longest(head, found[0] if found else (), fillvalue=""):
         drawn.add_column(Text(title), overflow="fold")
