@@ -142,7 +142,7 @@ class Horovod(Plain):
         section = section_of(Section, experiment, self.name)
         for knob in KNOBS:
             value = getattr(section, knob.key)
-            if value is not None:
+            if value not in (None, ""):
                 yield from _knob_problems(knob, value, ("horovod", knob.key), section)
         if section.elastic:
             yield from _elastic_problems(section)
@@ -186,8 +186,6 @@ class Horovod(Plain):
 def _knob_problems(knob: Knob, value: Any, path: Path, section: Any) -> Iterator[Problem]:
     if knob.choices and value not in knob.choices:
         yield Problem(f"{value!r} is not known here", path, did_you_mean(value.upper(), knob.choices))
-    elif knob.kind == "file" and not value:
-        yield Problem(f"{value!r} is no name of a file", path)
     elif knob.kind in {"integer", "number"} and not value >= 0:
         yield Problem(f"{value} is below 0" if value < 0 else f"{value} is no number", path)
     elif value == float("inf"):

@@ -135,7 +135,8 @@ def test_horovodrun_makes_the_same_variables(
         ({"cache_capacity": -1, "log_level": "loud"}, [
             "horovod.cache_capacity: -1 is below 0",
             "horovod.log_level: 'loud' is not known here; known: DEBUG, ERROR, FATAL, INFO, TRACE, WARNING"]),
-        ({"timeline_filename": ""}, ["horovod.timeline_filename: '' is no name of a file"]),
+        ({"timeline_filename": ""},
+         ["horovod.timeline_filename: this is empty; write what is meant, or remove the key"]),
         ({"controller": "nccl"}, ["horovod.controller: 'nccl' is not known here; known: gloo, mpi"]),
         ({"elastic": True}, ["horovod.elastic: expected keys and values, got true"]),
         ({"elastic": {"max": 2}}, ["horovod.elastic.max: unknown key 'max'; did you mean 'max_np'?"]),
