@@ -12,7 +12,7 @@ The map, from the ground up: a module imports only from the lines above its own,
     polyaxon remarks advice provenance variables lint planner wiring    what they add up to
     compose source templating inputs overrides load preferences schema native_text    files and experiments
     resources bytecode renderer shell rundir world    the other edges: files, templates, processes, time
-    logs states control    submit, status, logs, cancel, wait
+    logs endings inquiry states waiting control    submit, status, logs, cancel, wait
     doctor    what could keep jobs from running well, and the programs that tasks run to find out
     cli    one short module per verb
     testing    FakeShell and the contract that every scheduler keeps

@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist import rundir
+from hpcdist import endings, rundir
 from hpcdist.errors import ConfigError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState
 from hpcdist.rundir import Record, Run, RunDirectory
 from hpcdist.schedulers import Scheduler, Submission, schedulers
-from hpcdist.states import Report, find_tokens, status, wait
+from hpcdist.states import Report, find_tokens, status
+from hpcdist.waiting import wait
 from hpcdist.world import World
 
 __all__ = [
@@ -178,6 +179,8 @@ def cancel(runs: Sequence[Run], world: World) -> list[Run]:
         if not completed.ok:
             why = completed.stderr.strip() or f"exit code {completed.returncode}"
             raise SchedulerError(f"the jobs could not be cancelled: {why}")
+        for job in group:
+            endings.note_cancelled(job, world.now())
     lost = [report.run for report in reports if report.is_unheard or _is_lost(report.run)]
     if lost:
         hint = "; ".join(["ask `hpcdist status` in some minutes", *filter(None, map(way_out, lost))])

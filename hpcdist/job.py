@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class JobState(Enum):
-    """The state of a job in words that all schedulers share; the native word is kept beside it."""
+    """The state of a job in words that all schedulers share; the native word is kept beside it.
+
+    ``VANISHED``: the batch system has not known the job for some time, and nothing tells how it ended.
+    """
 
     UNSUBMITTED = "unsubmitted"
     PENDING = "pending"
@@ -20,6 +24,7 @@ class JobState(Enum):
     OUT_OF_MEMORY = "out_of_memory"
     NODE_FAIL = "node_fail"
     PREEMPTED = "preempted"
+    VANISHED = "vanished"
     UNKNOWN = "unknown"
 
     @property
@@ -54,3 +59,51 @@ class Job(NamedTuple):
     name: str
     directory: str
     token: str
+
+
+def element_id(job_id: str, index: int) -> str:
+    """Return the key under which a query's answer has one element of an array: ``123_4``."""
+    return f"{job_id}_{index}"
+
+
+_LIVING_FIRST: Final = (
+    JobState.RUNNING,
+    JobState.SUSPENDED,
+    JobState.PENDING,
+    JobState.UNSUBMITTED,
+    JobState.UNKNOWN,
+)
+_ENDED_LAST: Final = (JobState.VANISHED, JobState.CANCELLED, JobState.COMPLETED)
+
+
+def fold(parts: Sequence[Status]) -> Status:
+    """Return the state of a job with these parts, in their order: the one rule for all schedulers.
+
+    It lives while a part lives, ends as the first part that failed (in any way), and is completed only when
+    all parts are.
+    """
+    return min(parts, key=lambda part: _rank(part.state))
+
+
+def _rank(state: JobState) -> int:
+    if state in _LIVING_FIRST:
+        return _LIVING_FIRST.index(state)
+    failed = len(_LIVING_FIRST)
+    return failed + 1 + _ENDED_LAST.index(state) if state in _ENDED_LAST else failed
+
+
+def fold_array(elements: Mapping[int, Status]) -> Status:
+    """Return the state of an array with these elements, folded in the order of their indices.
+
+    Where not all completed, the reason names the element that decided; an array of which some elements were
+    cancelled has no exit code, since that of an element that completed would be a success.
+    """
+    order = sorted(elements)
+    folded = fold([elements[index] for index in order])
+    if len(order) == 1 or folded.state is JobState.COMPLETED or not folded.state.is_final:
+        return folded
+    first = next(index for index in order if elements[index] is folded)
+    completed = sum(part.state is JobState.COMPLETED for part in elements.values())
+    why = f" ({folded.reason})" if folded.reason else ""
+    reason = f"first in element {first}{why}; {completed} of {len(order)} elements completed"
+    return folded._replace(reason=reason, exit_code=folded.exit_code or None)

@@ -25,7 +25,7 @@ from hpcdist.job import Job, JobState, Status
 EXECUTABLE = frozenset({"job.sh", "task.sh"})
 
 _EVENT: Final = re.compile(r"([a-z]+) (\S+) ([0-9]+) (\S+)")
-_MAY_BE_NULL: Final = frozenset({"job_id", "submitted_at"})
+_MAY_BE_NULL: Final = frozenset({"job_id", "submitted_at", "missing_since"})
 
 Phase = Literal["created", "submitting", "submitted", "refused"]
 
@@ -34,8 +34,8 @@ class Record(NamedTuple):
     """What became of a submission.
 
     ``created``: the batch system was not asked yet. ``submitting``: it may have been asked, and the job may
-    exist. ``submitted``: it gave ``job_id``. ``refused``: it said no, with ``message``. ``submitted_at`` is
-    when the asking began. ``ended`` is the job's state once it is certain that it will not change.
+    exist. ``submitted``: it gave ``job_id``. ``refused``: it said no, with ``message``. ``submitted_at``:
+    when asking began. ``ended``: the state once certain. ``missing_since``: when first the job was unknown.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Record(NamedTuple):
     submitted_at: str | None = None
     message: str = ""
     ended: Status | None = None
+    missing_since: str | None = None
 
 
 def _record(data: Any) -> Record:

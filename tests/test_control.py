@@ -377,12 +377,19 @@ def test_a_job_that_may_be_queued_again_was_perhaps_not_ended_by_its_term(
     assert state_of(run, queue) == Status(JobState.FAILED, "ended", 5, "", "run directory")
 
 
+FIRST = "first in element 1; {} of {} elements completed"
+
+
 @pytest.mark.parametrize(
     ("array", "ends", "known"),
     [
         ("0-2", (0, 0, 0), Status(JobState.COMPLETED, "ended", 0, "", "run directory")),
-        ("0-2%1", (0, 7, 3), Status(JobState.FAILED, "ended", 7, "", "run directory")),
-        ("0-4:2,1", (0, 7, 3, None, 0), Status(JobState.FAILED, "ended", 7, "", "run directory")),
+        ("0-2%1", (0, 7, 3), Status(JobState.FAILED, "ended", 7, FIRST.format(1, 3), "run directory")),
+        (
+            "0-4:2,1",
+            (0, 3, 7, None, 0),
+            Status(JobState.FAILED, "ended", 3, FIRST.format(2, 4), "run directory"),
+        ),
         ("1", (None, 5), Status(JobState.FAILED, "ended", 5, "", "run directory")),
         ("0-2", (0, None, 0), None),
         ("0-3", (0, 0, 0), None),

@@ -96,6 +96,7 @@ _ENDS: Final = {
     JobState.TIMEOUT: "ran out of time",
     JobState.OUT_OF_MEMORY: "ran out of memory",
     JobState.NODE_FAIL: "failed with a node",
+    JobState.VANISHED: "vanished",
 }
 
 
@@ -108,9 +109,9 @@ def sentence(report: Report) -> str:
 
 
 def exit_code(status: Status) -> int:
-    """Return the job's own exit code; 5 where no job is known, 1 for an end without a code."""
+    """Return the job's own exit code; 5 where no job (or no end) is known, 1 for an end without a code."""
     if status.state is JobState.COMPLETED:
         return status.exit_code or 0
-    if status.state in (JobState.UNSUBMITTED, JobState.UNKNOWN):
+    if status.state in (JobState.UNSUBMITTED, JobState.UNKNOWN, JobState.VANISHED):
         return SchedulerError.exit_code
     return status.exit_code or 1

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from hpcdist.command import Completed
 from hpcdist.errors import Problem
+
+_UNREACHABLE: Final = re.compile(
+    r"connect|communicat|contact|talking to the database|timed out|time limit expired|not respond|"
+    r"lib call|server is down|cannot be reached|unreachable",
+    re.IGNORECASE,
+)
 
 
 def missing(program: str) -> Problem:
@@ -27,3 +35,13 @@ def why(completed: Completed, said: str | None = None) -> str:
 def hint(said: str, hints: Mapping[str, str]) -> str:
     """Return the hint for the first of these texts that was said, empty where none was."""
     return next((advice for text, advice in hints.items() if text in said), "")
+
+
+def is_unreachable(completed: Completed) -> bool:
+    """Return whether a command failed since nobody answered: what it does not name may be there all the same.
+
+    The words are those of Slurm ("Unable to contact slurm controller", "Problem talking to the database"),
+    PBS ("cannot connect to server"), LSF ("LSF daemon not responding", "Failed in an LSF library call"), Flux
+    ("Unable to connect to Flux") and Grid Engine ("unable to contact qmaster").
+    """
+    return completed.timed_out or (not completed.ok and bool(_UNREACHABLE.search(completed.stderr)))

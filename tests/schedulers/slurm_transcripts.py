@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hpcdist.command import Command, Completed
-from hpcdist.job import Job
+from hpcdist.job import Job, Status, fold
 
 PLACE = Path(__file__).parents[1] / "transcripts" / "slurm"
 
@@ -30,3 +30,12 @@ def jobs(version: str) -> dict[str, Job]:
         if completed.ok and name != "x":
             found[name] = Job(completed.stdout.strip(), name, f"/home/hu1/{name}", name)
     return found
+
+
+def by_token(found: Mapping[str, Status], known: Iterable[Job]) -> dict[str, Status]:
+    """Return what an answer says of each job by its token, folded from the elements where it is an array."""
+    parts = {
+        job.token: [status for key, status in found.items() if key.partition("_")[0] == job.id]
+        for job in known
+    }
+    return {token: fold(statuses) for token, statuses in parts.items() if statuses}

@@ -494,14 +494,18 @@ def test_ends_in_the_history(events: list[str], expected: Status | None) -> None
     assert Bhist().read(Completed(command, 0, text), [job("12")]) == ({"12": expected} if expected else {})
 
 
-def test_an_array_in_the_history_is_over_when_all_of_it_is() -> None:
+def test_the_elements_of_an_array_in_the_history() -> None:
     (command,) = Bhist().commands([job("12")])
     first = "Job <12[1]>, User <me>\nSat Nov 21 07:44:04: Done successfully. x\n-----\n"
     second = "Job <12[2]>, User <me>\nSat Nov 21 07:44:04: Starting (Pid 7);\n"
-    assert Bhist().read(Completed(command, 0, first + second), [job("12")]) == {}
+    done = Status(JobState.COMPLETED, "DONE", 0, "", "bhist")
+    assert Bhist().read(Completed(command, 0, first + second), [job("12")]) == {
+        "12_1": done,
+        "12_2": Status(JobState.UNKNOWN, "not over", source="bhist"),
+    }
     ended = second + "Sat Nov 21 07:45:04: Exited with exit code 4. x\n"
     found = Bhist().read(Completed(command, 0, first + ended), [job("12")])
-    assert found == {"12": Status(JobState.FAILED, "EXIT", 4, "", "bhist")}
+    assert found == {"12_1": done, "12_2": Status(JobState.FAILED, "EXIT", 4, "", "bhist")}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hpcdist.plan import Directive, Plan, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.sge import SGE
 from hpcdist.schedulers.sge.header import directive_text
-from hpcdist.schedulers.sge.queries import Qacct, Qstat, fold, state
+from hpcdist.schedulers.sge.queries import Qacct, Qstat, state
 from hpcdist.site import Directives, NodeType, Site
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime
@@ -396,7 +396,7 @@ def test_qacct() -> None:
         "16": Status(
             JobState.FAILED, "failed 100 : assumedly after job", 137, "assumedly after job", "qacct"
         ),
-        "17": Status(JobState.FAILED, "exit_status 3", 3, "", "qacct"),
+        **dict.fromkeys(("17_1", "17_2", "17_3"), Status(JobState.FAILED, "exit_status 3", 3, "", "qacct")),
     }
 
 
@@ -407,7 +407,8 @@ def test_what_was_deleted_is_cancelled() -> None:
     assert {number: status.state for number, status in found.items()} == {
         "14": JobState.UNKNOWN,
         "16": JobState.CANCELLED,
-        "17": JobState.FAILED,
+        "17": JobState.CANCELLED,  # of tasks that were deleted while they waited
+        **dict.fromkeys(("17_1", "17_2", "17_3"), JobState.FAILED),
         "99": JobState.CANCELLED,
     }
 
@@ -420,15 +421,6 @@ def test_a_job_whose_processes_on_other_hosts_have_records_of_their_own() -> Non
 def test_cancel() -> None:
     command = SGE.cancel([job("1"), job("2")])
     assert command.argv[3:] == ("hpcdist", "1", "/runs/mnist-1", "2", "/runs/mnist-1")
-
-
-def test_folding() -> None:
-    def parts(*states: JobState) -> list[Status]:
-        return [Status(one) for one in states]
-
-    assert fold(parts(JobState.COMPLETED, JobState.RUNNING, JobState.FAILED)).state is JobState.RUNNING
-    assert fold(parts(JobState.COMPLETED, JobState.CANCELLED)).state is JobState.CANCELLED
-    assert fold(parts(JobState.CANCELLED, JobState.FAILED)).state is JobState.FAILED
 
 
 FAKE_QACCT = """#!/bin/bash

@@ -11,7 +11,7 @@ from hpcdist.plan import Directive, Plan
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.slurm import SLURM
 from hpcdist.schedulers.slurm.header import directive_text
-from hpcdist.schedulers.slurm.queries import STATES, Sacct, Scontrol, Squeue, fold, status
+from hpcdist.schedulers.slurm.queries import STATES, Sacct, Scontrol, Squeue, status
 from hpcdist.site import Directives, Gpus, Site
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime
@@ -371,7 +371,9 @@ def test_squeue() -> None:
     ]
     assert Squeue().read(Completed(SQUEUE, 0, ANSWER), jobs) == {
         "14": Status(JobState.COMPLETED, "COMPLETED", source="squeue"),
-        "20": Status(JobState.RUNNING, "RUNNING", source="squeue"),
+        "20": Status(JobState.PENDING, "PENDING", None, "JobArrayTaskLimit", "squeue"),
+        "20_0": Status(JobState.RUNNING, "RUNNING", source="squeue"),
+        "20_1": Status(JobState.FAILED, "FAILED", None, "NonZeroExitCode", "squeue"),
         "21": Status(JobState.PENDING, "PENDING", None, "Resources", "squeue"),
         "22": Status(JobState.UNKNOWN, "BROODING", source="squeue"),
         "23": Status(JobState.UNKNOWN, reason="its id is that of another job now", source="squeue"),
@@ -408,9 +410,14 @@ def test_sacct() -> None:
         "2+0|FAILED|0:9|None\n2+1|FAILED|0:9|None\n4|FAILED|5:0|None\n5|CANCELLED by 21001|0:0|None\n"
         "6|COMPLETED|0:0|None\n7|OUT_OF_MEMORY|0:125|OutOfMemory\n"
         "1_0|COMPLETED|0:0|None\n1_1|FAILED|3:0|None\n1_2|COMPLETED|0:0|JobArrayTaskLimit\n"
+        "1_[4-6:2%1]|CANCELLED by 21001|0:0|None\n"
     )
     assert Sacct().read(Completed(command, 0, answer), jobs) == {
-        "1": Status(JobState.FAILED, "FAILED", 3, "", "sacct"),
+        "1_0": Status(JobState.COMPLETED, "COMPLETED", 0, "", "sacct"),
+        "1_1": Status(JobState.FAILED, "FAILED", 3, "", "sacct"),
+        "1_2": Status(JobState.COMPLETED, "COMPLETED", 0, "", "sacct"),
+        "1_4": Status(JobState.CANCELLED, "CANCELLED by 21001", None, "", "sacct"),
+        "1_6": Status(JobState.CANCELLED, "CANCELLED by 21001", None, "", "sacct"),
         "2": Status(JobState.FAILED, "FAILED", 137, "", "sacct"),
         "4": Status(JobState.FAILED, "FAILED", 5, "", "sacct"),
         "5": Status(JobState.CANCELLED, "CANCELLED by 21001", None, "", "sacct"),
@@ -437,7 +444,7 @@ def test_scontrol() -> None:
     assert (one.argv, other.argv) == (("scontrol", "show", "job", "20"), ("scontrol", "show", "job", "21"))
     answer = SHOWN.format(state="COMPLETED", code="0:0") + SHOWN.format(state="FAILED", code="5:0")
     assert Scontrol().read(Completed(one, 0, answer), [job("20", "aaa")]) == {
-        "20": Status(JobState.FAILED, "FAILED", 5, "NonZeroExitCode", "scontrol")
+        "20_1": Status(JobState.FAILED, "FAILED", 5, "NonZeroExitCode", "scontrol")
     }
     assert Scontrol().read(Completed(one, 0, answer), [job("20", "bbb")]) == {}
 
@@ -461,18 +468,3 @@ def test_every_state_has_a_meaning() -> None:
     assert status("SIGNALING").state is JobState.RUNNING
     assert status("REQUEUE_HOLD").state is JobState.PENDING
     assert status("").state is JobState.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("parts", "folded"),
-    [
-        (["COMPLETED", "RUNNING", "FAILED"], "RUNNING"),
-        (["PENDING", "COMPLETED"], "PENDING"),
-        (["COMPLETED", "BROODING", "FAILED"], "BROODING"),
-        (["COMPLETED", "CANCELLED", "FAILED"], "FAILED"),
-        (["COMPLETED", "CANCELLED"], "CANCELLED"),
-        (["COMPLETED", "COMPLETED"], "COMPLETED"),
-    ],
-)
-def test_folding(parts: list[str], folded: str) -> None:
-    assert fold([status(word) for word in parts]).native == folded

@@ -29,7 +29,7 @@ from hpcdist.testing import MISSING, Answer, FakeShell
 from hpcdist.units import Walltime
 from tests.standins import pyslurm as standin
 
-from .slurm_transcripts import PLACE, answers, jobs
+from .slurm_transcripts import PLACE, answers, by_token, jobs
 
 STANDINS: Final = Path(__file__).parents[1] / "standins"
 LIMITED: Final = PLACE / "partitions_limited.22.05.8.txt"
@@ -96,20 +96,19 @@ def over(shell: FakeShell, way: Way) -> Runner:
 
 
 def living(runner: Runner, version: str) -> Mapping[str, Status]:
-    """Return what the first query reads of the jobs that were recorded."""
+    """Return what the first query reads of the jobs that were recorded, by token."""
     known = list(jobs(version).values())
     query = SLURM.queries()[0]
     (command,) = query.commands(known)
-    return query.read(runner.run(command), known)
+    return by_token(query.read(runner.run(command), known), known)
 
 
 def test_states(way: Way) -> None:
     shell = machine(way)
-    tokens = {job.id: token for token, job in jobs(way.transcripts).items()}
     lines = []
-    for job_id, status in living(over(shell, way), way.transcripts).items():
+    for token, status in living(over(shell, way), way.transcripts).items():
         told = f"{status.state.value} | {status.native} | - | {status.reason}"
-        lines.append(f"living {status.source} {tokens[job_id]}: {told}")
+        lines.append(f"living {status.source} {token}: {told}")
     expected = recorded(f"{way.transcripts}/read").splitlines()
     assert sorted(lines) == [line for line in expected if line.startswith("living squeue ")]
     assert asked(shell) == (["pyslurm"] if way.pyslurm else ["squeue --me -h"])

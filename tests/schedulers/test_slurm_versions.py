@@ -12,7 +12,7 @@ from hpcdist.job import Job, Status
 from hpcdist.schedulers import Query
 from hpcdist.schedulers.slurm import SLURM
 
-from .slurm_transcripts import PLACE, answers, jobs
+from .slurm_transcripts import PLACE, answers, by_token, jobs
 
 VERSIONS = sorted(place.name for place in PLACE.iterdir() if place.is_dir())
 REFUSED = {"20.11.4": 9, "22.05.8": 9, "24.11.5": 10, "26.05.5": 8}  # that of 26.05 knew no accounts
@@ -51,12 +51,11 @@ ENDED = OVER | {"array": "failed", "lost": "node_fail"}
 def read(version: str, moment: str, query: Query) -> dict[str, Status]:
     """Return what a query reads of that moment, by token; its commands are those that were recorded."""
     known = list(jobs(version).values())
-    tokens = {job.id: job.token for job in known}
     asked = {command.argv for job in known for command in query.commands([job])}
     found: dict[str, Status] = {}
     for completed in answers(version, moment):
         if completed.command.argv in asked or _is_of_all(completed.command, query, known):
-            found |= {tokens[job_id]: status for job_id, status in query.read(completed, known).items()}
+            found |= by_token(query.read(completed, known), known)
     found.pop("refused", None)
     return found
 

@@ -1,6 +1,6 @@
 """What LSF says of its jobs: bjobs for the living and those that just ended, bhist for the past.
 
-Ids: a job is ``123``, an element of an array ``123[4]``; a job's state is folded from those of its parts.
+Ids: a job is ``123``, an element of an array ``123[4]``.
 Sources: bjobs(1) and bhist(1) of LSF 10.1, https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs,
 and "Termination reasons displayed by bacct, bhist, and bjobs" there.
 """
@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hpcdist.command import Command, Completed
-from hpcdist.job import Job, JobState, Status
-from hpcdist.schedulers.slurm.queries import fold
+from hpcdist.job import Job, JobState, Status, element_id
 
 _STATES: Final = {
     "PEND": JobState.PENDING,
@@ -59,7 +58,8 @@ exit "$code"
 """
 
 _OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="bjobs")
-_ID: Final = re.compile(r"([0-9]+)(?:\[[0-9]+\])?")
+_NOT_OVER: Final = Status(JobState.UNKNOWN, "not over", source="bhist")
+_ID: Final = re.compile(r"([0-9]+)(?:\[([0-9]+)\])?")
 _TABLE: Final = re.compile(r"([0-9]+)[ ]+\S+[ ]+([A-Z]+)[ ]+\S.*")
 
 
@@ -107,6 +107,12 @@ def base_id(text: str) -> str:
     return match[1] if match else ""
 
 
+def key(text: str) -> str:
+    """Return under which key an answer has this job, or this element of one; empty for junk."""
+    match = _ID.fullmatch(text)
+    return "" if not match else element_id(match[1], int(match[2])) if match[2] else match[1]
+
+
 def status(word: str, code: str = "", why: str = "", pending: str = "", source: str = "bjobs") -> Status:
     """Return what a state means, with the reason why it was ended by another than itself."""
     state = _STATES.get(word, JobState.UNKNOWN)
@@ -132,12 +138,13 @@ class Bjobs:
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
         """Return the states of those jobs that bjobs still knows."""
         tokens = {job.id: job.token for job in jobs}
-        found: dict[str, list[Status]] = {}
+        found: dict[str, Status] = {}
         for row in records(completed):
-            number = base_id(row.get("jobid", ""))
+            number = base_id(text := row.get("jobid", ""))
             if number in tokens and re.fullmatch("[A-Z]+", row.get("stat", "")):
-                found.setdefault(number, []).append(_of_row(row, tokens[number]))
-        return {number: fold(parts) for number, parts in found.items()}
+                status = _of_row(row, tokens[number])
+                found[number if status is _OTHER else key(text)] = status
+        return found
 
 
 def _of_row(row: Mapping[str, str], token: str) -> Status:
@@ -159,17 +166,16 @@ class Bhist:
             yield Command(("bhist", "-n", "0", "-l", job.id), drop_environment=DROP)
 
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
-        """Return how that job ended, once all of its elements have."""
+        """Return how that job ended, or those of its elements that have."""
         asked = completed.command.argv[-1]
         token = next((job.token for job in jobs if job.id == asked), None)
         text = re.sub(r"\n {21}", "", completed.stdout)  # bhist breaks lines anywhere, even in a word
-        parts = re.findall(rf"(?ms)^Job <{re.escape(asked)}(?:\[[0-9]+\])?>.*?(?=^Job <|\Z)", text)
-        ends = [_end(part) for part in parts]
+        parts = re.findall(rf"(?ms)^Job <({re.escape(asked)}(?:\[[0-9]+\])?)>(.*?)(?=^Job <|\Z)", text)
         described = set(re.findall(r"Job Description <(hpcdist:[^>]*)>", text))
-        if token is None or not ends or (described and described != {f"hpcdist:{token}"}):
+        if token is None or (described and described != {f"hpcdist:{token}"}):
             return {}
-        known = [end for end in ends if end is not None]
-        return {asked: fold(known)} if len(known) == len(ends) else {}
+        ends = {key(job_id): _end(part) or _NOT_OVER for job_id, part in parts}
+        return {name: end for name, end in ends.items() if end is not _NOT_OVER or name != asked}
 
 
 def _end(text: str) -> Status | None:

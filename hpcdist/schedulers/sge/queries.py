@@ -1,6 +1,6 @@
 """What Grid Engine says of its jobs: qstat for the living, qacct for the past.
 
-A job's id is its number; the tasks of an array share it, and the job's state is folded from theirs.
+A job's id is its number, which the tasks of an array share.
 Sources: qstat(1), qacct(1), sge_status(5) and accounting(5) of 8.1.9, their answers tried on Debian's 8.1.9.
 """
 
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 from xml.etree import ElementTree as ET  # a parser of the standard library, on what qstat itself wrote
 
 from hpcdist.command import Command, Completed
-from hpcdist.job import Job, JobState, Status
+from hpcdist.job import Job, JobState, Status, element_id, fold
 
 DROP: Final = ("SGE_", "JOB_ID", "PE_HOSTFILE", "SLURM_", "SBATCH_", "PMI", "OMPI_COMM_")
 """Variables of another job, which `-V` would hand on."""
@@ -22,21 +22,12 @@ KEEP: Final = (
     "SGE_ROOT", "SGE_CELL", "SGE_ARCH", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT",
 )  # fmt: skip
 
-_FOLD_ORDER: Final = (
-    JobState.RUNNING,
-    JobState.SUSPENDED,
-    JobState.PENDING,
-    JobState.UNKNOWN,
-    JobState.FAILED,
-    JobState.TIMEOUT,
-    JobState.CANCELLED,
-    JobState.COMPLETED,
-)
-
 _OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
 
 _LETTERS: Final = re.compile(r"[EhRqwrtsSTdzNP]+")
 _LIMIT: Final = "37"
+_AFTER_JOB: Final = "100"
+"""``assumedly after job``: a signal ended it, be it a user's, or the execution host's at a limit."""
 _SETTLING: Final = "it has ended, and the accounting does not tell yet how"
 
 # $1 the ids, with commas. The list has the states, the details tokens and reasons.
@@ -116,11 +107,6 @@ def state(letters: str) -> JobState:
     return JobState.PENDING if "q" in letters else JobState.UNKNOWN
 
 
-def fold(parts: Sequence[Status]) -> Status:
-    """Return the state of a job with these parts: living if one lives, failed if one failed."""
-    return min(parts, key=lambda part: _FOLD_ORDER.index(part.state))
-
-
 class Qstat:
     """All of this user's living jobs at once, with a job's token to know it from an older one of its id."""
 
@@ -186,22 +172,27 @@ class Qacct:
         yield bash(_PAST, *words, timeout=60.0 + 5 * len(jobs))
 
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
-        """Return how these jobs ended, folded from the records of their tasks."""
+        """Return how these jobs, and the tasks of arrays, ended by their records."""
         lines = completed.stdout.splitlines()
         records = [record for record in _records(completed.stdout) if record.get("jobnumber")]
         found: dict[str, Status] = {}
         for number in (job.id for job in jobs):
-            cancelled = f"cancelled {number}" in lines
-            mine = list(_first([record for record in records if record["jobnumber"] == number]))
-            parts = [part for record in mine if (part := _ended(record, cancelled=cancelled))]
-            if cancelled and all(record.get("taskid") != "undefined" for record in mine):
-                # What was deleted while it waited leaves no record: a job, or tasks of an array.
-                parts.append(Status(JobState.CANCELLED, "cancelled", source="events"))
+            mine = _first([record for record in records if record["jobnumber"] == number])
             if f"settling {number}" in lines:
                 found[number] = Status(JobState.UNKNOWN, "ended", reason=_SETTLING, source="qacct")
-            elif parts:
-                found[number] = fold(parts)
+            else:
+                found |= _parts(number, mine, cancelled=f"cancelled {number}" in lines)
         return found
+
+
+def _parts(number: str, records: Iterable[Mapping[str, str]], *, cancelled: bool) -> dict[str, Status]:
+    """Return how a job ended, or its tasks; what was deleted while it waited leaves no record."""
+    found = {number: Status(JobState.CANCELLED, "cancelled", source="events")} if cancelled else {}
+    for record in records:
+        task = record.get("taskid", "")
+        if part := _ended(record, cancelled=cancelled):
+            found[element_id(number, int(task)) if _number(task) else number] = part
+    return found
 
 
 def _records(text: str) -> Iterator[dict[str, str]]:
@@ -234,10 +225,10 @@ def _ended(record: Mapping[str, str], *, cancelled: bool) -> Status | None:
     if not failed or not code:
         return None
     native = f"failed {record['failed']}" if failed != "0" else f"exit_status {code}"
-    exit_code = int(code) if failed in ("0", "100", _LIMIT) else None
+    exit_code = int(code) if failed in ("0", _AFTER_JOB, _LIMIT) else None
     if cancelled and failed != "0":
         return Status(JobState.CANCELLED, native, exit_code, source="qacct")
-    if failed == _LIMIT and _out_of_time(record):
+    if failed in (_LIMIT, _AFTER_JOB) and _out_of_time(record):
         return Status(JobState.TIMEOUT, native, exit_code, source="qacct")
     reason = record["failed"].partition(":")[2].strip()
     good = failed == "0" and code == "0"
@@ -251,7 +242,7 @@ def _number(text: str) -> str:
 
 
 def _out_of_time(record: Mapping[str, str]) -> bool:
-    """Whether the limit that was enforced is that of time: the record names the job's requests."""
+    """Whether a job that was ended had used up its time: the record names the job's requests."""
     asked = re.search(r"\bh_rt=([0-9]+)", record.get("category", ""))
     ran = re.match(r"[0-9]+", record.get("ru_wallclock", ""))
     return bool(asked and ran) and int(ran[0]) >= int(asked[1])  # type: ignore[index]

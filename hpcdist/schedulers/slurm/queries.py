@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from hpcdist import specs
 from hpcdist.command import Command, Completed
-from hpcdist.job import Job, JobState, Status
+from hpcdist.job import Job, JobState, Status, element_id, fold
 
 _STATES: Final = {
     JobState.PENDING: "PENDING CONFIGURING POWER_UP_NODE REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD "
@@ -31,20 +32,6 @@ _STATES: Final = {
     JobState.UNKNOWN: "REVOKED",
 }
 STATES: Final = {word: state for state, words in _STATES.items() for word in words.split()}
-
-_FOLD_ORDER: Final = (
-    JobState.RUNNING,
-    JobState.SUSPENDED,
-    JobState.PENDING,
-    JobState.UNKNOWN,
-    JobState.FAILED,
-    JobState.NODE_FAIL,
-    JobState.OUT_OF_MEMORY,
-    JobState.TIMEOUT,
-    JobState.PREEMPTED,
-    JobState.CANCELLED,
-    JobState.COMPLETED,
-)
 
 _WITHOUT_CODE: Final = ("DEADLINE", "NODE_FAIL")
 
@@ -105,11 +92,6 @@ def _exit_code(text: str) -> int | None:
     return 128 + signal if signal else code
 
 
-def fold(parts: Sequence[Status]) -> Status:
-    """Return the state of a job with these parts: living if one lives, failed if one failed."""
-    return min(parts, key=lambda part: _FOLD_ORDER.index(part.state))
-
-
 def _rows(completed: Completed) -> Iterator[tuple[str, str, str, str]]:
     """Yield the lines of four columns; the last may hold anything."""
     for line in completed.stdout.splitlines():
@@ -127,8 +109,21 @@ def _folded(
     found: dict[str, list[Status]] = {}
     for text, part in parts:
         if (number := base_id(text)) in wanted:
-            found.setdefault(wanted[number].id, []).append(part)
-    return {job_id: fold(statuses) for job_id, statuses in found.items()}
+            for key in _keys(wanted[number].id, text, part):
+                found.setdefault(key, []).append(part)
+    return {key: fold(statuses) for key, statuses in found.items()}
+
+
+def _keys(job_id: str, text: str, part: Status) -> Iterator[str]:
+    """Yield what a part of a job stands for: elements of an array by their own keys, all others by the job's.
+
+    Of those that wait nobody needs to know one by one; of a long list, Slurm shows the beginning only.
+    """
+    elements = specs.array_ranges(text.partition("_")[2].strip("[]")) if part.native else []
+    if not elements or not (part.state.is_final or "[" not in text):
+        yield job_id
+        return
+    yield from (element_id(job_id, index) for some in elements for index in some)
 
 
 class Squeue:
@@ -208,12 +203,15 @@ class Scontrol:
         tokens = {job.id.partition(";")[0]: job.token for job in jobs}
         records = re.split(r"(?m)^(?=JobId=)", completed.stdout)
         parts = (_record(record, tokens.get(asked, "")) for record in records)
-        return _folded(completed, jobs, ((asked, part) for part in parts if part))
+        return _folded(completed, jobs, ((f"{asked}{element}", part) for element, part in parts if part))
 
 
-def _record(text: str, token: str) -> Status | None:
+def _record(text: str, token: str) -> tuple[str, Status | None]:
+    """Return which part of the job a record is of, as squeue would write it, and what it says."""
     state = re.search(r"(?m)^ +JobState=(\S+) Reason=(\S*)", text)
+    array = re.match(r"JobId=.*\bArrayTaskId=(\S+)", text)
+    element = f"_[{array[1]}]" if array else ""
     code = re.search(r"(?m)^ +Requeue=.*\bExitCode=(\d+:\d+)", text)
     if not state or _is_other(re.findall(r"(?m)^ +Comment=(.*)", text), token):
-        return None
-    return status(state[1], code[1] if code else "", state[2], "scontrol")
+        return element, None
+    return element, status(state[1], code[1] if code else "", state[2], "scontrol")
