@@ -204,8 +204,7 @@ def create(runs_dir: Path, name: str) -> RunDirectory:
 
 def next_name(runs_dir: Path, name: str) -> str:
     """Return what the next run will be called, should nobody else submit before."""
-    stem, number = _next(runs_dir, name)
-    return f"{stem}-{number}"
+    return "{}-{}".format(*_next(runs_dir, name))
 
 
 def _next(runs_dir: Path, name: str) -> tuple[str, int]:
