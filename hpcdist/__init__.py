@@ -3,6 +3,7 @@
 The map, from the ground up: a module imports only from the lines above its own, and from its left.
 
     errors units words specs budget job scalars yaml_words hostlist affinity image xdg    primitives
+    untrusted ownership    files that others may have made, folders in which others may write
     fields command registry tree bounded sandbox launch    what YAML models are made of; templates; extension
     amounts experiment experiment_problems dialects fabric site site_problems survey    asked for, offered
     replica plan    what the user counts; tasks, placement, everything decided with its origin
@@ -11,7 +12,7 @@ The map, from the ground up: a module imports only from the lines above its own,
     pool placement feasibility alternatives selection detect starting enclosing preparing    decisions, pure
     polyaxon remarks advice provenance variables lint planner wiring    what they add up to
     compose source templating inputs overrides load preferences schema native_text    files and experiments
-    resources bytecode renderer shell rundir world    the other edges: files, templates, processes, time
+    resources bytecode renderer shell record events rundir world    the other edges: templates, shell, runs
     logs endings inquiry states waiting control    submit, status, logs, cancel, wait
     doctor    what could keep jobs from running well, and the programs that tasks run to find out
     cli    one short module per verb

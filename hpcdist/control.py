@@ -81,7 +81,7 @@ def submit(request: Request, runs_dir: Path, world: World, *, again: bool = Fals
 
 
 def _prepared(request: Request, runs_dir: Path, world: World) -> Run:
-    directory = rundir.create(runs_dir, request.name)
+    directory = world.create(runs_dir, request.name)
     try:
         for name, text in {"experiment.yml": request.experiment, **request.files(directory)}.items():
             directory.write(name, text)

@@ -45,11 +45,14 @@ class Config(Model, frozen=True, kw_only=True):
     ``site``: the machine, where nothing else names one; a file by its whole path, or from ``~`` on.
     ``defaults``: what holds on every site that has a batch system; on one that has none only its own section
     does. ``sites``: the same of single sites, by their names; they win over ``defaults``, key by key.
+    ``trusted_runs``: folders of runs to which others may write, by their whole paths or from ``~`` on; all of
+    them could exchange what your jobs run.
     """
 
     site: str | None = None
     defaults: Wishes = Wishes()
     sites: dict[str, Wishes] = {}
+    trusted_runs: tuple[str, ...] = ()
 
 
 class Preferences(NamedTuple):
@@ -109,6 +112,10 @@ def _problems_of(config: Config) -> Iterator[Problem]:
     for path, wishes in [(("defaults",), config.defaults), *named]:
         if isinstance(wishes.mail, Mail):
             yield from specs.mail_problems(wishes.mail.events, (*path, "mail", "events"))
+    for number, text in enumerate(config.trusted_runs):
+        if not text.startswith(("/", "~")):
+            message = f"{text!r} would be another folder in every folder"
+            yield Problem(message, ("trusted_runs", number), "write its whole path")
 
 
 def unknown_sites(own: Preferences, known: Collection[str]) -> Iterator[Problem]:
@@ -136,6 +143,17 @@ def filled(loaded: Loaded, own: Preferences, site: Site) -> Loaded:
     changed.put("batch", batch, data.value_places.get("batch"), key_place=data.key_places.get("batch"))
     experiment = replace(loaded.experiment, batch=built)
     return loaded._replace(experiment=experiment, document=loaded.document._replace(data=changed))
+
+
+def trusts(own: Preferences, runs_dir: Path) -> bool:
+    """Whether the user takes this folder of runs as it is, whoever may write there."""
+    return any(_real(Path(text)) == _real(runs_dir) for text in own.config.trusted_runs)
+
+
+def _real(folder: Path) -> Path:
+    with suppress(RuntimeError):  # there is no such user
+        folder = folder.expanduser()
+    return folder.resolve()
 
 
 def _sections(own: Preferences, site: Site) -> Iterator[Map]:

@@ -11,87 +11,31 @@ RUNS/mnist-3/
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
-from hpcdist import words
+from hpcdist import events, ownership, record, untrusted, words
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
-from hpcdist.job import Job, JobState, Status
+from hpcdist.events import Event
+from hpcdist.job import Job
+from hpcdist.ownership import Trust
+from hpcdist.record import Phase, Record, written
+
+__all__ = ["Event", "Phase", "Record", "Run", "RunDirectory"]
 
 EXECUTABLE = frozenset({"job.sh", "task.sh"})
 
-_EVENT: Final = re.compile(r"([a-z]+) (\S+) ([0-9]+) (\S+)")
-_MAY_BE_NULL: Final = frozenset({"job_id", "submitted_at", "missing_since"})
-
-Phase = Literal["created", "submitting", "submitted", "refused"]
+_PLAN_BYTES: Final = 1 << 26
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
-class Record(NamedTuple):
-    """What became of a submission.
-
-    ``created``: the batch system was not asked yet. ``submitting``: it may have been asked, and the job may
-    exist. ``submitted``: it gave ``job_id``. ``refused``: it said no, with ``message``. ``submitted_at``:
-    when asking began. ``ended``: the state once certain. ``missing_since``: when first the job was unknown.
-    """
-
-    name: str
-    token: str
-    site: str
-    scheduler: str
-    digest: str
-    created_at: str
-    phase: Phase = "created"
-    job_id: str | None = None
-    submitted_at: str | None = None
-    message: str = ""
-    ended: Status | None = None
-    missing_since: str | None = None
-
-
-def _record(data: Any) -> Record:
-    """Return the record that these data are.
-
-    Raises:
-        ValueError: when they are none.
-    """
-    known = set(Record._fields)
-    if not isinstance(data, dict) or not known - {*Record._field_defaults} <= {*data} <= known:
-        raise ValueError("its keys are others")
-    ended = _ended(data.get("ended"))
-    for key, value in data.items():
-        if key != "ended" and not isinstance(value, str) and not (value is None and key in _MAY_BE_NULL):
-            raise ValueError(f"{key} is {value!r}")
-    record = Record(**{**data, "ended": ended})
-    if record.phase not in get_args(Phase):
-        raise ValueError(f"phase is {record.phase!r}")
-    return record
-
-
-def _ended(data: Any) -> Status | None:
-    """Return the final state that these data are, None for none; a ``ValueError`` for others."""
-    if data is None:
-        return None
-    try:
-        status = Status(**{**data, "state": JobState(data["state"])})
-    except (TypeError, KeyError):
-        raise ValueError(f"ended is {data!r}") from None
-    types = [type(value) for value in status[1:]]
-    if not status.state.is_final or types not in ([str, int, str, str], [str, type(None), str, str]):
-        raise ValueError(f"ended is {data!r}")
-    return status
-
-
-class Event(NamedTuple):
-    """One line that a job left in its run directory; ``at`` is in seconds since 1970."""
-
-    what: str
-    job_id: str
-    at: int
-    value: str
+class NotYours(PermissionError):  # noqa: N818 - it is no error that there are runs of others
+    """The run directory belongs to somebody else, who may have put anything there."""
 
 
 class RunDirectory(NamedTuple):
@@ -120,46 +64,68 @@ class RunDirectory(NamedTuple):
         return self.path / "logs"
 
     def write(self, name: str, text: str) -> None:
-        """Write one of the run's files, readable by its owner only."""
-        mode = 0o700 if name in EXECUTABLE else 0o600
-        handle = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        """Write one of the run's files, whole, readable by its owner only.
 
-    def record(self) -> Record:
+        Raises:
+            OSError: when it cannot be written, or the directory belongs to somebody else.
+        """
+        with self.opened() as folder:
+            untrusted.write(folder, name, text.encode(), 0o700 if name in EXECUTABLE else 0o600)
+
+    @contextlib.contextmanager
+    def opened(self, user: int | None = None) -> Iterator[int]:
+        """Open the directory, so that what is done in it is done in this one, whatever has its name later.
+
+        Raises:
+            OSError: when that is not possible, or it belongs to somebody else.
+        """
+        with _folder(self.path) as folder:
+            owner = os.fstat(folder).st_uid
+            if owner != (os.geteuid() if user is None else user):
+                raise NotYours(errno.EPERM, f"it belongs to {ownership.name_of(owner)}", str(self.path))
+            yield folder
+
+    def read(self, name: str, limit: int, user: int | None = None) -> bytes:
+        """Return what one of the run's files holds.
+
+        Raises:
+            OSError: when it cannot be read, is no regular file or too large, or the run is somebody else's.
+        """
+        with self.opened(user) as folder:
+            return untrusted.read(name, limit, at=folder)
+
+    def record(self, user: int | None = None) -> Record:
         """Return the record.
 
         Raises:
             ConfigError: when it cannot be read, or is none; it names the file.
         """
-        import json  # not for those who have no runs
-
         try:
-            return _record(json.loads(self.record_file.read_bytes()))
+            return record.read(self.read("record.json", record.MAX_BYTES, user))
+        except NotYours as error:
+            raise self._no_record(str(error.strerror), hint="its owner alone can ask for its job") from error
         except OSError as error:
             raise self._no_record(f"the record cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
             raise self._no_record(f"this is no record: {error}") from error
 
-    def _no_record(self, message: str) -> ConfigError:
-        hint = f"`{self.path}` may be removed if its job is over"
+    def _no_record(self, message: str, hint: str = "") -> ConfigError:
+        hint = hint or f"`{self.path}` may be removed if its job is over"
         return ConfigError(Problem(message, hint=hint, place=Place(str(self.record_file), 1, 1)))
 
     def events(self) -> tuple[Event, ...]:
         """Return what the job wrote; lines that are torn or strange are left out."""
         try:
-            text = (self.path / "events").read_text(encoding="utf-8", errors="replace")
+            return events.read(self.read("events", events.MAX_BYTES))
         except OSError:
             return ()
-        rows = filter(None, map(_EVENT.fullmatch, text.splitlines()))
-        return tuple(Event(row[1], row[2], int(row[3]), row[4]) for row in rows)
 
     def plan(self) -> dict[str, Any]:
         """Return the plan as its file has it; empty where it cannot be read."""
         import json
 
         try:
-            data = json.loads((self.path / "plan.json").read_bytes())
+            data = json.loads(self.read("plan.json", _PLAN_BYTES))
         except (OSError, ValueError, RecursionError):
             return {}
         return data if isinstance(data, dict) else {}
@@ -189,28 +155,53 @@ def choose(option: str | None, environment: Mapping[str, str]) -> Path:
     return Path(option or environment.get("HPCDIST_RUNS_DIR") or "runs").expanduser().absolute()
 
 
-def create(runs_dir: Path, name: str) -> RunDirectory:
-    """Make the next free directory ``<name>-<n>``, for its owner only; no other submitter gets the same."""
-    runs_dir.mkdir(parents=True, exist_ok=True)
-    stem, number = _next(runs_dir, name)
-    while True:
-        path = runs_dir.absolute() / f"{stem}-{number}"
+def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.nobody) -> RunDirectory:
+    """Make the next free directory ``<name>-<n>``, for its owner only; no other submitter gets the same.
+
+    Raises:
+        ConfigError: where somebody else could exchange what lies in the runs directory (`ownership.check`).
+        OSError: when it cannot be made.
+    """
+    _make(runs_dir)
+    with _folder(runs_dir) as runs:
+        ownership.check(runs_dir, runs, trusts=trusts)
+        stem, number = _next(runs, name)
+        while True:
+            run = f"{stem}-{number}"
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(run, 0o700, dir_fd=runs)
+                os.mkdir(f"{run}/logs", 0o700, dir_fd=runs)
+                return RunDirectory(runs_dir.absolute() / run)
+            number += 1
+
+
+def _make(runs_dir: Path) -> None:
+    """Make the folder of the runs for its owner only, and those above it so that nobody else writes there."""
+    for folder in [*reversed(runs_dir.absolute().parents), runs_dir]:
         with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-            (path / "logs").mkdir(mode=0o700)
-            return RunDirectory(path)
-        number += 1
+            folder.mkdir(mode=0o700 if folder == runs_dir else 0o755)
+
+
+@contextlib.contextmanager
+def _folder(path: Path) -> Iterator[int]:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def next_name(runs_dir: Path, name: str) -> str:
     """Return what the next run will be called, should nobody else submit before."""
-    return "{}-{}".format(*_next(runs_dir, name))
+    stem, number = _next(runs_dir, name) if runs_dir.is_dir() else (words.slug(name), 1)
+    return f"{stem}-{number}"
 
 
-def _next(runs_dir: Path, name: str) -> tuple[str, int]:
-    stem = words.slug(name)
-    numbers = (path.name.removeprefix(f"{stem}-") for path in runs_dir.glob(f"{stem}-*"))
-    return stem, 1 + max((int(text) for text in numbers if text.isascii() and text.isdigit()), default=0)
+def _next(runs: int | Path, name: str) -> tuple[str, int]:
+    begin = f"{words.slug(name)}-"
+    with os.scandir(runs) as entries:
+        ends = [entry.name.removeprefix(begin) for entry in entries if entry.name.startswith(begin)]
+    return begin[:-1], 1 + max((int(text) for text in ends if _NUMBER.fullmatch(text)), default=0)
 
 
 def remove(directory: RunDirectory) -> None:
@@ -221,31 +212,13 @@ def remove(directory: RunDirectory) -> None:
 
 
 def save(directory: RunDirectory, record: Record) -> None:
-    """Write the record so that a reader, or a crash, sees the old one or the new one, whole."""
-    import json
-    import tempfile
+    """Write the record so that a reader, or a crash, sees the old one or the new one, whole.
 
-    ended = record.ended and {**record.ended._asdict(), "state": record.ended.state.value}
-    data = f"{json.dumps({**record._asdict(), 'ended': ended}, indent=2)}\n".encode()
-    handle, temporary = tempfile.mkstemp(prefix=".record-", dir=directory.path)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(handle)
-        Path(temporary).replace(directory.record_file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    _sync(directory.path)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    Raises:
+        OSError: when it cannot be written, or the directory belongs to somebody else.
+    """
+    with directory.opened() as folder:
+        untrusted.write(folder, "record.json", written(record))
 
 
 def listing(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]:

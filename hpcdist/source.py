@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from hpcdist import scalars
+from hpcdist import scalars, untrusted
 from hpcdist.compose import PARSER, Composer, Node
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
 from hpcdist.tree import Document, Map, Seq
@@ -52,8 +52,7 @@ def read_text(path: str | Path) -> str:
     if str(path) == "-":
         return decode(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>")
     try:
-        with Path(path).open("rb") as stream:
-            return decode(stream.read(MAX_BYTES + 1), str(path))
+        return decode(untrusted.read_named(path, MAX_BYTES + 1), str(path))
     except FileNotFoundError:
         raise _unread(path, "there is no such file", _neighbours(Path(path))) from None
     except IsADirectoryError:

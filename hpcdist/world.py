@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from hpcdist import rundir
@@ -26,6 +27,7 @@ class World(NamedTuple):
     sleep: Callable[[float], None] = time.sleep
     token: Callable[[], str] = new_token
     save: Callable[[RunDirectory, Record], None] = rundir.save
+    create: Callable[[Path, str], RunDirectory] = rundir.create
 
     def update(self, run: Run, **changes: Any) -> Run:
         """Return the run with these changes of its record, once they are on the disk."""

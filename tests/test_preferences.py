@@ -68,6 +68,22 @@ def test_a_file_without_a_value_has_no_preferences(tmp_path: Path, text: str) ->
     assert preferences.read(at(tmp_path, text)) == NONE
 
 
+def test_folders_of_runs_that_are_trusted(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "link").symlink_to("runs")
+    own = preferences.read(at(tmp_path, f"trusted_runs: [~nobody-here/runs, {tmp_path}/link]\n"))
+    trusted = {name: preferences.trusts(own, tmp_path / name) for name in ("runs", "link", "others")}
+    assert trusted == {"runs": True, "link": True, "others": False}
+    assert not preferences.trusts(NONE, tmp_path / "runs")
+
+
+def test_a_trusted_folder_is_named_by_its_whole_path(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"trusted_runs\[0\]: 'runs' would be another folder in every folder"
+    ):
+        preferences.read(at(tmp_path, "trusted_runs: [runs]\n"))
+
+
 def test_no_file_is_no_preferences() -> None:
     assert preferences.read({"HPCDIST_CONFIG": "/dev/null"}) == NONE
     assert preferences.read({"HPCDIST_CONFIG": ""}) == NONE

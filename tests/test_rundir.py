@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hpcdist import rundir
+from hpcdist import ownership, rundir
 from hpcdist.errors import ConfigError
 from hpcdist.job import Job, JobState, Status
 from hpcdist.rundir import Event, Record, Run, RunDirectory
@@ -151,9 +152,9 @@ def test_a_record_that_is_no_file_is_told(tmp_path: Path) -> None:
     assert sorted(map(str, errors)) == [
         f"{run.record_file}:1:1: the record cannot be read: {why}; "
         f"`{run.path}` may be removed if its job is over"
-        for run, why in ((folder, "Is a directory"), (link, "No such file or directory"))
+        for run, why in ((folder, "Is a directory"), (link, "it is a symbolic link"))
     ]
-    with pytest.raises(ConfigError, match="the record cannot be read: No such file"):
+    with pytest.raises(ConfigError, match="the record cannot be read: it is a symbolic link"):
         rundir.find(tmp_path, link.name)
 
 
@@ -233,3 +234,118 @@ def test_a_failed_write_leaves_the_old_record(tmp_path: Path) -> None:
 
 def test_times_are_utc() -> None:
     assert rundir.timestamp(1700000000.7) == "2023-11-14T22:13:20+00:00"
+
+
+@pytest.mark.parametrize("name", ["record.json", "events", "plan.json"])
+@pytest.mark.parametrize("kind", ["FIFO", "link", "endless"])
+def test_nothing_but_files_of_some_size_is_read(tmp_path: Path, name: str, kind: str) -> None:
+    run = made(tmp_path).directory
+    run.write("events", "started 12 1700000000 0\n")
+    run.write("plan.json", '{"name": "a"}')
+    file = run.path / name
+    file.unlink()
+    if kind == "FIFO":
+        os.mkfifo(file)
+    elif kind == "link":
+        file.symlink_to("/dev/zero")
+    else:
+        file.touch()
+        os.truncate(file, 1 << 40)
+    runs, errors = rundir.listing(tmp_path)
+    read = (len(runs), len(errors), len(run.events()), len(run.plan()))
+    whole = {"record.json": (1, 0, 1, 1), "events": (1, 0, 1, 1), "plan.json": (1, 0, 1, 1)}[name]
+    lacks = {"record.json": (-1, 1, 0, 0), "events": (0, 0, -1, 0), "plan.json": (0, 0, 0, -1)}[name]
+    assert read == tuple(map(sum, zip(whole, lacks, strict=True)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"ended 12 {'9' * 5000} 0", "ended 12 999999999999 0", f"ended 12 1 {'9' * 5000}",
+        "ended 12 1 99999999999", "started \u0661 1\u0661 0", "started --help 1 0", "started -1 1 0",
+        f"started {'9' * 300} 1 0", "started 12 1 \x1b[2J", "started \x1b]0;x\x07 1 0",
+        "started 12 1 a\u2028started 13 1 0",
+    ],
+)  # fmt: skip
+def test_strange_events_are_left_out(tmp_path: Path, line: str) -> None:
+    (tmp_path / "events").write_text(f"{line}\nstarted 13 253402300799 0\n")
+    (event,) = RunDirectory(tmp_path).events()
+    assert event == Event("started", "13", 253402300799, "0")
+    assert rundir.timestamp(event.at) == "9999-12-31T23:59:59+00:00"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("job_id", "", "job_id is ''"),
+        ("job_id", "--help", "job_id is '--help'"),
+        ("job_id", "1\n2", r"job_id is '1\\n2'"),
+        ("job_id", "x y", "job_id is 'x y'"),
+        ("job_id", None, "it is submitted and has no job_id"),
+        ("token", "", "token is ''"),
+        ("token", "a\nPATH=", r"token is 'a\\nPATH='"),
+        ("created_at", "yesterday", "created_at is 'yesterday'"),
+        ("submitted_at", "2026-99-99", "submitted_at is '2026-99-99'"),
+        ("submitted_at", "0001-01-01T00:00:00+23:00", "submitted_at is '0001"),
+        ("scheduler", "nosuch", "there is no scheduler 'nosuch' here"),
+        ("phase", ["x"], r"phase is \['x'\]"),
+    ],
+)
+def test_a_record_with_strange_values_is_none(tmp_path: Path, key: str, value: Any, why: str) -> None:
+    run = made(tmp_path).directory
+    run.record_file.write_text(json.dumps(RECORD._asdict() | {key: value}))
+    with pytest.raises(ConfigError, match=f"this is no record: {why}"):
+        run.record()
+
+
+def test_every_text_of_a_record_can_be_written(tmp_path: Path) -> None:
+    run = made(tmp_path).directory
+    run.record_file.write_text(json.dumps(RECORD._asdict() | {"site": "a\ud800"}))
+    assert run.record() == RECORD._replace(site="a\\ud800")
+
+
+def test_a_long_message_does_not_lose_the_record(tmp_path: Path) -> None:
+    run = made(tmp_path, message="x" * (1 << 21), ended=Status(JobState.FAILED, reason="y" * (1 << 21)))
+    record = run.directory.record()
+    assert (record.job_id, record.message[:2], record.ended and record.ended.reason[:2]) == ("12", "xx", "yy")
+
+
+def test_runs_of_others_are_not_read(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    stranger = os.geteuid() + 1
+    with pytest.raises(ConfigError, match=f"it belongs to {ownership.name_of(os.geteuid())}") as raised:
+        run.directory.record(user=stranger)
+    assert isinstance(raised.value.__cause__, PermissionError)
+    with pytest.raises(PermissionError), run.directory.opened(user=stranger):
+        pass
+
+
+def test_a_folder_that_others_may_write_to_gets_no_runs(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    runs.chmod(0o775)
+    with pytest.raises(ConfigError, match=f"others may write to {runs}"):
+        rundir.create(runs, "a")
+    assert [*runs.iterdir()] == []
+    assert rundir.create(runs, "a", trusts=lambda folder: folder == runs).name == "a-1"
+
+
+def test_runs_are_made_for_their_owner_only(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        run = rundir.create(tmp_path / "deep" / "runs", "a")
+        run.write("job.sh", "")
+    finally:
+        os.umask(before)
+    modes = [
+        path.stat().st_mode & 0o777 for path in (run.script, run.path, run.path.parent, tmp_path / "deep")
+    ]
+    assert modes == [0o700, 0o700, 0o700, 0o755]
+
+
+def test_what_is_there_is_never_written_through(tmp_path: Path) -> None:
+    run = made(tmp_path).directory
+    (tmp_path / "mine").write_text("mine")
+    (run.path / "job.sh").symlink_to(tmp_path / "mine")
+    run.write("job.sh", "text")
+    assert ((tmp_path / "mine").read_text(), run.script.read_text()) == ("mine", "text")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +23,13 @@ def world() -> World:
     """Return the real one."""
     from hpcdist.schedulers.slurm import reader  # with all that knows Slurm
 
-    return World(reader.over(Shell()))
+    return World(reader.over(Shell()), create=partial(rundir.create, trusts=_trusts))
+
+
+def _trusts(runs_dir: Path) -> bool:
+    from hpcdist import preferences  # only for those whose runs directory needs it
+
+    return preferences.trusts(preferences.read(os.environ), runs_dir)
 
 
 def find(runs_dir: Path, jobs: Iterable[str]) -> list[Run]:
@@ -36,13 +44,13 @@ def find(runs_dir: Path, jobs: Iterable[str]) -> list[Run]:
 
 def tell_unreadable(errors: Sequence[ConfigError]) -> None:
     """Warn of runs whose record cannot be read; those of other users, who may be many, are one note."""
-    denied = [error for error in errors if isinstance(error.__cause__, PermissionError)]
-    broken = (error for error in errors if error not in denied)
+    others = [error for error in errors if isinstance(error.__cause__, PermissionError)]
+    broken = (error for error in errors if error not in others)
     tell(problem._replace(severity="warning") for error in broken for problem in error.problems)
-    if denied:
-        places = (problem.place for error in denied for problem in error.problems)
+    if others:
+        places = (problem.place for error in others for problem in error.problems)
         folders = sorted(Path(place.file).parent.name for place in places if place)
-        note(f"permission denied to look into {listed(folders)}")
+        note(f"not shown, since they belong to others or may not be read: {listed(folders)}")
 
 
 def show_reports(reports: Sequence[Report], runs_dir: Path, *, json: bool) -> None:

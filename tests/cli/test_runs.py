@@ -27,7 +27,7 @@ def test_runs_of_other_users_are_one_note(capsys: pytest.CaptureFixture[str]) ->
         )
     assert capsys.readouterr().err == (
         "warning: /runs/a-1/record.json:1:1: the record cannot be read\n"
-        "note: permission denied to look into b-1, b-2, b-3, b-4 and 2 more\n"
+        "note: not shown, since they belong to others or may not be read: b-1, b-2, b-3, b-4 and 2 more\n"
     )
 
 
