@@ -90,7 +90,7 @@ def test_a_job_that_can_never_run_says_so_and_is_cancelled(person: Person) -> No
     output(person.hpcdist("cancel", "big-1"))
     await_state(person, "big-1", "cancelled")
     assert person.json("status", "big-1")[0]["reason"] == (
-        "Can Never Run: Insufficient amount of resource: ncpus"
+        "it was deleted before it began (Can Never Run: Insufficient amount of resource: ncpus)"
     )
 
 
@@ -113,6 +113,23 @@ def test_an_array(person: Person) -> None:
     ]
     outputs = person.directory / "runs" / "sweep-1" / "outputs"
     assert sorted(path.name for path in outputs.iterdir()) == ["0", "1", "2", "3"]
+
+
+def test_an_array_ends_with_the_code_of_its_first_failed_element(person: Person) -> None:
+    """PBS gives the array the code of the element that ended last, 0 here."""
+    file = person.write("sweep", "sleep $PBS_ARRAY_INDEX; exit $((7 * (PBS_ARRAY_INDEX == 0)))", array="0-1")
+    done = person.hpcdist("submit", file, "--wait")
+    assert done.returncode == 7, done.stderr
+    assert record(person, "sweep-1") == {"job": "1000[].fakepbs", "state": "failed", "exit_code": 7}
+
+
+def test_an_array_of_which_one_element_was_deleted_did_not_end_well(person: Person) -> None:
+    output(person.hpcdist("submit", person.write("sweep", "sleep 2", array="0-1")))
+    directory = person.directory / "runs" / "sweep-1"
+    until(lambda: len(list(directory.glob("jobs/*"))) == 2, "both elements to begin")
+    assert person.run("qdel", "1000[1].fakepbs").returncode == 0
+    assert person.hpcdist("wait", "sweep-1").returncode == 143
+    assert record(person, "sweep-1") == {"job": "1000[].fakepbs", "state": "cancelled", "exit_code": 143}
 
 
 def test_an_array_of_one_element(person: Person) -> None:

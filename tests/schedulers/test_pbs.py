@@ -11,7 +11,8 @@ from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState, Status
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.pbs import PBS
-from hpcdist.schedulers.pbs.queries import Qstat, status
+from hpcdist.schedulers.pbs.ends import status
+from hpcdist.schedulers.pbs.queries import Qstat
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 
 TRANSCRIPTS = Path(__file__).parents[1] / "transcripts" / "pbs"
@@ -90,95 +91,135 @@ def test_find() -> None:
     living, history = PBS.find()
     assert (living.argv[-1], history.argv[-1]) == ("", "-x")
     for command in (living, history):
-        answer = (TRANSCRIPTS / "living.json").read_text()
+        answer = (TRANSCRIPTS / "living.dsv").read_text()
         found = PBS.read_find(Completed(command, 0, answer))
-        assert found == {"aaa": "1.pbs01", "bbb": "2.pbs01", "ccc": "3.pbs01"}
+        assert found == {"aaa": "1017.head", "bbb": "1019.head", "ccc": "1020.head"}
 
 
-def test_one_question_for_all_and_then_one_by_one() -> None:
+def test_one_question_for_all() -> None:
     jobs = [job("1.pbs01"), job("2[].pbs01")]
-    first, past, each = PBS.queries()
-    asked = [[command.argv[4:] for command in query.commands(jobs)] for query in (first, past, each)]
-    json = ("-f", "-F", "json")
+    first, past, arrays = PBS.queries()
+    asked = [[command.argv[4:] for command in query.commands(jobs)] for query in (first, past, arrays)]
+    dsv = ("-f", "-F", "dsv")
     assert asked == [
-        [("qstat", *json, "1.pbs01", "2[].pbs01")],
-        [("qstat", "-x", *json, "1.pbs01", "2[].pbs01")],
-        [("qstat", "-x", *json, "1.pbs01"), ("qstat", "-x", *json, "2[].pbs01")],
+        [("qstat", *dsv, "1.pbs01", "2[].pbs01")],
+        [("qstat", "-x", "-t", *dsv, "1.pbs01", "2[].pbs01")],
+        [("qstat", "-x", *dsv, "2[].pbs01")],
     ]
-    assert [(query.one_by_one, query.provisional) for query in (first, past, each)] == [
-        (False, False),
-        (False, False),
-        (True, False),
-    ]
+    assert list(arrays.commands(jobs[:1])) == []
     assert PBS.cancel(jobs).argv[4:] == ("qdel", "1.pbs01", "2[].pbs01")
 
 
 def test_the_living() -> None:
-    jobs = [job(f"{number}.pbs01") for number in range(1, 10)]
-    never = "Can Never Run: Insufficient amount of resource: ngpus (R: 8 A: 4 T: 4)"
-    assert read("living.json", *jobs) == {
-        "1.pbs01": Status(JobState.RUNNING, "R", source="qstat"),
-        "2.pbs01": Status(JobState.PENDING, "Q", None, never, "qstat"),
-        "3.pbs01": Status(JobState.PENDING, "H", source="qstat"),
-        "4.pbs01": Status(JobState.RUNNING, "E", source="qstat"),
-        "5.pbs01": Status(JobState.SUSPENDED, "S", None, "Job preempted by suspension", "qstat"),
-        "6.pbs01": Status(JobState.PENDING, "W", source="qstat"),
-        "7.pbs01": Status(JobState.PENDING, "T", source="qstat"),
-        "8.pbs01": Status(JobState.SUSPENDED, "U", source="qstat"),
+    jobs = [job(f"{number}.head") for number in ("1009", *range(1017, 1022), "1022[]", "1023[]", "1024")]
+    never = "Can Never Run: Insufficient amount of resource: ncpus (R: 99 A: 32 T: 32)"
+    failing, stopped = "job held, too many failed attempts to run", "Not Running: Queue not started."
+    suspended = "Job run at Sun Nov 22 at 18:46 on (n1:ncpus=1)"
+    later = "it is to begin at Thu Dec 31 23:59:00 2026"
+    assert read("living.dsv", *jobs) == {
+        "1009.head": Status(JobState.PENDING, "H", None, failing, "qstat"),
+        "1017.head": Status(JobState.RUNNING, "R", source="qstat"),
+        "1018.head": Status(JobState.SUSPENDED, "S", None, suspended, "qstat"),
+        "1019.head": Status(JobState.RUNNING, "R", source="qstat"),
+        "1020.head": Status(JobState.PENDING, "H", None, "it waits for afterok:1017.head", "qstat"),
+        "1021.head": Status(JobState.PENDING, "W", None, later, "qstat"),
+        "1022[].head": Status(JobState.RUNNING, "B", source="qstat"),
+        "1023[].head": Status(JobState.PENDING, "Q", None, stopped, "qstat"),
+        "1024.head": Status(JobState.PENDING, "Q", None, never, "qstat"),
     }
+
+
+def test_a_job_that_waits_says_for_what() -> None:
+    def waits(**fields: str) -> str:
+        return status({"job_state": "H", **fields}).reason
+
+    assert waits(depend="beforeok:9.head@head,afterok:1.head@head:2.head@head,afterany:3.head@head") == (
+        "it waits for afterok:1.head:2.head,afterany:3.head"
+    )
+    assert waits(Hold_Types="u") == "it is held by its owner"
+    assert waits(Hold_Types="s", depend="beforeok:9.head@head") == "it is held by the system"
+    assert waits(Hold_Types="u", comment="Job held by hu1 on Sun Nov 22") == "Job held by hu1 on Sun Nov 22"
+    assert waits() == ""
+
+
+def over(*numbers: str) -> dict[str, Status]:
+    jobs = [job(f"{number}.head") for number in numbers]
+    found = Qstat(("-x", "-t")).read(Completed(QSTAT, 0, (TRANSCRIPTS / "over.dsv").read_text()), jobs)
+    return {job_id.removesuffix(".head"): said for job_id, said in found.items()}
 
 
 def test_the_past() -> None:
-    jobs = [job(f"{number}.pbs01") for number in range(11, 21)]
-    never = "it never ran: it was deleted, or what it waited for failed"
-    dependency = "Job deleted as result of dependency on job 12.pbs01"
-    memory = "it used more memory than it had asked for (Exit_status -27)"
-    moved = "it was moved to another server: ask there"
-    assert read("finished.json", *jobs) == {
-        "11.pbs01": Status(JobState.COMPLETED, "F", 0, "", "qstat"),
-        "12.pbs01": Status(JobState.FAILED, "F", 5, "", "qstat"),
-        "13.pbs01": Status(JobState.CANCELLED, "F", 143, "killed by signal 15", "qstat"),
-        "14.pbs01": Status(JobState.TIMEOUT, "F", None, "its walltime was over (Exit_status -29)", "qstat"),
-        "15.pbs01": Status(JobState.CANCELLED, "F", None, never, "qstat"),
-        "16.pbs01": Status(JobState.FAILED, "F", 137, "killed by signal 9", "qstat"),
-        "17.pbs01": Status(JobState.CANCELLED, "F", 143, "", "qstat"),
-        "18.pbs01": Status(JobState.OUT_OF_MEMORY, "F", None, memory, "qstat"),
-        "19.pbs01": Status(JobState.UNKNOWN, "M", None, moved, "qstat"),
-        "20.pbs01": Status(JobState.CANCELLED, "F", None, dependency, "qstat"),
+    dependency = "it never ran: what it waited for cannot happen any more: afterok:1007.head"
+    deleted = "it was deleted before it began (Not Running: Queue not started)"
+    assert over("25", *map(str, range(1000, 1009)), "1015") == {
+        "25": Status(JobState.CANCELLED, "F", 143, "killed by signal 15", "qstat"),
+        "1000": Status(JobState.COMPLETED, "F", 0, "", "qstat"),
+        "1001": Status(JobState.FAILED, "F", 37, "", "qstat"),
+        "1002": Status(JobState.FAILED, "F", 139, "killed by signal 11", "qstat"),
+        "1003": Status(JobState.TIMEOUT, "F", None, "its walltime was over (Exit_status -29)", "qstat"),
+        "1004": Status(JobState.CANCELLED, "F", 143, "deleted by hu1@head", "qstat"),
+        "1005": Status(JobState.CANCELLED, "F", 0, "deleted by hu1@head", "qstat"),
+        "1006": Status(JobState.CANCELLED, "F", None, deleted, "qstat"),
+        "1007": Status(JobState.FAILED, "F", 1, "", "qstat"),
+        "1008": Status(JobState.CANCELLED, "F", None, dependency, "qstat"),
+        "1015": Status(JobState.COMPLETED, "F", 0, "", "qstat"),
     }
 
 
-def test_arrays() -> None:
-    assert read("array.json", *(job(f"{number}[].pbs") for number in (31, 32, 33))) == {
-        "31[].pbs": Status(JobState.PENDING, "B", source="qstat"),
-        "32[].pbs": Status(JobState.RUNNING, "B", source="qstat"),
-        "33[].pbs": Status(JobState.FAILED, "F", 1, "", "qstat"),
+def test_an_array_ends_as_its_first_failed_element() -> None:
+    """Its own Exit_status is that of the element that ended last: 0 of 1011[], whose first one failed."""
+    deleted = "deleted by hu1@head"
+    assert over("35[]", "1010[]", "1011[]", "1012[]", "1014[]", "1016[]") == {
+        "35[]": Status(JobState.CANCELLED, "F", 143, "killed by signal 15", "qstat"),
+        "1010[]": Status(JobState.FAILED, "F", 7, "", "qstat"),
+        "1011[]": Status(JobState.FAILED, "F", 7, "", "qstat"),
+        "1012[]": Status(JobState.FAILED, "F", 7, "", "qstat"),
+        "1014[]": Status(JobState.CANCELLED, "F", 143, deleted, "qstat"),
+        "1016[]": Status(JobState.CANCELLED, "F", 143, deleted, "qstat"),
     }
 
 
-def test_an_answer_that_is_no_json() -> None:
-    assert read("no_json.txt", job("4.scheduler", "aaa"), job("5.scheduler.example.org")) == {
-        "4.scheduler": Status(JobState.RUNNING, "R", source="qstat"),
-        "5.scheduler.example.org": Status(
-            JobState.TIMEOUT, "F", None, "its walltime was over (Exit_status -29)", "qstat"
-        ),
-    }
-    (command, _) = PBS.find()
-    answer = (TRANSCRIPTS / "no_json.txt").read_text()
-    assert PBS.read_find(Completed(command, 0, answer)) == {"aaa": "4.scheduler"}
+def test_an_array_alone_never_ends_well_when_an_element_did_not() -> None:
+    text = (TRANSCRIPTS / "over.dsv").read_text()
+    alone = "".join(line for line in text.splitlines(keepends=True) if "[]" in line[:20])
+    jobs = [job(f"{number}[].head") for number in (1010, 1011, 1012, 1014, 1016)]
+    found = Qstat(("-x",), arrays=True).read(Completed(QSTAT, 0, alone), jobs)
+    assert [(said.state.value, said.exit_code) for said in found.values()] == [
+        ("failed", 1),
+        ("failed", None),
+        ("failed", 1),
+        ("cancelled", 1),
+        ("cancelled", None),
+    ]
+
+
+def test_an_answer_that_was_cut_off_is_no_end() -> None:
+    """A failed job without its last fields never ran; an array without its last elements ended well."""
+    text = (TRANSCRIPTS / "over.dsv").read_text()
+    half = text[: text.index("|Exit_status=37")]
+    jobs = [job("1000.head"), job("1001.head")]
+    assert set(Qstat(("-x",)).read(Completed(QSTAT, 0, half), jobs)) == {"1000.head"}
+    assert Qstat(("-x", "-t")).read(TIMED_OUT._replace(stdout=text), [job("1010[].head")]) == {}
+
+
+def test_what_the_environment_holds_is_no_field() -> None:
+    """The submitter of 1015 had a function of bash, a value of several lines and ``|`` in another."""
+    text = (TRANSCRIPTS / "over.dsv").read_text()
+    assert PBS.read_find(Completed(QSTAT, 0, text))["cccc"] == "1015.head"
+    assert over("1015")["1015"].state is JobState.COMPLETED
 
 
 def test_an_id_that_means_another_job_now() -> None:
     other = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
-    assert read("living.json", job("1.pbs01", "zzz"), job("4.pbs01", "zzz")) == {
-        "1.pbs01": other,
-        "4.pbs01": Status(JobState.RUNNING, "E", source="qstat"),
+    assert read("living.dsv", job("1017.head.example.org", "zzz"), job("1024.head", "zzz")) == {
+        "1017.head.example.org": other,
+        "1024.head": read("living.dsv", job("1024.head"))["1024.head"],
     }
 
 
 @pytest.mark.parametrize("code", range(-31, 0))
 def test_every_reason_of_pbs_is_the_end_of_a_job(code: int) -> None:
-    said = status({"job_state": "F", "Exit_status": code})
+    said = status({"job_state": "F", "Exit_status": str(code)})
     assert said.state.is_final
     assert said.state is not JobState.COMPLETED
     assert said.reason.endswith(f"(Exit_status {code})")

@@ -118,8 +118,8 @@ class Pbs:
         return {token: job_id for job_id, record in jobs if key(job_id) and (token := token_of(record))}
 
     def queries(self) -> tuple[Query, ...]:
-        """Return qstat of the living, with those that are over, and of each alone."""
-        return Qstat(), Qstat(("-x",)), Qstat(("-x",), one_by_one=True)
+        """Return qstat of the living, of those that are over with their elements, of arrays without these."""
+        return Qstat(), Qstat(("-x", "-t")), Qstat(("-x",), arrays=True)
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the qdel command; jobs that are over are no failure."""

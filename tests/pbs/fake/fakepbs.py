@@ -30,14 +30,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # a program, started by its path
 
 from tests.pbs.fake import refusals
-from tests.pbs.fake.refusals import Refused
+from tests.pbs.fake.refusals import SERVER, Refused
 
 Record = dict[str, Any]
 
 SPOOL = Path(os.environ.get("FAKE_PBS", "/nonexistent"))
-SERVER = "fakepbs"
-UNKNOWN_JOB, FINISHED, NO_HISTORY = (number % 256 for number in (15001, 15139, 15140))
-LOGIN_PATH = "/usr/local/bin:/usr/bin:/bin"
+UNKNOWN_JOB, FINISHED, UNREACHABLE = (number % 256 for number in (15001, 15139, 15010))
+DELETED, ENDED_WELL, FAILED = 91, 92, 93
+NODE_PATH = "/bin:/usr/bin"
+NO_HISTORY = "PBS is not configured to maintain job history"
 
 
 def config() -> Record:
@@ -107,7 +108,7 @@ def job_of(given: list[tuple[str, str]]) -> Record:
         "depend": "",
         "variables": {}, "resources": {}, "output": "", "error": "", "join": "n", "keep": "n", "shell": "",
         "rerun": "y", "umask": "077", "workdir": os.environ.get("PWD") or str(Path.cwd()), "comment": "",
-        "path": os.environ.get("PATH", LOGIN_PATH),
+        "path": os.environ.get("PATH", NODE_PATH),
         "arguments": shlex.join(sys.argv[2:]), "user": pwd.getpwuid(os.getuid()).pw_name,
     }  # fmt: skip
     names = {"A": "account", "o": "output", "e": "error", "j": "join", "S": "shell", "r": "rerun"}
@@ -185,8 +186,9 @@ def serve(number: str) -> int:
     if not wait_for_others(number, record):
         return 0
     while (hosts := start(number)) is None:
-        if load(number).get("deleted"):
-            change(number, state="F", substate=91)
+        if (record := load(number)).get("deleted"):
+            comment = f"{record['comment']} and terminated"
+            change(number, state="F", substate=DELETED, comment=comment)
             return 0
         time.sleep(0.05)
     words = [sys.executable, "-E", "-s", "-B", __file__, "mom", number]
@@ -194,7 +196,7 @@ def serve(number: str) -> int:
         words = ["ssh", hosts[0], shlex.join(["env", f"FAKE_PBS={SPOOL}", *words])]
     subprocess.run(words, stdin=subprocess.DEVNULL, check=False)
     if load(number)["state"] == "R":
-        change(number, state="F", substate=93, exit=-20)
+        change(number, state="F", substate=FAILED, exit=-20)
     return 0
 
 
@@ -205,7 +207,7 @@ def wait_for_others(number: str, record: Record) -> bool:
         for other in (text.partition(".")[0] for text in ids):
             while job_file(other).exists() and (told := load(other))["state"] != "F":
                 if load(number).get("deleted"):
-                    change(number, state="F", substate=91)
+                    change(number, state="F", substate=DELETED)
                     return False
                 if load(number)["state"] != "H":
                     change(number, state="H")
@@ -216,7 +218,7 @@ def wait_for_others(number: str, record: Record) -> bool:
                 or (kind == "afterok" and not well)
                 or (kind == "afternotok" and well)
             ):
-                change(number, state="F", substate=91)
+                change(number, state="F", substate=ENDED_WELL)
                 return False
     change(number, state="Q")
     return True
@@ -290,26 +292,33 @@ def serve_array(number: str, record: Record) -> int:
     elements = [f"{base}[{index}]" for index in indexes]
     for index, element in zip(indexes, elements, strict=True):
         save(element, load(number) | {"array": "", "depend": "", "index": index, "state": "Q"})
-    change(number, state="B")
-    waiting, running = list(elements), list[str]()
+    waiting, running, codes = list(elements), list[str](), [0]
     while waiting or running:
+        codes += [load(element).get("exit", 0) for element in running if load(element)["state"] == "F"]
         running = [element for element in running if load(element)["state"] != "F"]
         while waiting and len(running) < most:
             running.append(waiting.pop(0))
             detached("serve", running[-1])
         if load(number).get("deleted"):
+            began = load(number)["state"] == "B"
             for element in waiting:
-                change(element, state="F", substate=91)
+                change(element, state="F", substate=DELETED, **({"exit": 1} if began else {}))
             waiting = []
             for element in running:
                 change(element, deleted=True)
         states = [load(element)["state"] for element in elements]
         counts = {"Queued": states.count("Q"), "Running": states.count("R"), "Exiting": states.count("E")}
-        change(number, counts=counts | {"Expired": states.count("F")})
+        began = load(number)["state"] == "B" or set(states) - {"Q"} != set()
+        change(number, state="B" if began else "Q", counts=counts | {"Expired": states.count("F")})
         time.sleep(0.05)
-    codes = [load(element).get("exit") for element in elements]
-    deleted = load(number).get("deleted")
-    change(number, state="F", substate=91 if deleted else 92, exit=0 if set(codes) == {0} else 1)
+    finished = [load(element) for element in elements]
+    substate = (
+        DELETED if any(element.get("deleted") or element["substate"] == DELETED for element in finished)
+        else FAILED if any(element["exit"] for element in finished)
+        else ENDED_WELL
+    )  # fmt: skip
+    # Its own code is that of the element that ended last.
+    change(number, state="F", substate=substate, exit=codes[-1])
     return 0
 
 
@@ -352,8 +361,10 @@ def mom(number: str) -> int:
         change(number, state="E")  # and delivery is tried again, for hours
         return 0
     deleted = load(number).get("deleted")
-    substate = 91 if deleted else 92 if code == 0 else 93
-    change(number, state="F", substate=substate, exit=code, comment=f"{record['comment']} and finished")
+    substate = DELETED if deleted else ENDED_WELL if code == 0 else FAILED
+    words = {DELETED: f"terminated by {record['user']}@{SERVER}", ENDED_WELL: "finished", FAILED: "failed"}
+    comment = f"{record['comment']} and {words[substate]}"
+    change(number, state="F", substate=substate, exit=code, comment=comment)
     return 0
 
 
@@ -362,7 +373,7 @@ def environment(number: str, record: Record, folder: Path) -> dict[str, str]:
     first = chunks(record)[0]
     own = {
         "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell,
-        "PATH": LOGIN_PATH, "PBS_ENVIRONMENT": "PBS_BATCH", "PBS_JOBID": f"{number}.{SERVER}",
+        "PATH": NODE_PATH, "PBS_ENVIRONMENT": "PBS_BATCH", "PBS_JOBID": f"{number}.{SERVER}",
         "PBS_JOBNAME": record["name"], "PBS_QUEUE": record["queue"], "PBS_NODEFILE": str(folder / "nodefile"),
         "PBS_O_WORKDIR": record["workdir"], "PBS_O_PATH": record["path"], "PBS_NODENUM": "0",
         "PBS_TASKNUM": "1", "TMPDIR": str(folder),
@@ -371,12 +382,9 @@ def environment(number: str, record: Record, folder: Path) -> dict[str, str]:
     if "index" in record:
         array = f"{number.partition('[')[0]}[].{SERVER}"
         own |= {"PBS_ARRAY_INDEX": str(record["index"]), "PBS_ARRAY_ID": array}
-    cpus = {
-        "OMP_NUM_THREADS": first.get("ompthreads", first.get("ncpus", "1")),
-        "NCPUS": first.get("ncpus", "1"),
-    }
+    cpus = {name: first.get("ompthreads", first.get("ncpus", "1")) for name in ("OMP_NUM_THREADS", "NCPUS")}
     variables: dict[str, str] = record["variables"]
-    return {"PATH": LOGIN_PATH, **variables, **own, **cpus} | {
+    return {"PATH": NODE_PATH, **variables, **own, **cpus} | {
         name: variables[name] for name in ("PATH", "TMPDIR") if name in variables
     }
 
@@ -440,30 +448,45 @@ def qstat(argv: list[str]) -> int:
     if "--version" in argv:
         print("pbs_version = 23.06.06")
         return 0
-    history = "-x" in argv
-    if history and not config().get("history", True):
-        print("qstat: job_history_enable is set to false", file=sys.stderr)
-        return NO_HISTORY
-    ids = [word for word in argv if re.match(r"\d", word)]
-    if argv[:3] != ["-f", "-F", "json"] and argv[:4] != ["-x", "-f", "-F", "json"]:
-        raise Refused("usage: the tests know qstat [-x] -f -F json ID...", 2)
-    found, code = {}, 0
-    for job_id in ids:
-        number = job_id.partition(".")[0]
-        if not job_file(number).exists():
-            print(f"qstat: Unknown Job Id {job_id}", file=sys.stderr)
-            code = UNKNOWN_JOB
-        elif load(number)["state"] == "F" and not (history and config().get("history", True)):
-            known = config().get("history", True)
-            said = "Job has finished, use -x or -H to obtain historical job information"
-            print(f"qstat: {job_id} {said}" if known else f"qstat: Unknown Job Id {job_id}", file=sys.stderr)
-            code = FINISHED if known else UNKNOWN_JOB
-        else:
-            found[f"{number}.{SERVER}"] = shown(load(number))
-    if found:
-        head = {"timestamp": int(time.time()), "pbs_version": "23.06.06", "pbs_server": SERVER}
-        print(json.dumps(head | {"Jobs": found}, indent=4))
+    options = [word for word in argv if word.startswith("-")]
+    if argv[len(options) - 2 : len(options) + 1] != ["-f", "-F", "dsv"] or set(options) - {
+        "-x",
+        "-t",
+        "-f",
+        "-F",
+    }:
+        raise Refused("usage: the tests know qstat [-x] [-t] -f -F dsv ID...", 2)
+    code = 0
+    for job_id in argv[len(options) + 1 :]:
+        code = shown_one(job_id, history="-x" in options, elements="-t" in options) or code
     return code
+
+
+def shown_one(job_id: str, *, history: bool, elements: bool) -> int:
+    """Print a job, with an array's elements, or why it cannot be shown."""
+    number, kept = job_id.partition(".")[0], config().get("history", True)
+    name = f"{number}.{SERVER}"
+    if history and not kept:
+        print(f"qstat: {NO_HISTORY} {name}", file=sys.stderr)
+        return 0
+    if not job_file(number).exists() or (load(number)["state"] == "F" and not kept):
+        print(f"qstat: Unknown Job Id {name}", file=sys.stderr)
+        return UNKNOWN_JOB
+    if load(number)["state"] == "F" and not history:
+        said = "Job has finished, use -x or -H to obtain historical job information"
+        print(f"qstat: {name} {said}", file=sys.stderr)
+        return FINISHED
+    files = SPOOL.glob(f"jobs/{number[:-1].replace('[', '[[]')}[0-9]*.json") if elements else ()
+    for found in (number, *sorted(file.stem for file in files)):
+        fields = (f"{name}={dsv(value)}" for name, value in shown(load(found)).items())
+        print(f"Job Id: {found}.{SERVER}", *fields, sep="|")
+    return 0
+
+
+def dsv(value: object) -> str:
+    """Write a value as ``prt_attr`` of qstat.c does."""
+    text = re.sub(r"\\(?![,\"'])|\|", r"\\\g<0>", str(value))
+    return text.replace("\n", "\\n").replace("\f", "\\f")
 
 
 def shown(record: Record) -> Record:
@@ -474,11 +497,14 @@ def shown(record: Record) -> Record:
         "job_state": record["state"],
         "queue": record["queue"],
         "server": SERVER,
+        "depend": record["depend"] or None,
         "exec_host": record.get("exec_host"),
-        "Resource_List": record["resources"],
+        "Hold_Types": "s" if record["state"] == "H" else "n",
+        **{f"Resource_List.{name}": value for name, value in record["resources"].items()},
         "substate": record.get("substate", 42 if record["state"] == "R" else 10),
-        "Variable_List": {name: numeric(value) for name, value in variables(record).items()},
+        "Variable_List": ",".join(f"{name}={escaped(value)}" for name, value in variables(record).items()),
         "comment": record["comment"] or None,
+        "run_count": 1 if "exec_host" in record else None,
         "Exit_status": record.get("exit"),
         "Submit_arguments": record["arguments"],
     }
@@ -494,19 +520,16 @@ def variables(record: Record) -> dict[str, str]:
     return {"PBS_O_WORKDIR": record["workdir"], "PBS_O_PATH": record["path"], **record["variables"]}
 
 
-def numeric(text: str) -> str | float:
-    """Write what C's strtod takes for a number as one, as qstat does."""
-    try:
-        return float(text) if "." in text or "e" in text.lower() else int(text)
-    except ValueError:
-        return text
+def escaped(text: str) -> str:
+    """Put a backslash before what ends a variable, as qsub does."""
+    return re.sub(r"[,\"'\\]", r"\\\g<0>", text)
 
 
 def qselect(argv: list[str]) -> int:
     history = "-x" in argv
     if history and not config().get("history", True):
-        print("qselect: job_history_enable is set to false", file=sys.stderr)
-        return NO_HISTORY
+        print(f"qselect: {NO_HISTORY}", file=sys.stderr)
+        return 0
     for file in sorted((SPOOL / "jobs").glob("*.json")):
         record = load(file.stem)
         mine = record["user"] == argv[argv.index("-u") + 1] and "index" not in record
@@ -518,12 +541,12 @@ def qselect(argv: list[str]) -> int:
 def qdel(argv: list[str]) -> int:
     code = 0
     for job_id in argv:
-        number = job_id.partition(".")[0]
-        if not job_file(number).exists():
-            print(f"qdel: Unknown Job Id {job_id}", file=sys.stderr)
+        number, kept = job_id.partition(".")[0], config().get("history", True)
+        if not job_file(number).exists() or (load(number)["state"] == "F" and not kept):
+            print(f"qdel: Unknown Job Id {number}.{SERVER}", file=sys.stderr)
             code = UNKNOWN_JOB
         elif load(number)["state"] == "F":
-            print(f"qdel: Job has finished {job_id}", file=sys.stderr)
+            print(f"qdel: Job has finished {number}.{SERVER}", file=sys.stderr)
             code = FINISHED
         else:
             change(number, deleted=True)
@@ -545,8 +568,10 @@ def main(program: str, argv: list[str]) -> int:
     if program in ("serve", "mom"):
         return (serve if program == "serve" else mom)(argv[0])
     if not SPOOL.is_dir():
-        print(f"{program}: cannot connect to server {SERVER} (errno=111)", file=sys.stderr)
-        return 2
+        end = "Couldn't connect to cluster:" if program == "qdel" else f"{program}: cannot connect to server"
+        number = "" if program == "qdel" else " (errno=15010)"
+        print(f"Connection refused\n{end} {SERVER}{number}", file=sys.stderr)
+        return 255 if program == "qstat" else UNREACHABLE
     try:
         return verbs[program](argv)
     except Refused as refused:

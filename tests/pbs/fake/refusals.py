@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 
+SERVER = "fakepbs"
 UNKNOWN_QUEUE, UNKNOWN_RESOURCE, BAD_VALUE, REJECTED, NO_ATTRIBUTE, TOO_MANY = (
     number % 256 for number in (15018, 15035, 15014, 15136, 15002, 15107)
 )
@@ -118,11 +119,11 @@ def lines(text: str) -> Iterator[str]:
 
 
 def resources(value: str) -> list[tuple[str, str]]:
-    """Return names and values of ``-l``; blanks and commas in a value need quotes."""
+    """Return names and values of ``-l``; a blank or a comma ends a value that is not in quotes."""
     found: list[tuple[str, str]] = []
     rest = value
     while rest or not found:
-        match = re.match(r"\s*([^=,\s]+)(?:=\s*((?:'[^']*'|\"[^\"]*\"|[^\s,'\"])*))?(,(?=.)|\Z)", rest)
+        match = re.match(r"\s*([^=,\s]+)(?:=\s*((?:'[^']*'|\"[^\"]*\"|[^\s,'\"])*))?(,(?=.)|\s+|\Z)", rest)
         if not match:
             raise illegal("l")
         found.append((match[1], re.sub("['\"]", "", match[2] or "")))
@@ -207,19 +208,26 @@ def check_value(letter: str, value: str) -> None:
         raise Refused(f"qsub: illegally formed destination: {value}", 2)
     for name, text in attributes(value) if letter == "W" else ():
         if name not in ATTRIBUTES:
-            raise Refused("qsub: Undefined attribute", NO_ATTRIBUTE)
+            raise Refused("qsub: Error (15002) submitting job", NO_ATTRIBUTE)
         if name == "depend" and re.search(r"\[\d", text):
             raise Refused(f"cannot have dependancy on subjob or range\n{illegal('W')}", 2)
-        if not ATTRIBUTES[name](text):
+        if not ATTRIBUTES[name](text) or (name == "depend" and not resolves(text)):
             raise illegal("W")
+
+
+def resolves(depend: str) -> bool:
+    """Whether all servers that these ids name are known: that of the tests alone is."""
+    jobs = re.findall(r":\d+(?:\[\])?(?:\.([A-Za-z0-9.-]+))?", depend)
+    return all(server in ("", SERVER) for server in jobs)
 
 
 def check_resources(found: Mapping[str, str], own: frozenset[str], *, in_chunk: bool = False) -> None:
     """Refuse unknown resources and values of another type; ``own`` are those of the machine."""
-    where = "select" if in_chunk else ""
+    where = "select" if in_chunk else "Resource_List"
     for name, text in found.items():
         if name not in OF_CHUNK | OF_JOB | own:
-            raise Refused(f"qsub: Unknown resource: {name}", UNKNOWN_RESOURCE)
+            said = f": {name}" if in_chunk else f" Resource_List.{name}"
+            raise Refused(f"qsub: Unknown resource{said}", UNKNOWN_RESOURCE)
         if in_chunk and name in OF_JOB:
             raise Refused(f'qsub: Resource invalid in "select" specification: {name}', NOT_IN_SELECT)
         is_sound = (
@@ -229,8 +237,7 @@ def check_resources(found: Mapping[str, str], own: frozenset[str], *, in_chunk: 
             else text or name == "wd"
         )  # fmt: skip
         if not is_sound and not (name in own and not in_chunk):
-            said = f"Illegal attribute or resource value Resource_List.{where or name}"
-            raise Refused(f"qsub: {said}", BAD_VALUE)
+            raise Refused(f"qsub: Illegal attribute or resource value {where}.{name}", BAD_VALUE)
     if not in_chunk:
         check_select(found, own)
 
@@ -238,20 +245,19 @@ def check_resources(found: Mapping[str, str], own: frozenset[str], *, in_chunk: 
 def check_select(found: Mapping[str, str], own: frozenset[str]) -> None:
     if "select" not in found:
         if "place" in found:
-            raise Refused("qsub: cannot have place w/o select", NO_SELECT)
+            raise Refused('qsub: Cannot have "place" without "select"', NO_SELECT)
         return
-    beside = '-lresource= cannot be used with "select" or "place", resource is'
     if "nodes" in found:
-        raise Refused(f"qsub: {beside}: nodes", NODES_BESIDE)
+        raise Refused("qsub: Cannot be used with select or place: nodes", NODES_BESIDE)
     for name in OF_CHUNK & set(found):
+        beside = '"-lresource=" cannot be used with "select" or "place", resource is'
         raise Refused(f"qsub: {beside}: {name}", NOT_BESIDE)
     for _, words in kinds(found["select"]):
         names = [name for name, _ in words]
         for name in names:
             if names.count(name) > 1:
-                raise Refused(
-                    f"qsub: Duplicated resource within a section of a select specification: {name}", TWICE
-                )
+                twice = "duplicated resource within a section of a select specification, resource is"
+                raise Refused(f"qsub: {twice}: {name}", TWICE)
         check_resources(dict(words), own, in_chunk=True)
 
 
