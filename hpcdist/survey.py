@@ -79,6 +79,13 @@ class Unseen(NamedTuple):
     why: str
 
 
+class LeftOut(NamedTuple):
+    """A partition that is not for jobs of this user, and why."""
+
+    name: str
+    why: str
+
+
 class Survey(NamedTuple):
     """What was seen; ``told`` are the commands that told of the nodes and of the partitions."""
 
@@ -89,6 +96,8 @@ class Survey(NamedTuple):
     facts: tuple[Fact, ...] = ()
     told: tuple[str, str] = ("", "")
     unseen: tuple[Unseen, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def kinds_of(nodes: Iterable[Node], *, constraints: bool = False) -> tuple[NodeKind, ...]:

@@ -45,6 +45,7 @@ def _lines(name: str, survey: Survey, here: Here) -> Iterator[str]:
     yield from (
         line for item in survey.unseen for line in _comment(f"Not seen: `{item.command}`: {item.why}")
     )
+    yield from (line for warning in survey.warnings for line in _comment(f"Warning: {warning}"))
     yield f"name: {_yaml(name)}"
     yield f"description: {_yaml(f'{survey.title}, as seen from {here.host}')}"
     yield "status: unverified"
@@ -112,12 +113,18 @@ def _node_type(kind: NodeKind) -> dict[str, object]:
 def _partitions(survey: Survey) -> Iterator[str]:
     if not survey.parts:
         yield from _unknown("no partition was seen", "partitions: {NAME: {nodes: {NODE_TYPE: NUMBER}}}")
+        yield from _left_out(survey)
         return
     yield from _comment(f"`{survey.told[1]}`")
     yield "partitions:"
     for part in survey.parts:
         remarks = f" # {one_line('; '.join(part.remarks))}" if part.remarks else ""
         yield f"  {_yaml(part.name)}: {_yaml(_partition(part))}{remarks}"
+    yield from _left_out(survey)
+
+
+def _left_out(survey: Survey) -> Iterator[str]:
+    yield from (line for item in survey.left_out for line in _comment(f"left out: {item.name}: {item.why}"))
 
 
 def _partition(part: Part) -> dict[str, object]:

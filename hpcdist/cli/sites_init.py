@@ -58,6 +58,10 @@ def init(
         click.echo(f"wrote {file}")
     for item in survey.unseen:
         note(f"not seen: {item.command}: {item.why}")
+    for item in survey.left_out if not survey.parts else ():
+        note(f"left out: {item.name}: {item.why}")
+    for warning in survey.warnings:
+        note(warning)
     if file:
         _say_what_is_next(name, file, known=file.parent in resources.site_folders(site_path))
 

@@ -191,13 +191,13 @@ def test_without_history_the_end_is_known_from_the_run_directory(person: Person,
     assert record(person, "bad-1") == {"job": "1000.fakepbs", "state": "failed", "exit_code": 7}
 
 
-def test_without_history_an_array_ends_with_its_last_element(person: Person, tmp_path: Path) -> None:
+def test_without_history_an_array_ends_as_its_first_failed_element(person: Person, tmp_path: Path) -> None:
     machine(tmp_path / "spool", {HERE: {"ncpus": 8}}, history=False)
     done = person.hpcdist(
         "submit", person.write("sweep", "exit $((PBS_ARRAY_INDEX * 3))", array="0-2"), "--wait"
     )
-    assert done.returncode == 6, done.stderr
-    assert record(person, "sweep-1") == {"job": "1000[].fakepbs", "state": "failed", "exit_code": 6}
+    assert done.returncode == 3, done.stderr
+    assert record(person, "sweep-1") == {"job": "1000[].fakepbs", "state": "failed", "exit_code": 3}
 
 
 def test_what_the_site_demands_is_told(person: Person, tmp_path: Path) -> None:

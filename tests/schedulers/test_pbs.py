@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from hpcdist.command import Command, Completed
 from hpcdist.errors import SchedulerError, SubmissionUnknown
-from hpcdist.job import Job, JobState, Status
+from hpcdist.job import Job, JobState, Status, fold_array
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.pbs import PBS
 from hpcdist.schedulers.pbs.ends import status
@@ -44,13 +45,17 @@ def test_submit_command() -> None:
     [
         (MISSING, "there is no `qsub` on this machine; submit from a login node"),
         (failed(170, "qsub: Unknown queue"), "PBS refused the job: qsub: Unknown queue; `qstat -Q` lists"),
+        (failed(173, "qsub: Queue is not enabled"), "it takes no jobs now: `qstat -Q` shows under Ena which"),
         (failed(187, "qsub: Unknown resource: ngpu"), "`pbs.gpus`"),
         (failed(159, "qsub: Unauthorized Request "), "set `batch.account`"),
         (failed(166, "qsub: Illegal attribute or resource value"), "compare the lines"),
         (failed(32, "qsub: Resource: filesystems is required to be set."), "-l filesystems=home:..."),
         (failed(32, "qsub: a hook of the site says no"), "a hook of the site says no"),
         (failed(38, "qsub: would exceed queue workq's per-user limit"), "a limit of yours"),
-        (failed(1, "qsub: cannot connect to server pbs01 (errno=111)"), "try again later"),
+        (
+            failed(162, "Connection refused\nqsub: cannot connect to server head (errno=15010)"),
+            "try again later",
+        ),
         (failed(2, "qsub: illegal -N value"), "illegal -N value"),
         (failed(2, "qsub: illegal -k value"), "Torque, which hpcdist does not know"),
         (failed(2, "usage: qsub [-a date_time]"), "usage: qsub"),
@@ -166,16 +171,29 @@ def test_the_past() -> None:
     }
 
 
+def array(number: int) -> Status:
+    """Return how an array ended, by its elements."""
+    job_id = f"{number}[]"
+    found = {name.removeprefix(f"{job_id}.head_"): said for name, said in over(job_id).items()}
+    return fold_array({int(name): said for name, said in found.items() if name != job_id})
+
+
 def test_an_array_ends_as_its_first_failed_element() -> None:
     """Its own Exit_status is that of the element that ended last: 0 of 1011[], whose first one failed."""
-    deleted = "deleted by hu1@head"
-    assert over("35[]", "1010[]", "1011[]", "1012[]", "1014[]", "1016[]") == {
-        "35[]": Status(JobState.CANCELLED, "F", 143, "killed by signal 15", "qstat"),
-        "1010[]": Status(JobState.FAILED, "F", 7, "", "qstat"),
-        "1011[]": Status(JobState.FAILED, "F", 7, "", "qstat"),
-        "1012[]": Status(JobState.FAILED, "F", 7, "", "qstat"),
-        "1014[]": Status(JobState.CANCELLED, "F", 143, deleted, "qstat"),
-        "1016[]": Status(JobState.CANCELLED, "F", 143, deleted, "qstat"),
+    numbers = (35, 1010, 1011, 1012, 1014, 1016)
+    assert [(number, array(number).state.value, array(number).exit_code) for number in numbers] == [
+        (35, "cancelled", 143),
+        (1010, "failed", 7),
+        (1011, "failed", 7),
+        (1012, "failed", 7),
+        (1014, "cancelled", 143),
+        (1016, "cancelled", 143),
+    ]
+    assert over("1016[]") == {
+        "1016[]": Status(JobState.CANCELLED, "F", None, "deleted", "qstat"),
+        "1016[].head_0": Status(JobState.COMPLETED, "F", 0, "", "qstat"),
+        "1016[].head_1": Status(JobState.CANCELLED, "F", 143, "deleted by hu1@head", "qstat"),
+        "1016[].head_2": Status(JobState.COMPLETED, "F", 0, "", "qstat"),
     }
 
 
@@ -227,3 +245,17 @@ def test_every_reason_of_pbs_is_the_end_of_a_job(code: int) -> None:
 
 def test_a_state_that_nobody_knows() -> None:
     assert status({"job_state": "C"}) == Status(JobState.UNKNOWN, "C", source="qstat")
+
+
+def refusals() -> list[tuple[str, int, str]]:
+    """Return what a real qsub refused: the request, its exit code, what it said."""
+    text = (TRANSCRIPTS / "refusals.txt").read_text()
+    found = re.findall(r"(?ms)^\$ (.*?)\n(.*?)^exit (\d+)$", text)
+    return [(line, int(code), said) for line, said, code in found if code != "0"]
+
+
+@pytest.mark.parametrize(("line", "code", "said"), refusals())
+def test_what_a_real_qsub_refused_was_certainly_not_submitted(line: str, code: int, said: str) -> None:
+    with pytest.raises(SchedulerError) as error:
+        PBS.read_submit(failed(code, said))
+    assert not isinstance(error.value, SubmissionUnknown), line

@@ -24,6 +24,9 @@ _JOB_ID: Final = re.compile(r"[0-9]+(?:\[\])?\.[A-Za-z0-9][A-Za-z0-9_.-]*", re.A
 
 _HINTS: Final = {
     "Unknown queue": "`qstat -Q` lists the queues: correct `batch.partition`, or the site file",
+    "Queue is not enabled": "it takes no jobs now: `qstat -Q` shows under Ena which queues do",
+    "Bad GID": "correct the group in `directives`: `id -Gn` lists yours",
+    "Bad UID": "remove `-u` from `directives`: the job runs as you",
     "Unknown resource": "correct `pbs.gpus`, `pbs.gpu_type`, `pbs.chunk` or `directives` of the site file",
     "Access to queue is denied": "set `batch.account`, or a `batch.partition` that is open to you",
     "Unauthorized Request": "set `batch.account`, or a `batch.partition` that is open to you",
@@ -47,6 +50,10 @@ _REFUSALS: Final = (
     "directive error",
     "cannot access script file",
     "script contains cr, lf",
+    "script file::",
+    "script not a file",
+    "Job name is too long",
+    "cannot send environment with the job",
     "cannot connect to server",
     "Unknown queue",
     "Unknown resource",

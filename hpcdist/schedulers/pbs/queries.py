@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from hpcdist.command import Command, Completed
-from hpcdist.job import Job, JobState, Status
+from hpcdist.job import Job, JobState, Status, element_id
 from hpcdist.schedulers.pbs.ends import status
-from hpcdist.schedulers.slurm.queries import fold
 
 TOKEN: Final = "HPCDIST_TOKEN"  # noqa: S105 - its name
 PREFIX: Final = "hpcdist:"
@@ -55,6 +53,7 @@ done
 """
 
 _ID: Final = re.compile(r"([0-9]+(?:\[[0-9]*\])?)\.([A-Za-z0-9_-]+)[\w.-]*", re.ASCII)
+_ELEMENT: Final = re.compile(r"([0-9]+)\[([0-9]+)\]", re.ASCII)
 _FIELD: Final = re.compile(r"(?:[^\\|]+|\\.)+")
 """Between two ``|``; one in a value stands behind a backslash."""
 _TOKEN: Final = re.compile(rf"(?:^|(?<!\\),){TOKEN}={PREFIX}(\w+)(?=,|$)", re.ASCII)
@@ -98,17 +97,9 @@ def token_of(record: Record) -> str:
     return match[1] if match else ""
 
 
-def _of(job: Job, record: Record, elements: Mapping[int, Record]) -> Status:
-    """Return what is said of a job; of an array that is over, by its elements where they are shown.
-
-    The array itself has the Exit_status of the element that ended last, and a substate for all of them.
-    """
+def _of(job: Job, record: Record) -> Status:
     token = token_of(record)
-    if token and job.token and token != job.token:
-        return _OTHER
-    own = status(record)
-    parts = [status(part) for _, part in sorted(elements.items(), key=itemgetter(0))]
-    return fold(parts) if parts and own.state.is_final else own
+    return _OTHER if token and job.token and token != job.token else status(record)
 
 
 class Qstat(NamedTuple):
@@ -129,19 +120,16 @@ class Qstat(NamedTuple):
             yield command("qstat", *self.options, "-f", "-F", "dsv", *ids)
 
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
-        """Return the states of those jobs that PBS knows."""
+        """Return the states of those jobs that PBS knows, and of the elements of arrays that it shows."""
         if completed.timed_out:  # elements may be missing
             return {}
-        said: dict[_Key, Record] = {}
-        elements: dict[_Key, dict[int, Record]] = {}
+        wanted = {key(job.id): job for job in jobs}
+        found: dict[str, Status] = {}
         for job_id, record in records(completed.stdout).items():
             number, server = name = key(job_id) or ("", "")
-            if match := re.fullmatch(r"([0-9]+\[)([0-9]+)\]", number):
-                elements.setdefault((f"{match[1]}]", server), {})[int(match[2])] = record
-            said[name] = record
-        names = {job: key(job.id) or ("", "") for job in jobs}
-        return {
-            job.id: _of(job, said[name], elements.get(name, {}))
-            for job, name in names.items()
-            if name in said
-        }
+            element = _ELEMENT.fullmatch(number)
+            if job := wanted.get(name):
+                found[job.id] = _of(job, record)
+            elif element and (array := wanted.get((f"{element[1]}[]", server))):
+                found[element_id(array.id, int(element[2]))] = status(record)
+        return found
