@@ -58,8 +58,8 @@ def init(
         click.echo(f"wrote {file}")
     for item in survey.unseen:
         note(f"not seen: {item.command}: {item.why}")
-    for item in survey.left_out if not survey.parts else ():
-        note(f"left out: {item.name}: {item.why}")
+    for queue in survey.left_out if not survey.parts else ():
+        note(f"left out: {queue.name}: {queue.why}")
     for warning in survey.warnings:
         note(warning)
     if file:
