@@ -6,10 +6,11 @@ The map, from the ground up: a module imports only from the lines above its own,
     untrusted ownership    files that others may have made, folders in which others may write
     fields command registry tree bounded sandbox launch    what YAML models are made of; templates; extension
     amounts experiment experiment_problems dialects fabric site site_problems survey    asked for, offered
-    replica plan    what the user counts; tasks, placement, everything decided with its origin
+    replica plan devices    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers, containers and frameworks
     schedulers launchers containers frameworks importers    one file each, or one folder
-    pool placement feasibility alternatives selection detect starting enclosing preparing    decisions, pure
+    pool placement feasibility alternatives selection    where all runs: decisions, pure
+    detect starting visibility enclosing preparing    how it is started: decisions, pure
     polyaxon remarks advice provenance variables lint planner wiring    what they add up to
     compose source templating inputs overrides load preferences schema native_text    files and experiments
     resources bytecode renderer shell record events rundir world    the other edges: templates, shell, runs

@@ -15,6 +15,7 @@ from hpcdist.plan import Group, Plan
 from hpcdist.pool import memory_in
 from hpcdist.replica import Replica, replicas
 from hpcdist.site import Site
+from hpcdist.visibility import advice as about_devices
 
 _MEETS: Final = re.compile(
     r"(?:--|PET_)(?:rdzv.endpoint|node.rank|master.addr|standalone|main.process.ip|machine.rank)\b",
@@ -47,6 +48,7 @@ def advice(  # noqa: PLR0913, PLR0917 - all that may be odd
             "the components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas what "
             "nodes of one kind have"
         )
+    yield from about_devices(experiment, plan, topology)
     if plan.launcher == "jsrun":
         yield from jsrun.advice(plan, site.options("jsrun"))
     yield from _unused(experiment, [*kinds.values()], site, plan, where)

@@ -214,10 +214,10 @@ class Batch(Model, frozen=True):
     program gets before the end, and how many seconds before: ``USR1@120``. ``requeue``: the job may be run
     again after a fault of a node. ``mail``: an address or the name of a user, or keys. ``directives``: lines
     for the scheduler that nobody foresaw, in its own words. ``gpu_visibility``: whether a task sees its own
-    GPUs or all of the job's on its node. ``container``: where it is false, the image of ``build`` is not used
-    (``--no-container``). ``modules``: those that the job loads, in order, after the site's own.
-    ``spack_env``: the Spack environment that it activates after those: a name, or the path of its folder,
-    which begins with ``/`` or ``.``.
+    GPUs or all of the job's on its node; unsaid, what programs of the framework expect. ``container``: where
+    it is false, the image of ``build`` is not used (``--no-container``). ``modules``: those that the job
+    loads, in order, after the site's own. ``spack_env``: the Spack environment that it activates after those:
+    a name, or the path of its folder, which begins with ``/`` or ``.``.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
 
 import msgspec
 
@@ -30,6 +29,7 @@ from hpcdist.selection import select
 from hpcdist.site import Site
 from hpcdist.starting import launcher_args, launcher_of, must_meet_by_mpi, pmi_of
 from hpcdist.variables import located, surroundings, variables
+from hpcdist.visibility import bound_by, gpu_visibility
 
 
 def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
@@ -112,7 +112,8 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
     around = surroundings(site, placement, container=box is not None)
     whole = _whole_nodes(site, placement)
     exclusive = whole is not None if batch.exclusive is None else batch.exclusive
-    visibility = _gpu_visibility(experiment, site, launcher, topology)
+    args = tuple(launcher_args(experiment, site, None if by_user else launcher, around, where))
+    visibility = gpu_visibility(experiment, site, launcher, topology, (*bound_by(options, placement), *args))
     if launcher.lists_cpus and visibility != "launcher" and not once:
         placement = beside_gpus(placement, site, exclusive=exclusive)
     return Plan(
@@ -141,7 +142,7 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         max_restarts=environment.max_restarts or 0,
         demanded=tuple(_demanded(site, around)),
         extra_directives=batch.directives,
-        launcher_args=tuple(launcher_args(experiment, site, None if by_user else launcher, around, where)),
+        launcher_args=args,
         mail_user=batch.mail.user if isinstance(batch.mail, Mail) else batch.mail,
         mail_events=batch.mail.events
         if isinstance(batch.mail, Mail)
@@ -182,18 +183,6 @@ def _ports(placement: Placement) -> int:
     """Return how many ports a job has on each node: one a task, and sixteen at least."""
     most = max(count for _, count in placement.tasks_per_node())
     return min(max(16, 1 << (most - 1).bit_length()), 8192)
-
-
-def _gpu_visibility(
-    experiment: Experiment, site: Site, launcher: Launcher, topology: Topology
-) -> Literal["task", "node", "launcher"]:
-    """Say who chooses a task's GPUs; under another launcher than the site's own it is the task wrapper."""
-    if site.gpus.bound_by != "launcher" or launcher.name != site.launcher:
-        return experiment.batch.gpu_visibility or topology.sees
-    if experiment.batch.gpu_visibility == "node":
-        message = f"on site {site.name} each task sees the GPUs that {launcher.name} gives it, and no others"
-        raise PlanError(Problem(message, ("batch", "gpu_visibility"), "remove it"))
-    return "launcher"
 
 
 def _account(experiment: Experiment, site: Site) -> str | None:
@@ -254,10 +243,16 @@ def _origins(
     if experiment.build and experiment.build.image:
         yield "image", where(("build", "image"))
         yield "container", f"site {site.name}: container.runtime"
-    if topology.elastic:
-        yield "elastic", where(tuple(why))
+    yield from _of_framework(experiment, topology, where)
     if experiment.environment.max_restarts:
         yield "max_restarts", where(("environment", "max_restarts"))
+
+
+def _of_framework(experiment: Experiment, topology: Topology, where: Where) -> Iterator[tuple[str, str]]:
+    if topology.elastic and topology.why:
+        yield "elastic", where(tuple(topology.why.split(".")))
+    if topology.sees == "node" and experiment.batch.gpu_visibility is None:
+        yield "gpu_visibility", f"framework {experiment.framework}"
 
 
 def _of_partitions(

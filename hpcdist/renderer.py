@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-from hpcdist import __version__
+from hpcdist import __version__, devices
 from hpcdist.bytecode import kept
 from hpcdist.errors import RenderError
 from hpcdist.plan import TASK_WRAPPER, Plan, Variable, Word
@@ -116,6 +116,7 @@ class _Writer:
             "tells_failure": plan.launches == "tasks" or plan.elastic,
             "has_processes": any(row.processes > 1 for row in plan.placement.rows),
             "has_gpus": any(group.gpus for group in plan.placement.groups),
+            "moves_gpus": devices.moved(plan),
             "uneven_groups": [
                 (number, group.node + 1, group.node + group.nodes)
                 for number, group in enumerate(plan.placement.groups)

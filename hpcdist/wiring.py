@@ -11,6 +11,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Final
 
+from hpcdist.devices import devices
 from hpcdist.plan import Plan, Task, Variable
 
 _PIECE: Final = re.compile(
@@ -32,7 +33,6 @@ class Wiring:
         runs = list(plan.placement.tasks_per_node())
         self._ends = list(accumulate(count for count, _ in runs))
         self._sizes = [tasks for _, tasks in runs]
-        self._sees_all = plan.gpu_visibility == "node"
         self._peers: dict[str, str] = {}
         self.shared = {item.name: self._value(item, {}) for item in plan.variables if item.name in plan.told}
 
@@ -49,7 +49,7 @@ class Wiring:
             "HPCDIST_INDEX": task.index,
             "HPCDIST_ADDRESS": f"node{task.node}",
             "HPCDIST_PROCESSES": task.processes,
-            "HPCDIST_GPUS": ",".join(map(str, task.gpus if self._sees_all else range(len(task.gpus)))),
+            "HPCDIST_GPUS": ",".join(map(str, devices(self._plan, task))),
         }
         return {
             variable.name: self._value(variable, known)

@@ -13,6 +13,7 @@ from hpcdist.affinity import list_of
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import Asked, session
+from hpcdist.devices import devices
 from hpcdist.fields import Model
 from hpcdist.plan import Group, Plan, Task
 from hpcdist.renderer import summary
@@ -48,7 +49,10 @@ def command(asked: Asked, json: bool) -> None:
         if title := _title(group):
             click.echo(title)
     shown = [*_shown(plan.placement.tasks)]
-    show.table(("node", "rank", "role", "cpus", "gpus", "memory"), map(_row, shown))
+    numbers = {task.rank: devices(plan, task) for task in shown if isinstance(task, Task)}
+    own = any(task.gpus != numbers[task.rank] for task in shown if isinstance(task, Task))
+    heads = ("node", "rank", "role", "cpus", "gpus", *(["device"] if own else []), "memory")
+    show.table(heads, (_row(item, numbers if own else {}) for item in shown))
     _show_environment("all tasks", wiring.shared)
     _show_told({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})
 
@@ -57,7 +61,7 @@ def records(plan: Plan) -> Iterator[dict[str, Any]]:
     """Yield what ``--json`` prints of each task: its place, and the variables that it is told."""
     wiring = Wiring(plan)
     for task in plan.placement.tasks:
-        yield asdict(task) | {"variables": wiring.shared | wiring.of(task)}
+        yield asdict(task) | {"devices": devices(plan, task), "variables": wiring.shared | wiring.of(task)}
 
 
 def _show_told(told: Mapping[int, Mapping[str, str]]) -> None:
@@ -112,7 +116,7 @@ def _shown(tasks: Iterable[Task]) -> Iterator[Task | Gap]:
             yield from folded(node, _kind, _MANY_TASKS)
 
 
-def _row(task: Task | Gap) -> tuple[str, ...]:
+def _row(task: Task | Gap, numbers: Mapping[int, tuple[int, ...]]) -> tuple[str, ...]:
     if isinstance(task, Gap):
         nodes = task.what == "nodes"
         return (
@@ -126,8 +130,13 @@ def _row(task: Task | Gap) -> tuple[str, ...]:
         task.role if task.role == "master" else f"{task.role} {task.index}",
         listed(task.cpus),
         listed(task.gpus),
+        *([_numbers(numbers[task.rank])] if numbers else []),
         "-" if task.memory is None else f"{task.memory} MiB",
     )
+
+
+def _numbers(devices: Sequence[int]) -> str:
+    return ",".join(map(str, devices)) or "-"
 
 
 def _kind(task: Task) -> Hashable:

@@ -148,14 +148,14 @@ class Horovod(Plain):
             yield from _elastic_problems(section)
 
     def topology(self, experiment: Experiment) -> Topology:
-        """Return a task a GPU; only horovodrun knows gloo, and elastic runs are always gloo's."""
+        """Return a task a GPU, that of number ``hvd.local_rank()``; gloo is horovodrun's."""
         section = section_of(Section, experiment, self.name)
         if section.elastic:
             why = "horovod.elastic"
             return Topology(task="gpu", launchers=("horovodrun-elastic",), elastic=True, why=why)
         if section.controller == "gloo":
-            return Topology(task="gpu", launchers=("horovodrun",), why="horovod.controller")
-        return Topology(task="gpu", needs_mpi=True, wired=section.controller != "mpi")
+            return Topology(task="gpu", sees="node", launchers=("horovodrun",), why="horovod.controller")
+        return Topology(task="gpu", sees="node", needs_mpi=True, wired=section.controller != "mpi")
 
     def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
         """Return the bounds of an elastic run; they follow the words of its launcher.

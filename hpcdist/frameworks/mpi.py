@@ -14,9 +14,9 @@ class Mpi(Plain):
         self.name = name
 
     def topology(self, experiment: Experiment) -> Topology:
-        """Return a task a GPU, over MPI."""
+        """Return a task a GPU, over MPI; programs take the one whose number is their rank on the node."""
         del experiment
-        return Topology(task="gpu", needs_mpi=True)
+        return Topology(task="gpu", sees="node", needs_mpi=True)
 
 
 MPI = Mpi("mpi")

@@ -166,6 +166,7 @@ def test_plan_as_json_is_a_list_of_tasks(hpcdist: Hpcdist) -> None:
         "gpus": [1],
         "memory": 2048,
         "processes": 1,
+        "devices": [1],
         "variables": {},
     }
 

@@ -23,10 +23,10 @@ def test_one_process_a_replica_with_all_its_gpus(tmp_path: Path) -> None:
 def test_its_own_gpus_where_it_sees_all_of_the_node(tmp_path: Path) -> None:
     section = environment(1, each=resources(cpu=2, gpu=2))
     plan = planned(framework="jax", batch={"gpu_visibility": "node"}, environment=section)
-    everything = ",".join(DEVICES)
+    rest = DEVICES[3:]
     assert place_of_each(plan, tmp_path) == [
-        ["node0:20000", "2", "0", "0,1", everything],
-        ["node0:20000", "2", "1", "2,3", everything],
+        ["node0:20000", "2", "0", "0,1", ",".join(DEVICES)],
+        ["node0:20000", "2", "1", "1,3", ",".join(["100", "102", "101", *rest])],
     ]
 
 

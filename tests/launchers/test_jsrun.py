@@ -93,7 +93,7 @@ def test_the_wrapper_takes_no_gpu_that_jsrun_has_renumbered() -> None:
 def test_a_set_for_each_host_where_the_wrapper_chooses_the_gpus() -> None:
     machine = site_named("summit-like-task")
     plan = summit(machine, environment=environment(11, each=resources(cpu=7, gpu=1)))
-    assert plan.gpu_visibility == "task"
+    assert plan.gpu_visibility == "node"
     assert words(plan)[1:9] == [
         "--nrs=2",
         "--tasks_per_rs=6",
@@ -142,6 +142,13 @@ def test_a_resource_file_for_unequal_tasks(tmp_path: Path) -> None:
     )
 
 
+ALONE = (
+    "jsrun shows each task its own GPUs alone: rank 1 has device 0, and its rank on the node is 1; a program "
+    "that takes the device of that number, such as `hvd.local_rank()`, fails there or takes another's: let "
+    "it take the first of HPCDIST_GPUS"
+)
+
+
 def test_a_resource_file_is_told() -> None:
     said = (
         "the tasks are not alike on all nodes, so that jsrun reads their cores from an explicit resource "
@@ -150,10 +157,11 @@ def test_a_resource_file_is_told() -> None:
         "Summit's refused files that named the first core of the second socket; the same resources for all "
         "replicas, as many on each node, need no file"
     )
-    assert summit(environment=UNEQUAL).warnings == (said,)
-    assert summit(environment=environment(11, each=resources(cpu=7, gpu=1))).warnings == ()
+    assert summit(environment=UNEQUAL).warnings == (ALONE, said)
+    assert summit(environment=environment(11, each=resources(cpu=7, gpu=1))).warnings == (ALONE,)
     one = changed(SUMMIT, launchers={})
     assert summit(one, environment=UNEQUAL).warnings == (
+        ALONE,
         said.replace("4 hardware threads", "1 hardware thread"),
     )
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.slurm.cluster import Cluster
+from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.users import PROBE, User, probes
 
 pytestmark = pytest.mark.real
@@ -59,7 +61,8 @@ def lands_as_planned(user: User, name: str, experiment: dict[str, Any], launcher
     log = user.log(f"{name}-1")
     assert done.returncode == 0, done.stderr + log
     for record in planned:
-        del record["cpus"], record["memory"], record["processes"], record["variables"]
+        for key in ("cpus", "memory", "processes", "devices", "variables"):
+            del record[key]
     assert probes(user, f"{name}-1") == planned, log
 
 
@@ -72,6 +75,41 @@ def test_shape(user: User, name: str, launcher: str) -> None:
 def test_one_task_a_replica_under_pytorch(user: User) -> None:
     environment = shape(needs(gpu=2), 2)
     lands_as_planned(user, "pytorch", {"framework": "pytorch", "environment": environment}, "srun")
+
+
+PINNING = """\
+import os
+import horovod.torch as hvd
+
+hvd.init()
+gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+print("rank", hvd.rank(), "has", gpus[hvd.local_rank()], flush=True)
+"""
+"""What Horovod's own pages write, with the numbers of devices in place of devices."""
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "more"),
+    [
+        ("one-each", shape(needs(gpu=1), 5), {}),
+        ("two-each", shape(needs(gpu=2), 2) | {"processes_per_replica": 1}, {}),
+        ("by-task", shape(needs(gpu=1), 5), {"gpus": {"request": "gpus_per_task"}}),
+    ],
+)
+def test_the_device_of_its_local_rank_is_a_tasks_own(
+    user: User, name: str, environment: dict[str, Any], more: dict[str, Any]
+) -> None:
+    (user.directory / "pinning.py").write_text(PINNING)
+    site = yaml.safe_load((CHECKOUT / "site_configs" / "testbed.yaml").read_text())
+    (user.directory / "site.yaml").write_text(yaml.safe_dump(site | {"name": "site"} | more))
+    experiment = {"framework": "horovod", "environment": environment, "batch": {"site": "./site.yaml"}}
+    file = user.write(name, experiment | {"run": {"cmd": "python pinning.py"}})
+    planned = user.json("plan", file)
+    done = user.hpcdist("submit", file, "--wait")
+    log = user.log(f"{name}-1")
+    assert done.returncode == 0, done.stderr + log
+    has = {int(rank): int(gpu) for rank, gpu in re.findall(r"rank (\d+) has (\d+)", log)}
+    assert has == {record["rank"]: record["gpus"][0] for record in planned}
 
 
 def test_processes_that_share_a_gpu(user: User) -> None:

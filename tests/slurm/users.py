@@ -26,8 +26,9 @@ def framework_path(name: str) -> str:
 
 
 PROBE = (
-    "echo probe $HPCDIST_RANK $HPCDIST_ROLE $HPCDIST_INDEX $(uname -n) $HPCDIST_LOCAL_RANK "
-    "${CUDA_VISIBLE_DEVICES:--}"
+    'own=; IFS=, read -ra seen <<<"${CUDA_VISIBLE_DEVICES-}"; '
+    "for gpu in ${HPCDIST_GPUS//,/ }; do own+=,${seen[gpu]}; done; "
+    "echo probe $HPCDIST_RANK $HPCDIST_ROLE $HPCDIST_INDEX $(uname -n) $HPCDIST_LOCAL_RANK ${own:--}"
 )
 """A command that prints what a task finds around itself; the line is read by `probes`."""
 
@@ -93,7 +94,7 @@ def probes(user: User, run: str) -> list[dict[str, Any]]:
                 "index": int(index),
                 "node": numbers[host],
                 "local_rank": int(local_rank),
-                "gpus": [] if gpus == "-" else [int(gpu) for gpu in gpus.split(",")],
+                "gpus": [] if gpus == "-" else [int(gpu) for gpu in gpus[1:].split(",")],
             }
             for rank, role, index, host, local_rank, gpus in found
         ),

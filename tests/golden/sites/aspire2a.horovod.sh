@@ -158,8 +158,8 @@ take_gpus() {
   fi
   ((gpus == 0 || ${#visible[@]} >= gpu + gpus)) ||
     fail "the plan gives this task $gpus of this node's GPUs, from number $gpu on; only ${#visible[@]} can be seen here; look at CUDA_VISIBLE_DEVICES, at nvidia-smi or rocm-smi, and at gpus.request in the site file"
-  visible=("${visible[@]:gpu:gpus}")
-  for ((number = 0; number < gpus; number++)); do own+=("$((number))"); done
+  ((gpus)) || visible=()
+  for ((number = 0; number < gpus; number++)); do own+=("$((gpu + number))"); done
   local IFS=,
   export HPCDIST_GPUS="${own[*]}" CUDA_VISIBLE_DEVICES="${visible[*]}"
 }

@@ -1,0 +1,49 @@
+"""Devices: which number a task's GPUs have among those that it sees.
+
+Programs that are started by MPI take the device whose number is their rank on the node
+(https://horovod.readthedocs.io/en/stable/pytorch.html: ``torch.cuda.set_device(hvd.local_rank())``). Where a
+task sees all GPUs of the job on its node, they are in an order in which that one is its own, as far as there
+are so many; ``take_gpus`` of the task wrapper makes it.
+"""
+
+from __future__ import annotations
+
+from hpcdist.plan import Plan, Row, Task
+
+
+def devices(plan: Plan, task: Task) -> tuple[int, ...]:
+    """Return the numbers of a task's GPUs among those that it sees: its ``HPCDIST_GPUS``."""
+    if plan.gpu_visibility != "node" or not task.gpus:
+        return tuple(range(len(task.gpus)))
+    place = task.local_rank % _gpus_on(plan, task.node)
+    return task.gpus if place in task.gpus else (place, *task.gpus[1:])
+
+
+def moved(plan: Plan) -> bool:
+    """Whether some task sees the GPUs of its node in another order than the plan counts them in."""
+    return plan.gpu_visibility == "node" and not all(map(_is_in_place, plan.placement.rows))
+
+
+def misplaced(plan: Plan) -> tuple[Task, int] | None:
+    """Return the first task whose local rank is no device of its own, with the number of its device."""
+    if plan.gpu_visibility == "node" and not moved(plan):
+        return None
+    tells_rank = any(variable.name == "LOCAL_RANK" for variable in plan.task_variables)
+    for task in plan.placement.tasks if any(row.gpus for row in plan.placement.rows) else ():
+        own = devices(plan, task)
+        taken = 0 if tells_rank and plan.gpu_visibility != "node" else task.local_rank
+        if own and taken not in own:
+            return task, own[0]
+    return None
+
+
+def _is_in_place(row: Row) -> bool:
+    """Whether each of these tasks has the device of its local rank without further ado, or none."""
+    tasks = map(row.task, range(row.tasks_per_node))
+    return not row.gpus or all(task.local_rank in task.gpus for task in tasks)
+
+
+def _gpus_on(plan: Plan, node: int) -> int:
+    """Return how many GPUs the plan has on a node."""
+    rows = (row for row in plan.placement.rows if row.node <= node < row.node + row.nodes)
+    return sum(row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in rows)
