@@ -2,7 +2,7 @@
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo test test-fast bench lint clean
+.PHONY: help demo test test-fast chaos bench lint clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -20,6 +20,10 @@ test: ## Run everything: the checks, and all tests with real Slurm, Open MPI and
 test-fast: ## Run the tests that need neither Slurm nor Horovod
 	@tools/setup fast
 	pytest -m "not real" --ignore tests/slurm
+
+chaos: ## Try hostile files, values, run directories, disks and kills for some 20 minutes; print a table
+	@tools/setup fast
+	HPCDIST_CONFIG= python -m tests.chaos
 
 bench: ## Measure, and print a table
 	@tools/setup full

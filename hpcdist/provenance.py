@@ -31,19 +31,19 @@ def source_of(site: Site, origin: str) -> Source | None:
     return site.sources[-max(found)[1]] if found else None
 
 
-def unvouched(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys of a site file, as it was read, that no source vouches for."""
-    named = [name for source in data.get("sources") or () for name in source.get("of") or ()]
+def unvouched(site: Site, data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of a site's file, as it was read, that no source vouches for."""
+    named = [name for source in site.sources for name in source.of]
     for key in keys(data):
         if not any(_covers(name, key) for name in (*UNPROVEN, *named)):
             yield key
 
 
-def stale(data: Mapping[str, Any]) -> Iterator[Problem]:
+def stale(site: Site, data: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the keys that a source vouches for and that the file does not have."""
     there = list(keys(data))
-    for index, source in enumerate(data.get("sources") or ()):
-        for at, name in enumerate(source.get("of") or ()):
+    for index, source in enumerate(site.sources):
+        for at, name in enumerate(source.of):
             if not any(_covers(name, key) for key in there):
                 path = ("sources", index, "of", at)
                 yield Problem(f"this file has no key {name!r}", path, "correct it, or remove it")

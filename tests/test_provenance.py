@@ -7,7 +7,7 @@ import pytest
 from hpcdist import source
 from hpcdist.provenance import keys, source_of, stale, unvouched
 from hpcdist.resources import shipped
-from tests.sites import SHIPPED, site
+from tests.sites import SHIPPED, shipped_site, site
 
 PAGE = {"where": "https://x.example/page", "read": "2026-11", "of": ["fabric", "launcher"]}
 OTHER = {"where": "a script", "read": "2026-11", "of": ["fabric.env.A"], "by": "third party"}
@@ -16,7 +16,8 @@ OTHER = {"where": "a script", "read": "2026-11", "of": ["fabric.env.A"], "by": "
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_value_of_a_shipped_site_has_a_source(name: str) -> None:
     data = source.load(shipped("site_configs") / f"{name}.yaml").data
-    assert (list(unvouched(data)), [str(problem) for problem in stale(data)]) == ([], [])
+    found = shipped_site(name)
+    assert (list(unvouched(found, data)), [str(problem) for problem in stale(found, data)]) == ([], [])
 
 
 def test_keys_are_those_of_values() -> None:
@@ -53,8 +54,8 @@ def test_what_no_source_names_is_told_and_what_is_not_there() -> None:
         "fabric": {"env": {"A": 1, "B": 2}},
         "modules": ["gcc"],
     }
-    data["sources"] = [{"of": ["fabric.env.A", "launchers"]}]
-    assert list(unvouched(data)) == ["launcher", "fabric.env.B", "modules"]
-    assert [str(problem) for problem in stale(data)] == [
+    found = site(sources=[PAGE | {"of": ["fabric.env.A", "launchers"]}])
+    assert list(unvouched(found, data)) == ["launcher", "fabric.env.B", "modules"]
+    assert [str(problem) for problem in stale(found, data)] == [
         "sources[0].of[1]: this file has no key 'launchers'; correct it, or remove it"
     ]

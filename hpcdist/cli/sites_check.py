@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from hpcdist import fields, provenance, resources, source
+from hpcdist import fields, load, provenance, resources, source
 from hpcdist.cli import machine, sites_directives, sites_lint
 from hpcdist.cli.tell import tell
 from hpcdist.command import Command, Runner
-from hpcdist.errors import ConfigError, Path, Problem, listed
+from hpcdist.errors import ConfigError, Path, Problem, errors_in, listed
 from hpcdist.launchers import launchers
 from hpcdist.shell import Shell
 from hpcdist.site import Site
@@ -38,8 +38,8 @@ def check(name: str, site_path: tuple[str, ...]) -> str:
         found += [
             problem._replace(severity="warning") for problem in _remarks(site, document.data, file.stem)
         ]
-    ordered = sorted(map(document.locate, found), key=_order)
-    if any(problem.severity == "error" for problem in ordered):
+    ordered = load.in_order([*map(document.locate, found)])
+    if errors_in(ordered):
         raise ConfigError(*ordered)
     tell(ordered)
     return str(file)
@@ -89,19 +89,15 @@ def _remarks(site: Site, data: Map, stem: str) -> Iterator[Problem]:
             message = f"{pattern!r} fits {matched[0]}, a name that hosts of many machines have"
             yield Problem(message, ("detect", "fqdn", index), "write the full host name, with its domain")
     if not site.sources:
-        if site.status != "unverified":  # a file of one's own need not prove anything
+        if (
+            not data.get("sources") and site.status != "unverified"
+        ):  # a file of one's own need not prove anything
             yield Problem("it has no `sources`", (), "say where its values come from, and when that was read")
         return
-    yield from provenance.stale(data)
-    for key, names in groupby(provenance.unvouched(data), key=lambda name: name.partition(".")[0]):
+    yield from provenance.stale(site, data)
+    for key, names in groupby(provenance.unvouched(site, data), key=lambda name: name.partition(".")[0]):
         message = f"no source vouches for {listed(names, _SHOWN)}"
         yield Problem(message, (key,), "name it in `of` of one of the `sources`")
-
-
-def _order(problem: Problem) -> tuple[bool, int, int]:
-    """Errors come first, each in the order of the file."""
-    place = problem.place
-    return problem.severity != "error", place.line if place else 0, place.column if place else 0
 
 
 def _fits(pattern: str, host: str) -> bool:

@@ -51,6 +51,14 @@ def test_sources_are_asked_of_a_file_that_says_it_is_sure(
     assert said == (0, told if asks else "")
 
 
+def test_broken_sources_are_the_only_problem_that_is_told_of_them(hpcdist: Hpcdist, folder: Path) -> None:
+    code, err = checked(
+        hpcdist, folder, f"{HEAD}status: documented\nsources: [{{where: x, read: '2026', of: 1.5}}]\n"
+    )
+    assert (code, err.count("sources")) == (2, 1)
+    assert "sources[0].of: expected a list, got 1.5; write it as [a, b]" in err
+
+
 def test_its_variables_are_linted(hpcdist: Hpcdist, folder: Path) -> None:
     assert checked(hpcdist, folder, HEAD + VARIABLES + SOURCES) == (2, LINTED)
 
