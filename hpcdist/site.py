@@ -139,7 +139,8 @@ class LauncherOptions(Model, frozen=True):
     ``mpi`` is srun's ``--mpi`` type; that of an unverified site is for programs of a framework that meets by
     MPI, or of none. ``flavour`` is the MPI library behind mpirun. ``mca`` are parameters of Open MPI.
     ``args`` are further words. ``binding`` are the words that bind equal tasks to CPUs and GPUs, such as
-    ``--cpu-bind=cores``; unequal tasks are not bound. ``rank_variables`` are other names than the launcher's
+    ``--cpu-bind=cores``; unequal tasks are not bound. Without them PALS and Flux bind each task to as many
+    cores as it was promised. ``rank_variables`` are other names than the launcher's
     usual ones. ``threads_per_core``: how many hardware threads of a core jsrun counts (smt4: 4).
     """
 

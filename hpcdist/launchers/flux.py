@@ -2,23 +2,27 @@
 
 Said explicitly, because Flux does it otherwise: ``exit-on-error`` (else the peers of a failed rank run on
 for half a minute) and ``exit-timeout=none`` (else a rank that ends well ends the others half a minute
-later). Tasks of different sizes are started by ``--tasks-per-node`` on whole nodes, where the task wrapper
-divides them. A taskmap cannot change how many tasks a node has (flux-shell(1), TASKMAP).
+later), and ``cpu-affinity=per-task`` (else each task may run on the cores of all).
 
-Sources: flux-run(1), flux-shell-options(7) of flux-core 0.88.
+Tasks of one size are spread by ``--nodes`` and ``--ntasks`` as evenly as can be, the first nodes with one
+more (``rcalc_distribute``; 2 + 2 + 1 of five on three nodes was seen). Tasks of different sizes are started
+on whole nodes, where the task wrapper divides them; where nodes hold different numbers of these, a taskmap
+says how many, which may change them since 0.75: an older Flux ends with ``invalid taskmap``.
+
+Sources: flux-run(1), flux-shell-options(7), src/shell/rcalc.c and src/shell/info.c of flux-core 0.88; RFC 34.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.launchers.counts import tasks_on_each_node
-from hpcdist.plan import Plan, Word
+from hpcdist.plan import Placement, Plan, Word
 from hpcdist.site import LauncherOptions, RankVariables
 
 _ORIGIN: Final = "launcher flux"
+_BINDING: Final = "--setopt=cpu-affinity=per-task"
 
 
 class FluxRun:
@@ -44,12 +48,13 @@ class FluxRun:
             "-g",
             "--exclusive",
             "-x",
+            "--taskmap",
             "--label-io",
         }
     )
     lists_cpus = False
     hostfile_line = "%s slots=%s"
-    unequal_nodes = False
+    unequal_nodes = True
     brings_mpi = True
     gives_pmi = False  # it gives one, always; whether the program's MPI takes it no task can see
     labels_output = True
@@ -58,46 +63,66 @@ class FluxRun:
         """Return ``flux run`` and its options.
 
         Raises:
-            PlanError: where nodes hold different numbers of tasks, or Flux is to hand out GPUs that tasks
-                share.
+            PlanError: where Flux is to hand out GPUs that tasks share, or have in different numbers.
         """
         return tuple(_words(plan, options))
 
 
 def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
-    each = tasks_on_each_node(plan, "flux run puts the same number of tasks on every node")
     yield Word.raw("start_flux", _ORIGIN)
-    shape = _equal(plan) if _is_equal(plan) else _any(plan, each)
+    counted = _can_count(plan)
+    shape = _counted(plan) if counted else _whole_nodes(plan)
     label = ("--label-io",) if plan.placement.size > 1 else ()
     for text in ("flux", "run", *shape, *label, "--setopt=exit-on-error", "--setopt=exit-timeout=none"):
         yield Word(text=text, origin=_ORIGIN)
     yield from _affinity(plan)
     if options.mpi:
         yield Word(text=f"--setopt=mpi={options.mpi}", origin=f"site {plan.site}: launchers.flux.mpi")
-    for text in options.binding if plan.placement.is_even else ():
-        yield Word(text=text, origin=f"site {plan.site}: launchers.flux.binding")
+    if counted or plan.placement.is_even:
+        origin = f"site {plan.site}: launchers.flux.binding" if options.binding else _ORIGIN
+        yield from (Word(text=text, origin=origin) for text in options.binding or (_BINDING,))
     yield from plan.launcher_args
 
 
-def _is_equal(plan: Plan) -> bool:
-    """Whether every task has the same CPUs and the same whole GPUs, so that Flux can count them a task."""
-    shared = any(row.tasks_per_gpu > 1 for row in plan.placement.rows)
-    alike = not plan.placement.groups[0].gpus or plan.placement.groups[0].gpus_per_task is not None
-    return plan.placement.is_even and alike and not shared
+def _can_count(plan: Plan) -> bool:
+    """Whether Flux can count CPUs and GPUs a task: all tasks have the same, none shares a GPU."""
+    rows, counts = plan.placement.rows, _tasks_on_each(plan.placement)
+    alike = len(plan.placement.groups) == 1 and len({(row.cpus, row.gpus) for row in rows}) == 1
+    spread = counts == sorted(counts, reverse=True) and counts[0] - counts[-1] <= 1
+    return alike and spread and all(row.tasks_per_gpu == 1 for row in rows)
 
 
-def _equal(plan: Plan) -> Iterator[str]:
-    group = plan.placement.groups[0]
+def _tasks_on_each(placement: Placement) -> list[int]:
+    return [tasks for nodes, tasks in placement.tasks_per_node() for _ in range(nodes)]
+
+
+def _counted(plan: Plan) -> Iterator[str]:
+    row = plan.placement.rows[0]
     yield from (f"--nodes={plan.placement.nodes}", f"--ntasks={plan.placement.size}")
-    yield f"--cores-per-task={group.cpus_per_task}"
-    if group.gpus and _says_gpus(plan):
-        yield f"--gpus-per-task={group.gpus_per_task}"
+    yield f"--cores-per-task={row.cpus}"
+    if row.gpus and _says_gpus(plan):
+        yield f"--gpus-per-task={row.gpus}"
 
 
-def _any(plan: Plan, each: int) -> Iterator[str]:
-    yield from (f"--nodes={plan.placement.nodes}", f"--tasks-per-node={each}", "--exclusive")
+def _whole_nodes(plan: Plan) -> Iterator[str]:
+    runs = list(plan.placement.tasks_per_node())
+    yield f"--nodes={plan.placement.nodes}"
+    if len(runs) > 1:
+        # Without a word of GPUs: there is none for nodes beside --ntasks, and whole nodes come with theirs.
+        yield from (f"--ntasks={plan.placement.size}", "--exclusive", f"--taskmap=manual:{_taskmap(runs)}")
+        return
+    yield from (f"--tasks-per-node={runs[0][1]}", "--exclusive")
     if (gpus := max(group.gpus for group in plan.placement.groups)) and _says_gpus(plan):
         yield f"--gpus-per-node={gpus}"
+
+
+def _taskmap(runs: Sequence[tuple[int, int]]) -> str:
+    """Return blocks of first node, nodes, tasks on each, and how often (RFC 34)."""
+    blocks, first = [], 0
+    for nodes, tasks in runs:
+        blocks.append(f"[{first},{nodes},{tasks},1]")
+        first += nodes
+    return f"[{','.join(blocks)}]"
 
 
 def _says_gpus(plan: Plan) -> bool:
@@ -109,7 +134,7 @@ def _affinity(plan: Plan) -> Iterator[Word]:
     if not any(group.gpus for group in plan.placement.groups):
         return
     if plan.gpu_visibility == "launcher":
-        if not _is_equal(plan):
+        if not _can_count(plan):
             message = f"site {plan.site} hands out GPUs by flux run, which gives all tasks the same number"
             hint = "give all replicas the same resources, with at least one GPU a process"
             raise PlanError(Problem(message, ("environment", "replicas"), hint))

@@ -298,22 +298,19 @@ def run(words: list[str]) -> None:
     made.add_argument("-g", "--gpus-per-task", type=int)
     made.add_argument("--tasks-per-node", type=int)
     made.add_argument("--gpus-per-node", type=int)
+    made.add_argument("--taskmap")
     made.add_argument("command", nargs=argparse.REMAINDER)
     args = made.parse_args(words)
-    per_task = [args.ntasks, args.cores_per_task, args.gpus_per_task]
-    if args.tasks_per_node and any(value is not None for value in per_task):
-        refuse("run", "Per-resource options can't be used with per-task options.")
-    nodes = args.nodes or 1
-    tasks = args.tasks_per_node * nodes if args.tasks_per_node else args.ntasks or 1
-    each = -(-tasks // nodes)
-    gpus = args.gpus_per_node or each * (args.gpus_per_task or 0)
-    if nodes > len(hosts()) or each * (args.cores_per_task or 1) > CORES or gpus > GPUS:
+    on_each = spread(args)
+    nodes, tasks, most = len(on_each), sum(on_each), max(on_each)
+    gpus = GPUS if args.exclusive else args.gpus_per_node or most * (args.gpus_per_task or 0)
+    if nodes > len(hosts()) or most * (args.cores_per_task or 1) > CORES or gpus > GPUS:
         refuse("run", "unsatisfiable request")
     job = new_job("run")
     threads, processes = [], []
     sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8")
-    for rank in range(tasks):
-        node, local = divmod(rank, each)
+    places = [(node, local) for node, each in enumerate(on_each) for local in range(each)]
+    for rank, (node, local) in enumerate(places):
         place = {
             "FLUX_TASK_RANK": rank, "FLUX_TASK_LOCAL_ID": local, "FLUX_JOB_SIZE": tasks, "PMI_RANK": rank,
             "FLUX_JOB_NNODES": nodes, "FLUX_JOB_ID": shown(job.number), "PMI_SIZE": tasks,
@@ -336,6 +333,25 @@ def run(words: list[str]) -> None:
         thread.join()
     job.write(state="INACTIVE", returncode=code)
     sys.exit(code)
+
+
+def spread(args: argparse.Namespace) -> list[int]:
+    """Return how many tasks each node has: evenly, the first with one more, or as a taskmap says (RFC 34)."""
+    per_task = [args.ntasks, args.cores_per_task, args.gpus_per_task]
+    if args.tasks_per_node and any(value is not None for value in per_task):
+        refuse("run", "Per-resource options can't be used with per-task options. (See --help for details)")
+    nodes = args.nodes or 1
+    tasks = args.tasks_per_node * nodes if args.tasks_per_node else args.ntasks or 1
+    if tasks < nodes:
+        refuse("run", "node count must not be greater than task count")
+    even = [tasks // nodes + (node < tasks % nodes) for node in range(nodes)]
+    if args.taskmap is None:
+        return even
+    blocks = json.loads(args.taskmap.removeprefix("manual:"))
+    mapped = [each for _, count, each, times in blocks for _ in range(count * times)]
+    if (len(mapped), sum(mapped)) != (nodes, tasks):
+        refuse("run", f"invalid taskmap: got {sum(mapped)} total tasks, expected {tasks}")
+    return mapped
 
 
 def copy(process: subprocess.Popen[str], label: str) -> None:

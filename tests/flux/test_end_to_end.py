@@ -69,6 +69,7 @@ def lands_as_planned(user: User, file: str) -> None:
         (3, {"cpu": {"requests": 8}, "gpu": {"requests": 2}}),
         (7, {"cpu": {"requests": 4}, "gpu": {"requests": 1}}),
         (0, {"cpu": {"requests": 1}, "gpu": {"requests": 1}}),
+        (4, {"cpu": {"requests": 6}, "gpu": {"requests": 1}}),
     ],
 )
 def test_tasks_land_as_planned(user: User, workers: int, each: Mapping[str, Any]) -> None:
@@ -82,6 +83,17 @@ def test_unequal_tasks_land_as_planned(user: User) -> None:
             "n_workers": 3,
             "default_worker": {"resources": {"cpu": {"requests": 6}, "gpu": {"requests": 3}}},
             "worker": [{"index": 1, "resources": {"cpu": {"requests": 10}, "gpu": {"requests": 1}}}],
+        },
+    }
+    lands_as_planned(user, write(user, environment=section))
+
+
+def test_nodes_with_different_numbers_of_unequal_tasks(user: User) -> None:
+    section = {
+        "resources": {"cpu": {"requests": 10}, "gpu": {"requests": 1}},
+        "replicas": {
+            "n_workers": 4,
+            "default_worker": {"resources": {"cpu": {"requests": 4}, "gpu": {"requests": 1}}},
         },
     }
     lands_as_planned(user, write(user, environment=section))

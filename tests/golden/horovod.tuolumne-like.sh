@@ -200,7 +200,7 @@ launch() {
       [[ $hpcdist_heard ]] || return "$status"
     done
   }
-  start_flux flux run --nodes=4 --ntasks=16 --cores-per-task=24 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=gpu-affinity=off --setopt=mpibind=off \
+  start_flux flux run --nodes=4 --ntasks=16 --cores-per-task=24 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=gpu-affinity=off --setopt=cpu-affinity=per-task --setopt=mpibind=off \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -6,6 +6,7 @@ and the local rank.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tempfile
@@ -113,18 +114,31 @@ def ibrun(launch: Launch) -> Seats:
 
 
 def flux(launch: Launch) -> Seats:
-    """flux-run(1): tasks in blocks, evenly over the nodes of the instance, which are the job's."""
+    """flux-run(1): tasks in blocks, evenly over the nodes of the instance, which are the job's.
+
+    Where they do not come out even the first nodes have one more (src/shell/rcalc.c, rcalc_distribute); a
+    taskmap has blocks of first node, nodes, tasks on each, and how often (RFC 34).
+    """
     nodes = launch.value("--nodes")
     assert nodes == sum(launch.component_nodes)
     if has(launch.words, "--tasks-per-node"):
         assert not any(
-            has(launch.words, name) for name in ("--ntasks", "--cores-per-task", "--gpus-per-task")
+            has(launch.words, name)
+            for name in ("--ntasks", "--cores-per-task", "--gpus-per-task", "--taskmap")
         )
-        tasks = nodes * launch.value("--tasks-per-node")
-    else:
-        tasks = launch.value("--ntasks")
-    assert tasks % nodes == 0, "which node gets fewer is not documented"
-    return seats([rank * nodes // tasks for rank in range(tasks)])
+        return seats([node for node in range(nodes) for _ in range(launch.value("--tasks-per-node"))])
+    tasks = launch.value("--ntasks")
+    assert tasks >= nodes
+    if has(launch.words, "--taskmap"):
+        assert not has(launch.words, "--gpus-per-node")
+        (text,) = (word for word in launch.words if word.startswith("--taskmap="))
+        blocks = json.loads(text.removeprefix("--taskmap=manual:"))
+        on_each = {node: each for first, count, each, once in blocks for node in range(first, first + count)}
+        assert all(once == 1 for *_, once in blocks)
+        assert (len(on_each), sum(on_each.values())) == (nodes, tasks)
+        return seats([node for node in range(nodes) for _ in range(on_each[node])])
+    each, more = divmod(tasks, nodes)
+    return seats([node for node in range(nodes) for _ in range(each + (node < more))])
 
 
 def processes(launch: Launch) -> Seats:

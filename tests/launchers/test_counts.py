@@ -26,7 +26,7 @@ def test_the_same_number_on_all_nodes() -> None:
 @pytest.mark.parametrize(
     ("scheduler", "framework", "able"),
     [
-        ("flux", "pytorch", ", or write another `batch.launcher`: mpirun or hydra"),
+        ("flux", "pytorch", ", or write another `batch.launcher`: mpirun or hydra or flux"),
         ("pbs", None, ", or write another `batch.launcher`: mpirun or hydra"),
         (
             "pbs",

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from tests.plans import WRAPPED, planned, words
 from tests.sites import site, site_named
 
 EXIT = ["--setopt=exit-on-error", "--setopt=exit-timeout=none"]
+BOUND = "--setopt=cpu-affinity=per-task"
 
 
 def machine(**more: Any) -> Site:
@@ -34,6 +34,7 @@ def test_equal_tasks() -> None:
         "start_flux",
         *["flux", "run", "--nodes=2", "--ntasks=8", "--cores-per-task=4", "--gpus-per-task=1", "--label-io"],
         *EXIT,
+        BOUND,
         *WRAPPED,
     ]
     assert plan.rank_variables == RankVariables(
@@ -75,21 +76,29 @@ def test_gpus_of_unequal_tasks_are_counted_by_node() -> None:
     ]
 
 
-def test_uneven_nodes_are_refused_with_numbers() -> None:
-    message = (
-        "environment.replicas: flux run puts the same number of tasks on every node, and the plan has 3 on 1 "
-        "node, 2 on 1 node; ask for as many replicas as fill all nodes alike, such as 4 or 6 processes, or "
-        "write another `batch.launcher`: mpirun or hydra"
-    )
-    with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
-        planned(machine(), framework="mpi", environment=environment(4, each=resources(gpu=1)))
-    other = planned(
-        machine(),
-        framework="mpi",
-        environment=environment(4, each=resources(gpu=1)),
-        batch={"launcher": "mpirun"},
-    )
-    assert words(other)[:3] == ["mpirun", "-np", "5"]
+def test_equal_tasks_that_do_not_fill_the_nodes_are_spread_as_flux_does() -> None:
+    plan = planned(machine(), framework="mpi", environment=environment(4, each=resources(gpu=1)))
+    assert [*plan.placement.tasks_per_node()] == [(1, 3), (1, 2)]
+    assert words(plan)[1:7] == [
+        *["flux", "run", "--nodes=2", "--ntasks=5", "--cores-per-task=4", "--gpus-per-task=1"]
+    ]
+    assert BOUND in words(plan)
+
+
+def test_a_taskmap_says_how_many_unequal_tasks_each_node_has() -> None:
+    section = {
+        "resources": resources(cpu=10, gpu=1),
+        "replicas": {"n_workers": 4, "default_worker": {"resources": resources(cpu=4, gpu=1)}},
+    }
+    plan = planned(machine(), framework="pytorch", environment=section)
+    assert [*plan.placement.tasks_per_node()] == [(1, 2), (1, 3)]
+    assert words(plan) == [
+        "start_flux",
+        *["flux", "run", "--nodes=2", "--ntasks=5", "--exclusive", "--taskmap=manual:[[0,1,2,1],[1,1,3,1]]"],
+        "--label-io",
+        *EXIT,
+        *WRAPPED,
+    ]
 
 
 def test_whole_nodes_with_rocm() -> None:
@@ -104,6 +113,7 @@ def test_whole_nodes_with_rocm() -> None:
         *["flux", "run", "--nodes=2", "--ntasks=8", "--cores-per-task=24", "--label-io"],
         *EXIT,
         "--setopt=gpu-affinity=off",
+        BOUND,
         "--setopt=mpibind=off",
         *WRAPPED,
     ]
@@ -123,11 +133,11 @@ def test_gpus_that_flux_hands_out() -> None:
 
 
 def test_options_of_the_site() -> None:
-    options = {"mpi": "spectrum", "binding": ["--setopt=cpu-affinity=per-task"], "args": ["--unbuffered"]}
+    options = {"mpi": "spectrum", "binding": ["--setopt=cpu-affinity=off"], "args": ["--unbuffered"]}
     plan = planned(machine(launchers={"flux": options}), framework="mpi")
     assert [(word.text, word.origin) for word in plan.launch[-5:-2]] == [
         ("--setopt=mpi=spectrum", "site x: launchers.flux.mpi"),
-        ("--setopt=cpu-affinity=per-task", "site x: launchers.flux.binding"),
+        ("--setopt=cpu-affinity=off", "site x: launchers.flux.binding"),
         ("--unbuffered", "site x: launchers.flux.args"),
     ]
 

@@ -85,7 +85,6 @@ def refused(name: str, placement: Placement) -> bool:
     """Whether the launcher cannot do it: that it cannot is documented, and nothing else is refused."""
     unlike = len(list(placement.tasks_per_node())) > 1
     return {
-        "flux": unlike,
         "ibrun": unlike or not placement.is_even,
         "jsrun": len(placement.groups) > 1,
         "pals": unlike,
@@ -142,6 +141,7 @@ def test_launchers_say_whether_they_take_unequal_nodes(name: str) -> None:
         ("srun", "--ntasks-per-node=4 ", "--distribution=cyclic "),
         ("flux", "--nodes=2", "--nodes=1"),
         ("flux", "--ntasks=8", "--ntasks=7"),
+        ("flux", "--ntasks=8", "--ntasks=8 --taskmap=manual:[[0,1,5,1],[1,1,3,1]]"),
         ("ibrun", "-o 0", "-o 2"),
         ("mpirun", "-np 8", "-np 9"),
         ("mpirun", "--map-by slot", "--map-by node"),
@@ -249,6 +249,8 @@ def parts(name: str, plan: Plan, words: Sequence[str]) -> Iterator[tuple[Sequenc
             del rest[: rest.index(":") + 1]
     elif name == "jsrun":
         yield words, not any(word.startswith("--erf_input=") for word in words)
+    elif name == "flux":
+        yield words, plan.placement.is_even or any(word.startswith("--cores-per-task=") for word in words)
     else:
         yield words, plan.placement.is_even
 

@@ -176,10 +176,10 @@ launch() {
       [[ $hpcdist_heard ]] || return "$status"
     done
   }
-  # start_flux flux run --nodes=4 --ntasks=4 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none: launcher flux
+  # start_flux flux run --nodes=4 --ntasks=4 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=cpu-affinity=per-task: launcher flux
   # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  start_flux flux run --nodes=4 --ntasks=4 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none \
+  start_flux flux run --nodes=4 --ntasks=4 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=cpu-affinity=per-task \
     bash "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }
