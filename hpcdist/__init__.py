@@ -13,7 +13,7 @@ The map, from the ground up: a module imports only from the lines above its own,
     detect starting visibility enclosing preparing    how it is started: decisions, pure
     polyaxon remarks advice provenance variables lint planner wiring    what they add up to
     compose source templating inputs overrides load preferences schema native_text    files and experiments
-    resources bytecode renderer shell record events rundir world    the other edges: templates, shell, runs
+    resources bytecode renderer shell locks record events rundir world    other edges: templates, shell, runs
     logs endings inquiry states waiting control    submit, status, logs, cancel, wait
     doctor    what could keep jobs from running well, and the programs that tasks run to find out
     cli    one short module per verb

@@ -4,9 +4,12 @@ Between two steps of a submission this process may die. What the run directory s
 
     created      no one was asked: the job does not exist
     submitting   the batch system may have been asked: the job carries the record's token, and is found by it
-    submitted    the job exists
+    accepted     the job exists, and its user may not know
+    submitted    `submit` has printed its id
 
-So a job is never submitted again because an answer was lost; only its user may ask for that.
+What ends between `submitting` and `submitted` is an interrupted submission, whoever looks at it meanwhile.
+The next `submit` of the same experiment finishes it: that prints the id of its job, and makes none. So who
+repeats `submit` until it succeeds has one job, and only `again` makes a second one of what may exist.
 """
 
 from __future__ import annotations
@@ -15,19 +18,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist import endings, rundir
-from hpcdist.errors import ConfigError, Problem, SchedulerError, SubmissionUnknown
+from hpcdist import endings, locks, rundir
+from hpcdist.errors import ConfigError, OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState
 from hpcdist.rundir import Record, Run, RunDirectory
 from hpcdist.schedulers import Scheduler, Submission, schedulers
-from hpcdist.states import Report, find_tokens, status
+from hpcdist.states import GRACE, Report, age, find_tokens, status
 from hpcdist.waiting import wait
-from hpcdist.world import World
+from hpcdist.world import World, fresh
 
 __all__ = [
     "Report",
     "Request",
-    "Submitted",
+    "Screen",
     "World",
     "cancel",
     "overview",
@@ -36,6 +39,13 @@ __all__ = [
     "wait",
     "way_out",
 ]
+
+_LIMIT: Final = 120.0
+"""How long a submission may take in seconds; `states.GRACE` is longer."""
+
+_UNFINISHED: Final = ("submitting", "accepted")
+_BUSY: Final = "another `hpcdist submit` of the same experiment is at work; waiting for its end"
+_AGAIN: Final = "to submit it a second time, use --again"
 
 _LOOK_PAUSES: Final = (0.5, 1, 2, 4, 8)
 
@@ -58,36 +68,51 @@ class Request(NamedTuple):
     files: Callable[[RunDirectory], Mapping[str, str]]
 
 
-class Submitted(NamedTuple):
-    """A run whose job exists, and what its user should hear besides."""
+class Screen(NamedTuple):
+    """What prints: ``result`` a run with its job's id (it may raise ``OSError``), ``note`` a remark."""
 
-    run: Run
-    job: Job
-    notes: tuple[str, ...] = ()
+    result: Callable[[Run], object] = bool
+    note: Callable[[str], object] = bool
 
 
-def submit(request: Request, runs_dir: Path, world: World, *, again: bool = False) -> Submitted:
-    """Make a run directory, write the files and submit the script, once.
+SILENT: Final = Screen()
+
+
+def submit(
+    request: Request, runs_dir: Path, world: World, screen: Screen = SILENT, *, again: bool = False
+) -> Run:
+    """Make a run directory, write the files, submit the script, once, and print the job's id.
+
+    Where an earlier submission of the same experiment was interrupted, and its job lives or is as young as
+    ``states.GRACE``, its run is what is printed and returned, and nothing is submitted. Of several processes
+    that do this at once, one works after the other. ``again`` looks at no other submission.
 
     Raises:
-        SchedulerError: when the batch system refused (the record says so), or when an earlier submission of
-            the same experiment, whose answer was lost, lives; ``again`` submits all the same.
-        SubmissionUnknown: when no answer came and the job was not found; it may appear yet.
+        SchedulerError: when the batch system refused (the record says so), or another process is at it.
+        SubmissionUnknown: when no answer came and the job was not found, now or in an earlier submission of
+            the same experiment; it may appear yet.
+        OutputError: when the job exists and its id could not be printed.
         Interrupted: when the user broke off and the job may exist.
     """
-    notes = () if again else _earlier(request, runs_dir, world)
-    run, job = _sent(_prepared(request, runs_dir, world), world)
-    return Submitted(run, job, notes)
+    if again:
+        return _finished(_prepared(request, runs_dir, world), world, screen)
+    rundir.make(runs_dir)
+    with locks.exclusive(
+        runs_dir, rundir.digest(request.experiment), world.sleep, lambda: screen.note(_BUSY)
+    ):
+        run = _interrupted(request, runs_dir, world, screen) or _prepared(request, runs_dir, world)
+        return _finished(run, world, screen)
+
+
+def _finished(run: Run, world: World, screen: Screen) -> Run:
+    try:
+        return _printed(run if run.job else _sent(run, world, screen), world, screen)
+    except KeyboardInterrupt as error:
+        raise Interrupted(fresh(run)) from error
 
 
 def _prepared(request: Request, runs_dir: Path, world: World) -> Run:
     directory = world.create(runs_dir, request.name)
-    try:
-        for name, text in {"experiment.yml": request.experiment, **request.files(directory)}.items():
-            directory.write(name, text)
-    except Exception:
-        rundir.remove(directory)
-        raise
     record = Record(
         name=request.name,
         token=world.token(),
@@ -96,30 +121,52 @@ def _prepared(request: Request, runs_dir: Path, world: World) -> Run:
         digest=rundir.digest(request.experiment),
         created_at=rundir.timestamp(world.now()),
     )
-    world.save(directory, record)
+    try:
+        for name, text in {"experiment.yml": request.experiment, **request.files(directory)}.items():
+            directory.write(name, text)
+        world.save(directory, record)
+    except Exception:
+        rundir.remove(directory)
+        raise
     return Run(directory, record)
 
 
-def _sent(run: Run, world: World) -> tuple[Run, Job]:
+def _sent(run: Run, world: World, screen: Screen) -> Run:
+    """Return the run with the id of its job, which is on the disk where that can be written."""
     scheduler = schedulers.get(run.record.scheduler)
-    directory = run.directory
-    submission = Submission(str(directory.script), str(directory.path), run.record.token)
+    submission = Submission(str(run.directory.script), str(run.directory.path), run.record.token)
     run = world.update(run, phase="submitting", submitted_at=rundir.timestamp(world.now()))
+    job_id = _answer(run, scheduler, submission, world)
     try:
-        run = world.update(run, phase="submitted", job_id=_answer(run, scheduler, submission, world))
-    except KeyboardInterrupt as error:
-        raise Interrupted(run) from error
-    return run, Job(run.record.job_id or "", run.name, str(directory.path), run.record.token)
+        return world.update(run, phase="accepted", job_id=job_id)
+    except OSError as error:
+        screen.note(
+            f"{run.directory.record_file}: {error.strerror}: the job's id is not kept there, but found again"
+        )
+        return run._replace(record=run.record._replace(phase="accepted", job_id=job_id))
+
+
+def _printed(run: Run, world: World, screen: Screen) -> Run:
+    """Print the id of the run's job, and remember that."""
+    try:
+        screen.result(run)
+    except OSError as error:
+        message = f"standard output cannot be written ({error.strerror}), but {run.name} is submitted"
+        hint = f"it is job {run.record.job_id}, in `{run.directory.path}`; do not submit it again"
+        raise OutputError(Problem(message, hint=hint)) from error
+    return world.keep(run, phase="submitted", job_id=run.record.job_id)
 
 
 def _answer(run: Run, scheduler: Scheduler, submission: Submission, world: World) -> str:
     """Submit the script and return the job's id."""
+    command = scheduler.submit(submission)
+    command = command._replace(timeout=min(command.timeout, _LIMIT))
     try:
-        return scheduler.read_submit(world.runner.run(scheduler.submit(submission)))
+        return scheduler.read_submit(world.runner.run(command))
     except SubmissionUnknown as error:
         return _looked_up(run, scheduler, world, error)
     except SchedulerError as error:
-        world.update(run, phase="refused", message=str(error))
+        world.keep(run, phase="refused", message=str(error))
         raise
 
 
@@ -130,29 +177,42 @@ def _looked_up(run: Run, scheduler: Scheduler, world: World, error: SubmissionUn
         found, _ = find_tokens(scheduler, world)
         if run.record.token in found:
             return found[run.record.token]
-    world.update(run, message=str(error))
+    world.keep(run, message=str(error))
     hint = f"do not submit it again: `hpcdist status {run.name}` tells in some minutes whether the job exists"
     raise SubmissionUnknown(*error.problems[:-1], Problem(error.problems[-1].message, hint=hint)) from error
 
 
-def _earlier(request: Request, runs_dir: Path, world: World) -> tuple[str, ...]:
-    """Settle earlier submissions of the same experiment whose answer was lost."""
+def _interrupted(request: Request, runs_dir: Path, world: World, screen: Screen) -> Run | None:
+    """Return the run of an interrupted submission of the same experiment, if its job is what is wanted."""
     same = rundir.digest(request.experiment)
     runs, _ = rundir.listing(runs_dir)
-    twins = [run for run in runs if (run.record.phase, run.record.digest) == ("submitting", same)]
-    notes = []
+    twins = [run for run in runs if run.record.phase in _UNFINISHED and run.record.digest == same]
     for report in status(twins, world):
-        name, state = report.run.name, report.status.state
+        run, state = report.run, report.status.state
         if state is JobState.UNSUBMITTED:
-            notes.append(f"run {name} of the same experiment is {state.value}: {report.status.reason}")
-        elif report.run.job is None:
-            hint = f"ask `hpcdist status {name}` later, or submit with --again"
-            message = f"run {name} of the same experiment may exist: {report.status.reason}"
+            screen.note(f"run {run.name} of the same experiment is {state.value}: {report.status.reason}")
+        elif run.job is None:
+            hint = f"ask `hpcdist status {run.name}` later, or submit with --again"
+            message = f"run {run.name} of the same experiment may exist: {report.status.reason}"
             raise SubmissionUnknown(Problem(message, hint=hint))
-        elif not state.is_final:
-            message = f"the same experiment is {state.value} as job {report.run.record.job_id}, run {name}"
-            raise SchedulerError(Problem(message, hint="to submit it a second time, use --again"))
-    return tuple(notes)
+        elif _is_wanted(report, world):
+            said = f"the same experiment is {state.value} as job {run.job.id}, run {run.name}"
+            screen.note(
+                f"{said}; its submission was interrupted, so this is its end, and makes no other; {_AGAIN}"
+            )
+            return run
+        else:
+            screen.note(
+                f"run {run.name} of the same experiment, whose submission was interrupted, is {state.value}"
+            )
+            world.keep(run, phase="submitted")
+    return None
+
+
+def _is_wanted(report: Report, world: World) -> bool:
+    """Whether a job is the one that this submission is to make: it lives, or was submitted just now."""
+    state = report.status.state
+    return not state.is_final or (state is not JobState.CANCELLED and age(report.run, world) < GRACE)
 
 
 def overview(runs_dir: Path, world: World) -> tuple[list[Report], tuple[ConfigError, ...]]:

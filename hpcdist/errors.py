@@ -4,8 +4,9 @@
     ├── ConfigError      2   a file or an option says something that cannot be meant
     ├── PlanError        3   what is asked does not fit what the site offers
     ├── RenderError      4   a template and a plan do not match
-    └── SchedulerError   5   the batch system refused, failed or did not answer
-        └── SubmissionUnknown   whether the job exists is not known: never submit again blindly
+    ├── SchedulerError   5   the batch system refused, failed or did not answer
+    │   └── SubmissionUnknown   whether the job exists is not known: never submit again blindly
+    └── OutputError     74   what was to be printed cannot be written; the rest was done
 
 The number is the exit code of the command line.
 """
@@ -88,6 +89,12 @@ class SchedulerError(HpcdistError):
 
 class SubmissionUnknown(SchedulerError):  # noqa: N818 - that it is unknown is the error
     """A submission was sent and no answer came; the job may exist."""
+
+
+class OutputError(HpcdistError):
+    """Standard output cannot be written (EX_IOERR of sysexits.h); everything else was done."""
+
+    exit_code = 74
 
 
 def dotted(path: Path) -> str:

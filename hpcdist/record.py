@@ -23,16 +23,17 @@ JOB_ID: Final = r"(?!-)[^\s\x00-\x20\x7f-\xa0]{1,255}"
 _FORMS: Final = {"job_id": re.compile(JOB_ID), "token": re.compile(r"[A-Za-z0-9_]{1,64}")}
 _TIMES: Final = ("created_at", "submitted_at", "missing_since")
 
-Phase = Literal["created", "submitting", "submitted", "refused"]
+Phase = Literal["created", "submitting", "accepted", "submitted", "refused"]
 
 
 class Record(NamedTuple):
     """What became of a submission.
 
-    ``created``: the batch system was not asked yet. ``submitting``: it may have been asked, and the job may
-    exist. ``submitted``: it gave ``job_id``. ``refused``: it said no, with ``message``. ``submitted_at`` is
-    when the asking began. ``ended`` is the job's state once it is certain that it will not change.
-    ``missing_since`` is when the batch system first did not know the job.
+    ``created``: the batch system was not asked yet. ``submitting``: it may have been, and the job may exist.
+    ``accepted``: the job is ``job_id``, which no `submit` has printed. ``submitted``: one has. ``refused``:
+    the answer was no, with ``message``. ``submitted_at`` is when the batch system was asked. ``ended`` is
+    the job's state once it is certain that it will not change. ``missing_since`` is when the batch
+    system first did not know the job.
     """
 
     name: str
@@ -79,8 +80,8 @@ def read(text: bytes) -> Record:
     record = Record(**{key: _text(key, value) for key, value in data.items()}, ended=ended)
     if record.phase not in get_args(Phase):
         raise ValueError(f"phase is {record.phase!r}")
-    if record.phase == "submitted" and record.job_id is None:
-        raise ValueError("it is submitted and has no job_id")
+    if record.phase in {"accepted", "submitted"} and record.job_id is None:
+        raise ValueError(f"it is {record.phase} and has no job_id")
     if record.scheduler not in schedulers:
         raise ValueError(f"there is no scheduler {record.scheduler!r} here")
     return record

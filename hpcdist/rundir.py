@@ -162,7 +162,7 @@ def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.nobody) -> Ru
         ConfigError: where somebody else could exchange what lies in the runs directory (`ownership.check`).
         OSError: when it cannot be made.
     """
-    _make(runs_dir)
+    make(runs_dir)
     with _folder(runs_dir) as runs:
         ownership.check(runs_dir, runs, trusts=trusts)
         stem, number = _next(runs, name)
@@ -175,7 +175,7 @@ def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.nobody) -> Ru
             number += 1
 
 
-def _make(runs_dir: Path) -> None:
+def make(runs_dir: Path) -> None:
     """Make the folder of the runs for its owner only, and those above it so that nobody else writes there."""
     for folder in [*reversed(runs_dir.absolute().parents), runs_dir]:
         with contextlib.suppress(FileExistsError):

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from hpcdist.command import Command, Completed
@@ -17,7 +17,7 @@ class Shell(NamedTuple):
 
     Each process leads a session of its own, reads ``stdin`` or nothing, and speaks English (``LC_ALL=C``)
     unless the command keeps ``LC_ALL``, as those do whose job would inherit it. ``environment`` is what
-    commands start from.
+    commands start from. Where this process is killed, the process and its group are killed, too.
     """
 
     environment: Mapping[str, str] = os.environ
@@ -30,7 +30,7 @@ class Shell(NamedTuple):
             missing = isinstance(error, FileNotFoundError) and error.filename == command.argv[0]
             said = f"{error.filename or command.argv[0]}: {error.strerror}"
             return Completed(command, 127 if missing else 126, stderr=said, missing=missing)
-        with process:
+        with process, _ended_with_us(process.pid):
             return _finish(process, command)
 
     def _start(self, command: Command) -> subprocess.Popen[str]:
@@ -56,6 +56,22 @@ def environment_of(command: Command, base: Mapping[str, str]) -> dict[str, str]:
         if name in command.keep_environment or not name.startswith(command.drop_environment)
     }
     return kept | language | dict(command.environment)
+
+
+@contextlib.contextmanager
+def _ended_with_us(group: int) -> Iterator[None]:
+    """Have the process group killed should this process end meanwhile, by whatever signal.
+
+    A shell of its own session reads a pipe that only this process holds: it gets a line, or sees it close.
+    """
+    words = ("/bin/sh", "-c", 'read -r _ || kill -s KILL -- "-$1"', "hpcdist", str(group))
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=null, stderr=null, start_new_session=True) as watch:
+        try:
+            yield
+        finally:
+            with contextlib.suppress(BrokenPipeError):
+                watch.communicate(b"\n")
 
 
 def _finish(process: subprocess.Popen[str], command: Command) -> Completed:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hpcdist.inquiry import Inquiry, inquire
 from hpcdist.job import Job, JobState, Status
 from hpcdist.rundir import Run, timestamp
 from hpcdist.schedulers import Scheduler, schedulers
-from hpcdist.world import World
+from hpcdist.world import World, fresh
 
-_GRACE: Final = 120.0
-"""For so many seconds a submission may be under way elsewhere, or its job not be listed yet."""
+GRACE: Final = 180.0
+"""For so many seconds a submission may be under way elsewhere, or its job not be listed yet.
+
+It may take `control` 136 s; `hpcdist.shell` lets no command outlive a hpcdist that was killed.
+"""
 
 _VANISHED_AFTER: Final = 120.0
 """A job that the batch system does not know, asked again after so many seconds, has vanished."""
@@ -72,8 +74,30 @@ def settle(runs: Iterable[Run], world: World) -> tuple[list[Run], frozenset[str]
                 tokens[name], heard = find_tokens(schedulers.get(name), world)
                 answered |= {name} if heard else set()
             job_id = tokens[name].get(run.record.token)
-        settled.append(world.update(run, phase="submitted", job_id=job_id, message="") if job_id else run)
+        settled.append(_settled(run, job_id, world))
     return settled, frozenset(answered)
+
+
+def _settled(run: Run, job_id: str | None, world: World) -> Run:
+    """Return the run with the id that was found; its own `submit` may have settled it meanwhile.
+
+    A submission that began in the future (by the clock of another machine) counts from now on.
+    """
+    if run.record.phase == "submitting":
+        run = fresh(run)
+    if run.record.phase != "submitting":
+        return run
+    if job_id:
+        return world.keep(run, phase="accepted", job_id=job_id, message="")
+    if age(run, world) < 0:
+        return world.keep(run, submitted_at=timestamp(world.now()))
+    return run
+
+
+def age(run: Run, world: World) -> float:
+    """Return how long ago its submission began, in seconds; below 0 where that machine's clock is ahead."""
+    began = datetime.fromisoformat(run.record.submitted_at or run.record.created_at)
+    return world.now() - began.timestamp()
 
 
 def _id_from_events(run: Run) -> str | None:
@@ -111,9 +135,9 @@ def _report(run: Run, inquiries: Mapping[Job, Inquiry], answered: frozenset[str]
     if inquiry.is_missing(run.job):
         return _missing(run, run.job, inquiry, world)
     if inquiry.is_certain(run.job):
-        run = _kept(run, world, ended=status, missing_since=None)
+        run = world.keep(run, ended=status, missing_since=None)
     elif inquiry.heard and run.record.missing_since:
-        run = _kept(run, world, missing_since=None)
+        run = world.keep(run, missing_since=None)
     return Report(run, status)
 
 
@@ -121,17 +145,10 @@ def _missing(run: Run, job: Job, inquiry: Inquiry, world: World) -> Report:
     """Report a job that the batch system does not know: for a grace period, it may be known again."""
     since = run.record.missing_since
     if since is None:
-        run = _kept(run, world, missing_since=timestamp(world.now()))
+        run = world.keep(run, missing_since=timestamp(world.now()))
     elif world.now() - datetime.fromisoformat(since).timestamp() >= _VANISHED_AFTER:
         return Report(run, inquiry.vanished(job))
     return Report(run, inquiry.answer(job))
-
-
-def _kept(run: Run, world: World, **changes: Any) -> Run:
-    """Return the run with these changes of its record; another user, who may look, cannot write them."""
-    with contextlib.suppress(OSError):
-        return world.update(run, **changes)
-    return run._replace(record=run.record._replace(**changes))
 
 
 def _status(run: Run, answered: frozenset[str], world: World) -> Status:
@@ -146,11 +163,10 @@ def _status(run: Run, answered: frozenset[str], world: World) -> Status:
 
 def _unanswered(run: Run, answered: frozenset[str], world: World) -> Status:
     """Tell of a submission whose answer was lost and whose job was not found."""
-    began = datetime.fromisoformat(run.record.submitted_at or run.record.created_at).timestamp()
     if run.record.scheduler not in answered:
         reason = "its submission got no answer, and the batch system cannot be asked now"
-    elif world.now() - began < _GRACE:
-        reason = f"its submission got no answer yet; ask again in {_GRACE:.0f} s"
+    elif (left := GRACE - age(run, world)) > 0:
+        reason = f"its submission got no answer yet; ask again in {left:.0f} s"
     else:
         reason = "its submission got no answer, and the batch system has no such job"
         return Status(JobState.UNSUBMITTED, "submitting", reason=reason, source="record")

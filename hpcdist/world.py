@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 
 from hpcdist import rundir
 from hpcdist.command import Runner
+from hpcdist.errors import ConfigError
 from hpcdist.rundir import Record, Run, RunDirectory
 
 
@@ -30,7 +32,23 @@ class World(NamedTuple):
     create: Callable[[Path, str], RunDirectory] = rundir.create
 
     def update(self, run: Run, **changes: Any) -> Run:
-        """Return the run with these changes of its record, once they are on the disk."""
-        record = run.record._replace(**changes)
+        """Return the run with these changes of its record, once they are on the disk.
+
+        What another process has written there meanwhile, in other fields, stays.
+        """
+        record = fresh(run).record._replace(**changes)
         self.save(run.directory, record)
         return run._replace(record=record)
+
+    def keep(self, run: Run, **changes: Any) -> Run:
+        """As `update`; where the disk is full, or another user's, only the returned run has the changes."""
+        with contextlib.suppress(OSError):
+            return self.update(run, **changes)
+        return run._replace(record=run.record._replace(**changes))
+
+
+def fresh(run: Run) -> Run:
+    """Return the run with the record that is on the disk now, where it can be read."""
+    with contextlib.suppress(ConfigError):
+        return run._replace(record=run.directory.record())
+    return run

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +14,8 @@ import pytest
 
 from hpcdist import control, rundir, states
 from hpcdist.command import Command, Completed
-from hpcdist.control import Request, World
-from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.control import Request, Screen, World
+from hpcdist.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.job import JobState, Status
 from hpcdist.rundir import Record, Run, RunDirectory
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, failed
@@ -37,6 +39,7 @@ class Queue:
     pauses: list[float] = field(default_factory=list)
     saves: int = 0
     last_save: int = 1000
+    failure: BaseException = field(default_factory=Killed)
 
     def __post_init__(self) -> None:
         programs: dict[str, Callable[[Command], Completed]] = {
@@ -85,7 +88,7 @@ class Queue:
     def save(self, directory: RunDirectory, record: Record) -> None:
         self.saves += 1
         if self.saves > self.last_save:
-            raise Killed
+            raise self.failure
         rundir.save(directory, record)
 
     @property
@@ -113,6 +116,32 @@ def only_run(runs: Path) -> Run:
     return run
 
 
+@dataclass
+class Seen:
+    """What a user sees of a submission."""
+
+    results: list[tuple[str, str | None]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def screen(self) -> Screen:
+        return Screen(lambda run: self.results.append((run.name, run.record.job_id)), self.notes.append)
+
+
+LIVES = "the same experiment is pending as job 100, run mnist-1"
+FINISHED = Seen(
+    [("mnist-1", "100")],
+    [f"{LIVES}; its submission was interrupted, so this is its end, and makes no other; {control._AGAIN}"],
+)
+
+
+def repeated(runs: Path, queue: Queue) -> Seen:
+    """Submit the experiment once more."""
+    seen = Seen()
+    control.submit(REQUEST, runs, queue.world, seen.screen)
+    return seen
+
+
 def state_of(run: Run, queue: Queue) -> Status:
     (report,) = control.status([run], queue.world)
     return report.status
@@ -124,11 +153,12 @@ def queue() -> Queue:
 
 
 def test_submit(tmp_path: Path, queue: Queue) -> None:
-    submitted = control.submit(REQUEST, tmp_path, queue.world)
+    seen = Seen()
+    run = control.submit(REQUEST, tmp_path, queue.world, seen.screen)
     directory = tmp_path / "mnist-1"
-    assert submitted.job == submitted.run.job
-    assert (submitted.job.id, submitted.notes, submitted.run.directory.path) == ("100", (), directory)
-    assert only_run(tmp_path).record == Record(
+    assert run == only_run(tmp_path)
+    assert (seen.results, seen.notes, run.directory.path) == ([("mnist-1", "100")], [], directory)
+    assert run.record == Record(
         name="mnist",
         token="t0",  # noqa: S106 (it opens nothing)
         site="testbed",
@@ -150,7 +180,7 @@ def test_a_plan_that_fails_leaves_nothing(tmp_path: Path, queue: Queue) -> None:
 
     with pytest.raises(PlanError):
         control.submit(Request("mnist", "testbed", "slurm", "", broken), tmp_path, queue.world)
-    assert list(tmp_path.iterdir()) == []
+    assert [*tmp_path.iterdir()] == [tmp_path / f".submit-{os.getuid()}.lock"]
     assert queue.shell.commands == []
 
 
@@ -166,7 +196,7 @@ def test_a_refusal_is_recorded_and_may_be_tried_again(tmp_path: Path, queue: Que
     assert state_of(run, queue).state is JobState.UNSUBMITTED
     assert "Invalid qos" in state_of(run, queue).reason
     queue.answers.clear()
-    assert control.submit(REQUEST, tmp_path, queue.world).run.name == "mnist-2"
+    assert control.submit(REQUEST, tmp_path, queue.world).name == "mnist-2"
 
 
 def test_no_sbatch_here(tmp_path: Path, queue: Queue) -> None:
@@ -178,8 +208,7 @@ def test_no_sbatch_here(tmp_path: Path, queue: Queue) -> None:
 
 def test_a_lost_answer_is_found_by_the_token(tmp_path: Path, queue: Queue) -> None:
     queue.answers["sbatch"] = TIMED_OUT
-    submitted = control.submit(REQUEST, tmp_path, queue.world)
-    assert submitted.job.id == "100"
+    assert control.submit(REQUEST, tmp_path, queue.world).record.job_id == "100"
     assert only_run(tmp_path).record.phase == "submitted"
     assert queue.shell.programs == ["sbatch", "squeue", "sacct"]
     assert queue.pauses == [0.5]
@@ -207,16 +236,140 @@ def test_a_lost_submission_is_never_repeated(tmp_path: Path, queue: Queue) -> No
     assert only_run(tmp_path).record.message == ""
 
 
-def test_the_same_experiment_is_refused_while_the_lost_one_lives(tmp_path: Path, queue: Queue) -> None:
+@pytest.mark.parametrize("looks", [0, 1, 2])
+def test_the_next_submission_finishes_the_lost_one(tmp_path: Path, queue: Queue, looks: int) -> None:
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):
         control.submit(REQUEST, tmp_path, queue.world)
     queue.answers.clear()
-    with pytest.raises(SchedulerError, match="pending as job 100, run mnist-1") as error:
-        control.submit(REQUEST, tmp_path, queue.world)
-    assert not isinstance(error.value, SubmissionUnknown)
+    for _ in range(looks):
+        assert state_of(only_run(tmp_path), queue).state is JobState.PENDING
+        assert only_run(tmp_path).record.phase == "accepted"
+    assert repeated(tmp_path, queue) == FINISHED
+    assert only_run(tmp_path).record.phase == "submitted"
     assert queue.shell.programs.count("sbatch") == 1
-    assert control.submit(REQUEST, tmp_path, queue.world, again=True).job.id == "101"
+    assert repeated(tmp_path, queue) == Seen([("mnist-2", "101")])
+
+
+def test_who_wants_a_second_job_has_it(tmp_path: Path, queue: Queue) -> None:
+    queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
+    with pytest.raises(SubmissionUnknown):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.answers.clear()
+    assert control.submit(REQUEST, tmp_path, queue.world, again=True).record.job_id == "101"
+    assert repeated(tmp_path, queue) == FINISHED
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_id_that_cannot_be_printed_is_printed_by_the_next(tmp_path: Path, queue: Queue) -> None:
+    def full(_: Run) -> None:
+        raise FULL
+
+    for _ in range(3):
+        with pytest.raises(OutputError, match="mnist-1 is submitted; it is job 100, in") as error:
+            control.submit(REQUEST, tmp_path, queue.world, Screen(full))
+        assert error.value.exit_code == 74
+        assert (only_run(tmp_path).record.phase, only_run(tmp_path).record.job_id) == ("accepted", "100")
+    assert repeated(tmp_path, queue) == FINISHED
+    assert list(queue.jobs) == ["100"]
+
+
+@pytest.mark.parametrize("last_save", [2, 3])
+def test_a_record_that_cannot_be_written_loses_no_job(tmp_path: Path, queue: Queue, last_save: int) -> None:
+    queue.last_save, queue.failure = last_save, FULL
+    seen = Seen()
+    assert control.submit(REQUEST, tmp_path, queue.world, seen.screen).record.job_id == "100"
+    assert seen.results == [("mnist-1", "100")]
+    assert [note.partition(": ")[2] for note in seen.notes] == [
+        "No space left on device: the job's id is not kept there, but found again"
+    ] * (last_save == 2)
+    assert state_of(only_run(tmp_path), queue).state is JobState.PENDING
+    queue.last_save = 1000
+    assert repeated(tmp_path, queue) == FINISHED
+    assert list(queue.jobs) == ["100"]
+
+
+def test_a_disk_that_is_full_before_anybody_is_asked(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save, queue.failure = 0, FULL
+    with pytest.raises(OSError, match="No space left"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert rundir.listing(tmp_path) == ((), ())
+    assert not (tmp_path / "mnist-1").exists()
+    queue.last_save = 2
+    with pytest.raises(OSError, match="No space left"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert queue.shell.programs == []
+
+
+def test_a_refusal_stays_one_though_it_cannot_be_recorded(tmp_path: Path, queue: Queue) -> None:
+    queue.answers["sbatch"] = failed(
+        1, "sbatch: error: Batch job submission failed: Invalid qos specification"
+    )
+    queue.last_save, queue.failure = 2, FULL
+    with pytest.raises(SchedulerError, match="Invalid qos"):
+        control.submit(REQUEST, tmp_path, queue.world)
+
+
+@pytest.mark.parametrize(
+    ("state", "later", "finished"),
+    [
+        ("COMPLETED", 0, True),
+        ("FAILED", 0, True),
+        ("CANCELLED", 0, False),
+        ("COMPLETED", 1000, False),
+        ("RUNNING", 100_000, True),
+    ],
+)
+def test_the_job_of_an_interrupted_submission_is_over(
+    tmp_path: Path, queue: Queue, state: str, later: float, *, finished: bool
+) -> None:
+    queue.last_save = 2
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.last_save = 1000
+    queue.jobs["100"] = state
+    queue.time += later
+    said = f"run mnist-1 of the same experiment, whose submission was interrupted, is {state.lower()}"
+    seen = repeated(tmp_path, queue)
+    assert seen.results == ([("mnist-1", "100")] if finished else [("mnist-2", "101")])
+    assert finished or seen.notes == [said]
+    assert repeated(tmp_path, queue).notes == []
+
+
+def test_a_submission_in_the_future_is_not_waited_for_for_ever(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save = 1
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    (run,), _ = rundir.listing(tmp_path)
+    rundir.save(
+        run.directory, run.record._replace(phase="submitting", submitted_at="2099-01-01T00:00:00+00:00")
+    )
+    queue.last_save = 1000
+    assert "ask again in 180 s" in state_of(only_run(tmp_path), queue).reason
+    queue.time += 100
+    assert "ask again in 80 s" in state_of(only_run(tmp_path), queue).reason
+    queue.time += 100
+    assert state_of(only_run(tmp_path), queue).state is JobState.UNSUBMITTED
+
+
+def test_a_look_does_not_undo_what_the_submission_writes_meanwhile(tmp_path: Path, queue: Queue) -> None:
+    """`status` reads the record, asks for a while, and the submission ends in between."""
+    queue.last_save = 2
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.last_save = 1000
+    run = only_run(tmp_path)
+    queue.world.update(run, phase="submitted", job_id="100")
+    assert state_of(run, queue).state is JobState.PENDING
+    assert only_run(tmp_path).record.phase == "submitted"
+
+
+def test_a_submission_takes_two_minutes_at_most(tmp_path: Path, queue: Queue) -> None:
+    control.submit(REQUEST, tmp_path, queue.world)
+    assert [command.timeout for command in queue.shell.commands] == [120]
+    assert sum(control._LOOK_PAUSES) + 120 < states.GRACE
 
 
 def test_another_experiment_does_not_wait(tmp_path: Path, queue: Queue) -> None:
@@ -225,11 +378,12 @@ def test_another_experiment_does_not_wait(tmp_path: Path, queue: Queue) -> None:
         control.submit(REQUEST, tmp_path, queue.world)
     queue.answers.clear()
     other = Request("other", "testbed", "slurm", "run: {cmd: other}\n", files)
-    assert control.submit(other, tmp_path, queue.world).job.id == "101"
+    assert control.submit(other, tmp_path, queue.world).record.job_id == "101"
 
 
 @pytest.mark.parametrize(
-    ("last_save", "phase", "sbatches"), [(0, None, 0), (1, "created", 0), (2, "submitting", 1)]
+    ("last_save", "phase", "sbatches"),
+    [(0, None, 0), (1, "created", 0), (2, "submitting", 1), (3, "accepted", 1)],
 )
 def test_killed_before_a_record_is_written(
     tmp_path: Path, queue: Queue, last_save: int, phase: str | None, sbatches: int
@@ -241,11 +395,7 @@ def test_killed_before_a_record_is_written(
     assert queue.shell.programs.count("sbatch") == sbatches
     assert [run.record.phase for run in rundir.listing(tmp_path)[0]] == [phase] * (phase is not None)
     queue.last_save = 1000
-    if sbatches:
-        with pytest.raises(SchedulerError, match="job 100"):
-            control.submit(REQUEST, tmp_path, queue.world)
-    else:
-        assert control.submit(REQUEST, tmp_path, queue.world).job.id == "100"
+    assert control.submit(REQUEST, tmp_path, queue.world).record.job_id == "100"
     assert list(queue.jobs) == ["100"]
 
 
@@ -273,8 +423,7 @@ def test_killed_while_sbatch_runs(tmp_path: Path, queue: Queue, *, arrived: bool
         reason="its submission got no answer, and the batch system has no such job",
         source="record",
     )
-    submitted = control.submit(REQUEST, tmp_path, queue.world)
-    assert [note.partition(":")[0] for note in submitted.notes] == [
+    assert [note.partition(":")[0] for note in repeated(tmp_path, queue).notes] == [
         "run mnist-1 of the same experiment is unsubmitted"
     ]
 
@@ -301,7 +450,7 @@ def test_a_killed_submission_is_adopted_by_what_the_job_wrote(tmp_path: Path, qu
 
 
 def submitted(queue: Queue, runs: Path, count: int) -> list[Run]:
-    return [control.submit(REQUEST, runs, queue.world).run for _ in range(count)]
+    return [control.submit(REQUEST, runs, queue.world) for _ in range(count)]
 
 
 def test_one_squeue_for_all(tmp_path: Path, queue: Queue) -> None:
@@ -455,7 +604,7 @@ def test_no_end_is_kept_while_the_queue_is_silent(tmp_path: Path, queue: Queue) 
 def test_an_id_that_came_again_is_told_apart(tmp_path: Path, queue: Queue) -> None:
     (old,) = submitted(queue, tmp_path, 1)
     queue.tokens.clear()
-    new = control.submit(REQUEST, tmp_path, queue.world).run
+    new = control.submit(REQUEST, tmp_path, queue.world)
     assert (old.record.job_id, new.record.job_id) == ("100", "100")
     assert [report.status.state for report in control.status([old, new], queue.world)] == [
         JobState.UNKNOWN,

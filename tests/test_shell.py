@@ -1,8 +1,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from hpcdist.command import Command, Completed
 from hpcdist.shell import Shell, environment_of
@@ -54,6 +59,29 @@ def test_a_timeout_does_not_wait_for_a_child_that_left_the_group() -> None:
     began = time.monotonic()
     assert bash("setsid --fork sleep 8; sleep 60", timeout=0.3).timed_out
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_outlives_a_hpcdist_that_is_killed(tmp_path: Path, number: int) -> None:
+    """Such as a wrapper of sbatch with the sbatch that it has started."""
+    script = (
+        'bash -c \'echo $$ >"$1"; sleep 60; echo late >"$1"\' bash "$1/inner" & echo $$ >"$1/outer"; wait'
+    )
+    program = "import sys; from hpcdist.shell import Shell; from hpcdist.command import Command\n"
+    program += "Shell().run(Command(('bash', '-c', *sys.argv[1:])))"
+    words = (sys.executable, "-c", program, script, "bash", str(tmp_path))
+    with subprocess.Popen(words, start_new_session=True) as process:
+        try:
+            for _ in range(200):
+                if all((tmp_path / name).exists() for name in ("inner", "outer")):
+                    break
+                time.sleep(0.1)
+            time.sleep(0.2)
+        finally:
+            os.kill(process.pid, number)
+    assert process.returncode == -number
+    assert is_gone(int((tmp_path / "outer").read_text()))
+    assert is_gone(int((tmp_path / "inner").read_text()))
 
 
 def is_gone(pid: int) -> bool:

@@ -28,7 +28,7 @@ def queue() -> Queue:
 
 @pytest.fixture
 def run(tmp_path: Path, queue: Queue) -> Run:
-    return control.submit(REQUEST, tmp_path, queue.world).run
+    return control.submit(REQUEST, tmp_path, queue.world)
 
 
 def test_a_job_that_nobody_knows_vanishes_after_a_grace_period(

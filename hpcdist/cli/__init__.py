@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,6 +74,14 @@ class Verbs(click.Group):
         del ctx
         with formatter.section("Verbs"):
             formatter.write_dl([*VERBS.items()])
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line; `--help` and `--version` print before any verb is there to be run."""
+        try:
+            with sentences(debug=False):
+                return super().main(*args, **kwargs)
+        except click.exceptions.Exit as end:
+            sys.exit(end.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a verb."""

@@ -67,9 +67,11 @@ def trial(site: Site, wanted: Wanted, runs_dir: Path, world: World) -> Iterator[
 def _submitted(plain: Request, runs_dir: Path, world: World) -> Run:
     """Submit the job with its programs beside it, once, whatever became of earlier ones."""
     request = plain._replace(files=lambda directory: _with_programs(plain.files(directory)))
-    run = submitted(request, runs_dir, world, again=True).run
+    return submitted(request, runs_dir, world, _say, again=True)
+
+
+def _say(run: Run) -> None:
     note(f"{run.name} is submitted as job {run.record.job_id}; `hpcdist logs {run.name} -f` follows it")
-    return run
 
 
 def sizes(site: Site, wanted: Wanted) -> Iterator[tuple[str, str]]:

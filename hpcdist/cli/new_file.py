@@ -1,7 +1,9 @@
-"""The file that a verb writes: a new one, for one that is there may hold what its user has changed."""
+"""The files that verbs write: mostly new ones, for one that is there may hold what its user has changed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -28,5 +30,21 @@ def write(file: Path | None, text: str) -> None:
         click.echo(text.encode(), nl=False)
         return
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with file.open("x", encoding="utf-8") as stream:
+    with whole(file), file.open("x", encoding="utf-8") as stream:
         stream.write(text)
+
+
+@contextmanager
+def whole(file: Path) -> Iterator[None]:
+    """Where the file cannot be written to its end, as on a full disk, leave no part of it, and name it.
+
+    Half a script would run as one.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            if file.is_file():
+                file.unlink(missing_ok=True)
+            error.filename = str(file)
+        raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
 import click
 
 from hpcdist.cli import show
+from hpcdist.cli.new_file import whole
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import Asked, session
 from hpcdist.renderer import render
@@ -42,7 +44,8 @@ def command(asked: Asked, output: str | None, annotate: bool, json: bool) -> Non
 
 def _write(file: Path, script: bytes) -> None:
     """Write a script that may hold the values of secret variables."""
-    with open(file, "wb", opener=lambda path, flags: os.open(path, flags, 0o700)) as stream:
+    opener = functools.partial(os.open, mode=0o700)
+    with whole(file), open(file, "wb", opener=opener) as stream:
         if file.is_file():
             file.chmod(0o700)
         stream.write(script)

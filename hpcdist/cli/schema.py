@@ -8,6 +8,7 @@ from typing import Literal
 import click
 import msgspec
 
+from hpcdist.cli.new_file import whole
 from hpcdist.schema import MODELS, schema
 
 
@@ -21,6 +22,7 @@ def command(kind: Literal["site", "experiment", "config"], output: str | None) -
     """
     text = msgspec.json.format(msgspec.json.encode(schema(kind)), indent=2).decode() + "\n"
     if output:
-        Path(output).write_text(text, encoding="utf-8")
+        with whole(Path(output)):
+            Path(output).write_text(text, encoding="utf-8")
     else:
         click.echo(text, nl=False)

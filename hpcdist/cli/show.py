@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,17 @@ def as_json(value: object) -> None:
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def flush() -> None:
+    """Write what was printed so far.
+
+    Raises:
+        OSError: when it cannot be written, or there is no standard output.
+    """
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    sys.stdout.flush()
 
 
 def problems_as_json(problems: Iterable[Problem]) -> None:

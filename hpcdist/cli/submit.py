@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json as json_texts
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
 from hpcdist.cli.session import Asked, Session, session
 from hpcdist.cli.tell import note
 from hpcdist.cli.wait import wait
-from hpcdist.control import Request, Submitted
+from hpcdist.control import Request, Screen
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.renderer import render, summary
 from hpcdist.rundir import Run, RunDirectory
@@ -56,29 +57,31 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if dry_run:
         _rehearse(request, runs_dir, json=json)
         return
-    sent = submitted(request, runs_dir, runs.world(), again=again)
-    for text in sent.notes:
-        note(text)
-    if not json:
-        _say(sent.run, made, runs_dir)
+    result: Callable[[Run], object] = functools.partial(_say, made=made, runs_dir=runs_dir)
+    if json:
+        result = _id_as_note if following or waiting else _as_json
+    run = submitted(request, runs_dir, runs.world(), result, again=again)
     if following or waiting:
-        _see_it_through(ctx, sent.run, following=following, json=json)
-    elif json:
-        show.as_json(runs.record_of(sent.run))
+        _see_it_through(ctx, run, following=following, json=json)
 
 
-def submitted(request: Request, runs_dir: Path, world: World, *, again: bool) -> Submitted:
-    """Submit the job; on a break say that it may exist.
+def submitted(
+    request: Request, runs_dir: Path, world: World, result: Callable[[Run], object], *, again: bool
+) -> Run:
+    """Submit the job, and print its id by ``result``; on a break say that it may exist.
 
     Raises:
         ConfigError: when the run cannot be written.
         SchedulerError: as `control.submit` does.
     """
     try:
-        return control.submit(request, runs_dir, world, again=again)
+        return control.submit(request, runs_dir, world, Screen(result, note), again=again)
     except control.Interrupted as error:
-        name = error.run.name
-        note(f"the job of {name} may exist; do not submit it again: `hpcdist status {name}` will tell")
+        run = error.run
+        there = (
+            f"{run.name} is submitted as job {run.job.id}" if run.job else f"the job of {run.name} may exist"
+        )
+        note(f"{there}; do not submit it again: `hpcdist status {run.name}` will tell")
         raise
     except OSError as error:
         said = f"the run cannot be written: {error.filename or runs_dir}: {error.strerror}"
@@ -116,6 +119,16 @@ def _say(run: Run, made: Session, runs_dir: Path) -> None:
     name = run.name if is_found else quote(run.directory.path)
     click.echo(f"{run.name}: job {run.record.job_id} on site {run.record.site}, {summary(made.plan)}")
     show.table((), [("directory", str(run.directory.path)), ("next", f"hpcdist logs {name} -f")])
+    show.flush()
+
+
+def _as_json(run: Run) -> None:
+    show.as_json({**runs.record_of(run), "phase": "submitted"})
+    show.flush()
+
+
+def _id_as_note(run: Run) -> None:
+    note(f"{run.name} is submitted as job {run.record.job_id}")
 
 
 def _see_it_through(ctx: click.Context, run: Run, *, following: bool, json: bool) -> None:

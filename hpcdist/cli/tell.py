@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import click
 
-from hpcdist.errors import ConfigError, HpcdistError, Problem
+from hpcdist.errors import ConfigError, HpcdistError, OutputError, Problem
 
 FAULT: Final = 70
 """The exit code for a fault of hpcdist (EX_SOFTWARE of sysexits.h)."""
+
+_UNWRITABLE: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.ESTALE}
+)
+"""Why stdout cannot be written; of any other file, the error has the name."""
 
 _KEPT: Final = "hpcdist.kept"
 
 
 def tell(problems: Iterable[Problem]) -> None:
     """Print each problem as one line, or keep it for ``listed``."""
-    kept: list[Problem] | None = click.get_current_context().meta.get(_KEPT)
+    context = click.get_current_context(silent=True)
+    kept: list[Problem] | None = context.meta.get(_KEPT) if context else None
     for problem in problems:
         if kept is None:
-            click.echo(one_line(f"{problem.severity}: {problem}"), err=True)
+            _to_stderr(f"{problem.severity}: {problem}")
         else:
             kept.append(problem)
 
 
 def note(text: str) -> None:
     """Say something that is neither a result nor wrong."""
-    click.echo(one_line(f"note: {text}"), err=True)
+    _to_stderr(f"note: {text}")
+
+
+def _to_stderr(text: str) -> None:
+    """Print one line; where stderr is full or closed there is nobody to tell, and the work goes on."""
+    with suppress(OSError):
+        click.echo(one_line(text), err=True)
 
 
 def one_line(text: str) -> str:
@@ -93,11 +106,17 @@ def located(locate: Callable[[Problem], Problem]) -> Iterator[None]:
 def _told(error: Exception) -> int:
     """Tell an error; return its exit code."""
     if isinstance(error, HpcdistError):
+        if isinstance(error, OutputError):
+            _forget_stdout()
         tell(error.problems)
         return error.exit_code
     if isinstance(error, FileNotFoundError) and error.filename is None:  # os.getcwd names none
         tell([Problem("the folder that you are in is no longer there", hint="change to another")])
         return ConfigError.exit_code
+    if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITABLE:
+        _forget_stdout()
+        tell([Problem(f"standard output cannot be written: {error.strerror}")])
+        return OutputError.exit_code
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         tell([Problem(f"{where}{error.strerror or error}")])

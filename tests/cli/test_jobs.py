@@ -49,8 +49,8 @@ def test_follow_prints_the_output_and_ends_as_the_job_does(real: Hpcdist) -> Non
 
 def test_wait_as_json_is_one_document(real: Hpcdist, folder: Path) -> None:
     said = real("submit", "ranks.yml", "--wait", "--json")
-    assert (said.code, said.err) == (0, "")
     found = json.loads(said.out)
+    assert (said.code, said.err) == (0, f"note: ranks-1 is submitted as job {found['job_id']}\n")
     assert (found["name"], found["state"], found["exit_code"]) == ("ranks-1", "completed", 0)
     assert found["directory"] == str(folder / "runs" / "ranks-1")
 

@@ -245,8 +245,8 @@ def test_a_full_disk_is_told(folder: Path) -> None:
             timeout=60,
             check=False,
         )
-    assert done.stderr == b"error: No space left on device\n"
-    assert done.returncode == 2
+    assert done.stderr == b"error: standard output cannot be written: No space left on device\n"
+    assert done.returncode == 74
 
 
 @pytest.mark.parametrize(

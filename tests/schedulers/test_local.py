@@ -53,7 +53,7 @@ class Machine:
         def files(_: RunDirectory) -> dict[str, str]:
             return {"job.sh": HEAD + body}
 
-        run = control.submit(Request("a job", "local", "local", body, files), self.runs, WORLD).run
+        run = control.submit(Request("a job", "local", "local", body, files), self.runs, WORLD)
         self.submitted.append(run)
         return run
 

@@ -31,7 +31,7 @@ def test_what_does_not_listen_is_killed_in_every_process_group(tmp_path: Path) -
     def files(directory: RunDirectory) -> dict[str, str]:
         return {"job.sh": render(plan, run_dir=str(directory.path)).job}
 
-    run = control.submit(Request("deaf", "local", "local", DEAF, files), tmp_path, WORLD).run
+    run = control.submit(Request("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
     began = time.monotonic()
     until(lambda: not holders(run.record.token), seconds=25)
     assert time.monotonic() - began > 10

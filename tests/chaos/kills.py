@@ -1,0 +1,218 @@
+"""Kill `hpcdist submit` at random moments, repeat it until it succeeds, and count the jobs.
+
+    python -m tests.chaos.kills [COUNT [SEED]]
+
+Prints how often which phase was met and how many jobs there were, then what was wrong; exits with 1 for that.
+The processes are forked off this one, which has imported all, so that most of their life is the submission.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import hpcdist
+from hpcdist.cli import main
+from tests.chaos import slurm
+
+SIGNALS: Final = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_TRIES: Final = 5
+_LATE: Final = 0.7
+"""So many of the kills come when the run directory is there: before it, there is nothing to go wrong."""
+
+
+class Outcome(NamedTuple):
+    """What a kill met, and what there was in the end."""
+
+    signal: str
+    phase: str
+    printed: bool
+    jobs: int
+
+
+class Result(NamedTuple):
+    """How often each outcome came, and what was wrong."""
+
+    outcomes: Counter[Outcome]
+    wrong: list[str]
+
+
+class Attempt(NamedTuple):
+    """How one `hpcdist` ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Person:
+    """A user with a folder, one experiment and a batch system."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "PATH": f"{slurm.make(folder)}:{os.environ['PATH']}"}
+        self.environment |= {
+            "XDG_CONFIG_HOME": str(folder),
+            "XDG_CACHE_HOME": str(folder),
+            "LC_ALL": "C.UTF-8",
+        }
+        text = "name: once\nrun: {cmd: 'true'}\nbatch: {site: toy, walltime: 1h}\n"
+        (folder / "once.yml").write_text(text)
+
+    def start(self, *words: str) -> int:
+        """Start `hpcdist WORDS`; return its pid."""
+        if pid := os.fork():
+            return pid
+        code = 70
+        try:
+            os.chdir(self.folder)
+            os.environ.clear()
+            os.environ.update(self.environment)
+            for number, name in ((1, "out"), (2, "err")):
+                os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+            main(words, prog_name="hpcdist")
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        finally:
+            os._exit(code)
+
+    def ended(self, pid: int) -> Attempt:
+        """Wait for a process."""
+        _, status = os.waitpid(pid, 0)
+        out, err = (
+            (self.folder / name).read_text() if (self.folder / name).exists() else ""
+            for name in ("out", "err")
+        )
+        return Attempt(os.waitstatus_to_exitcode(status), out, err)
+
+    def run(self, *words: str) -> Attempt:
+        """Run `hpcdist WORDS` to its end."""
+        return self.ended(self.start(*words))
+
+    def records(self) -> dict[Path, dict[str, str]]:
+        """Return all records."""
+        return {file: json.loads(file.read_text()) for file in self.folder.glob("runs/*/record.json")}
+
+    def wait_for_a_record(self) -> None:
+        """Return when a run has its first record, after five seconds at the latest."""
+        end = time.monotonic() + 5
+        while not self.records() and time.monotonic() < end:
+            time.sleep(0.002)
+
+    def let_time_pass(self) -> None:
+        """Make submissions an hour old that are still under way, as it seems; no sbatch may live so long."""
+        end = time.monotonic() + 10
+        while slurm.is_asked(self.folder):
+            if time.monotonic() > end:
+                raise RuntimeError("sbatch lives on without its hpcdist")
+            time.sleep(0.05)
+        for file, record in self.records().items():
+            if record["phase"] == "submitting":
+                record["submitted_at"] = "2020-01-01T00:00:00+00:00"
+                file.write_text(json.dumps(record))
+
+
+SUBMIT: Final = ("submit", "once.yml", "--site-path=sites")
+
+
+def kill(folder: Path, rnd: random.Random, longest: float) -> tuple[Outcome, list[str]]:
+    """Kill one submission; return what was met, and what was wrong."""
+    person = Person(folder)
+    number = rnd.choice(SIGNALS)
+    pid = person.start(*SUBMIT)
+    if rnd.random() < _LATE:
+        person.wait_for_a_record()
+    time.sleep(rnd.uniform(0, longest))
+    os.kill(pid, number)
+    first = person.ended(pid)
+    phase = next((record["phase"] for record in person.records().values()), "none")
+    last, looked = _repeated(person, rnd)
+    there = slurm.jobs(folder)
+    outcome = Outcome(signal.Signals(number).name, phase, _printed(first.out) is not None, len(there))
+    wrong = [*_wrong(outcome, last, there)]
+    if looked and looked != there:
+        wrong.append(f"`status` has {looked}, the batch system {there}")
+    return outcome, [f"{outcome} {text}: {first.err + last.err}" for text in wrong]
+
+
+def _repeated(person: Person, rnd: random.Random) -> tuple[Attempt, list[str]]:
+    """Submit until that succeeds, with looks in between; return the last attempt, and what status has."""
+    for _ in range(_TRIES):
+        if rnd.random() < 0.5:
+            person.run("status")
+        last = person.run(*SUBMIT)
+        if last.code == 0:
+            break
+        person.let_time_pass()
+    said = json.loads(person.run("status", "--json").out or "[]")
+    return last, sorted(run["job_id"] for run in said if run["job_id"])
+
+
+def _wrong(outcome: Outcome, last: Attempt, there: Sequence[str]) -> list[str]:
+    found = []
+    told = outcome.printed and outcome.phase == "submitted"
+    if outcome.jobs != (2 if told else 1):
+        found.append(f"there are {outcome.jobs} jobs")
+    if last.code:
+        found.append(f"submit goes on to fail with {last.code}")
+    elif _printed(last.out) not in there:
+        found.append(f"submit printed {last.out!r}, and there are {there}")
+    if "Traceback" in last.err:
+        found.append("traceback")
+    return found
+
+
+def _printed(out: str) -> str | None:
+    match = re.search(r"(?m)^once-\d+: job (\d+) on site toy", out)
+    return match[1] if match else None
+
+
+def kills(count: int, seed: int, folder: Path) -> Result:
+    """Kill so many submissions, each in a folder of its own."""
+    rnd = random.Random(seed)  # noqa: S311 - moments, no secrets
+    for module in pkgutil.walk_packages(hpcdist.__path__, "hpcdist."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    person = Person(folder / "warm")
+    began = time.monotonic()
+    warm = person.run(*SUBMIT)
+    longest = 1.2 * (time.monotonic() - began)
+    outcomes: Counter[Outcome] = Counter()
+    wrong = [] if warm.code == 0 else [warm.err]
+    for number in range(count):
+        outcome, found = kill(folder / str(number), rnd, longest)
+        outcomes[outcome] += 1
+        wrong += found
+    return Result(outcomes, wrong)
+
+
+def report(result: Result) -> str:
+    """Return the table, then what was wrong."""
+    rows = [
+        f"{number:5}  {' '.join(map(str, outcome))}" for outcome, number in sorted(result.outcomes.items())
+    ]
+    return "\n".join(
+        ["times  signal phase printed jobs", *rows, *result.wrong, f"wrong: {len(result.wrong)}"]
+    )
+
+
+if __name__ == "__main__":
+    given = [*map(int, sys.argv[1:])]
+    with tempfile.TemporaryDirectory() as place:
+        count, seed = (*given, *(30, 1)[len(given) :])
+        found = kills(count, seed, Path(place))
+    print(report(found))  # noqa: T201
+    sys.exit(bool(found.wrong))

@@ -1,0 +1,75 @@
+"""A Slurm of a few lines of bash, slow and without a controller: each job is a file with its comment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+SITE: Final = """\
+name: toy
+description: a machine for tests
+scheduler: slurm
+launcher: srun
+node_types: {big: {cpus: 8, memory: 16000}}
+partitions: {batch: {nodes: {big: 20}, max_walltime: 1-00:00:00}}
+default_partition: batch
+replica: {cpus: 1}
+"""
+
+_SBATCH: Final = """\
+#!/bin/bash
+pause() { sleep "0.0$((RANDOM % 10))"; }
+jobs=${0%/*}/../jobs
+for word in "$@"; do
+  [[ $word == --comment=* ]] && echo "${word#--comment=}" >"$jobs/.$$"
+done
+pause
+for ((id = 100; ; id++)); do
+  ln "$jobs/.$$" "$jobs/$id" 2>/dev/null && break
+done
+rm "$jobs/.$$"
+pause
+echo "$id"
+"""
+
+_SQUEUE: Final = """\
+#!/bin/bash
+cd "${0%/*}/../jobs" || exit
+for id in [0-9]*; do
+  [[ -e $id ]] || continue
+  case ${*: -1} in
+  '%i|%k') echo "$id|$(<"$id")" ;;
+  *) echo "$id|PENDING|None|$(<"$id")" ;;
+  esac
+done
+"""
+
+
+def make(folder: Path) -> Path:
+    """Make its programs and a site; return the folder of the programs."""
+    programs = folder / "bin"
+    for path in (programs, folder / "jobs", folder / "sites"):
+        path.mkdir(parents=True)
+    (folder / "sites" / "toy.yaml").write_text(SITE)
+    for name, text in {"sbatch": _SBATCH, "squeue": _SQUEUE, "sacct": "#!/bin/sh\nexit 1\n"}.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    return programs
+
+
+def is_asked(folder: Path) -> bool:
+    """Whether an sbatch of this machine lives."""
+    name = bytes(folder / "bin" / "sbatch")
+    return any(name in _words(process) for process in Path("/proc").glob("[0-9]*/cmdline"))
+
+
+def _words(file: Path) -> list[bytes]:
+    try:
+        return file.read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def jobs(folder: Path) -> list[str]:
+    """Return the ids of all jobs that were ever made."""
+    return sorted(path.name for path in (folder / "jobs").iterdir() if path.name.isdigit())
