@@ -1,4 +1,4 @@
-"""TensorFlow with MultiWorkerMirroredStrategy: TF_CONFIG names the chief and the workers, which are equals.
+"""TensorFlow with MultiWorkerMirroredStrategy: TF_CONFIG names the workers, which are equals.
 
 Each trains on its share of every batch. The loop is written out, since Keras 3 knows this strategy no more.
 """
@@ -53,12 +53,19 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def is_chief(cluster: tf.distribute.cluster_resolver.ClusterResolver) -> bool:
+    """Return whether this process reports: the chief, worker 0 where there is none, or it is alone."""
+    others = cluster.cluster_spec().as_dict()
+    first = "worker" if "chief" not in others else "chief"
+    return not others or (cluster.task_type, cluster.task_id) == (first, 0)
+
+
 def main() -> None:
     """Train, and let the chief report."""
     args = parse_args()
     strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else of TensorFlow
     losses = train(strategy, args)
-    if strategy.cluster_resolver.task_type == "chief":
+    if is_chief(strategy.cluster_resolver):
         replicas = strategy.num_replicas_in_sync
         print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} on {replicas} replicas", flush=True)
 

@@ -68,6 +68,15 @@ PLANS: dict[str, dict[str, Any]] = {
         "tensorflow": {"version": "1.15"},
         "environment": {"replicas": {"n_workers": 2, "n_ps": 1, "evaluator": {}}},
     },
+    "tensorflow, workers alone": {
+        "framework": "tensorflow",
+        "environment": environment(4, each=resources(cpu=8)),
+    },
+    "tensorflow, workers and their evaluator": {
+        "framework": "tensorflow",
+        "tensorflow": {"chief": False},
+        "environment": {"replicas": {"n_workers": 2, "evaluator": {}}},
+    },
     "components": {
         "framework": "tensorflow",
         "environment": {
@@ -158,8 +167,8 @@ def test_ports_of_tasks_that_share_a_node_and_variables_of_the_run() -> None:
     plan = planned(framework="tensorflow", environment=environment(1, each=resources(cpu=1)))
     wiring = Wiring(plan)
     assert wiring.of([*plan.placement.tasks][1]) == {
-        "TF_CONFIG": '{"cluster": {"chief": ["node0:PORT"], "worker": ["node0:PORT+1"]}, '
-        '"task": {"type": "worker", "index": 0}, "model_dir": "$HPCDIST_OUTPUTS", "environment": "cloud"}'
+        "TF_CONFIG": '{"cluster": {"worker": ["node0:PORT","node0:PORT+1"]}, '
+        '"task": {"type": "worker", "index": 1}, "model_dir": "$HPCDIST_OUTPUTS", "environment": "cloud"}'
     }
 
 

@@ -53,6 +53,9 @@ def command(asked: Asked, json: bool) -> None:
     own = any(task.gpus != numbers[task.rank] for task in shown if isinstance(task, Task))
     heads = ("node", "rank", "role", "cpus", "gpus", *(["device"] if own else []), "memory")
     show.table(heads, (_row(item, numbers if own else {}) for item in shown))
+    for variable in {item.name: item for item in plan.task_variables if item.name in plan.told}.values():
+        if form := variable.origin.partition(": ")[2]:
+            click.echo(f"{variable.name}: {form}")
     _show_environment("all tasks", wiring.shared)
     _show_told({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})
 

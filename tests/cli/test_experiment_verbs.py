@@ -143,13 +143,15 @@ def test_plan_folds_equal_tasks(hpcdist: Hpcdist) -> None:
 def test_plan_gives_long_values_lines_of_their_own(hpcdist: Hpcdist) -> None:
     as_tensorflow = ("--set", "framework=tensorflow", "--set", "environment.replicas.n_workers=1")
     lines = hpcdist("plan", "-", "--site", "local", *as_tensorflow, stdin=RANKS).out.splitlines()
-    cluster = '"cluster": {"chief": ["node0:PORT"], "worker": ["node0:PORT+1"]}'
+    cluster = '"cluster": {"worker": ["node0:PORT","node0:PORT+1"]}'
     rest = '"model_dir": "$HPCDIST_OUTPUTS", "environment": "cloud"'
-    assert lines[lines.index("rank 0") :] == [
+    form = "TF_CONFIG: a cluster of workers alone, the first of which is the master"
+    assert lines[lines.index(form) :] == [
+        form,
         "rank 0",
-        f'  TF_CONFIG={{{cluster}, "task": {{"type": "chief", "index": 0}}, {rest}}}',
-        "rank 1",
         f'  TF_CONFIG={{{cluster}, "task": {{"type": "worker", "index": 0}}, {rest}}}',
+        "rank 1",
+        f'  TF_CONFIG={{{cluster}, "task": {{"type": "worker", "index": 1}}, {rest}}}',
     ]
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from hpcdist.frameworks.plain import section_of
 from hpcdist.frameworks.tensorflow import TENSORFLOW, Section
 from hpcdist.placement import Crowd, place
 from hpcdist.plan import Plan
+from hpcdist.resources import shipped
 from hpcdist.wiring import Wiring
 from tests.experiments import environment, experiment, resources
 from tests.plans import LOCAL, TESTBED, planned
@@ -53,10 +56,10 @@ def tf_configs(plan: Plan) -> list[Any]:
 @pytest.mark.parametrize(
     ("version", "name"),
     [
-        (None, "chief"),
-        ("2", "chief"),
-        ("2.16.1", "chief"),
-        ("10.0", "chief"),
+        (None, "worker"),
+        ("2", "worker"),
+        ("2.16.1", "worker"),
+        ("10.0", "worker"),
         ("1.15", "master"),
         ("1.x", "master"),
         ("1", "master"),
@@ -70,9 +73,100 @@ def test_what_the_cluster_calls_the_master(version: str | None, name: str) -> No
     configs = tf_configs(plan)
     assert [config["task"] for config in configs] == [
         {"type": name, "index": 0},
-        {"type": "worker", "index": 0},
+        {"type": "worker", "index": int(name == "worker")},
     ]
-    assert [list(config["cluster"]) for config in configs] == [[name, "worker"]] * 2
+    assert [list(config["cluster"]) for config in configs] == [[*dict.fromkeys((name, "worker"))]] * 2
+
+
+ALONE = {"worker": ["node0:PORT", "node0:PORT+1", "node0:PORT+2"]}
+WITH_CHIEF = {"chief": ["node0:PORT"], "worker": ["node0:PORT+1", "node0:PORT+2"]}
+
+
+@pytest.mark.parametrize(
+    ("section", "more", "cluster", "task"),
+    [
+        ({}, {}, ALONE, {"type": "worker", "index": 2}),
+        ({"chief": False}, {}, ALONE, {"type": "worker", "index": 2}),
+        ({"chief": True}, {}, WITH_CHIEF, {"type": "worker", "index": 1}),
+        ({"chief": False, "version": "1.15"}, {}, ALONE, {"type": "worker", "index": 2}),
+        ({}, {"evaluator": {}}, WITH_CHIEF, {"type": "evaluator", "index": 0}),
+        ({"chief": False}, {"evaluator": {}}, ALONE, {"type": "evaluator", "index": 0}),
+        ({}, {"n_ps": 1}, WITH_CHIEF | {"ps": ["node0:PORT+3"]}, {"type": "ps", "index": 0}),
+    ],
+)
+def test_a_chief_where_somebody_needs_one(
+    section: dict[str, Any], more: dict[str, Any], cluster: dict[str, list[str]], task: dict[str, Any]
+) -> None:
+    replicas = {"replicas": {"n_workers": 2, **more}}
+    plan = planned(LOCAL, framework="tensorflow", tensorflow=section, environment=replicas)
+    last = tf_configs(plan)[-1]
+    assert (last["cluster"], last["task"]) == (cluster, task)
+    (origin,) = {item.origin for item in plan.task_variables if item.name == "TF_CONFIG"}
+    form = "a chief, which" if "chief" in cluster else "workers alone, the first of which"
+    assert origin in (
+        f"framework tensorflow: a cluster with {form} is the master",
+        f"framework tensorflow: a cluster of {form} is the master",
+    )
+
+
+def test_a_master_alone_is_the_one_worker() -> None:
+    (config,) = tf_configs(planned(framework="tensorflow"))
+    assert (config["cluster"], config["task"]) == (
+        {"worker": ["node0:PORT"]},
+        {"type": "worker", "index": 0},
+    )
+
+
+TUTORIAL = """
+import json, os, sys
+import tensorflow as tf
+from tensorflow.python.distribute import multi_worker_util
+
+for line in sys.stdin:
+    os.environ["TF_CONFIG"] = line
+    workers = len(json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"])
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    spec, kind, number = resolver.cluster_spec(), resolver.task_type, resolver.task_id
+    chief = multi_worker_util.is_chief(spec, kind, number)
+    print(workers, multi_worker_util.worker_count(spec, kind), kind, number, chief)
+print(tf.distribute.MultiWorkerMirroredStrategy().num_replicas_in_sync)
+"""
+"""How TensorFlow's own tutorial counts the workers, and how TensorFlow does; the last is then started."""
+
+
+@pytest.mark.real
+def test_what_tensorflow_makes_of_it(tmp_path: Path) -> None:
+    shapes = ({"n_workers": 2}, {"n_workers": 0})
+    configs = [
+        config
+        for shape in shapes
+        for config in tf_configs(planned(LOCAL, framework="tensorflow", environment={"replicas": shape}))
+    ]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    lines = "\n".join(map(json.dumps, configs)).replace("node0:PORT", "127.0.0.1:PORT")
+    for offset in (1, 2):
+        lines = lines.replace(f"PORT+{offset}", str(port + offset))
+    python = shipped("site_configs").parent / ".frameworks" / "tensorflow" / "bin" / "python"
+    done = subprocess.run(
+        [python, "-c", TUTORIAL],
+        input=lines.replace("PORT", str(port)),
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [
+            "3 3 worker 0 True",
+            "3 3 worker 1 False",
+            "3 3 worker 2 False",
+            "1 1 worker 0 True",
+            "1",
+        ],
+    ), done.stderr
 
 
 def test_a_version_is_read_as_it_is_written() -> None:
@@ -93,6 +187,7 @@ def test_a_version_is_read_as_it_is_written() -> None:
         ({"ends_with": "ps"},
          ["tensorflow.ends_with: 'ps' is not known here; known: master, workers"]),
         ({"ends_with": "master", "version": "1.15"}, []),
+        ({"chief": "no"}, ["tensorflow.chief: expected true or false, got 'no'"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_the_section(section: dict[str, str], sentences: list[str]) -> None:
@@ -137,6 +232,13 @@ def test_the_evaluator_is_beside_the_cluster() -> None:
     last = tf_configs(plan)[-1]
     assert last["cluster"] == {"chief": ["node0:PORT"], "worker": ["node0:PORT+1"]}
     assert last["task"] == {"type": "evaluator", "index": 0}
+
+
+def test_servers_need_a_chief() -> None:
+    exp = experiment(framework="tensorflow", tensorflow={"chief": False}, environment=environment(1, ps=1))
+    assert [str(problem) for problem in frameworks.problems_of(exp)] == [
+        "tensorflow.chief: parameter servers need a chief, which hands out their work; remove it"
+    ]
 
 
 @settings(deadline=None)

@@ -71,8 +71,14 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
             {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 2}},
              "run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
             [("resources.instance_count: 3 workers and 0 parameter servers share 2 instances; "
-             "here as many of them share a node as fit on one"),
-             ("distribution: in TF_CONFIG the first of the workers is the chief, and the others are workers "
+             "here as many of them share a node as fit on one")],
+        ),
+        (
+            ("outputs: {o: {type: uri_file}}\n"
+            "distribution: {type: tensorflow, worker_count: 2, parameter_server_count: 1}"),
+            {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 1, "n_ps": 1}},
+             "run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
+            [("distribution: in TF_CONFIG the first of the workers is the chief, and the others are workers "
              "0, 1, ...")],
         ),
     ],

@@ -162,6 +162,30 @@ def test_what_each_replica_is_told_is_not_a_variable_of_its_kind(
     assert (said(text), command_of(text)) == (told, command)
 
 
+T = "command: [t]"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "section"),
+    [
+        ([("Worker", 3, T)], {"ends_with": "master"}),
+        ([("Chief", 1, T), ("Worker", 2, T)], {"chief": True, "ends_with": "master"}),
+        ([("Master", 1, T), ("Worker", 2, T)], {"version": "1", "ends_with": "master"}),
+        ([("Worker", 2, T), ("Evaluator", 1, T)], {"chief": False, "ends_with": "master"}),
+        ([("Chief", 1, T), ("Worker", 2, T), ("Evaluator", 1, T)], {"ends_with": "master"}),
+        ([("Chief", 1, T), ("Worker", 2, T), ("PS", 1, T)], {"ends_with": "master"}),
+        ([("Worker", 2, T), ("PS", 1, T)], {"ends_with": "master"}),
+    ],
+)
+def test_a_cluster_keeps_its_chief_or_has_none(
+    replicas: list[tuple[str, int, str]], section: dict[str, object]
+) -> None:
+    text = job("TFJob", *replicas)
+    assert importers.read(source.parse(text, "f.yml").data).data["tensorflow"] == section
+    without = [name for name, _, _ in replicas] == ["Worker", "PS"]
+    assert len(said(text)) == int(without)  # that the first worker is the chief
+
+
 # --- The hosts of an MPIJob
 
 

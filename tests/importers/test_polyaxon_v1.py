@@ -67,7 +67,7 @@ def test_every_file_has_its_expectation() -> None:
         ("version: 1.1\nkind: component\nrun: {kind: pytorchjob, master: {container: {command: [deepspeed, t.py]}}, worker: {replicas: 3, container: {command: [deepspeed, t.py]}}}",
          ["error: f.yml:3:46: run.master.container.command: hpcdist runs a command with deepspeed once, on the first node, and not in 4 replicas; write torchrun in its place, which runs in each of them"]),
         ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 4, container: {args: 'cd /w && horovodrun -np 8 -H localhost:2 python t.py'}}}",
-         ["warning: f.yml:3:20: run.worker: there is no chief: the first worker is it, and TF_CONFIG says so", "error: f.yml:3:60: run.worker.container.args: hpcdist runs a command with horovodrun once, on the first node, and not in 4 replicas; write `kind: mpijob`, whose launcher runs horovodrun for all workers"]),
+         ["error: f.yml:3:60: run.worker.container.args: hpcdist runs a command with horovodrun once, on the first node, and not in 4 replicas; write `kind: mpijob`, whose launcher runs horovodrun for all workers"]),
         ("version: 1.1\nkind: component\nrun: {kind: pytorchjob, master: {container: {command: [deepspeed, t.py]}}}", []),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [x], resources: {limits: {memory: 200}}}}",
          ["error: f.yml:3:73: run.container.resources.limits.memory: 200 is less than a program needs; write 200Mi, if so"]),
@@ -116,10 +116,11 @@ def test_every_file_has_its_expectation() -> None:
          ["error: f.yml:3:13: run.kind: an mpijob without `launcher`; its container holds the mpirun line"]),
         ("version: 1.1\nkind: component\nrun: {kind: mpijob}",
          ["error: f.yml:3:13: run.kind: an mpijob without `worker`; it says how many, and what each needs"]),
-        ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 2, container: {command: [x]}}}",
+        ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 2, container: {command: [x]}}}", []),
+        ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 2, container: {command: [x]}}, ps: {container: {command: [x]}}}",
          ["warning: f.yml:3:20: run.worker: there is no chief: the first worker is it, and TF_CONFIG says so"]),
         ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 0, container: {command: [x]}}}",
-         ["warning: f.yml:3:20: run.worker: there is no chief: the first worker is it, and TF_CONFIG says so", "error: f.yml:3:39: run.worker.replicas: 0 replicas cannot be started; write a whole number from 1 on"]),
+         ["error: f.yml:3:39: run.worker.replicas: 0 replicas cannot be started; write a whole number from 1 on"]),
         ("version: 1.1\nkind: component\nrun: {kind: tfjob, chief: {replicas: 2, container: {command: [x]}}, worker: {container: {command: [y], image: a}}}",
          ["error: f.yml:3:90: run.worker.container.command: it is another command than that of chief; let the program ask $HPCDIST_ROLE", "error: f.yml:3:111: run.worker.container.image: it is another image than that of chief; write the same image", "error: f.yml:3:38: run.chief.replicas: there is one master, not 2; write 1"]),
         ("version: 1.1\nkind: component\nrun: {kind: paddlejob, master: {container: {command: [x]}}, worker: {container: {command: [x]}}}",
@@ -173,6 +174,25 @@ def test_words_behind_a_script_are_told_where_it_does_not_ask_for_them(script: s
 def test_a_variable_of_keys_and_values_is_json(text: str, params: dict[str, str], value: str) -> None:
     document = source.parse(f"version: 1.1\n{text}\nrun: {{kind: job, container: {{command: [x]}}}}", "f.yml")
     assert load_experiment(document, params=params).experiment.environment.env_vars == {"C": value}
+
+
+@pytest.mark.parametrize(
+    ("roles", "section"),
+    [
+        (["chief", "worker"], {"chief": True}),
+        (["worker"], None),
+        (["worker", "evaluator"], {"chief": False}),
+        (["chief", "worker", "evaluator"], None),
+        (["chief", "worker", "ps"], None),
+    ],
+)
+def test_a_tfjob_keeps_its_chief_or_has_none(roles: list[str], section: dict[str, object] | None) -> None:
+    each = ", ".join(
+        f"{role}: {{replicas: {1 + (role == 'worker')}, container: {{command: [x]}}}}" for role in roles
+    )
+    text = f"version: 1.1\nkind: component\nrun: {{kind: tfjob, {each}}}"
+    read = importers.read(source.parse(text, "f.yml").data)
+    assert (read.data.get("tensorflow"), read.remarks) == (section, ())
 
 
 def test_a_variable_of_json_without_its_param() -> None:

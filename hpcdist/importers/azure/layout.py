@@ -220,7 +220,6 @@ class Layout:
         self._put_replicas(workers - 1, told if read.peek(*told) is not None else ())
         if servers:
             read.put("environment.replicas.n_ps", servers, self._section, "parameter_server_count")
-        if workers > 1:
             why = "in TF_CONFIG the first of the workers is the chief, and the others are workers 0, 1, ..."
             read.warn(self._section, why=why)
 

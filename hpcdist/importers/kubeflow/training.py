@@ -51,7 +51,10 @@ def only_one(read: Reading, role: Role | None, name: str) -> None:
 
 
 def worker_first(read: Reading, found: dict[str, Role], what: str) -> dict[str, Role]:
-    """Make the first worker the master; as it was, with an error, where that cannot be."""
+    """Make the first worker the master; as it was, with an error, where that cannot be.
+
+    ``what`` is what changes for the program, "" for nothing.
+    """
     worker = found.get("worker")
     if worker is None:
         why = "there is neither a chief nor a worker"
@@ -61,7 +64,7 @@ def worker_first(read: Reading, found: dict[str, Role], what: str) -> dict[str, 
         why = "the only worker becomes the master, and the servers need a worker beside it"
         read.refuse(*worker.path, "replicas", why=why, hint="write 2, or a Chief")
         return found
-    if len(found) > 1 or worker.number > 1:
+    if what and (len(found) > 1 or worker.number > 1):
         read.warn(*worker.path, why=f"the first worker is the master: {what}")
     others = {name: role for name, role in found.items() if name != "worker"}
     return with_master(worker) | others

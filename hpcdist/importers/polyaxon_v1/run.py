@@ -109,16 +109,19 @@ def _distributed(read: Reading, texts: Texts, path: Path, kind: str) -> None:
         return
     if _FRAMEWORKS[kind]:
         read.put("framework", _FRAMEWORKS[kind], *path, "kind")
-    if "master" not in roles and kind in ("mxjob", "tfjob"):
-        _without_master(read, path, kind)
+    if kind == "tfjob":
+        _put_chief(read, path, roles)
+    if kind == "mxjob" and "master" not in roles:
+        read.refuse(*path, "kind", why="an mxjob without a scheduler", hint="write `scheduler`")
     _put_roles(read, roles)
 
 
-def _without_master(read: Reading, path: Path, kind: str) -> None:
-    if kind == "mxjob":
-        read.refuse(*path, "kind", why="an mxjob without a scheduler", hint="write `scheduler`")
-    else:
+def _put_chief(read: Reading, path: Path, roles: Mapping[str, Replica]) -> None:
+    """Say whether TF_CONFIG has a chief, where it is not what hpcdist does unasked."""
+    if "master" not in roles and "ps" in roles:
         read.warn(*path, "worker", why="there is no chief: the first worker is it, and TF_CONFIG says so")
+    elif "ps" not in roles and _total(roles) > 1 and ("master" in roles) != ("evaluator" in roles):
+        read.put("tensorflow.chief", "master" in roles, *next(iter(roles.values())).path)
 
 
 def _total(roles: Mapping[str, Replica]) -> int:
