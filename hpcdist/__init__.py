@@ -4,14 +4,16 @@ The map, from the ground up: a module imports only from the lines above its own,
 
     errors units words specs budget job scalars yaml_words hostlist affinity image xdg    primitives
     untrusted ownership    files that others may have made, folders in which others may write
-    fields command registry tree bounded sandbox launch    what YAML models are made of; templates; extension
-    amounts experiment experiment_problems dialects fabric site site_problems survey    asked for, offered
+    fields command registry tree bounded sandbox    what YAML models are made of; templates; extension
+    bash_words launch_options launch_hosts launch    commands that start processes themselves
+    amounts experiment experiment_problems launch_problems    what is asked for
+    dialects fabric site site_problems survey    what is offered
     replica plan devices    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers, containers and frameworks
     schedulers launchers containers frameworks importers    one file each, or one folder
     pool placement feasibility alternatives selection    where all runs: decisions, pure
     detect starting visibility enclosing preparing    how it is started: decisions, pure
-    polyaxon remarks advice provenance variables lint planner wiring    what they add up to
+    polyaxon remarks launch_advice advice provenance variables lint planner wiring    what they add up to
     compose source templating inputs overrides load preferences schema native_text    files and experiments
     resources bytecode renderer shell locks record events rundir world    other edges: templates, shell, runs
     logs endings inquiry states waiting control    submit, status, logs, cancel, wait

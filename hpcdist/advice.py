@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from typing import Final
 
+from hpcdist import launch_advice
 from hpcdist.experiment import Experiment
 from hpcdist.feasibility import Where
-from hpcdist.launch import UNSEEN, UserLaunch
+from hpcdist.launch import UserLaunch
 from hpcdist.launchers import jsrun
 from hpcdist.layer import Topology
 from hpcdist.plan import Group, Plan
@@ -16,15 +15,6 @@ from hpcdist.pool import memory_in
 from hpcdist.replica import Replica, replicas
 from hpcdist.site import Site
 from hpcdist.visibility import advice as about_devices
-
-_MEETS: Final = re.compile(
-    r"(?:--|PET_)(?:rdzv.endpoint|node.rank|master.addr|standalone|main.process.ip|machine.rank)\b",
-    re.IGNORECASE,
-)
-"""What tells torchrun, or `accelerate launch`, where its nodes meet, or that they need not.
-
-Otherwise each is node 0 at 127.0.0.1 (https://docs.pytorch.org/docs/stable/elastic/run.html).
-"""
 
 
 def advice(  # noqa: PLR0913, PLR0917 - all that may be odd
@@ -36,7 +26,7 @@ def advice(  # noqa: PLR0913, PLR0917 - all that may be odd
     where: Where,
 ) -> Iterator[str]:
     """Yield what the user should know before submitting."""
-    yield from _about_the_launch(plan, launch)
+    yield from launch_advice.advice(plan, site, launch)
     yield from _about_the_site(experiment, site, plan)
     yield from _about_the_image(experiment, plan)
     kinds = {replica.path: replica for replica in replicas(experiment, per_gpu=topology.task != "replica")}
@@ -104,34 +94,6 @@ def _without_memory(site: Site, group: Group) -> str:
         return f"site {site.name} names no resource for it; a site file gives one under `sge.memory`"
     said = f"{key}: nodes" if key == "lsf.request" else f"{key}: false"
     return f"site {site.name} says `{said}`; a job has what the site gives unasked"
-
-
-def _about_the_launch(plan: Plan, launch: UserLaunch | None) -> Iterator[str]:
-    size = plan.placement.size
-    told = [variable.name for variable in plan.task_variables if variable.name in plan.told]
-    if launch == UNSEEN:
-        yield (
-            "`backend: mpi` leaves the start of all tasks to the command, and this is no mpirun: it runs "
-            "once; remove `backend` if hpcdist is to start them"
-        )
-    # deepspeed itself tells them (https://github.com/deepspeedai/DeepSpeed, deepspeed/launcher/launch.py).
-    if launch and launch.runs == "once" and launch.program != "deepspeed" and told:
-        yield (
-            f"the tasks that the command starts are not told {', '.join(told)}; let the command be the "
-            "program itself, and hpcdist starts it"
-        )
-    said = [plan.command, *(variable.name for variable in plan.variables)]
-    if launch and launch.runs == "per_node" and size > 1 and not _MEETS.search(" ".join(said)):
-        yield (
-            f"the command starts {launch.program} on each of {size} nodes and does not say where they meet: "
-            "they wait for each other for ever, or train apart; let the command be the script alone, and "
-            "write `pytorch: {launch: torchrun}`"
-        )
-    if launch and launch.tasks is not None and launch.tasks != size:
-        yield (
-            f"the command starts {launch.tasks} processes by {launch.program}, the allocation is for {size}; "
-            "write the same number in both"
-        )
 
 
 def _about_the_image(experiment: Experiment, plan: Plan) -> Iterator[str]:

@@ -38,13 +38,17 @@ class Place(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong (or odd), told so that a tired user can mend it."""
+    """One thing that is wrong (or odd), told so that a tired user can mend it.
+
+    ``word``: what it is about within a value of several lines or words, which is where its place is then.
+    """
 
     message: str
     path: Path = ()
     hint: str = ""
     severity: Literal["error", "warning", "note"] = "error"
     place: Place | None = None
+    word: str = ""
 
     def __str__(self) -> str:
         where = [str(self.place)] if self.place else []

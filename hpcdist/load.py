@@ -6,7 +6,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hpcdist import experiment_problems, fields, frameworks, importers, inputs, overrides, remarks, templating
+from hpcdist import (
+    experiment_problems,
+    fields,
+    frameworks,
+    importers,
+    inputs,
+    launch_problems,
+    overrides,
+    remarks,
+    templating,
+)
 from hpcdist.errors import ConfigError, Path, Place, Problem, errors_in
 from hpcdist.experiment import Experiment
 from hpcdist.fields import M
@@ -112,7 +122,7 @@ def checked(native: Native) -> Loaded:
     ordered = in_order(problems)
     if built is None or errors_in(ordered):
         raise ConfigError(*ordered)
-    return Loaded(built, filled, ordered)
+    return Loaded(launch_problems.with_own_hostfile(built), filled, ordered)
 
 
 def _with_settings(document: Document, settings: Sequence[tuple[str, str]]) -> tuple[Document, list[Problem]]:
@@ -173,6 +183,7 @@ def _checks(experiment: Experiment) -> Iterator[Problem]:
     yield from frameworks.problems_of(experiment)
     if not errors_in(own):
         yield from frameworks.unequal(experiment)
+    yield from launch_problems.problems_of(experiment)
     yield from remarks.remarks(experiment)
 
 

@@ -18,7 +18,7 @@ from hpcdist.experiment import Experiment, Mail
 from hpcdist.fabric import Surroundings, groups
 from hpcdist.feasibility import Where
 from hpcdist.frameworks import framework_of
-from hpcdist.launch import UNSEEN, UserLaunch, user_launch
+from hpcdist.launch import SLOTS, UNSEEN, UserLaunch, user_launch
 from hpcdist.layer import Launcher, Topology
 from hpcdist.placement import beside_gpus
 from hpcdist.plan import TASK_WRAPPER, Placement, Plan, Word
@@ -38,7 +38,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     Raises:
         PlanError: when the site cannot take the experiment; all reasons at once where they are independent.
     """
-    launch = user_launch(experiment.run.command)
+    launch = user_launch(experiment.run.command, _env(experiment))
     if experiment.backend == "mpi" and launch is None:
         launch = UNSEEN
     framework = framework_of(experiment)
@@ -74,6 +74,10 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     )
     plan = msgspec.structs.replace(plan, directives=schedulers.get(site.scheduler).directives(plan, site))
     return _linted(plan, site, experiment)
+
+
+def _env(experiment: Experiment) -> dict[str, str]:
+    return {name: str(value) for name, value in experiment.environment.env_vars.items()}
 
 
 def _linted(plan: Plan, site: Site, experiment: Experiment) -> Plan:
@@ -167,7 +171,7 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         head_resolve=site.head_node.resolve or topology.by_address,
         mpi=pmi_of(experiment, site, topology, placement) if launcher.gives_pmi else None,
         rank_variables=None if once else options.rank_variables or launcher.rank_variables,
-        hostfile_line=launcher.hostfile_line,
+        hostfile_line=SLOTS.get(launch.program if launch else "", launcher.hostfile_line),
         origins=dict(_origins(experiment, site, placement, whole, where)),
     )
 

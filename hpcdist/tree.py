@@ -127,7 +127,19 @@ class Document(NamedTuple):
 
     def locate(self, problem: Problem) -> Problem:
         """Return the problem with its place filled in, where it has none yet."""
-        return problem if problem.place else problem._replace(place=self.place(problem.path))
+        if problem.place:
+            return problem
+        place = self.place(problem.path)
+        return problem._replace(place=self._within(place, problem.word) if place else None)
+
+    def _within(self, place: Place, word: str) -> Place:
+        """Return where a word stands first behind a place, which is that place where it does not."""
+        lines = self.text.splitlines()[place.line - 1 :] if word and place.file == self.file else []
+        for number, line in enumerate(lines):
+            column = line.find(word, 0 if number else place.column - 1)
+            if column >= 0:
+                return Place(place.file, place.line + number, column + 1)
+        return place
 
 
 def _below(node: object, step: str | int) -> tuple[object, Place | None] | None:

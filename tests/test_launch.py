@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.launch import UserLaunch, user_launch
+from hpcdist.launch import user_launch
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,9 @@ from hpcdist.launch import UserLaunch, user_launch
     ],
 )
 def test_launches_that_run_once(command: str, program: str, tasks: int | None) -> None:
-    assert user_launch(command) == UserLaunch(program, "once", tasks)
+    launch = user_launch(command)
+    assert launch is not None
+    assert (launch.program, launch.runs, launch.tasks) == (program, "once", tasks)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,9 @@ def test_launches_that_run_once(command: str, program: str, tasks: int | None) -
     ],
 )
 def test_launches_that_run_once_a_node(command: str) -> None:
-    assert user_launch(command) == UserLaunch("torchrun", "per_node", None)
+    launch = user_launch(command)
+    assert launch is not None
+    assert (launch.is_torch, launch.runs, launch.tasks) == (True, "per_node", None)
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,10 @@ def test_a_count_that_differs_from_the_allocation() -> None:
         framework="mpi", run={"cmd": "mpirun -np 2 a"}, environment=environment(3, each=resources(cpu=4))
     )
     assert plan.warnings == (
-        "the command starts 2 processes by mpirun, the allocation is for 4; write the same number in both",
+        (
+            "mpirun starts 2 processes, and the job is for 4; write `mpirun -np 4 a`, or ask for other "
+            "`environment.replicas`"
+        ),
     )
 
 

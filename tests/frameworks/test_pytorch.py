@@ -79,7 +79,6 @@ def test_launch_env_is_a_process_a_gpu(tmp_path: Path) -> None:
         {"environment": environment(1, each=resources(cpu=4, gpu=1))},
         {"environment": environment(1, each=resources(cpu=4, gpu=4), processes_per_replica=4)},
         {"environment": environment(1, each=resources(cpu=4, gpu=4), processes_per_replica=2)},
-        {"environment": environment(1, each=TWO_GPUS), "run": {"cmd": "torchrun --standalone train.py"}},
         {"environment": environment(1, each=TWO_GPUS), "pytorch": TORCHRUN},
     ],
 )
@@ -209,26 +208,27 @@ def test_the_users_own_torchrun_starts_once_a_node(tmp_path: Path) -> None:
     assert [variables["NODE_RANK"] for variables in told(plan, tmp_path)] == ["0", "1", "2", "3"]
     assert plan.warnings == (
         (
-            "the command starts torchrun on each of 4 nodes and does not say where they meet: they wait for "
-            "each other for ever, or train apart; let the command be the script alone, and write "
-            "`pytorch: {launch: torchrun}`"
+            "torchrun runs on each of the 4 nodes, and the line does not say how many nodes there are, on "
+            "which of them it is or where they meet: they train apart, or wait for each other; write "
+            '`torchrun --nproc_per_node=2 --nnodes=4 --node_rank="$HPCDIST_NODE" '
+            '--master_addr="$HPCDIST_HEAD_ADDRESS" --master_port="$HPCDIST_PORT" train.py`, or the script '
+            "alone with `pytorch: {launch: torchrun}`, and hpcdist starts it"
         ),
     )
 
 
 @pytest.mark.parametrize(
-    ("command", "variables"),
+    "command",
     [
-        ("torchrun --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT train.py", {}),
-        ("torchrun --nnodes=2 --node_rank $NODE_RANK train.py", {}),
-        ("python -m torch.distributed.launch --master_addr=$MASTER_ADDR train.py", {}),
-        ("accelerate launch --machine_rank $NODE_RANK train.py", {}),
-        ("PET_NODE_RANK=$NODE_RANK torchrun train.py", {}),
-        ("torchrun train.py", {"PET_RDZV_ENDPOINT": "head:1"}),
+        "torchrun --nnodes=2 --nproc-per-node=2 --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT train.py",
+        "python -m torch.distributed.launch --nproc_per_node=2 --nnodes 1:2 --node_rank $R --master_addr=$A",
+        "accelerate launch --num_machines 2 --machine_rank $RANK --main_process_ip $MASTER_ADDR train.py",
+        "export PET_NNODES=2 PET_NODE_RANK=$R PET_MASTER_ADDR=$A PET_NPROC_PER_NODE=2\ntorchrun train.py",
+        "PET_NNODES=2 PET_RDZV_ENDPOINT=$MASTER_ADDR:1 torchrun --nproc-per-node 2 train.py",
     ],
 )
-def test_ones_own_torchrun_that_says_where_it_meets(command: str, variables: dict[str, str]) -> None:
-    section = environment(1, each=TWO_GPUS, env_vars=variables)
+def test_ones_own_torchrun_that_says_where_it_meets(command: str) -> None:
+    section = environment(1, each=TWO_GPUS)
     assert planned(framework="pytorch", run={"cmd": command}, environment=section).warnings == ()
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as some
 
 from hpcdist.errors import ConfigError, HpcdistError
 from hpcdist.importers.gradient import IMPORTER
-from hpcdist.importers.gradient.mpirun import with_hostfile
 from hpcdist.importers.gradient.options import KNOWN
 from hpcdist.importers.gradient.words import from_words
 from hpcdist.importers.launch_lines import Unclear, take_apart
+from hpcdist.launch_hosts import with_hostfile
 from hpcdist.load import load_experiment
 from hpcdist.tree import Document, Map, Seq
 

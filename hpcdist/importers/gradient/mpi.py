@@ -10,7 +10,6 @@ from typing import Final
 
 from hpcdist.importers.gradient.fields import put_command, put_variable, text_of
 from hpcdist.importers.gradient.machines import Machine
-from hpcdist.importers.gradient.mpirun import with_hostfile
 from hpcdist.importers.gradient.roles import (
     WORKERS,
     command_of,
@@ -23,6 +22,7 @@ from hpcdist.importers.gradient.roles import (
 )
 from hpcdist.importers.launch_lines import Line, Unclear, take_apart
 from hpcdist.importers.reading import Reading
+from hpcdist.launch_hosts import with_hostfile
 from hpcdist.words import quote
 
 _WAITS: Final = re.compile(

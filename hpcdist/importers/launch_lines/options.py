@@ -1,8 +1,6 @@
 """The options of mpirun, horovodrun and torchrun, and what each becomes.
 
-Sources: mpirun(1) of Open MPI 4.1, mpiexec of Hydra (MPICH, Intel MPI;
-https://github.com/pmodels/mpich/blob/main/src/pm/hydra/mpiexec/options.c), ``horovodrun --help`` 0.28,
-``torchrun --help`` 2.
+What each option says, and the sources of that: ``hpcdist.launch_options``.
 """
 
 from __future__ import annotations
@@ -12,51 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from hpcdist.importers.launch_lines.shell_words import Unclear, value_of, variable
+from hpcdist.launch_options import TORCH
 
-MPI: Final = {
-    **dict.fromkeys(("n", "np", "c"), "np"),
-    **dict.fromkeys(("npernode", "N", "ppn", "perhost"), "per_node"),
-    **dict.fromkeys(("hostfile", "machinefile", "default-hostfile", "f", "H", "host", "hosts"), "hosts"),
-    "x": "variable",
-    **dict.fromkeys(("mca", "gmca"), "mca"),
-    **dict.fromkeys(("genv", "env"), "genv"),
-    "genvlist": "names",
-    **dict.fromkeys(("wdir", "wd"), "folder"),
-    "map-by": "map",
-    **dict.fromkeys(
-        ("bind-to", "rank-by", "iface", "prefix", "cpus-per-proc", "output-filename", "bootstrap", "launcher",
-         "rmk"), "value",
-    ),
-    **dict.fromkeys(
-        ("allow-run-as-root", "oversubscribe", "nooversubscribe", "report-bindings", "display-map",
-         "display-allocation", "show-progress", "tag-output", "timestamp-output", "v", "verbose", "q",
-         "quiet", "l", "prepend-rank", "genvall", "envall", "byslot", "bind-to-none", "bind-to-core",
-         "nolocal", "use-hwthread-cpus"), "flag",
-    ),
-    **dict.fromkeys(("pernode", "bynode"), "each"),
-}  # fmt: skip
-"""What each option of mpirun is, without its dashes."""
-HOROVOD: Final = {
-    **dict.fromkeys(("np", "num-proc", "n"), "np"),
-    **dict.fromkeys(("hosts", "H", "hostfile", "host-discovery-script"), "hosts"),
-    **dict.fromkeys(("min-np", "min-num-proc", "max-np", "max-num-proc", "reset-limit"), "elastic"),
-    **dict.fromkeys(
-        ("ssh-port", "p", "ssh-identity-file", "i", "start-timeout", "network-interfaces",
-         "network-interface", "elastic-timeout", "slots-per-host", "slots"), "value",
-    ),
-    **dict.fromkeys(("verbose", "disable-cache"), "flag"),
-    **dict.fromkeys(("gloo", "mpi"), "controller"),
-}  # fmt: skip
-TORCH: Final = {
-    "nproc-per-node": "per_node",
-    "nnodes": "nodes",
-    "max-restarts": "restarts",
-    **dict.fromkeys(
-        ("node-rank", "master-addr", "master-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id",
-         "rdzv-conf", "local-addr"), "value",
-    ),
-    "standalone": "flag",
-}  # fmt: skip
 _OWN: Final = frozenset(
     {"rdzv-backend", "rdzv-endpoint", "rdzv-id", "node-rank", "master-addr", "master-port"}
 )
@@ -153,7 +108,7 @@ class Options:
             self.said["per_node" if name == "pernode" else "by_node"] = "1"
         elif kind in ("knob", "elastic", "controller"):
             self.knobs[name] = values[0] if values else ""
-        elif kind == "hosts":
+        elif kind in ("hosts", "hostfile"):
             self._hosts(option, values[0])
         elif not (name in _OWN or (name, *values) == _OF_ITS_OWN):
             self.dropped.append(" ".join([option, *values]))

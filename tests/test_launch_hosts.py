@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.importers.gradient.mpirun import with_hostfile
+from hpcdist.launch_hosts import with_hostfile
 
 
 @pytest.mark.parametrize(

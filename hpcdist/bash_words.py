@@ -1,0 +1,185 @@
+"""The words of bash: the simple commands that a text holds, as far as a text can tell."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+_KEYWORDS: Final = frozenset({"if", "then", "elif", "else", "while", "until", "do", "!"})
+_WRAPPERS: Final = {
+    "command": (frozenset[str](), 0),
+    "env": (frozenset({"-u", "--unset", "-C", "--chdir"}), 0),
+    "exec": (frozenset({"-a"}), 0),
+    "ionice": (frozenset({"-c", "--class", "-n", "--classdata"}), 0),
+    "nice": (frozenset({"-n", "--adjustment"}), 0),
+    "nohup": (frozenset[str](), 0),
+    "numactl": (frozenset({"-m", "--membind", "-N", "--cpunodebind", "-C", "--physcpubind", "-i",
+                           "--interleave", "-p", "--preferred"}), 0),
+    "setsid": (frozenset[str](), 0),
+    "stdbuf": (frozenset({"-i", "--input", "-o", "--output", "-e", "--error"}), 0),
+    "taskset": (frozenset[str](), 1),
+    "time": (frozenset({"-f", "--format", "-o", "--output"}), 0),
+    "timeout": (frozenset({"-k", "--kill-after", "-s", "--signal"}), 1),
+}  # fmt: skip
+"""Programs that run another: their options that take a value, and how many words stand before it."""
+_RUNNERS: Final = {
+    "conda": frozenset({"-n", "--name", "-p", "--prefix", "--cwd"}),
+    "mamba": frozenset({"-n", "--name", "-p", "--prefix", "--cwd"}),
+    "micromamba": frozenset({"-n", "--name", "-p", "--prefix", "--cwd"}),
+    "uv": frozenset({"--with", "--extra", "--group", "-p", "--python", "--project", "--env-file"}),
+    "pixi": frozenset({"-e", "--environment", "--manifest-path"}),
+    **dict.fromkeys(("poetry", "pipenv", "pdm", "rye", "hatch"), frozenset[str]()),
+}
+"""Programs whose `run` runs another, with those of its options that take a value."""
+_SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash"})
+_SETTERS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
+_DEEPEST: Final = 4
+"""How many commands within a command (`bash -c`) are looked at."""
+_PIECE: Final = re.compile(
+    r"""
+    (?<!<)<<(?!<)-?[^\S\n]*(?P<mark>\w+|'\w+'|"\w+"|\\\w+)  # a heredoc
+    | \\\n | [^\S\n]+ | (?<![^\s;&|(){}])\#[^\n]*  # joined lines, space, comments
+    | (?P<end>[;&|\n(){}])  # the end of a simple command
+    | (?P<word>(?:[^<\s;&|(){}'"`\\$] | \\[^\n]
+        | '[^']*' | "(?:[^"\\]|\\.)*" | \$\([^()]*\) | \$\{[^{}]*\} | `[^`]*` | \$)+)
+    | ['"`].* | .  # half a quotation, and what is left
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_NAMED: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_COMPUTED: Final = re.compile(r"[$`]")
+
+
+class Simple(NamedTuple):
+    """A simple command: its words as they are written, from its program on; ``before`` stand in front.
+
+    ``assigned`` are the variables that are set there.
+    """
+
+    words: tuple[str, ...]
+    assigned: tuple[tuple[str, str], ...] = ()
+    before: tuple[str, ...] = ()
+
+
+def simple_commands(text: str, depth: int = 0) -> Iterator[Simple]:
+    """Yield the simple commands of a text, those of `bash -c` and `eval` in their place.
+
+    Left out are keywords, and programs such as `time` that only run another.
+    """
+    words: list[str] = []
+    for piece in _pieces(text + "\n"):
+        if piece["word"]:
+            words.append(piece["word"])
+        elif piece["end"]:
+            yield from _commands(words, depth)
+            words = []
+
+
+def unquoted(word: str) -> str:
+    """Return a word without its quotes."""
+    try:
+        return "".join(shlex.split(word))
+    except ValueError:
+        return word
+
+
+def is_computed(text: str) -> bool:
+    """Whether bash makes a word, or a part of it, when it runs."""
+    return bool(_COMPUTED.search(text))
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a text in which variables whose value is known stand for themselves no more."""
+    return _NAMED.sub(lambda match: values.get(match[1] or match[2], match[0]), text)
+
+
+def known_values(commands: Iterable[Simple], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that have one value throughout, and that value; ``env`` is set beforehand."""
+    found: dict[str, set[str]] = {name: {value} for name, value in env.items()}
+    for command in commands:
+        for name, value in assignments(command):
+            found.setdefault(name, set()).add(value)
+    known: dict[str, str] = {}
+    for name, values in found.items():
+        if len(values) == 1:
+            known[name] = filled(values.pop(), known)
+    return known
+
+
+def assignments(command: Simple) -> Iterator[tuple[str, str]]:
+    """Yield the variables that a simple command sets, each with its value."""
+    yield from command.assigned
+    if command.words and command.words[0] in _SETTERS:
+        for word in command.words[1:]:
+            if match := _ASSIGNMENT.fullmatch(word):
+                yield match[1], unquoted(match[2])
+
+
+def _commands(words: list[str], depth: int) -> Iterator[Simple]:
+    """Yield the simple command that these words are, or those that it is to run itself."""
+    command = _from_program(words)
+    program, *more = command.words or ("",)
+    within = ""
+    if _name(program) in _SHELLS:
+        within = next((text for flag, text in pairwise(more) if _takes_text(flag)), "")
+    elif program == "eval":
+        within = " ".join(map(unquoted, more))
+    if within and depth < _DEEPEST:
+        yield Simple((), command.assigned)
+        yield from simple_commands(unquoted(within) if program != "eval" else within, depth + 1)
+    elif command.words or command.assigned:
+        yield command
+
+
+def _takes_text(flag: str) -> bool:
+    return bool(re.fullmatch(r"-[a-z]*c", flag))
+
+
+def _pieces(text: str) -> Iterator[re.Match[str]]:
+    """Yield the pieces of a command, without the bodies of its heredocs."""
+    marks: list[str] = []
+    at = 0
+    while piece := _PIECE.match(text, at):
+        yield piece
+        at = piece.end()
+        if piece["mark"]:
+            marks.append(piece["mark"].strip("'\"\\"))
+        elif piece["end"] == "\n":
+            for mark in marks:
+                body = re.compile(rf"(?:.*\n)*?\t*{mark}\n").match(text, at)
+                at = body.end() if body else at
+            marks.clear()
+
+
+def _from_program(words: list[str]) -> Simple:
+    """Return the command without keywords and programs that only run another."""
+    assigned: list[tuple[str, str]] = []
+    whole = words
+    while words:
+        name = _name(words[0])
+        if name in _WRAPPERS:
+            words = _after_options(words[1:], *_WRAPPERS[name])
+        elif name in _RUNNERS and words[1:2] == ["run"]:
+            words = _after_options(words[2:], _RUNNERS[name], 0)
+        elif match := _ASSIGNMENT.fullmatch(words[0]):
+            assigned.append((match[1], unquoted(match[2])))
+            words = words[1:]
+        elif words[0] in _KEYWORDS:
+            whole = words = words[1:]
+        else:
+            break
+    return Simple(tuple(words), tuple(assigned), tuple(whole[: len(whole) - len(words)]))
+
+
+def _name(word: str) -> str:
+    return unquoted(word).rsplit("/", 1)[-1]
+
+
+def _after_options(words: list[str], with_value: frozenset[str], before: int) -> list[str]:
+    while words and words[0].startswith("-"):
+        words = words[2 if words[0] in with_value else 1 :]
+    return words[before:]

@@ -1,0 +1,242 @@
+"""What `check` warns of in users' own launches over the nodes of a plan, and the line that it gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist.plan import Plan
+from hpcdist.site import LauncherOptions, Site
+from tests.experiments import environment, resources
+from tests.plans import TESTBED, changed, planned
+from tests.sites import shipped_site
+
+H = '"$HPCDIST_HOSTFILE"'
+MEET = (
+    '--nnodes=2 --node_rank="$HPCDIST_NODE" --master_addr="$HPCDIST_HEAD_ADDRESS" '
+    '--master_port="$HPCDIST_PORT"'
+)
+APART = "they train apart, or wait for each other"
+MISSING = "the line does not say how many nodes there are, on which of them it is or where they meet"
+BY_HPCDIST = ", or the script alone with `pytorch: {launch: torchrun}`, and hpcdist starts it"
+
+
+def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, framework: str = "mpi") -> Plan:
+    """Return the plan of replicas that fill a node each."""
+    section = environment(replicas - 1, each=resources(cpu=gpus, gpu=gpus))
+    batch = {"walltime": "1h"}
+    return planned(site, framework=framework, run={"cmd": command}, environment=section, batch=batch)
+
+
+@pytest.mark.parametrize(
+    ("command", "why", "line"),
+    [
+        ("horovodrun -np 8 python t.py",
+         "horovodrun without a list of hosts knows the first of 2 nodes alone",
+         f"horovodrun -np 8 --hostfile {H} python t.py"),
+        ("deepspeed t.py --deepspeed --config c",
+         "deepspeed without a list of hosts trains on the first of 2 nodes alone, and ends well",
+         f"deepspeed --hostfile {H} t.py --deepspeed --config ..."),
+        ('deepspeed --hostfile="" --module m',
+         "deepspeed without a list of hosts trains on the first of 2 nodes alone, and ends well",
+         f"deepspeed --hostfile {H} --module m"),
+        ("colossalai run --nproc_per_node 4 t.py",
+         "colossalai run without a list of hosts trains on the first of 2 nodes alone, and ends well",
+         f"colossalai run --nproc_per_node 4 --hostfile {H} t.py"),
+        ("mpirun_rsh -np 8 ./a",
+         "mpirun_rsh without a list of hosts knows the first of 2 nodes alone",
+         f"mpirun_rsh -np 8 -hostfile {H} ./a"),
+        ("horovodrun -np 8 -H localhost:8 python t.py",
+         "horovodrun starts everything on localhost, the first of 2 nodes, and the others stay idle",
+         f"horovodrun -np 8 --hostfile {H} python t.py"),
+        ("mpirun -np 8 -H $(hostname) ./a",
+         "mpirun starts everything on $(hostname), the first of 2 nodes, and the others stay idle",
+         f"mpirun -np 8 --hostfile {H} ./a"),
+        ("deepspeed --include localhost:0,1 t.py",
+         "deepspeed starts everything on localhost, the first of 2 nodes, and the others stay idle",
+         f"deepspeed --hostfile {H} t.py"),
+        ("mpirun -np 4 python t.py",
+         "mpirun starts 4 processes, and the job is for 8",
+         "mpirun -np 8 python t.py`, or ask for other `environment.replicas"),
+        ("srun -n4 python t.py",
+         "srun starts 4 processes, and the job is for 8",
+         "srun -n 8 python t.py`, or ask for other `environment.replicas"),
+        ("horovodrun --num-proc=1 -H $HOSTS python t.py",
+         "horovodrun starts 1 process, and the job is for 8",
+         "horovodrun --num-proc 8 -H $HOSTS python t.py`, or ask for other `environment.replicas"),
+    ],
+)  # fmt: skip
+def test_a_launch_that_does_not_fill_the_job(command: str, why: str, line: str) -> None:
+    assert of(command).warnings == (f"{why}; write `{line}`",)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("mpirun -npernode 2 a", "mpirun starts 2 processes on each node, where the job is for 4"),
+        ("mpiexec -ppn 2 a", "mpiexec starts 2 processes on each node, where the job is for 4"),
+        ("mpirun --map-by ppr:1:node a", "mpirun starts 1 process on each node, where the job is for 4"),
+        ("srun --ntasks-per-node=1 a", "srun starts 1 process on each node, where the job is for 4"),
+    ],
+)
+def test_a_launch_that_does_not_fill_its_nodes(command: str, said: str) -> None:
+    assert of(command).warnings == (f"{said}; write the same number in both",)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("srun -N1 -n8 a", "srun uses 1 node, and the job has 2; write that number"),
+        (f"deepspeed --hostfile {H} --num_nodes 3 t.py",
+         "deepspeed uses 3 nodes, and the job has 2; write that number"),
+    ],
+)  # fmt: skip
+def test_a_launch_over_other_nodes(command: str, said: str) -> None:
+    assert of(command).warnings == (said,)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mpirun -np 8 a",
+        f"mpirun -np 8 --hostfile {H} a",
+        "mpirun --map-by ppr:4:node a",
+        "mpiexec.hydra -n 8 a",
+        f"horovodrun -np 8 --hostfile {H} a",
+        "horovodrun -np $N -H $HOSTS a",
+        "horovodrun -np 8 --host-discovery-script ./d a",
+        f"deepspeed --hostfile {H} --num_gpus 4 t.py",
+        "srun a",
+        "srun -N 2 --ntasks-per-node 4 a",
+        "flux run -N 2 -n 8 a",
+    ],
+)
+def test_a_launch_that_fits(command: str) -> None:
+    assert of(command).warnings == ()
+
+
+@pytest.mark.parametrize("command", ["horovodrun -np 4 a", "deepspeed t.py", "colossalai run t.py"])
+def test_one_node_needs_no_hosts(command: str) -> None:
+    assert of(command, replicas=1).warnings == ()
+
+
+def test_an_open_mpi_that_may_not_know_the_scheduler() -> None:
+    line = f"mpirun -np 8 --hostfile {H} a"
+    for name, system in (("pbs", "PBS"), ("sge", "Grid Engine"), ("lsf", "LSF")):
+        generic = shipped_site(name)
+        why = f"an Open MPI that was built without {system} starts all processes on the first of 2 nodes"
+        assert f"{why}; write `{line}`" in of("mpirun -np 8 a", site=generic).warnings
+        assert not any("Open MPI" in text for text in of(line, site=generic).warnings)
+        intel = changed(generic, launchers={"mpirun": LauncherOptions(flavour="intel")}, launcher="hydra")
+        assert not any("Open MPI" in text for text in of("mpirun -np 8 a", site=intel).warnings)
+
+
+@pytest.mark.parametrize(
+    ("command", "why", "line"),
+    [
+        ("torchrun --nproc_per_node=4 t.py", MISSING, f"torchrun --nproc_per_node=4 {MEET} t.py"),
+        ("torchrun --nproc_per_node=4 --nnodes=2 t.py",
+         "the line does not say on which of them it is or where they meet",
+         f"torchrun --nproc_per_node=4 {MEET} t.py"),
+        ("torchrun --standalone --nproc_per_node=4 t.py",
+         "`--standalone` makes each a training of its own", f"torchrun --nproc_per_node=4 {MEET} t.py"),
+        ("torchrun --nnodes 2 --node_rank 0 --master_addr $A --nproc_per_node 4 t.py",
+         "each is told that it is number 0", f"torchrun --nproc_per_node 4 {MEET} t.py"),
+        ("torchrun --nnodes 4 --node_rank $R --master_addr $A --nproc_per_node 4 t.py",
+         "the line says that there are 4", f"torchrun --nproc_per_node 4 {MEET} t.py"),
+        ("torchrun --nnodes 2 --node_rank $R --master_addr localhost --nproc_per_node 4 t.py",
+         "localhost is another machine on each", f"torchrun --nproc_per_node 4 {MEET} t.py"),
+        ("torchrun --nnodes 2 --rdzv-backend c10d --rdzv_endpoint=localhost:0 --nproc_per_node 4 t.py",
+         "localhost is another machine on each", f"torchrun --nproc_per_node 4 {MEET} t.py"),
+        (("MASTER_ADDR=$(hostname)\ntorchrun --nnodes 2 --node_rank $R --master_addr $MASTER_ADDR "
+         "--nproc_per_node 4 t.py"),
+         "$(hostname) is another machine on each", f"torchrun --nproc_per_node 4 {MEET} t.py"),
+        ("python -m torch.distributed.launch --use_env --nproc_per_node 4 t.py a b c", MISSING,
+         f"python -m torch.distributed.launch --use_env --nproc_per_node 4 {MEET} t.py a b ..."),
+    ],
+)  # fmt: skip
+def test_torchruns_that_do_not_meet(command: str, why: str, line: str) -> None:
+    program = "torch.distributed.launch" if "launch" in command else "torchrun"
+    said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`{BY_HPCDIST}"
+    assert of(command, framework="pytorch").warnings == (said,)
+
+
+@pytest.mark.parametrize(
+    ("command", "program", "why", "line"),
+    [
+        ("accelerate launch t.py", "accelerate launch", MISSING,
+         ('accelerate launch --num_machines=2 --machine_rank="$HPCDIST_NODE" '
+         '--main_process_ip="$HPCDIST_HEAD_ADDRESS" --main_process_port="$HPCDIST_PORT" t.py')),
+        ("uv run accelerate launch --config_file f.yaml --machine_rank 0 t.py", "accelerate launch",
+         "the line does not say how many nodes there are or where they meet",
+         ('uv run accelerate launch --config_file f.yaml --num_machines=2 --machine_rank="$HPCDIST_NODE" '
+         '--main_process_ip="$HPCDIST_HEAD_ADDRESS" --main_process_port="$HPCDIST_PORT" t.py')),
+        ("fabric run --devices=4 t.py", "fabric run", MISSING,
+         ('fabric run --devices=4 --num-nodes=2 --node-rank="$HPCDIST_NODE" '
+         '--main-address="$HPCDIST_HEAD_ADDRESS" --main-port="$HPCDIST_PORT" t.py')),
+        ("lightning run model --devices 4 t.py", "fabric run", MISSING,
+         ('lightning run model --devices 4 --num-nodes=2 --node-rank="$HPCDIST_NODE" '
+         '--main-address="$HPCDIST_HEAD_ADDRESS" --main-port="$HPCDIST_PORT" t.py')),
+        ("msrun --worker_num=8 --local_worker_num=4 --master_addr=127.0.0.1 t.py", "msrun",
+         "127.0.0.1 is another machine on each",
+         ('msrun --worker_num=8 --local_worker_num=4 --node_rank="$HPCDIST_NODE" '
+         '--master_addr="$HPCDIST_HEAD_ADDRESS" --master_port="$HPCDIST_PORT" t.py')),
+        ("composer t.py", "composer",
+         ("the line does not say how many processes there are in all, on which of them it is or "
+         "where they meet"),
+         ('composer --node_rank="$HPCDIST_NODE" --master_addr="$HPCDIST_HEAD_ADDRESS" '
+         '--master_port="$HPCDIST_PORT" --world_size=8 t.py')),
+        ("fleetrun t.py", "paddle.distributed.launch", "the line does not say where they meet",
+         'fleetrun --nnodes=2 --rank="$HPCDIST_NODE" --master="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" t.py'),
+        ("deepspeed --no_ssh t.py", "deepspeed",
+         "the line does not say which they are, on which of them it is or where they meet",
+         (f'deepspeed --no_ssh --hostfile {H} --node_rank="$HPCDIST_NODE" '
+         '--master_addr="$HPCDIST_HEAD_ADDRESS" --master_port="$HPCDIST_PORT" t.py')),
+    ],
+)  # fmt: skip
+def test_other_launches_that_do_not_meet(command: str, program: str, why: str, line: str) -> None:
+    said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`"
+    assert of(command, framework="pytorch").warnings == (said,)
+
+
+def test_what_does_not_meet_and_starts_other_processes_is_mended_in_one_line() -> None:
+    plan = of("accelerate launch --multi_gpu --num_processes 4 t.py", framework="pytorch")
+    assert plan.warnings == (
+        (
+            f"accelerate launch runs on each of the 2 nodes, and {MISSING}: {APART}; accelerate launch "
+            "starts 4 processes in all, and the job has 8 GPUs; write `accelerate launch --multi_gpu "
+            '--num_machines=2 --machine_rank="$HPCDIST_NODE" --main_process_ip="$HPCDIST_HEAD_ADDRESS" '
+            '--main_process_port="$HPCDIST_PORT" --num_processes=8 t.py`'
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "why", "line"),
+    [
+        ("torchrun t.py", "torchrun starts 1 process on each node, where it has 4 GPUs",
+         "torchrun --nproc_per_node=4 t.py"),
+        ("torchrun --nproc-per-node 8 t.py", "torchrun starts 8 processes on each node, where it has 4 GPUs",
+         "torchrun --nproc-per-node=4 t.py"),
+    ],
+)  # fmt: skip
+def test_other_processes_than_gpus(command: str, why: str, line: str) -> None:
+    plan = of(command, replicas=1, framework="pytorch")
+    assert plan.warnings == (f"{why}; write `{line}`{BY_HPCDIST}",)
+
+
+@pytest.mark.parametrize("command", ["torchrun --nproc_per_node=gpu t.py", "accelerate launch t.py"])
+def test_a_process_for_each_gpu(command: str) -> None:
+    assert of(command, replicas=1, framework="pytorch").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("deepspeed t.py", "%s slots=%s"),
+        ("mpiexec.hydra a", "%s:%s"),
+        ("colossalai run t.py", "%s%.0s"),
+        ("mpirun a", "%s slots=%s"),
+    ],
+)
+def test_the_hostfile_is_in_the_form_that_the_users_launcher_reads(command: str, line: str) -> None:
+    assert of(command).hostfile_line == line
