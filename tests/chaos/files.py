@@ -162,5 +162,5 @@ def _wrong(ended: hpcdist_here.Ended) -> list[str]:
     return [
         f"no place: {line[:300]}"
         for line in errors
-        if not _LOCATED.match(line) and not any(text in line for text in _OF_THE_FILE)
+        if not _LOCATED.search(line) and not any(text in line for text in _OF_THE_FILE)
     ]
