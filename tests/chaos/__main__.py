@@ -9,6 +9,7 @@ others; a line says how to meet its fault again.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -18,6 +19,7 @@ from typing import Final, NamedTuple
 
 from tests.chaos.fields import fields
 from tests.chaos.files import files
+from tests.chaos.kills import kills
 from tests.chaos.result import Result
 from tests.chaos.values import values
 
@@ -33,6 +35,7 @@ DRIVERS: Final = {
     "files": Driver(files, 10_000),
     "fields": Driver(fields, 3_000),
     "values": Driver(values, 5_000),
+    "kills": Driver(kills, 300),
 }
 
 
@@ -50,6 +53,8 @@ def main(words: Sequence[str]) -> int:
         began = time.monotonic()
         result = driver.run(max(1, int(driver.tries * options.share / 100)), options.seed, folder)
         found.append(result)
+        if not result.wrong:
+            shutil.rmtree(folder, ignore_errors=True)
         print(f"{name}: {time.monotonic() - began:.0f} s, seed {options.seed}, {folder}", flush=True)
     for name, number, outcome in (row for result in found for row in result.rows()):
         print(f"{name:8}  {number:>7}  {outcome}")

@@ -1,8 +1,5 @@
 """Kill `hpcdist submit` at random moments, repeat it until it succeeds, and count the jobs.
 
-    python -m tests.chaos.kills [COUNT [SEED]]
-
-Prints how often which phase was met and how many jobs there were, then what was wrong; exits with 1 for that.
 The processes are forked off this one, which has imported all, so that most of their life is the submission.
 """
 
@@ -16,7 +13,6 @@ import random
 import re
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -26,6 +22,7 @@ from typing import Final, NamedTuple
 import hpcdist
 from hpcdist.cli import main
 from tests.chaos import slurm
+from tests.chaos.result import Result
 
 SIGNALS: Final = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _TRIES: Final = 5
@@ -41,12 +38,9 @@ class Outcome(NamedTuple):
     printed: bool
     jobs: int
 
-
-class Result(NamedTuple):
-    """How often each outcome came, and what was wrong."""
-
-    outcomes: Counter[Outcome]
-    wrong: list[str]
+    def __str__(self) -> str:
+        seen = "printed" if self.printed else "silent"
+        return f"{self.signal} at phase {self.phase}, {seen}: jobs in the end: {self.jobs}"
 
 
 class Attempt(NamedTuple):
@@ -190,29 +184,10 @@ def kills(count: int, seed: int, folder: Path) -> Result:
     began = time.monotonic()
     warm = person.run(*SUBMIT)
     longest = 1.2 * (time.monotonic() - began)
-    outcomes: Counter[Outcome] = Counter()
+    outcomes: Counter[str] = Counter()
     wrong = [] if warm.code == 0 else [warm.err]
     for number in range(count):
         outcome, found = kill(folder / str(number), rnd, longest)
-        outcomes[outcome] += 1
-        wrong += found
-    return Result(outcomes, wrong)
-
-
-def report(result: Result) -> str:
-    """Return the table, then what was wrong."""
-    rows = [
-        f"{number:5}  {' '.join(map(str, outcome))}" for outcome, number in sorted(result.outcomes.items())
-    ]
-    return "\n".join(
-        ["times  signal phase printed jobs", *rows, *result.wrong, f"wrong: {len(result.wrong)}"]
-    )
-
-
-if __name__ == "__main__":
-    given = [*map(int, sys.argv[1:])]
-    with tempfile.TemporaryDirectory() as place:
-        count, seed = (*given, *(30, 1)[len(given) :])
-        found = kills(count, seed, Path(place))
-    print(report(found))  # noqa: T201
-    sys.exit(bool(found.wrong))
+        outcomes[str(outcome)] += 1
+        wrong += [f"seed {seed}, kill {number}: {text}" for text in found]
+    return Result("kills", outcomes, wrong)

@@ -119,11 +119,3 @@ def test_a_stdout_that_cannot_be_written_is_a_sentence(toy: Path, words: str) ->
     )
     assert bash(f"{sys.executable} -m hpcdist {words} {options} {FULL} 2>/dev/full").returncode == 74
     assert slurm.jobs(toy) == []
-
-
-def test_kills_at_random_moments() -> None:
-    """`python -m tests.chaos.kills` with more of them, and what each met."""
-    words = (sys.executable, "-m", "tests.chaos.kills", "24", "1")
-    root = Path(__file__).parents[2]
-    done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=500, check=False)
-    assert (done.returncode, done.stdout[-9:]) == (0, "wrong: 0\n"), done.stdout + done.stderr
