@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -27,9 +26,7 @@ def note_cancelled(job: Job, at: float) -> None:
     if any((event.what, event.job_id) == (_CANCELLED, number) for event in directory.events()):
         return
     with contextlib.suppress(OSError):
-        handle = os.open(directory.path / "events", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(f"{_CANCELLED} {number} {at:.0f} 0\n")
+        directory.append_event(Event(_CANCELLED, number, round(at), "0"))
 
 
 def elements(job: Job) -> tuple[int, ...]:

@@ -5,30 +5,52 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from hpcdist import untrusted
 from hpcdist.rundir import RunDirectory
 
-_BLOCK = 1 << 16
+_BLOCK: Final = 1 << 16
+_LONGEST: Final = 1 << 20
+"""A longer line is read as several, so that a file without line ends does not fill the memory."""
+
+_TAIL: Final = 1 << 26
+"""So many bytes from the end, at most, are looked through for the last lines."""
+
 _LABEL = re.compile(r"\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:| *(\d+): ?", re.ASCII)
 
 
 def files(directory: RunDirectory) -> list[Path]:
     """Return the files that hold output, by name."""
-    return sorted(path for path in directory.logs.glob("*.out") if path.is_file())
+    return sorted(path for path in directory.logs.glob("*.out") if untrusted.is_regular(path))
 
 
 def tail(file: Path, count: int) -> list[str]:
-    """Return the last lines of a file, reading no more of it than they need."""
-    with file.open("rb") as stream:
-        position = stream.seek(0, 2)
-        data = b""
-        while position > 0 and data.count(b"\n") <= count:
+    """Return the last lines of a file, reading no more of it than they need.
+
+    Raises:
+        OSError: when it cannot be read.
+    """
+    blocks: list[bytes] = []
+    ends = 0
+    with untrusted.opened(file) as stream:
+        position = end = stream.seek(0, 2)
+        while position > 0 and end - position < _TAIL and ends <= count:
             size = min(_BLOCK, position)
             position = stream.seek(position - size)
-            data = stream.read(size) + data
-    lines = _split(data)
-    return lines[-count:] if count > 0 else []
+            blocks.append(stream.read(size))
+            ends += blocks[-1].count(b"\n")
+    found = _split(b"".join(reversed(blocks)))
+    return found[-count:] if count > 0 else []
+
+
+def lines(file: Path) -> Iterator[str]:
+    """Yield the lines of a file.
+
+    Raises:
+        OSError: when it cannot be read.
+    """
+    return (line for line, _ in _new_lines(file, 0, rest=True))
 
 
 def follow(
@@ -44,9 +66,9 @@ def follow(
     while True:
         fresh = False
         for file in files(directory):
-            lines, positions[file] = _new_lines(file, positions.get(file, 0), rest=over)
-            fresh = fresh or bool(lines)
-            yield from lines
+            for line, position in _new_lines(file, positions.get(file, 0), rest=over):
+                positions[file], fresh = position, True
+                yield line
         if over:
             return
         pause = 0.1 if fresh else min(pause * 1.5, 5.0)
@@ -56,13 +78,15 @@ def follow(
             sleep(pause)
 
 
-def _new_lines(file: Path, position: int, *, rest: bool) -> tuple[list[str], int]:
-    with file.open("rb") as stream:
+def _new_lines(file: Path, position: int, *, rest: bool) -> Iterator[tuple[str, int]]:
+    """Yield the lines from a position on, each with the position behind it; ``rest``: also an unended one."""
+    with untrusted.opened(file) as stream:
         stream.seek(position)
-        data = stream.read()
-    if not rest:
-        data = data[: data.rfind(b"\n") + 1]
-    return _split(data), position + len(data)
+        while data := stream.readline(_LONGEST):
+            if not (rest or data.endswith(b"\n") or len(data) == _LONGEST):
+                return
+            position += len(data)
+            yield data.decode("utf-8", errors="replace").removesuffix("\n"), position
 
 
 def _split(data: bytes) -> list[str]:

@@ -17,8 +17,8 @@ _WIDEST: Final = 80
 """More of a strange value is not shown."""
 
 _MAY_BE_NULL: Final = frozenset({"job_id", "submitted_at", "missing_since"})
-JOB_ID: Final = r"(?!-)[^\s\x00-\x20\x7f-\xa0]{1,255}"
-"""What may be a job's id: it becomes a word of commands, and is printed."""
+JOB_ID: Final = "[A-Za-z0-9\u0192][A-Za-z0-9\u0192_.;:@+\\[\\]-]{0,254}"
+"""What may be a job's id: it becomes a word of commands, several in one, and is printed. (\u0192: Flux.)"""
 
 _FORMS: Final = {"job_id": re.compile(JOB_ID), "token": re.compile(r"[A-Za-z0-9_]{1,64}")}
 _TIMES: Final = ("created_at", "submitted_at", "missing_since")

@@ -69,8 +69,18 @@ class RunDirectory(NamedTuple):
         Raises:
             OSError: when it cannot be written, or the directory belongs to somebody else.
         """
-        with self.opened() as folder:
-            untrusted.write(folder, name, text.encode(), 0o700 if name in EXECUTABLE else 0o600)
+        with self.opened() as handle:
+            untrusted.write(handle, name, text.encode(), 0o700 if name in EXECUTABLE else 0o600)
+
+    def append_event(self, event: Event) -> None:
+        """Add a line to the event log.
+
+        Raises:
+            OSError: when it cannot be written, or the directory belongs to somebody else.
+        """
+        with self.opened() as handle:
+            line = f"{event.what} {event.job_id} {event.at} {event.value}\n"
+            untrusted.append(handle, "events", line.encode())
 
     @contextlib.contextmanager
     def opened(self, user: int | None = None) -> Iterator[int]:
@@ -79,11 +89,11 @@ class RunDirectory(NamedTuple):
         Raises:
             OSError: when that is not possible, or it belongs to somebody else.
         """
-        with _folder(self.path) as folder:
-            owner = os.fstat(folder).st_uid
+        with folder(self.path) as handle:
+            owner = os.fstat(handle).st_uid
             if owner != (os.geteuid() if user is None else user):
                 raise NotYours(errno.EPERM, f"it belongs to {ownership.name_of(owner)}", str(self.path))
-            yield folder
+            yield handle
 
     def read(self, name: str, limit: int, user: int | None = None) -> bytes:
         """Return what one of the run's files holds.
@@ -91,8 +101,8 @@ class RunDirectory(NamedTuple):
         Raises:
             OSError: when it cannot be read, is no regular file or too large, or the run is somebody else's.
         """
-        with self.opened(user) as folder:
-            return untrusted.read(name, limit, at=folder)
+        with self.opened(user) as handle:
+            return untrusted.read(name, limit, at=handle)
 
     def record(self, user: int | None = None) -> Record:
         """Return the record.
@@ -163,7 +173,7 @@ def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.nobody) -> Ru
         OSError: when it cannot be made.
     """
     make(runs_dir)
-    with _folder(runs_dir) as runs:
+    with folder(runs_dir) as runs:
         ownership.check(runs_dir, runs, trusts=trusts)
         stem, number = _next(runs, name)
         while True:
@@ -177,13 +187,15 @@ def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.nobody) -> Ru
 
 def make(runs_dir: Path) -> None:
     """Make the folder of the runs for its owner only, and those above it so that nobody else writes there."""
-    for folder in [*reversed(runs_dir.absolute().parents), runs_dir]:
+    missing = [path for path in (runs_dir, *runs_dir.absolute().parents) if not path.exists()]
+    for path in reversed(missing):
         with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700 if folder == runs_dir else 0o755)
+            path.mkdir(mode=0o700 if path == runs_dir else 0o755)
 
 
 @contextlib.contextmanager
-def _folder(path: Path) -> Iterator[int]:
+def folder(path: Path) -> Iterator[int]:
+    """Open a folder, whatever has its name later."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield handle
@@ -217,8 +229,8 @@ def save(directory: RunDirectory, record: Record) -> None:
     Raises:
         OSError: when it cannot be written, or the directory belongs to somebody else.
     """
-    with directory.opened() as folder:
-        untrusted.write(folder, "record.json", written(record))
+    with directory.opened() as handle:
+        untrusted.write(handle, "record.json", written(record))
 
 
 def listing(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]:

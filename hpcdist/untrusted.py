@@ -51,6 +51,13 @@ def _check_regular(handle: int, path: str | Path) -> None:
         raise OSError(errno.EINVAL, f"it is {kind}, and no file", str(path))
 
 
+def is_regular(path: Path) -> bool:
+    """Whether there is a regular file of this name, which is no link to one."""
+    with contextlib.suppress(OSError):
+        return stat.S_ISREG(path.lstat().st_mode)
+    return False
+
+
 def read(path: str | Path, limit: int, *, at: int | None = None) -> bytes:
     """Return what a regular file holds, at most so many bytes.
 
@@ -102,6 +109,19 @@ def _is_ready(handle: int, milliseconds: int | None) -> bool:
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(milliseconds))
+
+
+def append(folder: int, name: str, data: bytes) -> None:
+    """Add to a regular file of an open folder, made for its owner only if need be.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(name, flags, 0o600, dir_fd=folder)
+    with os.fdopen(handle, "wb", buffering=0) as file:
+        _check_regular(handle, name)
+        file.write(data)
 
 
 def write(folder: int, name: str, data: bytes, mode: int = 0o600) -> None:

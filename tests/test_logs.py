@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,26 @@ def test_a_plan_outweighs_what_lines_look_like() -> None:
     assert list(logs.of_rank(lines, 0, labelled=False)) == lines
     assert list(logs.of_rank(lines, 3, labelled=False)) == []
     assert list(logs.of_rank(["hello"], 0, labelled=True, live=True)) == []
+
+
+def test_only_regular_files_are_logs(run: RunDirectory) -> None:
+    (run.logs / "job.out").write_text("mine\n")
+    os.mkfifo(run.logs / "fifo.out")
+    (run.logs / "zero.out").symlink_to("/dev/zero")
+    (run.logs / "folder.out").mkdir()
+    assert logs.files(run) == [run.logs / "job.out"]
+    assert list(logs.follow(run, lambda: True, lambda _: None)) == ["mine"]
+    for name in ("fifo.out", "zero.out"):
+        for read in (logs.lines, lambda file: logs.tail(file, 1)):
+            with pytest.raises(OSError, match=r"FIFO|symbolic link"):
+                [*read(run.logs / name)]
+
+
+def test_a_file_without_line_ends_comes_in_pieces(run: RunDirectory) -> None:
+    file = run.logs / "job.out"
+    file.touch()
+    os.truncate(file, 1 << 40)
+    first = next(iter(logs.lines(file)))
+    assert (len(first), next(iter(logs.follow(run, lambda: True, lambda _: None)))) == (1 << 20, first)
+    (last,) = logs.tail(file, 1)
+    assert len(last) == 1 << 26

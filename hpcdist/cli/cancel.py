@@ -14,19 +14,21 @@ from hpcdist.cli.tell import note
 
 @click.command("cancel")
 @job_options(several=True)
-def command(jobs: tuple[str, ...], runs_dir: Path, json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool) -> None:
     """End jobs.
 
     One that is over stays as it is.
     """
-    asked = runs.find(runs_dir, jobs)
+    asked, code = runs.find(runs_dir, jobs)
     cancelled = control.cancel(asked, runs.world())
     if json:
         show.as_json([runs.record_of(run) for run in cancelled])
-        return
+        ctx.exit(code)
     for run in cancelled:
         click.echo(f"{run.name}: asked to end job {run.record.job_id}")
     names = {run.name for run in cancelled}
     for run in asked:
         if run.name not in names:
             note(f"{run.name} {'never became a job' if run.record.job_id is None else 'is over already'}")
+    ctx.exit(code)

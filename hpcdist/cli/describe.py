@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_texts
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from hpcdist.states import Report
 @job_options(several=False)
 def command(jobs: str, runs_dir: Path, json: bool) -> None:
     """Tell everything about one job."""
-    [report] = control.status(runs.find(runs_dir, [jobs]), runs.world())
+    [report] = control.status([rundir.find(runs_dir, jobs)], runs.world())
     said = _described(report)
     if json:
         show.as_json(said)
@@ -47,11 +46,8 @@ def _described(report: Report) -> dict[str, Any]:
 
 def _labels(directory: RunDirectory) -> dict[str, Any]:
     """Return what the user wrote to know the run by; it is kept in its plan."""
-    try:
-        plan = json_texts.loads((directory.path / "plan.json").read_text())
-        return {"description": plan.get("description"), "tags": plan.get("tags", [])}
-    except (OSError, ValueError, AttributeError):
-        return {"description": None, "tags": []}
+    plan = directory.plan()
+    return {"description": plan.get("description"), "tags": plan.get("tags", [])}
 
 
 def _text(value: object) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist import control, resources
+from hpcdist import control, logs, resources
 from hpcdist.cli.runs import sentence
 from hpcdist.cli.session import Asked, Session, session
 from hpcdist.cli.submit import request_of, submitted
@@ -29,6 +29,9 @@ from hpcdist.world import World
 
 _PROGRAMS: Final = ("look", "meet", "add_up")
 _OTHERWISE: Final = "ask for another job: --partition, --account, --qos, --walltime, --nodes, --gpus or --set"
+_LAST: Final = 20
+"""So many lines of a log are looked through for what it says last."""
+
 _PATIENCE: Final = 10
 """Seconds for which a record may still be on its way here: network file systems are late."""
 
@@ -142,23 +145,23 @@ def _outcome(made: Session, run: Run, report: Report, world: World) -> Iterator[
 
 
 def _last_line(directory: RunDirectory) -> str:
-    lines = (line for file in sorted(directory.logs.glob("*")) for line in _text(file).splitlines())
+    lines = (line for file in logs.files(directory) for line in logs.tail(file, _LAST))
     return ([line for line in lines if line.strip()] or ["its log is empty"])[-1]
 
 
 def _read(directory: RunDirectory, size: int, world: World) -> dict[int, Task]:
     """Return the records of the tasks by rank, as far as there are any."""
-    files = {rank: directory.path / "outputs" / f"task.{rank}.json" for rank in range(size)}
+    files = {rank: f"outputs/task.{rank}.json" for rank in range(size)}
     for _ in range(_PATIENCE):
-        if all(file.exists() for file in files.values()):
+        if all((directory.path / file).exists() for file in files.values()):
             break
         world.sleep(1)
-    read = {rank: records.read(_text(file)) for rank, file in files.items()}
+    read = {rank: records.read(_text(directory, file)) for rank, file in files.items()}
     return {rank: task for rank, task in read.items() if task}
 
 
-def _text(file: Path) -> str:
+def _text(directory: RunDirectory, file: str) -> str:
     try:
-        return file.read_text(errors="backslashreplace")
+        return directory.read(file, records.MAX_BYTES).decode(errors="backslashreplace")
     except OSError:
         return ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
 import click
 
-from hpcdist import logs
+from hpcdist import logs, rundir
 from hpcdist.cli import runs, show
 from hpcdist.cli.follow import Filter, follow
 from hpcdist.cli.options import job_options
@@ -37,7 +38,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """Print what a job wrote."""
     if following and (json or count is not None):
         raise click.UsageError("-f goes neither with --json nor with -n.")
-    [run] = runs.find(runs_dir, [jobs])
+    run = rundir.find(runs_dir, jobs)
     only: Filter = iter
     if rank is not None:
         _check(rank, run)
@@ -49,7 +50,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         ctx.exit(runs.exit_code(report.status))
     written = {file.name: _lines(file, only, count) for file in logs.files(run.directory)}
     if json:
-        show.as_json([{"file": name, "lines": lines} for name, lines in written.items()])
+        show.as_json([{"file": name, "lines": [*lines]} for name, lines in written.items()])
     elif count != 0:
         _print(written, run, run.name if rank is None else f"rank {rank} of {run.name}")
 
@@ -66,21 +67,22 @@ def _check(rank: int, run: Run) -> None:
         raise ConfigError(Problem(f"{run.name} has no rank {rank}", hint=f"it has {has}"))
 
 
-def _lines(file: Path, only: Filter, count: int | None) -> list[str]:
-    """Return the last lines; of one task, the last that are its own."""
-    if only is iter and count is not None:
-        return logs.tail(file, count)
-    with file.open(encoding="utf-8", errors="replace", newline="\n") as stream:
-        return [*deque(only(line.removesuffix("\n") for line in stream), maxlen=count)]
+def _lines(file: Path, only: Filter, count: int | None) -> Iterable[str]:
+    """Return all lines as they are read, or the last; of one task, those that are its own."""
+    if count is None:
+        return only(logs.lines(file))
+    return logs.tail(file, count) if only is iter else deque(only(logs.lines(file)), maxlen=count)
 
 
-def _print(written: dict[str, list[str]], run: Run, whose: str) -> None:
-    if not written:
-        note(f"there is no log in {run.directory.logs}: the job has not begun, or its logs are gone")
-    elif not any(written.values()):
-        note(f"{whose} has written nothing")
+def _print(written: Mapping[str, Iterable[str]], run: Run, whose: str) -> None:
+    is_empty = True
     for name, lines in written.items():
         if len(written) > 1:
             click.echo(f"==> {name} <==")
         for line in lines:
             click.echo(line)
+            is_empty = False
+    if not written:
+        note(f"there is no log in {run.directory.logs}: the job has not begun, or its logs are gone")
+    elif is_empty:
+        note(f"{whose} has written nothing")

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from hpcdist import rundir
+from hpcdist import ownership, rundir
 from hpcdist.cli import show
 from hpcdist.cli.tell import note, one_line, tell
-from hpcdist.errors import ConfigError, SchedulerError, listed
+from hpcdist.errors import ConfigError, Problem, SchedulerError, listed
 from hpcdist.job import JobState, Status
 from hpcdist.rundir import Run
 from hpcdist.shell import Shell
@@ -26,20 +26,44 @@ def world() -> World:
     return World(reader.over(Shell()), create=partial(rundir.create, trusts=_trusts))
 
 
+def check(runs_dir: Path) -> None:
+    """Refuse a folder of runs in which others could exchange what jobs run, if it is there.
+
+    Raises:
+        ConfigError: as `ownership.check` does.
+    """
+    if runs_dir.is_dir():
+        with rundir.folder(runs_dir) as handle:
+            ownership.check(runs_dir, handle, trusts=_trusts)
+
+
 def _trusts(runs_dir: Path) -> bool:
     from hpcdist import preferences  # only for those whose runs directory needs it
 
     return preferences.trusts(preferences.read(os.environ), runs_dir)
 
 
-def find(runs_dir: Path, jobs: Iterable[str]) -> list[Run]:
-    """Return the runs that the user names, each once.
+def find(runs_dir: Path, jobs: Iterable[str]) -> tuple[list[Run], int]:
+    """Return the runs that the user names, each once, and the exit code for those that were not found.
+
+    What is wrong with those is printed.
 
     Raises:
-        ConfigError: when there is no such run.
+        ConfigError: when there is none of them.
     """
-    found = (rundir.find(runs_dir, job) for job in jobs)
-    return [*{run.directory.path: run for run in found}.values()]
+    found: dict[Path, Run] = {}
+    problems: list[Problem] = []
+    for job in jobs:
+        try:
+            run = rundir.find(runs_dir, job)
+        except ConfigError as error:
+            problems += error.problems
+        else:
+            found[run.directory.path] = run
+    if not found:
+        raise ConfigError(*problems)
+    tell(problems)
+    return [*found.values()], ConfigError.exit_code if problems else 0
 
 
 def tell_unreadable(errors: Sequence[ConfigError]) -> None:

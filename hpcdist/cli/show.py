@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 import click
 
+from hpcdist.cli.tell import printable
 from hpcdist.errors import Problem, dotted
 
 _WIDEST = 80
@@ -20,7 +21,20 @@ def as_json(value: object) -> None:
     """Print one JSON document; structs are objects with their fields."""
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    try:
+        text = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        text = msgspec.json.encode(_writable(msgspec.to_builtins(value)))
+    click.echo(msgspec.json.format(text, indent=2))
+
+
+def _writable(value: object) -> object:
+    """Return plain data whose texts are UTF-8: the names of files need not be."""
+    if isinstance(value, dict):
+        return {_writable(key): _writable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(_writable, value)]
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def flush() -> None:
@@ -54,10 +68,11 @@ def problems_as_json(problems: Iterable[Problem]) -> None:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table, an empty ``head`` for none: for a terminal in colours, else in aligned plain text."""
+    shown = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout and sys.stdout.isatty():
-        _rich(head, rows)
+        _rich(head, shown)
     else:
-        for line in lines([head, *rows] if head else [*rows]):
+        for line in lines([head, *shown] if head else shown):
             click.echo(line)
 
 

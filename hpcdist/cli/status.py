@@ -13,14 +13,18 @@ from hpcdist.cli.options import job_options
 
 @click.command("status")
 @job_options(several=True, required=False)
-def command(jobs: tuple[str, ...], runs_dir: Path, json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool) -> None:
     """Tell the state of jobs.
 
     JOB is a run's name, its directory or the batch system's id; without any, all runs are told.
     """
+    code = 0
     if jobs:
-        reports = control.status(runs.find(runs_dir, jobs), runs.world())
+        found, code = runs.find(runs_dir, jobs)
+        reports = control.status(found, runs.world())
     else:
         reports, errors = control.overview(runs_dir, runs.world())
         runs.tell_unreadable(errors)
     runs.show_reports(reports, runs_dir, json=json)
+    ctx.exit(code)

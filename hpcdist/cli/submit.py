@@ -143,6 +143,7 @@ def _see_it_through(ctx: click.Context, run: Run, *, following: bool, json: bool
 
 def _rehearse(request: Request, runs_dir: Path, *, json: bool) -> None:
     """Print what submitting would write and run."""
+    runs.check(runs_dir)
     directory = RunDirectory(runs_dir / rundir.next_name(runs_dir, request.name))
     files = {"experiment.yml": request.experiment, **request.files(directory)}
     submission = Submission(str(directory.script), str(directory.path), "TOKEN")

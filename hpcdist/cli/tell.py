@@ -48,8 +48,12 @@ def _to_stderr(text: str) -> None:
 
 def one_line(text: str) -> str:
     """Return the text without line ends and without what a terminal would obey."""
-    lines = " | ".join(line.strip() for line in text.splitlines() if line.strip())
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in lines)
+    return printable(" | ".join(line.strip() for line in text.splitlines() if line.strip()))
+
+
+def printable(text: str) -> str:
+    """Return the text with the numbers of those characters that a terminal would obey."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
 
 
 @contextmanager

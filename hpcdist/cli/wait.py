@@ -33,14 +33,14 @@ def command(
 
     Of several jobs, it is that of the first one that failed.
     """
-    found, world = runs.find(runs_dir, jobs), runs.world()
+    (found, code), world = runs.find(runs_dir, jobs), runs.world()
     try:
         reports = wait(found, world if timeout is None else patient(world, timeout))
     except TimeIsUp:
         note(f"not over after {timeout:g} s")
         ctx.exit(TIME_IS_UP)
     runs.show_reports(reports, runs_dir, json=json)
-    ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), 0))
+    ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), code))
 
 
 def wait(found: Sequence[Run], world: World) -> list[Report]:

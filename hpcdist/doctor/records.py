@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
-_GB = 1e9
+MAX_BYTES: Final = 1 << 22
+_GB: Final = 1e9
 
 
 class Host(msgspec.Struct, frozen=True):

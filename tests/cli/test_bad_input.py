@@ -144,7 +144,7 @@ def test_an_unknown_job(verb: str, hpcdist: Hpcdist, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        ("ranks.yml", "File exists"),
+        ("ranks.yml", "Not a directory"),
         ("ranks.yml/runs", "Not a directory"),
         ("/proc/runs", "No such file or directory"),
     ],

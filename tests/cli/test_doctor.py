@@ -220,7 +220,7 @@ def test_a_folder_in_which_nothing_can_be_written_is_a_finding(tmp_path: Path) -
             "job",
             "job",
             "error",
-            f"the run cannot be written: {tmp_path}/runs: File exists",
+            f"the run cannot be written: {tmp_path}/runs: Not a directory",
             "choose another folder with --runs-dir",
         )
     ]

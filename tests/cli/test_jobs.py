@@ -229,3 +229,35 @@ def test_a_program_that_breaks_has_its_exit_code(command: str, real: Hpcdist) ->
     said = real("submit", "ranks.yml", "--wait", "--set", f"run.cmd={command}", "--json")
     assert said.code == code
     assert json.loads(said.out)["exit_code"] == code
+
+
+def test_what_is_wrong_with_one_run_is_told_and_the_others_are_served(real: Hpcdist, folder: Path) -> None:
+    for _ in range(2):
+        real("submit", "ranks.yml", "--wait", "--set", "run.cmd=exit 3")
+    record = folder / "runs" / "ranks-1" / "record.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"scheduler": "nosuch"}))
+    wrong = f"{record}:1:1: this is no record: there is no scheduler 'nosuch' here"
+    for verb, code in (("status", 2), ("wait", 3), ("cancel", 2)):
+        said = real(verb, "ranks-1", "ranks-2")
+        assert (said.code, "ranks-2" in said.out + said.err) == (code, True), verb
+        assert f"error: {wrong}" in said.err
+    for verb in ("status", "list"):
+        said = real(verb)
+        assert (said.code, "ranks-2" in said.out) == (0, True)
+        assert f"warning: {wrong}" in said.err
+    assert real("submit", "ranks.yml", "--wait").code == 0
+
+
+def test_runs_are_refused_where_others_may_write(real: Hpcdist, folder: Path, tmp_path: Path) -> None:
+    runs = folder / "runs"
+    runs.mkdir()
+    runs.chmod(0o2770)
+    for dry in ([], ["--dry-run"]):
+        said = real("submit", "ranks.yml", *dry)
+        assert (said.code, said.out, [*runs.iterdir()]) == (2, "", [])
+        assert said.err.startswith(
+            f"error: others could exchange what your jobs run: others may write to {runs} (`chmod go-w"
+        )
+    (tmp_path / "config" / "hpcdist").mkdir(parents=True)
+    (tmp_path / "config" / "hpcdist" / "config.yml").write_text(f"trusted_runs: [{runs}]\n")
+    assert real("submit", "ranks.yml", "--wait").code == 0

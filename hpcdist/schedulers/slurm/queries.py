@@ -53,11 +53,12 @@ def command(*argv: str, cluster: str = "", timeout: float = 60.0) -> Command:
 
 
 def by_cluster(jobs: Iterable[Job]) -> dict[str, dict[str, Job]]:
-    """Return the jobs by cluster (mostly one, unnamed) and number."""
+    """Return the jobs by cluster (mostly one, unnamed) and number; one strange id would spoil all answers."""
     clusters: dict[str, dict[str, Job]] = {}
     for job in jobs:
         number, _, cluster = job.id.partition(";")
-        clusters.setdefault(cluster, {})[number] = job
+        if number.isdecimal():
+            clusters.setdefault(cluster, {})[number] = job
     return clusters
 
 

@@ -1,0 +1,293 @@
+"""Corrupt run directories: every file of a run broken in many ways, and every verb of jobs run over it.
+
+`broken` is the driver: seeded, bounded by a count, in this process, on the site `local`. What must hold is in
+`_faults_of`: no fault of hpcdist, an answer in seconds, the other run still shown, nothing that a terminal
+obeys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from click.testing import CliRunner
+
+from hpcdist.cli import main
+
+FILES: Final = (
+    "record.json", "plan.json", "events", "job.sh", "task.sh", "experiment.yml", "logs/job.out", "logs",
+    "jobs", "outputs", ".",
+)  # fmt: skip
+"""What is corrupted of the run ``c-1``; ``c-2`` stays whole beside it."""
+
+FOLDERS: Final = FILES[-4:]
+
+VERBS: Final = (
+    ("status",), ("status", "--json"), ("status", "c-1", "c-2"), ("list",), ("list", "--json"),
+    ("logs", "c-1"), ("logs", "c-1", "--json"), ("logs", "c-1", "-n", "5"),
+    ("logs", "c-1", "--rank", "0", "-n", "5"), ("logs", "c-1", "-f"),
+    ("describe", "c-1"), ("describe", "c-1", "--json"), ("wait", "c-1", "c-2", "--timeout", "3"),
+    ("cancel", "c-1"), ("submit", "c.yml", "--dry-run"),
+)  # fmt: skip
+
+_SECONDS: Final = 20
+_SHOWS_ALL: Final = ("status", "list")
+_FAULT: Final = 70
+_EXPERIMENT: Final = 'name: c\nrun: {cmd: "echo hi; exit 3"}\nbatch: {site: local, walltime: 1m}\n'
+
+VALUES: Final[tuple[Any, ...]] = (
+    None, 1, -1, "", [], {}, "x" * 1000, "9" * 400, "2026-99-99", "2026", "yesterday", "\ud800", True, 1e999,
+    10**400, "../../x", "pbs", "nosuch", "running", "1", "99999", "-1", "--help", "$(touch X)", "x y",
+    "submitting", "created", "a\nb", "1;x", "\x1b[2J\x07", "9999-12-31T23:59:59+00:00",
+    "0001-01-01T00:00:00+14:00", ["\x1b[2J"], {"a": "\ud800"}, "0-999999999999", "1:99999999",
+)  # fmt: skip
+
+
+class Corruption(NamedTuple):
+    """One way to break one file of a run."""
+
+    file: str
+    what: str
+    make: Callable[[Path], None]
+
+
+class Found(NamedTuple):
+    """How many corruptions were tried with how many commands, and what was wrong."""
+
+    corruptions: int
+    commands: int
+    faults: tuple[str, ...]
+
+
+class _Hangs(BaseException):
+    """A command took too long."""
+
+
+def corruptions(seed: int) -> Iterator[Corruption]:
+    """Yield corruptions without end: first every plain one of every file, then values by chance."""
+    chance = random.Random(seed)  # noqa: S311 - a seeded choice, which can be repeated
+    plain = [
+        Corruption(file, name, make)
+        for file in FILES
+        for name, make in (
+            _PLAIN | _CONTENTS if file not in ("logs", "jobs", "outputs", ".") else _PLAIN
+        ).items()
+    ]
+    yield from chance.sample(plain, len(plain))
+    while True:
+        file = chance.choice(("record.json", "record.json", "plan.json", "events"))
+        yield _by_chance(file, chance)
+
+
+def _by_chance(file: str, chance: random.Random) -> Corruption:
+    if file == "events":
+        words = chance.choices(_WORDS, k=chance.randrange(1, 6))
+        return Corruption(file, f"line {words}", lambda path: _append(path, " ".join(words) + "\n"))
+    if chance.random() < 0.2:
+        bits = chance.getrandbits(32)
+        return Corruption(file, f"torn bytes {bits}", lambda path: _tear(path, random.Random(bits)))  # noqa: S311
+    changes = [(chance.random(), chance.choice(VALUES)) for _ in range(chance.choice((1, 1, 2, 3)))]
+    return Corruption(file, f"values {changes}", lambda path: _change(path, changes))
+
+
+_WORDS: Final = (
+    "started", "ended", "submitted", "cancelled", "timeout", "1", "0", "-1", "9" * 5000, "9" * 30, "ID",
+    "\u0661", "\x1b[2J", "143", "1700000000", "99999999999", "a", "x" * 9999, "--help",
+)  # fmt: skip
+
+
+def _append(path: Path, line: str) -> None:
+    record = path.parent / "record.json"
+    job = str(json.loads(record.read_text())["job_id"])
+    with path.open("a") as stream:
+        stream.write(line.replace("ID", job))
+
+
+def _tear(path: Path, chance: random.Random) -> None:
+    """Change, drop and double pieces of a file."""
+    data = bytearray(path.read_bytes())
+    for _ in range(chance.randrange(1, 8)):
+        at = chance.randrange(len(data) + 1)
+        piece = data[at : at + chance.randrange(20)]
+        data[at : at + len(piece)] = chance.choice(
+            (b"", piece * 2, chance.randbytes(3), b"\\ud800", b'"', b"[[[")
+        )
+    path.write_bytes(data)
+
+
+def _change(path: Path, changes: Sequence[tuple[float, Any]]) -> None:
+    """Give keys anywhere in a JSON file other values; some are dropped, and some are new."""
+    data = json.loads(path.read_text())
+    for where, value in changes:
+        node, key = _chosen(data, where)
+        if where < 0.08:
+            node.pop(key, None) if isinstance(node, dict) else None
+        elif where > 0.96 and isinstance(node, dict):
+            node["new"] = value
+        else:
+            node[key] = value
+        if path.name == "record.json" and where > 0.5:
+            data["ended"] = None
+    path.write_text(json.dumps(data))
+
+
+def _chosen(data: Any, where: float) -> tuple[Any, Any]:
+    """Return a container and a key or a number in it, by a fraction: two thirds of them at the top."""
+    places = [(data, key) for key in data] * 2 + [*_below(data)]
+    return places[int(where * 7919) % len(places)]
+
+
+def _below(data: Any) -> Iterator[tuple[Any, Any]]:
+    for value in data.values() if isinstance(data, dict) else data:
+        if isinstance(value, dict | list):
+            yield from ((value, key) for key in (value if isinstance(value, dict) else range(len(value))))
+            yield from _below(value)
+
+
+def _missing(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _fifo(path: Path) -> None:
+    _missing(path)
+    os.mkfifo(path)
+
+
+def _folder(path: Path) -> None:
+    _missing(path)
+    path.mkdir()
+
+
+def _file(path: Path) -> None:
+    _missing(path)
+    path.touch()
+
+
+def _link(target: str) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        _missing(path)
+        path.symlink_to(target.format(path.absolute()))
+
+    return make
+
+
+def _text(text: bytes) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        path.write_bytes(text)
+
+    return make
+
+
+def _endless(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+_PLAIN: Final[dict[str, Callable[[Path], None]]] = {
+    "missing": _missing, "a FIFO": _fifo, "a folder": _folder, "a file": _file, "a loop": _link("{}"),
+    "a link to nothing": _link("/nonexistent"), "a link to /dev/zero": _link("/dev/zero"),
+    "a link to a folder": _link("/usr"), "not readable": lambda path: path.chmod(0),
+    "writable for all": lambda path: path.chmod(0o777),
+}  # fmt: skip
+_CONTENTS: Final[dict[str, Callable[[Path], None]]] = {
+    "empty": _text(b""), "NUL": _text(b"\0" * 100), "deep": _text(b"[" * 100_000),
+    "deep keys": _text(b'{"a":' * 100_000), "a number": _text(b"1"), "a list": _text(b"[]"),
+    "null": _text(b"null"),
+    "a huge number": _text(b"9" * 5000), "large": _text(b"a" * (5 << 20)), "endless": _endless,
+    "a byte order": _text(b"\xff\xfe\x00"), "no UTF-8": _text(b'{"name": "\xff"}'), "a line": _text(b"{"),
+    "escapes": _text(b"\x1b[2J\x1b]0;x\x07started \x1b[2J 1 0\nended 1 1 \x1b[2J\n"),
+    "strange events": _text(
+        b"started " + b"9" * 5000 + b" 1 0\nended 1 99999999999999999999999 0\nended 1 1 " + b"9" * 5000
+        + "\nstarted \u0661 \u0661 \u0661\n".encode()
+    ),
+}  # fmt: skip
+
+
+def clean(folder: Path) -> Path:
+    """Submit two jobs that end with 3, and return the folder of their runs."""
+    (folder / "c.yml").write_text(_EXPERIMENT)
+    runs = folder / "clean"
+    for _ in range(2):
+        done = CliRunner().invoke(main, ["submit", str(folder / "c.yml"), "--wait", "--runs-dir", str(runs)])
+        assert done.exit_code == 3, done.output
+    return runs
+
+
+def broken(folder: Path, seed: int, count: int, verbs_each: int = 4) -> Found:
+    """Try so many corruptions, each with a few verbs by chance; the folder is where all of it happens."""
+    chance = random.Random(seed)  # noqa: S311
+    originals, runs = clean(folder), folder / "runs"
+    faults: list[str] = []
+    tried = 0
+    for corruption, _ in zip(corruptions(seed), range(count), strict=False):
+        _restored(originals, runs)
+        path = runs / "c-1" / corruption.file
+        if not os.path.lexists(path):
+            continue
+        tried += 1
+        corruption.make(path)
+        streams = corruption.what == "endless" and corruption.file == "logs/job.out"
+        for verb in chance.sample(VERBS, verbs_each):
+            if streams and verb[0] == "logs" and "-n" not in verb:
+                continue  # it prints all of it, as it comes
+            words = [str(folder / word) if word == "c.yml" else word for word in verb]
+            faults += (
+                f"{corruption.file}, {corruption.what[:200]}: {' '.join(verb)}: {fault}"
+                for fault in _faults_of([*words, "--runs-dir", str(runs)])
+            )
+    _removed(runs)
+    return Found(tried, tried * verbs_each, tuple(faults))
+
+
+def _restored(originals: Path, runs: Path) -> None:
+    _removed(runs)
+    shutil.copytree(originals, runs)
+    runs.chmod(0o700)
+
+
+def _removed(runs: Path) -> None:
+    run = runs / "c-1"
+    if run.is_symlink() or run.is_file():
+        run.unlink()
+    for path in (run, run / "logs", run / "jobs", run / "outputs"):
+        with contextlib.suppress(OSError):
+            path.chmod(0o700, follow_symlinks=False) if not path.is_symlink() else None
+    shutil.rmtree(runs, ignore_errors=True)
+    assert not runs.exists()
+
+
+def _faults_of(words: Sequence[str]) -> Iterator[str]:
+    """Run one command and yield what is wrong with how it answers."""
+    try:
+        with _limit(_SECONDS):
+            done = CliRunner().invoke(main, words, prog_name="hpcdist")
+    except _Hangs:
+        yield f"no answer in {_SECONDS} s"
+        return
+    if done.exit_code == _FAULT or not isinstance(done.exception, SystemExit | None):
+        yield f"exit {done.exit_code}, {done.exception!r}, {done.stderr[-200:]!r}"
+    if words[0] in _SHOWS_ALL and "c-2" not in done.stdout:
+        yield f"the other run is not shown: {done.stdout[-100:]!r} {done.stderr[-200:]!r}"
+    if words[0] != "logs" and ("\x1b" in done.output or "\x07" in done.output):
+        yield f"an escape comes through: {done.output[-200:]!r}"
+
+
+@contextlib.contextmanager
+def _limit(seconds: int) -> Iterator[None]:
+    def ring(*_: object) -> None:
+        raise _Hangs
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
