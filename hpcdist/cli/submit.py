@@ -54,6 +54,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         raise click.UsageError("--follow goes with no --json; use --wait.")
     made = session(asked)
     request = request_of(made, asked)
+    runs.check(runs_dir)
     if dry_run:
         _rehearse(request, runs_dir, json=json)
         return
@@ -143,7 +144,6 @@ def _see_it_through(ctx: click.Context, run: Run, *, following: bool, json: bool
 
 def _rehearse(request: Request, runs_dir: Path, *, json: bool) -> None:
     """Print what submitting would write and run."""
-    runs.check(runs_dir)
     directory = RunDirectory(runs_dir / rundir.next_name(runs_dir, request.name))
     files = {"experiment.yml": request.experiment, **request.files(directory)}
     submission = Submission(str(directory.script), str(directory.path), "TOKEN")
