@@ -58,10 +58,6 @@ def test_contract(printed: str) -> None:
     contract.commands_and_answers(FLUX, f"{printed}\n", "fM7Zq9AKHno")
 
 
-def test_contract_with_a_banner() -> None:
-    contract.commands_and_answers(FLUX, "Welcome to tuolumne!\n\u0192f1\n", "ff1")
-
-
 # --- Ids
 
 
@@ -311,6 +307,12 @@ def test_refusals_are_told_with_a_hint(said: str, hint: str) -> None:
     [
         failed(1, "flux-batch: ERROR: [Errno 104] Connection reset by peer"),
         failed(1, "flux-batch: ERROR: [Errno 110] Connection timed out"),
+        failed(1, "flux-batch: ERROR: [Errno 113] No route to host"),
+        failed(1, "flux-batch: ERROR: [Errno 5] Input/output error"),
+        failed(1, "flux-batch: ERROR: [Errno 71] Protocol error"),
+        failed(0, "", "fM7Zq9AKHno\nf12\n"),
+        failed(0, "", "Welcome to tuolumne!\n\u0192f1\n"),
+        failed(0, "", "your budget is\n12345\n"),
         failed(1, "Traceback (most recent call last):\n"),
         failed(1, ""),
         Completed(Command(("flux",)), 1, "fM7Zq9AKHno\n", "flux-batch: ERROR: x"),

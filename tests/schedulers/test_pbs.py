@@ -79,6 +79,7 @@ def test_certain_refusals(completed: Completed, said: str) -> None:
         failed(-9),
         failed(0, "", "hello"),
         failed(0, "", "1234"),
+        failed(0, "", "123.pbs01\n124.pbs01\n"),
         failed(1, "qsub: End of File"),
         failed(183, "qsub: Batch protocol error"),
         failed(163, "qsub: Internal server error"),

@@ -52,8 +52,16 @@ def test_contract() -> None:
     contract.commands_and_answers(SGE, "123\n", "123")
 
 
-def test_contract_with_an_array_and_a_banner() -> None:
-    contract.commands_and_answers(SGE, "Welcome!\n  123.1-10:2\n", "123")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "  123.1-10:2\n",
+        'Your job 123 ("mnist (2)") has been submitted\n',
+        'Your job-array 123.1-10:2 ("mnist") has been submitted\n',
+    ],
+)
+def test_contract_with_other_answers(said: str) -> None:
+    contract.commands_and_answers(SGE, said, "123")
 
 
 def test_directives_of_a_plain_job() -> None:
@@ -322,6 +330,10 @@ def test_certain_refusals(completed: Completed, said: str) -> None:
         failed(1, REFUSED.format("failed receiving gdi request response for mid=1 (got syncron message")),
         failed(1, "Traceback (most recent call last): a wrapper of the site"),
         failed(1, "something after it", "123\n"),
+        failed(0, "", "123\nRemaining budget\n12345\n"),
+        failed(0, "", 'Welcome!\nYour job 12 ("mnist") has been submitted\n'),
+        failed(1, REFUSED.format("unable to send message to qmaster using port 6444: got send timeout")),
+        failed(1, "denied: of course not", 'Your job 12 ("mnist") has been submitted\n'),
         failed(1),
     ],
 )
@@ -333,6 +345,19 @@ def test_answers_that_leave_doubt(completed: Completed) -> None:
 def test_find() -> None:
     found = SGE.read_find(answer("states.8.1.9.xml"))
     assert found == {"aaa": "5", "bbb": "6", "ccc": "7", "ddd": "8", "eee": "9", "fff": "10", "ggg": "11"}
+
+
+@pytest.mark.parametrize("around", ["", "qmaster_response"])
+def test_find_in_the_answers_of_other_grid_engines(around: str) -> None:
+    """Open Grid Scheduler and Univa 8.6.6 put the details into ``djob_info`` itself, 6.2 into one more."""
+    said = answer("states.8.1.9.xml")
+    lines = (line for line in said.stdout.splitlines() if line.strip() not in ("<element>", "</element>"))
+    text = "\n".join(lines)
+    if around:
+        text = text.replace("<djob_info>", f"<djob_info><{around}>")
+        text = text.replace("</djob_info>", f"</{around}></djob_info>")
+    assert "<djob_info>" in text
+    assert SGE.read_find(said._replace(stdout=text)) == SGE.read_find(said)
 
 
 def test_qstat() -> None:

@@ -33,8 +33,16 @@ def test_contract() -> None:
     contract.commands_and_answers(SLURM, "123\n", "123")
 
 
-def test_contract_with_a_cluster_and_a_banner() -> None:
-    contract.commands_and_answers(SLURM, "Welcome!\n  123;tursa\n", "123;tursa")
+@pytest.mark.parametrize(
+    ("answer", "job_id"),
+    [
+        ("  123;tursa\n", "123;tursa"),
+        ("Submitted batch job 123\n", "123"),
+        ("Submitted batch job 123 on cluster tursa\n", "123;tursa"),
+    ],
+)
+def test_contract_with_other_answers(answer: str, job_id: str) -> None:
+    contract.commands_and_answers(SLURM, answer, job_id)
 
 
 def test_directives_of_a_plain_job() -> None:
@@ -277,6 +285,13 @@ def test_submit_command() -> None:
             "batch.walltime",
         ),
         (failed(1, SAID + "Invalid qos specification"), "batch.qos"),
+        (failed(1, SAID + "Invalid job array specification"), "Slurm refused"),
+        (failed(1, SAID + "Invalid generic resource (gres) specification"), "Slurm refused"),
+        (failed(1, SAID + "Invalid wckey specification"), "Slurm refused"),
+        (failed(1, SAID + "Invalid Trackable RESource (TRES) specification"), "Slurm refused"),
+        (failed(1, SAID + "Invalid user id"), "Slurm refused"),
+        (failed(255, "sbatch: error: Invalid --mail-type specification"), "Slurm refused"),
+        (failed(255, "sbatch: error: invalid number of nodes (-N 0)"), "Slurm refused"),
         (failed(255, "sbatch: unrecognized option '--bogus=1'"), "unrecognized option"),
         (failed(1, "sbatch: error: Batch script is empty!"), "Batch script is empty"),
         (
@@ -318,6 +333,16 @@ def test_certain_refusals(completed: Completed, said: str) -> None:
         TIMED_OUT,
         failed(-9),
         failed(0, "", "hello"),
+        failed(0, "", "123\nRemaining budget\n12345\n"),
+        failed(0, "", "Welcome!\n123\n"),
+        failed(0, "", "Submitted batch job 123\nSubmitted batch job 124\n"),
+        failed(0, "", "You have Submitted batch job 123\n"),
+        failed(1, SAID + "Invalid authentication credential"),
+        failed(1, SAID + "Invalid job credential"),
+        failed(1, SAID + "Protocol authentication error"),
+        failed(1, SAID + "Invalid configuration for external job"),
+        failed(1, "sbatch: error: Invalid authentication credential"),
+        failed(1, "sbatch: error: slurm_unpack_received_msg: Invalid Protocol Version 9728 from uid=0"),
         failed(1, SAID + "Socket timed out on send/recv operation"),
         failed(
             1,

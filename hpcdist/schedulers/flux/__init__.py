@@ -33,8 +33,9 @@ for job in $jobs; do
 done
 """
 
+_NOT_ASKED: Final = "Unable to connect to Flux"
 _HINTS: Final = {
-    "Unable to connect to Flux": "no Flux runs here, or it is down: submit from a login node of the site, or "
+    _NOT_ASKED: "no Flux runs here, or it is down: submit from a login node of the site, or "
     "inside `flux start` or `flux alloc`",
     "queue": "`flux queue list` shows the queues: correct `batch.partition`, or the site file",
     "bank": "`flux account view-user $USER` shows your banks: correct `batch.account`",
@@ -44,8 +45,8 @@ _HINTS: Final = {
     "dependency": "the job it waits for is unknown to Flux, or has failed: correct `batch.dependency`",
 }
 
-_DOUBT: Final = ("reset by peer", "timed out", "Broken pipe", "Input/output error", "Protocol error")
-"""What an answer that was lost on its way is called; the job may exist."""
+_LOST: Final = re.compile(r"\[Errno (?:5|32|71|10[0-8]|11[0-3]|125)\]|timed out|reset by peer|Broken pipe")
+"""What an answer that was lost on its way is called (I/O, pipe, protocol, network); the job may exist."""
 
 
 class Flux:
@@ -76,14 +77,14 @@ class Flux:
         return Command(words, keep_environment=("LC_ALL",), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
-        """Return the job's id."""
+        """Return the job's id; only an answer that is nothing else is read."""
         if completed.missing:
             raise SchedulerError(answers.missing("flux"))
-        ids = [found for line in completed.stdout.splitlines() if (found := plain_id(line.strip()))]
-        if completed.ok and ids:
-            return ids[-1]
+        job_id = plain_id(completed.stdout.strip())
+        if completed.ok and job_id:
+            return job_id
         said = completed.stderr.strip() or completed.stdout.strip()
-        if ids or not _is_refusal(completed):
+        if completed.stdout.strip() or not _is_refusal(completed):
             raise SubmissionUnknown(
                 f"flux batch did not say whether the job exists: {answers.why(completed)}"
             )
@@ -112,9 +113,9 @@ def _is_refusal(completed: Completed) -> bool:
     if completed.ok or completed.timed_out or completed.returncode < 0:
         return False
     said = completed.stderr
-    return bool(re.search(r"(?m)^flux(?:[- ]batch)?: (?:ERROR|error): ", said)) and not any(
-        text in said for text in _DOUBT
-    )
+    if not re.search(r"(?m)^flux(?:[- ]batch)?: (?:ERROR|error): ", said):
+        return False
+    return _NOT_ASKED in said or not _LOST.search(said)
 
 
 FLUX: Final = Flux()

@@ -92,13 +92,13 @@ class Lsf:
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
-        """Return the job's id."""
+        """Return the job's id, from among what an esub of the site prints."""
         said = "\n".join(filter(None, (completed.stderr.strip(), completed.stdout.strip())))
         if completed.missing or (completed.returncode == 127 and "bsub: " in said):  # noqa: PLR2004 - bash: not found
             raise SchedulerError(answers.missing("bsub"))
-        ids = re.findall(r"(?m)^Job <([0-9]+)> is submitted to ", completed.stdout)
-        if completed.ok and ids:
-            return str(ids[-1])
+        ids: list[str] = re.findall(r"(?m)^Job <([0-9]+)> is submitted to ", completed.stdout)
+        if completed.ok and len(ids) == 1:
+            return ids[0]
         if _may_have_worked(completed, said) or ids:
             raise SubmissionUnknown(
                 f"bsub did not say whether the job exists: {answers.why(completed, said)}"

@@ -106,8 +106,8 @@ class Pbs:
         if completed.missing:
             raise SchedulerError(answers.missing("qsub"))
         ids = [line for line in map(str.strip, completed.stdout.splitlines()) if _JOB_ID.fullmatch(line)]
-        if completed.ok and ids:
-            return ids[-1]
+        if completed.ok and len(ids) == 1:
+            return ids[0]
         if ids or not _is_refused(completed):
             raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
         said = completed.stderr.strip()

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from hpcdist.plan import Directive, Plan
     from hpcdist.site import Site
 
-_JOB_ID = re.compile(r"([0-9]+)(?:\.[0-9]+-[0-9]+:[0-9]+)?")
+_JOB_ID: Final = r"([0-9]+)(?:\.[0-9]+-[0-9]+:[0-9]+)?"
+_ANSWERS: Final = (
+    re.compile(_JOB_ID),
+    re.compile(rf'Your job(?:-array)? {_JOB_ID} \(".*"\) has been submitted'),
+)
+"""What qsub prints with ``-terse``, or without, where a site's wrapper drops that."""
 
 _HINTS: Final = {
     "the requested parallel environment": "`qconf -spl` lists them: correct `sge` in the site file",
@@ -53,6 +58,10 @@ _REFUSALS: Final = (
     "Script length does not match",
 )
 """Words after which the job was certainly not made; whatever else qsub says, it may have been."""
+
+_A_NUMBER: Final = re.compile(rf"(?m)^\s*{_JOB_ID}\s*$|has been submitted")
+_LOST: Final = re.compile("time-?out|read error|failed receiving", re.IGNORECASE)
+"""What qsub says of its messages to the master, of which any may have arrived."""
 
 # $1 ID, $2 run directory, and so on. A job that is deleted while it waits leaves no trace in the accounting.
 _CANCEL: Final = """\
@@ -105,15 +114,17 @@ class GridEngine:
         return Command(words, drop_environment=DROP, keep_environment=(*KEEP, "LC_ALL"), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
-        """Return the job's id; of an array qsub says ``12.1-10:2``."""
+        """Return the job's id; of an array qsub says ``12.1-10:2``.
+
+        Only an answer that is nothing else is read: in others a number may be anything.
+        """
         if completed.missing:
             raise SchedulerError(answers.missing("qsub"))
-        lines = map(str.strip, completed.stdout.splitlines())
-        ids = [match[1] for match in map(_JOB_ID.fullmatch, lines) if match]
-        if completed.ok and ids:
-            return ids[-1]
+        found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
+        if completed.ok and (answer := next(filter(None, found), None)):
+            return answer[1]
         said = completed.stderr.strip() or completed.stdout.strip()
-        if _may_have_worked(completed) or ids:
+        if _may_have_worked(completed):
             raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
         raise SchedulerError(Problem(f"Grid Engine refused the job: {said}", hint=answers.hint(said, _HINTS)))
 
@@ -136,9 +147,10 @@ class GridEngine:
 
 def _may_have_worked(completed: Completed) -> bool:
     """Whether the master may have the job: only a known refusal is a certain no."""
-    if completed.ok or completed.timed_out or completed.returncode < 0:
+    if completed.returncode <= 0 or completed.timed_out or _A_NUMBER.search(completed.stdout):
         return True
-    return not any(text in completed.stderr for text in _REFUSALS)
+    refused = any(text in completed.stderr for text in _REFUSALS)
+    return not refused or bool(_LOST.search(completed.stderr))
 
 
 SGE: Final = GridEngine()

@@ -77,10 +77,28 @@ def _documents(text: str) -> Iterator[ET.Element]:
 
 
 def _described(text: str) -> Iterator[tuple[str, ET.Element, ET.Element]]:
-    """Yield id, details and document of each job that ``qstat -j`` tells of."""
+    """Yield id, details and document of each job that ``qstat -j`` tells of.
+
+    They lie in an ``element`` each; of Open Grid Scheduler and Univa 8.6 in ``djob_info`` itself, one after
+    the other, each from its number on; 6.2 had a ``qmaster_response`` around them.
+    """
     for document in _documents(text):
-        for job in document.iterfind("djob_info/element"):
-            yield job.findtext("JB_job_number", ""), job, document
+        for parent in document.iterfind("djob_info//JB_job_number/.."):
+            for job in _parted(parent):
+                yield job.findtext("JB_job_number", ""), job, document
+
+
+def _parted(parent: ET.Element) -> list[ET.Element]:
+    """Return the jobs whose details are the children of one element."""
+    if len(parent.findall("JB_job_number")) == 1:
+        return [parent]
+    jobs: list[ET.Element] = []
+    for child in parent:
+        if child.tag == "JB_job_number":
+            jobs.append(ET.Element("element"))
+        if jobs:
+            jobs[-1].append(child)
+    return jobs
 
 
 def tokens(text: str) -> dict[str, str]:
@@ -89,7 +107,7 @@ def tokens(text: str) -> dict[str, str]:
 
 
 def _token(job: ET.Element) -> str:
-    entries = job.iterfind("JB_context/context_list")
+    entries = job.iterfind("JB_context//VA_variable/..")
     found = (
         entry.findtext("VA_value", "") for entry in entries if entry.findtext("VA_variable") == "hpcdist"
     )

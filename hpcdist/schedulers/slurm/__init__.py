@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from hpcdist.plan import Directive, Plan
     from hpcdist.site import Site
 
-_JOB_ID = re.compile(r"[0-9]+(?:;[A-Za-z0-9_.-]+)?")
+_ANSWER: Final = re.compile(
+    r"(?P<id>[0-9]+)(?:;(?P<cluster>[A-Za-z0-9_.-]+))?"
+    r"|Submitted batch job (?P<said>[0-9]+)(?: on cluster (?P<on>[A-Za-z0-9_.-]+))?"
+)
+"""What sbatch prints with ``--parsable``, or without, where a site's wrapper drops that."""
 
 _NOT_SET_UP: Final = (
     "no Slurm is set up for this machine's commands: submit from a login node, or let SLURM_CONF name the "
@@ -48,8 +52,30 @@ _HINTS: Final = {
 
 _REFUSALS: Final = (
     *_HINTS,
-    # slurmctld, as slurm_errno.c words it
-    "Invalid ",
+    # slurmctld, as slurm_errno.c words it; "Invalid authentication credential" is none, nor "job credential"
+    *(
+        f"Invalid {what}"
+        for what in (
+            "accounting frequency",
+            "cluster",
+            "extra constraints",
+            "generic resource",
+            "group",
+            "GRES",
+            "job array",
+            "license",
+            "mcs_label",
+            "--nice",
+            "node name",
+            "or unknown association",
+            "preferred feature",
+            "QOS",
+            "time",
+            "Trackable RESource",
+            "user",
+            "wckey",
+        )
+    ),
     "Requested ",
     "Required ",
     "Job violates",
@@ -60,16 +86,28 @@ _REFUSALS: Final = (
     "Memory specification can not be satisfied",
     "Memory required by task is not available",
     "Pathname of a file, directory or other parameter too long",
-    # sbatch itself, before it asks anyone
+    "MaxJobCount limit reached",
+    "System submissions disabled",
+)
+"""Words of the controller after which the job was certainly not made; after others, it may have been."""
+
+_OWN_REFUSALS: Final = (
+    *_HINTS,
     "Unable to open file",
     "Batch script is empty",
     "This does not look like a batch script",
     "Batch script contains DOS line breaks",
+    "Invalid ",
     "invalid ",
     "unrecognized option",
     "requires an argument",
 )
-"""Words after which the job was certainly not made; whatever else sbatch says, it may have been."""
+"""Words of sbatch itself, before it asks anyone."""
+
+_A_NUMBER: Final = re.compile(r"(?m)^\s*[0-9]+(?:;\S+)?\s*$|Submitted batch job")
+
+_OF_MESSAGES: Final = re.compile("credential|authent|protocol|message|socket", re.IGNORECASE)
+"""What sbatch says of its messages to the controller, of which any may have arrived."""
 
 
 class Slurm:
@@ -101,14 +139,18 @@ class Slurm:
         return Command(words, drop_environment=DROP, keep_environment=(*KEEP, "LC_ALL"), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
-        """Return the job's id, with ``;cluster`` behind it where sbatch names one."""
+        """Return the job's id, with ``;cluster`` behind it where sbatch names one.
+
+        Only an answer that is nothing else is read: in others a number may be anything.
+        """
         if completed.missing:
             raise SchedulerError(answers.missing("sbatch"))
-        ids = [line for line in map(str.strip, completed.stdout.splitlines()) if _JOB_ID.fullmatch(line)]
-        if completed.ok and ids:
-            return ids[-1]
+        answer = _ANSWER.fullmatch(completed.stdout.strip())
+        if completed.ok and answer:
+            cluster = answer["cluster"] or answer["on"]
+            return f"{answer['id'] or answer['said']}{f';{cluster}' if cluster else ''}"
         said = completed.stderr.strip() or completed.stdout.strip()
-        if _may_have_worked(completed) or ids:
+        if _may_have_worked(completed):
             raise SubmissionUnknown(f"sbatch did not say whether the job exists: {answers.why(completed)}")
         raise SchedulerError(Problem(f"Slurm refused the job: {said}", hint=answers.hint(said, _HINTS)))
 
@@ -149,10 +191,13 @@ def _may_have_worked(completed: Completed) -> bool:
 
     What the controller said, in its last answer, outweighs what sbatch had said before.
     """
-    if completed.ok or completed.timed_out or completed.returncode < 0:
+    if completed.returncode <= 0 or completed.timed_out or _A_NUMBER.search(completed.stdout):
         return True
-    said = completed.stderr.rpartition("submission failed: ")[2]
-    return "sbatch: " not in completed.stderr or not any(text in said for text in _REFUSALS)
+    _, asked, said = completed.stderr.rpartition("submission failed: ")
+    if asked:
+        return not any(text in said for text in _REFUSALS)
+    refused = "sbatch: " in said and any(text in said for text in _OWN_REFUSALS)
+    return not refused or bool(_OF_MESSAGES.search(said))
 
 
 SLURM: Final = Slurm()
