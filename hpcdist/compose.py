@@ -12,7 +12,7 @@ import yaml
 from hpcdist import scalars
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
 from hpcdist.tree import Map, Seq
-from hpcdist.yaml_words import in_plain_words
+from hpcdist.yaml_words import cut, in_plain_words
 
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 100_000
@@ -196,8 +196,10 @@ class Composer:
             self._tag(event, ("map",))
         result, size, deepest = Map(place=self._place(event)), 1, 0
         merged: list[Node] = []
+        before: Node | None = None
         while not self._ends(yaml.MappingEndEvent):
             key, value = self._node(depth + 1), self._node(depth + 1)
+            before = self._uncut(before, key, value) if event.flow_style else None
             if key.plain and key.text == "<<":
                 merged.append(value)
             else:
@@ -208,6 +210,16 @@ class Composer:
                 if name not in result:
                     result.take(source, name)
         return Node(result, self._place(event), size, deepest + 1)
+
+    def _uncut(self, before: Node | None, key: Node, value: Node) -> Node | None:
+        """Return the plain text of an entry within { }; the key of the next may be the rest of it."""
+        if value.text or not (before and key.plain and key.text and value.place.line == key.place.line):
+            return value if value.plain and value.text else None
+        if value.place.column == key.place.column + len(key.text):  # there is no ':'
+            line = self._text.splitlines()[key.place.line - 1]
+            text = line[before.place.column - 1 : value.place.column - 1]
+            self._say(before.place, *cut(text, key.text))
+        return None
 
     def _ends(self, kind: type) -> bool:
         try:

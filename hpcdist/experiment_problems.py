@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 
 from hpcdist import specs
@@ -10,6 +11,9 @@ from hpcdist.amounts import resource_problems
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment import MOST, Batch, Environment, Experiment, Mail, ReplicaEntry, Replicas, Scalar
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, slug
+from hpcdist.yaml_words import quoted
+
+_NO_COMMAND = re.compile(r"\s*(?:-|[\d.]+(?:\s|$))")
 
 
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
@@ -41,6 +45,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         yield from specs.log_level_problems(experiment.logging.level, ("logging", "level"))
     if not experiment.run.command.strip():
         yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
+    yield from _words_for_commands(experiment.run.cmd)
     yield from specs.length_problems("the command", experiment.run.command, ("run", "cmd"))
     yield from specs.length_problems("all of it", json.dumps(experiment.params, default=str), ("params",))
 
@@ -61,6 +66,16 @@ def _node_selectors(environment: Environment) -> Iterator[tuple[Mapping[str, Sca
     for name in ("worker", "ps"):
         for index, entry in enumerate(getattr(section, name)):
             yield entry.node_selector, (*base, name, index, "node_selector")
+
+
+def _words_for_commands(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
+    """Yield a problem where a list of commands is one command, word by word (`[python, t.py, --lr, 0.1]`)."""
+    for index, text in enumerate(() if isinstance(cmd, str) else cmd):
+        if _NO_COMMAND.match(text):
+            whole = " ".join(cmd) if all(len(item.split()) == 1 for item in cmd) else ", ".join(cmd)
+            hint = f"write one text: `cmd: {quoted(whole)}`"
+            yield Problem(f"{text!r} is no command, and a list holds commands", ("run", "cmd", index), hint)
+            return
 
 
 def _variable_problems(experiment: Experiment) -> Iterator[Problem]:

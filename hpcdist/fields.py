@@ -7,11 +7,12 @@ import operator
 import re
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, Final, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from hpcdist.errors import Key, Path, Problem, did_you_mean
+from hpcdist.yaml_words import quoted
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,6 +33,8 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 M = TypeVar("M", bound=Model)
 
 _BROKEN: Final = object()
+_SHORT: Final = 100
+"""How long a text may be that is shown in a line."""
 _ONE_WORD: Final = re.compile(r"[\w.]+", re.ASCII)
 _WORDS_OF_TYPE: Final = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
@@ -83,8 +86,12 @@ def _names_something(model: type[Model], field: msgspec.structs.FieldInfo) -> bo
 
 def _as_section(model: type[Model], data: object, path: Path) -> str:
     """Return how the section is written that this value was put in place of."""
-    value = data if _ONE_WORD.fullmatch(str(data)) else "..."
+    value = data if _ONE_WORD.fullmatch(str(data)) else quoted(data) if _is_short(data) else "..."
     return f"write `{path[-1]}: {{{model.main}: {value}}}`" if path and model.main else ""
+
+
+def _is_short(data: object) -> TypeGuard[str]:
+    return isinstance(data, str) and len(data) <= _SHORT and "\n" not in data
 
 
 def names(model: type[Model]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hpcdist import (
+    command_text,
     experiment_problems,
     fields,
     frameworks,
@@ -117,6 +118,7 @@ def checked(native: Native) -> Loaded:
     built, misfits = fields.build(Experiment, filled.data)
     problems += [filled.locate(problem) for problem in misfits if problem.path not in broken]
     whole = built or fields.build(Experiment, filled.data | {"run": {"cmd": "true"}})[0]
+    problems += command_text.swallowed(filled)
     if whole is not None:
         problems += map(filled.locate, _unbiased(_checks(whole), [*found, *misfits]))
     ordered = in_order(problems)

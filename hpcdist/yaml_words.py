@@ -31,6 +31,7 @@ _SAID: Final = (
     (r"did not find expected key|expected <block end>", "this does not fit what stands before it",
      "look at the indentation, and at quotes and brackets in or above this line"),
     (r"comment or line break|chomping or indentation", "the text after | or > begins on the next line", ""),
+    (r"mapping keys are not allowed", "'? ' begins a key here, where none can stand", "quote the text"),
     (r"node content", "a value is expected here", "quote it if it is text"),
     (r"document start>", "a second document begins here", "keep one document in a file"),
     (r"incompatible YAML document|%YAML|directive", "this directive is not read", "remove the line with %"),
@@ -40,6 +41,9 @@ _OPENED: Final = r"flow (?:sequence|mapping)|quoted scalar|simple key"
 """What is best seen where it begins."""
 _NEXT: Final = r"mapping values|document start>|expected key|expected <block end>"
 """What is said of a key that follows a text."""
+_COMMAND: Final = re.compile(r"\s*(?:- +)?(?P<section>run:\s*\{\s*)?cmd:\s+(?P<text>\S.*?)\s*")
+_LONGEST: Final = 200
+_BELOW: Final = "write the command on the lines below `cmd: |`"
 _GLUED: Final = re.compile(r"\s*(?:- +)*(['\"]?[\w.-]+['\"]?:)(?=\S)(?!//)")
 
 
@@ -55,7 +59,33 @@ def in_plain_words(error: yaml.YAMLError, text: str) -> tuple[str, str, int, int
     if glued := _glued(said, text.splitlines(), line, column):
         return glued
     what, hint = _said(said, _character(text, line, column))
+    if mend := _of_a_command(text.splitlines(), line):
+        # A { of the command itself, or one that the command does not let end.
+        what = what.replace("this { is not closed, or lacks a comma", "this { } ends elsewhere")
+        return what, mend, line + 1, column + 1
     return what, hint, line + 1, column + 1
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes, in which YAML finds nothing else."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def cut(text: str, key: str) -> tuple[str, str]:
+    """Return what to say of a text within { } that ends at a comma, behind which this key stands."""
+    mend = f"quote it: {quoted(text)}" if len(text) <= _LONGEST else "quote the whole text"
+    return f"within {{ }} a text ends at its first ',', and {key!r} is taken for a key", mend
+
+
+def _of_a_command(lines: list[str], line: int) -> str:
+    """Return how to write the command that stands in a line, or goes on there; nothing where none does."""
+    if not 0 <= line < len(lines):
+        return ""
+    if match := _COMMAND.fullmatch(lines[line]):
+        text = match["text"].removesuffix("}").rstrip() if match["section"] else match["text"]
+        return f"quote the command: `cmd: {quoted(text)}`" if len(text) <= _LONGEST else _BELOW
+    above = _COMMAND.fullmatch(lines[line - 1]) if line else None
+    return _BELOW if above and above["text"].endswith("\\") else ""
 
 
 def _glued(said: str, lines: list[str], line: int, column: int) -> tuple[str, str, int, int] | None:

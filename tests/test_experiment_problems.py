@@ -79,6 +79,21 @@ def test_an_empty_command(cmd: object) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("cmd", "problem"),
+    [
+        (["python", "t.py", "--lr", "0.1"], "[2]: '--lr' is no command, and a list holds commands; write one text: `cmd: 'python t.py --lr 0.1'`"),
+        (["python t.py --betas 0.9", "0.99"], "[1]: '0.99' is no command, and a list holds commands; write one text: `cmd: 'python t.py --betas 0.9, 0.99'`"),
+    ],
+)  # fmt: skip
+def test_a_list_that_holds_one_command(cmd: list[str], problem: str) -> None:
+    assert found(run={"cmd": cmd}) == [f"run.cmd{problem}"]
+
+
+def test_a_list_of_commands() -> None:
+    assert found(run={"cmd": ["cd x", "python t.py -n 3", "7z x.7z", "./a"]}) == []
+
+
 TOO_LONG = (
     "195 KiB; Linux gives a process at most 120 in one text; put it in a file, and let the program read that"
 )

@@ -111,7 +111,7 @@ def test_null_is_absent(value: object) -> None:
         ({"inner": {"count": 1, "ratio": 10**400}}, ["inner.ratio: expected a number, got " + str(10**400)]),
         ({"inner": 3}, ["inner: expected keys and values, got 3"]),
         ({"amount": 3}, ["amount: expected keys and values, got 3; write `amount: {requests: 3}`"]),
-        ({"amount": "a: b"}, ["amount: expected keys and values, got 'a: b'; write `amount: {requests: ...}`"]),
+        ({"amount": "a: b"}, ["amount: expected keys and values, got 'a: b'; write `amount: {requests: 'a: b'}`"]),
         ({"amount": [1, 2]}, ["amount: expected keys and values, got a list of 2; write `amount: {requests: ...}`"]),
         ({"amount": {"size": 1, "memory": 2, "request": 3}},
          ["amount.size: unknown key 'size'; write `requests`",
