@@ -16,7 +16,7 @@ The map, from the ground up: a module imports only from the lines above its own,
     polyaxon remarks launch_advice advice provenance variables lint planner wiring    what they add up to
     compose source command_text templating inputs overrides load preferences schema native_text    files
     resources bytecode renderer shell locks record events rundir world    other edges: templates, shell, runs
-    logs endings inquiry states waiting control    submit, status, logs, cancel, wait
+    logs deadline endings inquiry states waiting control    submit, status, logs, cancel, wait
     doctor    what could keep jobs from running well, and the programs that tasks run to find out
     cli    one short module per verb
     testing    FakeShell and the contract that every scheduler keeps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,8 @@ from hpcdist.rundir import Event, RunDirectory
 
 _CANCELLED: Final = "cancelled"
 _SOURCE: Final = "run directory"
+_NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NODES_BYTES: Final = 1 << 22
 _SIGNALLED: Final = 128
 _TERMINATED: Final = 143
 
@@ -34,6 +37,15 @@ def elements(job: Job) -> tuple[int, ...]:
     array = RunDirectory(Path(job.directory)).plan().get("array")
     ranges = specs.array_ranges(array) if isinstance(array, str) else ()
     return tuple(index for part in ranges for index in part)
+
+
+def nodes(job: Job) -> tuple[str, ...]:
+    """Return the nodes that the job wrote down when it began."""
+    number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
+    with contextlib.suppress(OSError):
+        text = directory.read(f"jobs/{number}/nodes", _NODES_BYTES).decode("utf-8", "replace")
+        return tuple(name for name in text.split() if _NODE.fullmatch(name))
+    return ()
 
 
 def read(job: Job, indices: Iterable[int] = ()) -> dict[int | None, Status]:

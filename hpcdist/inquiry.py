@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from hpcdist import endings
-from hpcdist.command import Runner
+from hpcdist.command import Completed, Runner
+from hpcdist.deadline import side_by_side
 from hpcdist.job import Job, JobState, Status, fold, fold_array
 from hpcdist.schedulers import Query, Scheduler, answers
 
@@ -92,6 +93,13 @@ def _contradicts(status: Status, hint: Status | None) -> bool:
     return hint is not None and hint.state.is_final and status.state is not hint.state
 
 
+def _silence(completed: Completed) -> str:
+    """Return why a command gave no answer, behind a sentence that says so; empty where it gave one."""
+    if completed.timed_out:
+        return f" within {completed.command.timeout:.0f} s"
+    return f": {completed.stderr.strip()}" if not completed.ok and completed.stderr.strip() else ""
+
+
 class Inquiry:
     """What was heard of jobs so far; no id occurs twice.
 
@@ -108,12 +116,13 @@ class Inquiry:
     def ask(self, query: Query, runner: Runner) -> None:
         """Ask for what is left open."""
         left = [known.job for known in self._known.values() if known.is_open()]
-        said = [runner.run(command) for command in (query.commands(left) if left else ())]
+        commands = query.commands(left) if left else ()
+        said = side_by_side([partial(runner.run, command) for command in commands])
         if self.heard is None:
             self.heard = all(completed.ok for completed in said)
         for completed in said:
             self._unreachable = self._unreachable or answers.is_unreachable(completed)
-            self._silence = self._silence or ("" if completed.ok else completed.stderr.strip())
+            self._silence = self._silence or _silence(completed)
             for key, status in query.read(completed, left).items():
                 self._take(key, status, provisional=query.provisional)
 
@@ -138,8 +147,7 @@ class Inquiry:
     def _unknown(self) -> Status:
         if self.heard:
             return MISSING
-        said = f": {self._silence}" if self._silence else ""
-        return Status(JobState.UNKNOWN, reason=f"the batch system did not answer{said}")
+        return Status(JobState.UNKNOWN, reason=f"the batch system did not answer{self._silence}")
 
     def is_missing(self, job: Job) -> bool:
         """Whether the batch system answered, and has not this job (or not all of its elements)."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final, NamedTuple
 
+from hpcdist import endings
+from hpcdist.deadline import limited, side_by_side
+from hpcdist.errors import listed
 from hpcdist.inquiry import Inquiry, inquire
 from hpcdist.job import Job, JobState, Status
 from hpcdist.rundir import Run, timestamp
-from hpcdist.schedulers import Scheduler, schedulers
+from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
 from hpcdist.world import World, fresh
 
 GRACE: Final = 180.0
@@ -21,6 +26,9 @@ It may take `control` 136 s; `hpcdist.shell` lets no command outlive a hpcdist t
 
 _VANISHED_AFTER: Final = 120.0
 """A job that the batch system does not know, asked again after so many seconds, has vanished."""
+
+_TOLD_TO_END: Final = (JobState.FAILED, 143)
+"""How a job may end that lost a node, before the batch system knows of it: the launcher is told to end."""
 
 
 class Report(NamedTuple):
@@ -45,16 +53,25 @@ def status(runs: Sequence[Run], world: World) -> list[Report]:
 
     A record that stands at ``submitting`` is settled where the job left a trace or the batch system knows
     its token, and is then brought up to date. A certain end is kept in the record, and not asked for again.
+    Several schedulers are asked side by side, each for a minute at most (`hpcdist.deadline`).
     """
+    by_scheduler: dict[str, list[Run]] = {}
+    for run in runs:
+        by_scheduler.setdefault(run.record.scheduler, []).append(run)
+    calls = [partial(_of_scheduler, name, group, world) for name, group in by_scheduler.items()]
+    found = itertools.chain.from_iterable(side_by_side(calls))
+    reports = {report.run.directory: report for report in found}
+    return [reports[run.directory] for run in runs]
+
+
+def _of_scheduler(name: str, runs: Sequence[Run], world: World) -> list[Report]:
+    """Ask one scheduler for all its runs, within one deadline."""
+    world = world._replace(runner=limited(world.runner, world.now))
     settled, answered = settle(runs, world)
-    jobs: dict[str, list[Job]] = {}
-    for run in settled:
-        if run.job is not None and run.record.ended is None:
-            jobs.setdefault(run.record.scheduler, []).append(run.job)
+    jobs = [run.job for run in settled if run.job is not None and run.record.ended is None]
     inquiries: dict[Job, Inquiry] = {}
-    for name, group in jobs.items():
-        for batch in _batches(group):
-            inquiries |= dict.fromkeys(batch, inquire(schedulers.get(name), batch, world.runner))
+    for batch in _batches(jobs):
+        inquiries |= dict.fromkeys(batch, inquire(schedulers.get(name), batch, world.runner))
     return [_report(run, inquiries, answered, world) for run in settled]
 
 
@@ -135,10 +152,24 @@ def _report(run: Run, inquiries: Mapping[Job, Inquiry], answered: frozenset[str]
     if inquiry.is_missing(run.job):
         return _missing(run, run.job, inquiry, world)
     if inquiry.is_certain(run.job):
+        status = _with_lost_nodes(run.job, status, schedulers.get(run.record.scheduler), world)
         run = world.keep(run, ended=status, missing_since=None)
     elif inquiry.heard and run.record.missing_since:
         run = world.keep(run, missing_since=None)
     return Report(run, status)
+
+
+def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, world: World) -> Status:
+    """Return the status with the names of nodes that are down now, where that may be why the job ended."""
+    suspect = status.state is JobState.NODE_FAIL or (status.state, status.exit_code) == _TOLD_TO_END
+    nodes = endings.nodes(job) if suspect and isinstance(scheduler, KnowsNodes) else ()
+    if not nodes or not isinstance(scheduler, KnowsNodes):
+        return status
+    lost = [
+        name for name in scheduler.read_nodes(world.runner.run(scheduler.ask_nodes(nodes))) if name in nodes
+    ]
+    said = f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
+    return status._replace(reason=": ".join(filter(None, [status.reason, said])))
 
 
 def _missing(run: Run, job: Job, inquiry: Inquiry, world: World) -> Report:

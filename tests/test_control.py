@@ -684,7 +684,7 @@ def test_wait(tmp_path: Path, queue: Queue) -> None:
         for state in (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED)
         for name in ("mnist-1", "mnist-2")
     ]
-    assert queue.pauses == [1.0, 1.5, 2.25, 3.375, 5.0625]
+    assert queue.pauses == [1.0] * 5
     assert queue.shell.programs.count("squeue") == 6
 
 
@@ -693,8 +693,8 @@ def test_wait_gives_up_on_a_batch_system_that_is_silent_for_long(tmp_path: Path,
     queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
     (report,) = control.wait([run], queue.world)
     assert report.status == SILENCE
-    assert 600 < sum(queue.pauses) < 1800
-    assert max(queue.pauses) == 30
+    assert 900 < sum(queue.pauses) < 1000
+    assert queue.shell.programs.count("squeue") < 60
 
 
 def test_wait_for_what_was_never_submitted(tmp_path: Path, queue: Queue) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from hpcdist import control, states
+from hpcdist.command import Command, Completed
 from hpcdist.errors import SchedulerError
 from hpcdist.job import JobState, Status
 from hpcdist.rundir import Run
-from hpcdist.testing import failed
-from tests.test_control import FORGOTTEN, REQUEST, Queue, only_run, state_of
+from hpcdist.testing import FakeShell, failed
+from tests.test_control import FORGOTTEN, REQUEST, Queue, only_run, state_of, submitted
 
 GONE = Status(
     JobState.VANISHED,
@@ -178,3 +181,66 @@ def test_an_array_one_element_of_which_was_deleted(run: Run, queue: Queue) -> No
     reason = "first in element 2; 2 of 3 elements completed"
     assert state_of(run, queue) == Status(JobState.CANCELLED, "CANCELLED by 7", None, reason, "sacct")
     assert states.Report(run, state_of(run, queue)).is_over
+
+
+def test_one_hung_server_costs_a_minute_and_is_one_sentence(tmp_path: Path, queue: Queue) -> None:
+    runs = submitted(queue, tmp_path, 3)
+
+    def hang(command: Command) -> Completed:
+        queue.time += command.timeout
+        return Completed(command, 124, timed_out=True)
+
+    before = queue.time
+    reports = control.status(runs, queue.world._replace(runner=FakeShell([(lambda _: True, hang)])))
+    assert queue.time == before + 60
+    silence = Status(JobState.UNKNOWN, reason="the batch system did not answer within 60 s")
+    assert [report.status for report in reports] == [silence] * 3
+
+
+def test_a_run_of_an_unknown_scheduler_does_not_fail_the_others(tmp_path: Path, queue: Queue) -> None:
+    odd, good = submitted(queue, tmp_path, 2)
+    queue.world.update(odd, scheduler="cobalt")
+    reports, errors = control.overview(tmp_path, queue.world)
+    assert [report.status for report in reports] == [state_of(good, queue)]
+    assert [("there is no scheduler 'cobalt' here" in str(error)) for error in errors] == [True]
+
+
+def test_two_schedulers_that_hang_are_asked_side_by_side(tmp_path: Path, queue: Queue) -> None:
+    """Each waits for the other to be asked too."""
+    slurm, flux = submitted(queue, tmp_path, 2)
+    flux = queue.world.update(flux, scheduler="flux")
+    meeting = threading.Barrier(2)
+
+    def hang(command: Command) -> Completed:
+        meeting.wait(timeout=20)
+        return Completed(command, 124, timed_out=True)
+
+    world = queue.world._replace(runner=FakeShell([(lambda _: True, hang)]))
+    limit = world._replace(now=iter([*[1.7e9] * 4, *[1.8e9] * 100]).__next__)
+    assert [report.is_unheard for report in control.status([slurm, flux], limit)] == [True, True]
+
+
+LOST: Final = {
+    "NODE_FAIL|0:0|NodeDown n1 n2": (JobState.NODE_FAIL, None, "NodeDown: n2 is down"),
+    "NODE_FAIL|0:0|None n2": (JobState.NODE_FAIL, None, "n2 is down"),
+    "NODE_FAIL|0:0|NodeDown": (JobState.NODE_FAIL, None, "NodeDown"),
+    "FAILED|143:0|None n2 n3": (JobState.FAILED, 143, "n2, n3 are down"),
+    "FAILED|143:0|None n1": (JobState.FAILED, 143, ""),
+    "FAILED|7:0|None n2 n3": (JobState.FAILED, 7, ""),
+}
+"""What sacct says and the nodes of the job; what is known then."""
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_the_node_that_a_job_lost_is_named(run: Run, queue: Queue, case: str) -> None:
+    said, *nodes = case.split()
+    if nodes:
+        (run.directory.path / "jobs" / "100").mkdir(parents=True)
+        (run.directory.path / "jobs" / "100" / "nodes").write_text("".join(f"{node}\n" for node in nodes))
+    queue.jobs.clear()
+    queue.accounting = f"100|{said}\n"
+    queue.programs["sinfo"] = lambda command: Completed(command, 0, "n1|idle\nn2|down*\nn3|down\nn4|down\n")
+    queue.shell.rules = [*queue.shell.rules, (("sinfo",), queue.answer)]
+    status = state_of(run, queue)
+    assert (status.state, status.exit_code, status.reason) == LOST[case]
+    assert only_run(run.directory.path.parent).record.ended == status

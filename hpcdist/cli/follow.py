@@ -13,6 +13,7 @@ from hpcdist.cli.tell import note
 from hpcdist.job import JobState
 from hpcdist.rundir import Run
 from hpcdist.states import Report, status
+from hpcdist.waiting import EAGER, gist, is_local, pause_after
 from hpcdist.world import World
 
 Filter = Callable[[Iterable[str]], Iterable[str]]
@@ -39,9 +40,8 @@ class Watch:
         self.world = world
         self.report: Report | None = None
         self._ends = 0
+        self._began = world.now()
         self._next = 0.0
-        local = run.record.scheduler == "local"
-        self._pause, self._longest = (0.1, 1.0) if local else (1.0, 30.0)
 
     def is_over(self) -> bool:
         """Return whether the job is over, as far as is known now."""
@@ -49,10 +49,10 @@ class Watch:
         ends = sum(event.what == "ended" for event in self.run.directory.events())
         if now < self._next and ends == self._ends:
             return False
-        self._ends, self._next = ends, now + self._pause
-        self._pause = min(self._pause * 1.5, self._longest)
-        was = self.report and self.report.status.state
+        pause = pause_after(now - self._began, local=is_local([self.run]))
+        self._ends, self._next = ends, now + (min(pause, EAGER) if ends else pause)
+        was = self.report and gist(self.report)
         [self.report] = status([self.run], self.world)
-        if self.report.status.state is JobState.PENDING is not was:
+        if self.report.status.state is JobState.PENDING and gist(self.report) != was:
             note(sentence(self.report))
         return self.report.is_over

@@ -10,7 +10,8 @@ import click
 from hpcdist import control
 from hpcdist.cli import runs
 from hpcdist.cli.options import job_options
-from hpcdist.cli.tell import note
+from hpcdist.cli.tell import note, one_line
+from hpcdist.deadline import Deadline
 from hpcdist.job import JobState
 from hpcdist.rundir import Run
 from hpcdist.states import Report
@@ -46,17 +47,19 @@ def command(
 def wait(found: Sequence[Run], world: World) -> list[Report]:
     """Wait until these jobs are over; say on a break that they go on."""
     try:
-        return control.wait(found, world, told=_doubt)
+        return control.wait(found, world, told=_explain)
     except KeyboardInterrupt:
         note(f"{', '.join(run.name for run in found)} goes on")
         raise
 
 
-def _doubt(report: Report) -> None:
-    """Say why nothing is known of a job, as that may stay so for long."""
-    if report.status.state is JobState.UNKNOWN:
-        said = f"{report.run.name}: {report.status.reason.partition(chr(10))[0]}"
-        note("; ".join(filter(None, [said, control.way_out(report.run)])))
+def _explain(report: Report) -> None:
+    """Print why a job does not run, or why nothing is known of it: that may stay so for long."""
+    state, reason = report.status.state, one_line(report.status.reason.partition("\n")[0])
+    if state is JobState.UNKNOWN:
+        note("; ".join(filter(None, [f"{report.run.name}: {reason}", control.way_out(report.run)])))
+    elif state in (JobState.PENDING, JobState.SUSPENDED) and reason:
+        note(f"{report.run.name} is {state.value}: {reason}")
 
 
 class TimeIsUp(Exception):  # noqa: N818 - it is no error
@@ -64,12 +67,13 @@ class TimeIsUp(Exception):  # noqa: N818 - it is no error
 
 
 def patient(world: World, seconds: float) -> World:
-    """Return a world in which one can sleep so many seconds in all.
+    """Return a world in which one can sleep, and run commands, for so many seconds in all.
 
     Sleeping on raises ``TimeIsUp``.
     """
     end = world.now() + seconds
-    return world._replace(sleep=_sleep_until(end, world))
+    runner = Deadline(world.runner, world.now, end)
+    return world._replace(runner=runner, sleep=_sleep_until(end, world))
 
 
 def _sleep_until(end: float, world: World) -> Callable[[float], None]:

@@ -110,6 +110,31 @@ class Scheduler(Protocol):
         ...
 
 
+@runtime_checkable
+class Waits(Protocol):
+    """What a scheduler may have besides: a command of the batch system's own that waits for a job."""
+
+    def wait(self, job: Job) -> Command:
+        """Return the command that ends with exit code 0 when the job is over; it is stopped after a time.
+
+        Any other exit code means that it cannot wait here, and it is not asked again.
+        """
+        ...
+
+
+@runtime_checkable
+class KnowsNodes(Protocol):
+    """What a scheduler may have besides: which nodes of a job that ended with a node are down."""
+
+    def ask_nodes(self, nodes: Sequence[str]) -> Command:
+        """Return the command that shows the states of these nodes."""
+        ...
+
+    def read_nodes(self, completed: Completed) -> tuple[str, ...]:
+        """Return those of them that are down or do not answer; nothing for junk."""
+        ...
+
+
 schedulers: Registry[Scheduler] = Registry(
     "scheduler",
     {

@@ -50,12 +50,15 @@ def test_a_talkative_job_does_not_make_us_ask_all_the_time(folder: Path) -> None
     for _ in range(9):
         assert not watch.is_over()
     assert len(shell.commands) == at_first
-    clock.at += 1.1
+    clock.at += 60
     watch.is_over()
     assert len(shell.commands) == 2 * at_first
-    clock.at += 1.1
+    clock.at += 5.9
     watch.is_over()
     assert len(shell.commands) == 2 * at_first
+    clock.at += 0.2
+    watch.is_over()
+    assert len(shell.commands) == 3 * at_first
 
 
 def test_a_job_that_says_that_it_ended_is_asked_for_at_once(folder: Path) -> None:

@@ -447,7 +447,7 @@ def test_sacct() -> None:
         "4": Status(JobState.FAILED, "FAILED", 5, "", "sacct"),
         "5": Status(JobState.CANCELLED, "CANCELLED by 21001", None, "", "sacct"),
         "6": Status(JobState.COMPLETED, "COMPLETED", 0, "", "sacct"),
-        "7": Status(JobState.OUT_OF_MEMORY, "OUT_OF_MEMORY", 253, "OutOfMemory", "sacct"),
+        "7": Status(JobState.OUT_OF_MEMORY, "OUT_OF_MEMORY", 137, "OutOfMemory", "sacct"),
     }
 
 
@@ -493,3 +493,11 @@ def test_every_state_has_a_meaning() -> None:
     assert status("SIGNALING").state is JobState.RUNNING
     assert status("REQUEUE_HOLD").state is JobState.PENDING
     assert status("").state is JobState.UNKNOWN
+
+
+def test_nodes_that_are_lost() -> None:
+    assert SLURM.ask_nodes(("n1", "n2")).argv == ("sinfo", "-h", "-N", "-o", "%N|%T", "-n", "n1,n2")
+    said = (
+        "n1|idle\nn2|down*\nn2|down*\nn3|down\nn4|idle*\nn5|mixed\nn6|drained\nn7|drained*\nn8|idle~\njunk\n"
+    )
+    assert SLURM.read_nodes(Completed(SQUEUE, 0, said)) == ("n2", "n3", "n4", "n7")

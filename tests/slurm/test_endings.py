@@ -110,7 +110,40 @@ def test_a_node_that_crashes(user: User) -> None:
     user.cluster.crash("n2")
     done = user.hpcdist("wait", "crash-1", timeout=180)
     assert done.returncode not in (0, None)
-    assert state(user, "crash-1") == "node_fail"
+    (record,) = user.json("status", "crash-1")
+    assert (record["state"], record["reason"]) == ("node_fail", "NodeDown: n2 is down")
+
+
+def test_an_array_ends_as_its_first_element_that_failed(user: User) -> None:
+    command = "exit $((SLURM_ARRAY_TASK_ID == 1 ? 5 : SLURM_ARRAY_TASK_ID == 2 ? 7 : 0))"
+    file = user.write("array", {"run": {"cmd": command}, "batch": {"array": "0-3"}})
+    assert user.hpcdist("submit", file, "--wait").returncode == 5
+    (record,) = user.json("status", "array-1")
+    reason = "first in element 1 (NonZeroExitCode); 2 of 4 elements completed"
+    assert (record["state"], record["exit_code"], record["reason"]) == ("failed", 5, reason)
+
+
+def test_an_array_of_which_an_element_is_cancelled_has_not_completed(user: User) -> None:
+    file = user.write("array", {"run": {"cmd": "sleep 3"}, "batch": {"array": "0-2%1"}})
+    user.hpcdist("submit", file)
+    (run,) = user.json("status", "array-1")
+    user.cluster.run(["scancel", f"{run['job_id']}_2"], check=True)
+    assert user.hpcdist("wait", "array-1").returncode == 1
+    (record,) = user.json("status", "array-1")
+    assert (record["state"], record["exit_code"]) == ("cancelled", None)
+    assert record["reason"].endswith("2 of 3 elements completed")
+
+
+def test_why_a_job_does_not_start_is_printed_at_once(user: User) -> None:
+    user.hpcdist("submit", user.write("fails", {"run": {"cmd": "exit 1"}}), "--wait")
+    (first,) = user.json("status", "fails-1")
+    file = user.write(
+        "never", {"run": {"cmd": "true"}, "batch": {"dependency": f"afterok:{first['job_id']}"}}
+    )
+    user.hpcdist("submit", file)
+    done = user.hpcdist("wait", "never-1", "--timeout", "8")
+    assert done.returncode == 124
+    assert "never-1 is pending: DependencyNeverSatisfied: what it waits for has failed" in done.stderr
 
 
 def test_restarts_in_the_same_allocation(user: User) -> None:

@@ -107,6 +107,10 @@ class Flux:
         """Return the command that ends these jobs: TERM, and KILL 5 s later."""
         return Command(("flux", "cancel", *(job.id for job in jobs)))
 
+    def wait(self, job: Job) -> Command:
+        """Return the command that waits for the last event of a job."""
+        return Command(("flux", "job", "wait-event", "--quiet", job.id, "clean"))
+
 
 def _is_refusal(completed: Completed) -> bool:
     """Whether the job was certainly not made: flux batch says ``ERROR:`` or ``error:`` and why."""

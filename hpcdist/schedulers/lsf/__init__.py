@@ -121,6 +121,10 @@ class Lsf:
         """Return the bkill command, for which a job that is over is no failure."""
         return Command(("bash", "-c", _CANCEL, "hpcdist", *(job.id for job in jobs)), drop_environment=DROP)
 
+    def wait(self, job: Job) -> Command:
+        """Return bwait, which LSF 10.1 has so that nobody needs to call bjobs often."""
+        return Command(("bwait", "-w", f"ended({job.id})"), drop_environment=DROP)
+
 
 def _may_have_worked(completed: Completed, said: str) -> bool:
     """Whether LSF may have the job: only a refusal that speaks of no lost answer is a certain no."""

@@ -25,6 +25,8 @@ _ANSWER: Final = re.compile(
 )
 """What sbatch prints with ``--parsable``, or without, where a site's wrapper drops that."""
 
+_LOST: Final = re.compile(r"(?:down|fail|failing|rebooting|powered_down|unknown)\S?|\w+\*")
+
 _NOT_SET_UP: Final = (
     "no Slurm is set up for this machine's commands: submit from a login node, or let SLURM_CONF name the "
     "slurm.conf of the cluster"
@@ -172,6 +174,15 @@ class Slurm:
     def queries(self) -> tuple[Query, ...]:
         """Return squeue, sacct and scontrol, in this order."""
         return Squeue(), Sacct(), Scontrol()
+
+    def ask_nodes(self, nodes: Sequence[str]) -> Command:
+        """Return sinfo: before 24.05 no command of Slurm tells which node it was that a job lost."""
+        return command("sinfo", "-h", "-N", "-o", "%N|%T", "-n", ",".join(nodes))
+
+    def read_nodes(self, completed: Completed) -> tuple[str, ...]:
+        """Return the nodes that are down; a star behind a state means that the node does not answer."""
+        rows = (line.partition("|") for line in completed.stdout.splitlines())
+        return tuple(dict.fromkeys(name for name, _, state in rows if _LOST.fullmatch(state.strip())))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the scancel command; it says nothing of jobs that are over.

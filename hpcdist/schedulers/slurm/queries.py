@@ -33,7 +33,20 @@ _STATES: Final = {
 }
 STATES: Final = {word: state for state, words in _STATES.items() for word in words.split()}
 
+_OUT_OF_MEMORY: Final = 128 + 125
+_KILLED: Final = 128 + 9
+"""What the kernel does to a process that is out of memory; Slurm writes ``0:125``."""
 _WITHOUT_CODE: Final = ("DEADLINE", "NODE_FAIL")
+
+_ADVICE: Final = {
+    "DependencyNeverSatisfied": ": what it waits for has failed, so it will never start; cancel it",
+    "JobHeldUser": ": it is held; `scontrol release` lets it start",
+    "JobHeldAdmin": ": it is held by an administrator; ask the site",
+    "PartitionDown": ": its partition takes no jobs now",
+    "QOSMaxWallDurationPerJobLimit": ": it will never start; shorten `batch.walltime`",
+    "PartitionTimeLimit": ": it will never start; shorten `batch.walltime`",
+}
+"""What a reason means for a job that would wait for ever (squeue(1), JOB REASON CODES)."""
 
 DROP: Final = ("SBATCH_", "SLURM_", "SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_")
 """Variables that change what Slurm's commands do or show: a SQUEUE_STATES would hide jobs."""
@@ -77,11 +90,14 @@ def status(word: str, exit_code: str = "", reason: str = "", source: str = "") -
     first = (word.split() or [""])[0].rstrip("+")
     state = STATES.get(first, JobState.UNKNOWN)
     code = _exit_code(exit_code) if state.is_final and first not in _WITHOUT_CODE else None
+    if state is JobState.OUT_OF_MEMORY and code == _OUT_OF_MEMORY:
+        code = _KILLED
     if code == 0 and state is not JobState.COMPLETED:
         code = None
     # sacct keeps why a job waited, for good.
     told = reason not in ("None", "(null)") and state not in (JobState.RUNNING, JobState.COMPLETED)
-    return Status(state, word.strip(), code, reason if told else "", source)
+    advice = _ADVICE.get(reason, "") if state is JobState.PENDING else ""
+    return Status(state, word.strip(), code, f"{reason}{advice}" if told else "", source)
 
 
 def _exit_code(text: str) -> int | None:
