@@ -116,7 +116,7 @@ def test_why_a_job_waits_is_told_at_once_and_when_it_changes(tmp_path: Path) -> 
     assert [line.split(maxsplit=1)[1] for line in story.told] == [
         "pending Resources",
         "pending Priority of 17 jobs",
-        "pending DependencyNeverSatisfied",
+        "pending Licenses",
         "cancelled",
     ]
 
