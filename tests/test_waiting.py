@@ -103,7 +103,7 @@ def test_why_a_job_waits_is_told_at_once_and_when_it_changes(tmp_path: Path) -> 
         0: "Resources",
         5: "Priority of 17 jobs",
         8: "Priority of 9 jobs",
-        20: "DependencyNeverSatisfied",
+        20: "Licenses",
     }
 
     def answer(at: float) -> str:
