@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist import endings, locks, rundir
+from hpcdist import endings, locks, ownership, rundir
 from hpcdist.errors import ConfigError, OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState
 from hpcdist.rundir import Record, Run, RunDirectory
@@ -96,7 +96,7 @@ def submit(
     """
     if again:
         return _finished(_prepared(request, runs_dir, world), world, screen)
-    rundir.make(runs_dir)
+    ownership.make(runs_dir)
     with locks.exclusive(
         runs_dir, rundir.digest(request.experiment), world.sleep, lambda: screen.note(_BUSY)
     ):

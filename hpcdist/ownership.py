@@ -48,6 +48,18 @@ def check(folder: Path, handle: int, *, trusts: Trust = nobody, user: int | None
         raise ConfigError(Problem(f"others could exchange what your jobs run: {why}", hint=hint))
 
 
+def make(folder: Path) -> None:
+    """Make a folder for its owner only, and those above it that lack, where nobody else may write.
+
+    Raises:
+        OSError: when they cannot be made.
+    """
+    missing = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
+    for path in reversed(missing):
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700 if path == folder else 0o755)
+
+
 def weakness(folder: Path, handle: int, user: int | None = None) -> str:
     """Return who but the user could exchange this folder or what is in it; empty where nobody could.
 

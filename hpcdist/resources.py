@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcdist import ownership, untrusted
 from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.xdg import own_folder
 
@@ -63,7 +63,7 @@ def unpack(folder: Traversable, cache: Path) -> Path:
     for name, content in contents.items():
         file = copy / name
         if not file.exists():
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ownership.make(file.parent)
             handle, temporary = mkstemp(dir=file.parent)
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content)
@@ -94,11 +94,12 @@ def own_cache(name: str, environment: Mapping[str, str] = os.environ) -> Path | 
 
 
 def _is_made(folder: Path) -> bool:
-    """Make the folder if need be; return whether the user alone can write there."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not others_write
+    """Make the folder if need be; return whether the user alone can write there and exchange it."""
+    ownership.make(folder)
+    if folder.is_symlink():
+        return False
+    with untrusted.folder(folder) as handle:
+        return not ownership.weakness(folder, handle)
 
 
 def site_folders(extra: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
@@ -128,7 +129,12 @@ def site_files(folders: Iterable[Path]) -> dict[str, Path]:
 def _yaml_files(folders: Iterable[Path]) -> Iterator[Path]:
     for folder in folders:
         if folder.is_dir():
-            yield from sorted(file for file in folder.iterdir() if file.suffix in {".yaml", ".yml"})
+            yield from sorted(file for file in folder.iterdir() if _is_yaml(file))
+
+
+def _is_yaml(file: Path) -> bool:
+    """Whether it may be read: all site files are, whatever the command, and a FIFO would be waited for."""
+    return file.suffix in {".yaml", ".yml"} and (file.is_file() or not file.exists())
 
 
 def site_file(name: str, folders: Iterable[Path]) -> Path:

@@ -89,7 +89,7 @@ class RunDirectory(NamedTuple):
         Raises:
             OSError: when that is not possible, or it belongs to somebody else.
         """
-        with folder(self.path) as handle:
+        with untrusted.folder(self.path) as handle:
             owner = os.fstat(handle).st_uid
             if owner != (os.geteuid() if user is None else user):
                 raise NotYours(errno.EPERM, f"it belongs to {ownership.name_of(owner)}", str(self.path))
@@ -172,8 +172,8 @@ def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.nobody) -> Ru
         ConfigError: where somebody else could exchange what lies in the runs directory (`ownership.check`).
         OSError: when it cannot be made.
     """
-    make(runs_dir)
-    with folder(runs_dir) as runs:
+    ownership.make(runs_dir)
+    with untrusted.folder(runs_dir) as runs:
         ownership.check(runs_dir, runs, trusts=trusts)
         stem, number = _next(runs, name)
         while True:
@@ -183,24 +183,6 @@ def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.nobody) -> Ru
                 os.mkdir(f"{run}/logs", 0o700, dir_fd=runs)
                 return RunDirectory(runs_dir.absolute() / run)
             number += 1
-
-
-def make(runs_dir: Path) -> None:
-    """Make the folder of the runs for its owner only, and those above it so that nobody else writes there."""
-    missing = [path for path in (runs_dir, *runs_dir.absolute().parents) if not path.exists()]
-    for path in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700 if path == runs_dir else 0o755)
-
-
-@contextlib.contextmanager
-def folder(path: Path) -> Iterator[int]:
-    """Open a folder, whatever has its name later."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
 
 
 def next_name(runs_dir: Path, name: str) -> str:

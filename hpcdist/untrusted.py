@@ -124,6 +124,20 @@ def append(folder: int, name: str, data: bytes) -> None:
         file.write(data)
 
 
+@contextlib.contextmanager
+def folder(path: Path) -> Iterator[int]:
+    """Open a folder, so that what is done in it is done in this one, whatever has its name later.
+
+    Raises:
+        OSError: when that is not possible.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
 def write(folder: int, name: str, data: bytes, mode: int = 0o600) -> None:
     """Write a file into an open folder so that a reader, or a crash, sees the old one or the new one, whole.
 

@@ -62,6 +62,14 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert kept(COMPILER, {"XDG_CACHE_HOME": str(tmp_path)}) is None
 
 
+def test_a_folder_that_others_may_rename_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    assert kept(COMPILER, {"XDG_CACHE_HOME": str(tmp_path / "cache")}) is None
+    (tmp_path / "cache").chmod(0o1777)
+    assert kept(COMPILER, {"XDG_CACHE_HOME": str(tmp_path / "cache")}) is not None
+
+
 @pytest.mark.parametrize("home", ["/proc/nowhere", "/dev/null"])
 def test_without_a_folder_to_write_it_works_all_the_same(home: str) -> None:
     assert kept(COMPILER, {"XDG_CACHE_HOME": home}) is None

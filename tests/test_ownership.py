@@ -7,16 +7,7 @@ import pytest
 
 from hpcdist import ownership
 from hpcdist.errors import ConfigError
-
-STRANGER = 4711
-"""Who owns what is `given`, where the tests run as root and can give it."""
-
-
-def given(path: Path) -> str:
-    """Let the path be another's than that of user 4712, and return whose."""
-    if os.geteuid() == 0:
-        os.chown(path, STRANGER, -1, follow_symlinks=False)
-    return ownership.name_of(path.lstat().st_uid)
+from tests.strangers import USER, given
 
 
 def weakness(folder: Path, user: int | None = None) -> str:
@@ -55,7 +46,7 @@ def test_nobody_else_may_write_to_the_runs(runs: Path, mode: int) -> None:
 
 def test_the_runs_are_the_users_own(runs: Path) -> None:
     owner = given(runs)
-    assert weakness(runs, 4712) == f"{runs} belongs to {owner}"
+    assert weakness(runs, USER) == f"{runs} belongs to {owner}"
 
 
 def test_nobody_may_rename_the_runs(above: Path, runs: Path) -> None:
@@ -72,7 +63,7 @@ def test_nobody_may_rename_what_the_runs_lie_in(above: Path, runs: Path) -> None
 def test_a_stranger_may_not_own_the_folder_that_is_open_to_all(above: Path, runs: Path) -> None:
     above.chmod(0o1777)
     owner = given(above)
-    assert weakness(runs, 4712) == (f"everybody may write to {above}, and {owner} may rename what is there")
+    assert weakness(runs, USER) == (f"everybody may write to {above}, and {owner} may rename what is there")
 
 
 def test_links_are_followed_and_their_folders_looked_at(tmp_path: Path, above: Path, runs: Path) -> None:
@@ -90,9 +81,9 @@ def test_a_link_in_a_folder_that_is_open_to_all_is_the_users_own(tmp_path: Path,
     assert weakness(above / "runs") == ""
     owner = given(above / "runs")
     if os.geteuid() != 0:  # then all is one's own, and the folder itself is the stranger's
-        assert owner in weakness(above / "runs", 4712)
+        assert owner in weakness(above / "runs", USER)
     else:
-        assert weakness(above / "runs", 4712) == f"the link {above / 'runs'} belongs to {owner}"
+        assert weakness(above / "runs", USER) == f"the link {above / 'runs'} belongs to {owner}"
 
 
 def test_a_loop_of_links_ends(tmp_path: Path) -> None:
@@ -121,3 +112,14 @@ def test_the_user_may_trust_a_folder(runs: Path) -> None:
 def test_a_user_without_a_name() -> None:
     assert ownership.name_of(0) == "root"
     assert ownership.name_of(2**31 - 5) == f"user {2**31 - 5}"
+
+
+def test_folders_are_made_where_nobody_else_may_write(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        ownership.make(tmp_path / "a" / "b" / "c")
+        ownership.make(tmp_path / "a" / "b" / "c")
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / name).stat().st_mode & 0o7777 for name in ("a", "a/b", "a/b/c")]
+    assert modes == [0o755, 0o755, 0o700]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from pathlib import Path
@@ -8,6 +9,15 @@ import pytest
 
 from hpcdist import resources
 from hpcdist.errors import ConfigError
+
+
+def test_site_files_that_would_be_waited_for_are_none(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").touch()
+    (tmp_path / "link.yaml").symlink_to("a.yaml")
+    (tmp_path / "gone.yaml").symlink_to("nowhere")
+    (tmp_path / "folder.yaml").mkdir()
+    os.mkfifo(tmp_path / "fifo.yaml")
+    assert sorted(resources.site_files([tmp_path])) == ["a", "gone", "link"]
 
 
 @pytest.mark.parametrize("folder", ["site_configs", "templates"])

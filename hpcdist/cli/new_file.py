@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
+from hpcdist import ownership
 from hpcdist.errors import ConfigError, Problem
 
 
@@ -29,9 +32,40 @@ def write(file: Path | None, text: str) -> None:
     if not file:
         click.echo(text.encode(), nl=False)
         return
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ownership.make(file.parent)
     with whole(file), file.open("x", encoding="utf-8") as stream:
         stream.write(text)
+
+
+def overwrite(file: Path, data: bytes, *, script: bool = False, user: int | None = None) -> None:
+    """Write over what the file holds; a script is for its user alone to read and to change.
+
+    Only the user's own links are followed, and root's (/dev/stdout): by somebody else's, in a folder that
+    is shared, another file of the user would be written over.
+
+    Raises:
+        ConfigError: where the link, or the file that is to be a script, belongs to somebody else.
+    """
+    user = os.geteuid() if user is None else user
+    link = file.is_symlink()
+    if link:
+        _refuse(file, file.lstat().st_uid, {0, user}, "link")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (0 if link else os.O_NOFOLLOW)
+    mode = 0o700 if script else 0o666
+    with whole(file), os.fdopen(os.open(file, flags, mode), "wb") as stream:
+        found = os.fstat(stream.fileno())
+        if stat.S_ISREG(found.st_mode):
+            if script:
+                _refuse(file, found.st_uid, {user}, "file")
+                os.fchmod(stream.fileno(), 0o700)
+            stream.truncate()
+        stream.write(data)
+
+
+def _refuse(file: Path, owner: int, allowed: set[int], kind: str) -> None:
+    if owner not in allowed:
+        said = f"the {kind} {file} belongs to {ownership.name_of(owner)}, and nothing is written to it"
+        raise ConfigError(Problem(said, hint="name another file by -o"))
 
 
 @contextmanager

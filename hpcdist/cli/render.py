@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import os
 from pathlib import Path
 
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.new_file import whole
+from hpcdist.cli.new_file import overwrite
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import Asked, session
 from hpcdist.renderer import render
@@ -35,17 +33,8 @@ def command(asked: Asked, output: str | None, annotate: bool, json: bool) -> Non
     made = session(asked)
     script = render(made.plan, annotate=annotate)
     if output:
-        _write(Path(output), script.job.encode())
+        overwrite(Path(output), script.job.encode(), script=True)
     elif json:
         show.as_json({"script": script.job, "task": script.task, "warnings": [*map(str, made.warnings)]})
     else:
         click.echo(script.job.encode(), nl=False)
-
-
-def _write(file: Path, script: bytes) -> None:
-    """Write a script that may hold the values of secret variables."""
-    opener = functools.partial(os.open, mode=0o700)
-    with whole(file), open(file, "wb", opener=opener) as stream:
-        if file.is_file():
-            file.chmod(0o700)
-        stream.write(script)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from hpcdist import ownership, rundir
+from hpcdist import ownership, rundir, untrusted
 from hpcdist.cli import show
 from hpcdist.cli.tell import note, one_line, tell
 from hpcdist.errors import ConfigError, Problem, SchedulerError, listed
@@ -33,7 +33,7 @@ def check(runs_dir: Path) -> None:
         ConfigError: as `ownership.check` does.
     """
     if runs_dir.is_dir():
-        with rundir.folder(runs_dir) as handle:
+        with untrusted.folder(runs_dir) as handle:
             ownership.check(runs_dir, handle, trusts=_trusts)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import click
 import msgspec
 
-from hpcdist.cli.new_file import whole
+from hpcdist.cli.new_file import overwrite
 from hpcdist.schema import MODELS, schema
 
 
@@ -22,7 +22,6 @@ def command(kind: Literal["site", "experiment", "config"], output: str | None) -
     """
     text = msgspec.json.format(msgspec.json.encode(schema(kind)), indent=2).decode() + "\n"
     if output:
-        with whole(Path(output)):
-            Path(output).write_text(text, encoding="utf-8")
+        overwrite(Path(output), text.encode())
     else:
         click.echo(text, nl=False)

@@ -24,7 +24,11 @@ SYSTEM: Final = "file system"
 _LOOK: Final = """\
 folder=$1
 while [[ ! -e $folder ]]; do folder=$(dirname -- "$folder"); done
-[[ -d $folder && -w $folder && -x $folder ]] && echo writable || echo closed
+if [[ -e $1 && (! -O $1 || $(find -H "$1" -maxdepth 0 -perm /022)) ]]; then
+  echo shared
+else
+  [[ -d $folder && -w $folder && -x $folder ]] && echo writable || echo closed
+fi
 echo "$folder"
 stat --file-system --format=%T -- "$folder"
 """
@@ -61,6 +65,9 @@ def _folder(folder: Path, answers: Answers, *, alone: bool) -> Iterator[Finding]
     state, there, system = lines
     if state == "writable":
         yield Finding("runs", "folder", "ok", f"{folder}")
+    elif state == "shared":
+        do = f"`chmod go-w {folder}` if it is yours, or choose another folder with --runs-dir"
+        yield Finding("runs", "folder", "warning", f"{folder} is not yours alone, and submit refuses it", do)
     else:
         do = "choose another folder with --runs-dir, or by $HPCDIST_RUNS_DIR"
         yield Finding("runs", "folder", "error", f"nothing can be written to {there}", do)

@@ -13,7 +13,7 @@ import pytest
 
 from hpcdist.command import Command, Completed
 from hpcdist.dialects.container import Runtime
-from hpcdist.doctor import devices, limits, login
+from hpcdist.doctor import devices, limits, login, runs
 from hpcdist.doctor.batch import Chosen
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import Patience, Scene
@@ -21,6 +21,7 @@ from hpcdist.doctor.records import Host, Port
 from hpcdist.fabric import Fabric, Network, Setting
 from hpcdist.schedulers.slurm.reader import Probe
 from hpcdist.schedulers.slurm.survey import MPI
+from hpcdist.shell import Shell
 from hpcdist.site import LauncherOptions, Site
 from hpcdist.survey import NodeKind, Survey, Unseen
 from hpcdist.testing import TIMED_OUT, Answer, FakeShell, failed
@@ -400,6 +401,26 @@ def test_the_types_of_an_old_slurm() -> None:
 def test_a_file_system_that_nodes_may_not_share(system: str, status: str) -> None:
     seen = group("runs", scene({"bash -c": f"writable\n{RUNS}\n{system}\n"}))[1]
     assert (seen.status, seen.seen.startswith(system), bool(seen.do)) == (status, True, True)
+
+
+def test_a_folder_of_runs_that_others_may_write_to() -> None:
+    seen = group("runs", scene({"bash -c": f"shared\n{RUNS}\nlustre\n"}))[0]
+    assert seen == Finding(
+        "runs",
+        "folder",
+        "warning",
+        f"{RUNS} is not yours alone, and submit refuses it",
+        f"`chmod go-w {RUNS}` if it is yours, or choose another folder with --runs-dir",
+    )
+
+
+@pytest.mark.parametrize(("mode", "word"), [(0o700, "writable"), (0o2770, "shared"), (0o757, "shared")])
+def test_what_the_look_at_a_folder_of_runs_says(tmp_path: Path, mode: int, word: str) -> None:
+    tmp_path.chmod(mode)
+    lines = Shell().run(runs.look_at(tmp_path)).stdout.splitlines()
+    assert lines[:2] == [word, str(tmp_path)]
+    missing = Shell().run(runs.look_at(tmp_path / "a" / "b")).stdout.splitlines()
+    assert missing[:2] == ["writable", str(tmp_path)]
 
 
 @pytest.mark.parametrize(
