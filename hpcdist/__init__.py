@@ -11,7 +11,7 @@ The map, from the ground up: a module imports only from the lines above its own,
     replica plan devices    what the user counts; tasks, placement, everything decided with its origin
     layer    the protocols of launchers, containers and frameworks
     schedulers launchers containers frameworks importers    one file each, or one folder
-    pool placement feasibility alternatives selection    where all runs: decisions, pure
+    pool placement feasibility alternatives selection origins    where all runs: decisions, pure
     detect starting visibility enclosing preparing    how it is started: decisions, pure
     polyaxon remarks launch_advice advice provenance variables lint planner wiring    what they add up to
     compose source command_text templating inputs overrides load preferences schema native_text    files

@@ -29,7 +29,8 @@ def advice(  # noqa: PLR0913, PLR0917 - all that may be odd
     yield from launch_advice.advice(plan, site, launch)
     yield from _about_the_site(experiment, site, plan)
     yield from _about_the_image(experiment, plan)
-    kinds = {replica.path: replica for replica in replicas(experiment, per_gpu=topology.task != "replica")}
+    everybody = replicas(experiment, per_gpu=topology.task != "replica")
+    kinds = {(replica.path, replica.selector_path): replica for replica in everybody}
     for replica in kinds.values():
         yield from _about_a_replica(replica)
     if len(plan.placement.groups) > 1 and plan.launcher == "srun" and topology.needs_mpi:
@@ -57,11 +58,10 @@ def _unused(
 
 
 def _selectors(replica: Replica, site: Site, where: Where) -> Iterator[str]:
-    above = replica.path[:-1] if replica.path[-1:] == ("resources",) else replica.path
     for key, value in replica.node_selector:
         if key not in ("partition", "constraint") and value not in site.node_selectors.get(key, {}):
             known = f"; known: {', '.join(site.node_selectors[key])}" if key in site.node_selectors else ""
-            place = where((*above, "node_selector", key))
+            place = where((*replica.selector_path, key))
             what = f"the node selector {key}: {value} has no meaning on site {site.name} and is not used"
             yield f"{place}: {what}{known}"
 

@@ -49,9 +49,9 @@ class Replicas(Model, frozen=True):
 
     ``n_workers``: how many workers. ``n_ps``: how many parameter servers. ``default_worker``: what workers
     without an entry of their own need; they inherit nothing from the master. ``default_ps``: the same of
-    parameter servers. ``worker``: entries of single workers, each in place of the default one. ``ps``:
-    entries of single parameter servers. ``evaluator``: one that evaluates beside the training. ``ps_on``:
-    where parameter servers go; unsaid, to nodes without GPUs where the site has such.
+    parameter servers. ``worker``: entries of single workers, whose keys are in place of the default
+    entry's. ``ps``: the same of parameter servers. ``evaluator``: one that evaluates beside the training.
+    ``ps_on``: where parameter servers go; unsaid, to nodes without GPUs where the site has such.
     """
 
     main = "n_workers"
@@ -93,9 +93,9 @@ class Environment(Model, frozen=True):
 
     ``resources``: those of the master. ``replicas``: all others. ``processes_per_replica``: how many tasks a
     replica is, where the framework's own number is not meant. ``env_vars``: variables of the program; they
-    win over those of the site and of the framework. ``node_selector``: ``partition`` or ``constraint``, or a
-    label that the site's ``node_selectors`` gives a meaning. ``max_restarts``: how often a failed launch is
-    tried again in the same allocation. ``persistence`` and ``data_refs``: volumes by name.
+    win over those of the site and of the framework. ``node_selector``: the master's: ``partition`` or
+    ``constraint``, in place of ``batch``'s, or a label of the site's ``node_selectors``. ``max_restarts``:
+    how often a failed launch is tried again in the same allocation. ``persistence``, ``data_refs``: volumes.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {

@@ -20,10 +20,10 @@ from hpcdist.feasibility import Where
 from hpcdist.frameworks import framework_of
 from hpcdist.launch import SLOTS, UNSEEN, UserLaunch, user_launch
 from hpcdist.layer import Launcher, Topology
+from hpcdist.origins import origins
 from hpcdist.placement import beside_gpus
 from hpcdist.plan import TASK_WRAPPER, Placement, Plan, Word
-from hpcdist.pool import memory_in, whole_nodes_in
-from hpcdist.replica import replicas
+from hpcdist.pool import whole_nodes_in
 from hpcdist.schedulers import schedulers
 from hpcdist.selection import select
 from hpcdist.site import Site
@@ -172,7 +172,7 @@ def _bare(  # noqa: PLR0913, PLR0917 - all that is known before
         mpi=pmi_of(experiment, site, topology, placement) if launcher.gives_pmi else None,
         rank_variables=None if once else options.rank_variables or launcher.rank_variables,
         hostfile_line=SLOTS.get(launch.program if launch else "", launcher.hostfile_line),
-        origins=dict(_origins(experiment, site, placement, whole, where)),
+        origins=dict(origins(experiment, site, placement, whole, where)),
     )
 
 
@@ -211,63 +211,6 @@ def _qos_of_partition(site: Site, placement: Placement) -> str | None:
         message = f"the partitions {' and '.join(filter(None, names))} have different QOS, and a job has one"
         raise PlanError(Problem(message, ("batch", "qos"), "write the one that both take"))
     return next(iter(found), None)
-
-
-_BATCH_FIELDS = (
-    "account", "partition", "qos", "walltime", "constraint", "exclusive", "launcher", "dependency", "array",
-    "signal", "requeue", "mail", "directives", "gpu_visibility",
-)  # fmt: skip
-_SITE_FIELDS = {
-    "walltime": "walltime",
-    "launcher": "launcher",
-    "qos": "partitions",
-}
-
-
-def _origins(
-    experiment: Experiment, site: Site, placement: Placement, whole: str | None, where: Where
-) -> Iterator[tuple[str, str]]:
-    topology = framework_of(experiment).topology(experiment)
-    why = topology.why.split(".") if topology.why else ()
-    yield "name", where(("name",)) if experiment.name != "experiment" else "default"
-    for field in _BATCH_FIELDS:
-        value = experiment.batch.launcher_name if field == "launcher" else getattr(experiment.batch, field)
-        if value not in (None, ()):
-            yield field, where(("batch", field))
-        elif field == "launcher" and topology.launchers:
-            yield field, where(tuple(why))
-        elif field in _SITE_FIELDS and getattr(site, _SITE_FIELDS[field]):
-            yield field, f"site {site.name}: {_SITE_FIELDS[field]}"
-        elif field == "requeue":
-            yield field, "default"
-    for field in ("gpus", "environment", "request_memory", "head_node"):
-        yield field, f"site {site.name}: {field}"
-    yield from _of_partitions(experiment, site, placement, whole)
-    yield "command", where(("run", "cmd"))
-    if experiment.build and experiment.build.image:
-        yield "image", where(("build", "image"))
-        yield "container", f"site {site.name}: container.runtime"
-    yield from _of_framework(experiment, topology, where)
-    if experiment.environment.max_restarts:
-        yield "max_restarts", where(("environment", "max_restarts"))
-
-
-def _of_framework(experiment: Experiment, topology: Topology, where: Where) -> Iterator[tuple[str, str]]:
-    if topology.elastic and topology.why:
-        yield "elastic", where(tuple(topology.why.split(".")))
-    if topology.sees == "node" and experiment.batch.gpu_visibility is None:
-        yield "gpu_visibility", f"framework {experiment.framework}"
-
-
-def _of_partitions(
-    experiment: Experiment, site: Site, placement: Placement, whole: str | None
-) -> Iterator[tuple[str, str]]:
-    if whole and experiment.batch.exclusive is None:
-        yield "exclusive", f"site {site.name}: {whole}"
-    asked = any(replica.memory for replica in replicas(experiment, per_gpu=False))
-    for how, key in (memory_in(site, group.site_partition) for group in placement.groups):
-        if how == "share" and not asked:
-            yield "memory", f"site {site.name}: {key}"
 
 
 def _whole_nodes(site: Site, placement: Placement) -> str | None:

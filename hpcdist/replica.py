@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from hpcdist.amounts import Resources
 from hpcdist.errors import Path
@@ -20,7 +20,8 @@ class Replica(Model, frozen=True):
     """One thing that the user counts: always on one node.
 
     ``cpus`` and ``memory`` are those of the whole replica, None where the file does not say;
-    ``path`` is the section of the file that says what it needs, empty where none does.
+    ``path`` is the section of the file that says what it needs, ``selector_path`` the one whose node selector
+    it has; empty where none does.
     """
 
     role: Role
@@ -31,6 +32,7 @@ class Replica(Model, frozen=True):
     memory: Memory | None
     node_selector: tuple[tuple[str, str], ...]
     path: Path
+    selector_path: Path = ()
 
     @property
     def name(self) -> str:
@@ -45,42 +47,57 @@ def replicas(experiment: Experiment, *, per_gpu: bool) -> Iterator[Replica]:
     ``backend: mpi`` there is no master: the workers are all there is (Polyaxon 0.6, MPIJob). Workers do not
     inherit the master's resources.
     """
-    for role, index, entry, path in _entries(experiment):
-        gpus = int(entry.resources.gpu.value or 0) if entry.resources else 0
+    for role, index, resources, selector in _entries(experiment):
+        gpus = int(resources.entry.resources.gpu.value or 0) if resources.entry.resources else 0
         tasks = experiment.environment.processes_per_replica or (max(gpus, 1) if per_gpu else 1)
-        yield _replica(role, index, tasks, entry, path)
+        yield _replica(role, index, tasks, resources, selector)
 
 
-def _entries(experiment: Experiment) -> Iterator[tuple[Role, int, ReplicaEntry, Path]]:
-    """Yield each replica with its section of the file, and where that stands."""
+class _Section(NamedTuple):
+    """A section of the file, and where it stands."""
+
+    entry: ReplicaEntry = ReplicaEntry()
+    path: Path = ()
+
+
+def _entries(experiment: Experiment) -> Iterator[tuple[Role, int, _Section, _Section]]:
+    """Yield each replica with the sections of the file that say its resources and its node selector."""
     environment = experiment.environment
     section = environment.replicas or Replicas()
     base: Path = ("environment", "replicas")
     if not (experiment.backend == "mpi" and section.n_workers):
         entry = ReplicaEntry(resources=environment.resources, node_selector=environment.node_selector)
-        yield "master", 0, entry, ("environment",)
+        master = _Section(entry, ("environment",))
+        yield "master", 0, master, master
     yield from _numbered("worker", section.n_workers, section.worker, section.default_worker)
     yield from _numbered("ps", section.n_ps, section.ps, section.default_ps)
     if section.evaluator is not None:
-        yield "evaluator", 0, section.evaluator, (*base, "evaluator")
+        evaluator = _Section(section.evaluator, (*base, "evaluator"))
+        yield "evaluator", 0, evaluator, evaluator
 
 
 def _numbered(
     role: Role, count: int, own: tuple[ReplicaEntry, ...], default: ReplicaEntry | None
-) -> Iterator[tuple[Role, int, ReplicaEntry, Path]]:
+) -> Iterator[tuple[Role, int, _Section, _Section]]:
+    """Yield replicas with the keys of their own entry, else those of the default one.
+
+    So it is in Polyaxon: ``worker_resources``, ``worker_node_selectors`` of polyaxon-schemas 0.4 to 0.6.
+    """
     places = {entry.index: place for place, entry in enumerate(own)}
     base: Path = ("environment", "replicas")
+    usual = _Section(default, (*base, f"default_{role}")) if default else _Section()
     for index in range(count):
         if index in places:
-            yield role, index, own[places[index]], (*base, role, places[index])
-        elif default is not None:
-            yield role, index, default, (*base, f"default_{role}")
+            place = places[index]
+            single = _Section(own[place], (*base, role, place))
+            needs = single if single.entry.resources or not usual.entry.resources else usual
+            yield role, index, needs, single if single.entry.node_selector else usual
         else:
-            yield role, index, ReplicaEntry(), ()
+            yield role, index, usual, usual
 
 
-def _replica(role: Role, index: int, tasks: int, entry: ReplicaEntry, path: Path) -> Replica:
-    resources = entry.resources or Resources()
+def _replica(role: Role, index: int, tasks: int, needs: _Section, selector: _Section) -> Replica:
+    resources = needs.entry.resources or Resources()
     cpus, memory = resources.cpu.value, resources.memory.value
     return Replica(
         role=role,
@@ -89,6 +106,7 @@ def _replica(role: Role, index: int, tasks: int, entry: ReplicaEntry, path: Path
         gpus=int(resources.gpu.value or 0),
         cpus=math.ceil(cpus) if cpus else None,
         memory=memory if memory and memory.mib else None,  # Slurm would read 0 as all that there is
-        node_selector=tuple((key, str(value)) for key, value in entry.node_selector.items()),
-        path=(*path, "resources") if entry.resources else path,
+        node_selector=tuple((key, str(value)) for key, value in selector.entry.node_selector.items()),
+        path=(*needs.path, "resources") if needs.entry.resources else needs.path,
+        selector_path=(*selector.path, "node_selector") if selector.entry.node_selector else (),
     )

@@ -8,8 +8,11 @@ parameter servers leave the nodes with GPUs to the workers, where the site has o
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -39,6 +42,8 @@ def select(
     """
     request = Request(_runs(experiment, topology), site, walltime, topology, where)
     allowed = [_allowed(experiment, site, run.first, where) for run in request.runs]
+    if not any(run.first.gpus for run in request.runs):
+        allowed = [*map(_without_gpus, allowed)]
     ps_on = (experiment.environment.replicas or Replicas()).ps_on
     if experiment.batch.constraint:  # of all nodes, and so of the servers'
         ps_on = ps_on or "worker_nodes"
@@ -123,22 +128,87 @@ def _partition(experiment: Experiment, site: Site, replica: Replica, where: Wher
 
 
 def _allowed(experiment: Experiment, site: Site, replica: Replica, where: Where) -> list[Pool]:
-    """Return the pools that the file leaves open for this replica."""
+    """Return the pools that the file leaves open for this replica, in the order to try."""
     partition, _ = _partition(experiment, site, replica, where)
-    constraints = [experiment.batch.constraint]
-    for key, value in replica.node_selector:
-        chosen = site.node_selectors.get(key, {}).get(value)
-        if key == "constraint":
-            constraints.append(value)
-        elif chosen and key != "partition":
-            constraints.append(chosen.constraint)
     if partition and site.partitions and partition not in site.partitions:
         hint = did_you_mean(partition, site.partitions)
         raise PlanError(
             Problem(f"site {site.name} has no partition {partition!r}", ("batch", "partition"), hint)
         )
-    found = [_constrained(pool, partition, constraints) for pool in pools(site) if _is_open(pool, partition)]
+    open_ones = [pool for pool in pools(site) if _is_open(pool, partition)]
+    constraints = _constraints(experiment, site, replica)
+    found = [_constrained(pool, partition, constraints) for pool in _named(open_ones, constraints, site)]
     return [_unshared(pool) for pool in found] if experiment.batch.exclusive else found
+
+
+def _constraints(experiment: Experiment, site: Site, replica: Replica) -> list[str]:
+    """Return what the nodes of a replica must have: its own words are in place of the job's.
+
+    Where the job and a label of the replica each name a kind of nodes, the replica's counts.
+    """
+    own = [value for key, value in replica.node_selector if key == "constraint"]
+    chosen = (
+        site.node_selectors.get(key, {}).get(value)
+        for key, value in replica.node_selector
+        if key not in ("partition", "constraint")
+    )
+    labels = [item.constraint for item in chosen if item and item.constraint]
+    kinds = _kinds(site)
+    batch = [experiment.batch.constraint] if experiment.batch.constraint else []
+    beside = [] if kinds.keys() & batch and kinds.keys() & labels else batch
+    return [*(own or beside), *labels]
+
+
+def _kinds(site: Site) -> dict[str, set[str]]:
+    """Return the node types of each word that asks for one: its name, or its constraint."""
+    found: dict[str, set[str]] = {}
+    for name, node in site.node_types.items():
+        for word in filter(None, {name, node.constraint}):
+            found.setdefault(word, set()).add(name)
+    return found
+
+
+def _named(candidates: list[Pool], constraints: Sequence[str], site: Site) -> list[Pool]:
+    """Return the pools of the node types that a constraint names; all, where it names none of them.
+
+    An expression (``a100|v100``) leaves the choice to the scheduler: pools of any node come first.
+    """
+    kinds = _kinds(site)
+    for word in (word for text in constraints for word in _words(text)):
+        candidates = [pool for pool in candidates if pool.node_type in kinds.get(word, ())] or candidates
+    if any(_CHOICE.search(text) for text in constraints):
+        return _any_first(candidates)
+    return candidates
+
+
+def _words(constraint: str) -> list[str]:
+    """Return what nodes must all have; an expression is one word."""
+    return [constraint] if _EXPRESSION.search(constraint) else constraint.split("&")
+
+
+_EXPRESSION: Final = re.compile(r"[][()|*,]")
+_CHOICE: Final = re.compile(r"[|\[]")
+"""What makes a constraint one of several kinds (sbatch(1), ``--constraint``)."""
+
+
+def _any_first(candidates: Sequence[Pool]) -> list[Pool]:
+    """Return the pools with that of any node before those of a kind, partition by partition."""
+    order = {pool.partition: number for number, pool in enumerate(candidates)}
+    return sorted(candidates, key=lambda pool: (order[pool.partition], pool.node_type is not None))
+
+
+def _without_gpus(candidates: Sequence[Pool]) -> list[Pool]:
+    """Return the pools for a job without GPUs: no kind of GPU is asked for while other nodes are idle.
+
+    Where a partition has one kind without GPUs, that comes first, and else any of its nodes.
+    """
+    bare = Counter(pool.partition for pool in candidates if pool.node_type and pool.gpus == 0)
+
+    def later(pool: Pool) -> bool:
+        return pool.node_type is not None and not (pool.gpus == 0 and bare[pool.partition] == 1)
+
+    order = {pool.partition: number for number, pool in enumerate(candidates)}
+    return sorted(candidates, key=lambda pool: (order[pool.partition], later(pool)))
 
 
 def _unshared(pool: Pool) -> Pool:
@@ -150,8 +220,11 @@ def _is_open(pool: Pool, partition: str | None) -> bool:
     return partition is None or pool.partition in (partition, None)
 
 
-def _constrained(pool: Pool, partition: str | None, constraints: Sequence[str | None]) -> Pool:
-    texts = dict.fromkeys(text for text in (pool.constraint, *constraints) if text)
+def _constrained(pool: Pool, partition: str | None, constraints: Sequence[str]) -> Pool:
+    texts = [word for text in (pool.constraint, *constraints) if text for word in _words(text)]
+    texts = [*dict.fromkeys(texts)]
+    if len(texts) > 1:
+        texts = [f"({text})" if "|" in text and "[" not in text else text for text in texts]
     named = pool if pool.partition else replace(pool, partition=partition, submit_as=partition)
     return replace(named, constraint="&".join(texts) or None)
 

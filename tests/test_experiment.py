@@ -32,17 +32,37 @@ def test_replicas_come_in_rank_order_with_their_own_resources() -> None:
     environment = {
         "resources": {"cpu": {"requests": 1.5}, "memory": {"requests": 100, "limits": "1G"}, **gpus(1)},
         "replicas": {
-            "n_workers": 2,
+            "n_workers": 4,
             "n_ps": 1,
             "default_worker": {"resources": gpus(2), "node_selector": {"disk": "ssd"}},
-            "worker": [{"index": 1, "resources": gpus(4)}],
+            "worker": [
+                {"index": 1, "resources": gpus(4)},
+                {"index": 2, "node_selector": {"disk": "hdd"}},
+                {"index": 3, "resources": gpus(1), "node_selector": {"disk": "hdd"}},
+            ],
         },
     }
     base = ("environment", "replicas")
+    usual = (*base, "default_worker")
+    ssd, hdd = ((("disk", "ssd"),), (*usual, "node_selector")), (("disk", "hdd"),)
     assert list(replicas(built(framework="tensorflow", environment=environment), per_gpu=False)) == [
         Replica("master", 0, 1, 1, 2, Memory(1024), (), ("environment", "resources")),
-        Replica("worker", 0, 1, 2, None, None, (("disk", "ssd"),), (*base, "default_worker", "resources")),
-        Replica("worker", 1, 1, 4, None, None, (), (*base, "worker", 0, "resources")),
+        Replica("worker", 0, 1, 2, None, None, ssd[0], (*usual, "resources"), ssd[1]),
+        Replica("worker", 1, 1, 4, None, None, ssd[0], (*base, "worker", 0, "resources"), ssd[1]),
+        Replica(
+            "worker", 2, 1, 2, None, None, hdd, (*usual, "resources"), (*base, "worker", 1, "node_selector")
+        ),
+        Replica(
+            "worker",
+            3,
+            1,
+            1,
+            None,
+            None,
+            hdd,
+            (*base, "worker", 2, "resources"),
+            (*base, "worker", 2, "node_selector"),
+        ),
         Replica("ps", 0, 1, 0, None, None, (), ()),
     ]
 

@@ -169,6 +169,18 @@ def test_a_scheduler_that_no_launcher_knows() -> None:
     )
 
 
+def test_the_origin_of_a_replicas_own_constraint() -> None:
+    worker = {"node_selector": {"constraint": "volta"}}
+    section = {"replicas": {"n_workers": 1, "default_worker": worker}}
+    plan = planned(framework="pytorch", batch={"constraint": "a100"}, environment=section)
+    assert plan.origins["constraint"] == (
+        "exp.yml batch.constraint and exp.yml environment.replicas.default_worker.node_selector.constraint"
+    )
+    own = {"node_selector": {"constraint": "volta"}}
+    alone = planned(batch={"constraint": "a100"}, environment=own)
+    assert alone.origins["constraint"] == "exp.yml environment.node_selector.constraint"
+
+
 @pytest.mark.parametrize(
     ("gpus", "batch", "visibility"),
     [

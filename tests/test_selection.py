@@ -124,6 +124,86 @@ def test_constraints_of_partition_node_type_and_file_hold_together() -> None:
     assert [group.constraint for group in selected(exp, machine).groups] == ["ib&big&rack1"]
 
 
+KINDS: dict[str, Any] = {
+    "node_types": {
+        "a100": {"cpus": 16, "gpus": 4, "constraint": "a100"},
+        "v100": {"cpus": 16, "gpus": 2, "constraint": "volta"},
+        "cpu": {"cpus": 32, "constraint": "cpuonly"},
+        "fat": {"cpus": 64, "constraint": "fat"},
+    },
+    "partitions": {
+        "gpu": {"nodes": {"a100": 4, "v100": 4}, "constraint": "ib"},
+        "mixed": {"nodes": {"a100": 2, "cpu": 4}},
+        "several": {"nodes": {"a100": 2, "cpu": 4, "fat": 2}},
+    },
+    "node_selectors": {"gpu": {"v100": {"constraint": "volta"}}, "disk": {"ssd": {"constraint": "nvme"}}},
+}
+ONE_GPU = resources(cpu=1, gpu=1)
+
+
+def kinds(exp: Experiment) -> list[tuple[str | None, str | None]]:
+    return [(group.node_type, group.constraint) for group in selected(exp, site(**KINDS)).groups]
+
+
+@pytest.mark.parametrize(
+    ("batch", "selector", "chosen"),
+    [
+        ("", {}, ("a100", "ib&a100")),
+        ("volta", {}, ("v100", "ib&volta")),  # the kind that it names
+        ("v100", {}, ("v100", "ib&volta&v100")),  # by the name that the site gives it
+        ("a100&rack1", {}, ("a100", "ib&a100&rack1")),
+        ("rack1", {}, ("a100", "ib&a100&rack1")),
+        ("a100", {"constraint": "volta"}, ("v100", "ib&volta")),  # in place of the job's
+        ("a100", {"gpu": "v100"}, ("v100", "ib&volta")),
+        ("a100", {"disk": "ssd"}, ("a100", "ib&a100&nvme")),  # what stands in no other's place
+        ("rack1", {"gpu": "v100"}, ("v100", "ib&volta&rack1")),
+        ("a100|volta", {}, (None, "ib&(a100|volta)")),  # the scheduler's choice
+        ("", {"constraint": "[a100|volta]"}, (None, "ib&[a100|volta]")),
+    ],
+)
+def test_a_replicas_own_constraint_is_in_place_of_the_jobs(
+    batch: str, selector: dict[str, str], chosen: tuple[str | None, str]
+) -> None:
+    section = {"resources": ONE_GPU, "node_selector": selector}
+    exp = experiment(batch={"constraint": batch} if batch else {}, environment=section)
+    assert kinds(exp) == [chosen]
+
+
+def test_each_replica_has_its_own_kind() -> None:
+    worker = {"resources": ONE_GPU, "node_selector": {"constraint": "volta"}}
+    exp = experiment(
+        framework="pytorch",
+        batch={"constraint": "a100"},
+        environment={"resources": ONE_GPU, "replicas": {"n_workers": 2, "default_worker": worker}},
+    )
+    assert kinds(exp) == [("a100", "ib&a100"), ("v100", "ib&volta")]
+
+
+@pytest.mark.parametrize(
+    ("partition", "cpus", "chosen"),
+    [
+        ("gpu", 1, (None, "ib")),  # not one kind of GPU while the other's nodes are idle
+        ("mixed", 1, ("cpu", "cpuonly")),  # GPUs are left to those who need them
+        ("mixed", 20, ("cpu", "cpuonly")),
+        ("several", 1, (None, None)),
+        ("several", 20, ("cpu", "cpuonly")),
+    ],
+)
+def test_a_job_without_gpus_asks_for_no_kind_of_them(
+    partition: str, cpus: int, chosen: tuple[str | None, str | None]
+) -> None:
+    each = environment(1, each=resources(cpu=cpus))
+    assert kinds(experiment(framework="mpi", batch={"partition": partition}, environment=each)) == [chosen]
+
+
+def test_a_master_without_gpus_goes_where_its_workers_go() -> None:
+    section = {
+        "resources": resources(cpu=1),
+        "replicas": {"n_workers": 1, "default_worker": {"resources": ONE_GPU}},
+    }
+    assert kinds(experiment(framework="mpi", environment=section)) == [("a100", "ib&a100")]
+
+
 def test_any_node_of_a_partition_where_no_type_has_enough() -> None:
     exp = experiment(framework="pytorch", environment=environment(3, each=resources(cpu=1, gpu=2)))
     testbed = shipped_site("testbed")

@@ -5,7 +5,6 @@
 #SBATCH --export=ALL
 #SBATCH --partition=gpu
 #SBATCH --time=00:10:00
-#SBATCH --constraint=a100
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=1

@@ -12,8 +12,6 @@
 # site testbed: walltime
 #SBATCH --time=00:10:00
 # site testbed: partitions.gpu
-#SBATCH --constraint=a100
-# site testbed: partitions.gpu
 #SBATCH --nodes=1
 # site testbed: partitions.gpu
 #SBATCH --ntasks-per-node=2

@@ -14,8 +14,6 @@
 # horovod_digits.yml batch.walltime
 #SBATCH --time=00:10:00
 # site levante: partitions.gpu
-#SBATCH --constraint=a100_80
-# site levante: partitions.gpu
 #SBATCH --nodes=1
 # site levante: partitions.gpu
 #SBATCH --ntasks-per-node=4

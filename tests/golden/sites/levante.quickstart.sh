@@ -6,7 +6,6 @@
 #SBATCH --account=proj
 #SBATCH --partition=gpu
 #SBATCH --time=00:10:00
-#SBATCH --constraint=a100_80
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=2
 #SBATCH --cpus-per-task=1
