@@ -37,25 +37,34 @@ class Lightning(Plain):
         With the strategy named, a ``Trainer(devices=1)`` is an error and not a training of its own.
         """
         del experiment
+        if _is_launch(plan):
+            return (*expressions(SHARED, _ORIGIN), *gloo_interface(site))
         own = SHARED | {"TORCHELASTIC_RUN_ID": "$HPCDIST_JOB_ID"}
         ddp = Variable(name="PL_TRAINER_STRATEGY", value="ddp", origin=_ORIGIN)
         several = (ddp,) if plan.placement.size > 1 else ()
         return (*expressions(own, _ORIGIN), *several, *gloo_interface(site))
 
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return the task's place in the world, and the world's shape."""
+        """Return the task's place and the world's shape; a launch tells its processes itself."""
         del experiment, site
+        if _is_launch(plan):
+            return tuple(expressions(environment(plan), _ORIGIN))
         return tuple(expressions(_by_node(plan) if _is_regular(plan) else _by_task(plan), _ORIGIN))
 
     def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
         """Yield what a shape means that Lightning has no words for."""
         del experiment, site
-        if plan.launches == "tasks" and not _is_regular(plan):
+        if not _is_launch(plan) and not _is_regular(plan):
             yield (
                 "Lightning knows only nodes with equal numbers of devices, each a task's own, and this plan "
                 "has others: each task is told that it is a node of its own, so the program must not say "
                 "`devices` or `num_nodes` itself, and each task runs `prepare_data`"
             )
+
+
+def _is_launch(plan: Plan) -> bool:
+    """Whether the command is a launch: srun, or torchrun or fabric run on each node."""
+    return plan.launches == "once" or plan.starts_processes
 
 
 def _is_regular(plan: Plan) -> bool:

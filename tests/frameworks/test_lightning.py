@@ -87,3 +87,12 @@ def test_what_it_is_told_comes_from_lightning() -> None:
 def test_one_process_is_left_the_strategy_of_one() -> None:
     names = [item.name for item in planned(framework="lightning").variables]
     assert "PL_TRAINER_STRATEGY" not in names
+
+
+@pytest.mark.parametrize(
+    "command", ["srun python t.py", "torchrun --nproc-per-node 2 t.py", "fabric run t.py"]
+)
+def test_a_launch_tells_its_processes_itself(command: str) -> None:
+    plan = planned(framework="lightning", run={"cmd": command}, environment=environment(1))
+    names = {item.name for item in (*plan.variables, *plan.task_variables) if item.origin == ORIGIN}
+    assert not [name for name in names if name.startswith(("PL_", "LT_", "TORCHELASTIC", "GROUP"))]
