@@ -31,6 +31,8 @@ def test_the_examples_run_with_the_site_that_init_writes(user: User) -> None:
         accuracy = re.search(r"test accuracy ([\d.]+)", log)
         assert accuracy, log
         assert float(accuracy[1]) > 0.9
+        planned = user.hpcdist("plan", f"examples/{example}.yml", "--site", "here.yaml").stdout
+        assert "constraint" not in planned  # without GPUs, no kind of them is asked for
 
 
 def test_the_accounts_of_a_user_are_seen_where_there_is_accounting(
