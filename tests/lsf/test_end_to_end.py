@@ -197,10 +197,15 @@ def quick() -> Config:
 
 
 def test_an_array(user: User) -> None:
-    user.write("echo element $LSB_JOBINDEX; exit $((LSB_JOBINDEX == 3))", batch={"array": "1-3%2"})
-    assert user.hpcdist("submit", "exp.yml", "--wait").returncode != 0
-    assert [user.log(f"job-{index}.out").splitlines()[-1] for index in (1, 2)] == ["element 1", "element 2"]
-    assert user.reported()["state"] == "failed"
+    user.write(
+        "echo element $LSB_JOBINDEX; exit $((LSB_JOBINDEX == 1 ? 0 : 9 - LSB_JOBINDEX))",
+        batch={"array": "1-3%2"},
+    )
+    assert user.hpcdist("submit", "exp.yml", "--wait").returncode == 7
+    assert all(f"element {index}\n" in user.log(f"job-{index}.out") for index in (1, 2, 3))
+    said = user.reported()
+    assert (said["state"], said["exit_code"]) == ("failed", 7)
+    assert said["reason"].startswith("first in element 2")
 
 
 def test_a_job_that_waits_for_another(user: User) -> None:

@@ -260,3 +260,21 @@ def test_what_a_real_qsub_refused_was_certainly_not_submitted(line: str, code: i
     with pytest.raises(SchedulerError) as error:
         PBS.read_submit(failed(code, said))
     assert not isinstance(error.value, SubmissionUnknown), line
+
+
+@pytest.mark.parametrize(
+    ("used", "limit", "state"),
+    [
+        ("01:00:04", "01:00:00", JobState.TIMEOUT),
+        ("100:00:00", "100:00:00", JobState.TIMEOUT),
+        ("00:59:59", "01:00:00", JobState.CANCELLED),
+        ("01:00:04", "", JobState.CANCELLED),
+        ("", "01:00:00", JobState.CANCELLED),
+    ],
+)
+def test_a_signal_at_the_walltime_is_the_walltime(used: str, limit: str, state: JobState) -> None:
+    """TERM, 271, is what older PBS wrote for it."""
+    record = {"job_state": "F", "substate": "93", "Exit_status": "271", "exec_host": "n1/0"}
+    times = {"resources_used.walltime": used, "Resource_List.walltime": limit}
+    found = status(record | {name: text for name, text in times.items() if text})
+    assert (found.state, found.exit_code) == (state, 143)

@@ -425,6 +425,24 @@ def test_qacct() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("failed", "category", "wallclock", "state"),
+    [
+        ("100 : assumedly after job", "-l h_rt=3", "3s", JobState.TIMEOUT),
+        ("100 : assumedly after job", "-l h_rt=4", "3s", JobState.FAILED),
+        ("100 : assumedly after job", "-l h_vmem=1G", "3s", JobState.FAILED),
+        ("37  : qmaster enforced a limit", "-l h_rt=9,h_vmem=1G", "3s", JobState.OUT_OF_MEMORY),
+        ("37  : qmaster enforced a limit", "-l h_cpu=9,h_vmem=1G", "3s", JobState.FAILED),
+        ("37  : qmaster enforced a limit", "-l h_rt=3,h_vmem=1G", "3.02", JobState.TIMEOUT),
+    ],
+)  # fmt: skip
+def test_limits_that_ended_a_job(failed: str, category: str, wallclock: str, state: JobState) -> None:
+    lines = ("jobnumber 16", f"failed {failed}", "exit_status 137 (Killed)", f"ru_wallclock {wallclock}")
+    record = "\n".join([*lines, f"category {category}"])
+    found = Qacct().read(Completed(Command(("qacct",)), 0, record), [job("16")])
+    assert (found["16"].state, found["16"].exit_code) == (state, 137)
+
+
 def test_what_was_deleted_is_cancelled() -> None:
     past = answer("qacct.8.1.9.txt")
     said = past._replace(stdout=f"cancelled 16\ncancelled 99\ncancelled 17\nsettling 14\n{past.stdout}")

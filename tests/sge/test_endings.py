@@ -108,6 +108,15 @@ def test_a_job_that_is_queued_again(user: GridUser) -> None:
     assert re.search(r"^started \d+ \d+ 1$", events, re.MULTILINE), events
 
 
+def test_an_array_ends_as_its_first_task_that_failed(user: GridUser) -> None:
+    command = "exit $((SGE_TASK_ID == 2 ? 5 : SGE_TASK_ID == 3 ? 7 : 0))"
+    file = user.write("codes", {"run": {"cmd": command}, "batch": {"array": "1-4"}})
+    assert user.hpcdist("submit", file, "--wait").returncode == 5
+    (record,) = user.json("status", "codes-1")
+    reason = "first in element 2; 2 of 4 elements completed"
+    assert (record["state"], record["exit_code"], record["reason"]) == ("failed", 5, reason)
+
+
 def test_array_elements_keep_apart(user: GridUser) -> None:
     command = "echo element $SGE_TASK_ID port $HPCDIST_PORT; [ $SGE_TASK_ID != 5 ] || exit 4"
     experiment = {"run": {"cmd": command}, "batch": {"array": "1-5:2%2"}}

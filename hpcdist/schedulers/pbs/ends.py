@@ -24,6 +24,7 @@ _DELETED, _FAILED = "91", "93"
 _SIGNALLED: Final = 256
 _TERM: Final = 15
 
+_WALLTIME: Final = -29
 _REASONS: Final = {
     -1: (JobState.FAILED, "PBS could not start it (before its files were there)"),
     -2: (JobState.FAILED, "PBS could not start it (after its files were there)"),
@@ -51,7 +52,7 @@ _REASONS: Final = {
     -26: (JobState.OUT_OF_MEMORY, "it used more virtual memory than it had asked for"),
     -27: (JobState.OUT_OF_MEMORY, "it used more memory than it had asked for"),
     -28: (JobState.TIMEOUT, "it used more CPU time than it had asked for"),
-    -29: (JobState.TIMEOUT, "its walltime was over"),
+    _WALLTIME: (JobState.TIMEOUT, "its walltime was over"),
     -30: (JobState.NODE_FAIL, "its nodes could not join it"),
 }
 """PBS's own reasons, by Exit_status."""
@@ -110,11 +111,26 @@ def _end(record: Record) -> Status:
         return Status(state, reason=f"{reason} (Exit_status {code})")
     if substate == _DELETED:
         return Status(JobState.CANCELLED, exit_code=_shown(code, record), reason=_who(record))
+    if code >= _SIGNALLED and _is_out_of_time(record):
+        return Status(JobState.TIMEOUT, exit_code=_shown(code, record), reason=_REASONS[_WALLTIME][1])
     if code >= _SIGNALLED:
         state = JobState.CANCELLED if code == _SIGNALLED + _TERM else JobState.FAILED
         return Status(state, exit_code=_shown(code, record), reason=f"killed by signal {code - _SIGNALLED}")
     failed = code or substate == _FAILED
     return Status(JobState.FAILED if failed else JobState.COMPLETED, exit_code=_shown(code, record))
+
+
+def _is_out_of_time(record: Record) -> bool:
+    """Whether a job that a signal ended had used up its time: not every PBS writes -29 then."""
+    used, limit = (
+        _seconds(record.get(f"{name}.walltime", "")) for name in ("resources_used", "Resource_List")
+    )
+    return used is not None and limit is not None and used >= limit > 0
+
+
+def _seconds(text: str) -> int | None:
+    match = re.fullmatch(r"(\d+):(\d\d):(\d\d)", text, re.ASCII)
+    return int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3]) if match else None
 
 
 def _shown(code: int, record: Record) -> int | None:

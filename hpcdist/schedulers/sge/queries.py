@@ -26,6 +26,8 @@ _OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job n
 
 _LETTERS: Final = re.compile(r"[EhRqwrtsSTdzNP]+")
 _LIMIT: Final = "37"
+_ASKED_MEMORY: Final = re.compile(r"^(?!.*\bh_cpu=).*\bh_vmem=")
+"""Of the limits that are enforced, only that of memory is left where time is not over."""
 _AFTER_JOB: Final = "100"
 """``assumedly after job``: a signal ended it, be it a user's, or the execution host's at a limit."""
 _SETTLING: Final = "it has ended, and the accounting does not tell yet how"
@@ -248,6 +250,8 @@ def _ended(record: Mapping[str, str], *, cancelled: bool) -> Status | None:
         return Status(JobState.CANCELLED, native, exit_code, source="qacct")
     if failed in (_LIMIT, _AFTER_JOB) and _out_of_time(record):
         return Status(JobState.TIMEOUT, native, exit_code, source="qacct")
+    if failed == _LIMIT and _ASKED_MEMORY.search(record.get("category", "")):
+        return Status(JobState.OUT_OF_MEMORY, native, exit_code, "it used more than its h_vmem", "qacct")
     reason = record["failed"].partition(":")[2].strip()
     good = failed == "0" and code == "0"
     return Status(JobState.COMPLETED if good else JobState.FAILED, native, exit_code, reason, "qacct")
