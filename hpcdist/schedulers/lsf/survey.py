@@ -21,6 +21,9 @@ QUEUES: Final = Command(("bqueues", "-l"))
 GROUPS: Final = Command(("bmgroup", "-r", "-w"))
 VERSION: Final = Command(("lsid",))
 
+_SERVERS: Final = ("Yes", "Dyn")
+"""Those that run jobs; ``Dyn`` is one that has joined by itself (lshosts(1)), ``No`` only submits."""
+
 _QUEUE: Final = re.compile(r"^QUEUE:\s*(\S+)", re.MULTILINE)
 _LIMIT: Final = re.compile(r"^\s*RUNLIMIT\b.*\n\s*(\d+(?:\.\d+)?) min", re.MULTILINE)
 _HOST_LIST: Final = re.compile(r"^HOSTS:(.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
@@ -50,7 +53,7 @@ class LsfSurveyor:
             title=f"LSF {version[1]}" if version else "LSF",
             kinds=kinds,
             parts=known,
-            facts=tuple(_facts(default, known)),
+            facts=tuple(_facts(default, known, texts)),
             told=(str(HOSTS), str(QUEUES)),
             unseen=answers.unseen,
         )
@@ -60,7 +63,7 @@ def _nodes(hosts: str, gpus: str) -> Iterator[Node]:
     """Yield the hosts that run jobs; of those whose columns are unknown (``-``), what is known."""
     counted, models = _gpus(gpus)
     for words in map(str.split, hosts.splitlines()[1:]):
-        if len(words) >= 8 and words[7] == "Yes":  # noqa: PLR2004 - `server`, the eighth column
+        if len(words) >= 8 and words[7] in _SERVERS:  # noqa: PLR2004 - `server`, the eighth column
             yield Node(
                 name=words[0],
                 cpus=int(words[4]) if words[4].isdigit() else None,
@@ -116,13 +119,22 @@ def _part(name: str, text: str, kinds: Sequence[NodeKind], groups: Mapping[str, 
     )
 
 
-def _facts(default: Sequence[str], parts: Sequence[Part]) -> Iterator[Fact]:
+def _defaults(parts: Sequence[Part], texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield how long the jobs of each queue may run that ask for no time."""
+    for part in parts:
+        section = texts[part.name].partition("DEFAULT LIMITS:")[2].partition("MAXIMUM LIMITS:")[0]
+        if found := _LIMIT.search(section):
+            yield f"a job that asks for none gets {Walltime(int(float(found[1]) * 60))} in {part.name}"
+
+
+def _facts(default: Sequence[str], parts: Sequence[Part], texts: Mapping[str, str]) -> Iterator[Fact]:
     yield Fact("launcher", "mpirun", remarks=("jsrun on machines with CSM",))
     example = parts[0].name if parts else "NAME"
     yield Fact("default_partition", default[0] if default else None, str(QUEUES), example=example)
     remark = "whether rusage[mem=] counts by host or by slot is each site's own: see lsf.memory"
     yield Fact("request_memory", value=False, remarks=(remark,))
-    yield Fact("walltime", remarks=("what experiments get that say none",), example="01:00:00")
+    remarks = ("what experiments get that say none", *_defaults(parts, texts))
+    yield Fact("walltime", remarks=remarks, example="01:00:00")
     yield Fact("gpus", {"request": "gpus_per_node"})
     yield Fact("lsf", remarks=("where jobs are asked for by nodes (CSM)",), example="{request: nodes}")
 
