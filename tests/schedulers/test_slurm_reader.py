@@ -25,7 +25,7 @@ from hpcdist.schedulers.slurm.pyslurm_answers import User
 from hpcdist.schedulers.slurm.reader import Probe, Reader
 from hpcdist.shell import Shell
 from hpcdist.survey import Part
-from hpcdist.testing import MISSING, Answer, FakeShell
+from hpcdist.testing import MISSING, Answer, FakeShell, failed
 from hpcdist.units import Walltime
 from tests.standins import pyslurm as standin
 
@@ -63,7 +63,10 @@ def recorded(name: str) -> str:
 
 
 def machine(way: Way, **standin: str) -> FakeShell:
-    """Return a host whose commands answer as recorded, and whose Python finds the stand-in."""
+    """Return a host whose commands answer as recorded, and whose Python finds the stand-in.
+
+    Those that a pyslurm can answer for are missing where there is one.
+    """
     files = {
         "STANDIN_JOBS": PLACE / way.transcripts / "living.txt",
         "STANDIN_NODES": PLACE / SURVEYED[survey.NODES],
@@ -72,6 +75,7 @@ def machine(way: Way, **standin: str) -> FakeShell:
     wishes = {"PYTHONPATH": str(STANDINS), "STANDIN_VERSION": way.pyslurm, **standin}
     python = Shell({**os.environ, **{name: str(file) for name, file in files.items()}, **wishes})
     rules: list[tuple[tuple[str, ...], Answer]] = [
+        *((words, MISSING) for words in pyslurm_answers.ANSWERS if words and way.pyslurm),
         (("squeue", "--version"), f"slurm-wlm {way.slurm}\n"),
         ((sys.executable,), python.run),
         *((command.argv, recorded(name)) for command, name in SURVEYED.items()),
@@ -111,7 +115,7 @@ def test_states(way: Way) -> None:
         lines.append(f"living {status.source} {token}: {told}")
     expected = recorded(f"{way.transcripts}/read").splitlines()
     assert sorted(lines) == [line for line in expected if line.startswith("living squeue ")]
-    assert asked(shell) == (["pyslurm"] if way.pyslurm else ["squeue --me -h"])
+    assert asked(shell) == ["squeue --me -h", *(["pyslurm"] if way.pyslurm else [])]
 
 
 def test_tokens(way: Way) -> None:
@@ -120,7 +124,7 @@ def test_tokens(way: Way) -> None:
     found = SLURM.read_find(over(shell, way).run(listing))
     known = {token: job.id for token, job in jobs(way.transcripts).items()}
     assert found == {token: number for token, number in known.items() if token not in LATER}
-    assert asked(shell) == (["pyslurm"] if way.pyslurm else ["squeue --me -h"])
+    assert asked(shell) == ["squeue --me -h", *(["pyslurm"] if way.pyslurm else [])]
 
 
 def test_the_site_file(way: Way, tmp_path: Path) -> None:
@@ -129,7 +133,7 @@ def test_the_site_file(way: Way, tmp_path: Path) -> None:
         over(shell, way), lambda: 1795003200.0, lambda: "login2.example.org", lambda: "hu1", {}, tmp_path
     )
     assert site_text("here", look("slurm", around), here(around)) == recorded("survey.yaml")
-    told = ["pyslurm", "pyslurm"] if way.pyslurm else ["scontrol --oneliner show"] * 2
+    told = ["scontrol --oneliner show", *(["pyslurm"] if way.pyslurm else [])] * 2
     assert asked(shell) == ["scontrol show config", *told, "srun --mpi=list"]
 
 
@@ -205,7 +209,7 @@ DIED: Final = {
 }
 HINT: Final = (
     "install pyslurm 22.5.* (https://github.com/PySlurm/pyslurm/releases), or do without: Slurm's commands "
-    "tell the same"
+    "print the same"
 )
 
 
@@ -216,15 +220,15 @@ def test_a_pyslurm_that_fails_costs_nothing_but_time(fault: str) -> None:
     own = Reader(shell, limit=1.0)
     assert reader.check(own) == Probe(works=False, why=f"pyslurm cannot be used: {DIED[fault]}", hint=HINT)
     shell.commands.clear()
-    assert living(own, "22.05.8") == living(machine(way), "22.05.8")
-    assert asked(shell) == ["pyslurm", "squeue --me -h"]
+    assert living(own, "22.05.8") == {}
+    assert asked(shell) == ["squeue --me -h", "pyslurm"]
 
 
-def test_a_controller_that_does_not_answer_pyslurm_is_asked_by_squeue() -> None:
+def test_a_controller_that_does_not_answer_pyslurm() -> None:
     way = WAYS["pyslurm 22.5"]
     shell = machine(way, STANDIN_FAULT="rpc")
-    assert living(over(shell, way), "22.05.8") == living(machine(way), "22.05.8")
-    assert asked(shell) == ["pyslurm", "squeue --me -h"]
+    assert living(over(shell, way), "22.05.8") == {}
+    assert asked(shell) == ["squeue --me -h", "pyslurm"]
 
 
 def test_a_pyslurm_of_another_release() -> None:
@@ -232,14 +236,19 @@ def test_a_pyslurm_of_another_release() -> None:
     shell = machine(way, STANDIN_VERSION="25.11.2")
     why = "pyslurm cannot be used: pyslurm 25.11.2 is made for Slurm 25.11, and this one is 22.5"
     assert reader.probe(shell, {}, installed=lambda: True) == Probe(works=False, why=why, hint=HINT)
-    assert living(over(shell, way), "22.05.8") == living(machine(way), "22.05.8")
-    assert asked(shell) == ["pyslurm", "pyslurm", "squeue --me -h"]
+    assert living(over(shell, way), "22.05.8") == {}
+
+
+def test_commands_that_are_there_are_asked_alone() -> None:
+    shell = machine(WAYS["commands"])
+    assert living(Reader(shell), "22.05.8")
+    assert asked(shell) == ["squeue --me -h"]
 
 
 @pytest.mark.parametrize("name", ["pyslurm 22.5", "pyslurm 25.11"])
 def test_a_pyslurm_that_works(name: str) -> None:
     way = WAYS[name]
-    why = f"pyslurm {way.pyslurm} reads Slurm {way.slurm}"
+    why = f"pyslurm {way.pyslurm} fits Slurm {way.slurm}; the commands are there, and quicker"
     assert reader.probe(machine(way), {}, installed=lambda: True) == Probe(works=True, why=why)
 
 
@@ -258,9 +267,17 @@ def test_where_pyslurm_is_not_asked() -> None:
     assert str(error.value) == said
 
 
-def test_without_slurm_pyslurm_is_not_started() -> None:
-    shell = FakeShell([(("squeue",), MISSING)])
-    why = "squeue does not tell the version of Slurm: No such file or directory"
+def test_without_any_command_of_slurm() -> None:
+    way = WAYS["pyslurm 22.5"]
+    shell = FakeShell([(("squeue", "--version"), MISSING), *machine(way).rules])
+    why = "pyslurm 22.5.3 reads Slurm, since there is no squeue"
+    assert reader.probe(shell, {}, installed=lambda: True) == Probe(works=True, why=why)
+    assert living(over(shell, way), "22.05.8") == living(over(machine(way), way), "22.05.8")
+
+
+def test_a_squeue_that_fails() -> None:
+    shell = FakeShell([(("squeue",), failed(1, "slurm_load_jobs error"))])
+    why = "squeue does not tell the version of Slurm: slurm_load_jobs error"
     assert reader.probe(shell, {}, installed=lambda: True) == Probe(works=False, why=why)
     assert not living(Reader(shell), "22.05.8")
     assert sys.executable not in shell.programs

@@ -2,10 +2,11 @@
 
 libslurm ends the process that it is loaded in where it finds no configuration, so hpcdist itself never
 imports pyslurm: ``reader`` starts this file, which imports nothing of hpcdist, with the release of Slurm
-(``22.5``) and the command's words.
+(``22.5``, empty where no command tells it) and the command's words.
 
 pyslurm gives exit codes of 128 and more without their 128 (143 is 15; ``_get_exit_code`` in its
-utils/helpers.pyx), so the ends of jobs stay with sacct and scontrol. Of cloud nodes it may show those that
+utils/helpers.pyx), so the ends of jobs stay with sacct and scontrol. Where a partition has DenyAccounts it
+says AllowAccounts=ALL, which scontrol leaves out: both mean all others. Of cloud nodes it may show those that
 are off too, which commands show where slurm.conf has ``PrivateData=cloud``.
 Sources: core/job/job.pyx, core/node.pyx and core/partition.pyx of pyslurm 25.11.2; by its CHANGELOG.md none
 of the names that are read here has changed since 22.5.3.
@@ -127,7 +128,7 @@ def main(release: str, words: Sequence[str]) -> None:
     import pyslurm
 
     own = ".".join(pyslurm.__version__.split(".")[:2])
-    if own != release:
+    if release and own != release:
         sys.exit(f"pyslurm {pyslurm.__version__} is made for Slurm {own}, and this one is {release}")
     sys.stdout.writelines(f"{line}\n" for line in ANSWERS[tuple(words)](pyslurm, this_user()))
 

@@ -1,8 +1,9 @@
-"""Reading Slurm through pyslurm where one that fits is installed beside hpcdist, else by its commands.
+"""Reading Slurm by its commands, or through pyslurm where one is installed and a command is missing.
 
-It is a ``Runner`` in front of another: what ``pyslurm_answers`` can answer, a Python of its own is asked, in
-the place of squeue or scontrol; where that fails in any way, the command is asked as ever. Whoever reads the
-answer does not see which it was. pyslurm X.Y fits Slurm X.Y alone: 22.5.3 that of 22.05.
+It is a ``Runner`` around another: where squeue or scontrol is not there, as in images that have libslurm
+alone, a Python of its own is asked for what ``pyslurm_answers`` can answer. Whoever reads the answer does not
+see which it was. Where the commands are there they are quicker: 518 jobs took squeue 0.014 s and pyslurm
+0.09 s. pyslurm X.Y fits Slurm X.Y alone: 22.5.3 that of 22.05.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from hpcdist.schedulers.slurm import pyslurm_answers
 from hpcdist.schedulers.slurm.queries import command
 
 VARIABLE: Final = "HPCDIST_SLURM_READER"
-"""``auto`` (or nothing): pyslurm where it fits; ``commands``: never."""
+"""``auto`` (or nothing): pyslurm where a command is missing; ``commands``: never."""
 
 _VERSION: Final = command("squeue", "--version", timeout=15)
 _RELEASES: Final = "https://github.com/PySlurm/pyslurm/releases"
 
 
 class Probe(NamedTuple):
-    """Whether pyslurm is what reads Slurm here, why in a sentence, and what could be done about it."""
+    """Whether pyslurm can read Slurm here, why in a sentence, and what could be done about it."""
 
     works: bool
     why: str
@@ -36,7 +37,7 @@ class Probe(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """The runner that asks pyslurm first; ``limit`` is how long it may take, in seconds.
+    """The runner that asks pyslurm where a command is missing; ``limit`` is how long it may take, in seconds.
 
     A process is started for each answer, so a pyslurm that dies or hangs costs its time and nothing else.
     """
@@ -46,15 +47,19 @@ class Reader(NamedTuple):
     limit: float = 15.0
 
     def run(self, command: Command) -> Completed:
-        """Run the command, or what prints the same; never raises for what the process does."""
-        if command.argv in pyslurm_answers.ANSWERS and (release := _release(self.runner.run(_VERSION))):
-            answer = self.ask(release, command)
+        """Run the command, else what prints the same; never raises for what the process does."""
+        done = self.runner.run(command)
+        if done.missing and command.argv in pyslurm_answers.ANSWERS:
+            answer = self.ask(_release(self.runner.run(_VERSION)), command)
             if answer.ok:
                 return answer._replace(command=command)
-        return self.runner.run(command)
+        return done
 
     def ask(self, release: str, command: Command) -> Completed:
-        """Run the program that answers for this command, or tells its version where that has no words."""
+        """Run the program that answers for this command, or prints its version where that has no words.
+
+        ``release`` is that of Slurm, empty where squeue, which tells it, is missing.
+        """
         program = (self.python, pyslurm_answers.__file__, release)
         return self.runner.run(command._replace(argv=(*program, *command.argv), timeout=self.limit))
 
@@ -69,7 +74,7 @@ def over(
     environment: Mapping[str, str] = os.environ,
     installed: Callable[[], bool] = is_installed,
 ) -> Runner:
-    """Return what reads Slurm: the runner itself where pyslurm is not installed, or not wanted.
+    """Return what reads Slurm: the runner alone where pyslurm is not installed, or not wanted.
 
     Raises:
         ConfigError: for a ``$HPCDIST_SLURM_READER`` that is neither ``auto`` nor ``commands``.
@@ -82,7 +87,7 @@ def probe(
     environment: Mapping[str, str] = os.environ,
     installed: Callable[[], bool] = is_installed,
 ) -> Probe:
-    """Find out what reads Slurm here; pyslurm is imported by a process of its own.
+    """Find out whether pyslurm can read Slurm here; a process of its own imports it.
 
     Raises:
         ConfigError: for a ``$HPCDIST_SLURM_READER`` that is neither ``auto`` nor ``commands``.
@@ -98,14 +103,17 @@ def check(reader: Reader) -> Probe:
     """Return whether this pyslurm fits this Slurm."""
     told = reader.runner.run(_VERSION)
     release = _release(told)
-    if not release:
+    if not (release or told.missing):
         return Probe(works=False, why=f"squeue does not tell the version of Slurm: {answers.why(told)}")
     answer = reader.ask(release, _VERSION._replace(argv=()))
+    if answer.ok and told.missing:
+        return Probe(works=True, why=f"pyslurm {answer.stdout.strip()} reads Slurm, since there is no squeue")
     if answer.ok:
-        version = told.stdout.split()[-1]
-        return Probe(works=True, why=f"pyslurm {answer.stdout.strip()} reads Slurm {version}")
+        fits = f"pyslurm {answer.stdout.strip()} fits Slurm {told.stdout.split()[-1]}"
+        return Probe(works=True, why=f"{fits}; the commands are there, and quicker")
     said = next(reversed(answer.stderr.strip().splitlines()), None)
-    hint = f"install pyslurm {release}.* ({_RELEASES}), or do without: Slurm's commands tell the same"
+    which = f"pyslurm {release}.*" if release else "the pyslurm of your Slurm"
+    hint = f"install {which} ({_RELEASES}), or do without: Slurm's commands print the same"
     return Probe(works=False, why=f"pyslurm cannot be used: {answers.why(answer, said)}", hint=hint)
 
 
