@@ -242,7 +242,9 @@ def has_slurm(
         return True
     from hpcdist.shell import Shell  # a process only where no file tells
 
-    said = Shell(environment).run(Command(("scontrol", "ping"), timeout=5))
+    # Without a file it asks the DNS for its configuration: for 10 s, where no name server answers.
+    asked = Command(("scontrol", "ping"), environment=(("RES_OPTIONS", "timeout:1 attempts:1"),), timeout=15)
+    said = Shell(environment).run(asked)
     return said.missing or not any(text in said.stderr for text in _NO_SLURM_CONF)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import getpass
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from socket import getfqdn
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ from hpcdist.cli import machine, new_file
 from hpcdist.cli.site_text import Here, site_text
 from hpcdist.cli.tell import note
 from hpcdist.command import Runner
-from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.errors import ConfigError, Problem, SchedulerError, did_you_mean
 from hpcdist.schedulers.surveyors import Answers, surveyors
 from hpcdist.survey import Survey
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM
@@ -47,11 +47,14 @@ def init(
 
     Raises:
         ConfigError: for a name that no site can have, without a batch system, or where the file exists.
+        SchedulerError: where the batch system shows nothing of its machine.
     """
     if not RUN_NAME.fullmatch(name):
         raise ConfigError(Problem(f"{name!r} cannot be the name of a site", hint=RUN_NAME_FORM))
     file = new_file.chosen(output or str(resources.site_folders(site_path)[0] / f"{name}.yaml"))
     survey = look(scheduler or machine.batch_system(node.environment) or _none(), node)
+    if not (survey.kinds or survey.parts):
+        raise SchedulerError(*_nothing(survey))
     text = site_text(name, survey, here(node))
     new_file.write(file, text)
     if file:
@@ -80,6 +83,14 @@ def look(scheduler: str, node: LoginNode) -> Survey:
     while commands := surveyor.ask(user, answers):
         answers = Answers((*answers.completed, *map(node.runner.run, commands)))
     return surveyor.read(user, answers)
+
+
+def _nothing(survey: Survey) -> Iterator[Problem]:
+    """Yield why there is nothing to write."""
+    yield from (Problem(f"not seen: {item.command}: {item.why}") for item in survey.unseen)
+    message = f"{survey.title} shows neither nodes nor queues, so no file was written"
+    hint = "try again where and when its commands answer; `hpcdist sites list` shows files to copy"
+    yield Problem(message, hint=hint)
 
 
 def here(node: LoginNode) -> Here:

@@ -66,6 +66,13 @@ def test_what_scontrol_says(sbatch: Path, said: str, answers: bool) -> None:  # 
     assert asked(sbatch) is answers
 
 
+def test_name_servers_that_do_not_answer_do_not_make_a_slurm(sbatch: Path) -> None:
+    """Seen with scontrol 22.05: 10 s, and 1 s with this variable of resolv.conf(5)."""
+    slow = f'[ "$RES_OPTIONS" = "timeout:1 attempts:1" ] || exec sleep 30; echo "{NOT_SET_UP}" >&2; exit 1'
+    program(sbatch.parent / "scontrol", slow)
+    assert not asked(sbatch)
+
+
 def test_sbatch_alone_is_believed(sbatch: Path) -> None:
     assert asked(sbatch)
 

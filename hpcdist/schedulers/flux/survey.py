@@ -1,7 +1,7 @@
 """What Flux says of its machine: the resource set R and the configuration, both JSON. A CPU is a core here.
 
-Sources: flux-resource(1), RFC 20 (R), flux-config-queues(5) and flux-config-policy(5) of flux-core 0.88.
-Not tried on a real one.
+Sources: flux-resource(1), RFC 20 (R), flux-config-queues(5) and flux-config-policy(5) of flux-core 0.88, of
+which one without Fluxion was looked at.
 """
 
 from __future__ import annotations
@@ -137,8 +137,26 @@ def _facts(config: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fact]:
     exclusive = True if any("nodex" in str(policy) for policy in policies) else None
     yield Fact("whole_nodes", exclusive, str(CONFIG), remarks, "true")
     yield Fact("request_memory", value=False, remarks=("flux batch cannot ask for memory",))
-    yield Fact("walltime", remarks=("what experiments get that say none",), example="01:00:00")
+    yield Fact(
+        "walltime",
+        remarks=("what experiments get that say none", *_defaults(config, names)),
+        example="01:00:00",
+    )
     yield Fact("gpus", {"request": "gpus_per_node"}, remarks=("Flux counts GPUs and knows no types of them",))
+
+
+def _defaults(config: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
+    """Yield how long the jobs of each queue may run that ask for no time."""
+    own = _duration(config)
+    for name in names:
+        if default := _duration(_below(config, "queues", name)) or own:
+            yield f"a job that asks for none gets {default} in {name}"
+    if own and not names:
+        yield f"a job that asks for none gets {own}"
+
+
+def _duration(section: Mapping[str, Any]) -> Walltime | None:
+    return _walltime(_below(section, "policy", "jobspec", "defaults", "system").get("duration"))
 
 
 SURVEYOR: Final = FluxSurveyor()
