@@ -10,6 +10,8 @@ from hpcdist import control
 from hpcdist.cli import runs, show
 from hpcdist.cli.options import job_options
 from hpcdist.cli.tell import note
+from hpcdist.job import JobState
+from hpcdist.states import Report
 
 
 @click.command("cancel")
@@ -28,7 +30,16 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
     for run in cancelled:
         click.echo(f"{run.name}: asked to end job {run.record.job_id}")
     names = {run.name for run in cancelled}
-    for run in asked:
-        if run.name not in names:
-            note(f"{run.name} {'never became a job' if run.record.job_id is None else 'is over already'}")
+    for report in control.status([run for run in asked if run.name not in names], runs.world()):
+        note(f"{report.run.name} {_left_alone(report)}")
     ctx.exit(code)
+
+
+def _left_alone(report: Report) -> str:
+    """Return why there was nothing to end."""
+    record, state = report.run.record, report.status.state
+    if record.job_id is None:
+        return "never became a job"
+    if state.is_final and state is not JobState.VANISHED:
+        return "is over already"
+    return f"has job {record.job_id}, which {record.scheduler} does not know: there was nothing to cancel"

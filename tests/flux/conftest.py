@@ -98,6 +98,6 @@ def user(tmp_path: Path) -> User:
     (tmp_path / "bin" / "flux").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" "$@"\n')
     (tmp_path / "bin" / "flux").chmod(0o755)
     (tmp_path / "flux" / "hosts").write_text("n1\nn2\nn3\nn4\n")
-    (tmp_path / "flux" / "queues").write_text("pbatch pdebug\n")
+    (tmp_path / "flux" / "queues").write_text("pbatch 2h -\npdebug 10m 1\n")
     (tmp_path / "sites" / "toy.yaml").write_text(SITE)
     return User(tmp_path)

@@ -61,7 +61,7 @@ def seconds(text: str) -> float:
     """Flux Standard Duration (RFC 23); a bare number is minutes for a time limit."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
     if not match:
-        refuse("batch", f"invalid Flux standard duration: {text}")
+        refuse("batch", "invalid Flux standard duration")
     return float(match[1]) * {"s": 1, "": 60, "m": 60, "h": 3600, "d": 86400}[match[2]]
 
 
@@ -93,6 +93,8 @@ def new_job(name: str) -> Job:
         userid=os.getuid(),
         t_submit=time.time(),
         pids=[],
+        dependencies=[],
+        annotations={},
         exception={"occurred": False},
     )
     return job
@@ -140,12 +142,16 @@ def batch(words: list[str]) -> None:
     try:
         found = directives(text)
     except DirectiveError as error:
-        refuse("batch", f"{file.name}: {error}")
+        refuse("batch", f"{file}: {error}")
     for line, own in found.items():
         _, unknown = made.parse_known_args([*own, "script"])
         if unknown:
-            sys.stderr.write(f"flux batch: error: unrecognized arguments: {unknown[0]}\n")
-            refuse("batch", f"argument parsing failed at {file.name} line {line}", 2)
+            sys.stderr.write(
+                f"flux-batch: ERROR: argument parsing failed at {file} line {line}\n"
+                "usage: flux batch [OPTIONS...] [SCRIPT] [ARGS...]\n"
+                f"flux batch: error: unrecognized arguments: {unknown[0]}\n"
+            )
+            sys.exit(2)
     args = made.parse_args([*(word for own in found.values() for word in own), *words])
     check(args)
     if trouble := os.environ.get("FAKE_FLUX_TROUBLE"):
@@ -174,18 +180,32 @@ def check(args: argparse.Namespace) -> None:
     if args.nodes and slots < args.nodes:
         refuse("batch", "node count must not be greater than task count")
     if args.exclusive and not args.nodes:
-        refuse("batch", "--exclusive can only be used with -N/--nodes")
-    if args.queue and args.queue not in (HERE / "queues").read_text().split():
-        refuse("batch", f"[Errno 22] Invalid queue '{args.queue}' specified")
+        refuse("batch", "exclusive can only be set with a node count")
+    if args.queue:
+        check_queue(args)
     for wait in args.dependency:
         scheme, _, job_id = wait.partition(":")
         if scheme not in ("after", "afterok", "afterany", "afternotok", "singleton"):
-            refuse("batch", f'[Errno 22] dependency scheme "{scheme}" not supported')
+            refuse("batch", f'dependency scheme "{scheme}" not supported')
         known = {job.number: job.read() for job in all_jobs()}
         if job_id and number_of(job_id) not in known:
-            refuse("batch", f"[Errno 22] dependency: {scheme}: job {job_id} not found")
+            refuse("batch", f"dependency: {scheme}: id {job_id}: job not found")
         if scheme == "afterok" and known[number_of(job_id)].get("result", "COMPLETED") != "COMPLETED":
-            refuse("batch", f"[Errno 22] dependency: afterok: job {job_id} failed")
+            refuse("batch", f"dependency: afterok: job {shown(number_of(job_id))} failed or was canceled")
+
+
+def check_queue(args: argparse.Namespace) -> None:
+    """Refuse what is beyond a line of ``queues``: name, longest time, most nodes (``-`` for no limit)."""
+    queues = dict(line.split(maxsplit=1) for line in (HERE / "queues").read_text().splitlines())
+    if args.queue not in queues:
+        refuse("batch", f"Invalid queue '{args.queue}' specified")
+    longest, most = queues[args.queue].split()
+    if args.time_limit and longest != "-" and seconds(args.time_limit) > seconds(longest):
+        asked = f"requested duration ({args.time_limit})"
+        refuse("batch", f"{asked} exceeds policy limit of {longest} for queue {args.queue}")
+    if args.nodes and most != "-" and args.nodes > int(most):
+        asked = f"requested nnodes ({args.nodes})"
+        refuse("batch", f"{asked} exceeds policy limit of {most} for queue {args.queue}")
 
 
 def shell(number: int) -> None:
@@ -197,7 +217,8 @@ def shell(number: int) -> None:
         exception = {"occurred": True, "severity": 0, "type": "alloc", "note": misfit}
         job.write(state="INACTIVE", result="FAILED", returncode=1, success=False, exception=exception)
         return
-    job.write(state="SCHED")
+    now = time.time()
+    job.write(state="SCHED", priority=16, t_depend=now, t_priority=now, t_sched=now)
     while (HERE / "hold").exists():
         time.sleep(0.05)
         if job.read()["state"] == "INACTIVE":
@@ -215,11 +236,13 @@ def shell(number: int) -> None:
             cwd=job.read()["cwd"], env=environment(options, number, instance), stdin=subprocess.DEVNULL,
             stdout=out, stderr=out, start_new_session=True,
         )  # fmt: skip
-    job.write(state="RUN", nodelist=",".join(hosts()[:nodes]), pids=[process.pid], t_run=time.time())
+    uri = f"ssh://{hosts()[0]}{instance}"
+    job.write(state="RUN", nodelist=",".join(hosts()[:nodes]), pids=[process.pid], t_run=time.time(), uri=uri)
     limit = seconds(options["time_limit"]) if options["time_limit"] else None
     timers = []
     if limit:
-        timers.append(threading.Timer(limit, end, (job, "timeout", "resource allocation expired", "TIMEOUT")))
+        over = (job, "timeout", "resource allocation expired", "TIMEOUT", signal.SIGALRM)
+        timers.append(threading.Timer(limit, end, over))
         if options["signal"]:
             name, _, left = options["signal"].partition("@")
             timers.append(threading.Timer(limit - float(left or 60), warn, (process.pid, instance, name)))
@@ -232,18 +255,18 @@ def shell(number: int) -> None:
         for pid in inner.read()["pids"]:
             kill(pid, signal.SIGKILL)
     ended = job.read().get("result") or ("FAILED" if code else "COMPLETED")
-    code = 142 if ended == "TIMEOUT" else code
     job.write(state="INACTIVE", result=ended, returncode=code, waitstatus=code << 8, success=not code)
 
 
 def unsatisfiable(options: dict[str, Any]) -> str:
     nodes = options["nodes"] or 1
-    if nodes > len(hosts()):
-        return f"unsatisfiable request: need {nodes} node(s), have {len(hosts())}"
     slots = (options["nslots"] or nodes) // nodes
-    if slots * options["cores_per_slot"] > CORES or slots * options["gpus_per_slot"] > GPUS:
-        return f"unsatisfiable request: no node has {slots * options['cores_per_slot']} core(s)"
-    return ""
+    cores, gpus = slots * options["cores_per_slot"], slots * options["gpus_per_slot"]
+    eligible = len(hosts()) if cores <= CORES and gpus <= GPUS else 0
+    if nodes <= eligible:
+        return ""
+    each = f"{cores} cores{f' and {gpus} GPUs' if gpus else ''} each"
+    return f"unsatisfiable request: need {nodes} node(s) with {each}, only {eligible} eligible"
 
 
 def environment(options: dict[str, Any], number: int, instance: Path) -> dict[str, str]:
@@ -253,8 +276,15 @@ def environment(options: dict[str, Any], number: int, instance: Path) -> dict[st
         found["PATH"] = os.environ["PATH"]
     if "gpu-affinity=off" not in options["setopt"]:
         gpus = options["gpus_per_slot"] * (options["nslots"] // (options["nodes"] or 1))
-        found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(gpus))) or "-1"
+        found |= gpu_variables(gpus)
     return found | {"FLUX_URI": str(instance), "FLUX_ENCLOSING_ID": shown(number)}
+
+
+def gpu_variables(gpus: int) -> dict[str, str]:
+    return {
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(gpus))) or "-1",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
 
 
 def kill(pid: int, number: int) -> None:
@@ -272,8 +302,8 @@ def warn(pid: int, instance: Path, name: str) -> None:
     os.kill(pid, number)
 
 
-def end(job: Job, kind: str, note: str, result: str) -> None:
-    """End a job by an exception: its first program gets HUP, and KILL 5 s later."""
+def end(job: Job, kind: str, note: str, result: str, number: int) -> None:
+    """End a job by an exception: its first program gets HUP, all get the signal, and KILL 5 s later."""
     exception = {"occurred": True, "severity": 0, "type": kind, "note": note}
     pids = job.read()["pids"]
     if not pids:
@@ -283,6 +313,7 @@ def end(job: Job, kind: str, note: str, result: str) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGHUP)
+        kill(pid, number)
     if os.fork() == 0:
         os.setsid()
         time.sleep(5)
@@ -316,8 +347,10 @@ def run(words: list[str]) -> None:
             "FLUX_JOB_NNODES": nodes, "FLUX_JOB_ID": shown(job.number), "PMI_SIZE": tasks,
         }  # fmt: skip
         found = {**os.environ, **{name: str(value) for name, value in place.items()}}
+        found["FLUX_PMI_LIBRARY_PATH"] = "/usr/lib/flux/libpmi.so"
+        found["OMPI_MCA_btl_vader_backing_directory"] = str(HERE)
         if "gpu-affinity=off" not in args.setopt:
-            found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(gpus))) or "-1"
+            found |= gpu_variables(gpus)
         process = subprocess.Popen(
             ["unshare", "--uts", "bash", "-c", 'echo "$0" >/proc/sys/kernel/hostname; exec "$@"',
              hosts()[node], *args.command],
@@ -395,12 +428,12 @@ def jobs(words: list[str]) -> None:
     found = all_jobs()
     if args.ids:
         known = {job.number: job for job in found}
-        lost = [text for text in args.ids if number_of(text) not in known]
-        for text in lost:
-            sys.stderr.write(f"JobID {text} unknown\n")
-        if lost:
+        for text in args.ids:
+            if number_of(text) not in known:
+                sys.stderr.write(f"JobID {text} unknown\n")
+        found = [known[number_of(text)] for text in args.ids if number_of(text) in known]
+        if not found:
             sys.exit(1)
-        found = [known[number_of(text)] for text in args.ids]
     elif not args.a:
         found = [job for job in found if job.read()["state"] != "INACTIVE"]
     records = [job.read() for job in found[: args.count]]
@@ -427,13 +460,18 @@ def job(words: list[str]) -> None:
 
 
 def cancel(words: list[str]) -> None:
+    failed = False
     for text in words:
         found = Job(number_of(text))
-        if not found.file.exists():
-            refuse("cancel", f"{text}: unknown job")
-        if found.read()["state"] == "INACTIVE":
-            refuse("cancel", f"{text}: job is inactive")
-        end(found, "cancel", "", "CANCELED")
+        why = "unknown job id"
+        if found.file.exists():
+            why = "job is inactive" if found.read()["state"] == "INACTIVE" else ""
+        if why:
+            sys.stderr.write(f"flux-cancel: ERROR: {shown(found.number)}: {why}\n")
+        else:
+            end(found, "cancel", "", "CANCELED", signal.SIGTERM)
+        failed = failed or bool(why)
+    sys.exit(failed)
 
 
 def hostlist(words: list[str]) -> None:
@@ -444,7 +482,7 @@ def hostlist(words: list[str]) -> None:
 
 def main() -> None:
     if not HERE.is_dir():
-        refuse(sys.argv[1], "[Errno 2] Unable to connect to Flux: broker socket was not found")
+        refuse(sys.argv[1], f"Unable to connect to Flux: broker socket {HERE} was not found")
     verb, words = sys.argv[1], sys.argv[2:]
     if verb == "-shell":
         shell(int(words[0]))

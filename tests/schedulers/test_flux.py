@@ -1,8 +1,9 @@
-"""Texts of answers are those of flux-core 0.88, as tests/transcripts/flux/SOURCES says."""
+"""Answers are those of a real flux-core 0.88, as tests/transcripts/flux/SOURCES says."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,16 @@ from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import directive_text
 from hpcdist.schedulers.flux.ids import f58, plain_id
 from hpcdist.schedulers.flux.queries import STATES, ById, Listing, status
+from hpcdist.shell import Shell
 from hpcdist.site import Directives, Site
 from hpcdist.testing import MISSING, contract, failed
 from hpcdist.units import Walltime
 from tests.flux.rfc36 import directives, split
 from tests.schedulers import plans
+from tests.schedulers.flux_transcripts import recorded, refused
 from tests.schedulers.plans import site
 
-TRANSCRIPTS = Path(__file__).parents[1] / "transcripts" / "flux"
 HERE = site(scheduler="flux", launcher="flux")
-IDS = ["fMjRLfK1", "fMjTWfju", "fMjVvZy5", "fMjYHFLH", "fMjacAuy", "fMjcxqsZ", "fMjf3Mbj", "fMjhNguX"]
 
 
 def group(**changes: Any) -> Group:
@@ -47,10 +48,6 @@ def texts(found: Plan, machine: Site = HERE) -> list[str]:
 
 def job(job_id: str) -> Job:
     return Job(job_id, "mnist-1", "/runs/mnist-1", "0123456789abcdef")
-
-
-def answer(name: str, *argv: str) -> Completed:
-    return Completed(Command(argv or ("flux",)), 0, (TRANSCRIPTS / name).read_text())
 
 
 @pytest.mark.parametrize("printed", ["\u0192M7Zq9AKHno", "fM7Zq9AKHno"])
@@ -280,25 +277,68 @@ def test_submit() -> None:
     )
 
 
+_LIMITS = "`flux queue list` shows the limits: "
+_CONSTRAINT = "correct `batch.constraint`"
+_DEPENDENCY = "the job it waits for is unknown to Flux, or ended otherwise than it is waited for"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("-q", "nosuch"), "; `flux queue list` shows the queues: correct `batch.partition`"),
+        (("-t", "11m"), f"; {_LIMITS}shorten `batch.walltime`, or choose another queue"),
+        (("-N2", "-n2", "pdebug"), f"; {_LIMITS}ask for fewer replicas, or choose another queue"),
+        (("-t", "00:10:00"), "; correct `batch.walltime`"),
+        (("--dependency=afterok:f123456789",), f"; {_DEPENDENCY}"),
+        (("--dependency=afterok:\u0192BSmuzWv3",), f"; {_DEPENDENCY}"),
+        (("--dependency=afternotok:\u0192BSPSqQCw",), f"; {_DEPENDENCY}"),
+        (("--requires=a&&&b",), f"; {_CONSTRAINT}"),
+        (("--requires=host:n9",), f"; `flux resource list` shows the nodes: {_CONSTRAINT}"),
+        (("FLUX_URI=local:///nonexistent",), "; no Flux runs here, or it is down"),
+        (("env", "-u"), "; no Flux runs here, or it is down"),
+        (("d1.sh",), None),
+        (("d2.sh",), None),
+        (("--colour",), None),
+        (("-N3", "-n2"), None),
+    ],
+)
+def test_refusals_are_printed_with_a_hint(words: tuple[str, ...], hint: str | None) -> None:
+    done = refused(*words)
+    with pytest.raises(SchedulerError) as caught:
+        FLUX.read_submit(done)
+    assert not isinstance(caught.value, SubmissionUnknown)
+    said = f"Flux refused the job: {done.stderr.strip()}"
+    assert str(caught.value).startswith(f"{said}{hint or ''}")
+    assert hint or str(caught.value) == said
+
+
+@pytest.mark.parametrize("done", recorded("refusals.txt"))
+def test_an_answer_is_an_id_or_a_refusal_with_certainty(done: Completed) -> None:
+    if "batch" not in done.command.argv:
+        return
+    if done.ok:
+        assert FLUX.read_submit(done) == f"f{done.stdout.strip()[1:]}"
+        return
+    with pytest.raises(SchedulerError) as caught:
+        FLUX.read_submit(done)
+    assert not isinstance(caught.value, SubmissionUnknown)
+
+
 @pytest.mark.parametrize(
     ("said", "hint"),
     [
-        ("flux-batch: ERROR: [Errno 22] Invalid queue 'pdeep' specified", "correct `batch.partition`"),
+        ("job submission to pbatch is disabled: for maintenance", "shows which queues take jobs: try again"),
+        ("requested ngpus (16) exceeds policy limit of 8 for queue pdebug", "ask for fewer replicas or GPUs"),
         (
-            "flux-batch: ERROR: [Errno 2] Unable to connect to Flux: broker socket was not found",
-            "no Flux runs here",
+            "requested ncores (16) exceeds policy limit of 8 for queue pdebug",
+            "ask for fewer replicas or CPUs",
         ),
-        ("flux-batch: ERROR: line 3: Unknown directive:  x", ""),
-        ("usage: flux batch [OPTIONS...]\nflux batch: error: unrecognized arguments: --colour", ""),
-        ("flux-batch: ERROR: Number of slots to allocate must be specified", ""),
-        ("flux-batch: ERROR: [Errno 22] dependency: job f12 not found", "correct `batch.dependency`"),
+        ("'pbatch' is not a valid queue", "inside `flux alloc` there are none: submit from a shell outside"),
     ],
-)  # fmt: skip
-def test_refusals_are_told_with_a_hint(said: str, hint: str) -> None:
+)
+def test_refusals_that_were_seen_elsewhere(said: str, hint: str) -> None:
     with pytest.raises(SchedulerError) as caught:
-        FLUX.read_submit(failed(1, said))
-    assert not isinstance(caught.value, SubmissionUnknown)
-    assert str(caught.value).startswith(f"Flux refused the job: {said}")
+        FLUX.read_submit(failed(1, f"flux-batch: ERROR: {said}"))
     assert hint in str(caught.value)
 
 
@@ -348,37 +388,52 @@ def test_tokens_are_found_in_jobspecs() -> None:
 # --- States
 
 
+NEVER = "alloc: unsatisfiable request: need 9 node(s) with 1 cores each, only 3 eligible"
+TOO_LONG = "timeout: resource allocation expired"
+AFTER = "waits for after-finish=\u0192BVMVr43y"
+NO_COMMAND = "exec: task 0 (host n4): start failed: /no/such/command: No such file or directory"
+ENDS = {
+    "fBSPSqQCw": Status(JobState.COMPLETED, "COMPLETED", 0, "", "flux jobs"),
+    "fBSmuzWv3": Status(JobState.FAILED, "FAILED", 3, "", "flux jobs"),
+    "fBTCZAaaT": Status(
+        JobState.TIMEOUT, "TIMEOUT", 142, "timeout: resource allocation expired", "flux jobs"
+    ),
+    "fBTavPkAB": Status(JobState.CANCELLED, "CANCELED", 137, "cancel", "flux jobs"),
+    "fBTwaHjro": Status(JobState.FAILED, "FAILED", 137, "test: an exception of a user", "flux jobs"),
+    "fBUPhT5sD": Status(JobState.FAILED, "FAILED", None, NEVER, "flux jobs"),
+    "fBUkMM5Zq": Status(JobState.FAILED, "FAILED", 139, "", "flux jobs"),
+    "fBV4ri7bV": Status(JobState.FAILED, "FAILED", 127, NO_COMMAND, "flux jobs"),
+}
+LIVE = {
+    "fBVMVr43y": Status(JobState.RUNNING, "RUN", None, "", "flux jobs"),
+    "fBVfGDSud": Status(JobState.PENDING, "DEPEND", None, AFTER, "flux jobs"),
+    "fBVuVzYsh": Status(JobState.PENDING, "SCHED", None, "held (urgency 0)", "flux jobs"),
+    "fBW8pQ6hM": Status(JobState.PENDING, "SCHED", None, "", "flux jobs"),
+    "fBWVn5wn7": Status(JobState.PENDING, "DEPEND", None, "waits for begin@14:01:22", "flux jobs"),
+}
+
+
 def test_a_listing_with_every_state() -> None:
-    jobs = [job(job_id) for job_id in IDS]
+    jobs = [job(job_id) for job_id in ENDS | LIVE]
     (command,) = Listing().commands(jobs)
     assert command.argv == ("flux", "jobs", "-a", "--json", "--count=5000")
-    assert Listing().read(answer("jobs.json"), jobs) == {
-        IDS[7]: Status(
-            JobState.PENDING, "DEPEND", None, "waits for after-success=\u0192MjRLfK1", "flux jobs"
-        ),
-        IDS[6]: Status(JobState.PENDING, "SCHED", None, "held (urgency 0)", "flux jobs"),
-        IDS[5]: Status(JobState.RUNNING, "RUN", None, "", "flux jobs"),
-        IDS[4]: Status(JobState.COMPLETED, "COMPLETED", 0, "", "flux jobs"),
-        IDS[3]: Status(JobState.FAILED, "FAILED", 3, "", "flux jobs"),
-        IDS[2]: Status(JobState.CANCELLED, "CANCELED", None, "cancel", "flux jobs"),
-        IDS[1]: Status(
-            JobState.TIMEOUT, "TIMEOUT", 142, "timeout: resource allocation expired", "flux jobs"
-        ),
-        IDS[0]: Status(
-            JobState.FAILED,
-            "FAILED",
-            None,
-            "alloc: unsatisfiable request: need 9 node(s), have 4",
-            "flux jobs",
-        ),
-    }  # fmt: skip
+    assert Listing().read(recorded("jobs.txt")[0], jobs) == ENDS | LIVE
 
 
 def test_one_job_is_a_record_and_no_array() -> None:
-    (command,) = ById().commands([job(IDS[3])])
-    assert command.argv == ("flux", "jobs", "--json", IDS[3])
-    found = ById().read(answer("job.json"), [job(IDS[3])])
-    assert found == {IDS[3]: Status(JobState.FAILED, "FAILED", 3, "", "flux jobs")}
+    (command,) = ById().commands([job("fBSPSqQCw")])
+    assert command.argv == ("flux", "jobs", "--json", "fBSPSqQCw")
+    (done,) = (
+        done for done in recorded("jobs.txt") if done.command.argv[1:] == ("jobs", "--json", "\u0192BSPSqQCw")
+    )
+    assert ById().read(done, [job("fBSPSqQCw")]) == {"fBSPSqQCw": ENDS["fBSPSqQCw"]}
+
+
+def test_a_job_that_flux_has_forgotten_has_no_state() -> None:
+    lost = job("f123456789")
+    unknown = [done for done in recorded("jobs.txt") if "f123456789" in done.command.argv]
+    assert [done.returncode for done in unknown] == [0, 1]
+    assert [ById().read(done, [lost]) for done in unknown] == [{}, {}]
 
 
 @pytest.mark.parametrize(
@@ -396,10 +451,17 @@ def test_one_job_is_a_record_and_no_array() -> None:
             {
                 "state": "INACTIVE",
                 "result": "FAILED",
-                "returncode": 1,
-                "exception": {"type": "node-failure", "note": "lost n2"},
+                "returncode": 143,
+                "waitstatus": 36608,
+                "exception": {"type": "node-failure", "note": "node failure on n2 (shell rank 1)"},
             },
-            Status(JobState.NODE_FAIL, "FAILED", None, "node-failure: lost n2", "flux jobs"),
+            Status(
+                JobState.NODE_FAIL,
+                "FAILED",
+                143,
+                "node-failure: node failure on n2 (shell rank 1)",
+                "flux jobs",
+            ),
         ),
         (
             {"state": "SCHED", "annotations": {"sched": {"reason_pending": "priority"}}},
@@ -421,14 +483,23 @@ def test_every_state_is_mapped() -> None:
     ['{"jobs": 3}', '{"jobs": [3, {}]}', '{"jobs": [{"id": []}]}', '{"id": "fMjRLfK1"', '{"a":' * 10_000],
 )  # fmt: skip
 def test_broken_answers_are_silence(text: str) -> None:
-    assert Listing().read(Completed(Command(("flux",)), 0, text), [job(IDS[0])]) == {}
+    assert Listing().read(Completed(Command(("flux",)), 0, text), [job("fMjRLfK1")]) == {}
 
 
 def test_a_banner_before_the_answer() -> None:
-    text = "Welcome!\n" + json.dumps({"jobs": [{"id": IDS[0], "state": "RUN"}]})
-    found = Listing().read(Completed(Command(("flux",)), 0, text), [job(IDS[0])])
-    assert found[IDS[0]].state is JobState.RUNNING
+    text = "Welcome!\n" + json.dumps({"jobs": [{"id": "fMjRLfK1", "state": "RUN"}]})
+    found = Listing().read(Completed(Command(("flux",)), 0, text), [job("fMjRLfK1")])
+    assert found["fMjRLfK1"].state is JobState.RUNNING
 
 
-def test_cancel() -> None:
-    assert FLUX.cancel([job("f21"), job("f22")]) == Command(("flux", "cancel", "f21", "f22"))
+@pytest.mark.parametrize("done", recorded("cancel.txt"))
+def test_what_is_over_is_no_failure_of_a_cancel(done: Completed, tmp_path: Path) -> None:
+    if done.command.argv[:2] != ("flux", "cancel"):
+        return
+    (tmp_path / "flux").write_text(f"#!/bin/sh\ncat >&2 <<'E'\n{done.stderr}E\nexit {done.returncode}\n")
+    (tmp_path / "flux").chmod(0o755)
+    command = FLUX.cancel([job("f21"), job("f22")])
+    assert command.argv[-2:] == ("f21", "f22")
+    found = Shell({"PATH": f"{tmp_path}:{os.environ['PATH']}"}).run(command)
+    left = [line for line in done.stderr.splitlines() if not line.endswith("job is inactive")]
+    assert (found.ok, found.stderr.splitlines()) == (not left, left)

@@ -34,16 +34,42 @@ done
 """
 
 _NOT_ASKED: Final = "Unable to connect to Flux"
+
+# What is over already is no failure; anything else that flux cancel says of a job is.
+_CANCEL: Final = """\
+said=$(flux cancel "$@" 2>&1) && exit
+[[ $said ]] || said="flux cancel ended without a word"
+left=$(grep -v ': job is inactive$' <<<"$said") || exit 0
+echo "$left" >&2
+exit 1
+"""
+
+_ELSEWHERE: Final = "or choose another queue by `batch.partition`"
+_LIMITS: Final = "`flux queue list` shows the limits"
+_QUEUES: Final = "`flux queue list` shows the queues: correct `batch.partition`, or the site file"
+_RESOURCES: Final = "`flux resource list` shows what there is: compare it with `hpcdist plan`"
+
 _HINTS: Final = {
     _NOT_ASKED: "no Flux runs here, or it is down: submit from a login node of the site, or "
     "inside `flux start` or `flux alloc`",
-    "queue": "`flux queue list` shows the queues: correct `batch.partition`, or the site file",
+    "requested duration": f"{_LIMITS}: shorten `batch.walltime`, {_ELSEWHERE}",
+    "Flux standard duration": "correct `batch.walltime`",
+    "requested nnodes": f"{_LIMITS}: ask for fewer replicas, {_ELSEWHERE}",
+    "requested ncores": f"{_LIMITS}: ask for fewer replicas or CPUs, {_ELSEWHERE}",
+    "requested ngpus": f"{_LIMITS}: ask for fewer replicas or GPUs, {_ELSEWHERE}",
+    "is disabled": f"`flux queue list` shows which queues take jobs: try again later, {_ELSEWHERE}",
+    "not a valid queue": f"{_QUEUES}; inside `flux alloc` there are none: submit from a shell outside it, or "
+    "by `--site flux`, which names none",
+    "Invalid queue": _QUEUES,
+    "dependency": "the job it waits for is unknown to Flux, or ended otherwise than it is waited for: "
+    "correct `batch.dependency`",
+    "--requires": "correct `batch.constraint`",
+    "constraint": "`flux resource list` shows the nodes: correct `batch.constraint`",
     "bank": "`flux account view-user $USER` shows your banks: correct `batch.account`",
-    "duration": "`flux queue list` shows the limits: shorten `batch.walltime`",
-    "unsatisfiable": "`flux resource list` shows what there is: compare it with `hpcdist plan`",
-    "cannot be satisfied": "`flux resource list` shows what there is: compare it with `hpcdist plan`",
-    "dependency": "the job it waits for is unknown to Flux, or has failed: correct `batch.dependency`",
+    "unsatisfiable": _RESOURCES,
+    "cannot be satisfied": _RESOURCES,
 }
+"""What to do, by words of Flux's refusals; the first that is found counts, so the narrowest come first."""
 
 _LOST: Final = re.compile(r"\[Errno (?:5|32|71|10[0-8]|11[0-3]|125)\]|timed out|reset by peer|Broken pipe")
 """What an answer that was lost on its way is called (I/O, pipe, protocol, network); the job may exist."""
@@ -104,8 +130,8 @@ class Flux:
         return Listing(), ById()
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
-        """Return the command that ends these jobs: TERM, and KILL 5 s later."""
-        return Command(("flux", "cancel", *(job.id for job in jobs)))
+        """Return the command that ends these jobs by TERM, and KILL 5 s later; what is over is no failure."""
+        return Command(("bash", "-c", _CANCEL, "hpcdist", *(job.id for job in jobs)))
 
     def wait(self, job: Job) -> Command:
         """Return the command that waits for the last event of a job."""
