@@ -122,6 +122,16 @@ def test_a_variable_chooses_the_stack(stack: dict[str, str], specs: list[str]) -
     assert (told["specs"], chosen) == (["$stack"], [specs])
 
 
+@pytest.mark.parametrize(("stack", "files"), [({}, []), ({"HPCDIST_STACK": "training"}, ["training.yaml"])])
+def test_deprecated_packages_are_for_trainings_alone(stack: dict[str, str], files: list[str]) -> None:
+    told = manifest()
+    assert "config" not in told
+    chosen = [item["path"] for item in told["include"] if eval(item["when"], {"env": stack})]  # noqa: S307
+    assert chosen == [f"spack_repo/{name}" for name in files]
+    for path in chosen:
+        assert yaml.safe_load((ROOT / path).read_text()) == {"config": {"deprecated": True}}
+
+
 def test_a_slurm_of_spack_is_not_found_before_the_centres() -> None:
     assert manifest()["view"] == {"default": {"root": ".spack-env/view", "exclude": ["slurm"]}}
     assert manifest()["concretizer"] == {"unify": True}

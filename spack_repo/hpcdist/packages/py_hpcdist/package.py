@@ -5,7 +5,8 @@ from spack_repo.builtin.build_systems.python import PythonPackage
 class PyHpcdist(PythonPackage):
     """One experiment file; any supercomputer: distributed training jobs from a Polyaxon-style YAML file."""
 
-    # There is no address to fetch it from: spack.yaml builds the checkout that it stands in (`develop`).
+    # There is no address to fetch it from: spack.yaml builds the checkout that it stands in (`develop`). So
+    # `spack audit packages` says that it has no version with a URL.
     license("Apache-2.0")
 
     version("0.1.0")
