@@ -26,7 +26,8 @@ def advice(  # noqa: PLR0913, PLR0917 - all that may be odd
     where: Where,
 ) -> Iterator[str]:
     """Yield what the user should know before submitting."""
-    yield from launch_advice.advice(plan, site, launch)
+    for text in launch_advice.advice(plan, site, launch):
+        yield f"{where(('run', 'cmd'))}: {text}"
     yield from _about_the_site(experiment, site, plan)
     yield from _about_the_image(experiment, plan)
     everybody = replicas(experiment, per_gpu=topology.task != "replica")

@@ -38,6 +38,8 @@ _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash"})
 _SETTERS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _DEEPEST: Final = 4
 """How many commands within a command (`bash -c`) are looked at."""
+_LONG: Final = 2000
+"""How long a text may be in which variables are filled in: each could double what the last one held."""
 _PIECE: Final = re.compile(
     r"""
     (?<!<)<<(?!<)-?[^\S\n]*(?P<mark>\w+|'\w+'|"\w+"|\\\w+)  # a heredoc
@@ -93,8 +95,12 @@ def is_computed(text: str) -> bool:
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """Return a text in which variables whose value is known stand for themselves no more."""
-    return _NAMED.sub(lambda match: values.get(match[1] or match[2], match[0]), text)
+    """Return a text with the values of known variables in their places; a long one stays as it is."""
+    return (
+        text
+        if len(text) > _LONG
+        else _NAMED.sub(lambda match: values.get(match[1] or match[2], match[0]), text)
+    )
 
 
 def known_values(commands: Iterable[Simple], env: Mapping[str, str]) -> dict[str, str]:
@@ -105,8 +111,9 @@ def known_values(commands: Iterable[Simple], env: Mapping[str, str]) -> dict[str
             found.setdefault(name, set()).add(value)
     known: dict[str, str] = {}
     for name, values in found.items():
-        if len(values) == 1:
-            known[name] = filled(values.pop(), known)
+        value = filled(values.pop(), known)
+        if not values and len(value) <= _LONG:
+            known[name] = value
     return known
 
 

@@ -31,6 +31,8 @@ PER_NODE: Final = frozenset({
 _TORCH: Final = frozenset({
     "torchrun", "torchrun_jsc", "torch.distributed.launch", "torch.distributed.run", "tune run",
 })  # fmt: skip
+_LONGEST: Final = 400
+"""How long a line may be that is shown in a message."""
 _NOTHING: Final[Mapping[int, str]] = MappingProxyType({})
 _SAME: Final = {
     "deepspeed.pt": "deepspeed",
@@ -89,7 +91,8 @@ class UserLaunch(NamedTuple):
         dropped = {at: "" for option in without for at in range(option.start, option.end)} | {**instead}
         words = [dropped.get(at, word) for at, word in enumerate(self.words[self.head :])]
         line = [*self.before, *self.words[: self.head], *words[: self.end], *add, *_short(words[self.end :])]
-        return " ".join(filter(None, line))
+        text = " ".join(filter(None, line))
+        return text if len(text) <= _LONGEST else " ".join(["...", *instead.values(), *add, "..."])
 
 
 SLOTS: Final = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hpcdist.launch import MPI, UNSEEN, UserLaunch
@@ -60,7 +61,11 @@ _WORDS: Final = {
     "endpoint": "where they meet",
     "hostfile": "which they are",
 }
-_BY_HPCDIST: Final = {"torchrun": "`pytorch: {launch: torchrun}`"}
+_BY_HPCDIST: Final = {
+    "torchrun": "`pytorch: {launch: torchrun}`",
+    "accelerate launch": "`framework: accelerate`",
+    "fabric run": "`framework: lightning`",
+}
 """What lets hpcdist do it instead, with the script alone as the command."""
 
 
@@ -69,11 +74,12 @@ _EACH: Final = {"fabric run": "--devices"}
 
 
 class Mended(NamedTuple):
-    """Why a line does not do, and what mends it: options to add, and those of the line to leave out."""
+    """Why a line does not do, and what mends it: options to add, to leave out, and to write instead."""
 
     why: str
     add: tuple[str, ...]
     without: tuple[Option, ...]
+    instead: Mapping[int, str] = MappingProxyType({})
 
 
 def advice(plan: Plan, site: Site, launch: UserLaunch | None) -> Iterator[str]:
@@ -84,8 +90,7 @@ def advice(plan: Plan, site: Site, launch: UserLaunch | None) -> Iterator[str]:
     if launch.runs == "per_node":
         yield from _about_every_node(plan, launch)
     else:
-        yield from _about_hosts(plan, site, launch)
-        yield from _about_counts(plan, launch)
+        yield from _about_the_whole(plan, site, launch)
 
 
 def _about_its_tasks(plan: Plan, launch: UserLaunch) -> Iterator[str]:
@@ -196,27 +201,71 @@ def _gpus(number: int) -> str:
 # --- Launchers that run once
 
 
-def _about_hosts(plan: Plan, site: Site, launch: UserLaunch) -> Iterator[str]:
-    """Yield a warning where a launch of a job with several nodes stays on the first."""
-    nodes = plan.placement.nodes
+def _about_the_whole(plan: Plan, site: Site, launch: UserLaunch) -> Iterator[str]:
+    """Yield what is wrong with a launch of the whole job, with the line in which all of it is right."""
+    over_nodes = [*_hosts(plan, site, launch), *_nodes(plan, launch)] if plan.placement.nodes > 1 else []
+    counted = [*_counts(plan, launch)]
+    if mended := [*over_nodes, *counted]:
+        line = launch.line(
+            *(text for item in mended for text in item.add),
+            without=[option for item in mended for option in item.without],
+            instead={at: text for item in mended for at, text in item.instead.items()},
+        )
+        other = f", or {_instead_of_a_count(plan, launch)}" if counted else ""
+        yield f"{'; '.join(item.why for item in mended)}; write `{line}`{other}"
+
+
+def _instead_of_a_count(plan: Plan, launch: UserLaunch) -> str:
+    """Return what makes room for as many processes as a launch starts."""
+    if plan.framework is None and launch.tasks == sum(row.gpus * row.tasks for row in plan.placement.rows):
+        framework = "horovod" if launch.program == "horovodrun" else "mpi"
+        return f"`framework: {framework}`, under which each GPU has a process"
+    return "ask for other `environment.replicas`"
+
+
+def _hosts(plan: Plan, site: Site, launch: UserLaunch) -> Iterator[Mended]:
+    """Yield what a launch must say where it stays on the first node."""
     named = [option for option in launch.says("hosts", "hostfile", "discovery", "include") if option.value]
-    if nodes == 1:
-        return
     if not named and (why := _why_on_the_first(plan, site, launch)):
-        line = launch.line(hostfile_option(launch), without=launch.says("hosts", "hostfile"))
-        yield f"{why}; write `{line}`"
+        yield Mended(why, (hostfile_option(launch),), launch.says("hosts", "hostfile"))
     alone = [host for option in named if option.kind in ("hosts", "include")
              for host in hosts_in(option.kind, option.value)]  # fmt: skip
     if alone and all(is_local(host) or _OWN_NODE.match(host) for host in alone):
-        line = launch.line(without=named, instead={named[0].start: hostfile_option(launch)})
-        yield (
-            f"{launch.program} starts everything on {alone[0]}, the first of {nodes} nodes, and the others "
-            f"stay idle; write `{line}`"
-        )
-    said = next((option.value for option in launch.says("nodes")), "")
-    if not _has(said or "$", nodes):
-        number = f"{said} node{'s' * (said != '1')}"
-        yield f"{launch.program} uses {number}, and the job has {nodes}; write that number"
+        where = f"{alone[0]}, the first of {plan.placement.nodes} nodes, and the others stay idle"
+        instead = {named[0].start: hostfile_option(launch)}
+        yield Mended(f"{launch.program} starts everything on {where}", (), tuple(named), instead)
+
+
+def _nodes(plan: Plan, launch: UserLaunch) -> Iterator[Mended]:
+    """Yield what a launch must say that names another number of nodes."""
+    for option in launch.says("nodes"):
+        if not _has(option.value, plan.placement.nodes):
+            number = f"{option.value} node{'s' * (option.value != '1')}"
+            why = f"{launch.program} uses {number}, and the job has {plan.placement.nodes}"
+            yield _with(launch, option, str(plan.placement.nodes), why)
+
+
+def _counts(plan: Plan, launch: UserLaunch) -> Iterator[Mended]:
+    """Yield what a launch must say where it starts other processes than the job has room for."""
+    size = plan.placement.size
+    runs = list(plan.placement.tasks_per_node())
+    if launch.tasks is not None and launch.tasks != size:
+        why = f"{_starts(launch, str(launch.tasks))}, and the job is for {size}"
+        yield _with(launch, launch.says("np")[0], str(size), why)
+        return
+    for option in launch.says("per_node", "map"):
+        ppr = re.fullmatch(r"(ppr:)?(\d+)(:node.*)?", option.value)
+        if ppr and bool(ppr[1]) == (option.kind == "map") and len(runs) == 1 and int(ppr[2]) != runs[0][1]:
+            why = f"{_starts(launch, ppr[2])} on each node, where the job is for {runs[0][1]}"
+            yield _with(launch, option, f"{ppr[1] or ''}{runs[0][1]}{ppr[3] or ''}", why)
+
+
+def _with(launch: UserLaunch, option: Option, value: str, why: str) -> Mended:
+    """Return a line with another value for an option, which may be glued to its name (`-n4`, `--np=4`)."""
+    name, equals, _ = launch.words[launch.head + option.start].partition("=")
+    glued = option.end == option.start + 1 and not equals
+    name = name.removesuffix(option.value) if glued else name
+    return Mended(why, (), (option,), {option.start: f"{name}{equals or ' '}{value}"})
 
 
 def _why_on_the_first(plan: Plan, site: Site, launch: UserLaunch) -> str:
@@ -237,38 +286,3 @@ def _is_open_mpi(site: Site) -> bool:
     """Whether the site's mpirun may be Open MPI's; the others find the nodes of every scheduler."""
     others = ("pals", "hydra", "ibrun", "jsrun")
     return site.launcher not in others and site.options("mpirun").flavour in (None, "openmpi")
-
-
-def _about_counts(plan: Plan, launch: UserLaunch) -> Iterator[str]:
-    """Yield a warning where a launch starts other processes than the job has room for."""
-    size = plan.placement.size
-    runs = list(plan.placement.tasks_per_node())
-    each = _per_node(launch)
-    if launch.tasks is not None and launch.tasks != size:
-        option = launch.says("np")[0]
-        line = launch.line(
-            without=[option], instead={option.start: f"{_written_count(launch, option)} {size}"}
-        )
-        yield (
-            f"{_starts(launch, str(launch.tasks))}, and the job is for {size}; write `{line}`, or ask for "
-            "other `environment.replicas`"
-        )
-    elif each is not None and len(runs) == 1 and each != runs[0][1]:
-        yield (
-            f"{_starts(launch, str(each))} on each node, where the job is for {runs[0][1]}; write the same "
-            "number in both"
-        )
-
-
-def _written_count(launch: UserLaunch, option: Option) -> str:
-    """Return the name of the option for the number of processes, which may be glued to it."""
-    return re.sub(r"(?<=[a-z])\d+$", "", launch.written(option))
-
-
-def _per_node(launch: UserLaunch) -> int | None:
-    """Return how many processes a launch starts on each node, where it says so."""
-    for option in launch.options:
-        ppr = re.match(r"ppr:(\d+):node\b", option.value) if option.kind == "map" else None
-        if ppr or (option.kind == "per_node" and option.value.isdecimal()):
-            return int(ppr[1] if ppr else option.value)
-    return None

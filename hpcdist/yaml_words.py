@@ -41,7 +41,7 @@ _OPENED: Final = r"flow (?:sequence|mapping)|quoted scalar|simple key"
 """What is best seen where it begins."""
 _NEXT: Final = r"mapping values|document start>|expected key|expected <block end>"
 """What is said of a key that follows a text."""
-_COMMAND: Final = re.compile(r"\s*(?:- +)?(?P<section>run:\s*\{\s*)?cmd:\s+(?P<text>\S.*?)\s*")
+_COMMAND: Final = re.compile(r"\s*(?:- +)?(?P<section>run:\s*\{\s*)?cmd:\s+(?P<text>\S.*)")
 _LONGEST: Final = 200
 _BELOW: Final = "write the command on the lines below `cmd: |`"
 _GLUED: Final = re.compile(r"\s*(?:- +)*(['\"]?[\w.-]+['\"]?:)(?=\S)(?!//)")
@@ -82,10 +82,11 @@ def _of_a_command(lines: list[str], line: int) -> str:
     if not 0 <= line < len(lines):
         return ""
     if match := _COMMAND.fullmatch(lines[line]):
-        text = match["text"].removesuffix("}").rstrip() if match["section"] else match["text"]
+        text = match["text"].rstrip()
+        text = text.removesuffix("}").rstrip() if match["section"] else text
         return f"quote the command: `cmd: {quoted(text)}`" if len(text) <= _LONGEST else _BELOW
     above = _COMMAND.fullmatch(lines[line - 1]) if line else None
-    return _BELOW if above and above["text"].endswith("\\") else ""
+    return _BELOW if above and above["text"].rstrip().endswith("\\") else ""
 
 
 def _glued(said: str, lines: list[str], line: int, column: int) -> tuple[str, str, int, int] | None:

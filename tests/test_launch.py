@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.launch import user_launch
+from hpcdist.launch_problems import problems_of
+from tests.experiments import experiment
 
 
 @pytest.mark.parametrize(
@@ -128,3 +130,24 @@ def test_ordinary_programs(command: str) -> None:
 @given(st.text("mpirun -np4;&|()\n'\"\\$`{}#=<", max_size=40))
 def test_no_text_is_too_strange(command: str) -> None:
     user_launch(command)
+
+
+_WORDS = ("mpirun", "torchrun", "bash -c", "eval", "A=$B", "$A", "-H", "--hostfile", "=", "a:2,b", "'", ";")
+
+
+@given(st.lists(st.sampled_from(_WORDS), max_size=12).map(" ".join))
+def test_no_launch_is_too_strange(command: str) -> None:
+    list(problems_of(experiment(run={"cmd": command or "x"})))
+
+
+def test_variables_that_double_each_other() -> None:
+    doubled = "\n".join(f"A{number + 1}=$A{number}$A{number}" for number in range(60))
+    launch = user_launch(f"A0=x\n{doubled}\nmpirun -H $A60 -np $A3 a")
+    assert launch is not None
+    assert [option.value for option in launch.options][1:] == ["x" * 8]
+
+
+def test_a_line_that_is_too_long_to_be_shown() -> None:
+    launch = user_launch(f"mpirun {'-x A=1 ' * 100} a")
+    assert launch is not None
+    assert launch.line("--hostfile x") == "... --hostfile x ..."

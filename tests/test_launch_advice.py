@@ -20,6 +20,11 @@ MISSING = "the line does not say how many nodes there are, on which of them it i
 BY_HPCDIST = ", or the script alone with `pytorch: {launch: torchrun}`, and hpcdist starts it"
 
 
+def warned(*texts: str) -> tuple[str, ...]:
+    """Return warnings with the place of the command."""
+    return tuple(f"exp.yml run.cmd: {text}" for text in texts)
+
+
 def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, framework: str = "mpi") -> Plan:
     """Return the plan of replicas that fill a node each."""
     section = environment(replicas - 1, each=resources(cpu=gpus, gpu=gpus))
@@ -62,36 +67,55 @@ def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, fra
          "srun -n 8 python t.py`, or ask for other `environment.replicas"),
         ("horovodrun --num-proc=1 -H $HOSTS python t.py",
          "horovodrun starts 1 process, and the job is for 8",
-         "horovodrun --num-proc 8 -H $HOSTS python t.py`, or ask for other `environment.replicas"),
+         "horovodrun --num-proc=8 -H $HOSTS python t.py`, or ask for other `environment.replicas"),
     ],
 )  # fmt: skip
 def test_a_launch_that_does_not_fill_the_job(command: str, why: str, line: str) -> None:
-    assert of(command).warnings == (f"{why}; write `{line}`",)
+    assert of(command).warnings == warned(f"{why}; write `{line}`")
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "starts", "line"),
     [
-        ("mpirun -npernode 2 a", "mpirun starts 2 processes on each node, where the job is for 4"),
-        ("mpiexec -ppn 2 a", "mpiexec starts 2 processes on each node, where the job is for 4"),
-        ("mpirun --map-by ppr:1:node a", "mpirun starts 1 process on each node, where the job is for 4"),
-        ("srun --ntasks-per-node=1 a", "srun starts 1 process on each node, where the job is for 4"),
+        ("mpirun -npernode 2 a", "mpirun starts 2 processes", "mpirun -npernode 4 a"),
+        ("mpiexec -ppn 2 a", "mpiexec starts 2 processes", "mpiexec -ppn 4 a"),
+        ("mpirun --map-by ppr:1:node a", "mpirun starts 1 process", "mpirun --map-by ppr:4:node a"),
+        ("srun --ntasks-per-node=1 a", "srun starts 1 process", "srun --ntasks-per-node=4 a"),
     ],
 )
-def test_a_launch_that_does_not_fill_its_nodes(command: str, said: str) -> None:
-    assert of(command).warnings == (f"{said}; write the same number in both",)
+def test_a_launch_that_does_not_fill_its_nodes(command: str, starts: str, line: str) -> None:
+    why = f"{starts} on each node, where the job is for 4"
+    other = ", or ask for other `environment.replicas`"
+    assert of(command).warnings == warned(f"{why}; write `{line}`{other}")
 
 
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("srun -N1 -n8 a", "srun uses 1 node, and the job has 2; write that number"),
+        ("srun -N1 -n8 a", "srun uses 1 node, and the job has 2; write `srun -N 2 -n8 a`"),
         (f"deepspeed --hostfile {H} --num_nodes 3 t.py",
-         "deepspeed uses 3 nodes, and the job has 2; write that number"),
+         f"deepspeed uses 3 nodes, and the job has 2; write `deepspeed --hostfile {H} --num_nodes 2 t.py`"),
     ],
 )  # fmt: skip
 def test_a_launch_over_other_nodes(command: str, said: str) -> None:
-    assert of(command).warnings == (said,)
+    assert of(command).warnings == warned(said)
+
+
+def test_a_process_for_each_gpu_without_a_framework() -> None:
+    section = environment(each=resources(cpu=4, gpu=4))
+    plan = planned(run={"cmd": "horovodrun -np 4 python t.py"}, environment=section)
+    assert plan.warnings == warned(
+        "horovodrun starts 4 processes, and the job is for 1; write `horovodrun -np 1 python t.py`, or "
+        "`framework: horovod`, under which each GPU has a process"
+    )
+
+
+def test_what_stays_on_the_first_node_and_counts_otherwise_is_mended_in_one_line() -> None:
+    assert of("horovodrun -np 4 -H localhost:4 python t.py").warnings == warned(
+        "horovodrun starts everything on localhost, the first of 2 nodes, and the others stay idle; "
+        "horovodrun starts 4 processes, and the job is for 8; "
+        f"write `horovodrun -np 8 --hostfile {H} python t.py`, or ask for other `environment.replicas`"
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +148,7 @@ def test_an_open_mpi_that_may_not_know_the_scheduler() -> None:
     for name, system in (("pbs", "PBS"), ("sge", "Grid Engine"), ("lsf", "LSF")):
         generic = shipped_site(name)
         why = f"an Open MPI that was built without {system} starts all processes on the first of 2 nodes"
-        assert f"{why}; write `{line}`" in of("mpirun -np 8 a", site=generic).warnings
+        assert warned(f"{why}; write `{line}`")[0] in of("mpirun -np 8 a", site=generic).warnings
         assert not any("Open MPI" in text for text in of(line, site=generic).warnings)
         intel = changed(generic, launchers={"mpirun": LauncherOptions(flavour="intel")}, launcher="hydra")
         assert not any("Open MPI" in text for text in of("mpirun -np 8 a", site=intel).warnings)
@@ -157,7 +181,7 @@ def test_an_open_mpi_that_may_not_know_the_scheduler() -> None:
 def test_torchruns_that_do_not_meet(command: str, why: str, line: str) -> None:
     program = "torch.distributed.launch" if "launch" in command else "torchrun"
     said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`{BY_HPCDIST}"
-    assert of(command, framework="pytorch").warnings == (said,)
+    assert of(command, framework="pytorch").warnings == warned(said)
 
 
 @pytest.mark.parametrize(
@@ -194,18 +218,21 @@ def test_torchruns_that_do_not_meet(command: str, why: str, line: str) -> None:
     ],
 )  # fmt: skip
 def test_other_launches_that_do_not_meet(command: str, program: str, why: str, line: str) -> None:
-    said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`"
-    assert of(command, framework="pytorch").warnings == (said,)
+    by = {"accelerate launch": "accelerate", "fabric run": "lightning"}.get(program)
+    instead = f", or the script alone with `framework: {by}`, and hpcdist starts it" if by else ""
+    said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`{instead}"
+    assert of(command, framework="pytorch").warnings == warned(said)
 
 
 def test_what_does_not_meet_and_starts_other_processes_is_mended_in_one_line() -> None:
     plan = of("accelerate launch --multi_gpu --num_processes 4 t.py", framework="pytorch")
-    assert plan.warnings == (
+    assert plan.warnings == warned(
         (
             f"accelerate launch runs on each of the 2 nodes, and {MISSING}: {APART}; accelerate launch "
             "starts 4 processes in all, and the job has 8 GPUs; write `accelerate launch --multi_gpu "
             '--num_machines=2 --machine_rank="$HPCDIST_NODE" --main_process_ip="$HPCDIST_HEAD_ADDRESS" '
-            '--main_process_port="$HPCDIST_PORT" --num_processes=8 t.py`'
+            '--main_process_port="$HPCDIST_PORT" --num_processes=8 t.py`, or the script alone with '
+            "`framework: accelerate`, and hpcdist starts it"
         ),
     )
 
@@ -221,7 +248,7 @@ def test_what_does_not_meet_and_starts_other_processes_is_mended_in_one_line() -
 )  # fmt: skip
 def test_other_processes_than_gpus(command: str, why: str, line: str) -> None:
     plan = of(command, replicas=1, framework="pytorch")
-    assert plan.warnings == (f"{why}; write `{line}`{BY_HPCDIST}",)
+    assert plan.warnings == warned(f"{why}; write `{line}`{BY_HPCDIST}")
 
 
 @pytest.mark.parametrize("command", ["torchrun --nproc_per_node=gpu t.py", "accelerate launch t.py"])

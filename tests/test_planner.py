@@ -287,8 +287,8 @@ def test_a_count_that_differs_from_the_allocation() -> None:
     )
     assert plan.warnings == (
         (
-            "mpirun starts 2 processes, and the job is for 4; write `mpirun -np 4 a`, or ask for other "
-            "`environment.replicas`"
+            "exp.yml run.cmd: mpirun starts 2 processes, and the job is for 4; write `mpirun -np 4 a`, or "
+            "ask for other `environment.replicas`"
         ),
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path as FilePath
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hpcdist import load, preferences, resources, source
+from hpcdist import load, preferences, resources, script_imports, source, untrusted
 from hpcdist.cli import machine
 from hpcdist.cli.machine import Machine
 from hpcdist.cli.tell import located, tell
@@ -82,9 +83,22 @@ def session(asked: Asked, document: Document | None = None) -> Session:
     document, experiment = loaded.document, loaded.experiment
     with located(lambda problem: document.locate(problem) if problem.path else problem):
         plan = make_plan(experiment, chosen.site, origins(document))
-    warnings = tuple(Problem(text, severity="warning") for text in plan.warnings)
+    said = (*plan.warnings, *_of_its_script(asked.file, plan))
+    warnings = tuple(Problem(text, severity="warning") for text in said)
     tell(warnings)
     return Session(document, experiment, chosen, plan, (*loaded.problems, *warnings))
+
+
+def _of_its_script(file: str, plan: Plan) -> Iterator[str]:
+    """Yield what the imports of the command's script tell, where that lies beside the experiment's file."""
+    script = script_imports.script_of(plan.command)
+    if script and file != "-":
+        try:
+            with untrusted.opened((FilePath(file).parent / script).resolve()) as stream:
+                head = stream.read(script_imports.MOST).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return
+        yield from script_imports.advice(plan, script, head)
 
 
 def origins(document: Document) -> Callable[[Path], str]:

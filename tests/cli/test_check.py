@@ -1,0 +1,25 @@
+"""`check` and what lies beside the file of an experiment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.cli.conftest import Hpcdist
+
+
+def test_a_script_beside_the_file_that_would_train_alone(tmp_path: Path, hpcdist: Hpcdist) -> None:
+    file = tmp_path / "exp.yml"
+    file.write_text(
+        "framework: mpi\nrun: {cmd: python t.py}\nbatch: {walltime: 1h}\n"
+        "environment: {replicas: {n_workers: 1}}\n"
+    )
+    assert hpcdist("check", str(file), "--site", "testbed").err == ""
+    (tmp_path / "t.py").write_text("import lightning\n")
+    assert hpcdist("check", str(file), "--site", "testbed").err == (
+        "warning: t.py imports lightning, and each of the 2 tasks would train alone; "
+        "write `framework: lightning`\n"
+    )
+    (tmp_path / "t.py").unlink()
+    os.mkfifo(tmp_path / "t.py")
+    assert hpcdist("check", str(file), "--site", "testbed").err == ""
