@@ -66,7 +66,12 @@ def _ended_with_us(group: int) -> Iterator[None]:
     """
     words = ("/bin/sh", "-c", 'read -r _ || kill -s KILL -- "-$1"', "hpcdist", str(group))
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
-    with subprocess.Popen(words, stdin=pipe, stdout=null, stderr=null, start_new_session=True) as watch:
+    try:
+        watch = subprocess.Popen(words, stdin=pipe, stdout=null, stderr=null, start_new_session=True)
+    except OSError:  # no process is left for it; the command is under way
+        yield
+        return
+    with watch:
         try:
             yield
         finally:

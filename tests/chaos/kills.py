@@ -23,6 +23,7 @@ import hpcdist
 from hpcdist.cli import main
 from tests.chaos import slurm
 from tests.chaos.result import Result
+from tests.chaos.slurm import Slurm
 
 SIGNALS: Final = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _TRIES: Final = 5
@@ -54,15 +55,17 @@ class Attempt(NamedTuple):
 class Person:
     """A user with a folder, one experiment and a batch system."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, batch: Slurm) -> None:
+        folder.mkdir()
         self.folder = folder
-        self.environment = {**os.environ, "PATH": f"{slurm.make(folder)}:{os.environ['PATH']}"}
+        self.batch = batch
+        self.environment = {**os.environ, "PATH": f"{batch.make(folder)}:{os.environ['PATH']}"}
         self.environment |= {
             "XDG_CONFIG_HOME": str(folder),
             "XDG_CACHE_HOME": str(folder),
             "LC_ALL": "C.UTF-8",
         }
-        text = "name: once\nrun: {cmd: 'true'}\nbatch: {site: toy, walltime: 1h}\n"
+        text = "name: once\nrun: {cmd: 'true'}\nbatch: {walltime: 1h, directives: [--hold]}\n"
         (folder / "once.yml").write_text(text)
 
     def start(self, *words: str) -> int:
@@ -96,6 +99,10 @@ class Person:
         """Run `hpcdist WORDS` to its end."""
         return self.ended(self.start(*words))
 
+    def submit(self) -> int:
+        """Start `hpcdist submit` of the experiment; return its pid."""
+        return self.start("submit", "once.yml", *self.batch.options)
+
     def records(self) -> dict[Path, dict[str, str]]:
         """Return all records."""
         return {file: json.loads(file.read_text()) for file in self.folder.glob("runs/*/record.json")}
@@ -119,14 +126,10 @@ class Person:
                 file.write_text(json.dumps(record))
 
 
-SUBMIT: Final = ("submit", "once.yml", "--site-path=sites")
-
-
-def kill(folder: Path, rnd: random.Random, longest: float) -> tuple[Outcome, list[str]]:
+def kill(person: Person, rnd: random.Random, longest: float) -> tuple[Outcome, list[str]]:
     """Kill one submission; return what was met, and what was wrong."""
-    person = Person(folder)
     number = rnd.choice(SIGNALS)
-    pid = person.start(*SUBMIT)
+    pid = person.submit()
     if rnd.random() < _LATE:
         person.wait_for_a_record()
     time.sleep(rnd.uniform(0, longest))
@@ -134,7 +137,7 @@ def kill(folder: Path, rnd: random.Random, longest: float) -> tuple[Outcome, lis
     first = person.ended(pid)
     phase = next((record["phase"] for record in person.records().values()), "none")
     last, looked = _repeated(person, rnd)
-    there = slurm.jobs(folder)
+    there = person.batch.jobs(person.folder)
     outcome = Outcome(signal.Signals(number).name, phase, _printed(first.out) is not None, len(there))
     wrong = [*_wrong(outcome, last, there)]
     if looked and looked != there:
@@ -147,7 +150,7 @@ def _repeated(person: Person, rnd: random.Random) -> tuple[Attempt, list[str]]:
     for _ in range(_TRIES):
         if rnd.random() < 0.5:
             person.run("status")
-        last = person.run(*SUBMIT)
+        last = person.ended(person.submit())
         if last.code == 0:
             break
         person.let_time_pass()
@@ -170,24 +173,24 @@ def _wrong(outcome: Outcome, last: Attempt, there: Sequence[str]) -> list[str]:
 
 
 def _printed(out: str) -> str | None:
-    match = re.search(r"(?m)^once-\d+: job (\d+) on site toy", out)
+    match = re.search(r"(?m)^once-\d+: job (\d+) on site ", out)
     return match[1] if match else None
 
 
-def kills(count: int, seed: int, folder: Path) -> Result:
-    """Kill so many submissions, each in a folder of its own."""
+def kills(count: int, seed: int, folder: Path, batch: Slurm = slurm.TOY) -> Result:
+    """Kill so many submissions to a Slurm, each in a folder of its own."""
     rnd = random.Random(seed)  # noqa: S311 - moments, no secrets
     for module in pkgutil.walk_packages(hpcdist.__path__, "hpcdist."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    person = Person(folder / "warm")
+    person = Person(folder / "warm", batch)
     began = time.monotonic()
-    warm = person.run(*SUBMIT)
+    warm = person.ended(person.submit())
     longest = 1.2 * (time.monotonic() - began)
     outcomes: Counter[str] = Counter()
     wrong = [] if warm.code == 0 else [warm.err]
     for number in range(count):
-        outcome, found = kill(folder / str(number), rnd, longest)
+        outcome, found = kill(Person(folder / str(number), batch), rnd, longest)
         outcomes[str(outcome)] += 1
         wrong += [f"seed {seed}, kill {number}: {text}" for text in found]
     return Result("kills", outcomes, wrong)

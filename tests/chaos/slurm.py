@@ -1,9 +1,11 @@
-"""A Slurm of a few lines of bash, slow and without a controller: each job is a file with its comment."""
+"""The Slurms for kills: a slow one of a few lines of bash, whose jobs are files; and a real one."""
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 SITE: Final = """\
 name: toy
@@ -57,10 +59,22 @@ def make(folder: Path) -> Path:
     return programs
 
 
+class Slurm(NamedTuple):
+    """Where jobs go: ``make`` returns what PATH begins with, ``jobs`` the ids of all jobs of a folder."""
+
+    make: Callable[[Path], Path]
+    jobs: Callable[[Path], list[str]]
+    options: tuple[str, ...]
+
+
 def is_asked(folder: Path) -> bool:
-    """Whether an sbatch of this machine lives."""
-    name = bytes(folder / "bin" / "sbatch")
-    return any(name in _words(process) for process in Path("/proc").glob("[0-9]*/cmdline"))
+    """Whether an sbatch with a script of this folder lives."""
+    found = map(_words, Path("/proc").glob("[0-9]*/cmdline"))
+    begin = bytes(folder / "runs")
+    return any(
+        any(word.endswith(b"sbatch") for word in words) and any(word.startswith(begin) for word in words)
+        for words in found
+    )
 
 
 def _words(file: Path) -> list[bytes]:
@@ -73,3 +87,15 @@ def _words(file: Path) -> list[bytes]:
 def jobs(folder: Path) -> list[str]:
     """Return the ids of all jobs that were ever made."""
     return sorted(path.name for path in (folder / "jobs").iterdir() if path.name.isdigit())
+
+
+def real_jobs(folder: Path) -> list[str]:
+    """Return the ids of all jobs that a real Slurm knows of this folder."""
+    words = ("squeue", "-h", "-t", "all", "-o", "%i %Z")
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    rows = (line.partition(" ") for line in said.splitlines())
+    return sorted(job for job, _, place in rows if place == str(folder))
+
+
+TOY: Final = Slurm(make, jobs, ("--site=toy", "--site-path=sites"))
+REAL: Final = Slurm(lambda _: Path("/usr/bin"), real_jobs, ("--site=testbed",))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import Cluster, Completed
+from tests.slurm.cluster import CHECKOUT, Cluster, Completed
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
 pytestmark = pytest.mark.real
@@ -28,6 +29,13 @@ from hpcdist.cli import main
 for number in range(200):
     done = CliRunner().invoke(main, ["submit", "held.yml", "--again"])
     assert done.exit_code == 0, done.output
+"""
+
+KILLS = """
+import sys
+from pathlib import Path
+from tests.chaos import kills, slurm
+print(*kills.kills(12, 5, Path(sys.argv[1]), slurm.REAL).wrong, sep="\\n", end="")
 """
 
 
@@ -73,6 +81,19 @@ def test_killed_between_sbatch_and_record(user: User) -> None:
     assert "its submission was interrupted" in again.stderr
     assert (record(user, "once-1")["phase"], jobs(user)) == ("submitted", 1)
     assert (submit(user).returncode, jobs(user)) == (0, 2)
+
+
+def test_an_sbatch_that_is_slow_to_begin_dies_with_its_hpcdist(user: User) -> None:
+    slow = '(sleep 1; kill -9 $PPID) & sleep 4; exec /usr/bin/sbatch "$@"'
+    assert submit(user, with_command(user, "sbatch", slow)).returncode != 0
+    time.sleep(5)
+    assert jobs(user) == 0
+
+
+def test_kills_at_random_moments(user: User) -> None:
+    words: list[str | Path] = [PYTHON, "-c", KILLS, user.directory]
+    done = user.cluster.run(words, cwd=CHECKOUT, env=ENVIRONMENT, timeout=300)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
 def test_killed_before_sbatch_did_anything(user: User) -> None:
