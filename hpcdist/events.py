@@ -25,6 +25,6 @@ class Event(NamedTuple):
 
 def read(text: bytes) -> tuple[Event, ...]:
     """Return what is written there; lines that are torn or strange are left out."""
-    rows = filter(None, map(_EVENT.fullmatch, text.decode("utf-8", "replace").split("\n")))
+    rows = filter(None, map(_EVENT.fullmatch, text.decode("utf-8", "replace").split("\n")[:-1]))
     events = (Event(row[1], row[2], int(row[3]), row[4]) for row in rows)
     return tuple(event for event in events if event.at <= _LATEST)

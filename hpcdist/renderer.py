@@ -50,15 +50,17 @@ def render(
         comment_end_string="#>",
         bytecode_cache=kept(Path(__file__)),
     )
-    environment.filters["plain"] = _plain
+    environment.filters |= {"plain": _plain, "bytes": _bytes}
     scheduler = schedulers.get(plan.scheduler)
     try:
-        task = environment.get_template("task.sh.j2").render(writer.context()) if plan.rank_variables else ""
-        context = writer.context() | {"task": Raw(task), "run_dir": run_dir, "header": writer.header(run_dir)}
+        context = writer.context() | {"run_dir": run_dir, "header": writer.header(run_dir)}
+        for name in ("command", "task", "start") if plan.rank_variables else ("command",):
+            context[name] = Raw(environment.get_template(f"{name}.sh.j2").render(context))
+        context["task_start"] = str(context.get("start", "")).rstrip("\n")
         job = environment.get_template(scheduler.template).render(context)
     except (jinja2.TemplateError, ValueError) as error:
         raise RenderError(f"template {scheduler.template}: {error}") from error
-    return Script(job, task)
+    return Script(job, context.get("task", ""))
 
 
 def _finalized(value: object) -> Raw:
@@ -77,6 +79,11 @@ def _plain(value: object) -> Raw:
     if any(character in text for character in "\"'`$\\\n\r!<>|;&*?~#{}"):
         raise ValueError(f"{text!r} cannot stand unquoted in a script")
     return Raw(text)
+
+
+def _bytes(text: str) -> int:
+    """Return the size of a file with this text."""
+    return len(text.encode())
 
 
 _DEVICES = {
@@ -104,7 +111,7 @@ class _Writer:
             "exported": self.exported,
             "raw": Raw,
             "address": self.address,
-            "value_of": lambda name: Raw(f"${{{_plain(name)}:-}}"),
+            "value_of": lambda name, otherwise="": Raw(f"${{{_plain(name)}:-{_plain(otherwise)}}}"),
             "ranks": plan.rank_variables or RankVariables(rank="", local_rank=""),
             "program": "" if plan.launch[0].shell else _plain(plan.launch[0].text),
             "command": Raw(plan.command),

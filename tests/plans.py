@@ -16,7 +16,8 @@ TESTBED = shipped_site("testbed")
 LOCAL = shipped_site("local")
 
 COMMAND = 'bash "$HPCDIST_JOB_DIR/command.sh"'
-WRAPPED = ['bash "$HPCDIST_JOB_DIR/task.sh"', COMMAND]
+WRAPPER = 'bash -c "$hpcdist_start" "$HPCDIST_JOB_DIR/task.sh"'
+WRAPPED = [WRAPPER, COMMAND]
 """The end of every launch line that starts tasks."""
 
 

@@ -270,21 +270,24 @@ def test_a_site_value_that_would_break_out_of_its_place() -> None:
 
 def test_a_template_that_asks_for_what_there_is_not(tmp_path: Path) -> None:
     (tmp_path / "local.sh.j2").write_text("{{ plan.unknown }}")
-    (tmp_path / "task.sh.j2").write_text("")
+    for name in ("command", "task", "start"):
+        (tmp_path / f"{name}.sh.j2").write_text("")
     with pytest.raises(RenderError, match=r"template local\.sh\.j2: .*no attribute 'unknown'"):
         render(planned(ONE_PROCESS), folders=[tmp_path])
 
 
 def test_a_value_that_was_left_undecided(tmp_path: Path) -> None:
     (tmp_path / "local.sh.j2").write_text("{{ plan.walltime }}")
-    (tmp_path / "task.sh.j2").write_text("")
+    for name in ("command", "task", "start"):
+        (tmp_path / f"{name}.sh.j2").write_text("")
     with pytest.raises(RenderError, match="a value is None; the plan left it undecided"):
         render(planned(ONE_PROCESS), folders=[tmp_path])
 
 
 def test_ones_own_template_comes_first(tmp_path: Path) -> None:
     (tmp_path / "local.sh.j2").write_text("{{ plan.name }} {{ raw('$HOME') }}\n")
-    (tmp_path / "task.sh.j2").write_text("")
+    for name in ("command", "task", "start"):
+        (tmp_path / f"{name}.sh.j2").write_text("")
     plan = msgspec.structs.replace(planned(ONE_PROCESS), name="it's")
     assert render(plan, folders=[tmp_path]).job == "'it'\"'\"'s' $HOME\n"
 

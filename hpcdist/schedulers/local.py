@@ -144,7 +144,7 @@ def _past(words: Mapping[str, str]) -> Status:
         return Status(JobState.FAILED if code else JobState.COMPLETED, "ended", code, source="events")
     if (host := words.get("submitted", words["gone"])) != words["gone"]:
         return Status(JobState.UNKNOWN, "elsewhere", None, f"it was started on {host}: ask there", "events")
-    reason = "the process ended without a word (killed, or the machine restarted)"
+    reason = "no end was recorded (killed, the machine restarted, or its disk is full)"
     return Status(JobState.FAILED, "vanished", None, reason, "processes")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from hpcdist.plan import Plan
 from hpcdist.site import Site
 from tests.experiments import environment, resources
-from tests.plans import planned
+from tests.plans import WRAPPER, planned
 from tests.sites import site
 
 IMAGE = "nvcr.io/nvidia/pytorch:24.08-py3"
@@ -37,4 +37,4 @@ def two_tasks(machine: Site, image: str = IMAGE, gpu: int | None = 1, **data: An
 def inside(plan: Plan) -> list[str]:
     """Return the words between the task wrapper and the command."""
     texts = [word.text for word in plan.launch]
-    return texts[texts.index('bash "$HPCDIST_JOB_DIR/task.sh"') + 1 : -1]
+    return texts[texts.index(WRAPPER) + 1 : -1]

@@ -5,7 +5,7 @@ import pytest
 
 from hpcdist.errors import PlanError
 from tests.containers.sites import boxed, inside, two_tasks
-from tests.plans import words
+from tests.plans import WRAPPER, words
 
 
 def test_srun_is_told_and_the_task_wrapper_is_inside() -> None:
@@ -21,7 +21,7 @@ def test_srun_is_told_and_the_task_wrapper_is_inside() -> None:
             '--container-workdir="$PWD"',
             "--container-env=PYTHONUNBUFFERED,A",
             "--no-container-mount-home",
-            'bash "$HPCDIST_JOB_DIR/task.sh"',
+            WRAPPER,
             "env",
             "B=x y",
             'bash "$HPCDIST_JOB_DIR/command.sh"',

@@ -198,7 +198,7 @@ def test_a_job_that_vanished(machine: Machine) -> None:
         JobState.FAILED,
         "vanished",
         None,
-        "the process ended without a word (killed, or the machine restarted)",
+        "no end was recorded (killed, the machine restarted, or its disk is full)",
         "processes",
     )
 

@@ -131,4 +131,5 @@ def test_outside_of_lsf(folder: Path) -> None:
 
 def test_a_directory_that_is_not_there(folder: Path) -> None:
     done = run(folder, script(), LS_SUBCWD="/nowhere", LSB_MCPU_HOSTS="localhost 1")
-    assert done.returncode == 1
+    assert done.returncode == 86
+    assert done.stderr.endswith(" has no /nowhere; is its file system mounted there?\n")

@@ -26,6 +26,10 @@
 # site gcp-a3-ultra: directives.mandatory
 #SBATCH --mem=0
 # Made by hpcdist 0.1.0 for site gcp-a3-ultra. It needs no hpcdist on the nodes, and runs by hand as well.
+fail() {
+  echo "hpcdist: $*" >&2
+  exit 86
+}
 export HPCDIST_RUN_DIR=/scratch/me/runs/horovod-digits-1
 hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
 hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
@@ -62,29 +66,51 @@ add_nodes() {
 hpcdist_nodes=()
 add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
 # Options of the login shell, and those of this script, are not options of the step.
-unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
-  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
-fail() {
-  echo "hpcdist: $*" >&2
-  exit 86
-}
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION \
+  SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
 
-# What this run writes, and a line in its diary at the beginning and at the end.
+# What this run writes, and a line in its event log at the beginning and at the end.
 export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
 export HPCDIST_JOB_DIR="$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID"
 export HPCDIST_HOSTFILE="$HPCDIST_JOB_DIR/hostfile"
 export HPCDIST_OUTPUTS="$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}"
-(umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
-  fail "cannot write to $HPCDIST_RUN_DIR; is it on a file system that the nodes share?"
+(umask 077 && mkdir -p "$HPCDIST_JOB_DIR/new" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
+  fail "cannot write to $HPCDIST_RUN_DIR on $(uname -n); is it on a file system that the nodes share, and not full?"
+[[ -O $HPCDIST_RUN_DIR && ! -L $HPCDIST_RUN_DIR && -O $HPCDIST_JOB_DIR ]] ||
+  fail "$HPCDIST_RUN_DIR is not your own: another user could change what this job runs; submit it from a folder that only you can write to"
+unwritten() { fail "cannot write to $HPCDIST_RUN_DIR or ${TMPDIR:-/tmp} on $(uname -n); is the disk full, or your quota used up?"; }
 note() { printf '%s %s %(%s)T %s\n' "$1" "$HPCDIST_JOB_ID" -1 "$2" >>"$HPCDIST_RUN_DIR/events"; }
-# Not every batch system tells how often it has run this job; the diary does.
+# Not every batch system tells how often it has run this job; the event log does.
 hpcdist_restarts=$(grep -csF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
-note started "${hpcdist_restarts:=0}"
-trap 'note ended $?' EXIT
+note started "${hpcdist_restarts:=0}" || unwritten
+# A signal that is not trapped ends this script with the code of an earlier command: 0 is that of the program, or unknown.
+# shellcheck disable=SC2317,SC2329 # the traps call these
+finish() {
+  local code=$?
+  ((code != 0)) || code=${hpcdist_status:-unknown}
+  note ended "$code" || echo "hpcdist: the end (exit code $code) cannot be written to $HPCDIST_RUN_DIR/events; is the disk full?" >&2
+}
+trap finish EXIT
+
+# Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.) Some batch
+# systems send ALRM, XCPU or XFSZ at a limit. Before the program runs, all but USR1 and USR2 end the job.
+# shellcheck disable=SC2317,SC2329 # the traps call it
+forward() {
+  hpcdist_signal=$1
+  [[ $1 != TERM ]] || hpcdist_told_to_end=1
+  if [[ ${hpcdist_program:-} ]]; then
+    kill -s "$1" -- "$hpcdist_program" 2>/dev/null
+  elif [[ $1 != USR[12] ]]; then
+    exit $((128 + $(kill -l "$1")))
+  fi
+}
+trap 'forward TERM' TERM INT QUIT ALRM XCPU XFSZ
+trap 'forward HUP' HUP
+trap 'forward USR1' USR1
+trap 'forward USR2' USR2
 
 # The nodes, numbered from 0 as the plan numbers them.
 ((${#hpcdist_nodes[@]} == 4)) || fail "the allocation has ${#hpcdist_nodes[@]} nodes, the plan needs 4"
-printf '%s\n' "${hpcdist_nodes[@]}" >"$HPCDIST_JOB_DIR/nodes"
 echo "hpcdist: horovod-digits: 32 tasks by srun, 4 nodes, 32 GPUs: ${hpcdist_nodes[*]:0:8} (job $HPCDIST_JOB_ID)"
 
 # How the other tasks reach the first node; and this job's 16 ports, below those that Linux hands out itself;
@@ -93,41 +119,52 @@ HPCDIST_HEAD_ADDRESS=${hpcdist_nodes[0]}
 HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % 750 * 16))
 export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 
-# Hosts with their number of tasks, in rank order.
-write_hostfile() {
-  local node=0 count tasks
+# Writes $2, or what it reads, to a file of this job, and reads it back: a full disk may have cut it short. Files that
+# are whole are then moved together to where they are looked for.
+keep() {
+  local text=${2:-} kept=
+  (($# > 1)) || IFS= read -r -d '' text
+  printf %s "$text" >"$HPCDIST_JOB_DIR/new/$1" && IFS= read -r -d '' kept <"$HPCDIST_JOB_DIR/new/$1"
+  [[ $kept == "$text" ]]
+}
+move_kept() { mv -f -- "$HPCDIST_JOB_DIR"/new/* "$HPCDIST_JOB_DIR" || unwritten; }
+
+# The nodes; and hosts with their number of tasks, in rank order.
+printf -v hpcdist_text '%s\n' "${hpcdist_nodes[@]}"
+keep nodes "$hpcdist_text" || unwritten
+keep_hostfile() {
+  local node=0 count tasks line text=
   while read -r count tasks; do
     for ((; count > 0; count--, node++)); do
-      printf '%s slots=%s\n' "${hpcdist_nodes[node]}" "$tasks"
+      printf -v line '%s slots=%s\n' "${hpcdist_nodes[node]}" "$tasks"
+      text+=$line
     done
-  done >"$HPCDIST_HOSTFILE"
+  done
+  keep hostfile "$text"
 }
-write_hostfile <<'NODES_AND_TASKS_ON_EACH'
+keep_hostfile <<'NODES_AND_TASKS_ON_EACH' || unwritten
 4 8
 NODES_AND_TASKS_ON_EACH
 
-# Writes what it reads to a file, byte for byte.
-keep() {
-  local text
-  IFS= read -r -d '' text
-  printf '%s' "$text" >"$1"
-}
-
 # The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
-keep "$HPCDIST_JOB_DIR/command.sh" <<'COMMAND'
+keep command.sh <<'COMMAND' || unwritten
 trap 'exit $?' TERM INT HUP
 trap : USR1 USR2
 python examples/horovod_digits.py --lr=0.02 --epochs=10
 COMMAND
 
-# The task wrapper, one for all tasks.
-keep "$HPCDIST_JOB_DIR/task.sh" <<'TASK_WRAPPER'
+# The task wrapper, one for all tasks, and what starts it on each node, where the run directory may be missing.
+keep task.sh <<'TASK_WRAPPER' || unwritten
 #!/bin/bash
 # One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
 
 # The first task of all that fails is the cause; what the launcher then does to the others is not. The job's script
-# tells of it: this task may be killed before it could.
-first_to_fail() { (set -C && echo "$1 $2 $(uname -n)${3:+ $3}" >"$HPCDIST_FAILURE") 2>/dev/null; }
+# tells of it: this task may be killed before it could. One that was told to end leaves a file of another name.
+first_to_fail() {
+  local file=$HPCDIST_FAILURE${hpcdist_ended_by:+.$hpcdist_ended_by}
+  (set -C && echo "$1 $2 $(uname -n)${3:+ $3}" >"$file") 2>/dev/null || [[ -s $file ]] ||
+    echo "hpcdist: rank $2 on $(uname -n)${3:+: $3} (exit code $1; this cannot be written to $file)" >&2
+}
 fail() {
   first_to_fail 86 "${rank:-?}" "$*"
   exit 86
@@ -151,19 +188,19 @@ take_place() {
   while read -r role index first tasks per_replica per_node node local_rank _ cpus gpu gpus per_gpu; do
     offset=$((rank - first))
     ((offset < tasks)) && break
-  done <<<"$hpcdist_rows"
+  done <<<"$hpcdist_rows" || fail "rank $rank is not found in the plan; is ${TMPDIR:-/tmp} full?"
   slot=$((offset % per_node))
   node=$((node + offset / per_node))
   while read -r count local_size; do
     ((node < (nodes += count))) && break
-  done <<'NODES_AND_TASKS_ON_EACH'
+  done <<'NODES_AND_TASKS_ON_EACH' || fail "node $node is not found in the plan; is ${TMPDIR:-/tmp} full?"
 4 8
 NODES_AND_TASKS_ON_EACH
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
   # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
   read -r here </proc/sys/kernel/hostname
-  [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-} == "${planned[0]}" ]] ||
-    fail "this is $here, the plan has this rank on ${planned[0]}; the launcher placed tasks in an order of its own"
+  [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-?} == "${planned[0]}" ]] ||
+    fail "this is $here, the plan has this rank on ${planned[0]:-no node}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=$size HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
   export HPCDIST_NODE=$node HPCDIST_NODES=4 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
@@ -191,19 +228,44 @@ take_gpus() {
   export HPCDIST_GPUS="${own[*]}" CUDA_VISIBLE_DEVICES="${visible[*]}"
 }
 
+# Sets the number of processes that the kernel has killed for lack of memory where this task runs.
+count_oom_kills() {
+  local kind path file name count
+  hpcdist_oom_kills=0
+  while IFS=: read -r _ kind path; do
+    file=/sys/fs/cgroup$path/memory.events
+    [[ $kind != memory ]] || file=/sys/fs/cgroup/memory$path/memory.oom_control
+    [[ ! -r $file ]] || while read -r name count; do
+      [[ $name != oom_kill ]] || hpcdist_oom_kills=$count
+    done <"$file"
+  done </proc/self/cgroup
+} 2>/dev/null
+
 take_place
 # As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
 ulimit -S -n hard 2>/dev/null
 ulimit -S -l hard 2>/dev/null
 export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
-trap : INT HUP USR1 USR2
+trap : INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
 trap 'hpcdist_ended_by=TERM' TERM
+count_oom_kills
+hpcdist_oom_kills_before=$hpcdist_oom_kills
 "$@"
 code=$?
-((code == 0)) || first_to_fail "$code" "$HPCDIST_RANK"
+if ((code != 0)); then
+  count_oom_kills
+  if ((hpcdist_oom_kills > hpcdist_oom_kills_before)); then
+    first_to_fail "$code" "$HPCDIST_RANK" "the kernel killed a process for lack of memory (exit code $code); ask for more by environment.resources.memory"
+  else
+    first_to_fail "$code" "$HPCDIST_RANK"
+  fi
+fi
 exit "$code"
 TASK_WRAPPER
+# shellcheck disable=SC2016 # the task expands it
+hpcdist_start='for hpcdist_file in "$0 5538" "${0%/*}/command.sh 101"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${SLURM_PROCID:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; exit 186; }; done; . "$0"'
+move_kept
 
 # What is needed before anything starts.
 # shellcheck source=/dev/null # the site's own file
@@ -239,30 +301,20 @@ launch() {
   type srun >/dev/null 2>&1 || fail "there is no srun on $(uname -n); load its module in the site file, or choose another batch.launcher"
   # srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=28 --kill-on-bad-exit=1 --label: launcher srun
   # --mpi=pmi2: site gcp-a3-ultra: launchers.srun.mpi
-  # bash "$HPCDIST_JOB_DIR/task.sh": task wrapper
+  # bash -c "$hpcdist_start" "$HPCDIST_JOB_DIR/task.sh": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
   exec srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=28 --kill-on-bad-exit=1 --label --mpi=pmi2 \
-    bash "$HPCDIST_JOB_DIR/task.sh" \
+    bash -c "$hpcdist_start" "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }
-
-# Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.)
-# shellcheck disable=SC2317,SC2329 # the traps call it
-forward() {
-  hpcdist_signal=$1
-  [[ $1 != TERM ]] || hpcdist_told_to_end=1
-  [[ -z ${hpcdist_program:-} ]] || kill -s "$1" -- "$hpcdist_program" 2>/dev/null
-}
-trap 'forward TERM' TERM INT
-trap 'forward HUP' HUP
-trap 'forward USR1' USR1
-trap 'forward USR2' USR2
 run() {
-  local code status=127 rank host text
+  local code status=127 rank host text failure
   # A name that no node has looked for before: network file systems remember what was not there.
   export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
+  hpcdist_program=none
   launch &
   hpcdist_program=$!
+  [[ -z ${hpcdist_told_to_end:-} ]] || forward TERM # which came while there was no program yet
   while :; do
     hpcdist_signal=
     wait "$hpcdist_program"
@@ -274,8 +326,10 @@ run() {
   # Launchers have codes of their own for what they were told to end (mpirun 1 or 255).
   ((status == 0 || (status > 128 && status < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || status=143
   # The task that failed first tells why, and its exit code is the job's: a launcher may give that of a task it killed,
-  # or none.
-  if read -r code rank host text 2>/dev/null <"$HPCDIST_FAILURE"; then
+  # or none. Tasks that were told to end are the cause only if the job was.
+  failure=$HPCDIST_FAILURE
+  [[ -e $failure || -z ${hpcdist_told_to_end:-} ]] || failure+=.TERM
+  if read -r code rank host text 2>/dev/null <"$failure"; then
     status=$code
     case ${text:+told}$status in
     told*) echo "hpcdist: rank $rank on $host: $text" >&2 ;;
@@ -283,7 +337,13 @@ run() {
     129 | 1[3-9][0-9]) echo "hpcdist: rank $rank on $host was the first to end, killed by signal $(kill -l "$status")" >&2 ;;
     *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $status" >&2 ;;
     esac
+  elif ((status == 186)); then
+    status=86 # of what starts the wrapper; a launcher may give the highest of all tasks
+  elif ((status != 0 && status != 86)) && [[ -z ${hpcdist_told_to_end:-} ]]; then
+    echo "hpcdist: srun ended with exit code $status, and no task recorded why: a node or a task was lost, or killed; its own messages are above" >&2
   fi
   return "$status"
 }
 run 0
+hpcdist_status=$?
+exit "$hpcdist_status"
