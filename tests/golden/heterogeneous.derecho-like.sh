@@ -110,7 +110,7 @@ NODES_AND_TASKS_ON_EACH
 
 # The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
 keep command.sh <<'COMMAND' || unwritten
-trap 'exit $?' TERM INT HUP
+trap 'exit $(($? ? $? : 143))' TERM INT HUP
 trap : USR1 USR2
 python train.py
 COMMAND
@@ -234,7 +234,7 @@ fi
 exit "$code"
 TASK_WRAPPER
 # shellcheck disable=SC2016 # the task expands it
-hpcdist_start='for hpcdist_file in "$0 5696" "${0%/*}/command.sh 61"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; exit 186; }; done; . "$0"'
+hpcdist_start='for hpcdist_file in "$0 5696" "${0%/*}/command.sh 77"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; exit 186; }; done; . "$0"'
 move_kept
 
 # Nodes hold different numbers of tasks: PBS must have given them in the order in which the plan has them.

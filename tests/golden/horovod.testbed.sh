@@ -50,8 +50,8 @@ add_nodes() {
 hpcdist_nodes=()
 add_nodes "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
 # Options of the login shell, and those of this script, are not options of the step.
-unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION \
-  SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
 
 # What this run writes, and a line in its event log at the beginning and at the end.
 export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
@@ -132,7 +132,7 @@ NODES_AND_TASKS_ON_EACH
 
 # The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
 keep command.sh <<'COMMAND' || unwritten
-trap 'exit $?' TERM INT HUP
+trap 'exit $(($? ? $? : 143))' TERM INT HUP
 trap : USR1 USR2
 python examples/horovod_digits.py --lr=0.02 --epochs=10
 COMMAND
@@ -227,7 +227,7 @@ fi
 exit "$code"
 TASK_WRAPPER
 # shellcheck disable=SC2016 # the task expands it
-hpcdist_start='for hpcdist_file in "$0 4477" "${0%/*}/command.sh 101"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${SLURM_PROCID:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; exit 186; }; done; . "$0"'
+hpcdist_start='for hpcdist_file in "$0 4477" "${0%/*}/command.sh 117"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${SLURM_PROCID:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; exit 186; }; done; . "$0"'
 move_kept
 
 # shellcheck disable=SC2016 # what a value means is for the program to say

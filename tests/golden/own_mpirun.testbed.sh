@@ -133,7 +133,7 @@ NODES_AND_TASKS_ON_EACH
 
 # The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
 keep command.sh <<'COMMAND' || unwritten
-trap 'exit $?' TERM INT HUP
+trap 'exit $(($? ? $? : 143))' TERM INT HUP
 trap : USR1 USR2
 mpirun -np 8 --hostfile "$HPCDIST_HOSTFILE" -x NCCL_DEBUG=INFO python train.py
 COMMAND

@@ -99,7 +99,7 @@ NODES_AND_TASKS_ON_EACH
 
 # The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
 keep command.sh <<'COMMAND' || unwritten
-trap 'exit $?' TERM INT HUP
+trap 'exit $(($? ? $? : 143))' TERM INT HUP
 trap : USR1 USR2
 python examples/quickstart.py --lr=0.1 --epochs=20
 COMMAND
@@ -193,7 +193,7 @@ fi
 exit "$code"
 TASK_WRAPPER
 # shellcheck disable=SC2016 # the task expands it
-hpcdist_start='for hpcdist_file in "$0 4182" "${0%/*}/command.sh 96"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${FLUX_TASK_RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; exit 186; }; done; . "$0"'
+hpcdist_start='for hpcdist_file in "$0 4182" "${0%/*}/command.sh 112"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${FLUX_TASK_RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; exit 186; }; done; . "$0"'
 move_kept
 trap 'note timeout 0; forward TERM' ALRM # Flux sends it at the time limit
 
@@ -232,7 +232,7 @@ launch() {
       [[ $hpcdist_heard ]] || return "$status"
     done
   }
-  start_flux flux run --nodes=2 --ntasks=2 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none \
+  start_flux flux run --nodes=2 --ntasks=2 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=cpu-affinity=per-task \
     bash -c "$hpcdist_start" "$HPCDIST_JOB_DIR/task.sh" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -124,7 +124,7 @@ NODES_AND_TASKS_ON_EACH
 
 # The command. Its shell waits for what a signal ends before it ends itself, and then runs nothing more.
 keep command.sh <<'COMMAND' || unwritten
-trap 'exit $?' TERM INT HUP
+trap 'exit $(($? ? $? : 143))' TERM INT HUP
 trap : USR1 USR2
 python examples/horovod_digits.py --lr=0.02 --epochs=10
 COMMAND
@@ -241,7 +241,7 @@ fi
 exit "$code"
 TASK_WRAPPER
 # shellcheck disable=SC2016 # the task expands it
-hpcdist_start='for hpcdist_file in "$0 5471" "${0%/*}/command.sh 101"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${PMI_RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; exit 186; }; done; . "$0"'
+hpcdist_start='for hpcdist_file in "$0 5465" "${0%/*}/command.sh 117"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${PMI_RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; exit 186; }; done; . "$0"'
 move_kept
 
 # What is needed before anything starts.
