@@ -149,7 +149,8 @@ trap : USR1 USR2
 python train.py
 COMMAND
 
-# The task wrapper, one for all tasks, and what starts it on each node, where the run directory may be missing.
+# The task wrapper, one for all tasks, and what starts it on each node, where the run directory may be missing. (srun gives
+# the highest exit code of all tasks, but rather a signal's: none may be killed by the TERM that follows.)
 keep task.sh <<'TASK_WRAPPER' || unwritten
 #!/bin/bash
 # One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
@@ -247,6 +248,7 @@ export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"  # framework pytorch
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
 trap : INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
 trap 'hpcdist_ended_by=TERM' TERM
+[[ ! ${hpcdist_ended_by:-} ]] || exit 143
 count_oom_kills
 hpcdist_oom_kills_before=$hpcdist_oom_kills
 "$@"
@@ -262,7 +264,7 @@ fi
 exit "$code"
 TASK_WRAPPER
 # shellcheck disable=SC2016 # the task expands it
-hpcdist_start='for hpcdist_file in "$0 5504" "${0%/*}/command.sh 77"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${SLURM_PROCID:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; exit 186; }; done; . "$0"'
+hpcdist_start='trap hpcdist_ended_by=TERM TERM; for hpcdist_file in "$0 5546" "${0%/*}/command.sh 77"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${SLURM_PROCID:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; sleep 2; exit 186; }; done; . "$0"'
 move_kept
 
 # What is needed before anything starts.

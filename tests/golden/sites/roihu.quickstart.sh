@@ -137,7 +137,8 @@ trap : USR1 USR2
 python examples/quickstart.py --lr=0.1 --epochs=20
 COMMAND
 
-# The task wrapper, one for all tasks, and what starts it on each node, where the run directory may be missing.
+# The task wrapper, one for all tasks, and what starts it on each node, where the run directory may be missing. (srun gives
+# the highest exit code of all tasks, but rather a signal's: none may be killed by the TERM that follows.)
 keep task.sh <<'TASK_WRAPPER' || unwritten
 #!/bin/bash
 # One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
@@ -212,6 +213,7 @@ export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_IND
 # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
 trap : INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
 trap 'hpcdist_ended_by=TERM' TERM
+[[ ! ${hpcdist_ended_by:-} ]] || exit 143
 count_oom_kills
 hpcdist_oom_kills_before=$hpcdist_oom_kills
 "$@"
@@ -227,7 +229,7 @@ fi
 exit "$code"
 TASK_WRAPPER
 # shellcheck disable=SC2016 # the task expands it
-hpcdist_start='for hpcdist_file in "$0 4461" "${0%/*}/command.sh 112"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${SLURM_PROCID:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; exit 186; }; done; . "$0"'
+hpcdist_start='trap hpcdist_ended_by=TERM TERM; for hpcdist_file in "$0 4503" "${0%/*}/command.sh 112"; do (LC_ALL=C; IFS= read -rd "" text <"${hpcdist_file% *}"; [[ -O ${hpcdist_file% *} ]] && ((${#text} == ${hpcdist_file##* }))) 2>/dev/null || { echo "hpcdist: rank ${SLURM_PROCID:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; sleep 2; exit 186; }; done; . "$0"'
 move_kept
 
 # shellcheck disable=SC2016 # what a value means is for the program to say
