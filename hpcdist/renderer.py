@@ -60,7 +60,7 @@ def render(
         job = environment.get_template(scheduler.template).render(context)
     except (jinja2.TemplateError, ValueError) as error:
         raise RenderError(f"template {scheduler.template}: {error}") from error
-    return Script(job, context.get("task", ""))
+    return Script(job, str(context.get("task", "")))
 
 
 def _finalized(value: object) -> Raw:
