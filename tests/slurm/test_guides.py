@@ -27,7 +27,7 @@ def user(cluster: Cluster, workdir: Path) -> User:
 def proofs(user: User, guide: str, framework: str = "") -> list[dict[str, Any]]:
     """Submit a guide's file as it is, and return what its tasks print."""
     done = user.hpcdist("submit", f"{guide}.yml", "--wait", env={"PATH": framework_path(framework)})
-    (run,) = (path.name for path in (user.directory / "runs").iterdir())
+    (run,) = (path.name for path in (user.directory / "runs").iterdir() if path.is_dir())
     log = user.log(run)
     assert done.returncode == 0, done.stderr + log
     return [json.loads(found) for found in re.findall(r"proof (\{.*\})", log)]

@@ -28,7 +28,7 @@ def accuracy(log: str) -> float:
 
 def trains(user: User, example: str, *options: str) -> str:
     done = user.hpcdist("submit", f"examples/{example}.yml", "--wait", *options)
-    (run,) = (path.name for path in (user.directory / "runs").iterdir())
+    (run,) = (path.name for path in (user.directory / "runs").iterdir() if path.is_dir())
     log = user.log(run)
     assert done.returncode == 0, done.stderr + log
     assert accuracy(log) > 0.9
