@@ -8,6 +8,8 @@ are so many; ``take_gpus`` of the task wrapper makes it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hpcdist.plan import Plan, Row, Task
 
 
@@ -29,12 +31,20 @@ def misplaced(plan: Plan) -> tuple[Task, int] | None:
     if plan.gpu_visibility == "node" and not moved(plan):
         return None
     tells_rank = any(variable.name == "LOCAL_RANK" for variable in plan.task_variables)
-    for task in plan.placement.tasks if any(row.gpus for row in plan.placement.rows) else ():
+    for task in _of_each_shape(plan):
         own = devices(plan, task)
         taken = 0 if tells_rank and plan.gpu_visibility != "node" else task.local_rank
         if own and taken not in own:
             return task, own[0]
     return None
+
+
+def _of_each_shape(plan: Plan) -> Iterator[Task]:
+    """Yield the tasks of nodes among which there is one like any other node."""
+    rows = plan.placement.rows
+    edges = {edge for row in rows for edge in (row.node, row.node + row.nodes)}
+    for node in sorted(edges):
+        yield from plan.placement.on_node(node)
 
 
 def _is_in_place(row: Row) -> bool:
