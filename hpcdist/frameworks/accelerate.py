@@ -10,36 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hpcdist.experiment import Experiment
-from hpcdist.frameworks.plain import Plain, expressions
-from hpcdist.frameworks.pytorch import SHARED, environment, gloo_interface
-from hpcdist.layer import Topology
+from hpcdist.frameworks.pytorch import OverTorch
 from hpcdist.plan import Plan, Variable
 from hpcdist.site import Site
 
-_ORIGIN = "framework accelerate"
 
-
-class Accelerate(Plain):
+class Accelerate(OverTorch):
     """Hugging Face's Accelerate, and its Trainer, over torch.distributed."""
 
     name = "accelerate"
 
-    def topology(self, experiment: Experiment) -> Topology:
-        """Return a task a GPU; Accelerate takes the one whose number is the task's LOCAL_RANK."""
-        del experiment
-        return Topology(task="gpu", sees="node")
-
     def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where rank 0 listens, and that there are CPUs only where that is so."""
-        del experiment
-        cpu = Variable(name="ACCELERATE_USE_CPU", value="true", origin=_ORIGIN)
-        on_cpus = () if _has_gpus(plan) else (cpu,)
-        return (*expressions(SHARED, _ORIGIN), *on_cpus, *gloo_interface(site))
-
-    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return the task's place in the world."""
-        del experiment, site
-        return tuple(expressions(environment(plan), _ORIGIN))
+        shared = super().variables(plan, experiment, site)
+        cpu = Variable(name="ACCELERATE_USE_CPU", value="true", origin="framework accelerate")
+        return shared if _has_gpus(plan) else (*shared, cpu)
 
     def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
         """Yield what no variable tells a program without GPUs."""

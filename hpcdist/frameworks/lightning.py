@@ -12,43 +12,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hpcdist.experiment import Experiment
-from hpcdist.frameworks.plain import Plain, expressions
-from hpcdist.frameworks.pytorch import SHARED, environment, gloo_interface
-from hpcdist.layer import Topology
+from hpcdist.frameworks.plain import expressions
+from hpcdist.frameworks.pytorch import OverTorch, environment
 from hpcdist.plan import Plan, Variable
 from hpcdist.site import Site
 
 _ORIGIN = "framework lightning"
 
 
-class Lightning(Plain):
+class Lightning(OverTorch):
     """Lightning's ``Trainer``, and Fabric, over torch.distributed."""
 
     name = "lightning"
-
-    def topology(self, experiment: Experiment) -> Topology:
-        """Return a task a GPU; Lightning takes the one whose number is the task's LOCAL_RANK."""
-        del experiment
-        return Topology(task="gpu", sees="node")
 
     def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where rank 0 listens, and that it is found as under torchrun.
 
         With the strategy named, a ``Trainer(devices=1)`` is an error and not a training of its own.
         """
-        del experiment
+        shared = super().variables(plan, experiment, site)
         if _is_launch(plan):
-            return (*expressions(SHARED, _ORIGIN), *gloo_interface(site))
-        own = SHARED | {"TORCHELASTIC_RUN_ID": "$HPCDIST_JOB_ID"}
+            return shared
         ddp = Variable(name="PL_TRAINER_STRATEGY", value="ddp", origin=_ORIGIN)
         several = (ddp,) if plan.placement.size > 1 else ()
-        return (*expressions(own, _ORIGIN), *several, *gloo_interface(site))
+        return (*shared, Variable.raw("TORCHELASTIC_RUN_ID", "$HPCDIST_JOB_ID", _ORIGIN), *several)
 
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's place and the world's shape; a launch tells its processes itself."""
-        del experiment, site
         if _is_launch(plan):
-            return tuple(expressions(environment(plan), _ORIGIN))
+            return super().task_variables(plan, experiment, site)
         return tuple(expressions(_by_node(plan) if _is_regular(plan) else _by_task(plan), _ORIGIN))
 
     def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:

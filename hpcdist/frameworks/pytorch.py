@@ -101,6 +101,25 @@ class PyTorch(Plain):
             )
 
 
+class OverTorch(Plain):
+    """A library over torch.distributed that reads the variables of ``env://``, a task a GPU."""
+
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return a task a GPU; the library takes the one whose number is the task's LOCAL_RANK."""
+        del experiment
+        return Topology(task="gpu", sees="node")
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return where rank 0 listens."""
+        del plan, experiment
+        return (*expressions(SHARED, f"framework {self.name}"), *gloo_interface(site))
+
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the task's place in the world."""
+        del experiment, site
+        return tuple(expressions(environment(plan), f"framework {self.name}"))
+
+
 def environment(plan: Plan) -> dict[str, str]:
     """Return what tells a task its place in the world, for ``env://``.
 
