@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.chaos.corrupt import runs
 from tests.chaos.fields import fields
 from tests.chaos.files import files
 from tests.chaos.kills import kills
@@ -35,6 +36,7 @@ DRIVERS: Final = {
     "files": Driver(files, 10_000),
     "fields": Driver(fields, 3_000),
     "values": Driver(values, 5_000),
+    "runs": Driver(runs, 2_000),
     "kills": Driver(kills, 300),
 }
 

@@ -1,8 +1,7 @@
 """Corrupt run directories: every file of a run broken in many ways, and every verb of jobs run over it.
 
-`broken` is the driver: seeded, bounded by a count, in this process, on the site `local`. What must hold is in
-`_faults_of`: no fault of hpcdist, an answer in seconds, the other run still shown, nothing that a terminal
-obeys.
+On the site `local`, in this process. What must hold is in `_wrong`: no fault of hpcdist, an answer in
+seconds, the other run still shown, nothing that a terminal obeys.
 """
 
 from __future__ import annotations
@@ -13,13 +12,16 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from click.testing import CliRunner
+from click.testing import Result as ClickResult
 
 from hpcdist.cli import main
+from tests.chaos.result import Result
 
 FILES: Final = (
     "record.json", "plan.json", "events", "job.sh", "task.sh", "experiment.yml", "logs/job.out", "logs",
@@ -34,10 +36,11 @@ VERBS: Final = (
     ("logs", "c-1"), ("logs", "c-1", "--json"), ("logs", "c-1", "-n", "5"),
     ("logs", "c-1", "--rank", "0", "-n", "5"), ("logs", "c-1", "-f"),
     ("describe", "c-1"), ("describe", "c-1", "--json"), ("wait", "c-1", "c-2", "--timeout", "3"),
-    ("cancel", "c-1"), ("submit", "c.yml", "--dry-run"),
+    ("cancel", "c-1"), ("submit", "EXP", "--dry-run"),
 )  # fmt: skip
 
 _SECONDS: Final = 20
+_VERBS_EACH: Final = 4
 _SHOWS_ALL: Final = ("status", "list")
 _FAULT: Final = 70
 _EXPERIMENT: Final = 'name: c\nrun: {cmd: "echo hi; exit 3"}\nbatch: {site: local, walltime: 1m}\n'
@@ -56,14 +59,6 @@ class Corruption(NamedTuple):
     file: str
     what: str
     make: Callable[[Path], None]
-
-
-class Found(NamedTuple):
-    """How many corruptions were tried with how many commands, and what was wrong."""
-
-    corruptions: int
-    commands: int
-    faults: tuple[str, ...]
 
 
 class _Hangs(BaseException):
@@ -210,46 +205,65 @@ _CONTENTS: Final[dict[str, Callable[[Path], None]]] = {
 }  # fmt: skip
 
 
-def clean(folder: Path) -> Path:
-    """Submit two jobs that end with 3, and return the folder of their runs."""
-    (folder / "c.yml").write_text(_EXPERIMENT)
-    runs = folder / "clean"
-    for _ in range(2):
-        done = CliRunner().invoke(main, ["submit", str(folder / "c.yml"), "--wait", "--runs-dir", str(runs)])
-        assert done.exit_code == 3, done.output
-    return runs
-
-
-def broken(folder: Path, seed: int, count: int, verbs_each: int = 4) -> Found:
-    """Try so many corruptions, each with a few verbs by chance; the folder is where all of it happens."""
+def runs(count: int, seed: int, folder: Path) -> Result:
+    """Corrupt the files of a run so many times, and run a few verbs by chance over each."""
     chance = random.Random(seed)  # noqa: S311
-    originals, runs = clean(folder), folder / "runs"
-    faults: list[str] = []
-    tried = 0
-    for corruption, _ in zip(corruptions(seed), range(count), strict=False):
-        _restored(originals, runs)
-        path = runs / "c-1" / corruption.file
+    scene = _scene(folder)
+    result = Result("runs", Counter(), [])
+    for number, corruption in zip(range(count), corruptions(seed), strict=False):
+        scene.restore()
+        path = scene.runs / "c-1" / corruption.file
         if not os.path.lexists(path):
             continue
-        tried += 1
         corruption.make(path)
-        streams = corruption.what == "endless" and corruption.file == "logs/job.out"
-        for verb in chance.sample(VERBS, verbs_each):
-            if streams and verb[0] == "logs" and "-n" not in verb:
-                continue  # it prints all of it, as it comes
-            words = [str(folder / word) if word == "c.yml" else word for word in verb]
-            faults += (
-                f"{corruption.file}, {corruption.what[:200]}: {' '.join(verb)}: {fault}"
-                for fault in _faults_of([*words, "--runs-dir", str(runs)])
-            )
-    _removed(runs)
-    return Found(tried, tried * verbs_each, tuple(faults))
+        endless = corruption.what == "endless" and corruption.file == "logs/job.out"
+        for verb in chance.sample(VERBS, _VERBS_EACH):
+            if endless and verb[0] == "logs" and verb[2:3] != ("-n",):
+                continue  # it reads all of it, as it comes
+            what = f"{corruption.file}, {corruption.what[:200]}: {' '.join(verb)}"
+            outcome, *wrong = scene.outcome(verb)
+            result.outcomes[outcome] += 1
+            result.wrong.extend(f"runs: seed {seed}, number {number}: {what}: {fault}" for fault in wrong)
+    return result
 
 
-def _restored(originals: Path, runs: Path) -> None:
-    _removed(runs)
-    shutil.copytree(originals, runs)
-    runs.chmod(0o700)
+class _Scene(NamedTuple):
+    """An experiment, the runs as they were, those that are corrupted, and whose machine it is."""
+
+    experiment: Path
+    originals: Path
+    runs: Path
+    environment: Mapping[str, str]
+
+    def restore(self) -> None:
+        """Bring the runs back, whatever became of them."""
+        _removed(self.runs)
+        shutil.copytree(self.originals, self.runs)
+        self.runs.chmod(0o700)
+
+    def outcome(self, verb: Sequence[str]) -> list[str]:
+        """Run a verb, and return how it ended, and what is wrong with that."""
+        words = [str(self.experiment) if word == "EXP" else word for word in verb]
+        try:
+            with _limit(_SECONDS):
+                done = CliRunner().invoke(
+                    main, [*words, "--runs-dir", str(self.runs)], env=self.environment, prog_name="hpcdist"
+                )
+        except _Hangs:
+            return ["no answer", f"no answer in {_SECONDS} s"]
+        return [f"exit code {done.exit_code}", *_wrong(verb, done)]
+
+
+def _scene(folder: Path) -> _Scene:
+    """Submit two jobs that end with 3."""
+    experiment, originals = folder / "c.yml", folder / "clean"
+    experiment.write_text(_EXPERIMENT)
+    environment = {"XDG_CONFIG_HOME": str(folder / "config"), "XDG_CACHE_HOME": str(folder / "cache")}
+    for _ in range(2):
+        words = ["submit", str(experiment), "--wait", "--runs-dir", str(originals)]
+        done = CliRunner().invoke(main, words, env=environment)
+        assert done.exit_code == 3, done.output
+    return _Scene(experiment, originals, folder / "runs", environment)
 
 
 def _removed(runs: Path) -> None:
@@ -263,19 +277,12 @@ def _removed(runs: Path) -> None:
     assert not runs.exists()
 
 
-def _faults_of(words: Sequence[str]) -> Iterator[str]:
-    """Run one command and yield what is wrong with how it answers."""
-    try:
-        with _limit(_SECONDS):
-            done = CliRunner().invoke(main, words, prog_name="hpcdist")
-    except _Hangs:
-        yield f"no answer in {_SECONDS} s"
-        return
+def _wrong(verb: Sequence[str], done: ClickResult) -> Iterator[str]:
     if done.exit_code == _FAULT or not isinstance(done.exception, SystemExit | None):
         yield f"exit {done.exit_code}, {done.exception!r}, {done.stderr[-200:]!r}"
-    if words[0] in _SHOWS_ALL and "c-2" not in done.stdout:
+    if verb[0] in _SHOWS_ALL and "c-2" not in done.stdout:
         yield f"the other run is not shown: {done.stdout[-100:]!r} {done.stderr[-200:]!r}"
-    if words[0] != "logs" and ("\x1b" in done.output or "\x07" in done.output):
+    if verb[0] != "logs" and ("\x1b" in done.output or "\x07" in done.output):
         yield f"an escape comes through: {done.output[-200:]!r}"
 
 

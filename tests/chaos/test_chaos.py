@@ -13,7 +13,7 @@ import pytest
 from tests.chaos import __main__ as chaos
 
 ROOT: Final = Path(__file__).parents[2]
-PERCENT: Final = {"files": 4, "fields": 6, "values": 6, "kills": 8}
+PERCENT: Final = {"files": 4, "fields": 6, "values": 6, "runs": 10, "kills": 8}
 
 
 @pytest.mark.parametrize("name", chaos.DRIVERS)
