@@ -110,7 +110,7 @@ def hosts() -> list[str]:
 
 
 def parser(program: str) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog=f"flux {program}")
+    made = argparse.ArgumentParser(prog=f"flux {program}", allow_abbrev=False)
     made.add_argument("-N", "--nodes", type=int)
     made.add_argument("-x", "--exclusive", action="store_true")
     made.add_argument("-t", "--time-limit")
@@ -174,13 +174,15 @@ def batch(words: list[str]) -> None:
 
 def check(args: argparse.Namespace) -> None:
     """Refuse what flux batch, or the instance that it asks, refuses."""
-    if args.nslots is None and args.nodes is None:
+    if not args.nslots and args.nodes is None:
         refuse("batch", "Number of slots to allocate must be specified")
     slots = args.nslots if args.nslots is not None else args.nodes
     if args.nodes and slots < args.nodes:
         refuse("batch", "node count must not be greater than task count")
     if args.exclusive and not args.nodes:
         refuse("batch", "exclusive can only be set with a node count")
+    if args.time_limit:
+        seconds(args.time_limit)
     if args.queue:
         check_queue(args)
     for wait in args.dependency:

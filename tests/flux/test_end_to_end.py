@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.flux.conftest import User
+from tests.schedulers.flux_transcripts import recorded
 
 PROBE = (
     "echo probe $HPCDIST_RANK $HPCDIST_ROLE $HPCDIST_INDEX $(uname -n) $HPCDIST_LOCAL_RANK "
@@ -257,20 +258,41 @@ def test_without_flux_the_script_is_still_rendered(user: User) -> None:
     assert user.hpcdist("check", "exp.yml", "--site", "toy").returncode == 0
 
 
-def test_the_fake_refuses_what_flux_refuses(user: User) -> None:
-    def said(script: str, *words: str) -> tuple[int, str]:
-        (user.folder / "s.sh").write_text(f"#!/bin/sh\n{script}\n")
-        done = user.run("flux", "batch", *words, "s.sh")
-        return done.returncode, done.stderr.splitlines()[0]
+SCRIPTS = {
+    "ok.sh": "true",
+    "d1.sh": "#flux: --colour\ntrue",
+    "d2.sh": "#flux: -n1\ntrue\n#flux: -N1",
+    "d4.sh": '#flux: --job-name="a\ntrue',
+    "d5.sh": "#flux: --cores-per-task=2\ntrue",
+    "d6.sh": "#flux: -n1\ntrue\n#flux: -N1",
+    "d7.sh": "#flux: word\ntrue",
+}
+"""Scripts about which a real Flux has said what is recorded."""
 
-    assert said("true") == (1, "flux-batch: ERROR: Number of slots to allocate must be specified")
-    assert said("#flux: --cores-per-task=2", "-n1")[0] == 2
-    assert said("#flux: --colour", "-n1") == (
-        2,
-        "flux-batch: ERROR: argument parsing failed at s.sh line 2",
-    )
-    assert said("#flux: -n1\ntrue\n#flux: -N1") == (
-        1,
-        "flux-batch: ERROR: s.sh: line 4: orphan 'flux:' detected: directives disabled after line 2",
-    )
-    assert sys.version_info >= (3, 10)
+OTHERWISE = ("host:n9", "a&&&b", "--urgency=99", "-nxx", "f123", "xyz", "-n-1", "afternotok")
+"""Requests that hpcdist never makes, and the stand-in does not know."""
+
+
+def test_the_stand_in_refuses_as_flux_did(user: User) -> None:
+    for name, text in SCRIPTS.items():
+        (user.folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    number = user.run("flux", "job", "id", "--to=dec", "fBSmuzWv3").stdout.strip()
+    record = {"id": int(number), "state": "INACTIVE", "result": "FAILED"}
+    (user.flux_folder / "jobs" / f"{number}.json").write_text(json.dumps(record))
+    seen = 0
+    for done in recorded("refusals.txt"):
+        words = done.command.argv
+        asked = words[:2] == ("flux", "batch") and words[-1] in SCRIPTS
+        if done.ok or not asked or any(part in " ".join(words) for part in OTHERWISE):
+            continue
+        found = user.run(*words)
+        # Two forms of one sentence of argparse; lines that explain come after it.
+        assert (found.returncode, told(found.stderr)) == (done.returncode, told(done.stderr)), words
+        seen += 1
+    assert seen > 12
+
+
+def told(stderr: str) -> list[str]:
+    """Return the lines that say what is wrong, with jobs and flags as one word."""
+    lines = [line for line in stderr.splitlines() if "rror: " in line or "ERROR: " in line]
+    return [re.sub("unrecognized arguments: .*", "unrecognized arguments", line) for line in lines]

@@ -333,6 +333,10 @@ def test_an_answer_is_an_id_or_a_refusal_with_certainty(done: Completed) -> None
             "requested ncores (16) exceeds policy limit of 8 for queue pdebug",
             "ask for fewer replicas or CPUs",
         ),
+        (
+            "job duration (5m) exceeds remaining instance lifetime (4m)",
+            "the allocation in which you submit ends",
+        ),
         ("'pbatch' is not a valid queue", "inside `flux alloc` there are none: submit from a shell outside"),
     ],
 )

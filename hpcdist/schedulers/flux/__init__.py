@@ -53,6 +53,8 @@ _HINTS: Final = {
     _NOT_ASKED: "no Flux runs here, or it is down: submit from a login node of the site, or "
     "inside `flux start` or `flux alloc`",
     "requested duration": f"{_LIMITS}: shorten `batch.walltime`, {_ELSEWHERE}",
+    "instance lifetime": "the allocation in which you submit ends before: shorten `batch.walltime`, or "
+    "submit from a shell outside it",
     "Flux standard duration": "correct `batch.walltime`",
     "requested nnodes": f"{_LIMITS}: ask for fewer replicas, {_ELSEWHERE}",
     "requested ncores": f"{_LIMITS}: ask for fewer replicas or CPUs, {_ELSEWHERE}",
