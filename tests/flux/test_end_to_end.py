@@ -77,27 +77,19 @@ def test_tasks_land_as_planned(user: User, workers: int, each: Mapping[str, Any]
     lands_as_planned(user, write(user, workers=workers, each=each))
 
 
-def test_unequal_tasks_land_as_planned(user: User) -> None:
-    section = {
-        "resources": {"cpu": {"requests": 10}, "gpu": {"requests": 1}},
-        "replicas": {
-            "n_workers": 3,
-            "default_worker": {"resources": {"cpu": {"requests": 6}, "gpu": {"requests": 3}}},
-            "worker": [{"index": 1, "resources": {"cpu": {"requests": 10}, "gpu": {"requests": 1}}}],
-        },
-    }
-    lands_as_planned(user, write(user, environment=section))
+def sized(cpu: int, gpu: int) -> Mapping[str, Any]:
+    return {"resources": {"cpu": {"requests": cpu}, "gpu": {"requests": gpu}}}
 
 
-def test_nodes_with_different_numbers_of_unequal_tasks(user: User) -> None:
-    section = {
-        "resources": {"cpu": {"requests": 10}, "gpu": {"requests": 1}},
-        "replicas": {
-            "n_workers": 4,
-            "default_worker": {"resources": {"cpu": {"requests": 4}, "gpu": {"requests": 1}}},
-        },
-    }
-    lands_as_planned(user, write(user, environment=section))
+@pytest.mark.parametrize(
+    "replicas",
+    [
+        {"n_workers": 3, "default_worker": sized(6, 3), "worker": [{"index": 1, **sized(10, 1)}]},
+        {"n_workers": 4, "default_worker": sized(4, 1)},  # nodes have different numbers of them
+    ],
+)
+def test_unequal_tasks_land_as_planned(user: User, replicas: Mapping[str, Any]) -> None:
+    lands_as_planned(user, write(user, environment={**sized(10, 1), "replicas": replicas}))
 
 
 def test_status_logs_cancel_and_wait(user: User) -> None:
