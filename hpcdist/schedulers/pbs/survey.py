@@ -38,13 +38,14 @@ class PbsSurveyor:
         server = next(iter(_section(answers.text(SERVER), "Server").values()), {})
         kinds = kinds_of(map(_node, hosts))
         vnodes = {_name(host): host for host in hosts}
-        parts, left_out = queues.parts(_section(answers.text(QUEUES), "Queue"), vnodes, kinds, user)
+        told = _section(answers.text(QUEUES), "Queue")
+        parts, left_out = queues.parts(told, vnodes, kinds, user)
         return Survey(
             scheduler="pbs",
             title=f"PBS {server.get('pbs_version', '')}".strip(),
             kinds=kinds,
             parts=parts,
-            facts=tuple(_facts(hosts, server, [part.name for part in parts])),
+            facts=tuple(_facts(hosts, server, {part.name: told[part.name] for part in parts})),
             told=(str(NODES), str(QUEUES)),
             unseen=answers.unseen,
             left_out=left_out,
@@ -109,18 +110,21 @@ def _memory(value: object) -> int | None:
         return None
 
 
-def _facts(hosts: Sequence[Sequence[Fields]], server: Fields, names: Sequence[str]) -> Iterator[Fact]:
+def _facts(
+    hosts: Sequence[Sequence[Fields]], server: Fields, offered: Mapping[str, Fields]
+) -> Iterator[Fact]:
     yield Fact(
         "launcher", "mpirun", remarks=("pals where mpiexec is that of HPE's PALS (`mpiexec --version`)",)
     )
     default = server.get("default_queue")
-    known = default if default in names else None
+    known = default if default in offered else None
     remarks = (f"default_queue = {default}",) if default and not known else ()
-    yield Fact("default_partition", known, str(SERVER), remarks, names[0] if names else "NAME")
+    yield Fact("default_partition", known, str(SERVER), remarks, next(iter(offered), "NAME"))
     sharing = _sharing(hosts)
     told = (f"sharing = {', '.join(sharing)}",) if sharing else ()
     yield Fact("whole_nodes", _is_exclusive(sharing) if sharing else None, str(NODES), told, "true")
-    yield Fact("walltime", remarks=("what experiments get that say none",), example="01:00:00")
+    silent = ("what experiments get that say none", *_defaults(server, offered))
+    yield Fact("walltime", remarks=silent, example="01:00:00")
     typed = any("gpu_type" in _resources(vnode) for host in hosts for vnode in host)
     if typed:
         yield Fact("pbs", {"gpu_type": "gpu_type"}, str(NODES), ("a resource of vnodes",))
@@ -129,6 +133,15 @@ def _facts(hosts: Sequence[Sequence[Fields]], server: Fields, names: Sequence[st
             "how jobs are asked for; `account: -P` or `-W group_list` where `-A` does not take the project"
         )
         yield Fact("pbs", remarks=(remark,), example="{account: -A}")
+
+
+def _defaults(server: Fields, offered: Mapping[str, Fields]) -> Iterator[str]:
+    """Yield how long the jobs of each queue may run that ask for no time."""
+    for name, queue in offered.items():
+        own = [fields.get("resources_default") for fields in (queue, server)]
+        found = [told["walltime"] for told in own if isinstance(told, dict) and "walltime" in told]
+        if found:
+            yield f"a job that asks for none gets {found[0]} in {name}"
 
 
 def _sharing(hosts: Sequence[Sequence[Fields]]) -> list[str]:
