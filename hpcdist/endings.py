@@ -39,6 +39,11 @@ def elements(job: Job) -> tuple[int, ...]:
     return tuple(index for part in ranges for index in part)
 
 
+def has_begun(job: Job) -> bool:
+    """Return whether the job, or an element of it, wrote that it began."""
+    return any(event.what == "started" for event in RunDirectory(Path(job.directory)).events())
+
+
 def nodes(job: Job) -> tuple[str, ...]:
     """Return the nodes that the job wrote down when it began."""
     number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))

@@ -9,6 +9,7 @@ from typing import Final
 from hpcdist import endings
 from hpcdist.command import Completed, Runner
 from hpcdist.deadline import side_by_side
+from hpcdist.errors import listed
 from hpcdist.job import Job, JobState, Status, fold, fold_array
 from hpcdist.schedulers import Query, Scheduler, answers
 
@@ -77,7 +78,14 @@ class Known:
         folded = fold_array({index: elements.get(index, rest) for index in self.elements | elements.keys()})
         if whole and whole.state.is_final and folded.state is JobState.COMPLETED:
             return whole
-        return folded
+        return self._named(folded) if folded is MISSING else folded
+
+    def _named(self, status: Status) -> Status:
+        """Return the status of an array that lacks elements, with the first of them."""
+        lost = map(str, sorted(self.elements - (self.hints | self.settled).keys()))
+        return status._replace(
+            reason=f"the batch system does not know these elements any more: {listed(lost)}"
+        )
 
 
 def _lives(status: Status) -> bool:
@@ -158,7 +166,10 @@ class Inquiry:
     def vanished(self, job: Job) -> Status:
         """Return the state of a job that has been missing for long; of an array, what its elements tell."""
         status = self._known[job.id].status(VANISHED)
-        return status if status and status.state.is_final else VANISHED
+        if status and status.state.is_final:
+            return status
+        never = "" if endings.has_begun(job) else "; it never began"
+        return VANISHED._replace(reason=f"{VANISHED.reason}{never}")
 
     def is_certain(self, job: Job) -> bool:
         """Whether the job's state is final for good; a failure without a code is worth another question."""

@@ -19,7 +19,7 @@ from tests.test_control import FORGOTTEN, REQUEST, Queue, only_run, state_of, su
 
 GONE = Status(
     JobState.VANISHED,
-    reason="the batch system knows no such job any more, and nothing tells how it ended",
+    reason="the batch system knows no such job any more, and nothing tells how it ended; it never began",
     source="batch system",
 )
 
@@ -144,7 +144,7 @@ DONE = (
             ),
         ),
         ("ended 100_0 2 0\n", Status(JobState.COMPLETED, "ended", 0, "", "run directory")),
-        ("", FORGOTTEN),
+        ("", FORGOTTEN._replace(reason="the batch system does not know these elements any more: 0")),
     ],
 )
 def test_an_array_is_not_completed_because_its_failed_element_was_forgotten(
