@@ -132,9 +132,9 @@ def test_an_array_of_which_an_element_is_cancelled_has_not_completed(user: User)
     )
     (run,) = user.json("status", "array-1")
     user.cluster.run(["scancel", f"{run['job_id']}_2"], check=True)
-    assert user.hpcdist("wait", "array-1").returncode == 1
+    assert user.hpcdist("wait", "array-1").returncode == 143
     (record,) = user.json("status", "array-1")
-    assert (record["state"], record["exit_code"]) == ("cancelled", None)
+    assert (record["state"], record["exit_code"]) == ("cancelled", 143)
     assert record["reason"].endswith("2 of 3 elements completed")
 
 
