@@ -55,11 +55,14 @@ class Known:
 
     def read_events(self) -> None:
         """Take the job's own word for its end, where the batch system says nothing else."""
+        whole = self.settled.get(None, self.hints.get(None))
         for index, ended in endings.read(self.job, self.elements).items():
-            hint = self.hints.get(index, self.hints.get(None))
+            hint = self.hints.get(index, whole)
             if index in self.settled:
                 continue
-            if hint is None or not hint.native:
+            if hint is not None and _explains(hint, ended):
+                self.settled[index] = hint._replace(exit_code=ended.exit_code)
+            elif hint is None or not hint.native or hint is self.settled.get(None):
                 self.settled[index] = ended
             elif hint.state is ended.state:
                 self.settled[index] = hint._replace(exit_code=ended.exit_code)
@@ -86,6 +89,18 @@ class Known:
         return status._replace(
             reason=f"the batch system does not know these elements any more: {listed(lost)}"
         )
+
+
+def _explains(end: Status, ended: Status) -> bool:
+    """Whether the batch system's word for an end tells why a signal ended a job, by the job's own word."""
+    by_signal = (ended.exit_code or 0) > _SIGNALLED
+    return by_signal and ended.state is JobState.FAILED and end.state in _REASONS
+
+
+_SIGNALLED: Final = 128
+_REASONS: Final = frozenset(
+    {JobState.CANCELLED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY, JobState.NODE_FAIL, JobState.PREEMPTED}
+)
 
 
 def _lives(status: Status) -> bool:

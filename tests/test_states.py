@@ -244,3 +244,28 @@ def test_the_node_that_a_job_lost_is_named(run: Run, queue: Queue, case: str) ->
     status = state_of(run, queue)
     assert (status.state, status.exit_code, status.reason) == LOST[case]
     assert only_run(run.directory.path.parent).record.ended == status
+
+
+WHOLE: Final = {
+    ("F|271|91", "ended 7.head_0 2 143\n"): (JobState.CANCELLED, 143),
+    ("F|0|92", "ended 7.head_0 2 5\n"): (JobState.FAILED, 5),
+    ("F|0|92", "ended 7.head_0 2 0\n"): (JobState.COMPLETED, 0),
+    ("F|7|93", "ended 7.head_0 2 7\n"): (JobState.FAILED, 7),
+}
+"""What PBS says of an array of one element, which is a plain job there, and what the job wrote."""
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_what_the_batch_system_says_of_a_whole_array_explains_its_elements(
+    run: Run, queue: Queue, case: tuple[str, str]
+) -> None:
+    state, code, substate = case[0].split("|")
+    run.directory.write("plan.json", json.dumps({"array": "0"}))
+    run.directory.write("events", case[1])
+    run = queue.world.update(run, scheduler="pbs", job_id="7.head")
+    said = (
+        f"Job Id: 7.head|job_state={state}|Exit_status={code}|substate={substate}|exec_host=n1/0|run_count=1"
+    )
+    shell = FakeShell([(lambda command: "-x" in command.argv, f"{said}\n"), (lambda _: True, "")])
+    (report,) = control.status([run], queue.world._replace(runner=shell))
+    assert (report.status.state, report.status.exit_code) == WHOLE[case]
