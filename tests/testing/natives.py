@@ -43,9 +43,9 @@ def _scontrol(job: Job, word: str) -> str:
 
 def _qstat(job: Job, word: str) -> str:
     letter, _, rest = word.partition(" ")
-    code = {"Exit_status": int(rest)} if rest.lstrip("-").isdecimal() else {}
-    elements = {"array_state_count": rest} if ":" in rest else {}
-    return json.dumps({"Jobs": {job.id: {"job_state": letter, **code, **elements}}})
+    code = [f"Exit_status={rest}", "run_count=1"] if rest.lstrip("-").isdecimal() else []
+    elements = [f"array_state_count={rest}"] if ":" in rest else []
+    return "|".join([f"Job Id: {job.id}", f"job_state={letter}", *code, *elements]) + "\n"
 
 
 def _bjobs(job: Job, word: str) -> str:
@@ -130,7 +130,7 @@ NATIVES: Final = {
         Natives(SLURM, lambda job, word: f"{job.id}|{word}|0:0|None\n"),
         Natives(SLURM, _scontrol),
     ),
-    "pbs": (_PBS, _PBS, _PBS),
+    "pbs": (_PBS, _PBS, Natives({}, _qstat, unknown=None)),  # the third is of arrays alone
     "lsf": (
         Natives(
             words(
