@@ -13,7 +13,7 @@ The map, from the ground up: a module imports only from the lines above its own,
     schedulers launchers containers frameworks importers    one file each, or one folder
     pool placement feasibility alternatives selection origins    where all runs: decisions, pure
     detect starting visibility enclosing preparing    how it is started: decisions, pure
-    polyaxon remarks launch_advice script_imports advice provenance variables lint planner wiring    the sum
+    polyaxon remarks meeting launch_advice scripts advice provenance variables lint planner wiring    the sum
     compose source command_text templating inputs overrides load preferences schema native_text    files
     resources bytecode renderer shell locks record events rundir world    other edges: templates, shell, runs
     logs deadline endings inquiry states waiting control    submit, status, logs, cancel, wait

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -25,15 +25,22 @@ _WRAPPERS: Final = {
     "timeout": (frozenset({"-k", "--kill-after", "-s", "--signal"}), 1),
 }  # fmt: skip
 """Programs that run another: their options that take a value, and how many words stand before it."""
+_ENVIRONMENT: Final = frozenset({"-n", "--name", "-p", "--prefix", "--cwd"})
+_MOUNTS: Final = frozenset({
+    "-B", "--bind", "--env", "--env-file", "-H", "--home", "--pwd", "--cwd", "-W", "--workdir", "-S",
+    "--scratch", "-o", "--overlay", "--mount", "--network", "--app",
+})  # fmt: skip
 _RUNNERS: Final = {
-    "conda": frozenset({"-n", "--name", "-p", "--prefix", "--cwd"}),
-    "mamba": frozenset({"-n", "--name", "-p", "--prefix", "--cwd"}),
-    "micromamba": frozenset({"-n", "--name", "-p", "--prefix", "--cwd"}),
-    "uv": frozenset({"--with", "--extra", "--group", "-p", "--python", "--project", "--env-file"}),
-    "pixi": frozenset({"-e", "--environment", "--manifest-path"}),
-    **dict.fromkeys(("poetry", "pipenv", "pdm", "rye", "hatch"), frozenset[str]()),
+    **dict.fromkeys((("conda", "run"), ("mamba", "run"), ("micromamba", "run")), (_ENVIRONMENT, 0)),
+    ("uv", "run"): (
+        frozenset({"--with", "--extra", "--group", "-p", "--python", "--project", "--env-file"}),
+        0,
+    ),
+    ("pixi", "run"): (frozenset({"-e", "--environment", "--manifest-path"}), 0),
+    **{(name, "run"): (frozenset[str](), 0) for name in ("poetry", "pipenv", "pdm", "rye", "hatch")},
+    **dict.fromkeys((("apptainer", "exec"), ("singularity", "exec")), (_MOUNTS, 1)),
 }
-"""Programs whose `run` runs another, with those of its options that take a value."""
+"""Programs that run another by a command of theirs, as ``_WRAPPERS``."""
 _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash"})
 _SETTERS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _DEEPEST: Final = 4
@@ -46,13 +53,15 @@ _PIECE: Final = re.compile(
     | \\\n | [^\S\n]+ | (?<![^\s;&|(){}])\#[^\n]*  # joined lines, space, comments
     | (?P<end>[;&|\n(){}])  # the end of a simple command
     | (?P<word>(?:[^<\s;&|(){}'"`\\$] | \\[^\n]
-        | '[^']*' | "(?:[^"\\]|\\.)*" | \$\([^()]*\) | \$\{[^{}]*\} | `[^`]*` | \$)+)
+        | '[^']*' | "(?:[^"\\]|\\.)*" | \$\((?:[^()]|\([^()]*\))*\) | \$\{[^{}]*\} | `[^`]*` | \$)+
+        | (?<!<)<(?![<(]))  # words, and where one reads from
     | ['"`].* | .  # half a quotation, and what is left
     """,
     re.VERBOSE | re.DOTALL,
 )
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NAMED: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_QUOTE: Final = re.compile(r"['\"\\]")
 _COMPUTED: Final = re.compile(r"[$`]")
 
 
@@ -77,12 +86,14 @@ def simple_commands(text: str, depth: int = 0) -> Iterator[Simple]:
         if piece["word"]:
             words.append(piece["word"])
         elif piece["end"]:
-            yield from _commands(words, depth)
+            yield from commands_of(words, depth)
             words = []
 
 
 def unquoted(word: str) -> str:
     """Return a word without its quotes."""
+    if not _QUOTE.search(word):
+        return word
     try:
         return "".join(shlex.split(word))
     except ValueError:
@@ -101,6 +112,15 @@ def filled(text: str, values: Mapping[str, str]) -> str:
         if len(text) > _LONG
         else _NAMED.sub(lambda match: values.get(match[1] or match[2], match[0]), text)
     )
+
+
+def expanded(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return words in which a variable alone, unquoted, is the words that its known value has."""
+    found: list[str] = []
+    for word in words:
+        match = _NAMED.fullmatch(word)
+        found += values.get(match[1] or match[2], word).split() if match else [word]
+    return tuple(found)
 
 
 def known_values(commands: Iterable[Simple], env: Mapping[str, str]) -> dict[str, str]:
@@ -126,9 +146,9 @@ def assignments(command: Simple) -> Iterator[tuple[str, str]]:
                 yield match[1], unquoted(match[2])
 
 
-def _commands(words: list[str], depth: int) -> Iterator[Simple]:
+def commands_of(words: Sequence[str], depth: int = 0) -> Iterator[Simple]:
     """Yield the simple command that these words are, or those that it is to run itself."""
-    command = _from_program(words)
+    command = _from_program([*words])
     program, *more = command.words or ("",)
     within = ""
     if _name(program) in _SHELLS:
@@ -170,8 +190,8 @@ def _from_program(words: list[str]) -> Simple:
         name = _name(words[0])
         if name in _WRAPPERS:
             words = _after_options(words[1:], *_WRAPPERS[name])
-        elif name in _RUNNERS and words[1:2] == ["run"]:
-            words = _after_options(words[2:], _RUNNERS[name], 0)
+        elif runner := _RUNNERS.get((name, "".join(words[1:2]))):
+            words = _after_options(words[2:], *runner)
         elif match := _ASSIGNMENT.fullmatch(words[0]):
             assigned.append((match[1], unquoted(match[2])))
             words = words[1:]

@@ -6,13 +6,24 @@ torchrun and its like run once a replica, each on a node of its own.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from hpcdist import launch_options
-from hpcdist.bash_words import Simple, filled, known_values, simple_commands, unquoted
+from hpcdist.bash_words import (
+    Simple,
+    commands_of,
+    expanded,
+    filled,
+    is_computed,
+    known_values,
+    simple_commands,
+    unquoted,
+)
 from hpcdist.launch_options import Option
 
 MPI: Final = frozenset({
@@ -22,7 +33,7 @@ MPI: Final = frozenset({
 """The launchers of MPI libraries, which find a job's nodes by themselves where they were built for it."""
 ONCE: Final = MPI | frozenset({
     "mpirun_rsh", "mpiexec_mpt", "horovodrun", "deepspeed", "colossalai run", "srun", "jsrun", "lrun",
-    "aprun", "ibrun", "ccc_mprun", "flux run", "flux mini run",
+    "aprun", "ibrun", "ccc_mprun", "likwid-mpirun", "flux run", "flux mini run",
 })  # fmt: skip
 PER_NODE: Final = frozenset({
     "torchrun", "torchrun_jsc", "torch.distributed.launch", "torch.distributed.run", "tune run",
@@ -37,6 +48,7 @@ _NOTHING: Final[Mapping[int, str]] = MappingProxyType({})
 _SAME: Final = {
     "deepspeed.pt": "deepspeed",
     "accelerate-launch": "accelerate launch",
+    "torchelastic.distributed.launch": "torch.distributed.run",
     "fleetrun": "paddle.distributed.launch",
     "accelerate.commands.launch": "accelerate launch",
     "horovod.runner.launch": "horovodrun",
@@ -58,7 +70,8 @@ class UserLaunch(NamedTuple):
     """A launch that the user wrote; ``tasks`` is its own count, None where it gives none.
 
     ``words`` are those of the line as they are written, behind those ``before``; ``head`` of them name the
-    launcher. ``options`` count from there, and ``end`` is where its program begins.
+    launcher. ``options`` count from there, and ``end`` is where its program begins. ``within``: another
+    launch starts it, of which it is what this ``starts``.
     """
 
     program: str
@@ -69,6 +82,8 @@ class UserLaunch(NamedTuple):
     before: tuple[str, ...] = ()
     options: tuple[Option, ...] = ()
     end: int = 0
+    within: bool = False
+    starts: UserLaunch | None = None
 
     def says(self, *kinds: str) -> tuple[Option, ...]:
         """Return the options of these kinds."""
@@ -78,6 +93,16 @@ class UserLaunch(NamedTuple):
     def is_torch(self) -> bool:
         """Whether its options are those of torchrun."""
         return self.program in _TORCH
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a variable in the place of its program may hold further options (`torchrun $ARGS t.py`)."""
+        words = [unquoted(word) for word in self.words[self.head + self.end :]]
+        if not words or not is_computed(words[0]):
+            return False
+        return bool(
+            _HOLDS_OPTIONS.search(words[0]) or (len(words) > 1 and launch_options.is_program(words[1]))
+        )
 
     def written(self, option: Option) -> str:
         """Return the name of an option as the user wrote it."""
@@ -104,25 +129,31 @@ SLOTS: Final = {
 
 Sources: deepspeed/launcher/runner.py, colossalai/cli/launcher/run.py, the user guide of MVAPICH.
 """
+_HOLDS_OPTIONS: Final = re.compile(r"\[[@*]\]|ARG|OPT|FLAG|PARAM|CONF|LAUNCH|DIST", re.IGNORECASE)
 UNSEEN: Final = UserLaunch("the command", "once", None)
 """A launch that is only said to be one: ``backend: mpi``."""
-_PLAIN: Final = re.compile(r"[^\s;&|<>]+")
+_REDIRECTION: Final = re.compile(r"\d*[<>]")
 
 
 def _short(words: Sequence[str]) -> list[str]:
-    """Return a program with its first arguments."""
-    most = 3
-    return [*words[:most], *["..."] * (len(words) > most)]
+    """Return a program with its first arguments, without what is redirected."""
+    own = [*takewhile(lambda word: not _REDIRECTION.match(word), words)][:3]
+    return [*own, *["..."] * (len(words) > len(own))]
 
 
 def user_launch(command: str, env: Mapping[str, str] | None = None) -> UserLaunch | None:
-    """Return the first launch of this command, None for an ordinary program."""
-    return next(launches(command, env or {}), None)
+    """Return the launch of this command, None for an ordinary program.
+
+    Of several that run alike, it is the one that starts the most processes: others prepare or clean up.
+    """
+    found = list(launches(command, env or {}))
+    alike = [launch for launch in found if launch.runs == found[0].runs]
+    return max(alike, key=lambda launch: math.inf if launch.tasks is None else launch.tasks, default=None)
 
 
 def launches(command: str, env: Mapping[str, str]) -> Iterator[UserLaunch]:
     """Yield the launches that a command holds; ``env`` are the variables that are set beforehand."""
-    return (launch for _, launch in launches_of(command, env) if launch)
+    return (launch for _, launch in launches_of(command, env) if launch and not launch.within)
 
 
 def launches_of(command: str, env: Mapping[str, str]) -> list[tuple[Simple, UserLaunch | None]]:
@@ -134,7 +165,18 @@ def launches_of(command: str, env: Mapping[str, str]) -> list[tuple[Simple, User
     commands = list(simple_commands(command))
     known = known_values(commands, env)
     named = (item for simple in commands for item in _with_its_program(simple, known))
-    return [(simple, _launch(simple, known)) for simple in named]
+    return [pair for simple in named for pair in _with_what_it_starts(simple, known)]
+
+
+def _with_what_it_starts(
+    simple: Simple, known: Mapping[str, str]
+) -> Iterator[tuple[Simple, UserLaunch | None]]:
+    """Yield a command with its launch, and the launches that this starts (`srun torchrun ...`)."""
+    launch = _launch(simple, known)
+    tail = commands_of(launch.words[launch.head + launch.end :]) if launch else ()
+    inner = [(started, found._replace(within=True)) for started in tail if (found := _launch(started, known))]
+    yield simple, launch and launch._replace(starts=inner[0][1] if inner else None)
+    yield from inner
 
 
 def _with_its_program(simple: Simple, known: Mapping[str, str]) -> Iterator[Simple]:
@@ -147,7 +189,8 @@ def _with_its_program(simple: Simple, known: Mapping[str, str]) -> Iterator[Simp
 
 
 def _launch(simple: Simple, known: Mapping[str, str]) -> UserLaunch | None:
-    texts = [filled(unquoted(word), known) for word in simple.words]
+    words = expanded(simple.words, known)
+    texts = [filled(unquoted(word), known) for word in words]
     program, head = _launcher(texts)
     if program not in ONCE and program not in PER_NODE:
         return None
@@ -155,7 +198,7 @@ def _launch(simple: Simple, known: Mapping[str, str]) -> UserLaunch | None:
     every = program in PER_NODE or any(option.kind == "every" for option in options)
     count = None if every else _count(options, texts[head:])
     runs: Literal["once", "per_node"] = "per_node" if every else "once"
-    return UserLaunch(program, runs, count, simple.words, head, simple.before, options, end)
+    return UserLaunch(program, runs, count, words, head, simple.before, options, end)
 
 
 def _launcher(words: Sequence[str]) -> tuple[str, int]:
@@ -163,7 +206,7 @@ def _launcher(words: Sequence[str]) -> tuple[str, int]:
     if not words:
         return "", 0
     name = words[0].rsplit("/", 1)[-1]
-    if name.startswith("python"):
+    if name.startswith("python") or is_computed(words[0]):
         return _module(words)
     for count in (3, 2, 1):
         called = " ".join([name, *words[1:count]])

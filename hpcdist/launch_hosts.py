@@ -24,7 +24,7 @@ _QUOTED: Final = re.compile(
 _LOCAL: Final = re.compile(
     r"localhost(?:\.localdomain)?|ip6-localhost|127(?:\.\d+){3}|::1|\[::1\]|0\.0\.0\.0"
 )
-_HOSTS: Final = re.compile(r"(?:\$\([^()]*\)|\$\{[^{}]*\}|`[^`]*`|\[[^\[\]]*\]|[^,])+")
+_HOSTS: Final = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|\$\{[^{}]*\}|`[^`]*`|\[[^\[\]]*\]|[^,])+")
 """What stands between commas that bash, or a list such as ``node[1,3]``, has not for itself."""
 _RELATIVE: Final = re.compile(r"\+[ne]\d*")
 """Open MPI's words for hosts of the job (mpirun(1), "Relative Indexing")."""

@@ -214,6 +214,11 @@ _COUNTS: Final = {"flag": 0, "each": 0, "controller": 0, "alone": 0, "every": 0,
 _PROGRAM: Final = re.compile(r"(?:.*/)?python[0-9.]*|bash|sh|.*\.(?:py|sh)|\./.*")
 
 
+def is_program(word: str) -> bool:
+    """Whether a word looks like a program, or like `-m`, which begins one."""
+    return bool(_PROGRAM.fullmatch(word)) or word in ("-m", "--module")
+
+
 class Option(NamedTuple):
     """An option: its name and what it says, its value, the words that it is, and whether it is one surely."""
 

@@ -43,6 +43,7 @@ _VARIABLES: Final = {
 """Variables by which launchers and programs know hosts."""
 _OURS: Final = {"hostfile": HOSTFILE, "address": _HEAD, "endpoint": _MEETING}
 _PARAMETERS: Final = frozenset({"orte_default_hostfile", "prte_default_hostfile"})
+_SERVICE: Final = re.compile(r"etcd(?:-v2)?$")
 _CHOSEN: Final = re.compile(r"--nodelist|--requires|-w\b|-m\b|\b(?:host|hostname|h|vnode)=")
 """Directives by which users say themselves which nodes a job has."""
 _KNOWING: Final = frozenset({"srun", "aprun", "ccc_mprun"})
@@ -97,7 +98,12 @@ def _of_launch(launch: UserLaunch, elsewhere: Sequence[str], *, chosen: bool) ->
 
 
 def _said(launch: UserLaunch, option: Option) -> tuple[str, str]:
-    """Return what an option says, and its value; Open MPI has a parameter for a list of hosts too."""
+    """Return what an option says of hosts, and its value.
+
+    Open MPI has a parameter for a list of hosts too; torchrun may meet at a service (etcd) that is no node.
+    """
+    if option.kind == "endpoint" and any(_SERVICE.match(item.value) for item in launch.options):
+        return "", option.value
     key, _, value = option.value.partition(" ")
     if option.kind == "mca" and key in _PARAMETERS:
         return "hostfile", value

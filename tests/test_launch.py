@@ -67,6 +67,15 @@ from tests.experiments import experiment
         ("cat <<E >x\nsrun a\nE\nmpirun -np 2 a", "mpirun", 2),
         ("cat <<'E' <<-F\nsrun a\nE\nsrun b\n\tF\nmpirun -np 2 a", "mpirun", 2),
         ("cat <<<word\nmpirun -np 2 a", "mpirun", 2),
+        ("conda run -n e --no-capture-output mpirun -np 2 a", "mpirun", 2),
+        ("uv run --with x horovodrun -np 2 a", "horovodrun", 2),
+        ("apptainer exec --nv --bind /a:/b torch.sif mpirun -np 2 a", "mpirun", 2),
+        ("bash -lc 'cd x && mpirun -np 2 a'", "mpirun", 2),
+        ('A="-np 2 -H $H"; mpirun $A a', "mpirun", 2),
+        ("mpirun -np $((1 + (2 * 3))) a", "mpirun", None),
+        ("flux run -n2 a", "flux run", 2),
+        ("python -m horovod.runner.launch -np 2 a", "horovodrun", 2),
+        ("colossalai run --nproc_per_node 2 t.py", "colossalai run", None),
     ],
 )
 def test_launches_that_run_once(command: str, program: str, tasks: int | None) -> None:
@@ -130,6 +139,20 @@ def test_ordinary_programs(command: str) -> None:
 @given(st.text("mpirun -np4;&|()\n'\"\\$`{}#=<", max_size=40))
 def test_no_text_is_too_strange(command: str) -> None:
     user_launch(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "tasks"),
+    [
+        ("srun -n1 mkdir x\nsrun -n 8 python t.py\nsrun -n1 rm x", 8),
+        ("mpirun -np 1 hostname && mpirun python t.py", None),
+        ("srun torchrun --nnodes 2 t.py", None),
+    ],
+)
+def test_of_several_launches_the_largest_counts(command: str, tasks: int | None) -> None:
+    launch = user_launch(command)
+    assert launch is not None
+    assert (launch.runs, launch.tasks) == ("once", tasks)
 
 
 _WORDS = ("mpirun", "torchrun", "bash -c", "eval", "A=$B", "$A", "-H", "--hostfile", "=", "a:2,b", "'", ";")

@@ -56,6 +56,9 @@ def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, fra
         ("mpirun -np 8 -H $(hostname) ./a",
          "mpirun starts everything on $(hostname), the first of 2 nodes, and the others stay idle",
          f"mpirun -np 8 --hostfile {H} ./a"),
+        ('deepspeed --hostfile="" --include localhost:0 t.py',
+         "deepspeed starts everything on localhost, the first of 2 nodes, and the others stay idle",
+         f"deepspeed --hostfile {H} t.py"),
         ("deepspeed --include localhost:0,1 t.py",
          "deepspeed starts everything on localhost, the first of 2 nodes, and the others stay idle",
          f"deepspeed --hostfile {H} t.py"),
@@ -136,6 +139,23 @@ def test_what_stays_on_the_first_node_and_counts_otherwise_is_mended_in_one_line
 )
 def test_a_launch_that_fits(command: str) -> None:
     assert of(command).warnings == ()
+
+
+@pytest.mark.parametrize("value", ["localhost", "$(hostname)", "127.0.0.1", "`hostname -s`"])
+def test_an_address_that_is_another_on_each_node(value: str) -> None:
+    said = warned(
+        f"MASTER_ADDR is {value}, which is another machine on each node; "
+        'write MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"'
+    )
+    command = f"export MASTER_ADDR={value}\npython t.py"
+    assert of(command).warnings == said
+    assert of(command, replicas=1).warnings == ()
+    assert of(f"mpirun -np 8 bash -c 'MASTER_ADDR={value} python t.py'").warnings == ()
+
+
+def test_addresses_that_all_nodes_share() -> None:
+    for command in ("MASTER_ADDR=$A python t.py", "MASTER_ADDR=localhost; MASTER_ADDR=$A; python t.py"):
+        assert of(command).warnings == ()
 
 
 @pytest.mark.parametrize("command", ["horovodrun -np 4 a", "deepspeed t.py", "colossalai run t.py"])
@@ -222,6 +242,39 @@ def test_other_launches_that_do_not_meet(command: str, program: str, why: str, l
     instead = f", or the script alone with `framework: {by}`, and hpcdist starts it" if by else ""
     said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`{instead}"
     assert of(command, framework="pytorch").warnings == warned(said)
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("srun torchrun --nproc_per_node=4 t.py", MISSING),
+        ("srun -n 2 bash -c 'torchrun --standalone --nproc_per_node=4 t.py'",
+         "`--standalone` makes each a training of its own"),
+    ],
+)  # fmt: skip
+def test_a_torchrun_that_srun_starts(command: str, why: str) -> None:
+    line = f"torchrun --nproc_per_node=4 {MEET} t.py"
+    said = (
+        f"srun starts torchrun on 2 nodes, and {why}: {APART}; write `{line}`, which hpcdist starts on each"
+    )
+    assert of(command, framework="pytorch").warnings == warned(f"{said}{BY_HPCDIST}")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 4 --rdzv_endpoint $HEAD:29500 t.py",
+        "srun -l accelerate launch --num_machines 2 --machine_rank $SLURM_NODEID --main_process_ip $A t",
+        "torchrun $DISTRIBUTED_ARGS t.py",
+        'torchrun "${ARGS[@]}" t.py',
+        "srun torchrun ${OPTIONS} -m pkg",
+        "A='--nnodes 2 --nproc_per_node 4 --node_rank $R --master_addr $H'\ntorchrun $A t.py",
+        "accelerate launch --num_processes $((N*4)) --num_machines $N --machine_rank $R --main_process_ip $A",
+        "$PY -m torch.distributed.run --nnodes 2 --nproc_per_node 4 --rdzv-endpoint $(head $(nodes)):1 t.py",
+    ],
+)
+def test_launches_that_may_meet(command: str) -> None:
+    assert of(command, framework="pytorch").warnings == ()
 
 
 def test_what_does_not_meet_and_starts_other_processes_is_mended_in_one_line() -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hpcdist import load, preferences, resources, script_imports, source, untrusted
+from hpcdist import load, preferences, resources, scripts, source, untrusted
 from hpcdist.cli import machine
 from hpcdist.cli.machine import Machine
 from hpcdist.cli.tell import located, tell
@@ -91,14 +91,14 @@ def session(asked: Asked, document: Document | None = None) -> Session:
 
 def _of_its_script(file: str, plan: Plan) -> Iterator[str]:
     """Yield what the imports of the command's script tell, where that lies beside the experiment's file."""
-    script = script_imports.script_of(plan.command)
+    script = scripts.script_of(plan.command)
     if script and file != "-":
         try:
             with untrusted.opened((FilePath(file).parent / script).resolve()) as stream:
-                head = stream.read(script_imports.MOST).decode("utf-8", "replace")
+                head = stream.read(scripts.MOST).decode("utf-8", "replace")
         except (OSError, ValueError):
             return
-        yield from script_imports.advice(plan, script, head)
+        yield from scripts.advice(plan, script, head)
 
 
 def origins(document: Document) -> Callable[[Path], str]:

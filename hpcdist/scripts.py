@@ -1,4 +1,4 @@
-"""What the script of a command imports: libraries that train alone unless they are told their place."""
+"""What the script of a command does: imports that train alone unless they are told their place, launches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.bash_words import simple_commands, unquoted
+from hpcdist.launch import user_launch
 from hpcdist.plan import Plan
 
 MOST: Final = 1 << 18
@@ -21,6 +22,7 @@ _LIBRARIES: Final = {
 _IMPORT: Final = re.compile(
     rf"^[^\S\n]*(?:import|from)[^\S\n]+({'|'.join(_LIBRARIES)})(?=[\s.,;]|$)", re.MULTILINE
 )
+_SCRIPT: Final = re.compile(r"[^/$`~][^$`]*\.(?:py|sh|bash)")
 _TOLD: Final = {
     "lightning": frozenset({"lightning"}),
     "accelerate": frozenset({"accelerate", "pytorch", "deepspeed"}),
@@ -29,24 +31,28 @@ _TOLD: Final = {
 
 
 def script_of(command: str) -> str:
-    """Return the script that a command runs by Python, a relative path; nothing where it runs none."""
+    """Return the script that a command runs by Python or bash, a relative path; nothing without one."""
     for simple in simple_commands(command):
         words = [unquoted(word) for word in simple.words]
-        if words and re.fullmatch(r"(?:.*/)?python[\d.]*", words[0]):
+        if words and _SCRIPT.fullmatch(words[0]):
+            return words[0]
+        if words and re.fullmatch(r"(?:.*/)?(?:python[\d.]*|bash|sh)", words[0]):
             at = next((at for at, word in enumerate(words) if at and not word.startswith("-")), 0)
-            is_script = re.fullmatch(r"[^/$`][^$`]*\.py", words[at]) and words[at - 1] not in ("-m", "-c")
+            is_script = _SCRIPT.fullmatch(words[at]) and words[at - 1] not in ("-m", "-c")
             return words[at] if is_script else ""
     return ""
 
 
 def advice(plan: Plan, script: str, text: str) -> Iterator[str]:
-    """Yield a warning where a script imports a library whose processes are not told their place.
+    """Yield a warning where a script imports a library whose processes are not told their place, or launches.
 
-    A launch that the user wrote tells them itself.
+    A launch that the user wrote in the command, or hpcdist's own of torchrun, tells them itself.
     """
-    rows = plan.placement.rows
-    gpus = max((row.gpus for row in rows), default=0)
+    gpus = max((row.gpus for row in plan.placement.rows), default=0)
     if plan.launcher == "once" or plan.starts_processes:
+        return
+    if not script.endswith(".py"):
+        yield from _launch_of(plan, script, text)
         return
     for library in dict.fromkeys(_LIBRARIES[name] for name in _IMPORT.findall(text)):
         if plan.framework in _TOLD[library]:
@@ -57,3 +63,14 @@ def advice(plan: Plan, script: str, text: str) -> Iterator[str]:
             yield f"{script} imports {library}, and {tasks} would train alone; {mend}"
         elif gpus > 1 and library == "accelerate":
             yield f"{script} imports {library}, and one process uses one of its {gpus} GPUs; {mend}"
+
+
+def _launch_of(plan: Plan, script: str, text: str) -> Iterator[str]:
+    """Yield a warning where a shell script launches processes, and each task would run that script."""
+    launch = user_launch(text)
+    size = plan.placement.size
+    if launch and launch.runs == "once" and size > 1:
+        yield (
+            f"{script} starts processes by {launch.program} itself, and each of the {size} tasks runs it; "
+            "write what it does as `run.cmd`: a launch there runs once"
+        )

@@ -1,4 +1,4 @@
-"""Scripts that import Lightning or Accelerate where nobody tells their processes their place."""
+"""Scripts that import Lightning or Accelerate where nobody tells their processes their place, or launch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.script_imports import advice, script_of
+from hpcdist.scripts import advice, script_of
 from tests.experiments import environment, resources
 from tests.plans import planned
 
@@ -29,8 +29,12 @@ def said(text: str, workers: int = 1, **data: Any) -> list[str]:
         ("python /opt/train.py", ""),
         ("python $SCRIPT.py", ""),
         ("python -c 'x.py'", ""),
-        ("./train.py", ""),
-        ("bash run.sh", ""),
+        ("./train.py", "./train.py"),
+        ("bash run.sh 3", "run.sh"),
+        ("cd x; sh -e scripts/run.sh", "scripts/run.sh"),
+        ("./run.sh", "./run.sh"),
+        ("bash -c 'run'", ""),
+        ("train", ""),
     ],
 )
 def test_the_script_of_a_command(command: str, script: str) -> None:
@@ -72,3 +76,17 @@ def test_one_process_with_several_gpus() -> None:
     warning = "t.py imports accelerate, and one process uses one of its 4 GPUs; write `framework: accelerate`"
     assert said(ACCELERATE, workers=0) == [warning]
     assert said(LIGHTNING, workers=0) == []  # which starts a process a GPU itself
+
+
+def test_a_shell_script_that_launches() -> None:
+    plan = planned(framework="mpi", environment=environment(1, each=resources(cpu=4, gpu=4)))
+    assert list(advice(plan, "run.sh", "set -e\nmpirun -np 8 python t.py\n")) == [
+        (
+            "run.sh starts processes by mpirun itself, and each of the 8 tasks runs it; write what it does "
+            "as `run.cmd`: a launch there runs once"
+        )
+    ]
+    for text in ("torchrun --node_rank $RANK t.py", "python t.py", "# mpirun x"):
+        assert list(advice(plan, "run.sh", text)) == []
+    alone = planned(environment=environment(each=resources(cpu=4)))
+    assert list(advice(alone, "run.sh", "mpirun -np 4 python t.py")) == []
