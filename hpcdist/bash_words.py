@@ -169,6 +169,7 @@ def _takes_text(flag: str) -> bool:
 def _pieces(text: str) -> Iterator[re.Match[str]]:
     """Yield the pieces of a command, without the bodies of its heredocs."""
     marks: list[str] = []
+    endless: set[str] = set()
     at = 0
     while piece := _PIECE.match(text, at):
         yield piece
@@ -177,8 +178,9 @@ def _pieces(text: str) -> Iterator[re.Match[str]]:
             marks.append(piece["mark"].strip("'\"\\"))
         elif piece["end"] == "\n":
             for mark in marks:
-                body = re.compile(rf"(?:.*\n)*?\t*{mark}\n").match(text, at)
+                body = mark not in endless and re.compile(rf"(?:.*\n)*?\t*{mark}\n").match(text, at)
                 at = body.end() if body else at
+                endless |= set() if body else {mark}
             marks.clear()
 
 

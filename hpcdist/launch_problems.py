@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -29,6 +30,8 @@ from hpcdist.launch_hosts import (
 )
 from hpcdist.launch_options import Option
 
+_MOST: Final = 20
+"""How many problems are shown."""
 _PATH: Final[Path] = ("run", "cmd")
 _HEAD: Final = '"$HPCDIST_HEAD_ADDRESS"'
 _MEETING: Final = '"$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"'
@@ -61,7 +64,11 @@ def with_own_hostfile(experiment: Experiment) -> Experiment:
 
 
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
-    """Yield an error for hosts that are none of the job's, a warning where hpcdist mends it."""
+    """Yield an error for hosts that are none of the job's, a warning where hpcdist mends it; not too many."""
+    return islice(_problems_of(experiment), _MOST)
+
+
+def _problems_of(experiment: Experiment) -> Iterator[Problem]:
     command = experiment.run.command
     for name in foreign_hostfiles(command):
         message = f"{name} is where {FOREIGN_HOSTFILES[name]} has its list of hosts: the job's own is read"
@@ -130,6 +137,8 @@ def _mended(launch: UserLaunch, wrong: Sequence[Option]) -> str:
     for option in wrong:
         if option.kind in ("address", "endpoint"):
             instead[option.start] = f"{launch.written(option)}={_OURS[option.kind]}"
+    if launch.program == "paddle.distributed.launch" and theirs:
+        return launch.line(without=wrong, instead={**instead, theirs[0].start: f"--master={_MEETING}"})
     if theirs and launch.program not in _KNOWING:
         theirs += launch.says("hosts", "hostfile", "include")
         instead[theirs[0].start] = hostfile_option(launch, theirs)

@@ -163,6 +163,12 @@ def test_no_launch_is_too_strange(command: str) -> None:
     list(problems_of(experiment(run={"cmd": command or "x"})))
 
 
+def test_heredocs_without_an_end() -> None:
+    launch = user_launch("cat <<E\n" * 2000 + "mpirun -np 2 a\ncat <<F\nsrun b\nF\n")
+    assert launch is not None
+    assert (launch.program, launch.tasks) == ("mpirun", 2)
+
+
 def test_variables_that_double_each_other() -> None:
     doubled = "\n".join(f"A{number + 1}=$A{number}$A{number}" for number in range(60))
     launch = user_launch(f"A0=x\n{doubled}\nmpirun -H $A60 -np $A3 a")

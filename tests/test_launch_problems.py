@@ -62,7 +62,7 @@ def found(command: str | list[str], **data: Any) -> list[Problem]:
          f"fabric run --main-address={A} --devices 4 t.py"),
         ("msrun --worker_num=8 --master_addr=10.1.2.3 t.py", f"msrun --worker_num=8 --master_addr={A} t.py"),
         ("python -m paddle.distributed.launch --ips a,b t.py",
-         f"python -m paddle.distributed.launch --hostfile {H} t.py"),
+         'python -m paddle.distributed.launch --master="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" t.py'),
         ("conda run -n e --no-capture-output mpirun -H a,b x",
          f"conda run -n e --no-capture-output mpirun --hostfile {H} x"),
         ("mpirun -H a,b x 2>&1 | tee log", f"mpirun --hostfile {H} x ..."),
@@ -266,6 +266,10 @@ def test_variables_of_the_file_are_not_for_bash() -> None:
 @pytest.mark.parametrize("directive", ["--nodelist=node1,node2", "-w node1", "-l host=node1", "-m node1"])
 def test_who_chooses_the_nodes_may_name_them(directive: str) -> None:
     assert found("mpirun -H node1:2,node2:2 x", batch={"directives": [directive]}) == []
+
+
+def test_not_all_of_many_are_shown() -> None:
+    assert len(found("mpirun -H a,b x\n" * 1000)) == len(found(f"mpirun {'-H a ' * 1000} x")) == 20
 
 
 def test_a_list_of_commands_is_one_command() -> None:
