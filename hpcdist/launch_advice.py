@@ -101,10 +101,10 @@ def _hosts(plan: Plan, site: Site, launch: UserLaunch) -> Iterator[meeting.Mende
     alone = [host for option in named if option.kind in ("hosts", "include")
              for host in hosts_in(option.kind, option.value)]  # fmt: skip
     if alone and all(meeting.is_own(host) for host in alone):
-        where = f"{alone[0]}, the first of {plan.placement.nodes} nodes, and the others stay idle"
+        where = f"{alone[0]}, the first of the {plan.placement.nodes} nodes"
         instead = {named[0].start: hostfile_option(launch)}
         theirs = launch.says("hosts", "hostfile", "include")
-        yield meeting.Mended(f"{launch.program} starts everything on {where}", (), theirs, instead)
+        yield meeting.Mended(f"{launch.program} starts all processes on {where}", (), theirs, instead)
 
 
 def _nodes(plan: Plan, launch: UserLaunch) -> Iterator[meeting.Mended]:
@@ -121,13 +121,13 @@ def _counts(plan: Plan, launch: UserLaunch) -> Iterator[meeting.Mended]:
     size = plan.placement.size
     runs = list(plan.placement.tasks_per_node())
     if launch.tasks is not None and launch.tasks != size:
-        why = f"{meeting.starts(launch, str(launch.tasks))}, and the job is for {size}"
+        why = f"{meeting.starts(launch, str(launch.tasks))}, and the job has {size} task{'s' * (size > 1)}"
         yield _with(launch, launch.says("np")[0], str(size), why)
         return
     for option in launch.says("per_node", "map"):
         ppr = re.fullmatch(r"(ppr:)?(\d+)(:node.*)?", option.value)
         if ppr and bool(ppr[1]) == (option.kind == "map") and len(runs) == 1 and int(ppr[2]) != runs[0][1]:
-            why = f"{meeting.starts(launch, ppr[2])} on each node, where the job is for {runs[0][1]}"
+            why = f"{meeting.starts(launch, ppr[2])} on each node, where the job has {runs[0][1]}"
             yield _with(launch, option, f"{ppr[1] or ''}{runs[0][1]}{ppr[3] or ''}", why)
 
 
@@ -143,14 +143,15 @@ def _why_on_the_first(plan: Plan, site: Site, launch: UserLaunch) -> str:
     """Return why a launch without hosts stays on the first node, nothing where it finds the others."""
     nodes, program = plan.placement.nodes, launch.program
     if program in _STARTS_ALONE:
-        return f"{program} without a list of hosts trains on the first of {nodes} nodes alone, and ends well"
+        where = f"the first of the {nodes} nodes only, and still exits 0"
+        return f"{program} without a list of hosts trains on {where}"
     if program in _NEEDS_HOSTS:
-        return f"{program} without a list of hosts knows the first of {nodes} nodes alone"
+        return f"{program} without a list of hosts knows only the first of the {nodes} nodes"
     is_open_mpi = program in MPI and program != "mpiexec.hydra" and _is_open_mpi(site)
     if not is_open_mpi or plan.scheduler not in _WITHOUT_SUPPORT:
         return ""
     name = _WITHOUT_SUPPORT[plan.scheduler]
-    return f"an Open MPI that was built without {name} starts all processes on the first of {nodes} nodes"
+    return f"an Open MPI that was built without {name} starts all processes on the first of the {nodes} nodes"
 
 
 def _is_open_mpi(site: Site) -> bool:

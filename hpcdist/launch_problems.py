@@ -71,7 +71,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
 def _problems_of(experiment: Experiment) -> Iterator[Problem]:
     command = experiment.run.command
     for name in foreign_hostfiles(command):
-        message = f"{name} is where {FOREIGN_HOSTFILES[name]} has its list of hosts: the job's own is read"
+        message = f"{name} is {FOREIGN_HOSTFILES[name]}'s list of hosts; the job's own is read in its place"
         yield Problem(message, _PATH, f"write {HOSTFILE}", "warning", word=name)
     env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
     yield from _of_variables(env)
@@ -96,7 +96,8 @@ def _of_launch(launch: UserLaunch, elsewhere: Sequence[str], *, chosen: bool) ->
             found.append((option, _no_hosts(f"{launch.written(option)} of {launch.program}", names), ""))
         elif kind == "hostfile" and option.sure and _is_foreign_file(value, elsewhere):
             message = f"{launch.program} is to read its hosts from {value}, {_NOT_THIS_JOBS}"
-            found.append((option, message, '; a file that the command itself makes is, say, "$PWD/hosts"'))
+            made = f"; where the command itself makes that file, write `test -s {value} &&` in front"
+            found.append((option, message, made))
     hint = f"write `{_mended(launch, [option for option, *_ in found])}`" if found else ""
     for option, message, more in found:
         word = launch.words[launch.head + option.end - 1]
@@ -127,7 +128,7 @@ def _is_foreign_file(value: str, elsewhere: Sequence[str]) -> bool:
 def _no_hosts(who: str, names: Sequence[str]) -> str:
     what = "is no host" if len(names) == 1 else "are no hosts"
     found = listed(dict.fromkeys(names))
-    return f"{who} names {found}, which {what} of this job: its nodes are known when it begins"
+    return f"{who} names {found}, which {what} of this job: its nodes are known only when it begins"
 
 
 def _mended(launch: UserLaunch, wrong: Sequence[Option]) -> str:

@@ -36,40 +36,40 @@ def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, fra
     ("command", "why", "line"),
     [
         ("horovodrun -np 8 python t.py",
-         "horovodrun without a list of hosts knows the first of 2 nodes alone",
+         "horovodrun without a list of hosts knows only the first of the 2 nodes",
          f"horovodrun -np 8 --hostfile {H} python t.py"),
         ("deepspeed t.py --deepspeed --config c",
-         "deepspeed without a list of hosts trains on the first of 2 nodes alone, and ends well",
+         "deepspeed without a list of hosts trains on the first of the 2 nodes only, and still exits 0",
          f"deepspeed --hostfile {H} t.py --deepspeed --config ..."),
         ('deepspeed --hostfile="" --module m',
-         "deepspeed without a list of hosts trains on the first of 2 nodes alone, and ends well",
+         "deepspeed without a list of hosts trains on the first of the 2 nodes only, and still exits 0",
          f"deepspeed --hostfile {H} --module m"),
         ("colossalai run --nproc_per_node 4 t.py",
-         "colossalai run without a list of hosts trains on the first of 2 nodes alone, and ends well",
+         "colossalai run without a list of hosts trains on the first of the 2 nodes only, and still exits 0",
          f"colossalai run --nproc_per_node 4 --hostfile {H} t.py"),
         ("mpirun_rsh -np 8 ./a",
-         "mpirun_rsh without a list of hosts knows the first of 2 nodes alone",
+         "mpirun_rsh without a list of hosts knows only the first of the 2 nodes",
          f"mpirun_rsh -np 8 -hostfile {H} ./a"),
         ("horovodrun -np 8 -H localhost:8 python t.py",
-         "horovodrun starts everything on localhost, the first of 2 nodes, and the others stay idle",
+         "horovodrun starts all processes on localhost, the first of the 2 nodes",
          f"horovodrun -np 8 --hostfile {H} python t.py"),
         ("mpirun -np 8 -H $(hostname) ./a",
-         "mpirun starts everything on $(hostname), the first of 2 nodes, and the others stay idle",
+         "mpirun starts all processes on $(hostname), the first of the 2 nodes",
          f"mpirun -np 8 --hostfile {H} ./a"),
         ('deepspeed --hostfile="" --include localhost:0 t.py',
-         "deepspeed starts everything on localhost, the first of 2 nodes, and the others stay idle",
+         "deepspeed starts all processes on localhost, the first of the 2 nodes",
          f"deepspeed --hostfile {H} t.py"),
         ("deepspeed --include localhost:0,1 t.py",
-         "deepspeed starts everything on localhost, the first of 2 nodes, and the others stay idle",
+         "deepspeed starts all processes on localhost, the first of the 2 nodes",
          f"deepspeed --hostfile {H} t.py"),
         ("mpirun -np 4 python t.py",
-         "mpirun starts 4 processes, and the job is for 8",
+         "mpirun starts 4 processes, and the job has 8 tasks",
          "mpirun -np 8 python t.py`, or ask for other `environment.replicas"),
         ("srun -n4 python t.py",
-         "srun starts 4 processes, and the job is for 8",
+         "srun starts 4 processes, and the job has 8 tasks",
          "srun -n 8 python t.py`, or ask for other `environment.replicas"),
         ("horovodrun --num-proc=1 -H $HOSTS python t.py",
-         "horovodrun starts 1 process, and the job is for 8",
+         "horovodrun starts 1 process, and the job has 8 tasks",
          "horovodrun --num-proc=8 -H $HOSTS python t.py`, or ask for other `environment.replicas"),
     ],
 )  # fmt: skip
@@ -87,7 +87,7 @@ def test_a_launch_that_does_not_fill_the_job(command: str, why: str, line: str) 
     ],
 )
 def test_a_launch_that_does_not_fill_its_nodes(command: str, starts: str, line: str) -> None:
-    why = f"{starts} on each node, where the job is for 4"
+    why = f"{starts} on each node, where the job has 4"
     other = ", or ask for other `environment.replicas`"
     assert of(command).warnings == warned(f"{why}; write `{line}`{other}")
 
@@ -108,15 +108,15 @@ def test_a_process_for_each_gpu_without_a_framework() -> None:
     section = environment(each=resources(cpu=4, gpu=4))
     plan = planned(run={"cmd": "horovodrun -np 4 python t.py"}, environment=section)
     assert plan.warnings == warned(
-        "horovodrun starts 4 processes, and the job is for 1; write `horovodrun -np 1 python t.py`, or "
+        "horovodrun starts 4 processes, and the job has 1 task; write `horovodrun -np 1 python t.py`, or "
         "`framework: horovod`, under which each GPU has a process"
     )
 
 
 def test_what_stays_on_the_first_node_and_counts_otherwise_is_mended_in_one_line() -> None:
     assert of("horovodrun -np 4 -H localhost:4 python t.py").warnings == warned(
-        "horovodrun starts everything on localhost, the first of 2 nodes, and the others stay idle; "
-        "horovodrun starts 4 processes, and the job is for 8; "
+        "horovodrun starts all processes on localhost, the first of the 2 nodes; "
+        "horovodrun starts 4 processes, and the job has 8 tasks; "
         f"write `horovodrun -np 8 --hostfile {H} python t.py`, or ask for other `environment.replicas`"
     )
 
@@ -167,7 +167,7 @@ def test_an_open_mpi_that_may_not_know_the_scheduler() -> None:
     line = f"mpirun -np 8 --hostfile {H} a"
     for name, system in (("pbs", "PBS"), ("sge", "Grid Engine"), ("lsf", "LSF")):
         generic = shipped_site(name)
-        why = f"an Open MPI that was built without {system} starts all processes on the first of 2 nodes"
+        why = f"an Open MPI that was built without {system} starts all processes on the first of the 2 nodes"
         assert warned(f"{why}; write `{line}`")[0] in of("mpirun -np 8 a", site=generic).warnings
         assert not any("Open MPI" in text for text in of(line, site=generic).warnings)
         intel = changed(generic, launchers={"mpirun": LauncherOptions(flavour="intel")}, launcher="hydra")

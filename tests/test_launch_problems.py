@@ -13,8 +13,8 @@ from tests.experiments import experiment
 
 H = '"$HPCDIST_HOSTFILE"'
 A = '"$HPCDIST_HEAD_ADDRESS"'
-KNOWN_LATER = "its nodes are known when it begins"
-OWN_FILE = '; a file that the command itself makes is, say, "$PWD/hosts"'
+KNOWN_LATER = "its nodes are known only when it begins"
+OWN_FILE = "; where the command itself makes that file, write `test -s {} &&` in front"
 
 
 def found(command: str | list[str], **data: Any) -> list[Problem]:
@@ -114,8 +114,9 @@ def test_names_that_are_no_hosts_of_the_job(command: str, line: str) -> None:
     ],
 )  # fmt: skip
 def test_files_that_cannot_name_the_nodes_of_the_job(command: str, line: str | None) -> None:
-    said = [] if line is None else [("error", f"write `{line}`{OWN_FILE}")]
-    assert [(item.severity, item.hint) for item in found(command)] == said
+    said = [] if line is None else [("error", f"write `{line}`")]
+    before = OWN_FILE.partition("`")[0]
+    assert [(item.severity, item.hint.partition(before)[0]) for item in found(command)] == said
 
 
 @pytest.mark.parametrize(
@@ -133,6 +134,7 @@ def test_files_that_cannot_name_the_nodes_of_the_job(command: str, line: str | N
         "mpirun --host $(scontrol show hostnames | paste -sd,) x",
         "mpirun -H +n0,+n1 x",
         "mpirun --hostfile <(scontrol show hostnames) x",
+        "./makes_hosts.sh && test -s /tmp/hosts && mpirun --hostfile /tmp/hosts x",
         "scontrol show hostnames > hosts && mpirun --hostfile hosts x",
         "./hosts.sh | tee my.hosts\nmpirun --hostfile my.hosts x",
         "F=hosts\nfor n in $NODES; do echo $n slots=2 >> $F; done\nmpirun --hostfile $F x",
@@ -173,7 +175,7 @@ def test_the_hostfiles_of_other_systems_become_hpcdists() -> None:
         assert loaded.experiment.run.cmd == f"cat {H}\nmpirun --hostfile {H} x\n"
         assert loaded.problems == (
             Problem(
-                f"{file} is where {system} has its list of hosts: the job's own is read",
+                f"{file} is {system}'s list of hosts; the job's own is read in its place",
                 ("run", "cmd"),
                 f"write {H}",
                 "warning",
@@ -208,7 +210,7 @@ def test_several_hosts_of_a_line_are_mended_at_once() -> None:
     assert [(item.message, item.hint) for item in found(command)] == [
         (
             "deepspeed is to read its hosts from /h, which cannot name the nodes of this job",
-            f"write `{line}`{OWN_FILE}",
+            f"write `{line}`{OWN_FILE.format('/h')}",
         ),
         (f"--master_addr of deepspeed names 10.0.0.1, which is no host of this job: {KNOWN_LATER}", ""),
     ]

@@ -287,7 +287,7 @@ def test_a_count_that_differs_from_the_allocation() -> None:
     )
     assert plan.warnings == (
         (
-            "exp.yml run.cmd: mpirun starts 2 processes, and the job is for 4; write `mpirun -np 4 a`, or "
+            "exp.yml run.cmd: mpirun starts 2 processes, and the job has 4 tasks; write `mpirun -np 4 a`, or "
             "ask for other `environment.replicas`"
         ),
     )
