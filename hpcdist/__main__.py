@@ -1,5 +1,5 @@
 """``python -m hpcdist``: the command line."""
 
-from hpcdist.cli import main
+from hpcdist.cli import program
 
-main(prog_name="hpcdist")
+program()

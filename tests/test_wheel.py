@@ -163,7 +163,7 @@ def test_what_the_wheel_says_of_itself(built: Built) -> None:
     with ZipFile(built.wheel) as wheel:
         about = {name.rpartition("/")[2]: name for name in wheel.namelist() if ".dist-info/" in name}
         text = wheel.read(about["METADATA"]).decode()
-        assert wheel.read(about["entry_points.txt"]) == b"[console_scripts]\nhpcdist = hpcdist.cli:main\n"
+        assert wheel.read(about["entry_points.txt"]) == b"[console_scripts]\nhpcdist = hpcdist.cli:program\n"
     assert sorted(EXTRA.findall(text)) == [
         ("horovod", "all"),
         ("horovod", "horovod"),
@@ -198,7 +198,7 @@ def zipped(wheel: Path, place: Path) -> Path:
     """Make a zipapp of the wheel, whose dependencies stay where they are: msgspec is C."""
     with ZipFile(wheel) as whole:
         whole.extractall(place / "app")  # noqa: S202 - built here
-    zipapp.create_archive(place / "app", place / "hpcdist.pyz", main="hpcdist.cli:main")
+    zipapp.create_archive(place / "app", place / "hpcdist.pyz", main="hpcdist.cli:program")
     return place / "hpcdist.pyz"
 
 
