@@ -56,6 +56,8 @@ def render(
         context = writer.context() | {"run_dir": run_dir, "header": writer.header(run_dir)}
         for name in ("command", "task", "start") if plan.rank_variables else ("command",):
             context[name] = Raw(environment.get_template(f"{name}.sh.j2").render(context))
+        context["empty_line"] = Raw(_empty_line(plan, str(context["command"]) + str(context.get("task", ""))))
+        environment.filters["filled"] = lambda text: _filled(text, context["empty_line"])
         context["task_start"] = str(context.get("start", "")).rstrip("\n")
         job = environment.get_template(scheduler.template).render(context)
     except (jinja2.TemplateError, ValueError) as error:
@@ -79,6 +81,22 @@ def _plain(value: object) -> Raw:
     if any(character in text for character in "\"'`$\\\n\r!<>|;&*?~#{}"):
         raise ValueError(f"{text!r} cannot stand unquoted in a script")
     return Raw(text)
+
+
+def _empty_line(plan: Plan, text: str) -> str:
+    """Return a word, none of this text, that stands for an empty line where those do not reach the job.
+
+    sbatch leaves them out of the script of a heterogeneous job (tried on 22.05).
+    """
+    if plan.scheduler != "slurm" or len(plan.placement.groups) == 1:
+        return ""
+    return next(word for number in count() if (word := f"EMPTY_LINE{number or ''}") not in text)
+
+
+def _filled(text: str, empty_line: str) -> Raw:
+    """Return lines of which none is empty."""
+    *lines, last = text.split("\n")
+    return Raw("\n".join([*(line or empty_line for line in lines), last]))
 
 
 def _bytes(text: str) -> int:
@@ -153,7 +171,7 @@ class _Writer:
         """Return an export; an expression is for bash to expand, anything else is one quoted word."""
         if not VARIABLE_NAME.fullmatch(variable.name):
             raise ValueError(f"{variable.name!r} cannot be the name of a variable")
-        value = f'"{variable.value}"' if variable.shell else quote(variable.value)
+        value = f'"{variable.value}"' if variable.shell else _on_few_lines(variable.value)
         comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
         only = f"[[ $HPCDIST_ROLE != {_plain(variable.role)} ]] || " if variable.role else ""
         if variable.found:
@@ -204,6 +222,12 @@ def _end_of(text: str) -> str:
     """Return a word that ends a here-document, and is no line of this text."""
     lines = text.split("\n")
     return next(end for number in count() if (end := f"COMMAND{number or ''}") not in lines)
+
+
+def _on_few_lines(value: str) -> Raw:
+    """Return a value as one word without empty lines, which may not reach the job (see `_empty_line`)."""
+    word = quote(value)
+    return Raw(word.replace("\n", "'$'\\n''")) if "\n\n" in value else word
 
 
 def _one_line(text: str) -> str:

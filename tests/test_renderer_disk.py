@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hpcdist.renderer import render
-from tests.experiments import environment
+from tests.experiments import environment, resources
 from tests.plans import LOCAL, changed, planned
 
 BASH = shutil.which("bash") or "bash"
@@ -173,3 +173,41 @@ def test_memory_that_ran_out_is_named(tmp_path: Path) -> None:
         assert done.returncode == 137
     said = "the kernel killed a process for lack of memory (exit code 137); ask for more by "
     assert [said in (tmp_path / f"failure{number}").read_text() for number in range(2)] == [False, True]
+
+
+SRUN = """\
+#!{bash}
+[[ -v HOSTILE ]] && printf %s "$HOSTILE" >hostile
+exit 3
+"""
+
+
+def test_the_script_of_a_heterogeneous_job_without_its_empty_lines(tmp_path: Path) -> None:
+    """Slurm 22.05's sbatch leaves them out; what the job writes from its script has them all the same."""
+    (tmp_path / "srun").write_text(SRUN.format(bash=BASH))
+    (tmp_path / "srun").chmod(0o755)
+    gpu = resources(gpu=1)
+    section = {
+        "resources": gpu,
+        "replicas": {"n_workers": 1, "n_ps": 1, "default_worker": {"resources": gpu}},
+        "env_vars": {"HOSTILE": "it's\n\n\na value\n"},
+    }
+    command = "\ncat <<END\n\n\nEMPTY_LINE\nEND\n\n"
+    plan = planned(framework="tensorflow", environment=section, run={"cmd": command})
+    assert len(plan.placement.groups) == 2
+    script = render(plan, run_dir=str(tmp_path / "run"))
+    (tmp_path / "job.sh").write_text("".join(f"{line}\n" for line in script.job.split("\n") if line))
+    nodes = {f"SLURM_JOB_NODELIST_HET_GROUP_{n}": f"n{n}" for n in range(2)}
+    done = subprocess.run(
+        [BASH, "job.sh"],
+        cwd=tmp_path,
+        env=nodes | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    folder = tmp_path / "run" / "jobs" / "7"
+    assert (folder / "task.sh").read_text() == script.task
+    assert (folder / "command.sh").read_text().split("\n", 2)[2] == f"{command}\n"
+    assert (tmp_path / "hostile").read_text() == "it's\n\n\na value\n"

@@ -7,28 +7,34 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hpcdist.renderer import render
+from hpcdist.site import Site
 from tests.experiments import environment
 from tests.plans import LOCAL, changed, planned
+from tests.sites import shipped_site
 
 BASH = shutil.which("bash") or "bash"
 ONE_PROCESS = changed(LOCAL, launcher="processes")
+NO_CHANGE: Mapping[str, str] = {}
 AT_LIMITS = ("TERM", "INT", "QUIT", "ALRM", "XCPU", "XFSZ")
 
 
-def started(folder: Path, machine: Any = ONE_PROCESS, **data: Any) -> subprocess.Popen[str]:
+def started(
+    folder: Path, machine: Site = ONE_PROCESS, environ: Mapping[str, str] = NO_CHANGE, **data: Any
+) -> subprocess.Popen[str]:
     """Start a job's script in this folder, with no signal ignored."""
     (folder / "job.sh").write_text(render(planned(machine, **data), run_dir=str(folder / "run")).job)
     words: list[str | Path] = ["env", "--default-signal", BASH, "job.sh"]
     return subprocess.Popen(
         words,
         cwd=folder,
-        env={"PATH": os.environ["PATH"]},
+        env={"PATH": os.environ["PATH"], **environ},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -42,9 +48,15 @@ def events(folder: Path) -> list[tuple[str, str]]:
     return [(line.split()[0], line.split()[3]) for line in lines]
 
 
-def signalled(folder: Path, name: str, **data: Any) -> int:
+def signalled(
+    folder: Path,
+    name: str,
+    machine: Site = ONE_PROCESS,
+    environ: Mapping[str, str] = NO_CHANGE,
+    **data: Any,
+) -> int:
     """Send this signal to the script when its program prints a line; return its exit code."""
-    with started(folder, **data) as process:
+    with started(folder, machine, environ, **data) as process:
         assert process.stdout
         while "ready" not in process.stdout.readline():
             pass
@@ -66,6 +78,31 @@ def test_a_signal_that_nobody_expects_is_an_unknown_end(tmp_path: Path, name: st
     code = signalled(tmp_path, name, run={"cmd": "echo ready; sleep 1"})
     assert code == -signal.Signals[f"SIG{name}"]
     assert events(tmp_path)[1:] in ([], [("ended", "unknown")])
+
+
+FLUX = """\
+#!{bash}
+case $1-$2 in
+job-id) echo 1 ;;
+hostlist-*) uname -n ;;
+jobs-*) echo 7 ;;
+job-kill) kill -s "${{3#--signal=}}" -- "-$(<group)" ;;
+run-*)
+  while [[ $1 != bash ]]; do shift; done
+  FLUX_TASK_RANK=0 FLUX_JOB_SIZE=1 setsid bash -c 'echo $$ >group; exec "$@"' x "$@"
+  ;;
+esac
+"""
+
+
+def test_flux_at_the_time_limit(tmp_path: Path) -> None:
+    """It sends ALRM, and may have forgotten the job when it is asked how that ended."""
+    (tmp_path / "flux").write_text(FLUX.format(bash=BASH))
+    (tmp_path / "flux").chmod(0o755)
+    machine = changed(shipped_site("flux"), launcher="flux")
+    environ = {"FLUX_ENCLOSING_ID": "f1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    code = signalled(tmp_path, "ALRM", machine, environ, run={"cmd": "echo ready; sleep 20"})
+    assert (code, events(tmp_path)) == (143, [("started", "0"), ("timeout", "0"), ("ended", "143")])
 
 
 @pytest.mark.parametrize("name", [*AT_LIMITS, "HUP"])

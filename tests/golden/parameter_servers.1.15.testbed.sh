@@ -307,7 +307,7 @@ all_ended() {
 end_servers() {
   until all_ended; do sleep 1 >/dev/null; done
   [[ ! -e $HPCDIST_FAILURE ]] || return
-  : >"$HPCDIST_ENDED.well" || return
+  : >"$HPCDIST_ENDED.well" # where that cannot be written, the job ends all the same, as failed
   sleep 2
   kill -TERM "$hpcdist_program" || return
   echo "hpcdist: master and worker ended well; ending those that served"

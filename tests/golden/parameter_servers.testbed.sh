@@ -118,6 +118,7 @@ export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 keep() {
   local text=${2:-} kept=
   (($# > 1)) || IFS= read -r -d '' text
+  text=${text//EMPTY_LINE/} # sbatch leaves empty lines out of a heterogeneous job's script
   printf %s "$text" >"$HPCDIST_JOB_DIR/new/$1" && IFS= read -r -d '' kept <"$HPCDIST_JOB_DIR/new/$1"
   [[ $kept == "$text" ]]
 }
@@ -154,7 +155,7 @@ keep task.sh <<'TASK_WRAPPER' || unwritten
 #!/bin/bash
 # shellcheck disable=SC2155 # peers cannot fail
 # One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program.
-
+EMPTY_LINE
 # The first task of all that fails is the cause; what the launcher then does to the others is not. The job's script
 # tells of it: this task may be killed before it could. One that was told to end leaves a file of another name.
 first_to_fail() {
@@ -166,7 +167,7 @@ fail() {
   first_to_fail 86 "${rank:-?}" "$*"
   exit 86
 }
-
+EMPTY_LINE
 # Equal tasks on consecutive nodes, a row each: role, index, first rank, tasks, tasks per replica, tasks per node,
 # and of the first: node, local rank, cpu, cpus, gpu, gpus, tasks per gpu.
 readonly hpcdist_rows='\
@@ -174,7 +175,7 @@ master 0 0 1 1 1 0 0 0 2 0 0 1
 worker 0 1 2 1 2 0 1 2 4 0 1 1
 ps 0 3 1 1 1 1 0 0 1 0 0 1
 '
-
+EMPTY_LINE
 # "host:port" of every replica of role $1, with commas, in the order of their indexes.
 peers() {
   local hosts role index first tasks per_replica per_node node local_rank rest offset list=
@@ -187,7 +188,7 @@ peers() {
   done <<<"$hpcdist_rows"
   echo "${list#,}"
 }
-
+EMPTY_LINE
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
 take_place() {
   local rank=${SLURM_PROCID:-} size=${SLURM_NTASKS:-}
@@ -219,7 +220,7 @@ NODES_AND_TASKS_ON_EACH
   # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
   take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
 }
-
+EMPTY_LINE
 # Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
 # their numbers among those that it sees.
 take_gpus() {
@@ -238,7 +239,7 @@ take_gpus() {
   local IFS=,
   export HPCDIST_GPUS="${own[*]}" CUDA_VISIBLE_DEVICES="${visible[*]}"
 }
-
+EMPTY_LINE
 # Sets the number of processes that the kernel has killed for lack of memory where this task runs.
 count_oom_kills() {
   local kind path file name count
@@ -251,7 +252,7 @@ count_oom_kills() {
     done <"$file"
   done </proc/self/cgroup
 } 2>/dev/null
-
+EMPTY_LINE
 take_place
 # As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
 ulimit -S -n hard 2>/dev/null
@@ -317,7 +318,7 @@ all_ended() {
 end_servers() {
   until all_ended; do sleep 1 >/dev/null; done
   [[ ! -e $HPCDIST_FAILURE ]] || return
-  : >"$HPCDIST_ENDED.well" || return
+  : >"$HPCDIST_ENDED.well" # where that cannot be written, the job ends all the same, as failed
   sleep 2
   kill -TERM "$hpcdist_program" || return
   echo "hpcdist: master ended well; ending those that served"

@@ -104,8 +104,9 @@ def test_time_limit(user: User) -> None:
     assert state(user, "slow-1") == "timeout"
 
 
-def test_a_node_that_crashes(user: User) -> None:
-    file = four_tasks(user, "crash", "echo up; sleep 600")
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_a_node_that_crashes(user: User, launcher: str) -> None:
+    file = four_tasks(user, "crash", "echo up; sleep 600", launcher=launcher)
     assert user.hpcdist("submit", file).returncode == 0
     until(lambda: "up" in user.await_log("crash-1", "up"), "the job to run")
     user.cluster.crash("n2")
