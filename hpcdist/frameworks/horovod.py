@@ -152,7 +152,8 @@ class Horovod(Plain):
         section = section_of(Section, experiment, self.name)
         if section.elastic:
             why = "horovod.elastic"
-            return Topology(task="gpu", launchers=("horovodrun-elastic",), elastic=True, why=why)
+            elastic = ("horovodrun-elastic",)
+            return Topology(task="gpu", sees="node", launchers=elastic, elastic=True, why=why)
         if section.controller == "gloo":
             return Topology(task="gpu", sees="node", launchers=("horovodrun",), why="horovod.controller")
         return Topology(task="gpu", sees="node", needs_mpi=True, wired=section.controller != "mpi")
