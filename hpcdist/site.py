@@ -70,13 +70,14 @@ class Limit(Model, frozen=True, kw_only=True):
 class Partition(Model, frozen=True, kw_only=True):
     """A part of the machine.
 
-    ``nodes``: how many it has of each node type, in the order in which they are preferred. ``min_nodes``: the
-    fewest nodes that a job may have. ``max_nodes``: the most. ``max_walltime``: how long jobs may run.
-    ``qos``: that of jobs which name none. ``constraint``: what jobs there ask of nodes besides. ``limits``:
-    where larger jobs may run longer, or shorter; the first that has the job's nodes counts. ``submit_as``:
-    what the scheduler calls it, "" where none is to be said (Perlmutter: ``-C`` and ``-q``). ``whole_nodes``:
-    whether jobs get nodes of their own, where that is another thing than the site says. ``request_memory``:
-    the same for the memory that jobs ask for.
+    ``nodes``: how many it has of each node type, in the order in which they are preferred; a job without
+    GPUs prefers the only type without. ``min_nodes``: the fewest nodes that a job may have.
+    ``max_nodes``: the most. ``max_walltime``: how long jobs may run. ``qos``: that of jobs which name
+    none. ``constraint``: what jobs there ask of nodes besides. ``limits``: where larger jobs may run
+    longer, or shorter; the first that has the job's nodes counts. ``submit_as``: what the scheduler calls
+    it, "" where none is to be said (Perlmutter: ``-C`` and ``-q``). ``whole_nodes``: whether jobs get
+    nodes of their own, where that is another thing than the site says. ``request_memory``: the same for
+    the memory that jobs ask for.
     """
 
     may_be_empty = frozenset({"submit_as"})

@@ -126,11 +126,10 @@ class PbsUser(User):
 
 @pytest.fixture
 def user(cluster: Cluster, workdir_on_cluster: Path) -> PbsUser:
-    """A user of the cluster: two hosts with four GPUs, one with none."""
+    """A user of the cluster: two of its hosts, with four GPUs each."""
     hosts = {
         "n1": {"ncpus": 16, "ngpus": 4},
         "n2": {"ncpus": 16, "ngpus": 4},
-        "n5": {"ncpus": 32, "ngpus": 0},
     }
     spool = machine(workdir_on_cluster / "spool", hosts, ssh=True)
     owner = workdir_on_cluster.stat()
