@@ -20,6 +20,9 @@ from hpcdist.world import World
 TIME_IS_UP = 124
 """The exit code when the jobs take longer: that of timeout(1)."""
 
+ANSWER = 10.0
+"""How long the batch system has for its first answer, however short the user's patience is."""
+
 
 @click.command("wait")
 @job_options(several=True)
@@ -69,10 +72,10 @@ class TimeIsUp(Exception):  # noqa: N818 - it is no error
 def patient(world: World, seconds: float) -> World:
     """Return a world in which one can sleep, and run commands, for so many seconds in all.
 
-    Sleeping on raises ``TimeIsUp``.
+    Sleeping on raises ``TimeIsUp``. Commands have ``ANSWER`` seconds at least, so that there is one answer.
     """
     end = world.now() + seconds
-    runner = Deadline(world.runner, world.now, end)
+    runner = Deadline(world.runner, world.now, max(end, world.now() + ANSWER))
     return world._replace(runner=runner, sleep=_sleep_until(end, world))
 
 
