@@ -243,8 +243,7 @@ def shell(number: int) -> None:
     limit = seconds(options["time_limit"]) if options["time_limit"] else None
     timers = []
     if limit:
-        over = (job, "timeout", "resource allocation expired", "TIMEOUT", signal.SIGALRM)
-        timers.append(threading.Timer(limit, end, over))
+        timers.append(threading.Timer(limit, expire, (job, instance)))
         if options["signal"]:
             name, _, left = options["signal"].partition("@")
             timers.append(threading.Timer(limit - float(left or 60), warn, (process.pid, instance, name)))
@@ -302,6 +301,16 @@ def warn(pid: int, instance: Path, name: str) -> None:
             for task in inner.read()["pids"]:
                 kill(task, number)
     os.kill(pid, number)
+
+
+def expire(job: Job, instance: Path) -> None:
+    """End a job at its time limit: the jobs of its instance may not run longer, and end a little before."""
+    job.write(result="TIMEOUT")
+    for inner in all_jobs(instance):
+        for pid in inner.read()["pids"]:
+            kill(pid, signal.SIGALRM)
+    time.sleep(0.5)
+    end(job, "timeout", "resource allocation expired", "TIMEOUT", signal.SIGALRM)
 
 
 def end(job: Job, kind: str, note: str, result: str, number: int) -> None:
