@@ -14,7 +14,7 @@ repeats `submit` until it succeeds has one job, and only `again` makes a second 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -234,20 +234,31 @@ def cancel(runs: Sequence[Run], world: World) -> list[Run]:
     for run, said in reports:
         if run.job is not None and not said.state.is_final and said.native:
             jobs.setdefault(run.record.scheduler, []).append(run.job)
-    for name, group in jobs.items():
-        completed = world.runner.run(schedulers.get(name).cancel(group))
-        if not completed.ok:
-            why = completed.stderr.strip() or f"exit code {completed.returncode}"
-            raise SchedulerError(f"the jobs could not be cancelled: {why}")
-        for job in group:
-            endings.note_cancelled(job, world.now())
+    problems = [problem for name, group in jobs.items() for problem in _not_cancelled(name, group, world)]
     lost = [report.run for report in reports if report.is_unheard or _is_lost(report.run)]
     if lost:
         hint = "; ".join(["ask `hpcdist status` in some minutes", *filter(None, map(way_out, lost))])
         names = ", ".join(run.name for run in lost)
-        raise SchedulerError(Problem(f"whether there is a job of {names} is not known", hint=hint))
+        problems.append(Problem(f"whether there is a job of {names} is not known", hint=hint))
+    if problems:
+        raise SchedulerError(*problems)
     asked = {job for group in jobs.values() for job in group}
     return [report.run for report in reports if report.run.job in asked]
+
+
+def _not_cancelled(name: str, group: Sequence[Job], world: World) -> Iterator[Problem]:
+    """End the jobs of one batch system; yield why that was not done."""
+    try:
+        completed = world.runner.run(schedulers.get(name).cancel(group))
+    except SchedulerError as error:
+        yield from error.problems
+        return
+    if not completed.ok:
+        why = completed.stderr.strip() or f"exit code {completed.returncode}"
+        yield Problem(f"the jobs could not be cancelled: {why}")
+        return
+    for job in group:
+        endings.note_cancelled(job, world.now())
 
 
 def way_out(run: Run) -> str:

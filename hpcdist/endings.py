@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,9 @@ from hpcdist.rundir import Event, RunDirectory
 _CANCELLED: Final = "cancelled"
 _SOURCE: Final = "run directory"
 _NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_MOST_ELEMENTS: Final = 1 << 20
+"""Of larger arrays the rest is not looked at; no batch system takes so many."""
+
 _NODES_BYTES: Final = 1 << 22
 _SIGNALLED: Final = 128
 _TERMINATED: Final = 143
@@ -35,8 +39,11 @@ def note_cancelled(job: Job, at: float) -> None:
 def elements(job: Job) -> tuple[int, ...]:
     """Return the indices of an array's elements, as its plan has them; of other jobs nothing."""
     array = RunDirectory(Path(job.directory)).plan().get("array")
-    ranges = specs.array_ranges(array) if isinstance(array, str) else ()
-    return tuple(index for part in ranges for index in part)
+    try:
+        ranges = specs.array_ranges(array) if isinstance(array, str) else []
+    except ValueError:  # a step of 0, a number of thousands of digits: the file was changed
+        return ()
+    return tuple(itertools.islice(itertools.chain.from_iterable(ranges), _MOST_ELEMENTS))
 
 
 def has_begun(job: Job) -> bool:

@@ -39,7 +39,7 @@ def load(path: str | Path, *, several: bool = False) -> Document:
     Raises:
         ConfigError: when it cannot be read, or is not YAML with keys and values; every problem has its place.
     """
-    file = "<stdin>" if str(path) == "-" else str(path)
+    file = "<stdin>" if str(path) == "-" else str(path).encode("utf-8", "backslashreplace").decode()
     return parse(read_text(path), file, several=several)
 
 

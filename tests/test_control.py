@@ -635,6 +635,19 @@ def test_cancel(tmp_path: Path, queue: Queue) -> None:
         control.cancel(runs, queue.world)
 
 
+def test_cancel_says_all_that_is_wrong(tmp_path: Path, queue: Queue) -> None:
+    alive, lost = submitted(queue, tmp_path, 2)
+    lost = queue.world.update(lost, phase="submitting", job_id=None)
+    del queue.jobs["101"]
+    queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
+    with pytest.raises(SchedulerError) as caught:
+        control.cancel([alive, lost], queue.world)
+    assert [problem.message for problem in caught.value.problems] == [
+        "the jobs could not be cancelled: scancel: error: Access denied",
+        "whether there is a job of mnist-2 is not known",
+    ]
+
+
 def test_cancel_ends_only_what_lives_and_carries_the_token(tmp_path: Path, queue: Queue) -> None:
     over, other, mine = submitted(queue, tmp_path, 3)
     queue.jobs |= {"100": "COMPLETED", "101": "RUNNING", "102": "RUNNING"}

@@ -27,11 +27,16 @@ def world() -> World:
 
 
 def check(runs_dir: Path) -> None:
-    """Refuse a folder of runs in which others could exchange what jobs run, if it is there.
+    """Refuse a folder of runs in which others could exchange what jobs run, or whose path no script can name.
 
     Raises:
-        ConfigError: as `ownership.check` does.
+        ConfigError: as `ownership.check` does, and where the path is not text in UTF-8.
     """
+    try:
+        str(runs_dir).encode()
+    except UnicodeEncodeError:
+        hint = "choose another with --runs-dir or $HPCDIST_RUNS_DIR"
+        raise ConfigError(Problem(f"the path of {runs_dir} is not text in UTF-8", hint=hint)) from None
     if runs_dir.is_dir():
         with untrusted.folder(runs_dir) as handle:
             ownership.check(runs_dir, handle, trusts=_trusts)

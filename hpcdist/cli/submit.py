@@ -54,7 +54,6 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         raise click.UsageError("--follow goes with no --json; use --wait.")
     made = session(asked)
     request = request_of(made, asked)
-    runs.check(runs_dir)
     if dry_run:
         _rehearse(request, runs_dir, json=json)
         return
@@ -72,9 +71,10 @@ def submitted(
     """Submit the job, and print its id by ``result``; on a break say that it may exist.
 
     Raises:
-        ConfigError: when the run cannot be written.
+        ConfigError: when the run cannot be written, or others could exchange what is.
         SchedulerError: as `control.submit` does.
     """
+    runs.check(runs_dir)
     try:
         return control.submit(request, runs_dir, world, Screen(result, note), again=again)
     except control.Interrupted as error:
@@ -144,6 +144,7 @@ def _see_it_through(ctx: click.Context, run: Run, *, following: bool, json: bool
 
 def _rehearse(request: Request, runs_dir: Path, *, json: bool) -> None:
     """Print what submitting would write and run."""
+    runs.check(runs_dir)
     directory = RunDirectory(runs_dir / rundir.next_name(runs_dir, request.name))
     files = {"experiment.yml": request.experiment, **request.files(directory)}
     submission = Submission(str(directory.script), str(directory.path), "TOKEN")

@@ -261,3 +261,18 @@ def test_runs_are_refused_where_others_may_write(real: Hpcdist, folder: Path, tm
     (tmp_path / "config" / "hpcdist").mkdir(parents=True)
     (tmp_path / "config" / "hpcdist" / "config.yml").write_text(f"trusted_runs: [{runs}]\n")
     assert real("submit", "ranks.yml", "--wait").code == 0
+
+
+def test_a_folder_whose_name_no_script_can_hold(
+    real: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = folder / "x\udcff"
+    odd.mkdir()
+    (odd / "\udcfe.yml").write_text(RANKS)
+    for dry in ([], ["--dry-run"]):
+        said = real("submit", "ranks.yml", "--runs-dir", str(odd / "runs"), *dry)
+        assert (said.code, said.out) == (2, "")
+        assert "is not text in UTF-8; choose another with --runs-dir" in said.err
+    monkeypatch.chdir(odd)
+    assert real("submit", "\udcfe.yml", "--wait", "--runs-dir", str(folder / "runs")).code == 0
+    assert real("status", "--json").code == 0
