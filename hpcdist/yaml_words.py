@@ -41,7 +41,7 @@ _OPENED: Final = r"flow (?:sequence|mapping)|quoted scalar|simple key"
 """What is best seen where it begins."""
 _NEXT: Final = r"mapping values|document start>|expected key|expected <block end>"
 """What is said of a key that follows a text."""
-_COMMAND: Final = re.compile(r"\s*(?:- +)?(?P<section>run:\s*\{\s*)?cmd:\s+(?P<text>\S.*)")
+_COMMAND: Final = re.compile(r" *(?:- +)?(?P<section>run:\s*\{\s*)?cmd:\s+(?P<text>\S.*)")
 _LONGEST: Final = 200
 _BELOW: Final = "write the command on the lines below `cmd: |`"
 _GLUED: Final = re.compile(r"\s*(?:- +)*(['\"]?[\w.-]+['\"]?:)(?=\S)(?!//)")

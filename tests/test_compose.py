@@ -79,6 +79,7 @@ COLON = (
         ('run:\n  cmd: "a" b', "e.yml:2:12: this does not fit what stands before it; quote the command: `cmd: '\"a\" b'`"),
         (f"run:\n  cmd: @{'x' * 200}", "e.yml:2:8: a value cannot begin with '@'; write the command on the lines below `cmd: |`"),
         ("run:\n  cmd: a \\\n  b", "e.yml:3:3: this line is a key without ':'; write the command on the lines below `cmd: |`"),
+        ("run:\n\tcmd: x", "e.yml:2:1: a tab is used for indentation; use spaces"),
         ("a: & x", "e.yml:1:5: & and * begin the name of an anchor or alias; quote the text"),
         ("a: 1\n---\nb: 1", "e.yml:2:1: a second document begins here; keep one document in a file"),
         ("---\n---\nb: 1", "e.yml:2:1: a second document begins here; keep one document in a file"),
