@@ -32,6 +32,7 @@ ELSEWHERE: Final = {
     "pip install '.[mpi]'": ("tools/setup", "installs extras in this way"),
     "hpcdist submit first.yml --follow": ("tests/test_readme_commands.py", "a real test at the end runs it"),
     "spack -e . concretize && spack -e . install": ("tests/test_spack.py", "holds the names against Spack's"),
+    "spack audit packages": ("tests/test_spack.py", "there is no Spack here"),
     "spack env activate .": ("tests/test_spack.py", "there is no Spack here"),
     "make test": (".ci/run", "runs this"),
     "hpcdist doctor --job --gpus 1 --site odd.yaml": ("tests/slurm/test_doctor.py", "runs it on Slurm"),
@@ -65,7 +66,7 @@ ANSWERS: Final = {
     "squeue": "true",
     "sacct": "echo '4711|COMPLETED|0:0|None'",
     "scancel": "true",
-    "scontrol": "true",
+    "scontrol": f"cat {CHECKOUT}/tests/transcripts/slurm/${{3%s}}s.22.05.8.txt 2>/dev/null || true",
     "sinfo": "true",
 }
 """A Slurm whose jobs have ended before anybody asks."""
