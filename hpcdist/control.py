@@ -235,11 +235,7 @@ def cancel(runs: Sequence[Run], world: World) -> list[Run]:
         if run.job is not None and not said.state.is_final and said.native:
             jobs.setdefault(run.record.scheduler, []).append(run.job)
     problems = [problem for name, group in jobs.items() for problem in _not_cancelled(name, group, world)]
-    lost = [report.run for report in reports if report.is_unheard or _is_lost(report.run)]
-    if lost:
-        hint = "; ".join(["ask `hpcdist status` in some minutes", *filter(None, map(way_out, lost))])
-        names = ", ".join(run.name for run in lost)
-        problems.append(Problem(f"whether there is a job of {names} is not known", hint=hint))
+    problems += _unanswered(reports)
     if problems:
         raise SchedulerError(*problems)
     asked = {job for group in jobs.values() for job in group}
@@ -259,6 +255,19 @@ def _not_cancelled(name: str, group: Sequence[Job], world: World) -> Iterator[Pr
         return
     for job in group:
         endings.note_cancelled(job, world.now())
+
+
+def _unanswered(reports: Sequence[Report]) -> Iterator[Problem]:
+    """Yield why jobs are as they were: nobody answered, or there may be none."""
+    unheard: dict[str, list[str]] = {}
+    for run, said in (report for report in reports if report.is_unheard and report.run.job):
+        unheard.setdefault(said.reason, []).append(f"{run.record.job_id} ({run.name})")
+    for reason, jobs in unheard.items():
+        yield Problem(f"not cancelled: {', '.join(jobs)}: {reason}", hint="cancel again when it answers")
+    if lost := [report.run for report in reports if _is_lost(report.run)]:
+        hint = "; ".join(["ask `hpcdist status` in some minutes", *filter(None, map(way_out, lost))])
+        names = ", ".join(run.name for run in lost)
+        yield Problem(f"whether there is a job of {names} is not known", hint=hint)
 
 
 def way_out(run: Run) -> str:

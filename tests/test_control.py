@@ -660,8 +660,8 @@ def test_cancel_ends_only_what_lives_and_carries_the_token(tmp_path: Path, queue
     queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
     with pytest.raises(SchedulerError) as caught:
         control.cancel([mine], queue.world)
-    hint = "ask `hpcdist status` in some minutes"
-    assert str(caught.value) == f"whether there is a job of mnist-3 is not known; {hint}"
+    said = "not cancelled: 102 (mnist-3): the batch system did not answer: slurm is down"
+    assert str(caught.value) == f"{said}; cancel again when it answers"
 
 
 def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue) -> None:
