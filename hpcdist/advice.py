@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hpcdist import launch_advice
+from hpcdist import devices, launch_advice
 from hpcdist.experiment import Experiment
 from hpcdist.feasibility import Where
 from hpcdist.launch import UserLaunch
@@ -126,12 +126,27 @@ def _about_the_site(experiment: Experiment, site: Site, plan: Plan) -> Iterator[
         from hpcdist.schedulers.sge import environments  # its package reads XML
 
         yield from environments.advice(plan, site)
+    if site.status == "unverified" and devices.untold(plan) and _has_some(plan, site):
+        yield (
+            f"other jobs may be on the same nodes, and {site.scheduler} itself tells no job which GPUs are "
+            f"its own: tasks fail where {plan.gpu_variable} is not set; ask for all GPUs of a node, or for "
+            "whole nodes by `batch: {exclusive: true}`"
+        )
     if plan.walltime is None and site.scheduler != "local":
         yield "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`"
     persistence = experiment.environment.persistence
     for name in (persistence.data if persistence else ()) + experiment.environment.data_refs:
         if name not in site.volumes:
             yield f"site {site.name} has no volume {name!r}; a site file gives its path under `volumes`"
+
+
+def _has_some(plan: Plan, site: Site) -> bool:
+    """Whether the job has some GPUs of a node and, as far as is known, not all."""
+    for group in plan.placement.groups:
+        node = site.node_types.get(group.node_type or "")
+        if group.gpus and not (node and node.gpus == group.gpus):
+            return True
+    return False
 
 
 def _about_a_replica(replica: Replica) -> Iterator[str]:

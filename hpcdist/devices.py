@@ -47,6 +47,21 @@ def _of_each_shape(plan: Plan) -> Iterator[Task]:
         yield from plan.placement.on_node(node)
 
 
+def untold(plan: Plan) -> bool:
+    """Whether other jobs may be on the same nodes, and the batch system itself tells none which GPUs it has.
+
+    Slurm, LSF and Flux set the variable of each job that asks for GPUs; PBS does by its cgroups hook alone,
+    Grid Engine by a site's prolog.
+    """
+    return not plan.exclusive and plan.scheduler in ("pbs", "sge") and plan.gpu_visibility != "launcher"
+
+
+def hidden(plan: Plan) -> bool:
+    """Whether a job without GPUs would see those of other jobs."""
+    has_gpus = any(group.gpus for group in plan.placement.groups)
+    return not (has_gpus or plan.exclusive or plan.scheduler == "local")
+
+
 def _is_in_place(row: Row) -> bool:
     """Whether each of these tasks has the device of its local rank without further ado, or none."""
     tasks = map(row.task, range(row.tasks_per_node))

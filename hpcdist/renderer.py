@@ -142,6 +142,8 @@ class _Writer:
             "has_processes": any(row.processes > 1 for row in plan.placement.rows),
             "has_gpus": any(group.gpus for group in plan.placement.groups),
             "moves_gpus": devices.moved(plan),
+            "untold_gpus": devices.untold(plan),
+            "hides_gpus": devices.hidden(plan),
             "uneven_groups": [
                 (number, group.node + 1, group.node + group.nodes)
                 for number, group in enumerate(plan.placement.groups)

@@ -190,12 +190,18 @@ NODES_AND_TASKS_ON_EACH
 # their numbers among those that it sees.
 take_gpus() {
   local gpu=$1 gpus=$2 visible number own=()
+  local shown=0 tasks per_node node each per_gpu
+  while read -r _ _ _ tasks _ per_node node _ _ _ _ each per_gpu _; do
+    ((per_node && HPCDIST_NODE >= node && HPCDIST_NODE < node + tasks / per_node && (shown += per_node * each / per_gpu)))
+  done <<<"$hpcdist_rows"
   if [[ -v CUDA_VISIBLE_DEVICES ]]; then
     IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
   else
     shopt -s nullglob
     visible=(/dev/nvidia[0-9]*)
     visible=("${!visible[@]}")
+    ((gpus == 0 || ${#visible[@]} <= shown)) ||
+      fail "this job has $shown of the ${#visible[@]} GPUs of this node, and nothing says which: CUDA_VISIBLE_DEVICES is not set, so another job may be on the same ones; ask for all of them or for whole nodes (batch: {exclusive: true}), or have the site set it for each job"
   fi
   ((gpus == 0 || ${#visible[@]} >= gpu + gpus)) ||
     fail "the plan gives this task $gpus of this node's GPUs, from number $gpu on; only ${#visible[@]} can be seen here; look at CUDA_VISIBLE_DEVICES, at nvidia-smi or rocm-smi, and at gpus.request in the site file"

@@ -252,6 +252,22 @@ TASK_WRAPPER
 hpcdist_start='trap hpcdist_ended_by=TERM TERM; hpcdist_is_whole() { local LC_ALL=C text; IFS= read -rd "" text <"$1"; [[ -O $1 ]] && ((${#text} == $2)); } 2>/dev/null; for hpcdist_file in "$0 6792" "${0%/*}/command.sh 77"; do hpcdist_is_whole "${hpcdist_file% *}" "${hpcdist_file##* }" || { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; sleep 2; exit 186; }; done; . "$0"'
 move_kept
 
+# PBS itself starts what mpirun has for other nodes: many centres have no ssh between them, and what ssh starts PBS neither
+# counts nor ends. An MPI that was built with PBS's library does it by itself.
+start_by_pbs() {
+  local program agent=$HPCDIST_JOB_DIR/remote.sh
+  # shellcheck source=/dev/null # where PBS is
+  program=$(type -P pbs_tmrsh) || program=$(. /etc/pbs.conf && type -P "$PBS_EXEC/bin/pbs_tmrsh") 2>/dev/null || return
+  # shellcheck disable=SC2016 # it expands them
+  printf '#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nexec %q "$1" /bin/bash -c %q"${*:2}"\n' \
+    "$program" "${LD_LIBRARY_PATH:+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH@Q}; }" >"$agent" || fail "cannot write $agent"
+  chmod +x "$agent"
+  export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-$agent} PRTE_MCA_plm_ssh_agent=${PRTE_MCA_plm_ssh_agent:-$agent}
+  [[ ${HYDRA_LAUNCHER:-} || ${HYDRA_BOOTSTRAP:-} ]] || export HYDRA_LAUNCHER=ssh HYDRA_LAUNCHER_EXEC=$agent
+  [[ ${I_MPI_HYDRA_BOOTSTRAP:-} ]] || export I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_HYDRA_BOOTSTRAP_EXEC=$agent
+}
+start_by_pbs
+
 # Nodes hold different numbers of tasks: PBS must have given them in the order in which the plan has them.
 check_order() {
   local node=0 count tasks

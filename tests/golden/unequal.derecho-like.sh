@@ -175,12 +175,18 @@ NODES_AND_TASKS_ON_EACH
 # their numbers among those that it sees.
 take_gpus() {
   local gpu=$1 gpus=$2 visible number own=()
+  local shown=0 tasks per_node node each per_gpu
+  while read -r _ _ _ tasks _ per_node node _ _ _ _ each per_gpu _; do
+    ((per_node && HPCDIST_NODE >= node && HPCDIST_NODE < node + tasks / per_node && (shown += per_node * each / per_gpu)))
+  done <<<"$hpcdist_rows"
   if [[ -v CUDA_VISIBLE_DEVICES ]]; then
     IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
   else
     shopt -s nullglob
     visible=(/dev/nvidia[0-9]*)
     visible=("${!visible[@]}")
+    ((gpus == 0 || ${#visible[@]} <= shown)) ||
+      fail "this job has $shown of the ${#visible[@]} GPUs of this node, and nothing says which: CUDA_VISIBLE_DEVICES is not set, so another job may be on the same ones; ask for all of them or for whole nodes (batch: {exclusive: true}), or have the site set it for each job (PBS's cgroups hook does)"
   fi
   ((gpus == 0 || ${#visible[@]} >= gpu + gpus)) ||
     fail "the plan gives this task $gpus of this node's GPUs, from number $gpu on; only ${#visible[@]} can be seen here; look at CUDA_VISIBLE_DEVICES, at nvidia-smi or rocm-smi, and at gpus.request in the site file"
@@ -231,6 +237,22 @@ TASK_WRAPPER
 # shellcheck disable=SC2016 # the task expands it
 hpcdist_start='trap hpcdist_ended_by=TERM TERM; hpcdist_is_whole() { local LC_ALL=C text; IFS= read -rd "" text <"$1"; [[ -O $1 ]] && ((${#text} == $2)); } 2>/dev/null; for hpcdist_file in "$0 5563" "${0%/*}/command.sh 77"; do hpcdist_is_whole "${hpcdist_file% *}" "${hpcdist_file##* }" || { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; sleep 2; exit 186; }; done; . "$0"'
 move_kept
+
+# PBS itself starts what mpirun has for other nodes: many centres have no ssh between them, and what ssh starts PBS neither
+# counts nor ends. An MPI that was built with PBS's library does it by itself.
+start_by_pbs() {
+  local program agent=$HPCDIST_JOB_DIR/remote.sh
+  # shellcheck source=/dev/null # where PBS is
+  program=$(type -P pbs_tmrsh) || program=$(. /etc/pbs.conf && type -P "$PBS_EXEC/bin/pbs_tmrsh") 2>/dev/null || return
+  # shellcheck disable=SC2016 # it expands them
+  printf '#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nexec %q "$1" /bin/bash -c %q"${*:2}"\n' \
+    "$program" "${LD_LIBRARY_PATH:+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH@Q}; }" >"$agent" || fail "cannot write $agent"
+  chmod +x "$agent"
+  export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-$agent} PRTE_MCA_plm_ssh_agent=${PRTE_MCA_plm_ssh_agent:-$agent}
+  [[ ${HYDRA_LAUNCHER:-} || ${HYDRA_BOOTSTRAP:-} ]] || export HYDRA_LAUNCHER=ssh HYDRA_LAUNCHER_EXEC=$agent
+  [[ ${I_MPI_HYDRA_BOOTSTRAP:-} ]] || export I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_HYDRA_BOOTSTRAP_EXEC=$agent
+}
+start_by_pbs
 
 # shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {

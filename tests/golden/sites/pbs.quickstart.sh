@@ -165,6 +165,7 @@ NODES_AND_TASKS_ON_EACH
   export HPCDIST_NODE=$node HPCDIST_NODES=2 HPCDIST_ADDRESS=${planned[0]}
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   export OMP_NUM_THREADS=$cpus # never PBS's, which a daemon that PBS starts on another node hands on
+  export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-} # the GPUs of this node, if any, are other jobs'
 }
 
 # Sets the number of processes that the kernel has killed for lack of memory where this task runs.
@@ -208,6 +209,22 @@ TASK_WRAPPER
 # shellcheck disable=SC2016 # the task expands it
 hpcdist_start='trap hpcdist_ended_by=TERM TERM; hpcdist_is_whole() { local LC_ALL=C text; IFS= read -rd "" text <"$1"; [[ -O $1 ]] && ((${#text} == $2)); } 2>/dev/null; for hpcdist_file in "$0 4494" "${0%/*}/command.sh 112"; do hpcdist_is_whole "${hpcdist_file% *}" "${hpcdist_file##* }" || { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; sleep 2; exit 186; }; done; . "$0"'
 move_kept
+
+# PBS itself starts what mpirun has for other nodes: many centres have no ssh between them, and what ssh starts PBS neither
+# counts nor ends. An MPI that was built with PBS's library does it by itself.
+start_by_pbs() {
+  local program agent=$HPCDIST_JOB_DIR/remote.sh
+  # shellcheck source=/dev/null # where PBS is
+  program=$(type -P pbs_tmrsh) || program=$(. /etc/pbs.conf && type -P "$PBS_EXEC/bin/pbs_tmrsh") 2>/dev/null || return
+  # shellcheck disable=SC2016 # it expands them
+  printf '#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nexec %q "$1" /bin/bash -c %q"${*:2}"\n' \
+    "$program" "${LD_LIBRARY_PATH:+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH@Q}; }" >"$agent" || fail "cannot write $agent"
+  chmod +x "$agent"
+  export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-$agent} PRTE_MCA_plm_ssh_agent=${PRTE_MCA_plm_ssh_agent:-$agent}
+  [[ ${HYDRA_LAUNCHER:-} || ${HYDRA_BOOTSTRAP:-} ]] || export HYDRA_LAUNCHER=ssh HYDRA_LAUNCHER_EXEC=$agent
+  [[ ${I_MPI_HYDRA_BOOTSTRAP:-} ]] || export I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_HYDRA_BOOTSTRAP_EXEC=$agent
+}
+start_by_pbs
 
 # shellcheck disable=SC2016 # what a value means is for the program to say
 launch() {
