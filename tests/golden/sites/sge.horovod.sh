@@ -219,7 +219,7 @@ fi
 exit "$code"
 TASK_WRAPPER
 # shellcheck disable=SC2016 # the task expands it
-hpcdist_start='trap hpcdist_ended_by=TERM TERM; hpcdist_is_whole() { local LC_ALL=C text; IFS= read -rd "" text <"$1"; [[ -O $1 ]] && ((${#text} == $2)); } 2>/dev/null; for hpcdist_file in "$0 4455" "${0%/*}/command.sh 117"; do hpcdist_is_whole "${hpcdist_file% *}" "${hpcdist_file##* }" || { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; sleep 2; exit 186; }; done; . "$0"'
+hpcdist_start='trap hpcdist_ended_by=TERM TERM; hpcdist_is_whole() { local LC_ALL=C text; IFS= read -rd "" text <"$1"; [[ -O $1 ]] && ((${#text} == $2)); } 2>/dev/null; for hpcdist_file in "$0 4560" "${0%/*}/command.sh 117"; do hpcdist_is_whole "${hpcdist_file% *}" "${hpcdist_file##* }" || { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; sleep 2; exit 186; }; done; . "$0"'
 move_kept
 
 # shellcheck disable=SC2016 # what a value means is for the program to say
