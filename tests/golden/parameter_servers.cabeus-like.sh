@@ -268,6 +268,18 @@ start_by_pbs() {
 }
 start_by_pbs
 
+# Names the nodes on which nothing can be started: they were lost, or nobody is let in.
+name_lost_nodes() {
+  local node by="by ssh, by which mpirun starts tasks there; let \`ssh NODE true\` work without a password, or have the site put PBS's pbs_tmrsh on its nodes"
+  local reach=(ssh -o BatchMode=yes -o ConnectTimeout=5) lost=()
+  [[ ! -x $HPCDIST_JOB_DIR/remote.sh ]] || { by="by PBS's pbs_tmrsh: it was lost" && reach=("$HPCDIST_JOB_DIR/remote.sh"); }
+  for node in "${hpcdist_nodes[@]:1}"; do
+    timeout 10 "${reach[@]}" "$node" true </dev/null >/dev/null 2>&1 || lost+=("$node")
+    ((${#lost[@]} < 3)) || break
+  done
+  [[ -z ${lost[*]} ]] || echo "hpcdist: $(uname -n) cannot reach ${lost[*]} $by" >&2
+}
+
 # Nodes hold different numbers of tasks: PBS must have given them in the order in which the plan has them.
 check_order() {
   local node=0 count tasks
@@ -363,6 +375,7 @@ run() {
     status=86 # of what starts the wrapper; a launcher may give the highest of all tasks
   elif ((status != 0 && status != 86)) && [[ -z ${hpcdist_told_to_end:-} ]]; then
     echo "hpcdist: mpirun ended with exit code $status, and no task recorded why: a node or a task was lost, or killed; its own messages are above" >&2
+    name_lost_nodes
   fi
   return "$status"
 }

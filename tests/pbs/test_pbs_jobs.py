@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.slurm.process import until
 
-from .conftest import Completed, Person, machine
+from .conftest import FAKES, Completed, Person, machine
 
 HERE = os.uname().nodename
 
@@ -232,10 +233,11 @@ def test_torque_is_refused_by_name(person: Person, tmp_path: Path) -> None:
     assert said in done.stdout
 
 
-def run_by_hand(person: Person, script: Path, nodes: str) -> Completed:
+def run_by_hand(person: Person, script: Path, nodes: str, **variables: str) -> Completed:
     (person.directory / "nodefile").write_text(nodes)
     names = {"PBS_JOBID": "5.fakepbs", "PBS_O_WORKDIR": str(person.directory)}
-    return person.run("bash", script, PBS_NODEFILE=str(person.directory / "nodefile"), **names)
+    names |= {"PBS_NODEFILE": str(person.directory / "nodefile"), **variables}
+    return person.run("bash", script, **names)
 
 
 def rendered(person: Person, file: Path, *options: str) -> Path:
@@ -277,3 +279,27 @@ def test_outside_pbs_the_script_says_what_it_is_for(person: Person) -> None:
     done = person.run("bash", rendered(person, person.write("hello", "true")))
     assert done.returncode != 0
     assert "this script is for qsub" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("tmrsh", "why"),
+    [
+        (True, "by PBS's pbs_tmrsh: it was lost"),
+        (False, "by ssh, by which mpirun starts tasks there; let `ssh NODE true` work without a password"),
+    ],
+)
+def test_a_node_on_which_nothing_can_be_started_is_named(person: Person, *, tmrsh: bool, why: str) -> None:
+    programs = person.directory / "programs"
+    programs.mkdir()
+    stubs = {"mpirun": "exit 205", "ssh": '[[ " $* " != *" c "* ]]'}
+    for name, line in stubs.items():
+        (programs / name).write_text(f"#!/bin/bash\n{line}\n")
+        (programs / name).chmod(0o755)
+    file = person.directory / "spread.yml"
+    keys = {"framework": "mpi", "environment": {"replicas": {"n_workers": 2}}, "run": {"cmd": "true"}}
+    file.write_text(yaml.safe_dump({"version": 1, "name": "spread", **keys}))
+    script = rendered(person, file)
+    paths = [str(programs), *([str(FAKES)] if tmrsh else []), "/usr/bin:/bin"]
+    done = run_by_hand(person, script, "a\nb\nc\n", PATH=":".join(paths))
+    assert done.returncode == 205
+    assert f"cannot reach c {why}" in done.stderr
