@@ -58,6 +58,8 @@ def make(folder: Path) -> None:
     for path in reversed(missing):
         with suppress(FileExistsError):
             path.mkdir(mode=0o700 if path == folder else 0o755)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
 
 
 def weakness(folder: Path, handle: int, user: int | None = None) -> str:

@@ -141,7 +141,7 @@ def test_what_users_write_who_know_other_files_has_its_hint() -> None:
         f"{at}.resources.memory: expected keys and values, got '16G'; write `memory: {{requests: 16G}}`",
         f"{at}.resources.gpu: expected keys and values, got 2; write `gpu: {{requests: 2}}`",
         f"{at}.replicas: expected keys and values, got 3; write `replicas: {{n_workers: 3}}`",
-        "run: expected keys and values, got 'python train.py'; write `run: {cmd: ...}`",
+        "run: expected keys and values, got 'python train.py'; write `run: {cmd: 'python train.py'}`",
         "batch.queue: unknown key 'queue'; write `partition`",
         f"batch.nodes: unknown key 'nodes'; {nodes}",
         "batch.gpus: unknown key 'gpus'; write `environment.resources`, which are those of one replica",

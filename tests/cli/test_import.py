@@ -213,7 +213,7 @@ def test_with_an_error_nothing_is_written(
         (["import", "--from", "kubeflow", "a", "b"], "error: kubeflow jobs are read from files only; name the file"),
         (["import", "--from", "kubefow", "job.yml"], "error: there is no importer 'kubefow'; did you mean 'kubeflow'?"),
         (["import", "nob.yml"], "error: nob.yml: there is no such file; did you mean 'job.yml'?"),
-        (["import", "job.yml", "-o", "job.yml/exp.yml"], "error: job.yml: File exists"),
+        (["import", "job.yml", "-o", "job.yml/exp.yml"], "error: job.yml: Not a directory"),
     ],
 )  # fmt: skip
 def test_wrong_usage(words: list[str], line: str, hpcdist: Hpcdist) -> None:
