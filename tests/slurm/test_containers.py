@@ -42,7 +42,7 @@ def user(cluster: Cluster, workdir: Path) -> User:
 
 def submitted(user: User, file: str | Path, *options: str) -> str:
     done = user.hpcdist("submit", file, "--wait", "--site=./boxed.yaml", *options)
-    logs = [user.log(path.name) for path in user.directory.glob("runs/*")]
+    logs = [user.log(path.name) for path in user.directory.glob("runs/[!.]*")]
     assert (done.returncode, len(logs)) == (0, 1), done.stderr + "".join(logs)
     return logs[0]
 
