@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.chaos.corrupt import runs
+from tests.chaos.disks import disks
 from tests.chaos.fields import fields
 from tests.chaos.files import files
 from tests.chaos.kills import kills
@@ -37,6 +38,7 @@ DRIVERS: Final = {
     "fields": Driver(fields, 3_000),
     "values": Driver(values, 5_000),
     "runs": Driver(runs, 2_000),
+    "disks": Driver(disks, 220),
     "kills": Driver(kills, 300),
 }
 
