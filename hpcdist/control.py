@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist import endings, locks, ownership, rundir
+from hpcdist.deadline import limited
 from hpcdist.errors import ConfigError, OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.job import Job, JobState
 from hpcdist.rundir import Record, Run, RunDirectory
@@ -172,9 +173,10 @@ def _answer(run: Run, scheduler: Scheduler, submission: Submission, world: World
 
 def _looked_up(run: Run, scheduler: Scheduler, world: World, error: SubmissionUnknown) -> str:
     """Return the id of the job that carries the token, looking for it a few times."""
+    bounded = world._replace(runner=limited(world.runner, world.now))
     for pause in _LOOK_PAUSES:
         world.sleep(pause)
-        found, _ = find_tokens(scheduler, world)
+        found, _ = find_tokens(scheduler, bounded)
         if run.record.token in found:
             return found[run.record.token]
     world.keep(run, message=str(error))
@@ -184,9 +186,13 @@ def _looked_up(run: Run, scheduler: Scheduler, world: World, error: SubmissionUn
 
 def _interrupted(request: Request, runs_dir: Path, world: World, screen: Screen) -> Run | None:
     """Return the run of an interrupted submission of the same experiment, if its job is what is wanted."""
-    same = rundir.digest(request.experiment)
     runs, _ = rundir.listing(runs_dir)
-    twins = [run for run in runs if run.record.phase in _UNFINISHED and run.record.digest == same]
+    wanted = (rundir.digest(request.experiment), request.site)
+    twins = [
+        run
+        for run in runs
+        if run.record.phase in _UNFINISHED and (run.record.digest, run.record.site) == wanted
+    ]
     for report in status(twins, world):
         run, state = report.run, report.status.state
         if state is JobState.UNSUBMITTED:
@@ -212,7 +218,8 @@ def _interrupted(request: Request, runs_dir: Path, world: World, screen: Screen)
 def _is_wanted(report: Report, world: World) -> bool:
     """Whether a job is the one that this submission is to make: it lives, or was submitted just now."""
     state = report.status.state
-    return not state.is_final or (state is not JobState.CANCELLED and age(report.run, world) < GRACE)
+    may_live = report.is_unheard or not (state.is_final or state is JobState.UNKNOWN)
+    return may_live or (state is not JobState.CANCELLED and age(report.run, world) < GRACE)
 
 
 def overview(runs_dir: Path, world: World) -> tuple[list[Report], tuple[ConfigError, ...]]:

@@ -89,7 +89,7 @@ def _end(story: Sequence[Event], cancelled: int | None, plan: Mapping[str, Any])
     if cancelled is not None and (ended is None or ended.at >= cancelled):
         return Status(JobState.CANCELLED, _CANCELLED, code, source=_SOURCE)
     if code is None:
-        return None
+        return Status(JobState.TIMEOUT, "timeout", source=_SOURCE) if timeout else None
     if timeout or (code > _SIGNALLED and started and ended and _is_limit(ended.at - started.at, plan)):
         return Status(JobState.TIMEOUT, "timeout" if timeout else "ended", code, source=_SOURCE)
     if code == _TERMINATED and plan.get("requeue"):

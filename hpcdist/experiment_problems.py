@@ -10,7 +10,7 @@ from hpcdist import specs
 from hpcdist.amounts import resource_problems
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment import MOST, Batch, Environment, Experiment, Mail, ReplicaEntry, Replicas, Scalar
-from hpcdist.words import RUN_NAME, RUN_NAME_FORM, slug
+from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
 from hpcdist.yaml_words import quoted
 
 _NO_COMMAND = re.compile(r"\s*(?:-|[\d.]+(?:\s|$))")
@@ -43,7 +43,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
     yield from _batch_problems(experiment.batch)
     if experiment.logging.level is not None:
         yield from specs.log_level_problems(experiment.logging.level, ("logging", "level"))
-    if not experiment.run.command.strip():
+    if all(line.lstrip()[:1] in {"", "#"} for line in experiment.run.command.splitlines()):
         yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
     yield from _words_for_commands(experiment.run.cmd)
     yield from specs.length_problems("the command", experiment.run.command, ("run", "cmd"))
@@ -72,7 +72,9 @@ def _words_for_commands(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
     """Yield a problem where a list of commands is one command, word by word (`[python, t.py, --lr, 0.1]`)."""
     for index, text in enumerate(() if isinstance(cmd, str) else cmd):
         if _NO_COMMAND.match(text):
-            whole = " ".join(cmd) if all(len(item.split()) == 1 for item in cmd) else ", ".join(cmd)
+            is_words = " " not in cmd[0] or any(item.startswith("-") for item in cmd)
+            rest = [quote(item) if " " in item else item for item in cmd[1:]]
+            whole = " ".join((cmd[0], *rest)) if is_words else ", ".join(cmd)
             hint = f"write one text: `cmd: {quoted(whole)}`"
             yield Problem(f"{text!r} is no command, and a list holds commands", ("run", "cmd", index), hint)
             return

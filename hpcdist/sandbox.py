@@ -210,6 +210,9 @@ def _range(*bounds: int) -> range:
 def _environment(budget: Budget) -> _Sandbox:
     def finalized(value: Any) -> Any:
         budget.weigh(value)
+        if value is None:
+            hint = "give its param a value, `''` for an empty text, or write `{{ name|default('', true) }}`"
+            raise TemplateProblem("this has no value that could stand in a text", hint)
         return _finalized(value)
 
     environment = _Sandbox(

@@ -92,8 +92,8 @@ class Pauses:
         if self._ending:
             length = min(length, self._eager)
         self._look(runs)
-        if not (length > _LOOK and self._is_told(runs, length)):
-            self._sleep(runs, length)
+        if length <= _LOOK or self._told_after(runs, length) < _LOOK:  # else without a pause, for ever
+            self._sleep(runs, min(length, self._eager) if self._ending else length)
         if self._ending:
             self._eager = min(self._eager * 1.5, EAGER)
 
@@ -113,17 +113,18 @@ class Pauses:
         self._ending = any(ends) or self._ending
         return bool(grown)
 
-    def _is_told(self, runs: Sequence[Run], length: float) -> bool:
-        """Wait by the scheduler's own command, where there is one, and one job; return whether it did."""
+    def _told_after(self, runs: Sequence[Run], length: float) -> float:
+        """Wait by the scheduler's own command, where there is one, and one job; return how many seconds."""
         scheduler = schedulers.get(runs[0].record.scheduler)
         if len(runs) > 1 or self._refused or runs[0].job is None or not isinstance(scheduler, Waits):
-            return False
+            return 0.0
         began = self._world.now()
         completed = self._world.runner.run(scheduler.wait(runs[0].job)._replace(timeout=length))
         self._refused = not completed.ok and not completed.timed_out
         self._ending = completed.ok or self._ending
-        self.slept += max(0.0, self._world.now() - began)
-        return not self._refused
+        waited = max(0.0, self._world.now() - began)
+        self.slept += waited
+        return waited
 
 
 _ENDS: Final = frozenset({"ended", "cancelled", "timeout"})

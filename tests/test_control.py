@@ -338,6 +338,26 @@ def test_the_job_of_an_interrupted_submission_is_over(
     assert repeated(tmp_path, queue).notes == []
 
 
+def test_a_job_that_is_gone_is_not_what_a_later_submission_is_to_make(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save = 2
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.last_save = 1000
+    del queue.jobs["100"]
+    queue.time += 1_000_000
+    assert repeated(tmp_path, queue).results != [("mnist-1", "100")]
+
+
+def test_a_submission_to_another_site_is_another_one(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save = 2
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.last_save = 1000
+    seen = Seen()
+    control.submit(REQUEST._replace(site="other"), tmp_path, queue.world, seen.screen)
+    assert seen == Seen([("mnist-2", "101")])
+
+
 def test_a_submission_in_the_future_is_not_waited_for_for_ever(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 1
     with pytest.raises(Killed):

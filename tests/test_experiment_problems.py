@@ -83,6 +83,7 @@ def test_an_empty_command(cmd: object) -> None:
     ("cmd", "problem"),
     [
         (["python", "t.py", "--lr", "0.1"], "[2]: '--lr' is no command, and a list holds commands; write one text: `cmd: 'python t.py --lr 0.1'`"),
+        (["python", "t.py", "--n=a b"], "[2]: '--n=a b' is no command, and a list holds commands; write one text: `cmd: 'python t.py ''--n=a b'''`"),
         (["python t.py --betas 0.9", "0.99"], "[1]: '0.99' is no command, and a list holds commands; write one text: `cmd: 'python t.py --betas 0.9, 0.99'`"),
     ],
 )  # fmt: skip

@@ -105,6 +105,14 @@ def test_flux_at_the_time_limit(tmp_path: Path) -> None:
     assert (code, events(tmp_path)) == (143, [("started", "0"), ("timeout", "0"), ("ended", "143")])
 
 
+def test_a_setup_line_that_exits_is_no_success(tmp_path: Path) -> None:
+    with started(tmp_path, changed(ONE_PROCESS, setup=("exit 0",)), run={"cmd": "echo ran"}) as job:
+        out, _ = job.communicate(timeout=30)
+    assert (job.returncode, events(tmp_path)[1:]) == (86, [("ended", "unknown")])
+    assert "ran" not in out.splitlines()
+    assert "this script ended before its program had run; does a line of setup exit?" in out
+
+
 @pytest.mark.parametrize("name", [*AT_LIMITS, "HUP"])
 def test_a_signal_before_the_program_starts(tmp_path: Path, name: str) -> None:
     machine = changed(ONE_PROCESS, setup=(f"kill -s {name} $$",))

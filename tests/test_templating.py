@@ -90,6 +90,7 @@ RAW = "put {% raw %} and {% endraw %} around text that is no template"
         ("{{ 'a' * 10**9 }}", LONG),
         ("{{ 10**9 * 'a' }}", LONG),
         ("{{ 10**10000000 }}", LONG),
+        ("--x={{ d.get('b') }}", "this has no value that could stand in a text; give its param a value, `''` for an empty text, or write `{{ name|default('', true) }}`"),
         ("{{ 10**4500 }}", LARGE),
         ("{{ 10**300 + 1 }}", LARGE),
         ("{{ [0 - 10**299 * 100] }}", LARGE),

@@ -157,3 +157,20 @@ def test_the_schedulers_own_waiting(tmp_path: Path, *, can_wait: bool) -> None:
     assert story.time == pytest.approx(1000, abs=0 if can_wait else 60)
     assert len(story.asked) < 65
     assert (len(waited) > 10, max(waited) <= 60) == (can_wait, True)
+
+
+def test_a_command_that_ends_at_once_is_no_pause(tmp_path: Path) -> None:
+    """As one does after its deadline, or where the list of jobs lags behind."""
+    run = a_run(tmp_path, "lsf")
+    story = Story(lambda _: "")
+
+    def bjobs(command: Command) -> Completed:
+        story.asked.append(story.time)
+        stat = "RUN" if story.time < 1000 else "DONE"
+        return Completed(command, 0, f"100|0|{stat}|0|-|-|hpcdist:t\n")
+
+    def bwait(command: Command) -> Completed:
+        return Completed(command, 124, timed_out=True)
+
+    wait([run], story.world(run, others=FakeShell([(("bwait",), bwait), (("bash",), bjobs)])))
+    assert len(story.asked) < 65

@@ -90,6 +90,9 @@ def said(
     Raises:
         ConfigError: when there is none of that name, its file is broken, or the config does not say which.
     """
+    if option == "":
+        where = Place("--site=", 0, 0)
+        raise ConfigError(Problem("this is empty", hint="name a site, or leave the option out", place=where))
     places = (
         (option, Place(f"--site={option}", 0, 0)),
         in_file,

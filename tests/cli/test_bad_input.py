@@ -141,6 +141,18 @@ def test_an_unknown_job(verb: str, hpcdist: Hpcdist, folder: Path) -> None:
     assert said.err == f"error: there is no run 'ranks-7' in {folder}/runs\n"
 
 
+def test_an_empty_site_is_none_that_was_left_out(hpcdist: Hpcdist) -> None:
+    said = hpcdist("check", "ranks.yml", "--site", "")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "error: --site=: this is empty; name a site, or leave the option out\n"
+
+
+def test_a_command_of_comments_is_empty(hpcdist: Hpcdist, folder: Path) -> None:
+    (folder / "c.yml").write_text("run: {cmd: '# python train.py'}\n")
+    said = hpcdist("check", "c.yml", "--site", "local")
+    assert "c.yml:1:12: run.cmd: the command is empty; write the command that starts" in said.err
+
+
 @pytest.mark.parametrize(
     ("place", "reason"),
     [

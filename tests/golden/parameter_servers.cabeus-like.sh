@@ -49,6 +49,7 @@ finish() {
   local code=$?
   ((code != 0)) || code=${hpcdist_status:-unknown}
   note ended "$code" || echo "hpcdist: the end (exit code $code) cannot be written to $HPCDIST_RUN_DIR/events; is the disk full?" >&2
+  [[ $code != unknown ]] || fail "this script ended before its program had run; does a line of setup exit?"
 }
 trap finish EXIT
 
@@ -255,12 +256,13 @@ move_kept
 # PBS itself starts what mpirun has for other nodes: many centres have no ssh between them, and what ssh starts PBS neither
 # counts nor ends. An MPI that was built with PBS's library does it by itself.
 start_by_pbs() {
-  local program agent=$HPCDIST_JOB_DIR/remote.sh
+  local program libraries='' agent=$HPCDIST_JOB_DIR/remote.sh
   # shellcheck source=/dev/null # where PBS is
   program=$(type -P pbs_tmrsh) || program=$(. /etc/pbs.conf && type -P "$PBS_EXEC/bin/pbs_tmrsh") 2>/dev/null || return
+  [[ ! ${LD_LIBRARY_PATH:-} ]] || printf -v libraries 'export LD_LIBRARY_PATH=%q; ' "$LD_LIBRARY_PATH"
   # shellcheck disable=SC2016 # it expands them
   printf '#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nexec %q "$1" /bin/bash -c %q"${*:2}"\n' \
-    "$program" "${LD_LIBRARY_PATH:+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH@Q}; }" >"$agent" || fail "cannot write $agent"
+    "$program" "$libraries" >"$agent" || fail "cannot write $agent"
   chmod +x "$agent"
   export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-$agent} PRTE_MCA_plm_ssh_agent=${PRTE_MCA_plm_ssh_agent:-$agent}
   [[ ${HYDRA_LAUNCHER:-} || ${HYDRA_BOOTSTRAP:-} ]] || export HYDRA_LAUNCHER=ssh HYDRA_LAUNCHER_EXEC=$agent

@@ -51,7 +51,8 @@ for ((; $#; )); do
     *:"$1") what=$event ended=0 ;;
     esac
   done <"$2/events"
-  if [[ $what != ended ]] || ((code > 128)); then
+  [[ $at != *[!0-9]* ]] || at=0
+  if [[ $what != ended || $code == *[!0-9]* ]] || ((code > 128)); then
     written=$(stat -c %Y -- "$2/job.sh") || written=86400
     said=$(qacct -b "$(date -d "@$((written - 86400))" +%Y%m%d%H%M)" -j "$1")
     printf '%s\\n' "$said"

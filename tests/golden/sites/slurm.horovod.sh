@@ -83,6 +83,7 @@ finish() {
   local code=$?
   ((code != 0)) || code=${hpcdist_status:-unknown}
   note ended "$code" || echo "hpcdist: the end (exit code $code) cannot be written to $HPCDIST_RUN_DIR/events; is the disk full?" >&2
+  [[ $code != unknown ]] || fail "this script ended before its program had run; does a line of setup exit?"
 }
 trap finish EXIT
 
