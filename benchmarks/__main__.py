@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import scale, scaling, start
-from hpcdist import rundir
+from hpcdist.runs import rundir
 from hpcdist.schedulers.local import LOCAL
 
 CHECKOUT = Path(__file__).resolve().parents[1]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from hpcdist.amounts import Amount, Resources
-from hpcdist.experiment import Environment, Experiment, ReplicaEntry, Replicas, Run
-from hpcdist.planner import make_plan
-from hpcdist.renderer import render
-from hpcdist.site import NodeType, Partition, Site
+from hpcdist.experiment.amounts import Amount, Resources
+from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas, Run
+from hpcdist.planner.make_plan import make_plan
+from hpcdist.script.renderer import render
+from hpcdist.site.model import NodeType, Partition, Site
 
 SITE = Site(
     name="endless",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcdist import experiment_problems, fields
+from hpcdist.documents import fields
 from hpcdist.errors import Path, dotted, errors_in
-from hpcdist.experiment import Experiment
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.problems import problems_of
 
 
 def experiment(**data: Any) -> Experiment:
@@ -14,7 +15,7 @@ def experiment(**data: Any) -> Experiment:
     built, problems = fields.build(Experiment, {"run": {"cmd": "python train.py"}} | data)
     assert problems == []
     assert built is not None
-    assert errors_in([*experiment_problems.problems_of(built)]) == ()
+    assert errors_in([*problems_of(built)]) == ()
     return built
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import PlanError
 from hpcdist.schedulers import schedulers
-from hpcdist.site import Site
+from hpcdist.site.model import Site
 from hpcdist.testing.wishes import PLAIN, Wish, plan, wishes
 from tests.testing.test_contract import ANSWERS, LOCAL, SLOTS
 

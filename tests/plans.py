@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from hpcdist.plan import Plan
-from hpcdist.planner import make_plan
-from hpcdist.site import Site
+from hpcdist.plan.model import Plan
+from hpcdist.planner.make_plan import make_plan
+from hpcdist.site.model import Site
 from tests.experiments import experiment, where
 from tests.sites import shipped_site
 

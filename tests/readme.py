@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from hpcdist.resources import shipped
+from hpcdist.host.resources import shipped
 
 CHECKOUT: Final = shipped("site_configs").parent
 README: Final = CHECKOUT / "README.md"

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
-from hpcdist.fields import Model
-from hpcdist.schema import meaning
+from hpcdist.documents.fields import Model
+from hpcdist.loading.schema import meaning
 from hpcdist.units import Memory, Walltime
 
 Scalar: Final = {str, int, float, bool}

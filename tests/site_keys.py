@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
-from hpcdist import fields
+from hpcdist.documents import fields
 from hpcdist.errors import HpcdistError
-from hpcdist.experiment import Experiment
-from hpcdist.planner import make_plan
-from hpcdist.renderer import render
-from hpcdist.site import Site
-from hpcdist.site_problems import problems_of
+from hpcdist.experiment.model import Experiment
+from hpcdist.planner.make_plan import make_plan
+from hpcdist.script.renderer import render
+from hpcdist.site.model import Site
+from hpcdist.site.problems import problems_of
 from hpcdist.units import Memory, Walltime
 from tests.experiments import environment, experiment, resources
 from tests.honours import OWN_WORDS, SCHEDULERS

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hpcdist import fields, load, source
-from hpcdist.resources import shipped, site_files
-from hpcdist.site import Site
-from hpcdist.site_problems import problems_of
+from hpcdist.documents import fields, source
+from hpcdist.host.resources import shipped, site_files
+from hpcdist.loading import load
+from hpcdist.site.model import Site
+from hpcdist.site.problems import problems_of
 
 SHIPPED = tuple(sorted(site_files([shipped("site_configs")])))
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from hpcdist import ownership
+from hpcdist.host import ownership
 
 STRANGER: Final = 4711
 USER: Final = 4712

@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from hpcdist import renderer
-from hpcdist.plan import Plan, Task
-from hpcdist.renderer import Script, render
+from hpcdist.plan.model import Plan, Task
+from hpcdist.script import renderer
+from hpcdist.script.renderer import Script, render
 
 PORT = 20000
 DEVICES = [str(number) for number in range(100, 600)]

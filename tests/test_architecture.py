@@ -1,4 +1,4 @@
-"""The map in hpcdist's docstring is the truth: who may import whom, and who alone starts processes."""
+"""The rooms of hpcdist's docstring are the truth: who may import whom, and who alone starts processes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ import hpcdist
 
 PACKAGE = Path(hpcdist.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
+PACKAGES = sorted(file.parent for file in FILES if file.name == "__init__.py")
 LINES = re.findall(r"^    (\S+(?: \S+)*)    \S", hpcdist.__doc__ or "", re.MULTILINE)
-MAP = [module for line in LINES for module in line.split()]
-"""Every module, in the order of the map."""
+ROOMS = [room for line in LINES for room in line.split()]
+"""Every package, and the modules that lie flat beside them, in the order of the table."""
+GROUND = {"errors", "units", "words", "registry"}
+PURE = {"experiment", "site", "plan", "layers", "schedulers", "lint", "planner", "importers"}
+"""Rooms without clock, environment, process or network: an argv is all that they know of the edge."""
 
 
 def room(file: Path) -> str:
-    """Return the module or package of a file that stands in the map."""
+    """Return the room of a file."""
     return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -33,16 +37,59 @@ def imports(file: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def test_every_module_stands_in_the_map_once() -> None:
+def module(name: str) -> Path | None:
+    """Return the file of a module of hpcdist, or of the module in which an imported name stands."""
+    for parts in (name.split(".")[1:], name.split(".")[1:-1]):
+        place = PACKAGE.joinpath(*parts)
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if file.is_file():
+                return file
+    return None
+
+
+def reached(file: Path) -> set[Path]:
+    """Return the modules of hpcdist that a module imports."""
+    found = {module(name) for name in imports(file) if name.startswith("hpcdist.")}
+    return {other for other in found if other is not None} - {PACKAGE / "__init__.py", file}
+
+
+def test_every_room_stands_in_the_table_once_and_no_module_lies_flat_beside_the_ground() -> None:
     there = {room(file) for file in FILES} - {"__init__", "__main__"}
-    assert sorted(MAP) == sorted(there)
+    assert sorted(ROOMS) == sorted(there)
+    assert {file.stem for file in PACKAGE.glob("*.py")} == GROUND | {"__init__", "__main__"}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
-def test_a_module_imports_only_what_stands_before_it(file: Path) -> None:
+def test_a_module_imports_only_from_rooms_before_its_own(file: Path) -> None:
     own = room(file)
-    allowed = {"__version__", own, *(MAP[: MAP.index(own)] if own in MAP else MAP)}
-    assert {name.split(".")[1] for name in imports(file) if name.startswith("hpcdist.")} <= allowed
+    allowed = {own, *(ROOMS[: ROOMS.index(own)] if own in ROOMS else ROOMS)}
+    assert {room(other) for other in reached(file)} <= allowed
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    left = {file: reached(file) for file in FILES}
+    while free := [file for file, others in left.items() if not others & left.keys()]:
+        for file in free:
+            del left[file]
+    assert {str(file.relative_to(PACKAGE)) for file in left} == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES[1:], ids=lambda package: str(package.relative_to(PACKAGE)))
+def test_the_page_of_a_room_names_its_modules(package: Path) -> None:
+    there = {file.stem for file in package.glob("*.py")} | {
+        file.parent.name for file in package.glob("*/__init__.py")
+    }
+    page = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    listed = [
+        name for line in re.findall(r"^(\w+(?: \w+)*)    ", page, re.MULTILINE) for name in line.split()
+    ]
+    assert listed == [] or sorted(listed) == sorted(there - {"__init__"})
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_a_pure_room_knows_the_edge_by_commands_alone(file: Path) -> None:
+    edge = {other.stem for other in reached(file) if room(other) == "host"}
+    assert edge <= {"command"} or room(file) not in PURE
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
@@ -54,6 +101,7 @@ def test_one_module_starts_processes() -> None:
     starts = re.compile(
         r"(subprocess|pty|multiprocessing|concurrent)\b|os\.(system|popen|exec\w+|spawn\w+|fork)"
     )
-    assert [room(file) for file in FILES if any(map(starts.match, imports(file)))] == ["shell"]
+    found = [file for file in FILES if any(map(starts.match, imports(file)))]
+    assert found == [PACKAGE / "host" / "shell.py"]
     calls = re.compile(r"\bos\.(system|popen|exec\w*|spawn\w*|fork\w*|posix_spawn\w*)\(")
-    assert [room(file) for file in FILES if calls.search(file.read_text())] == []
+    assert [file for file in FILES if calls.search(file.read_text())] == []

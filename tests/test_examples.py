@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.resources import shipped
+from hpcdist.host.resources import shipped
 
 CHECKOUT = shipped("site_configs").parent
 EXAMPLES = sorted(file.stem for file in (CHECKOUT / "examples").glob("*.yml"))

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist import load, source
-from hpcdist.planner import make_plan
-from hpcdist.pool import pools
-from hpcdist.renderer import Script, render
+from hpcdist.documents import source
+from hpcdist.loading import load
+from hpcdist.planner.make_plan import make_plan
+from hpcdist.planner.pools import pools
+from hpcdist.script.renderer import Script, render
 from tests.sites import SHIPPED, shipped_site, site_named
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hpcdist import fields, source
 from hpcdist.cli import main
-from hpcdist.dialects.container import Runtime as Container
-from hpcdist.experiment import Batch
-from hpcdist.fields import Model
-from hpcdist.preferences import Config
+from hpcdist.documents import fields, source
+from hpcdist.documents.fields import Model
+from hpcdist.experiment.model import Batch
+from hpcdist.loading.preferences import Config
+from hpcdist.site.dialects.container import Runtime as Container
 from tests.readme import README, block, keeps_block, keeps_table, table
 from tests.sites import SHIPPED, shipped_site
 

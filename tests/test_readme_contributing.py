@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from hpcdist.cli import main
-from hpcdist.launchers import launchers
-from hpcdist.layer import Launcher
+from hpcdist.layers.launchers import launchers
+from hpcdist.layers.protocols import Launcher
 from hpcdist.schedulers import Scheduler, schedulers
 from tests.plug_in import plugged_in
 from tests.readme import block, keeps_block

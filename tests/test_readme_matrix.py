@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from hpcdist.frameworks import frameworks
+from hpcdist.layers.frameworks import frameworks
 from hpcdist.schedulers import schedulers
 from tests.readme import keeps_table, table
 from tests.test_examples import EXAMPLES

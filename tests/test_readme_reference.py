@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pytest
 
-from hpcdist.experiment import Experiment
-from hpcdist.frameworks import frameworks
-from hpcdist.inputs import Input
-from hpcdist.launchers import launchers
-from hpcdist.preferences import Config
-from hpcdist.site import Site
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers.frameworks import frameworks
+from hpcdist.layers.launchers import launchers
+from hpcdist.loading.inputs import Input
+from hpcdist.loading.preferences import Config
+from hpcdist.site.model import Site
 from tests.honours import SCHEDULERS, asked, exceptions, told_by
 from tests.readme import keeps_table, table
 from tests.reference import Entry, Reference

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from hpcdist.errors import ConfigError
-from hpcdist.frameworks import frameworks
-from hpcdist.launchers import launchers
-from hpcdist.layer import Framework, Launcher
+from hpcdist.experiment.replica import ROLES
+from hpcdist.layers.frameworks import frameworks
+from hpcdist.layers.launchers import launchers
+from hpcdist.layers.protocols import Framework, Launcher
 from hpcdist.registry import Registry
-from hpcdist.replica import ROLES
 from hpcdist.schedulers import Scheduler, schedulers
 
 PLANETS: Registry[float] = Registry("planet", {"round": "math:pi", "growing": "math:e"})

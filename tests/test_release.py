@@ -9,7 +9,7 @@ from importlib.metadata import metadata
 import yaml
 
 from hpcdist import __version__
-from hpcdist.resources import shipped
+from hpcdist.host.resources import shipped
 
 CHECKOUT = shipped("site_configs").parent
 

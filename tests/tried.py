@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from hpcdist import load, source
+from hpcdist.documents import source
 from hpcdist.errors import PlanError
-from hpcdist.experiment import Batch, Experiment
-from hpcdist.frameworks import frameworks
-from hpcdist.launchers import launchers
-from hpcdist.planner import make_plan
+from hpcdist.experiment.model import Batch, Experiment
+from hpcdist.layers.frameworks import frameworks
+from hpcdist.layers.launchers import launchers
+from hpcdist.loading import load
+from hpcdist.planner.make_plan import make_plan
 from hpcdist.schedulers import schedulers
 from tests.experiments import environment, experiment, resources
 from tests.sites import site_named

@@ -1,8 +1,8 @@
 """The command line: one short module a verb, imported when that verb is used.
 
 session machine options    what the verbs share: experiment + site become a plan
-runs follow                what the verbs of jobs share
-show tell                  results to stdout; problems, as sentences, to stderr
+show tell completion       results to stdout; problems, as sentences, to stderr; words for TAB
+experiment jobs site       the verbs
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import gc
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -22,25 +22,33 @@ from hpcdist.errors import did_you_mean
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+
+class Verb(NamedTuple):
+    """A verb: its module in this package, and the first line of its help."""
+
+    module: str
+    text: str
+
+
 VERBS = {
-    "init": "Write a first experiment for this machine.",
-    "submit": "Submit an experiment as a batch job.",
-    "render": "Print the job script.",
-    "plan": "Draw which task runs where, and what it is told.",
-    "explain": "Tell where every value of the script comes from.",
-    "check": "Tell everything that is wrong with an experiment.",
-    "import": "Write the experiment that a job file of another tool asks for.",
-    "doctor": "Tell what could keep jobs from running well here.",
-    "lint-env": "Tell what NCCL and MPI do with this shell's variables.",
-    "list": "List the runs, without asking the batch system.",
-    "status": "Tell the state of jobs.",
-    "describe": "Tell everything about one job.",
-    "logs": "Print what a job wrote.",
-    "cancel": "End jobs.",
-    "wait": "Wait until jobs are over; exit with their exit code.",
-    "sites": "List, show, detect, check and begin sites.",
-    "schema": "Print what a file may say, as JSON Schema for editors.",
-    "completion": "Print what makes TAB complete hpcdist's words in a shell.",
+    "init": Verb("experiment.init", "Write a first experiment for this machine."),
+    "submit": Verb("jobs.submit", "Submit an experiment as a batch job."),
+    "render": Verb("experiment.render", "Print the job script."),
+    "plan": Verb("experiment.plan", "Draw which task runs where, and what it is told."),
+    "explain": Verb("experiment.explain", "Tell where every value of the script comes from."),
+    "check": Verb("experiment.check", "Tell everything that is wrong with an experiment."),
+    "import": Verb("experiment.import_", "Write the experiment that a job file of another tool asks for."),
+    "doctor": Verb("site.doctor", "Tell what could keep jobs from running well here."),
+    "lint-env": Verb("site.lint_env", "Tell what NCCL and MPI do with this shell's variables."),
+    "list": Verb("jobs.list", "List the runs, without asking the batch system."),
+    "status": Verb("jobs.status", "Tell the state of jobs."),
+    "describe": Verb("jobs.describe", "Tell everything about one job."),
+    "logs": Verb("jobs.logs", "Print what a job wrote."),
+    "cancel": Verb("jobs.cancel", "End jobs."),
+    "wait": Verb("jobs.wait", "Wait until jobs are over; exit with their exit code."),
+    "sites": Verb("site.sites", "List, show, detect, check and begin sites."),
+    "schema": Verb("experiment.schema", "Print what a file may say, as JSON Schema for editors."),
+    "completion": Verb("completion", "Print what makes TAB complete hpcdist's words in a shell."),
 }
 
 
@@ -58,23 +66,25 @@ class Verbs(click.Group):
             if ctx.resilient_parsing:  # somebody types, and asks what could follow
                 return None
             ctx.fail(f"there is no verb {cmd_name!r}; {did_you_mean(cmd_name, VERBS)}")
-        module = "import_" if cmd_name == "import" else cmd_name.replace("-", "_")
-        command: click.Command = importlib.import_module(f"hpcdist.cli.{module}").command
+        command: click.Command = importlib.import_module(f"hpcdist.cli.{VERBS[cmd_name].module}").command
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Return the verbs that begin so, or the options."""
         from click.shell_completion import CompletionItem
 
-        verbs = ((verb, text) for verb, text in VERBS.items() if verb.startswith(incomplete))
-        offered = [CompletionItem(verb, help=text) for verb, text in verbs]
+        offered = [
+            CompletionItem(name, help=verb.text)
+            for name, verb in VERBS.items()
+            if name.startswith(incomplete)
+        ]
         return [*offered, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs into the help."""
         del ctx
         with formatter.section("Verbs"):
-            formatter.write_dl([*VERBS.items()])
+            formatter.write_dl([(name, verb.text) for name, verb in VERBS.items()])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line; `--help` and `--version` print before any verb is there to be run."""

@@ -67,13 +67,13 @@ def _names(names: Callable[[click.Context], Iterable[str]], otherwise: Offer | N
 
 
 def _sites(ctx: click.Context) -> Iterable[str]:
-    from hpcdist import resources
+    from hpcdist.host import resources
 
     return sorted(resources.site_files(resources.site_folders(ctx.params.get("site_path") or ())))
 
 
 def _runs(ctx: click.Context) -> Iterable[str]:
-    from hpcdist import rundir
+    from hpcdist.runs import rundir
 
     runs, _ = rundir.listing(rundir.choose(ctx.params.get("runs_dir"), os.environ))
     return [run.name for run in reversed(runs)]

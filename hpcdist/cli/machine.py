@@ -11,21 +11,23 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from hpcdist import load, resources, source
 from hpcdist.cli.tell import located, note, tell
-from hpcdist.command import Command
-from hpcdist.containers import containers
-from hpcdist.detect import Detection, Known, detect
+from hpcdist.documents import source
+from hpcdist.documents.fields import Model
 from hpcdist.errors import ConfigError, Key, Place, Problem, unknown
 from hpcdist.errors import Path as Keys
-from hpcdist.fields import Model
-from hpcdist.launchers import launchers
-from hpcdist.preferences import Preferences
+from hpcdist.host import resources
+from hpcdist.host.command import Command
+from hpcdist.layers.containers import containers
+from hpcdist.layers.launchers import launchers
+from hpcdist.loading import load
+from hpcdist.loading.preferences import Preferences
+from hpcdist.planner.launcher_choice import GONE
 from hpcdist.registry import Registry
 from hpcdist.schedulers import schedulers
-from hpcdist.site import Detect, LauncherOptions, Site
-from hpcdist.site_problems import problems_of
-from hpcdist.starting import GONE
+from hpcdist.site.detection import Detection, Known, detect
+from hpcdist.site.model import Detect, LauncherOptions, Site
+from hpcdist.site.problems import problems_of
 
 _SLURM_CONF: Final = (
     "/etc/slurm/slurm.conf",
@@ -243,7 +245,7 @@ def has_slurm(
     files = (*map(Path, configurations), sbatch.resolve().parents[1] / "etc" / "slurm.conf")
     if environment.get("SLURM_CONF") or any(file.exists() for file in files):
         return True
-    from hpcdist.shell import Shell  # a process only where no file tells
+    from hpcdist.host.shell import Shell  # a process only where no file tells
 
     # Without a file it asks the DNS for its configuration: for 10 s, where no name server answers.
     asked = Command(("scontrol", "ping"), environment=(("RES_OPTIONS", "timeout:1 attempts:1"),), timeout=15)

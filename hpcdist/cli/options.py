@@ -101,7 +101,7 @@ def runs_dir_option(verb: Verb) -> Verb:
 
 
 def _chosen_runs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> Path:
-    from hpcdist import rundir
+    from hpcdist.runs import rundir
 
     del ctx, param
     return rundir.choose(value, os.environ)

@@ -10,18 +10,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hpcdist import load, preferences, resources, scripts, source, untrusted
 from hpcdist.cli import machine
 from hpcdist.cli.machine import Machine
 from hpcdist.cli.tell import located, tell
+from hpcdist.documents import source
+from hpcdist.documents.tree import Document
 from hpcdist.errors import Path, Place, Problem
-from hpcdist.experiment import Experiment
-from hpcdist.load import Loaded
-from hpcdist.plan import Plan
-from hpcdist.planner import make_plan
-from hpcdist.preferences import Preferences
-from hpcdist.renderer import summary
-from hpcdist.tree import Document
+from hpcdist.experiment.model import Experiment
+from hpcdist.host import resources, untrusted
+from hpcdist.loading import load, preferences
+from hpcdist.loading.load import Loaded
+from hpcdist.loading.preferences import Preferences
+from hpcdist.plan.model import Plan
+from hpcdist.planner import script_advice
+from hpcdist.planner.make_plan import make_plan
+from hpcdist.script.renderer import summary
 from hpcdist.words import slug
 
 
@@ -91,14 +94,14 @@ def session(asked: Asked, document: Document | None = None) -> Session:
 
 def _of_its_script(file: str, plan: Plan) -> Iterator[str]:
     """Yield what the imports of the command's script tell, where that lies beside the experiment's file."""
-    script = scripts.script_of(plan.command)
+    script = script_advice.script_of(plan.command)
     if script and file != "-":
         try:
             with untrusted.opened((FilePath(file).parent / script).resolve()) as stream:
-                head = stream.read(scripts.MOST).decode("utf-8", "replace")
+                head = stream.read(script_advice.MOST).decode("utf-8", "replace")
         except (OSError, ValueError):
             return
-        yield from scripts.advice(plan, script, head)
+        yield from script_advice.advice(plan, script, head)
 
 
 def origins(document: Document) -> Callable[[Path], str]:

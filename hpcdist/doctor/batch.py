@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.command import Command
-from hpcdist.containers import containers
 from hpcdist.doctor.devices import TELLS_MORE
 from hpcdist.doctor.finding import Finding, Which, by_hand, failure, said
-from hpcdist.launchers import launchers
+from hpcdist.host.command import Command
+from hpcdist.layers.containers import containers
+from hpcdist.layers.launchers import launchers
 from hpcdist.schedulers.slurm.reader import Probe
 from hpcdist.schedulers.slurm.survey import MPI, mpi_types
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.site import Site
-from hpcdist.survey import Survey
+from hpcdist.site.model import Site
+from hpcdist.site.survey import Survey
 
 _PROGRAMS: Final = {"hydra": "mpiexec", "pals": "mpiexec", "processes": "bash"}
 """The programs of launchers that have another name; ``horovodrun-mpi`` is horovodrun."""

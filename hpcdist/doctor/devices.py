@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
-from hpcdist.command import Command
 from hpcdist.doctor.finding import Finding, Which, failure, said
 from hpcdist.doctor.records import Host
 from hpcdist.errors import listed
-from hpcdist.fabric import Fabric, Setting
+from hpcdist.host.command import Command
 from hpcdist.schedulers.surveyors import Answers
+from hpcdist.site.fabric import Fabric, Setting
 
 On = Literal["login", "node"]
 """Where it was seen: a login node may lack what the nodes have."""

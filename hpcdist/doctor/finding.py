@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from hpcdist.command import Command, Completed
 from hpcdist.errors import listed
+from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import answers
 from hpcdist.schedulers.surveyors import Answers
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.records import Host
-from hpcdist.fabric import Network
+from hpcdist.site.fabric import Network
 
 _PINNING: Final = ("infiniband", "omni-path", "efa", "roce", "slingshot")
 """Networks whose cards read and write memory that is pinned (docs.nvidia.com, NCCL, "Troubleshooting")."""

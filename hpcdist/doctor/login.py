@@ -8,15 +8,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist.command import Command, Completed, Runner
 from hpcdist.doctor import batch, devices, limits, records, runs, software
 from hpcdist.doctor.batch import Chosen
 from hpcdist.doctor.finding import Finding, Which
 from hpcdist.doctor.records import Host
+from hpcdist.host.command import Command, Completed, Runner
 from hpcdist.schedulers import answers
 from hpcdist.schedulers.slurm.reader import Probe, probe
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.survey import Survey
+from hpcdist.site.survey import Survey
 
 PYTHONS: Final = ("python", "python3", sys.executable)
 """What is asked for its packages, the first that is there: jobs say ``python``."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from hpcdist.command import Command
 from hpcdist.doctor.finding import Finding, by_hand, failure, said
+from hpcdist.host.command import Command
 from hpcdist.schedulers.surveyors import Answers
 
 _SHARED: Final = (

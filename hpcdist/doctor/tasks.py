@@ -12,9 +12,9 @@ from hpcdist.doctor.limits import in_bytes
 from hpcdist.doctor.look import FABRIC
 from hpcdist.doctor.records import Sum, Task
 from hpcdist.errors import listed
-from hpcdist.launchers import launchers
-from hpcdist.plan import Plan
-from hpcdist.site import Site
+from hpcdist.layers.launchers import launchers
+from hpcdist.plan.model import Plan
+from hpcdist.site.model import Site
 
 _SKEW: Final = 1.0
 """Seconds. Tickets of munge live for minutes, but file times and logs are compared by the second."""

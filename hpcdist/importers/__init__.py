@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
+from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Path, Problem
 from hpcdist.registry import Registry
-from hpcdist.tree import Map
 
 
 class Imported(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpcdist import importers
+from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean
-from hpcdist.tree import Document, Map
 
 
 def chosen(document: Document, form: str = "", name: str = "") -> tuple[Document, tuple[Problem, ...]]:

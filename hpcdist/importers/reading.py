@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import Key, Path, Place, Problem, dotted
 from hpcdist.importers import Imported
-from hpcdist.tree import Document, Map, Seq
 
 _MISSING: Final = object()
 

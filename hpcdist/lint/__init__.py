@@ -15,9 +15,9 @@ from typing import Final
 
 from hpcdist.lint.finding import Around, Finding, summed, versions_of
 from hpcdist.lint.given import always_given, given
-from hpcdist.plan import Plan, Variable, Word
-from hpcdist.site import Site
-from hpcdist.variables import surroundings, text_of
+from hpcdist.plan.fabric_variables import surroundings, text_of
+from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.site.model import Site
 
 PREFIXES: Final = (
     "NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_", "UCX_", "OMPI_MCA_", "PRTE_MCA_",

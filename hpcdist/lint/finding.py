@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from hpcdist.fabric import Library, Network
-from hpcdist.plan import Variable, Word
+from hpcdist.plan.model import Variable, Word
+from hpcdist.site.fabric import Library, Network
 
 Severity = Literal["note", "warning", "error"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from hpcdist.fabric import Settled, Surroundings, settled
 from hpcdist.lint.finding import Around, Finding, Given, told
-from hpcdist.plan import Variable
-from hpcdist.site import Site
-from hpcdist.variables import text_of
+from hpcdist.plan.fabric_variables import text_of
+from hpcdist.plan.model import Variable
+from hpcdist.site.fabric import Settled, Surroundings, settled
+from hpcdist.site.model import Site
 
 
 def given(site: Site, around: Surroundings) -> dict[str, Given]:

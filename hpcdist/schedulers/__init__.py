@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from hpcdist.command import Command, Completed
-from hpcdist.job import Job, Status
+from hpcdist.host.command import Command, Completed
 from hpcdist.registry import Registry
+from hpcdist.schedulers.job import Job, Status
 
 if TYPE_CHECKING:
-    from hpcdist.plan import Directive, Plan
-    from hpcdist.site import Site
+    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.site.model import Site
 
 
 class Submission(NamedTuple):

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from hpcdist.command import Completed
 from hpcdist.errors import Problem
+from hpcdist.host.command import Completed
 
 _UNREACHABLE: Final = re.compile(
     r"connect|communicat|contact|talking to the database|timed out|time limit expired|not respond|"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, Problem, did_you_mean
-from hpcdist.plan import Directive, Plan
-from hpcdist.site import Site
+from hpcdist.plan.model import Directive, Plan
+from hpcdist.site.model import Site
 
 Pair = tuple[str, str | None]
 """A flag and its value, None for a bare flag."""

@@ -13,14 +13,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.command import Command, Completed
 from hpcdist.errors import PlanError, Problem, SchedulerError, SubmissionUnknown
-from hpcdist.job import Job, JobState, Status
+from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission
+from hpcdist.schedulers.job import Job, JobState, Status
 
 if TYPE_CHECKING:
-    from hpcdist.plan import Directive, Plan
-    from hpcdist.site import Site
+    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.site.model import Site
 
 _NUMBER = re.compile(r"[0-9]+")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from hpcdist.command import Command, Completed
+from hpcdist.host.command import Command, Completed
 from hpcdist.registry import Registry
 from hpcdist.schedulers import answers
-from hpcdist.survey import Survey, Unseen
+from hpcdist.site.survey import Survey, Unseen
 
 
 class Answers(NamedTuple):

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from hpcdist.command import Command, Completed
 from hpcdist.errors import HpcdistError, PlanError, SchedulerError, SubmissionUnknown, dotted
-from hpcdist.job import Job, JobState, Status
-from hpcdist.plan import Plan
+from hpcdist.host.command import Command, Completed
+from hpcdist.plan.model import Plan
 from hpcdist.schedulers import Query, Scheduler, Submission
-from hpcdist.site import Site
+from hpcdist.schedulers.job import Job, JobState, Status
+from hpcdist.site.model import Site
 from hpcdist.testing import MISSING, TIMED_OUT
 from hpcdist.testing.wishes import PLAIN, Wish, wishes
 

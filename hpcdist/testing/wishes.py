@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from hpcdist.plan import Group, Placement, Plan, Row
+from hpcdist.plan.model import Group, Placement, Plan, Row
 from hpcdist.units import Walltime
 
 

@@ -12,9 +12,10 @@ import click
 import pytest
 from click.shell_completion import get_completion_class
 
-from hpcdist import importers, rundir
+from hpcdist import importers
 from hpcdist.cli import VERBS, completion, main
-from hpcdist.rundir import Record
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Record
 from tests.sites import SHIPPED
 
 from .conftest import Hpcdist

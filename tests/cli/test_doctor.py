@@ -9,15 +9,16 @@ from typing import Final
 import click
 import pytest
 
-from hpcdist.cli import doctor, main
-from hpcdist.cli.doctor_job import Wanted, sizes, trial
-from hpcdist.command import Command, Completed
+from hpcdist.cli import main
+from hpcdist.cli.site import doctor
+from hpcdist.cli.site.doctor_job import Wanted, sizes, trial
 from hpcdist.doctor.devices import TELLS_MORE
 from hpcdist.doctor.finding import Finding
+from hpcdist.host.command import Command, Completed
+from hpcdist.runs.services import World
 from hpcdist.schedulers import local
-from hpcdist.site import Site
+from hpcdist.site.model import Site
 from hpcdist.testing import FakeShell
-from hpcdist.world import World
 from tests.plans import LOCAL, TESTBED
 from tests.sites import shipped_site
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from hpcdist.cli.plan import Gap, folded, listed
+from hpcdist.cli.experiment.plan import Gap, folded, listed
 
 from .conftest import RANKS, Hpcdist
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist import rundir
-from hpcdist.cli.follow import Watch
-from hpcdist.cli.runs import exit_code, sentence
-from hpcdist.job import JobState, Status
-from hpcdist.rundir import Record, Run
-from hpcdist.states import Report
+from hpcdist.cli.jobs.follow import Watch
+from hpcdist.cli.jobs.runs import exit_code, sentence
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Record, Run
+from hpcdist.runs.services import World
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import FakeShell
-from hpcdist.world import World
 
 
 @dataclass

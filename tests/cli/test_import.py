@@ -9,7 +9,8 @@ from typing import Final
 
 import pytest
 
-from hpcdist import load, source
+from hpcdist.documents import source
+from hpcdist.loading import load
 
 from .conftest import Hpcdist
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from hpcdist.cli import starter
+from hpcdist.cli.experiment import starter
 from tests.sites import SHIPPED
 
 from .conftest import Hpcdist, Said, argv

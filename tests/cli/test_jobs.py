@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from hpcdist import rundir
-from hpcdist.rundir import Record
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Record
 
 from .conftest import RANKS, Hpcdist
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.cli.machine import has_slurm, this
-from hpcdist.resources import shipped
+from hpcdist.host.resources import shipped
 
 from .conftest import Hpcdist
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import click
 import pytest
 
-from hpcdist import __version__, rundir
+from hpcdist import __version__
 from hpcdist.cli import VERBS, main
 from hpcdist.cli.tell import one_line, sentences
 from hpcdist.errors import PlanError, Problem, SchedulerError
-from hpcdist.rundir import Record
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Record
 
 from .conftest import Hpcdist, argv
 
@@ -63,10 +64,10 @@ def test_the_list_of_verbs_says_what_each_says_of_itself(verb: str, hpcdist: Hpc
     command = main.get_command(context, verb)
     assert command is not None
     assert command.help is not None
-    assert command.help.splitlines()[0] == VERBS[verb]
+    assert command.help.splitlines()[0] == VERBS[verb].text
     said = hpcdist(verb, "--help")
     assert said.code == 0
-    assert VERBS[verb] in said.out
+    assert VERBS[verb].text in said.out
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def imported_by(*words: str) -> set[str]:
 def test_help_imports_no_verb() -> None:
     modules = imported_by("--help")
     assert "hpcdist.cli" in modules
-    assert not {f"hpcdist.cli.{verb}" for verb in VERBS} & modules
+    assert not {f"hpcdist.cli.{verb.module}" for verb in VERBS.values()} & modules
     assert (
         not {"dataclasses", "difflib", "msgspec", "jinja2", "pathlib", "yaml", "rich", "subprocess"} & modules
     )
@@ -125,19 +126,19 @@ STATUS_NEEDS_NONE_OF = {
         "yaml",
     ),
     *(
-        "hpcdist.fields",
-        "hpcdist.load",
-        "hpcdist.experiment",
-        "hpcdist.plan",
-        "hpcdist.planner",
-        "hpcdist.site",
+        "hpcdist.documents.fields",
+        "hpcdist.loading.load",
+        "hpcdist.experiment.model",
+        "hpcdist.plan.model",
+        "hpcdist.planner.make_plan",
+        "hpcdist.site.model",
     ),
 }
 
 
 def test_status_imports_no_planner() -> None:
     modules = imported_by("status")
-    assert "hpcdist.control" in modules
+    assert "hpcdist.runs.control" in modules
     assert not {"json", "hpcdist.schedulers.local", *STATUS_NEEDS_NONE_OF} & modules
 
 
@@ -152,8 +153,11 @@ def test_status_of_runs_imports_their_scheduler_and_nothing_of_plans(site: str, 
 
 def test_render_starts_no_process() -> None:
     modules = imported_by("render", "ranks.yml")
-    assert "hpcdist.planner" in modules
-    assert not {"hpcdist.control", "hpcdist.rundir", "hpcdist.shell", "rich", "subprocess"} & modules
+    assert "hpcdist.planner.make_plan" in modules
+    assert (
+        not {"hpcdist.runs.control", "hpcdist.runs.rundir", "hpcdist.host.shell", "rich", "subprocess"}
+        & modules
+    )
     assert not {"dataclasses", "difflib", "email", "importlib.metadata", "socket", "traceback"} & modules
 
 

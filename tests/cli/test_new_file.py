@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.cli import new_file
+from hpcdist.cli.experiment import new_file
 from hpcdist.errors import ConfigError
 from tests.strangers import USER, given
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from hpcdist.cli import main, runs
+from hpcdist.cli import main
+from hpcdist.cli.jobs import runs
 from hpcdist.errors import ConfigError, Place, Problem
 
 from .conftest import Hpcdist

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.schema import MODELS, schema
+from hpcdist.loading.schema import MODELS, schema
 from tests.cli.conftest import Hpcdist
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.resources import shipped
+from hpcdist.host.resources import shipped
 
 from .conftest import TOY, Hpcdist
 

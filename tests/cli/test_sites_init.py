@@ -9,14 +9,14 @@ from typing import Final
 
 import pytest
 
-from hpcdist import resources
-from hpcdist.cli.site_text import site_text
-from hpcdist.cli.sites_init import LoginNode, here, init, look
-from hpcdist.command import Command, Completed
+from hpcdist.cli.site.site_text import site_text
+from hpcdist.cli.site.sites_init import LoginNode, here, init, look
 from hpcdist.errors import SchedulerError
+from hpcdist.host import resources
+from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.sge import survey as sge
 from hpcdist.schedulers.slurm import survey as slurm
-from hpcdist.survey import Node, NodeKind, Part, Unseen, counts, kinds_of
+from hpcdist.site.survey import Node, NodeKind, Part, Unseen, counts, kinds_of
 from hpcdist.testing import MISSING, Answer, FakeShell, failed
 
 from .conftest import Hpcdist

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.cli.wait import TimeIsUp, patient
-from hpcdist.command import Command
+from hpcdist.cli.jobs.wait import TimeIsUp, patient
+from hpcdist.host.command import Command
+from hpcdist.runs.services import World
 from hpcdist.testing import FakeShell
-from hpcdist.world import World
 
 
 @pytest.mark.parametrize(("seconds", "limit"), [(0, 10), (5, 10), (30, 30), (500, 60)])

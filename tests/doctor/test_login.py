@@ -11,19 +11,19 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from hpcdist.command import Command, Completed
-from hpcdist.dialects.container import Runtime
 from hpcdist.doctor import devices, limits, login, runs
 from hpcdist.doctor.batch import Chosen
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import Patience, Scene
 from hpcdist.doctor.records import Host, Port
-from hpcdist.fabric import Fabric, Network, Setting
+from hpcdist.host.command import Command, Completed
+from hpcdist.host.shell import Shell
 from hpcdist.schedulers.slurm.reader import Probe
 from hpcdist.schedulers.slurm.survey import MPI
-from hpcdist.shell import Shell
-from hpcdist.site import LauncherOptions, Site
-from hpcdist.survey import NodeKind, Survey, Unseen
+from hpcdist.site.dialects.container import Runtime
+from hpcdist.site.fabric import Fabric, Network, Setting
+from hpcdist.site.model import LauncherOptions, Site
+from hpcdist.site.survey import NodeKind, Survey, Unseen
 from hpcdist.testing import TIMED_OUT, Answer, FakeShell, failed
 from tests.doctor.hosts import GOOD, host
 from tests.plans import LOCAL, TESTBED, changed

@@ -7,8 +7,8 @@ import msgspec
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.records import Clock, Sum, Task
 from hpcdist.doctor.tasks import Trial, findings
-from hpcdist.plan import Plan
-from hpcdist.site import Site
+from hpcdist.plan.model import Plan
+from hpcdist.site.model import Site
 from tests.doctor.hosts import GOOD, SUMS, host, task
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, TESTBED, changed, planned

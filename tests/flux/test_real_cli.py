@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import pytest
 
-from hpcdist.plan import Directive
-from hpcdist.renderer import render
+from hpcdist.plan.model import Directive
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import FIELDS, OTHERS, SHORT, TAKEN, directive_text
+from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
 from tests.plans import planned
 from tests.schedulers import plans

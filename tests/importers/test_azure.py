@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from hpcdist import importers, source
-from hpcdist.amounts import Amount, Resources
+from hpcdist import importers
+from hpcdist.documents import source
 from hpcdist.errors import ConfigError
-from hpcdist.experiment import Environment, ReplicaEntry, Replicas
+from hpcdist.experiment.amounts import Amount, Resources
+from hpcdist.experiment.model import Environment, ReplicaEntry, Replicas
 from hpcdist.importers.azure import IMPORTER
 from hpcdist.importers.azure.layout import gpus_of
-from hpcdist.load import load_experiment
+from hpcdist.loading.load import load_experiment
 
 FOLDER = pathlib.Path(__file__).parent / "azure"
 NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.expected.yml"))

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from hpcdist import importers, source
+from hpcdist import importers
+from hpcdist.documents import source
 from hpcdist.importers.azure.command import Output, Param, Remark, Translation, one_line
 
 from .told import said

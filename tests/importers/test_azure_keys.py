@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist import load, source
-from hpcdist.cli.import_ import origins
+from hpcdist.cli.experiment.import_ import origins
+from hpcdist.documents import source
 from hpcdist.errors import ConfigError
 from hpcdist.importers.azure import IMPORTER
+from hpcdist.loading import load
 
 from .told import said
 

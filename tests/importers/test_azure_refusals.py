@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist import source
+from hpcdist.documents import source
 from hpcdist.errors import ConfigError
 from hpcdist.importers.azure import IMPORTER
-from hpcdist.load import load_experiment
+from hpcdist.loading.load import load_experiment
 
 JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from hpcdist import importers
+from hpcdist.documents.source import parse
 from hpcdist.errors import ConfigError, errors_in
 from hpcdist.importers.choosing import chosen
-from hpcdist.source import parse
 
 PROJECT = (
     "kind: project\nmetadata: {name: p}\nspec:\n  functions:\n"

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from hpcdist import importers, source
-from hpcdist.load import load_experiment
+from hpcdist import importers
+from hpcdist.documents import source
+from hpcdist.loading.load import load_experiment
 
 FILES = Path(__file__).parent / "gradient"
 

@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as some
 
+from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, HpcdistError
+from hpcdist.experiment.launch.hosts import with_hostfile
 from hpcdist.importers.gradient import IMPORTER
 from hpcdist.importers.gradient.options import KNOWN
 from hpcdist.importers.gradient.words import from_words
 from hpcdist.importers.launch_lines import Unclear, take_apart
-from hpcdist.launch_hosts import with_hostfile
-from hpcdist.load import load_experiment
-from hpcdist.tree import Document, Map, Seq
+from hpcdist.loading.load import load_experiment
 
 _CHARACTERS = some.characters(codec="utf-8", exclude_characters="\0")  # no file holds a NUL
 _TEXTS = some.one_of(

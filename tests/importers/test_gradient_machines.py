@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist import importers, source
+from hpcdist import importers
+from hpcdist.documents import source
 from hpcdist.importers.gradient.machines import Machine, machine
 
 

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from hpcdist import source
-from hpcdist.load import load_experiment
+from hpcdist.documents import source
+from hpcdist.loading.load import load_experiment
 
 TEXT = """\
 experimentType: GRPC

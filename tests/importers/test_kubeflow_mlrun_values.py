@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist import importers, source
+from hpcdist import importers
+from hpcdist.documents import source
 from hpcdist.errors import ConfigError, Path
 
 HERE = pathlib.Path(__file__).parent

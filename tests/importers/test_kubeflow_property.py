@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcdist import source
+from hpcdist.documents import source
 from hpcdist.errors import HpcdistError, Problem
 from hpcdist.importers.kubeflow import IMPORTER
 

@@ -8,12 +8,13 @@ import pathlib
 
 import pytest
 
-from hpcdist import importers, source
+from hpcdist import importers
+from hpcdist.documents import source
+from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Path
 from hpcdist.importers.mlrun import IMPORTER
 from hpcdist.importers.mlrun.code import started
-from hpcdist.load import load_experiment
-from hpcdist.tree import Document
+from hpcdist.loading.load import load_experiment
 from tests.importers.told import said
 
 FOLDER = pathlib.Path(__file__).parent / "mlrun"

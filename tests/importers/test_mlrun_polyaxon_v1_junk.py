@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcdist import importers, source
+from hpcdist import importers
+from hpcdist.documents import source
+from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import HpcdistError, Path, Place, Problem
 from hpcdist.importers.reading import placed
-from hpcdist.load import load_experiment
-from hpcdist.tree import Document, Map
+from hpcdist.loading.load import load_experiment
 
 HERE = pathlib.Path(__file__).parent
 FORMS = ("mlrun", "polyaxon_v1")

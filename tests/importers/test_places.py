@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist import source
 from hpcdist.cli.session import origins
-from hpcdist.load import load_experiment
-from hpcdist.planner import make_plan
+from hpcdist.documents import source
+from hpcdist.loading.load import load_experiment
+from hpcdist.planner.make_plan import make_plan
 from tests.plans import TESTBED
 
 TOLD = """\

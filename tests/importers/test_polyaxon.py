@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from hpcdist import importers, source
+from hpcdist import importers
+from hpcdist.documents import source
+from hpcdist.documents.tree import Document
 from hpcdist.errors import Place
-from hpcdist.tree import Document
 
 G0 = """
 version: 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist import importers, source
+from hpcdist import importers
+from hpcdist.documents import source
+from hpcdist.documents.tree import Map, Seq
 from hpcdist.importers.polyaxon import as_it_is
 from hpcdist.importers.polyaxon.command import joined
-from hpcdist.templating import render
-from hpcdist.tree import Map, Seq
+from hpcdist.loading.templates import render
 
 JOINED = (
     "the lines are joined here as Polyaxon joins them; "

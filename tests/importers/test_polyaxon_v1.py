@@ -8,10 +8,11 @@ import shlex
 
 import pytest
 
-from hpcdist import importers, source
+from hpcdist import importers
+from hpcdist.documents import source
 from hpcdist.errors import ConfigError
 from hpcdist.importers.polyaxon_v1 import IMPORTER
-from hpcdist.load import load_experiment
+from hpcdist.loading.load import load_experiment
 from tests.importers.told import said
 
 FOLDER = pathlib.Path(__file__).parent / "polyaxon_v1"

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from hpcdist.documents.source import parse
 from hpcdist.errors import Path
 from hpcdist.importers.reading import Reading, filled, one_of
-from hpcdist.source import parse
 
 TEXT = """\
 name: a

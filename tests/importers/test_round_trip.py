@@ -6,13 +6,14 @@ from pathlib import Path as File
 
 import pytest
 
-from hpcdist import load, source
-from hpcdist.cli.import_ import origins
+from hpcdist.cli.experiment.import_ import origins
+from hpcdist.documents import source
 from hpcdist.errors import ConfigError, Path, errors_in
-from hpcdist.experiment import Experiment
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.writing import write
 from hpcdist.importers.polyaxon import as_it_is
-from hpcdist.load import Native
-from hpcdist.native_text import write
+from hpcdist.loading import load
+from hpcdist.loading.load import Native
 
 FILES = sorted(
     file for file in File(__file__).parent.glob("*/*.yml") if not file.name.endswith(".expected.yml")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hpcdist import importers, source
+from hpcdist import importers
+from hpcdist.documents import source
 from hpcdist.errors import ConfigError
 
 

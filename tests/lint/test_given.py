@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.fabric import Surroundings
 from hpcdist.lint import Around, always_given, findings
 from hpcdist.lint.finding import Given
 from hpcdist.lint.given import given
-from hpcdist.plan import Variable
+from hpcdist.plan.model import Variable
+from hpcdist.site.fabric import Surroundings
 from tests.sites import shipped_site
 
 MPICH = "MPICH_GPU_SUPPORT_ENABLED"

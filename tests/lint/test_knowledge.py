@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from hpcdist.fabric import Surroundings, groups, settled
 from hpcdist.lint import PREFIXES, Around, findings, versions_of
 from hpcdist.lint.entry import Entry
 from hpcdist.lint.knowledge import KNOWN, TABLES, family_of
 from hpcdist.lint.nccl import SYSTEM
 from hpcdist.lint.nccl_debugging import DEBUGGING
-from hpcdist.plan import Variable, Word
-from hpcdist.variables import text_of
+from hpcdist.plan.fabric_variables import text_of
+from hpcdist.plan.model import Variable, Word
+from hpcdist.site.fabric import Surroundings, groups, settled
 from tests.sites import SHIPPED, shipped_site
 
 ENTRIES = [entry for table in TABLES for entry in table]

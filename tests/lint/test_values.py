@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.fabric import Library
 from hpcdist.lint import Around, findings
 from hpcdist.lint.kinds import Integer, read
-from hpcdist.plan import Variable
+from hpcdist.plan.model import Variable
+from hpcdist.site.fabric import Library
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 ANYWHERE = Around()

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import FrameType
 
 from hpcdist.words import join
-from tests.launchers.jsrun_checker import Step, check
-from tests.launchers.jsrun_erf import Machine, Placed, RefusedError
+from tests.layers.launchers.jsrun_checker import Step, check
+from tests.layers.launchers.jsrun_erf import Machine, Placed, RefusedError
 from tests.lsf import state
 from tests.lsf.hosts import send, start
 from tests.lsf.state import Config, complain

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from hpcdist.plan import Group, Placement, Plan
-from hpcdist.site import Site
+from hpcdist.plan.model import Group, Placement, Plan
+from hpcdist.site.model import Site
 
 GROUP = Group(
     partition="gpu",

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from hpcdist.command import Command, Completed
-from hpcdist.job import Job, Status, fold
+from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers.job import Job, Status, fold
 
 PLACE = Path(__file__).parents[1] / "transcripts" / "slurm"
 

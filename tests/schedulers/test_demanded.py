@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.plan import Directive, Plan, Word
+from hpcdist.plan.model import Directive, Plan, Word
 from hpcdist.schedulers import schedulers
-from hpcdist.site import Directives, Site
+from hpcdist.site.model import Directives, Site
 from tests.sites import shipped_site
 
 from .plans import group, plan, site

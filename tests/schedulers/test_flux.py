@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from hpcdist import specs
-from hpcdist.command import Command, Completed
+from hpcdist.documents import specs
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
-from hpcdist.job import Job, JobState, Status
-from hpcdist.plan import Directive, Group, Plan, Variable, Word
+from hpcdist.host.command import Command, Completed
+from hpcdist.host.shell import Shell
+from hpcdist.plan.model import Directive, Group, Plan, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import directive_text
 from hpcdist.schedulers.flux.ids import f58, plain_id
 from hpcdist.schedulers.flux.queries import STATES, ById, Listing, status
-from hpcdist.shell import Shell
-from hpcdist.site import Directives, Site
+from hpcdist.schedulers.job import Job, JobState, Status
+from hpcdist.site.model import Directives, Site
 from hpcdist.testing import MISSING, contract, failed
 from hpcdist.units import Walltime
 from tests.flux.rfc36 import directives, split

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from hpcdist.command import Command, Completed
+from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.flux.survey import CONFIG, RESOURCES, SURVEYOR, VERSION
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.survey import Part, Survey
+from hpcdist.site.survey import Part, Survey
 from hpcdist.units import Walltime
 
 _R: Final = {

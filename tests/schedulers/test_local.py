@@ -12,14 +12,14 @@ from typing import Final
 
 import pytest
 
-from hpcdist import control
-from hpcdist.command import Completed
-from hpcdist.control import Request, World
 from hpcdist.errors import PlanError
-from hpcdist.job import Job, JobState, Status
-from hpcdist.rundir import Run, RunDirectory
+from hpcdist.host.command import Completed
+from hpcdist.host.shell import Shell
+from hpcdist.runs import control
+from hpcdist.runs.control import Request, World
+from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.local import LOCAL
-from hpcdist.shell import Shell
 from hpcdist.testing import contract
 
 from .plans import PLAN, group, plan, site

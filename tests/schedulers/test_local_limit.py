@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist import control
-from hpcdist.control import Request
-from hpcdist.job import JobState, Status
-from hpcdist.renderer import render
-from hpcdist.rundir import RunDirectory
+from hpcdist.runs import control
+from hpcdist.runs.control import Request
+from hpcdist.runs.rundir import RunDirectory
+from hpcdist.schedulers.job import JobState, Status
+from hpcdist.script.renderer import render
 from tests.experiments import environment
 from tests.plans import LOCAL, changed, planned
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.command import Command, Completed
-from hpcdist.dialects.lsf import Lsf
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
-from hpcdist.job import Job, JobState, Status
-from hpcdist.plan import Directive, Plan, Variable, Word
+from hpcdist.host.command import Command, Completed
+from hpcdist.plan.model import Directive, Plan, Variable, Word
 from hpcdist.schedulers import Submission
+from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.lsf import LSF, words
 from hpcdist.schedulers.lsf.header import directive_text, header
 from hpcdist.schedulers.lsf.queries import REASONS, Bhist, Bjobs, status
-from hpcdist.site import Directives, Gpus, Site
+from hpcdist.site.dialects.lsf import Lsf
+from hpcdist.site.model import Directives, Gpus, Site
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime
 

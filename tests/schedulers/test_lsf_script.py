@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.renderer import render
+from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
 from tests.plans import planned
 from tests.sites import site_named

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.command import Command, Completed
 from hpcdist.errors import SchedulerError, SubmissionUnknown
-from hpcdist.job import Job, JobState, Status, fold_array
+from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Submission
+from hpcdist.schedulers.job import Job, JobState, Status, fold_array
 from hpcdist.schedulers.pbs import PBS
 from hpcdist.schedulers.pbs.ends import status
 from hpcdist.schedulers.pbs.queries import Qstat

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.plan import Directive, Plan
-from hpcdist.planner import make_plan
+from hpcdist.plan.model import Directive, Plan
+from hpcdist.planner.make_plan import make_plan
 from hpcdist.schedulers.pbs import PBS
 from hpcdist.schedulers.pbs.header import directive_text
 from hpcdist.schedulers.pbs.options import array, dependency, mail_points
-from hpcdist.site import Site
+from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from tests.experiments import experiment, where
 from tests.sites import site, site_named

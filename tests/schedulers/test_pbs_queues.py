@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcdist.schedulers.pbs.queues import parts
-from hpcdist.survey import LeftOut, Node, Part, kinds_of
+from hpcdist.site.survey import LeftOut, Node, Part, kinds_of
 from hpcdist.units import Walltime
 
 OPEN = {"queue_type": "Execution", "enabled": "True", "started": "True"}

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.command import Command, Completed
-from hpcdist.dialects.sge import Sge
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
-from hpcdist.job import Job, JobState, Status
-from hpcdist.plan import Directive, Plan, Variable, Word
+from hpcdist.host.command import Command, Completed
+from hpcdist.plan.model import Directive, Plan, Variable, Word
 from hpcdist.schedulers import Submission
+from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.sge import SGE
 from hpcdist.schedulers.sge.header import directive_text
 from hpcdist.schedulers.sge.queries import Qacct, Qstat, state
-from hpcdist.site import Directives, NodeType, Site
+from hpcdist.site.dialects.sge import Sge
+from hpcdist.site.model import Directives, NodeType, Site
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.command import Command, Completed
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
-from hpcdist.job import Job, JobState, Status
-from hpcdist.plan import Directive, Plan
+from hpcdist.host.command import Command, Completed
+from hpcdist.plan.model import Directive, Plan
 from hpcdist.schedulers import Submission
+from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.slurm import SLURM
 from hpcdist.schedulers.slurm.header import directive_text
 from hpcdist.schedulers.slurm.queries import STATES, Sacct, Scontrol, Squeue, status
-from hpcdist.site import Directives, Gpus, Site
+from hpcdist.site.model import Directives, Gpus, Site
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime
 

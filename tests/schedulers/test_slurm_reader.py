@@ -14,17 +14,17 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from hpcdist.cli import runs
-from hpcdist.cli.site_text import site_text
-from hpcdist.cli.sites_init import LoginNode, here, look
-from hpcdist.command import Command, Completed, Runner
+from hpcdist.cli.jobs import runs
+from hpcdist.cli.site.site_text import site_text
+from hpcdist.cli.site.sites_init import LoginNode, here, look
 from hpcdist.errors import ConfigError
-from hpcdist.job import Status
+from hpcdist.host.command import Command, Completed, Runner
+from hpcdist.host.shell import Shell
+from hpcdist.schedulers.job import Status
 from hpcdist.schedulers.slurm import SLURM, pyslurm_answers, reader, survey
 from hpcdist.schedulers.slurm.pyslurm_answers import User
 from hpcdist.schedulers.slurm.reader import Probe, Reader
-from hpcdist.shell import Shell
-from hpcdist.survey import Part
+from hpcdist.site.survey import Part
 from hpcdist.testing import MISSING, Answer, FakeShell, failed
 from hpcdist.units import Walltime
 from tests.standins import pyslurm as standin

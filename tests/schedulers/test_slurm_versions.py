@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpcdist.command import Command
 from hpcdist.errors import SchedulerError, SubmissionUnknown
-from hpcdist.job import Job, Status
+from hpcdist.host.command import Command
 from hpcdist.schedulers import Query
+from hpcdist.schedulers.job import Job, Status
 from hpcdist.schedulers.slurm import SLURM
 
 from .slurm_transcripts import PLACE, answers, by_token, jobs

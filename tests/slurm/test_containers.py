@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpcdist.resources import shipped
+from hpcdist.host.resources import shipped
 from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.users import PYTHON, User
 

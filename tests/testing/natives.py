@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from hpcdist.job import Job, JobState
+from hpcdist.schedulers.job import Job, JobState
 from hpcdist.testing.contract import Natives
 
 _COLUMNS: Final = ["jobid", "jobindex", "stat", "exit_code", "exit_reason", "pend_reason", "job_description"]

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pytest
 
-from hpcdist.command import Command, Completed
-from hpcdist.dialects.sge import Sge
 from hpcdist.errors import PlanError
-from hpcdist.job import Job, JobState, Status
-from hpcdist.plan import Directive, Plan
+from hpcdist.host.command import Command, Completed
+from hpcdist.plan.model import Directive, Plan
 from hpcdist.schedulers import Query, schedulers
+from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.slurm import Slurm
 from hpcdist.schedulers.slurm.queries import Squeue
-from hpcdist.site import Site
+from hpcdist.site.dialects.sge import Sge
+from hpcdist.site.model import Site
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, contract, failed
 
 from .natives import NATIVES

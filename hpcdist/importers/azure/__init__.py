@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NoReturn
 
+from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Path, Problem
 from hpcdist.importers import Imported
 from hpcdist.importers.azure.command import SUBMITTED_IN, Translation, one_line
@@ -21,7 +22,6 @@ from hpcdist.importers.azure.surroundings import take_environment, take_rest, ta
 from hpcdist.importers.container import finished, protected
 from hpcdist.importers.polyaxon.command import joined
 from hpcdist.importers.reading import Reading
-from hpcdist.tree import Map, Seq
 from hpcdist.words import quote, slug
 
 _SCHEMA: Final = re.compile(

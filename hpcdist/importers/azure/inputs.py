@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hpcdist import scalars
+from hpcdist.documents import scalars
+from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.azure.command import Output, Param
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.tree import Map, Seq
 
 _TYPES: Final = {
     "string": "str", "str": "str", "integer": "int", "int": "int", "float": "float", "double": "float",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.azure.layout import GPUS_TO_SET, settings_sections
 from hpcdist.importers.container import exported, protected
 from hpcdist.importers.reading import Reading
-from hpcdist.tree import Map
 
 _ABSENT: Final = "is kept in Azure"
 _PYTHON: Final = "install what it holds beforehand, or give `--set build.image=IMAGE`"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Key, Problem, did_you_mean
 from hpcdist.importers import Imported
 from hpcdist.importers.gradient import ci
@@ -18,7 +19,6 @@ from hpcdist.importers.gradient.mpi import put_mpi
 from hpcdist.importers.gradient.options import IGNORED, KNOWN, OF_SINGLENODE, SINGLE
 from hpcdist.importers.gradient.roles import put_parameter_servers, put_single
 from hpcdist.importers.reading import Reading, one_of
-from hpcdist.tree import Map
 
 _HYPER: Final = "a search over hyperparameters is many jobs"
 _ARRAY: Final = "write one experiment and its array yourself, as `batch.array`"

@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Key, Path, Problem
 from hpcdist.importers import Imported
 from hpcdist.importers.container import skip_empty
 from hpcdist.importers.reading import Reading
-from hpcdist.tree import Map
 from hpcdist.words import join, quote
 
 _PARAMS: Final = "write the `params` of the step that you want as a file of their own"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hpcdist.experiment.launch.hosts import with_hostfile
 from hpcdist.importers.gradient.fields import put_command, put_variable, text_of
 from hpcdist.importers.gradient.machines import Machine
 from hpcdist.importers.gradient.roles import (
@@ -22,7 +23,6 @@ from hpcdist.importers.gradient.roles import (
 )
 from hpcdist.importers.launch_lines import Line, Unclear, take_apart
 from hpcdist.importers.reading import Reading
-from hpcdist.launch_hosts import with_hostfile
 from hpcdist.words import quote
 
 _WAITS: Final = re.compile(

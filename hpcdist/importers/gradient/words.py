@@ -6,16 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
+from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
-from hpcdist.importers.gradient.options import (
-    COUNTS,
-    FLAGS,
-    HIDDEN,
-    OF_MULTINODE,
-    OF_SINGLENODE,
-    REPEATED,
-)
-from hpcdist.tree import Map, Seq
+from hpcdist.importers.gradient.options import COUNTS, FLAGS, HIDDEN, OF_MULTINODE, OF_SINGLENODE, REPEATED
 
 _LINE: Final = Place("command line", 0, 0)
 _TOOLS: Final = frozenset({"gradient", "paperspace", "paperspace-python"})

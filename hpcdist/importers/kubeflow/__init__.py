@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean, errors_in
 from hpcdist.importers import Imported, container
 from hpcdist.importers.kubeflow.mpi import mpijob
@@ -18,7 +19,6 @@ from hpcdist.importers.kubeflow.pytorch import pytorchjob
 from hpcdist.importers.kubeflow.roles import whole
 from hpcdist.importers.kubeflow.tensorflow import tfjob
 from hpcdist.importers.reading import Reading
-from hpcdist.tree import Map
 from hpcdist.units import Walltime
 from hpcdist.words import slug
 

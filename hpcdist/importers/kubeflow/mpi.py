@@ -10,7 +10,6 @@ import re
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
-from hpcdist.frameworks.horovod import KNOBS
 from hpcdist.importers.kubeflow.pod import Pod, pod, word
 from hpcdist.importers.kubeflow.roles import (
     HOSTFILE,
@@ -27,6 +26,7 @@ from hpcdist.importers.kubeflow.roles import (
 )
 from hpcdist.importers.launch_lines import Line, Unclear, take_apart
 from hpcdist.importers.reading import Reading
+from hpcdist.layers.frameworks.horovod import KNOBS
 
 _SPECS: Final[Path] = ("spec", "mpiReplicaSpecs")
 _HOSTFILE: Final = re.compile(rf"""(['"]?){HOSTFILE}\1""")

@@ -7,21 +7,8 @@ from typing import Final
 
 from hpcdist.errors import Path
 from hpcdist.importers.kubeflow.pod import word
-from hpcdist.importers.kubeflow.roles import (
-    Part,
-    in_folder,
-    put_command,
-    put_variables,
-    refuse_pods,
-    whole,
-)
-from hpcdist.importers.kubeflow.training import (
-    only_one,
-    parts_of,
-    put_replicas,
-    replicas_of,
-    with_master,
-)
+from hpcdist.importers.kubeflow.roles import Part, in_folder, put_command, put_variables, refuse_pods, whole
+from hpcdist.importers.kubeflow.training import only_one, parts_of, put_replicas, replicas_of, with_master
 from hpcdist.importers.launch_lines import Line, Unclear, take_apart
 from hpcdist.importers.reading import Reading
 

@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from hpcdist.documents.tree import Map
 from hpcdist.errors import Key, Path, did_you_mean
 from hpcdist.importers.container import to_fill_in
 from hpcdist.importers.kubeflow.pod import Pod, place_of_variable, pod, restart, word
 from hpcdist.importers.reading import Reading
-from hpcdist.tree import Map
 from hpcdist.words import chained, in_double_quotes, quote
 
 _SECTIONS: Final = {

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from hpcdist.experiment.launch.options import HOROVOD, MPI, TORCH
 from hpcdist.importers.launch_lines.options import Options
 from hpcdist.importers.launch_lines.shell_words import Unclear, assignment, is_made_once, words_of
-from hpcdist.launch_options import HOROVOD, MPI, TORCH
 
 __all__ = ["Line", "Unclear", "take_apart"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hpcdist.errors import Path
+from hpcdist.experiment.launch.line import user_launch
 from hpcdist.importers.reading import Reading
-from hpcdist.launch import user_launch
 
 
 def refuse_in_each(read: Reading, command: str, total: int, path: Path, *, instead: str) -> bool:

@@ -1,6 +1,6 @@
 """The options of mpirun, horovodrun and torchrun, and what each becomes.
 
-What each option says, and the sources of that: ``hpcdist.launch_options``.
+What each option says, and the sources of that: ``hpcdist.experiment.launch.options``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from hpcdist.experiment.launch.options import TORCH
 from hpcdist.importers.launch_lines.shell_words import Unclear, value_of, variable
-from hpcdist.launch_options import TORCH
 
 _OWN: Final = frozenset(
     {"rdzv-backend", "rdzv-endpoint", "rdzv-id", "node-rank", "master-addr", "master-port"}

@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.importers import Imported, container, launch_lines
 from hpcdist.importers.container import finished, ignore_said, skip_empty
 from hpcdist.importers.launch_lines import Line, Unclear
 from hpcdist.importers.mlrun import command, project
 from hpcdist.importers.reading import Reading, one_of
-from hpcdist.tree import Map
 from hpcdist.words import RUN_NAME, join, slug
 
 _FUNCTION: Final = "give the file of its function, with the parameters in `spec.parameters`"

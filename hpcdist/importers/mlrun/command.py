@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from hpcdist.documents.tree import Seq
 from hpcdist.errors import Path
 from hpcdist.importers.container import as_word, protected, words
 from hpcdist.importers.mlrun.code import CALL, code_of, started, with_code
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.importers.searches import every, instead, listed
-from hpcdist.tree import Seq
 from hpcdist.words import quote
 
 _PLACE: Final = re.compile(r"\{([A-Za-z_]\w*)\}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.importers.container import ignore_said
 from hpcdist.importers.reading import Reading
-from hpcdist.tree import Map
 from hpcdist.words import quote
 
 _SERVER: Final = "it is for a server of MLRun"

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Key, Problem
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
 from hpcdist.importers.polyaxon import environment as environments
 from hpcdist.importers.polyaxon import search
-from hpcdist.tree import Map, Seq
 
 _NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
 _REWRITE: Final = "it is a file of Polyaxon 1 or 2, whose form is polyaxon_v1"

@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, Place, Problem
-from hpcdist.tree import Map, Seq
 
 _PIECE: Final = re.compile(
     r"""(?<!\S)\#[^\n]* | '[^']*' | "(?:[^"\\]|\\.)*" | \{\{.*?\}\} | \{%[ ]raw[ ]%\}.*?\{%[ ]endraw[ ]%\}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, Place, Problem
-from hpcdist.tree import Map, Seq
 
 _FRAMEWORKS: Final = ("tensorflow", "pytorch", "mxnet", "horovod", "mpi")
 _COUNTS: Final = (

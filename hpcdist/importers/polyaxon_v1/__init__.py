@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.importers import Imported
 from hpcdist.importers.container import finished, ignore_said, skip_empty
@@ -18,7 +19,6 @@ from hpcdist.importers.polyaxon_v1.run import read_run
 from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
 from hpcdist.importers.searches import options
-from hpcdist.tree import Map
 from hpcdist.words import RUN_NAME, quote, slug
 
 _KINDS: Final = ("component", "operation")

@@ -9,13 +9,7 @@ from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers import container
 from hpcdist.importers.launch_lines.once import refuse_in_each
 from hpcdist.importers.polyaxon_v1.mpi import read_mpi
-from hpcdist.importers.polyaxon_v1.roles import (
-    Replica,
-    check_same,
-    one_less,
-    put_alone,
-    put_count,
-)
+from hpcdist.importers.polyaxon_v1.roles import Replica, check_same, one_less, put_alone, put_count
 from hpcdist.importers.polyaxon_v1.text import Texts, only_in_job
 from hpcdist.importers.reading import Reading
 

@@ -9,16 +9,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
-from hpcdist.job import Job
+from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.schedulers.flux.queries import ById, Listing
+from hpcdist.schedulers.job import Job
 
 if TYPE_CHECKING:
-    from hpcdist.plan import Directive, Plan
-    from hpcdist.site import Site
+    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.site.model import Site
 
 _FOUND = re.compile(r'(\S+) "hpcdist": ?"hpcdist:([A-Za-z0-9_]+)"')
 

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hpcdist.command import Command, Completed
-from hpcdist.job import Job, JobState, Status
+from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.flux.ids import plain_id
+from hpcdist.schedulers.job import Job, JobState, Status
 
 STATES: Final = {
     "NEW": JobState.PENDING,

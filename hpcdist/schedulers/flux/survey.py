@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hpcdist import hostlist
-from hpcdist.command import Command
+from hpcdist.host.command import Command
+from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.survey import Fact, Node, Part, Survey, counts, kinds_of
+from hpcdist.site.survey import Fact, Node, Part, Survey, counts, kinds_of
 from hpcdist.units import Walltime
 
 RESOURCES: Final = Command(("flux", "resource", "R"))

@@ -10,16 +10,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
-from hpcdist.job import Job
+from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers
+from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tokens
 from hpcdist.schedulers.lsf.script import BY_STDIN
 
 if TYPE_CHECKING:
-    from hpcdist.plan import Directive, Plan
-    from hpcdist.site import Site
+    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.site.model import Site
 
 # $1 the token, $2 the script, which says how it wants to be read.
 _SUBMIT: Final = f"""\

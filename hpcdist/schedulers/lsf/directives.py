@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan import Directive, Group, Plan
+from hpcdist.plan.model import Directive, Group, Plan
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden
 from hpcdist.schedulers.lsf import words
-from hpcdist.site import Site
+from hpcdist.site.model import Site
 
 Line = tuple[str, str | None, str]
 """A flag, its value (None for a bare flag) and the field of the plan, or the origin, that it comes from."""

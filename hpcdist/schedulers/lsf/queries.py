@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hpcdist.command import Command, Completed
-from hpcdist.job import Job, JobState, Status, element_id
+from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers.job import Job, JobState, Status, element_id
 
 _STATES: Final = {
     "PEND": JobState.PENDING,

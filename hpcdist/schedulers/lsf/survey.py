@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hpcdist.command import Command
+from hpcdist.host.command import Command
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.survey import Fact, Node, NodeKind, Part, Survey, counts, kinds_of
+from hpcdist.site.survey import Fact, Node, NodeKind, Part, Survey, counts, kinds_of
 from hpcdist.units import Memory, Walltime
 
 HOSTS: Final = Command(("lshosts", "-w"))

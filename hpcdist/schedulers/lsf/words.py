@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hpcdist.errors import Problem
-from hpcdist.plan import Plan
+from hpcdist.plan.model import Plan
 
 _CONDITIONS: Final = {"afterok": "done", "afterany": "ended", "afternotok": "exit", "after": "started"}
 _WAIT: Final = re.compile(

@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
-from hpcdist.job import Job
+from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers
+from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs.queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
 
 if TYPE_CHECKING:
-    from hpcdist.plan import Directive, Plan
-    from hpcdist.site import Site
+    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.site.model import Site
 
 _JOB_ID: Final = re.compile(r"[0-9]+(?:\[\])?\.[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 

@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Problem
-from hpcdist.plan import Group, Plan, Row
+from hpcdist.plan.model import Group, Plan, Row
 from hpcdist.schedulers.pbs.values import chunk_word_problem
-from hpcdist.site import Site
+from hpcdist.site.model import Site
 
 REPLICAS: Final = ("environment", "replicas")
 

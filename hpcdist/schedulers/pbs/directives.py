@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import PlanError
-from hpcdist.plan import Directive, Plan
+from hpcdist.plan.model import Directive, Plan
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden
 from hpcdist.schedulers.pbs.chunks import chunk_problems, rounded, select, totals
 from hpcdist.schedulers.pbs.options import array, dependency, mail_points, option_problems
 from hpcdist.schedulers.pbs.values import value_problems
-from hpcdist.site import Site
+from hpcdist.site.model import Site
 
 Line = tuple[str, str | None, str]
 """A flag, its value (None for a bare flag) and the field of the plan that it comes from."""

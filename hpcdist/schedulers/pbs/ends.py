@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from hpcdist.job import JobState, Status
+from hpcdist.schedulers.job import JobState, Status
 
 Record = Mapping[str, str]
 

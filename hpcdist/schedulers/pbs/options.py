@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hpcdist.documents.specs import array_ranges
 from hpcdist.errors import Problem
-from hpcdist.plan import Plan
-from hpcdist.specs import array_ranges
+from hpcdist.plan.model import Plan
 
 _MOST_ELEMENTS: Final = 10_000
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.command import Command, Completed
-from hpcdist.job import Job, JobState, Status, element_id
+from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers.job import Job, JobState, Status, element_id
 from hpcdist.schedulers.pbs.ends import status
 
 TOKEN: Final = "HPCDIST_TOKEN"  # noqa: S105 - its name

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hpcdist.survey import LeftOut, NodeKind, Part, counts
+from hpcdist.site.survey import LeftOut, NodeKind, Part, counts
 from hpcdist.units import Walltime
 
 Fields = Mapping[str, Any]

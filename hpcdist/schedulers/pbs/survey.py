@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from hpcdist.command import Command
+from hpcdist.host.command import Command
 from hpcdist.schedulers.pbs import queues
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.survey import Fact, Node, Survey, kinds_of
+from hpcdist.site.survey import Fact, Node, Survey, kinds_of
 from hpcdist.units import Memory
 
 NODES: Final = Command(("pbsnodes", "-a", "-F", "json"))

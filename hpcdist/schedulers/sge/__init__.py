@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
-from hpcdist.job import Job
+from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers
+from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, tokens
 
 if TYPE_CHECKING:
-    from hpcdist.plan import Directive, Plan
-    from hpcdist.site import Site
+    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.site.model import Site
 
 _JOB_ID: Final = r"([0-9]+)(?:\.[0-9]+-[0-9]+:[0-9]+)?"
 _ANSWERS: Final = (

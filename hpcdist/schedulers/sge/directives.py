@@ -13,11 +13,11 @@ from decimal import Decimal
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan import Directive, Group, Plan
+from hpcdist.plan.model import Directive, Group, Plan
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden, is_asked
 from hpcdist.schedulers.sge.environments import environment, no_environment, slots_of
 from hpcdist.schedulers.sge.options import array, dependency, mail_points, option_problems
-from hpcdist.site import Site
+from hpcdist.site.model import Site
 
 Line = tuple[str, str | None, str]
 """A flag, its value (None for a bare flag) and the field of the plan that it comes from."""

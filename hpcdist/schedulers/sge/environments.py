@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import Problem
-from hpcdist.plan import Group, Plan
-from hpcdist.site import Site
+from hpcdist.plan.model import Group, Plan
+from hpcdist.site.model import Site
 
 _ANY: Final = "*"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import Problem
-from hpcdist.plan import Plan
+from hpcdist.plan.model import Plan
 
 _RANGE: Final = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+)(?P<step>:\d+)?)?(?:%(?P<most>\d+))?", re.ASCII)
 _WAIT: Final = re.compile(r"afterany(?::\d+)+", re.ASCII)

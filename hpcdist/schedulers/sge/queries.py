@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Final
 from xml.etree import ElementTree as ET  # a parser of the standard library, on what qstat itself wrote
 
-from hpcdist.command import Command, Completed
-from hpcdist.job import Job, JobState, Status, element_id, fold
+from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold
 
 DROP: Final = ("SGE_", "JOB_ID", "PE_HOSTFILE", "SLURM_", "SBATCH_", "PMI", "OMPI_COMM_")
 """Variables of another job, which `-V` would hand on."""

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from hpcdist.command import Command
+from hpcdist.host.command import Command
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.survey import Fact, Node, Part, Survey, counts, kinds_of
+from hpcdist.site.survey import Fact, Node, Part, Survey, counts, kinds_of
 from hpcdist.units import Memory, Walltime
 
 HOSTS: Final = Command(("qhost", "-F", "-q"))

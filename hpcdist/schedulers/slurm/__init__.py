@@ -9,15 +9,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.command import Command, Completed
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
-from hpcdist.job import Job
+from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers
+from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
 
 if TYPE_CHECKING:
-    from hpcdist.plan import Directive, Plan
-    from hpcdist.site import Site
+    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.site.model import Site
 
 _ANSWER: Final = re.compile(
     r"(?P<id>[0-9]+)(?:;(?P<cluster>[A-Za-z0-9_.-]+))?"

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from hpcdist import specs
-from hpcdist.command import Command, Completed
-from hpcdist.job import Job, JobState, Status, element_id, fold
+from hpcdist.documents import specs
+from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold
 
 _STATES: Final = {
     JobState.PENDING: "PENDING CONFIGURING POWER_UP_NODE REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD "

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hpcdist import hostlist
-from hpcdist.command import Command
+from hpcdist.host.command import Command
+from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.slurm.queries import command
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.survey import Fact, Node, NodeKind, Part, Survey, counts, kinds_of
+from hpcdist.site.survey import Fact, Node, NodeKind, Part, Survey, counts, kinds_of
 from hpcdist.units import Walltime
 
 CONFIG: Final = command("scontrol", "show", "config")

@@ -1,0 +1,115 @@
+"""``hpcdist explain``: every line of the script with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import click
+
+from hpcdist.cli import show
+from hpcdist.cli.experiment.plan import counted, kind_of, span
+from hpcdist.cli.options import experiment_options, json_option
+from hpcdist.cli.session import Asked, Session, session
+from hpcdist.plan.model import Group, Row, Variable, Word
+from hpcdist.schedulers import schedulers
+from hpcdist.site.model import Source
+from hpcdist.site.provenance import source_of
+from hpcdist.words import quote
+
+Line = tuple[str, str, str]
+"""Section, what, origin."""
+
+_FIELDS = {
+    "name": "name", "command": "command", "launcher": "launcher", "walltime": "walltime",
+    "account": "account", "qos": "qos", "exclusive": "exclusive", "dependency": "dependency",
+    "array": "array", "signal": "signal", "requeue": "requeue", "max_restarts": "max_restarts",
+    "mail": "mail_user", "gpu_visibility": "gpu_visibility", "image": "image", "container": "container",
+}  # fmt: skip
+"""Origins of a plan that belong to one of its fields."""
+
+
+@click.command("explain")
+@experiment_options
+@json_option
+def command(asked: Asked, json: bool) -> None:
+    """Tell where every value of the script comes from."""
+    made = session(asked)
+    found = [*lines(made)]
+    behind = [source_of(made.machine.site, origin) for _, _, origin in found]
+    if json:
+        keys = ("section", "what", "origin", "source")
+        show.as_json(
+            [
+                dict(zip(keys, (*line, source), strict=True))
+                for line, source in zip(found, behind, strict=True)
+            ]
+        )
+    else:
+        _print(found, behind)
+
+
+def _print(found: Sequence[Line], behind: Sequence[Source | None]) -> None:
+    """Print all lines, with the number of the source behind each, and then the sources."""
+    sources = list(dict.fromkeys(source for source in behind if source))
+    marks = [f" [{sources.index(source) + 1}]" if source else "" for source in behind]
+    rows = [
+        (section, what, origin + mark) for (section, what, origin), mark in zip(found, marks, strict=True)
+    ]
+    for number, source in enumerate(sources, 1):
+        by = "" if source.by == "centre" else f", by a {source.by}"
+        rows.append(("sources", f"[{number}] {source.where}", f"read {source.read}{by}"))
+    for number, (section, members) in enumerate(groupby(rows, key=lambda row: row[0])):
+        click.echo(f"{chr(10) * bool(number)}{section}")
+        show.table((), [(f"  {_short(what)}", origin) for _, what, origin in members])
+
+
+def lines(made: Session) -> Iterator[Line]:
+    """Yield every decision of a plan."""
+    plan = made.plan
+    yield "decided", f"site: {plan.site}", made.machine.origin
+    for key, field in _FIELDS.items():
+        value = getattr(plan, field)
+        if key in plan.origins and value not in (None, (), 0):
+            yield "decided", f"{key}: {value}", plan.origins[key]
+    yield from (("placement", _nodes(group), _chosen(group)) for group in plan.placement.groups)
+    yield from (("placement", _replicas(row), row.origin) for row in plan.placement.rows)
+    header = schedulers.get(plan.scheduler).header(plan, None)
+    yield from (("directives", text, origin) for text, origin in header)
+    yield from (("setup", word.text, word.origin) for word in (*plan.setup, *plan.task_setup))
+    yield from (("variables", _variable(item), item.origin) for item in plan.variables)
+    yield from (("variables of each task", _variable(item), item.origin) for item in plan.task_variables)
+    for origin, words in groupby(plan.launch, key=lambda word: word.origin):
+        yield "launch", " ".join(map(_word, words)), origin
+
+
+def _short(text: str) -> str:
+    return text.replace("\n", "\\n")
+
+
+def _variable(item: Variable) -> str:
+    return f'{item.name}="{item.value}"' if item.shell else f"{item.name}={quote(item.value)}"
+
+
+def _word(word: Word) -> str:
+    return word.text if word.shell else quote(word.text)
+
+
+def _nodes(group: Group) -> str:
+    return f"{counted('node', group.node, group.nodes)}: {kind_of(group) or 'of any kind'}"
+
+
+def _chosen(group: Group) -> str:
+    return f"{group.origin}: {group.why}" if group.why else group.origin
+
+
+def _replicas(row: Row) -> str:
+    """Write a row of the placement: ``worker 0-3: ranks 1-4 on node 0, each 2 CPUs, 1 GPU, 512 MiB``."""
+    last = row.index + (row.tasks - 1) // row.tasks_per_replica
+    name = row.role if row.role == "master" else f"{row.role} {span(row.index, last)}"
+    has = [f"{row.cpus} CPU{'s' * (row.cpus != 1)}"]
+    has += [f"{row.gpus} GPU{'s' * (row.gpus != 1)}"] if row.gpus else []
+    has += [f"shared by {row.tasks_per_gpu}"] if row.tasks_per_gpu > 1 else []
+    has += [f"{row.memory} MiB"] if row.memory is not None else []
+    ranks, nodes = counted("rank", row.rank, row.tasks), counted("node", row.node, row.nodes)
+    return f"{name}: {ranks} on {nodes}, {'each ' * (row.tasks > 1)}{', '.join(has)}"

@@ -1,0 +1,179 @@
+"""``hpcdist plan``: the map of tasks on nodes, and what each is told; equals in a row are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, TypeVar
+
+import click
+from msgspec.structs import asdict
+
+from hpcdist.cli import show
+from hpcdist.cli.options import experiment_options, json_option
+from hpcdist.cli.session import Asked, session
+from hpcdist.documents.fields import Model
+from hpcdist.layers.wiring import Wiring
+from hpcdist.plan.devices import devices
+from hpcdist.plan.model import Group, Plan, Task
+from hpcdist.script.renderer import summary
+from hpcdist.site.affinity import list_of
+
+T = TypeVar("T")
+
+_MANY_TASKS = 8
+_MANY_NODES = 3
+"""Longer rows of equals are shown by their first and their last."""
+_MANY_CHARACTERS = 400
+"""Longer values are cut, such as TF_CONFIG for 2,000 workers; ``--json`` has them whole."""
+_LONG_CHARACTERS = 24
+_EXPECTED = ("", "the default partition", "the only partition")
+"""Reasons for a partition that `explain` alone tells."""
+
+
+@click.command("plan")
+@experiment_options
+@json_option
+def command(asked: Asked, json: bool) -> None:
+    """Draw which task runs where, and what it is told.
+
+    Nodes, CPUs and GPUs are counted from 0, as the plan gives them: the batch system chooses the real ones.
+    """
+    plan = session(asked).plan
+    if json:
+        show.as_json([*records(plan)])
+        return
+    wiring = Wiring(plan)
+    click.echo(f"{plan.name} on site {plan.site}: {summary(plan)}")
+    for group in plan.placement.groups:
+        if title := _title(group):
+            click.echo(title)
+    shown = [*_shown(plan.placement.tasks)]
+    numbers = {task.rank: devices(plan, task) for task in shown if isinstance(task, Task)}
+    own = any(task.gpus != numbers[task.rank] for task in shown if isinstance(task, Task))
+    heads = ("node", "rank", "role", "cpus", "gpus", *(["device"] if own else []), "memory")
+    show.table(heads, (_row(item, numbers if own else {}) for item in shown))
+    for variable in {item.name: item for item in plan.task_variables if item.name in plan.told}.values():
+        if form := variable.origin.partition(": ")[2]:
+            click.echo(f"{variable.name}: {form}")
+    _show_environment("all tasks", wiring.shared)
+    _show_told({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})
+
+
+def records(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield what ``--json`` prints of each task: its place, and the variables that it is told."""
+    wiring = Wiring(plan)
+    for task in plan.placement.tasks:
+        yield asdict(task) | {"devices": devices(plan, task), "variables": wiring.shared | wiring.of(task)}
+
+
+def _show_told(told: Mapping[int, Mapping[str, str]]) -> None:
+    """Print what each rank is told: in one table, but for names that have a value too long for that."""
+    long = {name for own in told.values() for name, value in own.items() if len(value) > _LONG_CHARACTERS}
+    names = [name for name in {name: None for own in told.values() for name in own} if name not in long]
+    if names:
+        show.table(
+            ("rank", *names),
+            ((str(rank), *(own.get(name, "-") for name in names)) for rank, own in told.items()),
+        )
+    for rank, own in told.items():
+        _show_environment(f"rank {rank}", {name: own[name] for name in own if name in long})
+
+
+def _show_environment(title: str, environment: Mapping[str, str]) -> None:
+    if environment:
+        click.echo(title)
+    for name, value in environment.items():
+        rest = len(value) - _MANY_CHARACTERS
+        more = f"... ({rest} characters more: --json)" if rest > 0 else ""
+        click.echo(f"  {name}={value[:_MANY_CHARACTERS]}{more}")
+
+
+def _title(group: Group) -> str:
+    said = kind_of(group)
+    why = "" if group.why in _EXPECTED else f" ({group.why})"
+    return f"{counted('node', group.node, group.nodes)}: {said}{why}" if said else ""
+
+
+def kind_of(group: Group) -> str:
+    """Write what nodes these are: ``partition gpu, a100 nodes``; empty where nothing is said of them."""
+    parts = (
+        group.partition and f"partition {group.partition}",
+        group.node_type and f"{group.node_type} nodes",
+        group.constraint and f"constraint {group.constraint}",
+    )
+    return ", ".join(filter(None, parts))
+
+
+def counted(word: str, first: int, count: int) -> str:
+    """Write a range with its word: ``nodes 0-3``, ``node 7``."""
+    return f"{word}{'s' * (count > 1)} {span(first, first + count - 1)}"
+
+
+def _shown(tasks: Iterable[Task]) -> Iterator[Task | Gap]:
+    nodes = [[*members] for _, members in groupby(tasks, key=lambda task: task.node)]
+    for node in folded(nodes, _shape, _MANY_NODES):
+        if isinstance(node, Gap):
+            yield Gap(node.count, "nodes")
+        else:
+            yield from folded(node, _kind, _MANY_TASKS)
+
+
+def _row(task: Task | Gap, numbers: Mapping[int, tuple[int, ...]]) -> tuple[str, ...]:
+    if isinstance(task, Gap):
+        nodes = task.what == "nodes"
+        return (
+            ("...", "", f"{task.count} nodes like these")
+            if nodes
+            else ("", "...", f"{task.count} like these")
+        )
+    return (
+        str(task.node),
+        str(task.rank),
+        task.role if task.role == "master" else f"{task.role} {task.index}",
+        listed(task.cpus),
+        listed(task.gpus),
+        *([_numbers(numbers[task.rank])] if numbers else []),
+        "-" if task.memory is None else f"{task.memory} MiB",
+    )
+
+
+def _numbers(devices: Sequence[int]) -> str:
+    return ",".join(map(str, devices)) or "-"
+
+
+def _kind(task: Task) -> Hashable:
+    return task.role, len(task.cpus), len(task.gpus), task.memory
+
+
+def _shape(node: Sequence[Task]) -> Hashable:
+    return tuple((task.role, task.local_rank, task.cpus, task.gpus, task.memory) for task in node)
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """Write consecutive numbers: ``0-3``, ``7``, ``-`` for none."""
+    return list_of(numbers) if numbers else "-"
+
+
+def span(first: int, last: int) -> str:
+    """Write a range: ``0-3``, or ``7`` for one."""
+    return f"{first}-{last}" if last > first else str(first)
+
+
+class Gap(Model, frozen=True):
+    """So many items that are like their neighbours."""
+
+    count: int
+    what: str = "items"
+
+
+def folded(items: Iterable[T], kind: Callable[[T], Hashable], most: int) -> Iterator[T | Gap]:
+    """Yield the items; of more than ``most`` of one kind in a row, the first, a gap, and the last."""
+    for _, members in groupby(items, key=kind):
+        row = [*members]
+        if len(row) > most:
+            yield row[0]
+            yield Gap(len(row) - 2)
+            yield row[-1]
+        else:
+            yield from row

@@ -1,0 +1,89 @@
+"""``hpcdist logs``: what a job wrote."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+import click
+
+from hpcdist.cli import show
+from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs.follow import Filter, follow
+from hpcdist.cli.options import job_options
+from hpcdist.cli.tell import note
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.runs import logs, rundir
+from hpcdist.runs.rundir import Run
+
+
+@click.command("logs")
+@job_options(several=False)
+@click.option(
+    "-f", "--follow", "following", is_flag=True, help="Go on until the job is over; exit with its exit code."
+)
+@click.option("--rank", type=click.IntRange(min=0), help="Only what this task wrote.")
+@click.option("-n", "--lines", "count", type=click.IntRange(min=0), help="Only so many lines from the end.")
+@click.pass_context
+def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
+    ctx: click.Context,
+    jobs: str,
+    runs_dir: Path,
+    json: bool,
+    following: bool,
+    rank: int | None,
+    count: int | None,
+) -> None:
+    """Print what a job wrote."""
+    if following and (json or count is not None):
+        raise click.UsageError("-f goes neither with --json nor with -n.")
+    run = rundir.find(runs_dir, jobs)
+    only: Filter = iter
+    if rank is not None:
+        _check(rank, run)
+        labelled = logs.is_labelled(run.directory)
+        only = partial(logs.of_rank, rank=rank, labelled=labelled, live=following)
+    if following:
+        report = follow(run, runs.world(), only)
+        note(runs.sentence(report))
+        ctx.exit(runs.exit_code(report.status))
+    written = {file.name: _lines(file, only, count) for file in logs.files(run.directory)}
+    if json:
+        show.as_json([{"file": name, "lines": [*lines]} for name, lines in written.items()])
+    elif count != 0:
+        _print(written, run, run.name if rank is None else f"rank {rank} of {run.name}")
+
+
+def _check(rank: int, run: Run) -> None:
+    """Refuse a rank that the run does not have, as far as its plan tells.
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    tasks = logs.tasks_of(run.directory)
+    if tasks and rank >= tasks:
+        has = f"ranks 0 to {tasks - 1}" if tasks > 1 else "rank 0 only"
+        raise ConfigError(Problem(f"{run.name} has no rank {rank}", hint=f"it has {has}"))
+
+
+def _lines(file: Path, only: Filter, count: int | None) -> Iterable[str]:
+    """Return all lines as they are read, or the last; of one task, those that are its own."""
+    if count is None:
+        return only(logs.lines(file))
+    return logs.tail(file, count) if only is iter else deque(only(logs.lines(file)), maxlen=count)
+
+
+def _print(written: Mapping[str, Iterable[str]], run: Run, whose: str) -> None:
+    is_empty = True
+    for name, lines in written.items():
+        if len(written) > 1:
+            click.echo(f"==> {name} <==")
+        for line in lines:
+            click.echo(line)
+            is_empty = False
+    if not written:
+        note(f"there is no log in {run.directory.logs}: the job has not begun, or its logs are gone")
+    elif is_empty:
+        note(f"{whose} has written nothing")

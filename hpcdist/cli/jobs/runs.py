@@ -1,0 +1,155 @@
+"""What the verbs of jobs share: finding runs, telling reports, the exit code of a job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from hpcdist.cli import show
+from hpcdist.cli.tell import note, one_line, tell
+from hpcdist.errors import ConfigError, Problem, SchedulerError, listed
+from hpcdist.host import ownership, untrusted
+from hpcdist.host.shell import Shell
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.services import World
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState, Status
+
+
+def world() -> World:
+    """Return the real one."""
+    from hpcdist.schedulers.slurm import reader  # with all that knows Slurm
+
+    return World(reader.over(Shell()), create=partial(rundir.create, trusts=_trusts))
+
+
+def check(runs_dir: Path) -> None:
+    """Refuse a folder of runs in which others could exchange what jobs run, or whose path no script can name.
+
+    Raises:
+        ConfigError: as `ownership.check` does, and where the path is not text in UTF-8.
+    """
+    try:
+        str(runs_dir).encode()
+    except UnicodeEncodeError:
+        hint = "choose another with --runs-dir or $HPCDIST_RUNS_DIR"
+        raise ConfigError(Problem(f"the path of {runs_dir} is not text in UTF-8", hint=hint)) from None
+    if runs_dir.is_dir():
+        with untrusted.folder(runs_dir) as handle:
+            ownership.check(runs_dir, handle, trusts=_trusts)
+
+
+def _trusts(runs_dir: Path) -> bool:
+    from hpcdist.loading import preferences  # only for those whose runs directory needs it
+
+    return preferences.trusts(preferences.read(os.environ), runs_dir)
+
+
+def find(runs_dir: Path, jobs: Iterable[str]) -> tuple[list[Run], int]:
+    """Return the runs that the user names, each once, and the exit code for those that were not found.
+
+    What is wrong with those is printed.
+
+    Raises:
+        ConfigError: when there is none of them.
+    """
+    found: dict[Path, Run] = {}
+    problems: list[Problem] = []
+    for job in jobs:
+        try:
+            run = rundir.find(runs_dir, job)
+        except ConfigError as error:
+            problems += error.problems
+        else:
+            found[run.directory.path] = run
+    if not found:
+        raise ConfigError(*problems)
+    tell(problems)
+    return [*found.values()], ConfigError.exit_code if problems else 0
+
+
+def tell_unreadable(errors: Sequence[ConfigError]) -> None:
+    """Warn of runs whose record cannot be read; those of other users, who may be many, are one note."""
+    others = [error for error in errors if isinstance(error.__cause__, PermissionError)]
+    broken = (error for error in errors if error not in others)
+    tell(problem._replace(severity="warning") for error in broken for problem in error.problems)
+    if others:
+        places = (problem.place for error in others for problem in error.problems)
+        folders = sorted(Path(place.file).parent.name for place in places if place)
+        note(f"not shown, since they belong to others or may not be read: {listed(folders)}")
+
+
+def show_reports(reports: Sequence[Report], runs_dir: Path, *, json: bool) -> None:
+    """Print the state of jobs."""
+    if json:
+        show.as_json([report_of(report) for report in reports])
+    elif reports:
+        show.table(("run", "job", "state", "exit", "reason"), map(_row, reports))
+    else:
+        note(f"there are no runs in {runs_dir}")
+
+
+def _row(report: Report) -> tuple[str, ...]:
+    status = report.status
+    code = "-" if status.exit_code is None else str(status.exit_code)
+    reason = one_line(status.reason.partition("\n")[0])
+    return (report.run.name, report.run.record.job_id or "-", status.state.value, code, reason)
+
+
+def record_of(run: Run) -> dict[str, Any]:
+    """Return what JSON says of a run's record."""
+    record = run.record
+    return {
+        "name": run.name,
+        "job_id": record.job_id,
+        "site": record.site,
+        "scheduler": record.scheduler,
+        "phase": record.phase,
+        "created_at": record.created_at,
+        "submitted_at": record.submitted_at,
+        "directory": str(run.directory.path),
+    }
+
+
+def report_of(report: Report) -> dict[str, Any]:
+    """Return what JSON says of a run and the state of its job."""
+    status = report.status
+    return {
+        **record_of(report.run),
+        "state": status.state.value,
+        "native_state": status.native,
+        "exit_code": status.exit_code,
+        "reason": status.reason,
+        "source": status.source,
+    }
+
+
+_ENDS: Final = {
+    JobState.COMPLETED: "completed",
+    JobState.FAILED: "failed",
+    JobState.TIMEOUT: "ran out of time",
+    JobState.OUT_OF_MEMORY: "ran out of memory",
+    JobState.NODE_FAIL: "failed with a node",
+    JobState.VANISHED: "vanished",
+}
+
+
+def sentence(report: Report) -> str:
+    """Write the state of a job as a sentence: ``quickstart-1 failed with exit code 3``."""
+    status = report.status
+    code = f" with exit code {status.exit_code}" if status.exit_code else ""
+    reason = f" ({status.reason})" if status.reason else ""
+    return f"{report.run.name} {_ENDS.get(status.state, f'is {status.state.value}')}{code}{reason}"
+
+
+def exit_code(status: Status) -> int:
+    """Return the job's own exit code; 5 where no job (or no end) is known, 1 for an end without a code."""
+    if status.state is JobState.COMPLETED:
+        return status.exit_code or 0
+    if status.state in (JobState.UNSUBMITTED, JobState.UNKNOWN, JobState.VANISHED):
+        return SchedulerError.exit_code
+    return status.exit_code or 1

@@ -1,0 +1,89 @@
+"""``hpcdist wait``: return when jobs are over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from hpcdist.cli.jobs import runs
+from hpcdist.cli.options import job_options
+from hpcdist.cli.tell import note, one_line
+from hpcdist.runs import control
+from hpcdist.runs.deadline import Deadline
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.services import World
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState
+
+TIME_IS_UP = 124
+"""The exit code when the jobs take longer: that of timeout(1)."""
+
+ANSWER = 10.0
+"""How long the batch system has for its first answer, however short the user's patience is."""
+
+
+@click.command("wait")
+@job_options(several=True)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait no longer; exit with 124."
+)
+@click.pass_context
+def command(
+    ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, timeout: float | None
+) -> None:
+    """Wait until jobs are over; exit with their exit code.
+
+    Of several jobs, it is that of the first one that failed.
+    """
+    (found, code), world = runs.find(runs_dir, jobs), runs.world()
+    try:
+        reports = wait(found, world if timeout is None else patient(world, timeout))
+    except TimeIsUp:
+        note(f"not over after {timeout:g} s")
+        ctx.exit(TIME_IS_UP)
+    runs.show_reports(reports, runs_dir, json=json)
+    ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), code))
+
+
+def wait(found: Sequence[Run], world: World) -> list[Report]:
+    """Wait until these jobs are over; say on a break that they go on."""
+    try:
+        return control.wait(found, world, told=_explain)
+    except KeyboardInterrupt:
+        note(f"{', '.join(run.name for run in found)} goes on")
+        raise
+
+
+def _explain(report: Report) -> None:
+    """Print why a job does not run, or why nothing is known of it: that may stay so for long."""
+    state, reason = report.status.state, one_line(report.status.reason.partition("\n")[0])
+    if state is JobState.UNKNOWN:
+        note("; ".join(filter(None, [f"{report.run.name}: {reason}", control.way_out(report.run)])))
+    elif state in (JobState.PENDING, JobState.SUSPENDED) and reason:
+        note(f"{report.run.name} is {state.value}: {reason}")
+
+
+class TimeIsUp(Exception):  # noqa: N818 - it is no error
+    """The user does not want to wait any longer."""
+
+
+def patient(world: World, seconds: float) -> World:
+    """Return a world in which one can sleep, and run commands, for so many seconds in all.
+
+    Sleeping on raises ``TimeIsUp``. Commands have ``ANSWER`` seconds at least, so that there is one answer.
+    """
+    end = world.now() + seconds
+    runner = Deadline(world.runner, world.now, max(end, world.now() + ANSWER))
+    return world._replace(runner=runner, sleep=_sleep_until(end, world))
+
+
+def _sleep_until(end: float, world: World) -> Callable[[float], None]:
+    def sleep(pause: float) -> None:
+        left = end - world.now()
+        if left <= 0:
+            raise TimeIsUp
+        world.sleep(min(pause, left))
+
+    return sleep

@@ -1,0 +1,154 @@
+"""``hpcdist lint-env``: what is odd about the variables of this shell, or of a file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+
+import click
+
+from hpcdist import lint
+from hpcdist.cli import completion, machine, show
+from hpcdist.cli.options import json_option, site_option, site_path_option
+from hpcdist.documents import source
+from hpcdist.host import resources
+from hpcdist.lint import Around, Finding, versions_of
+from hpcdist.loading import preferences
+from hpcdist.plan.model import Variable
+from hpcdist.site.fabric import Surroundings, names
+from hpcdist.site.model import Site, libraries_of
+
+FOUND = 3
+"""The exit code where something is odd; notes alone are 0."""
+
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_EXPORT = re.compile(r"\s*(?:(?:export|declare\s+-x)\s+)?(?=[A-Za-z_]\w*=)")
+_BETWEEN = (";", "&&", "export")
+"""What may stand between two assignments of a line."""
+
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+_NAME = rf"((?:{'|'.join(lint.PREFIXES)})\w+)"
+_SET = re.compile(
+    rf"^\s*(?:setenv\W+|set\s+-\w+\s+)?{_NAME}\s+[^\s=]|(?<![\w$]){_NAME}[\"']?\]?\s*(?::?=(?!=)|[:,]\s)\s*\S"
+)
+"""A variable of interest that a line gives a value, in the words of whatever shell or tool."""
+
+_SAYS = re.compile(r"\s*(?:echo|printf)\b")
+
+
+@click.command("lint-env")
+@click.argument("file", metavar="[FILE]", required=False, shell_complete=completion.files)
+@site_option
+@site_path_option
+@json_option
+def command(file: str | None, site: str | None, site_path: tuple[str, ...], json: bool) -> None:
+    """Tell what NCCL and MPI do with this shell's variables.
+
+    With FILE (- for stdin) its lines NAME=VALUE and export NAME=VALUE are judged instead, and lines that set
+    a variable in another way are told. The exit code is 0 where all is well and 3 where something is odd; a
+    note changes nothing.
+    """
+    chosen = _site(site, site_path)
+    found = judged(chosen, file)
+    if json:
+        show.as_json([item._asdict() for item in found])
+    else:
+        for item in lint.summed(found):
+            click.echo(f"{item.severity}: {item}")
+        if not found:
+            click.echo("ok: nothing is odd")
+    if any(item.severity != "note" for item in found):
+        raise click.exceptions.Exit(FOUND)
+
+
+def judged(site: Site | None, file: str | None = None) -> list[Finding]:
+    """Return what is odd about the variables of a file, or of this shell."""
+    lines = () if file is None else tuple(_lines(file))
+    variables = _of_shell() if file is None else (item for line in lines for item in assigned(*line))
+    odd = _of_no_centre(lint.findings(variables, _around(site)), site)
+    return [*odd, *(item for line in lines for item in unread(*line))]
+
+
+def _site(name: str | None, site_path: tuple[str, ...]) -> Site | None:
+    """Return the site of ``--site``, ``$HPCDIST_SITE`` or the config, else this machine's if known."""
+    folders = resources.site_folders(site_path)
+    if said := machine.said(name, folders, preferences.read(os.environ)):
+        return said.site
+    files = resources.site_files(folders)
+    found = machine.detection_of(files.values()).site
+    return machine.load_site(files[found]) if found else None
+
+
+def _around(site: Site | None) -> Around:
+    modules = os.environ.get("LOADEDMODULES", "").split(":")
+    if site is None:
+        return Around(versions=versions_of(modules))
+    libraries = libraries_of(site.node_types.values())
+    library = libraries[0] if len(libraries) == 1 else None
+    jobs = [Surroundings(nodes, library, inside) for nodes in (1, 2) for inside in (False, True)]
+    return Around(
+        network=site.fabric.network,
+        library=library,
+        versions=versions_of((*site.modules, *modules)),
+        given=lint.always_given(site, jobs),
+    )
+
+
+def _of_no_centre(found: Iterable[Finding], site: Site | None) -> Iterator[Finding]:
+    """Yield the findings without notes on what the centre itself advises."""
+    own = names(site.fabric) if site else []
+    yield from (item for item in found if item.severity != "note" or item.name not in own)
+
+
+def _of_shell() -> Iterator[Variable]:
+    for name, value in os.environ.items():
+        yield Variable(name=name, value=value, origin="environment")
+
+
+def _lines(file: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines, each with its origin."""
+    label = "<stdin>" if file == "-" else file
+    for number, line in enumerate(source.read_text(file).splitlines(), 1):
+        yield line, f"{label}:{number}"
+
+
+def assigned(line: str, origin: str) -> Iterator[Variable]:
+    """Yield the variables that a line sets; other lines set none, and what bash expands stays unknown."""
+    begin = _EXPORT.match(line)
+    if not begin:
+        return
+    for word in _words(line[begin.end() :]):
+        match = _ASSIGNED.fullmatch(word)
+        if match:
+            expands = "'" not in line and ("$" in match[2] or "`" in match[2])
+            make = Variable.raw if expands else _plain
+            yield make(match[1], match[2], origin)
+        elif word not in _BETWEEN:
+            return
+
+
+def _words(text: str) -> list[str]:
+    """Split as bash does, `;` and its like apart; nothing where a quote ends on another line."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|")
+    lexer.whitespace_split = True
+    try:
+        return [*lexer]
+    except ValueError:
+        return []
+
+
+def unread(line: str, origin: str) -> Iterator[Finding]:
+    """Yield a finding for each variable of interest that a line sets, and that `assigned` does not read."""
+    read = {item.name for item in assigned(line, origin)}
+    text = "" if _SAYS.match(line) else _COMMENT.sub("", line)
+    for name in dict.fromkeys(match[1] or match[2] for match in _SET.finditer(text)):
+        if name not in read:
+            happens = f"`{line.strip()}` is no line that is read, so the value was not judged"
+            write = f"write `export {name}=VALUE` on a line of its own"
+            yield Finding(name, None, origin, happens, write, "hpcdist lint-env --help")
+
+
+def _plain(name: str, value: str, origin: str) -> Variable:
+    return Variable(name=name, value=value, origin=origin)

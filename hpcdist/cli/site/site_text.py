@@ -1,0 +1,214 @@
+"""A survey as the text of a site file: what is known as values, the rest as comments on how to learn it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import yaml
+
+from hpcdist.cli.tell import one_line
+from hpcdist.site.survey import Fact, NodeKind, Part, Survey
+
+_WIDTH: Final = 118
+_ORDER: Final = (
+    "launcher", "launchers", "node_types", "partitions", "default_partition", "whole_nodes", "request_memory",
+    "walltime", "gpus", "account",
+)  # fmt: skip
+_AMD: Final = re.compile(r"mi\d+\w*", re.IGNORECASE)
+
+
+class Here(NamedTuple):
+    """What this machine itself shows: ``host`` is its full name, ``network`` what its devices look like.
+
+    ``variables`` are set by the centre and name the machine; ``today`` is ``YYYY-MM-DD``.
+    """
+
+    host: str
+    today: str
+    variables: tuple[tuple[str, str], ...] = ()
+    interfaces: tuple[str, ...] = ()
+    network: str | None = None
+
+
+def site_text(name: str, survey: Survey, here: Here) -> str:
+    """Return the file; it loads as a site without a problem."""
+    return "\n".join(_lines(name, survey, here)) + "\n"
+
+
+def _lines(name: str, survey: Survey, here: Here) -> Iterator[str]:
+    yield from _comment(
+        f"Written by `hpcdist sites init {name}` on {here.host}, {here.today}: what {survey.title} says."
+    )
+    yield "# A line that begins with `#` and a key could not be known: correct it, and take the # away."
+    yield from (
+        line for item in survey.unseen for line in _comment(f"Not seen: `{item.command}`: {item.why}")
+    )
+    yield from (line for warning in survey.warnings for line in _comment(f"Warning: {warning}"))
+    yield f"name: {_yaml(name)}"
+    yield f"description: {_yaml(f'{survey.title}, as seen from {here.host}')}"
+    yield "status: unverified"
+    yield f"scheduler: {survey.scheduler}"
+    yield from _sections(survey)
+    yield "replica: {cpus: 1} # what a replica gets that says nothing itself"
+    yield from _unknown(
+        "what a job loads before it runs, and variables such as NCCL's, are told by the centre's own pages",
+        "modules: []",
+        "setup: []",
+    )
+    yield from _fabric(here)
+    yield from _detect(here)
+    yield from _sources(survey, here)
+
+
+def _sections(survey: Survey) -> Iterator[str]:
+    facts = {fact.key: fact for fact in survey.facts}
+    for key in (*_ORDER, *(key for key in facts if key not in _ORDER)):
+        if key == "node_types":
+            yield from _node_types(survey)
+        elif key == "partitions":
+            yield from _partitions(survey)
+        elif key in facts:
+            yield from _fact(facts[key], {item.command for item in survey.unseen})
+
+
+def _fact(fact: Fact, unseen: Collection[str]) -> Iterator[str]:
+    told = f"`{fact.told}`" if fact.told else ""
+    remarks = [f"{told}: {fact.remarks[0]}", *fact.remarks[1:]] if told and fact.remarks else [*fact.remarks]
+    if fact.told in unseen:
+        remarks = [f"{told} gave no answer", *fact.remarks]
+    if fact.value is None and told and not remarks:
+        remarks = [f"{told} does not tell it"]
+    yield from (line for remark in remarks for line in _comment(remark))
+    yield f"# {fact.key}: {fact.example}" if fact.value is None else f"{fact.key}: {_yaml(fact.value)}"
+
+
+def _node_types(survey: Survey) -> Iterator[str]:
+    if not survey.kinds:
+        yield from _unknown(
+            "no node was seen: a replica gets a node of its own",
+            "node_types: {NAME: {cpus: 64, memory: 256G, gpus: 4}}",
+        )
+        return
+    yield from _comment(f"`{survey.told[0]}`: nodes that are alike; memory in MiB")
+    yield "node_types:"
+    for kind in survey.kinds:
+        features = f" # features: {one_line(', '.join(kind.features))}" if kind.features else ""
+        yield f"  {_yaml(kind.name)}: {_yaml(_node_type(kind))}{features}"
+
+
+def _node_type(kind: NodeKind) -> dict[str, object]:
+    known = {
+        "cpus": kind.cpus,
+        "memory": kind.memory,
+        "gpus": kind.gpus,
+        "gpu_type": kind.gpu_type,
+        "library": "rccl" if _AMD.fullmatch(kind.gpu_type or "") else None,
+        "constraint": kind.constraint,
+    }
+    return {key: value for key, value in known.items() if value is not None}
+
+
+def _partitions(survey: Survey) -> Iterator[str]:
+    if not survey.parts:
+        yield from _unknown("no partition was seen", "partitions: {NAME: {nodes: {NODE_TYPE: NUMBER}}}")
+        yield from _left_out(survey)
+        return
+    yield from _comment(f"`{survey.told[1]}`")
+    yield "partitions:"
+    for part in survey.parts:
+        remarks = f" # {one_line('; '.join(part.remarks))}" if part.remarks else ""
+        yield f"  {_yaml(part.name)}: {_yaml(_partition(part))}{remarks}"
+    yield from _left_out(survey)
+
+
+def _left_out(survey: Survey) -> Iterator[str]:
+    yield from (line for item in survey.left_out for line in _comment(f"left out: {item.name}: {item.why}"))
+
+
+def _partition(part: Part) -> dict[str, object]:
+    known: dict[str, object] = {"nodes": dict(part.nodes)}
+    known |= {"max_nodes": part.max_nodes} if part.max_nodes is not None else {}
+    known |= {"max_walltime": str(part.max_walltime)} if part.max_walltime else {}
+    return known | ({"whole_nodes": True} if part.whole_nodes else {})
+
+
+def _fabric(here: Here) -> Iterator[str]:
+    names = ", ".join(here.interfaces) or "no interface"
+    seen = f"seen on {here.host}: {names}"
+    yield from _unknown(
+        f"{seen}; the nodes of jobs may have others (`ip -br link` in a job)",
+        f"fabric: {_yaml(_likely(here))}",
+    )
+
+
+def _likely(here: Here) -> dict[str, str]:
+    fast = [name for name in here.interfaces if name.startswith(("hsn", "ib"))]
+    interface = (fast or [*here.interfaces] or ["ib0"])[0]
+    return ({"network": here.network} if here.network else {}) | {"interface": interface}
+
+
+def _detect(here: Here) -> Iterator[str]:
+    if here.variables:
+        yield from _comment("set here; take it away where other machines set it to the same")
+        yield f"detect: {_yaml({'env': {key: re.escape(value) for key, value in here.variables}})}"
+    elif "." in here.host:
+        yield from _comment(f"the full name of this host, {here.host}, with any number where it has one")
+        yield f"detect: {_yaml({'fqdn': [_pattern(here.host)]})}"
+    else:
+        yield from _unknown(
+            f"{here.host} is no full host name, so it tells this machine from no other (`hostname -f`)",
+            r"detect: {fqdn: ['login\d+\.machine\.centre\.org']}",
+        )
+
+
+def _pattern(host: str) -> str:
+    first, _, rest = host.partition(".")
+    numbered = re.sub(r"\d+", r"\\d+", re.escape(first))
+    return f"{numbered}\\.{re.escape(rest)}"
+
+
+def _sources(survey: Survey, here: Here) -> Iterator[str]:
+    keys: dict[str, list[str]] = {}
+    if survey.kinds:
+        keys.setdefault(survey.told[0], []).append("node_types")
+    if survey.parts:
+        keys.setdefault(survey.told[1], []).append("partitions")
+    for fact in survey.facts:
+        if fact.told and fact.value is not None:
+            keys.setdefault(fact.told, []).append(fact.key)
+    yield "sources:"
+    own = [fact.key for fact in survey.facts if not fact.told and fact.value is not None]
+    own += ["replica", "detect"] if here.variables or "." in here.host else ["replica"]
+    keys["the usual, by hpcdist sites init"] = own
+    for told, of in keys.items():
+        source = {"where": f"{told} on {here.host}", "read": here.today, "of": of} | (
+            {"by": "third party"} if of is own else {}
+        )
+        yield f"  - {_yaml(source)}"
+
+
+def _unknown(why: str, *examples: str) -> Iterator[str]:
+    yield from _comment(why)
+    yield from (f"# {example}" for example in examples)
+
+
+def _comment(text: str) -> Iterable[str]:
+    """Break a text into lines of comment; nothing of it can end the comment."""
+    line = "#"
+    for word in one_line(text).split():
+        if len(line) + len(word) + 1 > _WIDTH and line != "#":
+            yield line
+            line = "#  "
+        line += f" {word}"
+    yield line
+
+
+def _yaml(value: object) -> str:
+    """Write a value as YAML on one line."""
+    text: str = yaml.safe_dump(
+        value if not isinstance(value, Mapping) else dict(value),
+        default_flow_style=True, width=float("inf"), sort_keys=False, allow_unicode=False,
+    )  # fmt: skip
+    return text.removesuffix("...\n").strip()

@@ -1,0 +1,108 @@
+"""``hpcdist sites``: the machines that hpcdist knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from hpcdist.cli import completion, machine, show
+from hpcdist.cli.options import json_option, site_path_option
+from hpcdist.cli.tell import listed
+from hpcdist.documents import source
+from hpcdist.errors import Place
+from hpcdist.host import resources
+
+
+@click.group("sites")
+def command() -> None:
+    """List, show, detect, check and begin sites."""
+
+
+def _verb(name: str) -> Callable[[Callable[..., None]], click.Command]:
+    return lambda function: command.command(name)(site_path_option(json_option(function)))
+
+
+@_verb("list")
+def list_sites(site_path: tuple[str, ...], json: bool) -> None:
+    """List all sites."""
+    files = resources.site_files(resources.site_folders(site_path))
+    sites = machine.readable((files[name] for name in sorted(files)), machine.load_site)
+    if json:
+        keys = ("name", "description", "status", "scheduler", "launcher")
+        show.as_json([{key: getattr(site, key) for key in keys} for site in sites])
+    else:
+        rows = ((site.name, site.scheduler, site.launcher, site.status, site.description) for site in sites)
+        show.table(("site", "scheduler", "launcher", "status", "description"), rows)
+
+
+@_verb("show")
+@click.argument("name", shell_complete=completion.sites)
+def show_site(name: str, site_path: tuple[str, ...], json: bool) -> None:
+    """Print the file of a site, with where it lies."""
+    folders = resources.site_folders(site_path)
+    found = machine.named(name, folders, Place(name, 0, 0))
+    if json:
+        show.as_json(found.site)
+    else:
+        click.echo(f"# {found.file}\n{source.read_text(found.file)}", nl=False)
+
+
+@_verb("detect")
+def detect_site(site_path: tuple[str, ...], json: bool) -> None:
+    """Tell which site this machine is, and what gave it away."""
+    folders = resources.site_folders(site_path)
+    found = machine.this(folders)
+    clues = machine.detection_of(resources.site_files(folders).values()).clues
+    if json:
+        known = [clue._asdict() for clue in clues]
+        show.as_json({"name": found.site.name, "origin": found.origin, "clues": known})
+    else:
+        click.echo(f"{found.site.name} ({found.origin})\n")
+        rows = [(clue.site, clue.expected, clue.found, "yes" if clue.matches else "no") for clue in clues]
+        show.table(("site", "is known by", "found here", "matches"), rows)
+
+
+@_verb("check")
+@click.argument("file", metavar="FILE", shell_complete=completion.sites)
+def check_site(file: str, site_path: tuple[str, ...], json: bool) -> None:
+    """Tell everything that is wrong with a site: a file, or a name. The exit code is 2 when something is."""
+    from hpcdist.cli.site import sites_check
+
+    if json:
+        with listed(show.problems_as_json):
+            sites_check.check(file, site_path)
+    else:
+        click.echo(f"ok: {sites_check.check(file, site_path)}")
+
+
+@command.command("init")
+@click.argument("name")
+@click.option("--scheduler", metavar="NAME", help="The batch system; else the one that is set up here.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where to write, - to print; else the first of `sites path`."
+)
+@site_path_option
+def init_site(name: str, scheduler: str | None, output: str | None, site_path: tuple[str, ...]) -> None:
+    """Write a site file from what the batch system says.
+
+    It tells nodes, partitions and GPUs, and is only asked.
+    """
+    from hpcdist.cli.jobs import runs
+    from hpcdist.cli.site import sites_init
+
+    world = runs.world()
+    sites_init.init(name, scheduler, output, site_path, sites_init.LoginNode(world.runner, world.now))
+
+
+@_verb("path")
+def path_of_sites(site_path: tuple[str, ...], json: bool) -> None:
+    """Print the folders in which sites are looked for.
+
+    The first that has a name wins.
+    """
+    folders = resources.site_folders(site_path)
+    if json:
+        show.as_json([{"folder": str(folder), "exists": folder.is_dir()} for folder in folders])
+    else:
+        show.table((), [(str(folder), "" if folder.is_dir() else "(not there)") for folder in folders])

@@ -1,0 +1,225 @@
+"""What YAML models are made of: frozen structs, built from plain data with every problem at once."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+from hpcdist.documents.yaml_words import quoted
+from hpcdist.errors import Key, Path, Problem, did_you_mean
+
+
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of everything that is read from YAML.
+
+    ``rest`` names the field that takes the keys which are no field's; without one they are refused. ``main``
+    names the key that is meant where one value stands in place of the section. ``elsewhere`` tells, by keys
+    that users expect in the section, what to write instead. ``may_be_empty`` names the optional texts that
+    say something when they are empty; any other would be taken for a name.
+    """
+
+    may_be_empty: ClassVar[frozenset[str]] = frozenset()
+    rest: ClassVar[str] = ""
+    main: ClassVar[str] = ""
+    elsewhere: ClassVar[Mapping[str, str]] = types.MappingProxyType({})
+
+
+M = TypeVar("M", bound=Model)
+
+_BROKEN: Final = object()
+_SHORT: Final = 100
+"""How long a text may be that is shown in a line."""
+_ONE_WORD: Final = re.compile(r"[\w.]+", re.ASCII)
+_WORDS_OF_TYPE: Final = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+def build(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
+    """Make a model of plain data; return it and all problems found.
+
+    Unlike ``msgspec.convert``, which ends at the first error, every field is tried. A broken field has its
+    default in the model, so that the rest can be looked at too; the model is None where a required one is
+    broken. A key whose value is null counts as absent. Types with a ``parse`` class method (``Walltime``,
+    ``Memory``) read themselves.
+    """
+    problems: list[Problem] = []
+    built = _struct(model, data, (), problems)
+    return (None if built is _BROKEN else built), problems
+
+
+def _struct(model: type[Model], data: object, path: Path, problems: list[Problem]) -> Any:
+    if not isinstance(data, Mapping):
+        hint = _as_section(model, data, path)
+        problems.append(Problem(f"expected keys and values, got {_shown(data)}", path, hint))
+        return _BROKEN
+    fields = _fields(model)
+    values: dict[str, Any] = {}
+    if model.rest:
+        values[model.rest] = {str(key): value for key, value in data.items() if key not in fields}
+    else:
+        problems += [unknown_key(key, path, fields, model.elsewhere) for key in data if key not in fields]
+    for name, field in fields.items():
+        if data.get(name) is not None:
+            values[field.name] = _value(field.type, _written(field.type, data, name), (*path, name), problems)
+            if values[field.name] == "" and _names_something(model, field):
+                problems.append(
+                    Problem("this is empty", (*path, name), "write what is meant, or remove the key")
+                )
+        elif field.required:
+            problems.append(Problem(f"{name!r} is missing", path))
+    sound = {name: value for name, value in values.items() if value is not _BROKEN}
+    complete = all(field.name in sound for field in fields.values() if field.required)
+    return model(**sound) if complete else _BROKEN
+
+
+def _names_something(model: type[Model], field: msgspec.structs.FieldInfo) -> bool:
+    """Whether an empty text in a field means nothing: it is optional, or plain text that must be there."""
+    return (field.default is None and field.name not in model.may_be_empty) or (
+        field.required and field.type is str
+    )
+
+
+def _as_section(model: type[Model], data: object, path: Path) -> str:
+    """Return how the section is written that this value was put in place of."""
+    value = data if _ONE_WORD.fullmatch(str(data)) else quoted(data) if _is_short(data) else "..."
+    return f"write `{path[-1]}: {{{model.main}: {value}}}`" if path and model.main else ""
+
+
+def _is_short(data: object) -> TypeGuard[str]:
+    return isinstance(data, str) and len(data) <= _SHORT and "\n" not in data
+
+
+def names(model: type[Model]) -> list[str]:
+    """Return the keys that a model reads."""
+    return [*_fields(model)]
+
+
+@functools.cache  # types are evaluated anew with every call, which is half of the time of a build
+def _fields(model: type[Model]) -> Mapping[str, msgspec.structs.FieldInfo]:
+    """Return the fields of a model by their keys, without that for the rest."""
+    found = {field.encode_name: field for field in msgspec.structs.fields(model) if field.name != model.rest}
+    return types.MappingProxyType(found)
+
+
+def unknown_key(
+    key: object, path: Path, known: Iterable[str], elsewhere: Mapping[str, str] = types.MappingProxyType({})
+) -> Problem:
+    """Return what to say of a key that nobody reads; ``elsewhere`` is that of its section."""
+    hint = elsewhere.get(str(key)) or did_you_mean(str(key), known)
+    return Problem(f"unknown key {key!r}", (*path, Key(key)), hint)
+
+
+def _value(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
+    if isinstance(kind, type) and issubclass(kind, Model):
+        return _struct(kind, data, path, problems)
+    if get_origin(kind) in (Union, types.UnionType):
+        if data is None and type(None) in get_args(kind):
+            return None
+        member = _member(kind, data)
+        one = member in _WORDS_OF_TYPE or get_origin(member) in (Union, types.UnionType)
+        return _leaf(member, data, path, problems, kind) if one else _value(member, data, path, problems)
+    if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
+        return _items(get_args(kind)[0], data, path, problems)
+    if get_origin(kind) in (dict, Mapping):
+        return _entries(get_args(kind)[1], data, path, problems)
+    return _leaf(kind, data, path, problems)
+
+
+def _member(union: Any, data: object) -> Any:
+    """Choose the member of a union that this data is meant for; scalars are left to msgspec."""
+    members = [kind for kind in get_args(union) if kind is not type(None)]
+    if len(members) == 1:
+        return members[0]
+    for kind in members:
+        shape = get_origin(kind) or kind
+        is_section = shape is dict or (isinstance(shape, type) and issubclass(shape, Model))
+        if isinstance(data, Mapping) and is_section:
+            return kind
+        if isinstance(data, list) and shape is tuple:
+            return kind
+        if shape is Literal and data in get_args(kind):
+            return kind
+    scalars = tuple(kind for kind in members if kind in _WORDS_OF_TYPE)
+    return functools.reduce(operator.or_, scalars or members[:1])
+
+
+def _items(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
+    if not isinstance(data, Sequence) or isinstance(data, str):
+        problems.append(Problem(f"expected a list, got {_shown(data)}", path, "write it as [a, b]"))
+        return _BROKEN
+    values = [_value(kind, _written(kind, data, at), (*path, at), problems) for at in range(len(data))]
+    return _BROKEN if _BROKEN in values else tuple(values)
+
+
+def _entries(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
+    if not isinstance(data, Mapping):
+        problems.append(Problem(f"expected keys and values, got {_shown(data)}", path))
+        return _BROKEN
+    values = {str(key): _value(kind, _written(kind, data, key), (*path, key), problems) for key in data}
+    return _BROKEN if _BROKEN in values.values() else values
+
+
+def _leaf(kind: Any, data: object, path: Path, problems: list[Problem], meant: Any = None) -> Any:
+    """Read one value; ``meant``: the union of which its kind is a part."""
+    try:
+        if hasattr(kind, "parse"):
+            return kind.parse(data)
+        if not (isinstance(data, bool) and kind in (int, float)):
+            return msgspec.convert(data, kind, strict=False)
+        message = ""
+    except (msgspec.ValidationError, ValueError) as error:
+        message = str(error)
+    hint = ""
+    if get_origin(kind) is Literal:
+        message, hint = f"{_shown(data)} is not known here", did_you_mean(str(data), get_args(kind))
+    elif _is_plain(kind):
+        kinds, words = _described(meant or kind)
+        message = f"expected {' or '.join([*kinds, *words])}, got {_shown(data)}"
+        near = did_you_mean(str(data), words)
+        hint = near if near.startswith("did") else ""
+    problems.append(Problem(message, path, hint))
+    return _BROKEN
+
+
+def _written(kind: Any, data: Any, key: Any) -> object:
+    """Return an entry, as its text where text is meant: ``name: 2024``, ``account: 007``, ``X: 1.10``.
+
+    Only data from a file (``hpcdist.documents.tree``) know how they were spelt.
+    """
+    text = getattr(data, "texts", {}).get(key)
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    scalars = _WORDS_OF_TYPE.keys() & {*members}
+    wants_text = scalars == {str} or scalars >= {str, int, float, bool}
+    return data[key] if text is None or data[key] is None or not wants_text else text
+
+
+def _is_plain(kind: Any) -> bool:
+    return kind in _WORDS_OF_TYPE or get_origin(kind) in (Union, types.UnionType)
+
+
+def _described(kind: Any) -> tuple[list[str], list[str]]:
+    """Return what one value may be: kinds of scalars, and words (``share``)."""
+    kinds = get_args(kind) or (kind,)
+    words = [str(word) for part in kinds if get_origin(part) is Literal for word in get_args(part)]
+    scalars = [part for part in kinds if part in _WORDS_OF_TYPE]
+    if {*scalars} == {*_WORDS_OF_TYPE}:
+        scalars = [str, float]  # the others are written as one of these
+    return [_WORDS_OF_TYPE[part] for part in scalars], words
+
+
+def _shown(data: object) -> str:
+    if isinstance(data, Mapping):
+        return f"keys and values ({', '.join(map(str, data)) or 'none'})"
+    if isinstance(data, list):
+        return f"a list of {len(data)}"
+    return "nothing" if data is None else scalar(data)
+
+
+def scalar(data: object) -> str:
+    """Write a value as the file has it, texts in quotes."""
+    return str(data).lower() if isinstance(data, bool) else repr(data)

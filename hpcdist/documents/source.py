@@ -1,0 +1,160 @@
+"""Reading YAML: strictly 1.2, with places, and with a sentence for everything that is refused.
+
+PyYAML's parser makes the events, on libyaml where PyYAML has it; what they mean is decided here. The
+scalars are those of ``documents.scalars``. Refused: a key written twice, tags beside those of the core
+schema, a second document unless the caller takes several, aliases that unfold into more than 100,000
+values, nesting beyond 64 levels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from hpcdist.documents import scalars
+from hpcdist.documents.compose import PARSER, Composer, Node
+from hpcdist.documents.tree import Document, Map, Seq
+from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
+from hpcdist.host import untrusted
+
+MAX_BYTES: Final = 2**20
+_FORMS: Final = (
+    "an experiment, or a job file of another tool, is YAML or JSON; a script is what its `run.cmd` starts"
+)
+_UNPRINTABLE: Final = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)
+_LINE_ENDS: Final = {"\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P"}
+"""Line ends of YAML 1.1, which libyaml folds into blanks, and characters of YAML 1.2; with their escapes."""
+_SURROGATES: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def load(path: str | Path, *, several: bool = False) -> Document:
+    """Read a file, ``-`` for standard input, into a document; into its first where it may hold several.
+
+    Raises:
+        ConfigError: when it cannot be read, or is not YAML with keys and values; every problem has its place.
+    """
+    file = "<stdin>" if str(path) == "-" else str(path).encode("utf-8", "backslashreplace").decode()
+    return parse(read_text(path), file, several=several)
+
+
+def read_text(path: str | Path) -> str:
+    """Return the text of a file, ``-`` for standard input.
+
+    Raises:
+        ConfigError: when there is none, or it is no text in UTF-8, or over 1 MiB.
+    """
+    if str(path) == "-":
+        return decode(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>")
+    try:
+        return decode(untrusted.read_named(path, MAX_BYTES + 1), str(path))
+    except FileNotFoundError:
+        raise _unread(path, "there is no such file", _neighbours(Path(path))) from None
+    except IsADirectoryError:
+        raise _unread(path, "this is a directory", "name a file in it") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _unread(path, f"the file cannot be read: {reason}") from None
+
+
+def _unread(path: str | Path, message: str, hint: str = "") -> ConfigError:
+    return ConfigError(Problem(message, hint=hint, place=Place(str(path), 0, 0)))
+
+
+def _neighbours(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        names = [item.name for item in path.parent.iterdir() if item.suffix in (".yml", ".yaml", ".json")]
+        return did_you_mean(path.name, names, most=20)
+    return ""
+
+
+def decode(raw: bytes, file: str) -> str:
+    """Return the text of these bytes.
+
+    Raises:
+        ConfigError: when they are over 1 MiB, not UTF-8, or hold characters that no text has.
+    """
+    if len(raw) > MAX_BYTES:
+        raise _unread(file, "the file is over 1 MiB", "is it the right one?")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = _place_at(raw[: error.start].decode("utf-8-sig", "replace"), file)
+        message = f"the byte 0x{raw[error.start]:02x} is not text in UTF-8"
+        raise ConfigError(Problem(message, hint="save the file as UTF-8", place=place)) from None
+    bad = _UNPRINTABLE.search(text)
+    if bad:
+        raise ConfigError(_unprintable(bad[0])._replace(place=_place_at(text[: bad.start()], file)))
+    return text
+
+
+def _unprintable(character: str) -> Problem:
+    if escape := _LINE_ENDS.get(character):
+        message = f"U+{ord(character):04X} ends a line for some readers of YAML, and for others it does not"
+        return Problem(message, hint=f"remove it, or write {escape} within double quotes")
+    name = "a NUL byte" if character == "\0" else f"the control character U+{ord(character):04X}"
+    return Problem(f"{name} cannot stand in a text file", hint="remove it")
+
+
+def _place_at(before: str, file: str) -> Place:
+    return Place(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def parse(text: str, file: str, parser: Any = None, *, several: bool = False) -> Document:
+    """Make a document of a text; of several, the first that is not empty, and the ``others``.
+
+    Raises:
+        ConfigError: when it is not YAML with keys and values at its top, or not one document only.
+    """
+    if parser is None:  # libyaml refuses the halves of a pair, as which JSON may write a character
+        parser = yaml.SafeLoader if _SURROGATES.search(text) else PARSER
+    composer = Composer(decode(text.encode("utf-8", "surrogatepass"), file), file, parser)
+    roots = composer.documents() if several else [composer.document()]
+    sections = [_section(root, several=several) for root in roots if root.value is not None]
+    if not sections:
+        raise _unread(file, "the file is empty")
+    return Document(sections[0], file, text, tuple(sections[1:]))
+
+
+def _section(root: Node, *, several: bool) -> Map:
+    if isinstance(root.value, Map):
+        return root.value
+    kind = "a list" if isinstance(root.value, Seq) else "text" if isinstance(root.value, str) else "one value"
+    hint = _FORMS if several and kind == "text" else "write `key: value`"
+    raise ConfigError(Problem(f"expected keys and values, got {kind}", hint=hint, place=root.place))
+
+
+def read_value(text: str, place: Place) -> object:
+    """Read a value from the command line: ``4``, ``2:00:00``, ``[a, b]``, ``{x: 1}``, ``"4"``.
+
+    What begins with a bracket or a quote is YAML; anything else is one plain word, taken whole,
+    so that ``python x.py # y: z`` is that text.
+
+    Raises:
+        ConfigError: with that place, when the YAML is broken.
+    """
+    try:
+        text.encode()
+        begin = text.lstrip()
+        is_yaml = begin[:1] in ("[", "{", '"', "'") and not begin.startswith(("{{", "{%"))
+        return _only_value("value: " + text, place.file) if is_yaml else scalars.resolve(text)
+    except ConfigError as error:
+        problems = (Problem(item.message, hint=item.hint, place=place) for item in error.problems)
+        raise ConfigError(*problems) from None
+    except UnicodeEncodeError:
+        raise ConfigError(Problem("the value is not text in UTF-8", place=place)) from None
+    except ValueError as error:
+        raise ConfigError(Problem(str(error), place=place)) from None
+
+
+def _only_value(text: str, file: str) -> object:
+    data = parse(text, file).data
+    if len(data) > 1:
+        raise ValueError("expected one value, got several")
+    return data["value"]

@@ -1,0 +1,234 @@
+"""Commands that are a launch already: the user's own mpirun, horovodrun, torchrun or srun line.
+
+Such a command stays as it is: it runs once, on the head node, with the hostfile at ``$HPCDIST_HOSTFILE``;
+torchrun and its like run once a replica, each on a node of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+
+from hpcdist.experiment.launch.bash_words import (
+    Simple,
+    commands_of,
+    expanded,
+    filled,
+    is_computed,
+    known_values,
+    simple_commands,
+    unquoted,
+)
+from hpcdist.experiment.launch.options import Option, is_program, read_options
+
+MPI: Final = frozenset({
+    "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "prterun", "mpirun.openmpi", "mpirun.mpich",
+    "mpiexec.openmpi", "mpiexec.mpich",
+})  # fmt: skip
+"""The launchers of MPI libraries, which find a job's nodes by themselves where they were built for it."""
+ONCE: Final = MPI | frozenset({
+    "mpirun_rsh", "mpiexec_mpt", "horovodrun", "deepspeed", "colossalai run", "srun", "jsrun", "lrun",
+    "aprun", "ibrun", "ccc_mprun", "likwid-mpirun", "flux run", "flux mini run",
+})  # fmt: skip
+PER_NODE: Final = frozenset({
+    "torchrun", "torchrun_jsc", "torch.distributed.launch", "torch.distributed.run", "tune run",
+    "accelerate launch", "fabric run", "msrun", "composer", "paddle.distributed.launch",
+})  # fmt: skip
+_TORCH: Final = frozenset({
+    "torchrun", "torchrun_jsc", "torch.distributed.launch", "torch.distributed.run", "tune run",
+})  # fmt: skip
+_LONGEST: Final = 400
+"""How long a line may be that is shown in a message."""
+_NOTHING: Final[Mapping[int, str]] = MappingProxyType({})
+_SAME: Final = {
+    "deepspeed.pt": "deepspeed",
+    "accelerate-launch": "accelerate launch",
+    "torchelastic.distributed.launch": "torch.distributed.run",
+    "fleetrun": "paddle.distributed.launch",
+    "accelerate.commands.launch": "accelerate launch",
+    "horovod.runner.launch": "horovodrun",
+    "deepspeed.launcher.runner": "deepspeed",
+    "lightning.fabric.cli": "fabric run",
+    "lightning_fabric.cli": "fabric run",
+    "colossalai.cli": "colossalai run",
+    "mindspore.parallel.cluster.run": "msrun",
+    "composer.cli.launcher": "composer",
+    "lightning run": "fabric run",
+    "lightning run model": "fabric run",
+    "fabric run model": "fabric run",
+}
+"""Other names of launchers: of programs, of Python's modules, and of those with a command of their own."""
+_VALUE_OF_PYTHON: Final = frozenset({"-W", "-X"})
+
+
+class UserLaunch(NamedTuple):
+    """A launch that the user wrote; ``tasks`` is its own count, None where it gives none.
+
+    ``words`` are those of the line as they are written, behind those ``before``; ``head`` of them name the
+    launcher. ``options`` count from there, and ``end`` is where its program begins. ``within``: another
+    launch starts it, of which it is what this ``starts``.
+    """
+
+    program: str
+    runs: Literal["once", "per_node"]
+    tasks: int | None
+    words: tuple[str, ...] = ()
+    head: int = 1
+    before: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
+    end: int = 0
+    within: bool = False
+    starts: UserLaunch | None = None
+
+    def says(self, *kinds: str) -> tuple[Option, ...]:
+        """Return the options of these kinds."""
+        return tuple(option for option in self.options if option.kind in kinds)
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether its options are those of torchrun."""
+        return self.program in _TORCH
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a variable in the place of its program may hold further options (`torchrun $ARGS t.py`)."""
+        words = [unquoted(word) for word in self.words[self.head + self.end :]]
+        if not words or not is_computed(words[0]):
+            return False
+        return bool(_HOLDS_OPTIONS.search(words[0]) or (len(words) > 1 and is_program(words[1])))
+
+    def written(self, option: Option) -> str:
+        """Return the name of an option as the user wrote it."""
+        return self.words[self.head + option.start].partition("=")[0]
+
+    def line(self, *add: str, without: Iterable[Option] = (), instead: Mapping[int, str] = _NOTHING) -> str:
+        """Return the line with other options, its program's arguments shortened.
+
+        ``instead`` are options by the place where those stood that they replace; ``add`` come behind.
+        """
+        dropped = {at: "" for option in without for at in range(option.start, option.end)} | {**instead}
+        words = [dropped.get(at, word) for at, word in enumerate(self.words[self.head :])]
+        line = [*self.before, *self.words[: self.head], *words[: self.end], *add, *_short(words[self.end :])]
+        text = " ".join(filter(None, line))
+        return text if len(text) <= _LONGEST else " ".join(["...", *instead.values(), *add, "..."])
+
+
+SLOTS: Final = {
+    **dict.fromkeys(("deepspeed", "horovodrun", "mpirun.openmpi", "mpiexec.openmpi"), "%s slots=%s"),
+    **dict.fromkeys(("mpiexec.hydra", "mpirun.mpich", "mpiexec.mpich", "mpirun_rsh"), "%s:%s"),
+    "colossalai run": "%s%.0s",
+}
+"""A host and its number of tasks in the hostfile that a launcher reads, whatever the site's own reads.
+
+Sources: deepspeed/launcher/runner.py, colossalai/cli/launcher/run.py, the user guide of MVAPICH.
+"""
+_HOLDS_OPTIONS: Final = re.compile(r"\[[@*]\]|ARG|OPT|FLAG|PARAM|CONF|LAUNCH|DIST", re.IGNORECASE)
+UNSEEN: Final = UserLaunch("the command", "once", None)
+"""A launch that is only said to be one: ``backend: mpi``."""
+_REDIRECTION: Final = re.compile(r"\d*[<>]")
+
+
+def _short(words: Sequence[str]) -> list[str]:
+    """Return a program with its first arguments, without what is redirected."""
+    own = [*takewhile(lambda word: not _REDIRECTION.match(word), words)][:3]
+    return [*own, *["..."] * (len(words) > len(own))]
+
+
+def user_launch(command: str, env: Mapping[str, str] | None = None) -> UserLaunch | None:
+    """Return the launch of this command, None for an ordinary program.
+
+    Of several that run alike, it is the one that starts the most processes: others prepare or clean up.
+    """
+    found = list(launches(command, env or {}))
+    alike = [launch for launch in found if launch.runs == found[0].runs]
+    return max(alike, key=lambda launch: math.inf if launch.tasks is None else launch.tasks, default=None)
+
+
+def launches(command: str, env: Mapping[str, str]) -> Iterator[UserLaunch]:
+    """Yield the launches that a command holds; ``env`` are the variables that are set beforehand."""
+    return (launch for _, launch in launches_of(command, env) if launch and not launch.within)
+
+
+def launches_of(command: str, env: Mapping[str, str]) -> list[tuple[Simple, UserLaunch | None]]:
+    """Return the simple commands of a text, each with the launch that it is.
+
+    Looked at is the first word of each, after variables, keywords, and ``time`` or its like; a variable whose
+    value the command itself sets stands for it.
+    """
+    commands = list(simple_commands(command))
+    known = known_values(commands, env)
+    named = (item for simple in commands for item in _with_its_program(simple, known))
+    return [pair for simple in named for pair in _with_what_it_starts(simple, known)]
+
+
+def _with_what_it_starts(
+    simple: Simple, known: Mapping[str, str]
+) -> Iterator[tuple[Simple, UserLaunch | None]]:
+    """Yield a command with its launch, and the launches that this starts (`srun torchrun ...`)."""
+    launch = _launch(simple, known)
+    tail = commands_of(launch.words[launch.head + launch.end :]) if launch else ()
+    inner = [(started, found._replace(within=True)) for started in tail if (found := _launch(started, known))]
+    yield simple, launch and launch._replace(starts=inner[0][1] if inner else None)
+    yield from inner
+
+
+def _with_its_program(simple: Simple, known: Mapping[str, str]) -> Iterator[Simple]:
+    """Yield a command; where its program is a variable (`$RUN python train.py`), what that holds."""
+    first, *more = simple.words or ("",)
+    if not (value := filled(unquoted(first), known)) or value == unquoted(first):
+        yield simple
+    else:
+        yield from simple_commands(" ".join([value, *more]))
+
+
+def _launch(simple: Simple, known: Mapping[str, str]) -> UserLaunch | None:
+    words = expanded(simple.words, known)
+    texts = [filled(unquoted(word), known) for word in words]
+    program, head = _launcher(texts)
+    if program not in ONCE and program not in PER_NODE:
+        return None
+    options, end = read_options(program, texts[head:])
+    every = program in PER_NODE or any(option.kind == "every" for option in options)
+    count = None if every else _count(options, texts[head:])
+    runs: Literal["once", "per_node"] = "per_node" if every else "once"
+    return UserLaunch(program, runs, count, words, head, simple.before, options, end)
+
+
+def _launcher(words: Sequence[str]) -> tuple[str, int]:
+    """Return the launcher that begins there, and how many words name it."""
+    if not words:
+        return "", 0
+    name = words[0].rsplit("/", 1)[-1]
+    if name.startswith("python") or is_computed(words[0]):
+        return _module(words)
+    for count in (3, 2, 1):
+        called = " ".join([name, *words[1:count]])
+        called = _SAME.get(called, called)
+        if len(words) >= count and (called in ONCE or called in PER_NODE):
+            return called, count
+    return "", 0
+
+
+def _module(words: Sequence[str]) -> tuple[str, int]:
+    """Return the launcher that `python -m` starts."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "-m":
+            name = words[at + 1] if at + 1 < len(words) else ""
+            name = _SAME.get(name, name)
+            run = name in ("fabric run", "colossalai run") and words[at + 2 : at + 3] == ["run"]
+            return (name, at + 2 + run) if name in ONCE or name in PER_NODE else ("", 0)
+        if words[at] == "-c":
+            return "", 0
+        at += 2 if words[at] in _VALUE_OF_PYTHON else 1
+    return "", 0
+
+
+def _count(options: Iterable[Option], words: Sequence[str]) -> int | None:
+    """Return the number of processes; that of several programs is not one number."""
+    said = [option.value for option in options if option.kind == "np"]
+    return int(said[0]) if said and said[0].isdecimal() and ":" not in words else None

@@ -1,0 +1,278 @@
+"""The options of launchers that users start themselves, and what each of them says.
+
+Sources: mpirun(1) of Open MPI 4.1 and 5, mpiexec of Hydra (MPICH, Intel MPI;
+https://github.com/pmodels/mpich/blob/main/src/pm/hydra/mpiexec/options.c), ``horovodrun --help`` 0.28,
+``torchrun --help`` 2, srun(1), ``--help`` of deepspeed 0.16, accelerate 1.2, fabric 2.5, colossalai 0.4,
+msrun 2.4, composer 0.28; https://www.paddlepaddle.org.cn/documentation/docs/en/api/paddle/distributed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+MPI: Final = {
+    **dict.fromkeys(("n", "np", "c"), "np"),
+    **dict.fromkeys(("npernode", "N", "ppn", "perhost"), "per_node"),
+    **dict.fromkeys(("hostfile", "machinefile", "default-hostfile", "f"), "hostfile"),
+    **dict.fromkeys(("H", "host", "hosts"), "hosts"),
+    "x": "variable",
+    **dict.fromkeys(("mca", "gmca"), "mca"),
+    **dict.fromkeys(("genv", "env"), "genv"),
+    "genvlist": "names",
+    **dict.fromkeys(("wdir", "wd"), "folder"),
+    "map-by": "map",
+    **dict.fromkeys(
+        ("bind-to", "rank-by", "iface", "prefix", "cpus-per-proc", "output-filename", "bootstrap", "launcher",
+         "rmk"), "value",
+    ),
+    **dict.fromkeys(
+        ("allow-run-as-root", "oversubscribe", "nooversubscribe", "report-bindings", "display-map",
+         "display-allocation", "show-progress", "tag-output", "timestamp-output", "v", "verbose", "q",
+         "quiet", "l", "prepend-rank", "genvall", "envall", "byslot", "bind-to-none", "bind-to-core",
+         "nolocal", "use-hwthread-cpus"), "flag",
+    ),
+    **dict.fromkeys(("pernode", "bynode"), "each"),
+}  # fmt: skip
+"""What each option of mpirun is, without its dashes."""
+HOROVOD: Final = {
+    **dict.fromkeys(("np", "num-proc", "n"), "np"),
+    **dict.fromkeys(("hosts", "H"), "hosts"),
+    **dict.fromkeys(("hostfile", "host-discovery-script"), "hostfile"),
+    **dict.fromkeys(("min-np", "min-num-proc", "max-np", "max-num-proc", "reset-limit"), "elastic"),
+    **dict.fromkeys(
+        ("ssh-port", "p", "ssh-identity-file", "i", "start-timeout", "network-interfaces",
+         "network-interface", "elastic-timeout", "slots-per-host", "slots"), "value",
+    ),
+    **dict.fromkeys(("verbose", "disable-cache"), "flag"),
+    **dict.fromkeys(("gloo", "mpi"), "controller"),
+}  # fmt: skip
+TORCH: Final = {
+    "nproc-per-node": "per_node",
+    "nnodes": "nodes",
+    "max-restarts": "restarts",
+    **dict.fromkeys(
+        ("node-rank", "master-addr", "master-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id",
+         "rdzv-conf", "local-addr"), "value",
+    ),
+    "standalone": "flag",
+}  # fmt: skip
+
+_MPIRUN: Final = MPI | {
+    "np": "np",
+    **dict.fromkeys(("ntasks", "num-proc", "n"), "np"),
+    **dict.fromkeys(("npersocket", "x"), "value"),
+    "x": "variable",
+    **dict.fromkeys(
+        ("merge-stderr-to-stdout", "do-not-launch", "use-hwthread-cpus", "quiet", "novm", "noprefix", "debug",
+         "enable-recovery", "forward-signals", "allow-run-as-root", "print-rank-map", "disable-auto-cleanup",
+         "info", "display-topo", "display-devel-map", "bind-to-socket", "cpu-set", "d"), "flag",
+    ),
+    "map": "map",
+    **dict.fromkeys(("mca-param-file", "am", "tune", "rf", "rankfile", "app", "configfile", "timeout", "path",
+                     "report-uri", "stdin", "xml-file", "preload-files", "tmpdir", "s", "rr", "ib",
+                     "order-nodes", "localroot", "gtool", "trace", "check_mpi",
+                     "env-list", "cpu-bind", "depth", "d"), "value"),
+    **dict.fromkeys(("pmca", "prtemca", "pmixmca"), "mca"),
+}  # fmt: skip
+_HOROVODRUN: Final = HOROVOD | {
+    "host-discovery-script": "discovery",
+    **dict.fromkeys(("check-build", "cb", "autotune", "stall-check", "no-stall-check", "log-with-timestamp",
+                     "hierarchical-allreduce", "hierarchical-allgather", "timeline-mark-cycles", "tcp",
+                     "no-autotune", "prefix-output-with-timestamp", "version", "nics"), "flag"),
+    **dict.fromkeys(("config-file", "timeline-filename", "fusion-threshold-mb", "cycle-time-ms", "mpi-args",
+                     "log-level", "output-filename", "gloo-timeout-seconds", "cache-capacity",
+                     "blacklist-cooldown-range", "autotune-log-file", "network-interface"), "value"),
+}  # fmt: skip
+_ENDS: Final = dict.fromkeys(("m", "module", "no-python"), "program")
+_TORCHRUN: Final = TORCH | _ENDS | {
+    "node-rank": "rank",
+    "master-addr": "address",
+    "master-port": "port",
+    "rdzv-endpoint": "endpoint",
+    "standalone": "alone",
+    **dict.fromkeys(("use-env", "run-path", "signals-to-handle"), "flag"),
+    **dict.fromkeys(("start-method", "role", "log-dir", "redirects", "r", "tee", "t", "monitor-interval",
+                     "local-ranks-filter", "event-log-handler"), "value"),
+}  # fmt: skip
+_ACCELERATE: Final = _ENDS | {
+    "num-processes": "np",
+    "num-machines": "nodes",
+    "machine-rank": "rank",
+    "main-process-ip": "address",
+    "main-process-port": "port",
+    "deepspeed-hostfile": "hostfile",
+    "standalone": "alone",
+    **dict.fromkeys(
+        ("cpu", "multi-gpu", "tpu", "ipex", "use-xpu", "use-deepspeed", "use-fsdp", "use-megatron-lm",
+         "same-network", "q", "quiet", "debug", "use-parallelism-config", "enable-cpu-affinity",
+         "dynamo-use-fullgraph", "dynamo-use-dynamic"), "flag",
+    ),
+}  # fmt: skip
+_FABRIC: Final = {
+    "num-nodes": "nodes",
+    "devices": "per_node",
+    "node-rank": "rank",
+    "main-address": "address",
+    "main-port": "port",
+}
+_MSRUN: Final = {
+    "worker-num": "np",
+    "local-worker-num": "per_node",
+    "node-rank": "rank",
+    "master-addr": "address",
+    "master-port": "port",
+}
+_COMPOSER: Final = {
+    **dict.fromkeys(("n", "nproc"), "per_node"),
+    "world-size": "np",
+    "node-rank": "rank",
+    "master-addr": "address",
+    "master-port": "port",
+    **dict.fromkeys(("m", "module-mode", "c", "command-mode"), "program"),
+    **dict.fromkeys(("v", "verbose"), "flag"),
+}
+_PADDLE: Final = _ENDS | {
+    "master": "endpoint",
+    "ips": "hosts",
+    "nnodes": "nodes",
+    "rank": "rank",
+    "nproc-per-node": "per_node",
+}
+_DEEPSPEED: Final = {
+    **dict.fromkeys(("H", "hostfile"), "hostfile"),
+    **dict.fromkeys(("i", "include", "e", "exclude"), "include"),
+    "num-nodes": "nodes",
+    "num-gpus": "per_node",
+    "node-rank": "rank",
+    "master-addr": "address",
+    "master-port": "port",
+    **dict.fromkeys(("no-python", "module"), "program"),
+    "no-ssh": "every",
+    **dict.fromkeys(("no-local-rank", "save-pid", "force-multi", "bind-cores-to-rank", "no-ssh-check",
+                     "elastic-training"), "flag"),
+}  # fmt: skip
+_COLOSSALAI: Final = {
+    **dict.fromkeys(("H", "host"), "hosts"),
+    "hostfile": "hostfile",
+    **dict.fromkeys(("include", "exclude"), "include"),
+    "num-nodes": "nodes",
+    "nproc-per-node": "per_node",
+    "master-addr": "address",
+    "master-port": "port",
+    "m": "program",
+}
+_SRUN: Final = {
+    **dict.fromkeys(("n", "ntasks"), "np"),
+    "ntasks-per-node": "per_node",
+    **dict.fromkeys(("N", "nodes"), "nodes"),
+    **dict.fromkeys(("w", "nodelist"), "hosts"),
+    **dict.fromkeys(("F", "nodefile"), "hostfile"),
+    **dict.fromkeys(("l", "label", "u", "unbuffered", "v", "verbose", "Q", "quiet", "exclusive", "overlap",
+                     "exact", "pty", "O", "overcommit", "s", "oversubscribe", "k", "no-kill", "E",
+                     "preserve-env", "K", "kill-on-bad-exit", "contiguous", "spread-job", "whole",
+                     "immediate", "I", "Z", "no-allocate", "X", "disable-status"), "flag"),
+}  # fmt: skip
+_FLUX: Final = {
+    **dict.fromkeys(("n", "ntasks"), "np"),
+    "tasks-per-node": "per_node",
+    **dict.fromkeys(("N", "nodes"), "nodes"),
+    **dict.fromkeys(("exclusive", "x", "l", "label-io", "v", "verbose", "quiet"), "flag"),
+}
+_APRUN: Final = {"n": "np", "N": "per_node", "L": "hosts", "l": "hostfile", "b": "flag", "q": "flag"}
+_MPIRUN_RSH: Final = {
+    **dict.fromkeys(("np", "n"), "np"),
+    "hostfile": "hostfile",
+    **dict.fromkeys(("ssh", "rsh", "export", "export-all", "legacy", "v", "debug", "xterm"), "flag"),
+}
+
+TABLES: Final[Mapping[str, Mapping[str, str]]] = {
+    **dict.fromkeys(
+        ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "prterun", "mpirun.openmpi", "mpirun.mpich",
+         "mpiexec.openmpi", "mpiexec.mpich", "mpiexec_mpt"), _MPIRUN,
+    ),
+    "mpirun_rsh": _MPIRUN_RSH,
+    "horovodrun": _HOROVODRUN,
+    "deepspeed": _DEEPSPEED,
+    "colossalai run": _COLOSSALAI,
+    **dict.fromkeys(("srun", "ccc_mprun"), _SRUN),
+    **dict.fromkeys(("flux run", "flux mini run"), _FLUX),
+    "aprun": _APRUN,
+    **dict.fromkeys(
+        ("torchrun", "torch.distributed.launch", "torch.distributed.run", "tune run"), _TORCHRUN
+    ),
+    "accelerate launch": _ACCELERATE,
+    "fabric run": _FABRIC,
+    "msrun": _MSRUN,
+    "composer": _COMPOSER,
+    "paddle.distributed.launch": _PADDLE,
+}  # fmt: skip
+"""What each option says, by launcher: its name without dashes, `-` for `_`."""
+_COUNTS: Final = {"flag": 0, "each": 0, "controller": 0, "alone": 0, "every": 0, "program": 0, "mca": 2}
+"""How many values an option of that kind has, where it is not one."""
+_PROGRAM: Final = re.compile(r"(?:.*/)?python[0-9.]*|bash|sh|.*\.(?:py|sh)|\./.*")
+
+
+def is_program(word: str) -> bool:
+    """Whether a word looks like a program, or like `-m`, which begins one."""
+    return bool(_PROGRAM.fullmatch(word)) or word in ("-m", "--module")
+
+
+class Option(NamedTuple):
+    """An option: its name and what it says, its value, the words that it is, and whether it is one surely."""
+
+    name: str
+    kind: str
+    value: str
+    start: int
+    end: int
+    sure: bool = True
+
+
+def read_options(program: str, words: Sequence[str]) -> tuple[tuple[Option, ...], int]:
+    """Return the options of a launcher, whose unquoted words these are, and where its program begins.
+
+    An option that is not known here may have a value or none: what follows then is unsure.
+    """
+    table = TABLES.get(program, {})
+    found: list[Option] = []
+    at, sure = 0, True
+    while at < len(words) and words[at].startswith("-"):
+        option = _option(table, words, at, sure=sure)
+        if option.kind == "program":
+            break
+        sure = sure and (bool(option.kind) or option.end == at + 1)
+        found.append(option)
+        at = option.end
+    return tuple(found), at
+
+
+def _option(table: Mapping[str, str], words: Sequence[str], at: int, *, sure: bool) -> Option:
+    name, kind, glued = _named(table, words[at])
+    if glued is not None:
+        return Option(name, kind, glued, at, at + 1, sure)
+    following = words[at + 1 :]
+    count = _COUNTS.get(kind, 1)
+    if not kind:
+        count = int(
+            bool(following) and not following[0].startswith("-") and not _PROGRAM.fullmatch(following[0])
+        )
+    elif kind == "genv":
+        count = 1 if following and "=" in following[0] else 2
+    return Option(name, kind, " ".join(following[:count]), at, min(at + 1 + count, len(words)), sure)
+
+
+def _named(table: Mapping[str, str], word: str) -> tuple[str, str, str | None]:
+    """Return an option's name, its kind, and the value that is glued to it."""
+    written, equals, value = word.partition("=")
+    name = written.lstrip("-")
+    known = name if name in table else name.replace("_", "-")
+    if known in table or equals:
+        return known, table.get(known, ""), value if equals else None
+    short = next((key for key in ("np", name[:1]) if name.startswith(key) and key in table), "")
+    if not word.startswith("--") and short and _COUNTS.get(table[short], 1) == 1:
+        behind = name.removeprefix(short)
+        if table[short] in ("hosts", "hostfile") or behind.isdecimal():
+            return short, table[short], behind
+    return known, "", None

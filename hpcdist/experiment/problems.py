@@ -1,0 +1,148 @@
+"""What no type can say of an experiment: amounts, worker indexes, names of variables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from hpcdist.documents import specs
+from hpcdist.documents.yaml_words import quoted
+from hpcdist.errors import Path, Problem
+from hpcdist.experiment.amounts import resource_problems
+from hpcdist.experiment.model import (
+    MOST,
+    Batch,
+    Environment,
+    Experiment,
+    Mail,
+    ReplicaEntry,
+    Replicas,
+    Scalar,
+)
+from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
+
+_NO_COMMAND = re.compile(r"\s*(?:-|[\d.]+(?:\s|$))")
+
+
+def problems_of(experiment: Experiment) -> Iterator[Problem]:
+    """Yield what no type can say: amounts, worker indexes, names of variables."""
+    environment = experiment.environment
+    if not RUN_NAME.fullmatch(experiment.name):
+        hint = f"{RUN_NAME_FORM}, such as {slug(experiment.name)!r}"
+        yield Problem(f"{experiment.name!r} cannot be the name of a job", ("name",), hint)
+    yield from _count_problems(environment)
+    if environment.resources:
+        yield from resource_problems(environment.resources, ("environment", "resources"))
+    section = environment.replicas or Replicas()
+    for role, count, own, default in (
+        ("worker", section.n_workers, section.worker, section.default_worker),
+        ("ps", section.n_ps, section.ps, section.default_ps),
+    ):
+        yield from _replica_problems(role, count, own, default)
+    if section.ps_on and not section.n_ps:
+        path = ("environment", "replicas", "ps_on")
+        yield Problem("there are no parameter servers", path, "write `n_ps`, or remove it")
+    if section.evaluator and section.evaluator.resources:
+        yield from resource_problems(
+            section.evaluator.resources, ("environment", "replicas", "evaluator", "resources")
+        )
+    yield from _selector_problems(environment)
+    yield from _variable_problems(experiment)
+    yield from _batch_problems(experiment.batch)
+    if experiment.logging.level is not None:
+        yield from specs.log_level_problems(experiment.logging.level, ("logging", "level"))
+    if all(line.lstrip()[:1] in {"", "#"} for line in experiment.run.command.splitlines()):
+        yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
+    yield from _words_for_commands(experiment.run.cmd)
+    yield from specs.length_problems("the command", experiment.run.command, ("run", "cmd"))
+    yield from specs.length_problems("all of it", json.dumps(experiment.params, default=str), ("params",))
+
+
+def _selector_problems(environment: Environment) -> Iterator[Problem]:
+    for selector, path in _node_selectors(environment):
+        for key in (key for key, value in selector.items() if value == ""):
+            yield Problem("this is empty", (*path, key), "write what is meant, or remove the key")
+
+
+def _node_selectors(environment: Environment) -> Iterator[tuple[Mapping[str, Scalar], Path]]:
+    """Yield each node selector with its path."""
+    section, base = environment.replicas or Replicas(), ("environment", "replicas")
+    yield environment.node_selector, ("environment", "node_selector")
+    for name in ("default_worker", "default_ps", "evaluator"):
+        if entry := getattr(section, name):
+            yield entry.node_selector, (*base, name, "node_selector")
+    for name in ("worker", "ps"):
+        for index, entry in enumerate(getattr(section, name)):
+            yield entry.node_selector, (*base, name, index, "node_selector")
+
+
+def _words_for_commands(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
+    """Yield a problem where a list of commands is one command, word by word (`[python, t.py, --lr, 0.1]`)."""
+    for index, text in enumerate(() if isinstance(cmd, str) else cmd):
+        if _NO_COMMAND.match(text):
+            is_words = " " not in cmd[0] or any(item.startswith("-") for item in cmd)
+            rest = [quote(item) if " " in item else item for item in cmd[1:]]
+            whole = " ".join((cmd[0], *rest)) if is_words else ", ".join(cmd)
+            hint = f"write one text: `cmd: {quoted(whole)}`"
+            yield Problem(f"{text!r} is no command, and a list holds commands", ("run", "cmd", index), hint)
+            return
+
+
+def _variable_problems(experiment: Experiment) -> Iterator[Problem]:
+    for name, value in experiment.environment.env_vars.items():
+        yield from specs.variable_problems(name, str(value), ("environment", "env_vars", name))
+    for index, pair in enumerate(experiment.build.env_vars if experiment.build else ()):
+        path = ("build", "env_vars", index)
+        if len(pair) == 2:  # noqa: PLR2004 - a name and its value
+            yield from specs.variable_problems(str(pair[0]), str(pair[1]), path)
+        else:
+            yield Problem(f"{list(pair)} is no variable", path, "write [NAME, value]")
+
+
+def _batch_problems(batch: Batch) -> Iterator[Problem]:
+    waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
+    yield from specs.dependency_problems(waits, ("batch", "dependency"))
+    if batch.array is not None:
+        yield from specs.array_problems(str(batch.array), ("batch", "array"))
+    if batch.signal is not None:
+        yield from specs.signal_problems(batch.signal, ("batch", "signal"))
+    if isinstance(batch.mail, Mail):
+        yield from specs.mail_problems(batch.mail.events, ("batch", "mail", "events"))
+    yield from specs.module_problems(batch.modules, ("batch", "modules"))
+    if batch.spack_env is not None:
+        yield from specs.spack_env_problems(batch.spack_env, ("batch", "spack_env"))
+
+
+def _count_problems(environment: Environment) -> Iterator[Problem]:
+    for name, least in (("processes_per_replica", 1), ("max_restarts", 0)):
+        number = getattr(environment, name)
+        if number is not None and not least <= number <= MOST:
+            hint = f"write a number from {least} to {MOST}"
+            yield Problem(f"there cannot be {number} of them", ("environment", name), hint)
+
+
+def _replica_problems(
+    role: str, count: int, own: tuple[ReplicaEntry, ...], default: ReplicaEntry | None
+) -> Iterator[Problem]:
+    base: Path = ("environment", "replicas")
+    if not 0 <= count <= MOST:
+        yield Problem(
+            f"there cannot be {count} of them", (*base, f"n_{role}s" if role == "worker" else "n_ps")
+        )
+    seen: set[int] = set()
+    for place, entry in enumerate(own):
+        path = (*base, role, place)
+        if entry.index is None:
+            last = f" to `index: {count - 1}`" if count > 1 else ""
+            yield Problem(f"this {role} has no index", path, f"write `index: 0`{last}")
+        elif not 0 <= entry.index < count:
+            allowed = f"0 to {count - 1}" if count > 0 else f"none (there are no {role} replicas)"
+            yield Problem(f"there is no {role} {entry.index}", (*path, "index"), f"allowed: {allowed}")
+        elif entry.index in seen:
+            yield Problem(f"{role} {entry.index} stands here for the second time", (*path, "index"))
+        seen.add(-1 if entry.index is None else entry.index)
+        if entry.resources:
+            yield from resource_problems(entry.resources, (*path, "resources"))
+    if default and default.resources:
+        yield from resource_problems(default.resources, (*base, f"default_{role}", "resources"))

@@ -1,0 +1,107 @@
+"""Remarks: what an experiment says that means nothing on a batch machine, told instead of dropped.
+
+The keys are those of Polyaxon 0.5 to 0.6 (polyaxon-schemas 0.6.1, ``ops/environments``, ``ops/build_job``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from hpcdist.documents.fields import Model
+from hpcdist.errors import Path, Problem
+from hpcdist.experiment.model import Build, Environment, Experiment, Logging, ReplicaEntry
+
+_SCHEDULING: Final = (
+    "is for Kubernetes and has no effect on a batch machine",
+    "choose nodes by `batch.partition` or `batch.constraint`",
+)
+_METADATA: Final = ("is for Kubernetes and has no effect on a batch machine", "`tags` are kept with the run")
+_IDENTITY: Final = ("has no effect: the job runs as you, with your own rights", "")
+_REFERENCES: Final = ("names nothing here: no variables come from it", "export them in the site's `setup`")
+_VOLUMES: Final = (
+    "mounts nothing: names are looked up in the site's `volumes`",
+    "or write the path itself in the command",
+)
+_BUILD: Final = (
+    "is not done: hpcdist builds no image",
+    "install what the program needs, or build the image beforehand",
+)
+_CODE: Final = ("is not fetched: the job runs the code where it is submitted", "check it out there")
+
+_EVERYWHERE: Final = {
+    "affinity": _SCHEDULING,
+    "tolerations": _SCHEDULING,
+    "labels": _METADATA,
+    "annotations": _METADATA,
+}
+_ENVIRONMENT: Final = {
+    **_EVERYWHERE,
+    "service_account": _IDENTITY,
+    "image_pull_secrets": _IDENTITY,
+    "cluster_uuid": ("has no effect: the site says which machine it is", "choose it by `batch.site`"),
+    "secret_refs": _REFERENCES,
+    "config_map_refs": _REFERENCES,
+    "configmap_refs": _REFERENCES,
+    "data_refs": _VOLUMES,
+    "artifact_refs": _VOLUMES,
+    "persistence": _VOLUMES,
+    "outputs": (
+        "finds no runs of Polyaxon: no paths come from it",
+        "write the path of the outputs in the command",
+    ),
+}
+_BUILDING: Final = {
+    "dockerfile": _BUILD,
+    "ref": _BUILD,
+    "build_steps": _BUILD,
+    "lang_env": _BUILD,
+    "context": _BUILD,
+    "nocache": _BUILD,
+    "backend": _BUILD,
+    "git": _CODE,
+    "commit": _CODE,
+    "branch": _CODE,
+}
+_EXPERIMENT: Final = {
+    "project": ("has no effect: runs are kept by name and date", "put it in `tags`"),
+    "outputs": ("declares nothing here", "the program writes to $POLYAXON_RUN_OUTPUTS_PATH, which is kept"),
+}
+_LOGGING: Final = {"formatter": ("has no effect: the program writes its own log", "")}
+
+UNUSED: Final[Mapping[type[Model], Mapping[str, tuple[str, str]]]] = {
+    Experiment: _EXPERIMENT,
+    Logging: _LOGGING,
+    Environment: _ENVIRONMENT,
+    Build: _BUILDING,
+    ReplicaEntry: _EVERYWHERE,
+}
+"""The keys of each section that mean nothing here: what is told of them, and what to do instead."""
+
+
+def remarks(experiment: Experiment) -> Iterator[Problem]:
+    """Yield a warning for every key that is set and has no meaning; each says what happens instead."""
+    for path, section in _sections(experiment):
+        for key, (message, hint) in UNUSED[type(section)].items():
+            if getattr(section, key):
+                yield Problem(f"{key!r} {message}", (*path, key), hint, "warning")
+    if experiment.backend not in (None, "native", "mpi"):
+        message = f"the backend {experiment.backend!r} has no effect: the scheduler starts the job"
+        yield Problem(message, ("backend",), "remove it", "warning")
+
+
+def _sections(experiment: Experiment) -> Iterator[tuple[Path, Model]]:
+    environment = experiment.environment
+    yield (), experiment
+    yield ("logging",), experiment.logging
+    yield ("environment",), environment
+    if experiment.build:
+        yield ("build",), experiment.build
+    if environment.replicas:
+        base: Path = ("environment", "replicas")
+        for name in ("default_worker", "default_ps", "evaluator"):
+            if entry := getattr(environment.replicas, name):
+                yield (*base, name), entry
+        for name in ("worker", "ps"):
+            for index, entry in enumerate(getattr(environment.replicas, name)):
+                yield (*base, name, index), entry

@@ -1,0 +1,112 @@
+"""The replicas of an experiment, in rank order: the master, workers, parameter servers, an evaluator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, get_args
+
+from hpcdist.documents.fields import Model
+from hpcdist.errors import Path
+from hpcdist.experiment.amounts import Resources
+from hpcdist.experiment.model import Experiment, ReplicaEntry, Replicas
+from hpcdist.units import Memory
+
+Role = Literal["master", "worker", "ps", "evaluator"]
+ROLES: frozenset[str] = frozenset(get_args(Role))
+
+
+class Replica(Model, frozen=True):
+    """One thing that the user counts: always on one node.
+
+    ``cpus`` and ``memory`` are those of the whole replica, None where the file does not say;
+    ``path`` is the section of the file that says what it needs, ``selector_path`` the one whose node selector
+    it has; empty where none does.
+    """
+
+    role: Role
+    index: int
+    tasks: int
+    gpus: int
+    cpus: int | None
+    memory: Memory | None
+    node_selector: tuple[tuple[str, str], ...]
+    path: Path
+    selector_path: Path = ()
+
+    @property
+    def name(self) -> str:
+        """``master``, ``worker 3``, ``ps 0``."""
+        return self.role if self.role == "master" else f"{self.role} {self.index}"
+
+
+def replicas(experiment: Experiment, *, per_gpu: bool) -> Iterator[Replica]:
+    """Yield the replicas in rank order: the master, the workers, the parameter servers, the evaluator.
+
+    ``per_gpu``: one with g GPUs is g tasks, if the file does not say otherwise; else it is one. Under
+    ``backend: mpi`` there is no master: the workers are all there is (Polyaxon 0.6, MPIJob). Workers do not
+    inherit the master's resources.
+    """
+    for role, index, resources, selector in _entries(experiment):
+        gpus = int(resources.entry.resources.gpu.value or 0) if resources.entry.resources else 0
+        tasks = experiment.environment.processes_per_replica or (max(gpus, 1) if per_gpu else 1)
+        yield _replica(role, index, tasks, resources, selector)
+
+
+class _Section(NamedTuple):
+    """A section of the file, and where it stands."""
+
+    entry: ReplicaEntry = ReplicaEntry()
+    path: Path = ()
+
+
+def _entries(experiment: Experiment) -> Iterator[tuple[Role, int, _Section, _Section]]:
+    """Yield each replica with the sections of the file that say its resources and its node selector."""
+    environment = experiment.environment
+    section = environment.replicas or Replicas()
+    base: Path = ("environment", "replicas")
+    if not (experiment.backend == "mpi" and section.n_workers):
+        entry = ReplicaEntry(resources=environment.resources, node_selector=environment.node_selector)
+        master = _Section(entry, ("environment",))
+        yield "master", 0, master, master
+    yield from _numbered("worker", section.n_workers, section.worker, section.default_worker)
+    yield from _numbered("ps", section.n_ps, section.ps, section.default_ps)
+    if section.evaluator is not None:
+        evaluator = _Section(section.evaluator, (*base, "evaluator"))
+        yield "evaluator", 0, evaluator, evaluator
+
+
+def _numbered(
+    role: Role, count: int, own: tuple[ReplicaEntry, ...], default: ReplicaEntry | None
+) -> Iterator[tuple[Role, int, _Section, _Section]]:
+    """Yield replicas with the keys of their own entry, else those of the default one.
+
+    So it is in Polyaxon: ``worker_resources``, ``worker_node_selectors`` of polyaxon-schemas 0.4 to 0.6.
+    """
+    places = {entry.index: place for place, entry in enumerate(own)}
+    base: Path = ("environment", "replicas")
+    usual = _Section(default, (*base, f"default_{role}")) if default else _Section()
+    for index in range(count):
+        if index in places:
+            place = places[index]
+            single = _Section(own[place], (*base, role, place))
+            needs = single if single.entry.resources or not usual.entry.resources else usual
+            yield role, index, needs, single if single.entry.node_selector else usual
+        else:
+            yield role, index, usual, usual
+
+
+def _replica(role: Role, index: int, tasks: int, needs: _Section, selector: _Section) -> Replica:
+    resources = needs.entry.resources or Resources()
+    cpus, memory = resources.cpu.value, resources.memory.value
+    return Replica(
+        role=role,
+        index=index,
+        tasks=tasks,
+        gpus=int(resources.gpu.value or 0),
+        cpus=math.ceil(cpus) if cpus else None,
+        memory=memory if memory and memory.mib else None,  # Slurm would read 0 as all that there is
+        node_selector=tuple((key, str(value)) for key, value in selector.entry.node_selector.items()),
+        path=(*needs.path, "resources") if needs.entry.resources else needs.path,
+        selector_path=(*selector.path, "node_selector") if selector.entry.node_selector else (),
+    )

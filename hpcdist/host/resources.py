@@ -1,0 +1,179 @@
+"""Finding what is data: site files and templates, the user's own before the shipped ones."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.host import ownership, untrusted
+from hpcdist.host.xdg import own_folder
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def shipped(folder: str, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return a folder that travels with hpcdist: inside the package in a wheel, beside it in a checkout.
+
+    When hpcdist runs out of an archive (a zipapp, a wheel on ``PYTHONPATH``), the folder is first unpacked
+    into the user's cache: templates find each other by path, and messages name files that can be read.
+
+    Raises:
+        ConfigError: when it must be unpacked, and there is no folder for it.
+    """
+    for place in (_PACKAGE / folder, _PACKAGE.parent / folder):
+        if place.is_dir():
+            return place
+    return _unpacked(folder, own_cache("shipped", environment))
+
+
+@functools.cache
+def _unpacked(folder: str, cache: Path | None) -> Path:
+    from importlib.resources import files
+
+    source, archive = files("hpcdist") / folder, _PACKAGE.parent
+    if not source.is_dir():
+        hint = "make it of an installed hpcdist: `pip install --target`, then `python -m zipapp`"
+        raise ConfigError(Problem(f"there is no {folder} in {archive}", hint=hint))
+    if cache is None:
+        message = f"hpcdist runs out of {archive}, and there is no folder in which to unpack its {folder}"
+        hint = "let XDG_CACHE_HOME be a folder in which you alone can write"
+        raise ConfigError(Problem(message, hint=hint))
+    return unpack(source, cache)
+
+
+def unpack(folder: Traversable, cache: Path) -> Path:
+    """Return a copy of this folder in the cache, named by what is in it; no copy is written twice.
+
+    Files appear whole, and who finds one missing (file systems are purged) writes it anew, so several
+    processes may do this at once.
+    """
+    from hashlib import sha256
+    from tempfile import mkstemp
+
+    contents = dict(sorted(_contents(folder, "")))
+    copy = cache / f"{folder.name}-{sha256(repr(contents).encode()).hexdigest()[:16]}"
+    for name, content in contents.items():
+        file = copy / name
+        if not file.exists():
+            ownership.make(file.parent)
+            handle, temporary = mkstemp(dir=file.parent)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+            Path(temporary).replace(file)
+    return copy
+
+
+def _contents(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
+    """Yield every file of a folder by its path in it."""
+    for item in folder.iterdir():
+        name = f"{above}{item.name}"
+        if item.is_dir():
+            yield from _contents(item, f"{name}/")
+        else:
+            yield name, item.read_bytes()
+
+
+def own_cache(name: str, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Return a folder of ``~/.cache/hpcdist``, made if need be.
+
+    None where there is none in which the user alone can write: what lies there is run.
+    """
+    own = own_folder("XDG_CACHE_HOME", ".cache", environment)
+    with suppress(OSError):
+        if own and _is_made(own) and _is_made(own / name):
+            return own / name
+    return None
+
+
+def _is_made(folder: Path) -> bool:
+    """Make the folder if need be; return whether the user alone can write there and exchange it."""
+    ownership.make(folder)
+    if folder.is_symlink():
+        return False
+    with untrusted.folder(folder) as handle:
+        return not ownership.weakness(folder, handle)
+
+
+def site_folders(extra: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """Return the folders in which sites are looked for, the first that has a name wins.
+
+    ``--site-path``, ``$HPCDIST_SITE_PATH``, ``~/.config/hpcdist/sites``, ``/etc/hpcdist/sites``, then the
+    shipped ones.
+    """
+    config = own_folder("XDG_CONFIG_HOME", ".config", environment)
+    return (
+        *(Path(folder) for folder in extra),
+        *(Path(part) for part in environment.get("HPCDIST_SITE_PATH", "").split(os.pathsep) if part),
+        *([config / "sites"] if config else []),
+        Path("/etc/hpcdist/sites"),
+        shipped("site_configs", environment),
+    )
+
+
+def site_files(folders: Iterable[Path]) -> dict[str, Path]:
+    """Return every site file by the name of its site."""
+    found: dict[str, Path] = {}
+    for file in _yaml_files(folders):
+        found.setdefault(file.stem, file)
+    return found
+
+
+def _yaml_files(folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
+        if folder.is_dir():
+            yield from sorted(file for file in folder.iterdir() if _is_yaml(file))
+
+
+def _is_yaml(file: Path) -> bool:
+    """Whether it may be read: all site files are, whatever the command, and a FIFO would be waited for."""
+    return file.suffix in {".yaml", ".yml"} and (file.is_file() or not file.exists())
+
+
+def site_file(name: str, folders: Iterable[Path]) -> Path:
+    """Return the file of a site; a name with a slash or a YAML ending is the file itself.
+
+    Raises:
+        ConfigError: when it is not there, or no folder has it; the hint names the nearest.
+    """
+    if is_file_name(name):
+        return _own_file(Path(name))
+    files = site_files(folders)
+    if name not in files:
+        hint = _here(name) or did_you_mean(name, files)
+        raise ConfigError(Problem(f"there is no site {name!r}", hint=hint))
+    return files[name]
+
+
+def is_file_name(site: str) -> bool:
+    """Whether a site is named by its file."""
+    return "/" in site or site.endswith((".yaml", ".yml"))
+
+
+def _own_file(path: Path) -> Path:
+    with suppress(RuntimeError):  # there is no such user
+        path = path.expanduser()
+    if path.exists():
+        return path
+    beside = (file.name for file in _yaml_files([path.parent]))
+    message = f"there is no site file {str(path.absolute())!r}"
+    raise ConfigError(Problem(message, hint=did_you_mean(path.name, beside, most=20)))
+
+
+def _here(name: str) -> str:
+    """Return how the file of this site is named that lies in the current folder, if one does."""
+    found = next((file for file in (f"{name}.yaml", f"{name}.yml") if Path(file).is_file()), None)
+    return f"write `./{found}` for the file in this folder" if found else ""
+
+
+def template_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """Return where templates are looked for: ``$HPCDIST_TEMPLATE_PATH``, then the shipped ones."""
+    own = (Path(part) for part in environment.get("HPCDIST_TEMPLATE_PATH", "").split(os.pathsep) if part)
+    return (*own, shipped("templates", environment))

@@ -1,0 +1,57 @@
+"""Apptainer, and Singularity, which is the same under another name.
+
+The task wrapper starts it, so that it runs once a task, with all variables of the task: Apptainer hands on
+all but HOME, PATH and LD_LIBRARY_PATH. apptainer-exec(1); apptainer.org/docs/user, "Environment and
+Metadata", "GPU Support" and "Bind Paths and Mounts". ``--pwd`` tells the folder by the name that is bound:
+the one without symbolic links may not be inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.experiment.image import Image
+from hpcdist.layers.containers.site_words import args
+from hpcdist.plan.model import Plan, Word
+from hpcdist.site.dialects.container import Runtime
+
+_GPUS: Final = {"nccl": ("--nv",), "rccl": ("--rocm",)}
+"""What brings the driver's libraries inside; devices, and so Intel's GPUs, are there by themselves."""
+
+
+class Apptainer:
+    """``apptainer exec``; it takes files of all kinds, folders, and whatever it can fetch."""
+
+    launchers: frozenset[str] = frozenset()
+
+    def __init__(self, name: str) -> None:
+        self.name = self.program = name
+
+    def image(self, image: Image) -> str:
+        """Return the image with its scheme."""
+        return f"docker://{image.text}" if image.form == "registry" else image.text
+
+    def launcher_words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+        """Return nothing: the launcher knows nothing of it."""
+        del plan, runtime
+        return ()
+
+    def words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+        """Return ``apptainer exec`` with the binds, the GPUs and the image."""
+        return tuple(self._words(plan, runtime))
+
+    def _words(self, plan: Plan, runtime: Runtime) -> Iterator[Word]:
+        origin = f"container {self.name}"
+        gpus = _GPUS.get(plan.gpu_library or "", ()) if runtime.gpus else ()
+        for text in (self.program, "exec", *gpus):
+            yield Word(text=text, origin=origin)
+        for bind in plan.binds:
+            yield Word.raw(f'--bind "{bind.text}"', bind.origin)
+        yield Word.raw('--pwd "$PWD"', origin)
+        yield from args(plan, runtime)
+        yield Word(text=plan.image or "", origin=plan.origins["image"])
+
+
+APPTAINER: Final = Apptainer("apptainer")
+SINGULARITY: Final = Apptainer("singularity")

@@ -1,0 +1,78 @@
+"""Podman-HPC: NERSC's podman, with images that ``podman-hpc pull`` fetched beforehand.
+
+The task wrapper starts one container a task. Variables go in by name (``-e NAME``, ``-e PREFIX*``): with
+``--env-host`` PATH and LD_LIBRARY_PATH would be the host's. Without the host's network no other node would
+reach a task, and without its ``/dev/shm`` and process numbers NCCL and MPI would not find their neighbours.
+podman-run(1); github.com/NERSC/podman-hpc, README and etc/modules.d: ``--gpu`` is for NVIDIA's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.experiment.image import Image, refused
+from hpcdist.layers.containers.site_words import args
+from hpcdist.plan.model import Plan, Word
+from hpcdist.site.dialects.container import Runtime
+
+_ORIGIN: Final = "container podman-hpc"
+_FAMILIES: Final = ("HPCDIST", "SLURM", "PMI", "PMIX", "PALS", "OMPI", "HOROVOD", "POLYAXON")
+"""Variables of the run, of launchers and of what they start, told by their first word."""
+_HOST: Final = ("--net=host", "--ipc=host", "--pid=host")
+_MPI: Final = ("--mpi", "--cuda-mpich", "--openmpi")
+"""Words that bring the host's network and the rest; podman refuses to be told of it twice."""
+
+
+class PodmanHpc:
+    """``podman-hpc run``."""
+
+    name = "podman-hpc"
+    program = "podman-hpc"
+    launchers: frozenset[str] = frozenset()
+
+    def image(self, image: Image) -> str:
+        """Return the image as it is.
+
+        Raises:
+            PlanError: for anything but a registry's image.
+        """
+        if image.form != "registry":
+            raise refused(image, self.name, "write a registry's image; `podman-hpc pull NAME` fetches it")
+        return image.text
+
+    def launcher_words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+        """Return nothing: the launcher knows nothing of it."""
+        del plan, runtime
+        return ()
+
+    def words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+        """Return ``podman-hpc run`` with volumes, variables, GPUs and the image."""
+        return tuple(_words(plan, runtime))
+
+
+def _words(plan: Plan, runtime: Runtime) -> Iterator[Word]:
+    gpu = ["--gpu"] if runtime.gpus and plan.gpu_library == "nccl" else []
+    told = any(text.startswith(_MPI) for text in (*runtime.args, *runtime.gpu_args))
+    for text in ("podman-hpc", "run", "--rm", *(() if told else _HOST), *gpu):
+        yield Word(text=text, origin=_ORIGIN)
+    for bind in plan.binds:
+        yield Word.raw(f'--volume="{bind.text}"', bind.origin)
+    yield Word.raw('--workdir="$PWD"', _ORIGIN)
+    for name in dict.fromkeys(_names(plan)):
+        yield Word(text=f"--env={name}", origin=_ORIGIN)
+    yield from args(plan, runtime)
+    yield Word(text=plan.image or "", origin=plan.origins["image"])
+
+
+def _names(plan: Plan) -> Iterator[str]:
+    families = tuple(f"{family}_" for family in _FAMILIES)
+    yield from (f"{family}*" for family in families)
+    own = (variable.name for variable in (*plan.variables, *plan.task_variables))
+    yield from (name for name in own if not name.startswith(families))
+    yield "OMP_NUM_THREADS"
+    if plan.gpu_library:
+        yield plan.gpu_variable
+
+
+PODMAN_HPC: Final = PodmanHpc()

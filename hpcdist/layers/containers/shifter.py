@@ -1,0 +1,60 @@
+"""Shifter: images of its gateway, where users pull them beforehand (``shifterimg pull``).
+
+The task wrapper starts it, once a task. All variables go in, but one that the image sets keeps the image's
+value. The machine's file systems are inside by its own configuration (``siteFs``), so only the site file's
+binds are said. GPUs and NCCL's plug-in come by modules of the site (``args: [--module=gpu,nccl-plugin]``).
+github.com/NERSC/shifter, doc/command/shifter.rst and src/shifter.c: without ``--workdir`` it would begin in
+the image's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.experiment.image import Image, refused
+from hpcdist.layers.containers.site_words import args
+from hpcdist.plan.model import Plan, Word
+from hpcdist.site.dialects.container import Runtime
+
+_ORIGIN: Final = "container shifter"
+
+
+class Shifter:
+    """``shifter --image``."""
+
+    name = "shifter"
+    program = "shifter"
+    launchers: frozenset[str] = frozenset()
+
+    def image(self, image: Image) -> str:
+        """Return the image with its type, ``docker:NAME``.
+
+        Raises:
+            PlanError: for anything but a registry's image.
+        """
+        if image.form != "registry":
+            raise refused(image, self.name, "write a registry's image; `shifterimg pull NAME` fetches it")
+        return f"docker:{image.text}"
+
+    def launcher_words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+        """Return nothing: the launcher knows nothing of it."""
+        del plan, runtime
+        return ()
+
+    def words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+        """Return ``shifter`` with the image and the site's volumes."""
+        return tuple(_words(plan, runtime))
+
+
+def _words(plan: Plan, runtime: Runtime) -> Iterator[Word]:
+    yield Word(text="shifter", origin=_ORIGIN)
+    yield Word(text=f"--image={plan.image}", origin=plan.origins["image"])
+    for bind in plan.binds:
+        if bind.origin.endswith(": container.binds"):
+            yield Word.raw(f'--volume="{bind.text}"', bind.origin)
+    yield Word.raw('--workdir="$PWD"', _ORIGIN)
+    yield from args(plan, runtime)
+
+
+SHIFTER: Final = Shifter()

@@ -1,0 +1,14 @@
+"""The words that a site file gives its container runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcdist.plan.model import Plan, Word
+from hpcdist.site.dialects.container import Runtime
+
+
+def args(plan: Plan, runtime: Runtime) -> Iterator[Word]:
+    """Yield ``args``, and ``gpu_args`` where the job has GPUs."""
+    for key, texts in (("args", runtime.args), ("gpu_args", runtime.gpu_args if plan.gpu_library else ())):
+        yield from (Word(text=text, origin=f"site {plan.site}: container.{key}") for text in texts)

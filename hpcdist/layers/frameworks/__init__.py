@@ -1,0 +1,111 @@
+"""Frameworks: what each puts around a task; one file each, found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hpcdist.documents import fields
+from hpcdist.errors import Problem, did_you_mean
+from hpcdist.experiment.model import Experiment, Replicas
+from hpcdist.experiment.replica import Replica, replicas
+from hpcdist.layers.frameworks.plain import PLAIN
+from hpcdist.layers.protocols import Framework
+from hpcdist.registry import Registry
+
+frameworks: Registry[Framework] = Registry(
+    "framework",
+    {
+        "horovod": "hpcdist.layers.frameworks.horovod:HOROVOD",
+        "mpi": "hpcdist.layers.frameworks.mpi:MPI",
+        "pytorch": "hpcdist.layers.frameworks.pytorch:PYTORCH",
+        "tensorflow": "hpcdist.layers.frameworks.tensorflow:TENSORFLOW",
+        "mxnet": "hpcdist.layers.frameworks.mxnet:MXNET",
+        "jax": "hpcdist.layers.frameworks.jax:JAX",
+        "deepspeed": "hpcdist.layers.frameworks.deepspeed:DEEPSPEED",
+        "lightning": "hpcdist.layers.frameworks.lightning:LIGHTNING",
+        "accelerate": "hpcdist.layers.frameworks.accelerate:ACCELERATE",
+        "chainermn": "hpcdist.layers.frameworks.mpi:CHAINERMN",
+    },
+)
+
+
+def framework_of(experiment: Experiment) -> Framework:
+    """Return the experiment's framework, a plain one where it names none.
+
+    Raises:
+        ConfigError: for a name that no framework has.
+    """
+    return frameworks.get(experiment.framework) if experiment.framework else PLAIN
+
+
+def problems_of(experiment: Experiment) -> Iterator[Problem]:
+    """Yield what is wrong between the file and its framework: names, roles, sections, knobs."""
+    name = experiment.framework
+    if name is not None and name not in frameworks:
+        hint = did_you_mean(name, frameworks.names())
+        yield Problem(f"there is no framework {name!r}", ("framework",), hint)
+        return
+    section = experiment.environment.replicas or Replicas()
+    if name is not None:
+        yield from _role_problems(frameworks.get(name), section)
+        if isinstance(experiment.sections.get(name), Mapping | None):
+            yield from frameworks.get(name).problems(experiment)
+    elif (section.n_workers or section.n_ps or section.evaluator) and experiment.backend != "mpi":
+        hint = f"write `framework:` ({', '.join(frameworks.names())})"
+        yield Problem("replicas need a framework", ("environment", "replicas"), hint)
+    yield from _section_problems(experiment)
+
+
+def _role_problems(framework: Framework, section: Replicas) -> Iterator[Problem]:
+    roles = [role for role in ("master", "worker", "ps", "evaluator") if role in framework.roles]
+    for role, key, what, asked in (
+        ("ps", "n_ps", "no parameter servers", section.n_ps),
+        ("evaluator", "evaluator", "no evaluator", section.evaluator),
+    ):
+        if asked and role not in framework.roles:
+            hint = f"it has {', '.join(roles[:-1])} and {roles[-1]}"
+            yield Problem(f"{framework.name} has {what}", ("environment", "replicas", key), hint)
+
+
+def unequal(experiment: Experiment) -> Iterator[Problem]:
+    """Yield a warning where tasks that do the same work have different GPUs, where the fewer stand.
+
+    The amounts must be sound; there is none for a framework or a section that `problems_of` refuses.
+    """
+    name = experiment.framework or ""
+    if name not in frameworks or not isinstance(experiment.sections.get(name), Mapping | None):
+        return
+    topology = frameworks.get(name).topology(experiment)
+    everybody = replicas(experiment, per_gpu=topology.task != "replica")
+    alike = [replica for replica in everybody if replica.role in topology.alike]
+    fewest, most = (pick(alike, key=_gpus_of_a_task, default=None) for pick in (min, max))
+    if fewest and most and _gpus_of_a_task(fewest) < _gpus_of_a_task(most):
+        has = f"{fewest.gpus or 'no'} GPU{'s' * (fewest.gpus > 1)}"
+        message = f"{_called(fewest)} has {has}, {_called(most)} has {most.gpus}, and they do the same work"
+        same = f"gpu: {{requests: {most.gpus}}}"
+        if fewest.path[-1:] != ("resources",):
+            same = f"resources: {{{same}}}" if fewest.path else f"default_worker: {{resources: {{{same}}}}}"
+        path = fewest.path or ("environment", "replicas", "n_workers")
+        yield Problem(message, path, f"write `{same}`", "warning")
+
+
+def _gpus_of_a_task(replica: Replica) -> float:
+    return replica.gpus / replica.tasks
+
+
+def _called(replica: Replica) -> str:
+    return "the master" if replica.role == "master" else replica.name
+
+
+def _section_problems(experiment: Experiment) -> Iterator[Problem]:
+    """Yield what is wrong with the top-level keys that are not the experiment's own."""
+    for name, section in experiment.sections.items():
+        if name not in frameworks:
+            yield fields.unknown_key(name, (), [*fields.names(Experiment), *frameworks.names()])
+        elif section is None:
+            continue
+        elif name != experiment.framework:
+            hint = f"remove the section, or write `framework: {name}`"
+            yield Problem(f"the framework is {experiment.framework or 'not given'}", (name,), hint)
+        elif not isinstance(section, Mapping):
+            yield Problem(f"expected keys and values, got {section!r}", (name,))

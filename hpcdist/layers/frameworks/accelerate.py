@@ -1,0 +1,43 @@
+"""Accelerate: ``Accelerator()`` reads the variables of PyTorch's ``env://``, a task a GPU.
+
+Without LOCAL_RANK each process trains alone. On CPUs Accelerate needs to be told besides that it is to use
+those: ``Accelerator()`` by ACCELERATE_USE_CPU, ``PartialState()`` by its argument ``cpu`` alone.
+Source: ``accelerate/state.py`` of 1.15.0, tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers.frameworks.pytorch import OverTorch
+from hpcdist.plan.model import Plan, Variable
+from hpcdist.site.model import Site
+
+
+class Accelerate(OverTorch):
+    """Hugging Face's Accelerate, and its Trainer, over torch.distributed."""
+
+    name = "accelerate"
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return where rank 0 listens, and that there are CPUs only where that is so."""
+        shared = super().variables(plan, experiment, site)
+        cpu = Variable(name="ACCELERATE_USE_CPU", value="true", origin="framework accelerate")
+        return shared if _has_gpus(plan) else (*shared, cpu)
+
+    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+        """Yield what no variable tells a program without GPUs."""
+        del experiment, site
+        if plan.placement.size > 1 and plan.launches == "tasks" and not _has_gpus(plan):
+            yield (
+                "these tasks have no GPUs: `Accelerator()` meets the others, but a program that calls "
+                "`PartialState()` first trains alone; write `PartialState(cpu=True)` there"
+            )
+
+
+def _has_gpus(plan: Plan) -> bool:
+    return any(group.gpus for group in plan.placement.groups)
+
+
+ACCELERATE = Accelerate()

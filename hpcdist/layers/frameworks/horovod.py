@@ -1,0 +1,268 @@
+"""Horovod: its knobs as a table, which of its launchers start it, and how it outlives a lost node.
+
+Source of the table: the arguments of horovodrun 0.28.1, each parsed by it and the variables read back. Its
+further arguments set no variable; those that a site needs stand in ``launchers.horovodrun.args``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from hpcdist.documents.fields import Model
+from hpcdist.errors import Path, PlanError, Problem, did_you_mean
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers.frameworks.plain import Plain, section_of, threads
+from hpcdist.layers.protocols import Topology
+from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.site.model import Site
+from hpcdist.words import in_double_quotes
+
+
+class Knob(NamedTuple):
+    """One key of the ``horovod:`` section and the variable it becomes.
+
+    ``scale`` multiplies the value (MiB to bytes); a flag becomes ``on`` or ``off``; a file without ``/`` at
+    its beginning lies among the run's outputs (but ``DYNAMIC`` is none: the program itself starts that
+    timeline); ``needs`` is a knob without which horovodrun does not pass this one on; ``choices`` are all
+    texts that it takes.
+    """
+
+    key: str
+    variable: str
+    kind: Literal["integer", "number", "flag", "text", "file"]
+    scale: int = 1
+    maximum: float | None = None
+    on: str = "1"
+    off: str | None = "0"
+    needs: str | None = None
+    choices: tuple[str, ...] = ()
+
+
+KNOBS: Final = (
+    Knob("fusion_threshold_mb", "HOROVOD_FUSION_THRESHOLD", "integer", scale=1024 * 1024),
+    Knob("cycle_time_ms", "HOROVOD_CYCLE_TIME", "number"),
+    Knob("cache_capacity", "HOROVOD_CACHE_CAPACITY", "integer"),
+    Knob("hierarchical_allreduce", "HOROVOD_HIERARCHICAL_ALLREDUCE", "flag"),
+    Knob("hierarchical_allgather", "HOROVOD_HIERARCHICAL_ALLGATHER", "flag"),
+    Knob("torus_allreduce", "HOROVOD_TORUS_ALLREDUCE", "flag"),
+    Knob("autotune", "HOROVOD_AUTOTUNE", "flag", off=None),
+    Knob("autotune_log_file", "HOROVOD_AUTOTUNE_LOG", "file", needs="autotune"),
+    Knob("autotune_warmup_samples", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "integer", needs="autotune"),
+    Knob("autotune_steps_per_sample", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "integer", needs="autotune"),
+    Knob(
+        "autotune_bayes_opt_max_samples",
+        "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+        "integer",
+        needs="autotune",
+    ),
+    Knob(
+        "autotune_gaussian_process_noise",
+        "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+        "number",
+        maximum=1,
+        needs="autotune",
+    ),
+    Knob("timeline_filename", "HOROVOD_TIMELINE", "file"),
+    Knob("timeline_mark_cycles", "HOROVOD_TIMELINE_MARK_CYCLES", "flag", needs="timeline_filename"),
+    Knob("stall_check", "HOROVOD_STALL_CHECK_DISABLE", "flag", on="0", off="1"),
+    Knob("stall_check_warning_time_seconds", "HOROVOD_STALL_CHECK_TIME_SECONDS", "integer"),
+    Knob("stall_check_shutdown_time_seconds", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "integer"),
+    Knob("mpi_threads_disable", "HOROVOD_MPI_THREADS_DISABLE", "flag"),
+    Knob("tcp", "NCCL_IB_DISABLE", "flag", off=None),
+    Knob("num_nccl_streams", "HOROVOD_NUM_NCCL_STREAMS", "integer"),
+    Knob("thread_affinity", "HOROVOD_THREAD_AFFINITY", "integer"),
+    Knob("gloo_timeout_seconds", "HOROVOD_GLOO_TIMEOUT_SECONDS", "integer"),
+    Knob(
+        "log_level",
+        "HOROVOD_LOG_LEVEL",
+        "text",
+        choices=("TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL"),
+    ),
+    Knob("log_with_timestamp", "HOROVOD_LOG_HIDE_TIME", "flag", on="0", off="1"),
+)
+_MOST: Final = 2**31 - 1
+"""What every integer of Horovod can hold."""
+_TYPES: Final[dict[str, type]] = {"integer": int, "number": float, "flag": bool, "text": str, "file": str}
+
+
+class Elastic(Model, frozen=True):
+    """A run that goes on when it loses nodes.
+
+    ``min_np``: the fewest processes with which it goes on. ``max_np``: the most, unsaid all that are
+    allocated. ``reset_limit``: after so many changes the job ends. ``slots_per_host``: the number of
+    processes on each node that the plan gives.
+    """
+
+    min_np: int = 1
+    max_np: int | None = None
+    reset_limit: int | None = None
+    slots_per_host: int | None = None
+
+
+def _bounds(knob: Knob) -> str:
+    choices = f" to one of {', '.join(knob.choices)}" if knob.choices else ""
+    flag = f" to {knob.on}" + (f", false to {knob.off}" if knob.off else "") if knob.kind == "flag" else ""
+    most = f", {knob.maximum} at most" if knob.maximum is not None else ""
+    file = ", a file among the run's outputs, or a full path" if knob.kind == "file" else ""
+    return choices + flag + file + most + (f"; it needs ``{knob.needs}``" if knob.needs else "")
+
+
+Section: Final[Any] = msgspec.defstruct(
+    "Section",
+    [
+        *((knob.key, _TYPES[knob.kind] | None, None) for knob in KNOBS),
+        ("controller", Literal["gloo", "mpi"] | None, None),
+        ("elastic", Elastic | None, None),
+    ],
+    bases=(Model,),
+    frozen=True,
+    module=__name__,
+    namespace={
+        "__doc__": "The section of Horovod; its knobs have the names of horovodrun's arguments.\n\n"
+        + "\n".join(f"``{knob.key}``: sets ``{knob.variable}``{_bounds(knob)}." for knob in KNOBS)
+        + "\n``controller``: what processes meet by; only horovodrun knows ``gloo``."
+        + "\n``elastic``: a run that goes on when it loses nodes."
+    },
+)
+"""A field for each knob; ``controller``, ``elastic``."""
+
+
+class Horovod(Plain):
+    """Horovod over MPI, or over gloo where horovodrun starts it."""
+
+    name = "horovod"
+    section: type[Model] = Section
+
+    def problems(self, experiment: Experiment) -> Iterable[Problem]:
+        """Yield unknown knobs, values of the wrong type or range, knobs without their partner."""
+        yield from super().problems(experiment)
+        section = section_of(Section, experiment, self.name)
+        for knob in KNOBS:
+            value = getattr(section, knob.key)
+            if value not in (None, ""):
+                yield from _knob_problems(knob, value, ("horovod", knob.key), section)
+        if section.elastic:
+            yield from _elastic_problems(section)
+
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return a task a GPU, that of number ``hvd.local_rank()``; gloo is horovodrun's."""
+        section = section_of(Section, experiment, self.name)
+        if section.elastic:
+            why = "horovod.elastic"
+            elastic = ("horovodrun-elastic",)
+            return Topology(task="gpu", sees="node", launchers=elastic, elastic=True, why=why)
+        if section.controller == "gloo":
+            return Topology(task="gpu", sees="node", launchers=("horovodrun",), why="horovod.controller")
+        return Topology(task="gpu", sees="node", needs_mpi=True, wired=section.controller != "mpi")
+
+    def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+        """Return the bounds of an elastic run; they follow the words of its launcher.
+
+        Raises:
+            PlanError: where they do not fit what is allocated.
+        """
+        elastic: Elastic | None = section_of(Section, experiment, self.name).elastic
+        return tuple(_elastic_words(plan, elastic, site)) if elastic else ()
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return ``HOROVOD_*`` for the knobs that the file sets; an unset knob sets no variable."""
+        del site
+        section = section_of(Section, experiment, self.name)
+        knobs = filter(None, (_variable(knob, getattr(section, knob.key)) for knob in KNOBS))
+        return (*knobs, *(threads(plan, "framework horovod") if section.elastic else ()))
+
+    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+        """Yield what elastic ranks, which come by ssh, do not know of the batch system."""
+        del experiment, site
+        if plan.elastic and any(group.gpus for group in plan.placement.groups) and not plan.exclusive:
+            yield (
+                "an elastic run reaches its nodes by ssh and sees all their GPUs, also those of other jobs; "
+                "write `batch: {exclusive: true}`"
+            )
+
+
+def _knob_problems(knob: Knob, value: Any, path: Path, section: Any) -> Iterator[Problem]:
+    if knob.choices and value not in knob.choices:
+        yield Problem(f"{value!r} is not known here", path, did_you_mean(value.upper(), knob.choices))
+    elif knob.kind in {"integer", "number"} and not value >= 0:
+        yield Problem(f"{value} is below 0" if value < 0 else f"{value} is no number", path)
+    elif value == float("inf"):
+        yield Problem(f"{value} is no number", path)
+    elif knob.maximum is not None and value > knob.maximum:
+        yield Problem(f"{value} is above {knob.maximum}", path)
+    elif knob.kind == "integer" and value > _MOST:
+        yield Problem(f"{value} is above {_MOST}", path)
+    elif knob.needs and not getattr(section, knob.needs):
+        yield Problem(f"it counts only with {knob.needs!r}", path, f"add `{knob.needs}`")
+
+
+def _elastic_problems(section: Any) -> Iterator[Problem]:
+    elastic: Elastic = section.elastic
+    if section.controller == "mpi":
+        yield Problem("an elastic run meets over gloo", ("horovod", "controller"), "write gloo, or nothing")
+    for key in ("min_np", "max_np", "reset_limit", "slots_per_host"):
+        number = getattr(elastic, key)
+        if number is not None and number < 1:
+            yield Problem(f"{number} is below 1", ("horovod", "elastic", key))
+    if elastic.max_np is not None and elastic.max_np < elastic.min_np:
+        message = f"{elastic.max_np} is below min_np, {elastic.min_np}"
+        yield Problem(message, ("horovod", "elastic", "max_np"))
+
+
+def _elastic_words(plan: Plan, elastic: Elastic, site: Site) -> Iterator[Word]:
+    size = plan.placement.size
+    largest = size if elastic.max_np is None else elastic.max_np
+    for key, number, wrong in (("min_np", elastic.min_np, elastic.min_np > size),
+                               ("max_np", largest, largest > size)):  # fmt: skip
+        if wrong:
+            hint = "ask for more replicas, or write less"
+            path = ("horovod", "elastic", key)
+            raise PlanError(Problem(f"{number} processes are wanted, {size} are allocated", path, hint))
+    if len(plan.placement.groups) > 1:
+        message = "its nodes are of several kinds, and Slurm ends such a job when it loses one"
+        raise PlanError(Problem(message, ("horovod", "elastic"), "give all replicas the same resources"))
+    on_each = {tasks for _, tasks in plan.placement.tasks_per_node()}
+    if elastic.slots_per_host is not None and on_each != {elastic.slots_per_host}:
+        message = f"the plan has {', '.join(map(str, sorted(on_each)))} processes a node"
+        path = ("horovod", "elastic", "slots_per_host")
+        raise PlanError(Problem(message, path, "ask for replicas that fill the nodes so, or remove it"))
+    # All slots up to --max-np are used whatever -np says; more would only be waited for.
+    said = {"-np": ("min_np", elastic.min_np), "--min-np": ("min_np", elastic.min_np)}
+    said |= {"--max-np": ("max_np", largest)}
+    said |= {"--reset-limit": ("reset_limit", elastic.reset_limit)} if elastic.reset_limit else {}
+    for option, (key, number) in said.items():
+        yield from _words(option, number, f"horovod.elastic.{key}")
+    # For nodes that come back, which they never do to an allocation; the default is 600 s.
+    yield from _words("--elastic-timeout", 60, "rule a job gets no further nodes")
+    # It cannot find out which interface joins several hosts where there is but one.
+    if plan.placement.nodes == 1:
+        yield from _words("--network-interfaces", "lo", "rule one node")
+    elif site.fabric.interface:
+        origin = f"site {site.name}: fabric.interface"
+        yield from _words("--network-interfaces", site.fabric.interface, origin)
+    yield Word.raw('bash "$HPCDIST_JOB_DIR/rank.sh"', "task wrapper")
+
+
+def _words(option: str, value: object, origin: str) -> Iterator[Word]:
+    yield Word(text=option, origin=origin)
+    yield Word(text=str(value), origin=origin)
+
+
+def _variable(knob: Knob, value: Any) -> Variable | None:
+    origin = f"horovod.{knob.key}"
+    if knob.kind == "file" and value not in {None, "DYNAMIC"} and not value.startswith("/"):
+        return Variable.raw(knob.variable, f"$HPCDIST_OUTPUTS/{in_double_quotes(value)}", origin)
+    text = None if value is None else _text(knob, value)
+    return None if text is None else Variable(name=knob.variable, value=text, origin=origin)
+
+
+def _text(knob: Knob, value: Any) -> str | None:
+    if knob.kind == "flag":
+        return knob.on if value else knob.off
+    return str(value * knob.scale) if knob.kind == "integer" else str(value)
+
+
+HOROVOD = Horovod()

@@ -1,0 +1,36 @@
+"""JAX: where process 0 is, how many there are and which this is, for ``jax.distributed.initialize()``.
+
+JAX 0.10 reads JAX_COORDINATOR_ADDRESS and JAX_LOCAL_DEVICE_IDS itself; the number of processes and its own it
+asks Slurm or Open MPI, unless the program passes them on (read in its ``_src/distributed.py``, and tried).
+"""
+
+from __future__ import annotations
+
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers.frameworks.plain import Plain, expressions
+from hpcdist.plan.model import Plan, Variable
+from hpcdist.site.model import Site
+
+_ORIGIN = "framework jax"
+
+
+class Jax(Plain):
+    """jax.distributed, one task a replica, which has all the replica's GPUs."""
+
+    name = "jax"
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return where process 0 listens."""
+        del plan, experiment, site
+        return tuple(expressions({"JAX_COORDINATOR_ADDRESS": "$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"}, _ORIGIN))
+
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the process's place in the world, and its GPUs: JAX would take one, by its local rank."""
+        del experiment, site
+        own = {"JAX_NUM_PROCESSES": "$HPCDIST_SIZE", "JAX_PROCESS_ID": "$HPCDIST_RANK"}
+        if any(group.gpus for group in plan.placement.groups):
+            own["JAX_LOCAL_DEVICE_IDS"] = "$HPCDIST_GPUS"
+        return tuple(expressions(own, _ORIGIN))
+
+
+JAX = Jax()

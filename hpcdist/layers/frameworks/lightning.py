@@ -1,0 +1,98 @@
+"""Lightning and Fabric: how many nodes and devices there are, and which of them this process has.
+
+With their defaults (``devices="auto"``, ``num_nodes=1``) they see the devices of one node. ``Trainer`` takes
+its defaults from ``PL_TRAINER_*``, ``Fabric`` its arguments from ``LT_*``; a process finds its place as under
+torchrun, which they ask before Slurm or LSF: those must hold the same number of tasks on every node.
+Sources: ``TorchElasticEnvironment``, ``_defaults_from_env_vars`` and ``Fabric``'s ``_argument_from_env`` in
+Lightning 2.6.6, tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers.frameworks.plain import expressions
+from hpcdist.layers.frameworks.pytorch import OverTorch, environment
+from hpcdist.plan.model import Plan, Variable
+from hpcdist.site.model import Site
+
+_ORIGIN = "framework lightning"
+
+
+class Lightning(OverTorch):
+    """Lightning's ``Trainer``, and Fabric, over torch.distributed."""
+
+    name = "lightning"
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return where rank 0 listens, and that it is found as under torchrun.
+
+        With the strategy named, a ``Trainer(devices=1)`` is an error and not a training of its own.
+        """
+        shared = super().variables(plan, experiment, site)
+        if _is_launch(plan):
+            return shared
+        ddp = Variable(name="PL_TRAINER_STRATEGY", value="ddp", origin=_ORIGIN)
+        several = (ddp,) if plan.placement.size > 1 else ()
+        return (*shared, Variable.raw("TORCHELASTIC_RUN_ID", "$HPCDIST_JOB_ID", _ORIGIN), *several)
+
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the task's place and the world's shape; a launch tells its processes itself."""
+        if _is_launch(plan):
+            return super().task_variables(plan, experiment, site)
+        return tuple(expressions(_by_node(plan) if _is_regular(plan) else _by_task(plan), _ORIGIN))
+
+    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+        """Yield what a shape means that Lightning has no words for."""
+        del experiment, site
+        if not _is_launch(plan) and not _is_regular(plan):
+            yield (
+                "Lightning knows only nodes with equal numbers of devices, each a task's own, and this plan "
+                "has others: each task is told that it is a node of its own, so the program must not say "
+                "`devices` or `num_nodes` itself, and each task runs `prepare_data`"
+            )
+
+
+def _is_launch(plan: Plan) -> bool:
+    """Whether the command is a launch: srun, or torchrun or fabric run on each node."""
+    return plan.launches == "once" or plan.starts_processes
+
+
+def _is_regular(plan: Plan) -> bool:
+    """Whether all nodes hold the same number of tasks, and task n of each has device n."""
+    rows = plan.placement.rows
+    same = len({tasks for _, tasks in plan.placement.tasks_per_node()}) == 1
+    if not any(row.gpus for row in rows):
+        return same
+    return (
+        same
+        and plan.gpu_visibility == "node"
+        and all((row.gpus, row.tasks_per_gpu) == (1, 1) for row in rows)
+    )
+
+
+def _by_node(plan: Plan) -> dict[str, str]:
+    return (
+        environment(plan) | {"GROUP_RANK": "$HPCDIST_NODE"} | _shape("$HPCDIST_NODES", "$HPCDIST_LOCAL_SIZE")
+    )
+
+
+def _by_task(plan: Plan) -> dict[str, str]:
+    """Return variables by which each task is a node of its own."""
+    own = {
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "NODE_RANK": "$HPCDIST_RANK",
+        "GROUP_RANK": "$HPCDIST_RANK",
+    }
+    device = "$HPCDIST_GPUS," if all(row.gpus for row in plan.placement.rows) else "1"
+    return environment(plan) | own | _shape("$HPCDIST_SIZE", device)
+
+
+def _shape(nodes: str, devices: str) -> dict[str, str]:
+    kinds = {"NUM_NODES": nodes, "DEVICES": devices}
+    return {f"{prefix}_{name}": value for name, value in kinds.items() for prefix in ("PL_TRAINER", "LT")}
+
+
+LIGHTNING = Lightning()

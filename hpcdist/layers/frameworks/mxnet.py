@@ -1,0 +1,73 @@
+"""MXNet: the DMLC variables of its parameter-server rendezvous; the master is the scheduler.
+
+Source: ps-lite's environment variables (https://mxnet.apache.org/versions/1.9.1/api/faq/distributed_training);
+what Polyaxon 0.6 sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hpcdist.errors import Problem
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers.frameworks.plain import Plain, expressions, one_process
+from hpcdist.layers.protocols import Topology
+from hpcdist.plan.model import Plan, Variable
+from hpcdist.site.model import Site
+
+_ORIGIN = "framework mxnet"
+_ROLES = {"master": "scheduler", "worker": "worker", "ps": "server"}
+
+
+class MxNet(Plain):
+    """MXNet's distributed key-value store, one task a replica."""
+
+    name = "mxnet"
+    roles = frozenset(_ROLES)
+
+    def problems(self, experiment: Experiment) -> Iterable[Problem]:
+        """Yield what is wrong in the section, and a store without servers or without workers."""
+        yield from super().problems(experiment)
+        yield from one_process(experiment, self.name)
+        replicas = experiment.environment.replicas
+        for key in ("n_workers", "n_ps") if replicas else ():
+            if not getattr(replicas, key):
+                path = ("environment", "replicas")
+                message = f"MXNet's store needs workers and servers, and there is no {key!r}"
+                yield Problem(message, path, f"write `{key}: 1` or more")
+
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return the topology: when the workers have ended, scheduler and servers have nothing left to do.
+
+        ps-lite binds to the address that it is given, and takes no name for one.
+        """
+        del experiment
+        workers = frozenset({"worker"})
+        return Topology(awaited=workers, by_address=True, alike=workers)
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return where the scheduler is, how many there are of the others, and the interface to use."""
+        del experiment
+        placement = plan.placement
+        interface = site.fabric.interface
+        origin = f"site {site.name}: fabric.interface"
+        return (
+            *expressions(
+                {"DMLC_PS_ROOT_URI": "$HPCDIST_HEAD_ADDRESS", "DMLC_PS_ROOT_PORT": "$HPCDIST_PORT"}, _ORIGIN
+            ),
+            Variable(name="DMLC_NUM_WORKER", value=str(placement.replicas("worker")), origin=_ORIGIN),
+            Variable(name="DMLC_NUM_SERVER", value=str(placement.replicas("ps")), origin=_ORIGIN),
+            *([Variable(name="DMLC_INTERFACE", value=interface, origin=origin)] if interface else []),
+        )
+
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the task's role, which server it is, and its address where no interface says it."""
+        del plan, experiment
+        own = [Variable.raw("DMLC_ROLE", name, _ORIGIN, role) for role, name in _ROLES.items()]
+        own.append(Variable.raw("DMLC_SERVER_ID", "$HPCDIST_INDEX", _ORIGIN, "ps"))
+        if not site.fabric.interface:
+            own.append(Variable.raw("DMLC_NODE_HOST", "$HPCDIST_ADDRESS", _ORIGIN))
+        return tuple(own)
+
+
+MXNET = MxNet()

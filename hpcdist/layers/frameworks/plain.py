@@ -1,0 +1,88 @@
+"""Plain: what a framework is that adds nothing; the others say only what they do differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hpcdist.documents import fields
+from hpcdist.documents.fields import M, Model
+from hpcdist.errors import Path, Problem
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers.protocols import Topology
+from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.site.model import Site
+
+
+class NoSection(Model, frozen=True):
+    """The section of a framework that has nothing to be said."""
+
+
+class Plain:
+    """No framework: the program is started as it is."""
+
+    name = ""
+    section: type[Model] = NoSection
+    roles = frozenset({"master", "worker"})
+
+    def problems(self, experiment: Experiment) -> Iterable[Problem]:
+        """Yield what its model finds wrong in the section."""
+        _, problems = fields.build(self.section, experiment.sections.get(self.name) or {})
+        return (located(problem, self.name) for problem in problems)
+
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return one task a replica, by any launcher."""
+        del experiment
+        return Topology()
+
+    def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+        """Return nothing: the command is started as it is."""
+        del plan, experiment, site
+        return ()
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return nothing."""
+        del plan, experiment, site
+        return ()
+
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return nothing."""
+        del plan, experiment, site
+        return ()
+
+    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+        """Yield nothing."""
+        del plan, experiment, site
+        return ()
+
+
+def section_of(model: type[M], experiment: Experiment, name: str) -> M:
+    """Return a framework's section, that of an empty one where the file says nothing."""
+    built, _ = fields.build(model, experiment.sections.get(name) or {})
+    return built or model()
+
+
+def one_process(experiment: Experiment, name: str) -> Iterator[Problem]:
+    """Yield a problem where a replica is to be several processes, and the framework gives it one address."""
+    if (experiment.environment.processes_per_replica or 1) > 1:
+        path: Path = ("environment", "processes_per_replica")
+        yield Problem(f"a replica is one process under {name}", path, "write more workers instead")
+
+
+def threads(plan: Plan, origin: str) -> Iterator[Variable]:
+    """Yield the threads of a process, for those that the task wrapper does not start itself."""
+    each = min(max(1, row.cpus // row.processes) for row in plan.placement.rows)
+    yield Variable(name="OMP_NUM_THREADS", value=str(each), origin=origin)
+
+
+def located(problem: Problem, *section: str) -> Problem:
+    """Return a problem of a section as one of the file."""
+    path: Path = (*section, *problem.path)
+    return problem._replace(path=path)
+
+
+def expressions(table: dict[str, str], origin: str) -> Iterator[Variable]:
+    """Yield variables whose values bash expands."""
+    return (Variable.raw(name, value, origin) for name, value in table.items())
+
+
+PLAIN = Plain()

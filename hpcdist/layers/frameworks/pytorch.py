@@ -1,0 +1,165 @@
+"""PyTorch: ``env://`` for one task a process, or torchrun, one on each node.
+
+WORLD_SIZE counts tasks and RANK is the task's
+(https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization). Without ``launch`` a
+replica is one process, whatever its GPUs, as under Polyaxon 0.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+from hpcdist.documents.fields import Model
+from hpcdist.errors import Problem
+from hpcdist.experiment.model import MOST, Experiment
+from hpcdist.layers.frameworks.plain import Plain, expressions, section_of, threads
+from hpcdist.layers.protocols import Topology
+from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.site.model import Site
+
+_ORIGIN = "framework pytorch"
+SHARED: Final = {"MASTER_ADDR": "$HPCDIST_HEAD_ADDRESS", "MASTER_PORT": "$HPCDIST_PORT"}
+"""What all tasks are told for ``env://``."""
+
+
+class Section(Model, frozen=True):
+    """``launch``: ``env`` for a task a GPU, ``torchrun`` for one torchrun a node, which starts them.
+
+    ``max_restarts``: how often torchrun starts all processes again when one has failed.
+    """
+
+    launch: Literal["env", "torchrun"] | None = None
+    max_restarts: int = 0
+
+
+class PyTorch(Plain):
+    """torch.distributed."""
+
+    name = "pytorch"
+    section: type[Model] = Section
+
+    def problems(self, experiment: Experiment) -> Iterable[Problem]:
+        """Yield what is wrong in the section."""
+        yield from super().problems(experiment)
+        section = section_of(Section, experiment, self.name)
+        path = ("pytorch", "max_restarts")
+        if not 0 <= section.max_restarts <= MOST:
+            yield Problem(f"there cannot be {section.max_restarts} of them", path)
+        elif section.max_restarts and section.launch != "torchrun":
+            hint = "add `launch: torchrun`, or write `environment: {max_restarts: ...}`"
+            yield Problem("it is torchrun that restarts processes", path, hint)
+
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return a task a replica, a GPU or a node."""
+        launch = section_of(Section, experiment, self.name).launch
+        kinds: dict[str | None, Topology] = {
+            "env": Topology(task="gpu", sees="node", why="pytorch.launch"),
+            "torchrun": Topology(task="node", why="pytorch.launch"),
+        }
+        return kinds.get(launch, Topology())
+
+    def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+        """Return torchrun and its options where it is to be."""
+        section = section_of(Section, experiment, self.name)
+        return tuple(_torchrun(plan, section, site)) if section.launch == "torchrun" else ()
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return where rank 0 listens, and the interface that gloo is to use."""
+        if section_of(Section, experiment, self.name).launch == "torchrun":
+            return (*gloo_interface(site), *threads(plan, _ORIGIN))
+        return (*expressions(SHARED, _ORIGIN), *gloo_interface(site))
+
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the task's place in the world; torchrun is told who of them is the host, and its address."""
+        del site
+        if section_of(Section, experiment, self.name).launch != "torchrun":
+            return tuple(expressions(environment(plan), _ORIGIN))
+        own = {"PET_LOCAL_ADDR": "$HPCDIST_ADDRESS"}
+        own |= {} if _processes(plan) else {"PET_NPROC_PER_NODE": "$HPCDIST_PROCESSES"}
+        # torchrun compares its own name with the endpoint's, which is another on many machines.
+        hosts = {"master": "is_host=1", "worker": "is_host=0"}
+        return (
+            *expressions(own, _ORIGIN),
+            *(Variable.raw("PET_RDZV_CONF", value, _ORIGIN, role) for role, value in hosts.items()),
+        )
+
+    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+        """Yield the site's opinion of torchrun, and a word on GPUs that one process may not use."""
+        launch = section_of(Section, experiment, self.name).launch
+        reason = site.torchrun.discouraged
+        if launch == "torchrun" and reason:
+            hint = "`pytorch: {launch: env}` does without"
+            yield f"site {site.name} advises against torchrun: {reason}; {hint}"
+        whole = (row.gpus for row in plan.placement.rows if row.tasks_per_replica == 1)
+        most = max(whole, default=0)
+        by_user = plan.launches == "once" or plan.starts_processes
+        if launch is None and most > 1 and not by_user:
+            yield (
+                f"each replica is one process for its {most} GPUs; for a process a GPU write "
+                "`pytorch: {launch: env}`"
+            )
+
+
+class OverTorch(Plain):
+    """A library over torch.distributed that reads the variables of ``env://``, a task a GPU."""
+
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return a task a GPU; the library takes the one whose number is the task's LOCAL_RANK."""
+        del experiment
+        return Topology(task="gpu", sees="node")
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return where rank 0 listens."""
+        del plan, experiment
+        return (*expressions(SHARED, f"framework {self.name}"), *gloo_interface(site))
+
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the task's place in the world."""
+        del experiment, site
+        return tuple(expressions(environment(plan), f"framework {self.name}"))
+
+
+def environment(plan: Plan) -> dict[str, str]:
+    """Return what tells a task its place in the world, for ``env://``.
+
+    Programs take the GPU whose number is LOCAL_RANK; of a task that sees its own alone, that is the first.
+    """
+    shares = plan.gpu_visibility == "node" or not any(group.gpus for group in plan.placement.groups)
+    return {
+        "WORLD_SIZE": "$HPCDIST_SIZE",
+        "RANK": "$HPCDIST_RANK",
+        "LOCAL_RANK": "$HPCDIST_LOCAL_RANK" if shares else "0",
+        "LOCAL_WORLD_SIZE": "$HPCDIST_LOCAL_SIZE",
+        "NODE_RANK": "$HPCDIST_NODE",
+    }
+
+
+def gloo_interface(site: Site) -> Iterator[Variable]:
+    """Yield the variable that keeps gloo off interfaces which do not reach other nodes."""
+    if site.fabric.interface:
+        origin = f"site {site.name}: fabric.interface"
+        yield Variable(name="GLOO_SOCKET_IFNAME", value=site.fabric.interface, origin=origin)
+
+
+def _processes(plan: Plan) -> int | None:
+    """Return how many processes each torchrun starts, None where they differ."""
+    counts = {row.processes for row in plan.placement.rows}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _torchrun(plan: Plan, section: Section, site: Site) -> Iterator[Word]:
+    own = site.torchrun.program != "torchrun"
+    yield Word(text=site.torchrun.program, origin=f"site {site.name}: torchrun.program" if own else _ORIGIN)
+    yield Word(text=f"--nnodes={plan.placement.size}", origin=_ORIGIN)
+    if processes := _processes(plan):
+        yield Word(text=f"--nproc-per-node={processes}", origin=_ORIGIN)
+    yield Word(text="--rdzv-backend=c10d", origin=_ORIGIN)
+    yield Word.raw('--rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"', _ORIGIN)
+    yield Word.raw('--rdzv-id="$HPCDIST_JOB_ID"', _ORIGIN)
+    yield Word(text=f"--max-restarts={section.max_restarts}", origin=_ORIGIN)
+    yield from (Word(text=text, origin=f"site {site.name}: torchrun.args") for text in site.torchrun.args)
+    yield Word(text="--no-python", origin=_ORIGIN)
+
+
+PYTORCH = PyTorch()

@@ -1,0 +1,135 @@
+"""TensorFlow: TF_CONFIG for each task (https://www.tensorflow.org/api_docs/python/tf/distribute/cluster_resolver).
+
+Each task listens on the job's port plus its local rank, so tasks that share a node do not collide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from hpcdist.documents.fields import Model
+from hpcdist.errors import Problem
+from hpcdist.experiment.model import Experiment, Replicas
+from hpcdist.layers.frameworks.plain import Plain, one_process, section_of
+from hpcdist.layers.protocols import Topology
+from hpcdist.plan.model import Plan, Variable
+from hpcdist.site.model import Site
+
+_ORIGIN = "framework tensorflow"
+
+
+class Section(Model, frozen=True):
+    """``version`` is the program's, such as ``1.15``: before 2 the cluster calls the chief ``master``.
+
+    ``chief``: whether the cluster has a chief beside its workers, which the master is, or workers alone, of
+    which the master is the first. Unsaid it has one where somebody needs it: parameter servers, an evaluator,
+    TensorFlow 1. ``ends_with``: the job ends with the master (its coordinator, under
+    ParameterServerStrategy), or when the workers have ended too. Unsaid it is the master where TensorFlow 2
+    has parameter servers, since workers then serve for ever
+    (https://www.tensorflow.org/tutorials/distribute/parameter_server_training).
+    """
+
+    version: str = "2"
+    chief: bool | None = None
+    ends_with: Literal["master", "workers"] | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the program is for TensorFlow 1."""
+        return self.version.partition(".")[0] in {"0", "1"}
+
+
+def _has_chief(section: Section, replicas: Replicas) -> bool:
+    """Whether the cluster names a chief.
+
+    MultiWorkerMirroredStrategy takes worker 0 for it where there is none (``is_chief`` of
+    ``tensorflow/python/distribute/multi_worker_util.py``, 1.14 to 2.21), and TensorFlow's tutorials for it
+    count the workers of such a cluster (https://www.tensorflow.org/tutorials/distribute/multi_worker_with_keras).
+    ParameterServerStrategy's coordinator is a chief, and Estimators refuse a cluster that has none
+    (``_validate_task_type_and_task_id`` of ``tensorflow_estimator/python/estimator/run_config.py``).
+    """
+    needed = bool(replicas.n_ps or replicas.evaluator) or section.is_first
+    return needed if section.chief is None else section.chief
+
+
+class TensorFlow(Plain):
+    """TensorFlow's distributed runtime, one task a replica."""
+
+    name = "tensorflow"
+    section: type[Model] = Section
+    roles = frozenset({"master", "worker", "ps", "evaluator"})
+
+    def problems(self, experiment: Experiment) -> Iterable[Problem]:
+        """Yield what is wrong in the section."""
+        yield from super().problems(experiment)
+        yield from one_process(experiment, self.name)
+        replicas = experiment.environment.replicas or Replicas()
+        if replicas.n_ps and not replicas.n_workers:
+            where = ("environment", "replicas", "n_ps")
+            yield Problem("parameter servers need workers that use them", where, "write `n_workers`")
+        section = section_of(Section, experiment, self.name)
+        version = section.version
+        if replicas.n_ps and section.chief is False:
+            why = "parameter servers need a chief, which hands out their work"
+            yield Problem(why, ("tensorflow", "chief"), "remove it")
+        if not re.fullmatch(r"\d+(\.\d+)*(\.x)?", version):
+            path = ("tensorflow", "version")
+            yield Problem(f"{version!r} is no version of TensorFlow", path, "write one such as 1.15 or 2.16")
+
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return the topology: parameter servers and the evaluator do not keep the job.
+
+        A chief that coordinates parameter servers needs no GPU.
+        """
+        section = section_of(Section, experiment, self.name)
+        replicas = experiment.environment.replicas or Replicas()
+        coordinated = replicas.n_ps > 0 and not section.is_first
+        ends_with = section.ends_with or ("master" if coordinated else "workers")
+        every = frozenset({"master", "worker"})
+        return Topology(
+            awaited=frozenset({"master"}) if ends_with == "master" else every,
+            alike=frozenset({"worker"}) if coordinated else every,
+        )
+
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return TF_CONFIG: where everybody is, and which of them this task is."""
+        del site
+        section = section_of(Section, experiment, self.name)
+        roles = ("master", "worker", "ps", "evaluator")
+        present = [role for role in roles if plan.placement.replicas(role)]
+        if _has_chief(section, experiment.environment.replicas or Replicas()):
+            return (_with_chief("master" if section.is_first else "chief", present),)
+        return tuple(_of_workers(present))
+
+
+def _with_chief(chief: str, present: Sequence[str]) -> Variable:
+    """Return the variable of a cluster in which the master is the chief."""
+    cluster = {role.replace("master", chief): [role] for role in present if role != "evaluator"}
+    origin = f"{_ORIGIN}: a cluster with a {chief}, which is the master"
+    return _config(cluster, f"${{HPCDIST_ROLE/master/{chief}}}", "$HPCDIST_INDEX", origin)
+
+
+def _of_workers(present: Sequence[str]) -> Iterator[Variable]:
+    """Yield the variable of a cluster of workers, who are the first ranks; an evaluator stands beside it."""
+    cluster = {"worker": [role for role in present if role != "evaluator"]}
+    origin = f"{_ORIGIN}: a cluster of workers alone, the first of which is the master"
+    for role in cluster["worker"] if "evaluator" in present else [""]:
+        yield _config(cluster, "worker", "$HPCDIST_RANK", origin, role)
+    if "evaluator" in present:
+        yield _config(cluster, "evaluator", "$HPCDIST_INDEX", origin, "evaluator")
+
+
+def _config(
+    cluster: Mapping[str, Sequence[str]], kind: str, index: str, origin: str, role: str = ""
+) -> Variable:
+    jobs = (
+        rf"\"{name}\": [{','.join(f'$(peers {one})' for one in roles)}]" for name, roles in cluster.items()
+    )
+    task = rf"\"task\": {{\"type\": \"{kind}\", \"index\": {index}}}"
+    rest = r"\"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\""
+    return Variable.raw("TF_CONFIG", rf"{{\"cluster\": {{{', '.join(jobs)}}}, {task}, {rest}}}", origin, role)
+
+
+TENSORFLOW = TensorFlow()

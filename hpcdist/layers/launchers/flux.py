@@ -1,0 +1,147 @@
+"""flux run: Flux starts the tasks itself, in the instance that it has made for the job.
+
+Said explicitly, because Flux does it otherwise: ``exit-on-error`` (else the peers of a failed rank run on
+for half a minute) and ``exit-timeout=none`` (else a rank that ends well ends the others half a minute
+later), and ``cpu-affinity=per-task`` (else each task may run on the cores of all).
+
+Tasks of one size are spread by ``--nodes`` and ``--ntasks`` as evenly as can be, the first nodes with one
+more (``rcalc_distribute``; 2 + 2 + 1 of five on three nodes was seen). Tasks of different sizes are started
+on whole nodes, where the task wrapper divides them; where nodes hold different numbers of these, a taskmap
+says how many, which may change them since 0.75: an older Flux ends with ``invalid taskmap``.
+
+Sources: flux-run(1), flux-shell-options(7), src/shell/rcalc.c and src/shell/info.c of flux-core 0.88; RFC 34.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hpcdist.errors import PlanError, Problem
+from hpcdist.plan.model import Placement, Plan, Word
+from hpcdist.site.model import LauncherOptions, RankVariables
+
+_ORIGIN: Final = "launcher flux"
+_BINDING: Final = "--setopt=cpu-affinity=per-task"
+
+
+class FluxRun:
+    """Flux's own launcher."""
+
+    name = "flux"
+    rank_variables: RankVariables | None = RankVariables(
+        rank="FLUX_TASK_RANK", size="FLUX_JOB_SIZE", local_rank="FLUX_TASK_LOCAL_ID"
+    )
+    schedulers = frozenset({"flux"})
+    wires: frozenset[str] = frozenset()
+    reads = frozenset({"mpi", "binding", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {
+            "-n",
+            "--ntasks",
+            "-N",
+            "--nodes",
+            "--tasks-per-node",
+            "-c",
+            "--cores-per-task",
+            "--gpus-per-task",
+            "-g",
+            "--exclusive",
+            "-x",
+            "--taskmap",
+            "--label-io",
+        }
+    )
+    lists_cpus = False
+    hostfile_line = "%s slots=%s"
+    unequal_nodes = True
+    brings_mpi = True
+    gives_pmi = False  # it gives one, always; whether the program's MPI takes it no task can see
+    labels_output = True
+
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+        """Return ``flux run`` and its options.
+
+        Raises:
+            PlanError: where Flux is to hand out GPUs that tasks share, or have in different numbers.
+        """
+        return tuple(_words(plan, options))
+
+
+def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
+    yield Word.raw("start_flux", _ORIGIN)
+    counted = _can_count(plan)
+    shape = _counted(plan) if counted else _whole_nodes(plan)
+    label = ("--label-io",) if plan.placement.size > 1 else ()
+    for text in ("flux", "run", *shape, *label, "--setopt=exit-on-error", "--setopt=exit-timeout=none"):
+        yield Word(text=text, origin=_ORIGIN)
+    yield from _affinity(plan)
+    if options.mpi:
+        yield Word(text=f"--setopt=mpi={options.mpi}", origin=f"site {plan.site}: launchers.flux.mpi")
+    if counted or plan.placement.is_even:
+        origin = f"site {plan.site}: launchers.flux.binding" if options.binding else _ORIGIN
+        yield from (Word(text=text, origin=origin) for text in options.binding or (_BINDING,))
+    yield from plan.launcher_args
+
+
+def _can_count(plan: Plan) -> bool:
+    """Whether Flux can count CPUs and GPUs a task: all tasks have the same, none shares a GPU."""
+    rows, counts = plan.placement.rows, _tasks_on_each(plan.placement)
+    alike = len(plan.placement.groups) == 1 and len({(row.cpus, row.gpus) for row in rows}) == 1
+    spread = counts == sorted(counts, reverse=True) and counts[0] - counts[-1] <= 1
+    return alike and spread and all(row.tasks_per_gpu == 1 for row in rows)
+
+
+def _tasks_on_each(placement: Placement) -> list[int]:
+    return [tasks for nodes, tasks in placement.tasks_per_node() for _ in range(nodes)]
+
+
+def _counted(plan: Plan) -> Iterator[str]:
+    row = plan.placement.rows[0]
+    yield from (f"--nodes={plan.placement.nodes}", f"--ntasks={plan.placement.size}")
+    yield f"--cores-per-task={row.cpus}"
+    if row.gpus and _says_gpus(plan):
+        yield f"--gpus-per-task={row.gpus}"
+
+
+def _whole_nodes(plan: Plan) -> Iterator[str]:
+    runs = list(plan.placement.tasks_per_node())
+    yield f"--nodes={plan.placement.nodes}"
+    if len(runs) > 1:
+        # Without a word of GPUs: there is none for nodes beside --ntasks, and whole nodes come with theirs.
+        yield from (f"--ntasks={plan.placement.size}", "--exclusive", f"--taskmap=manual:{_taskmap(runs)}")
+        return
+    yield from (f"--tasks-per-node={runs[0][1]}", "--exclusive")
+    if (gpus := max(group.gpus for group in plan.placement.groups)) and _says_gpus(plan):
+        yield f"--gpus-per-node={gpus}"
+
+
+def _taskmap(runs: Sequence[tuple[int, int]]) -> str:
+    """Return blocks of first node, nodes, tasks on each, and how often (RFC 34)."""
+    blocks, first = [], 0
+    for nodes, tasks in runs:
+        blocks.append(f"[{first},{nodes},{tasks},1]")
+        first += nodes
+    return f"[{','.join(blocks)}]"
+
+
+def _says_gpus(plan: Plan) -> bool:
+    return plan.gpu_request != "none" or plan.gpu_visibility == "launcher"
+
+
+def _affinity(plan: Plan) -> Iterator[Word]:
+    """Yield who chooses the GPUs of a task: Flux, or the task wrapper among those of the node."""
+    if not any(group.gpus for group in plan.placement.groups):
+        return
+    if plan.gpu_visibility == "launcher":
+        if not _can_count(plan):
+            message = f"site {plan.site} hands out GPUs by flux run, which gives all tasks the same number"
+            hint = "give all replicas the same resources, with at least one GPU a process"
+            raise PlanError(Problem(message, ("environment", "replicas"), hint))
+        yield Word(text="--setopt=gpu-affinity=per-task", origin=f"site {plan.site}: gpus.bound_by")
+    elif not _says_gpus(plan) or plan.gpu_variable != "CUDA_VISIBLE_DEVICES":
+        # Flux knows no other variable, and none that it was not asked for: it would say that there are none.
+        yield Word(text="--setopt=gpu-affinity=off", origin=_ORIGIN)
+
+
+FLUX_RUN: Final = FluxRun()

@@ -1,0 +1,82 @@
+"""horovodrun: for machines without a launcher of their own, over ssh (gloo) or over mpirun (mpi).
+
+The controller is always said: inside LSF horovodrun 0.28.1 takes its jsrun path by itself, which fails.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hpcdist.layers.launchers.mpirun import MPIRUN
+from hpcdist.plan.model import Plan, Word
+from hpcdist.site.model import LauncherOptions, RankVariables
+
+_GLOO: Final = RankVariables(rank="HOROVOD_RANK", size="HOROVOD_SIZE", local_rank="HOROVOD_LOCAL_RANK")
+
+
+class Horovodrun:
+    """Horovod's own launcher, with one of its two controllers; gloo needs no MPI."""
+
+    name = "horovodrun"
+    rank_variables: RankVariables | None = _GLOO
+    schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
+    wires = frozenset({"horovod"})
+    reads = frozenset({"args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {
+            "-np",
+            "--num-proc",
+            "-H",
+            "--hosts",
+            "-hostfile",
+            "--hostfile",
+            "--gloo",
+            "--mpi",
+            "--min-np",
+            "--max-np",
+            "--min-num-proc",
+            "--max-num-proc",
+            "--host-discovery-script",
+        }
+    )
+    lists_cpus = False
+    hostfile_line = "%s slots=%s"
+    unequal_nodes = True
+    brings_mpi = False
+    gives_pmi = False
+    labels_output = True
+    controller = "--gloo"
+    hosts = '--hostfile "$HPCDIST_HOSTFILE"'
+
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:  # noqa: ARG002 - the protocol's
+        """Return ``horovodrun`` with its controller and where it finds its hosts."""
+        origin = f"launcher {self.name}"
+        size = () if plan.elastic else ("-np", str(plan.placement.size))
+        texts = ("horovodrun", self.controller, *size)
+        return (
+            *(Word(text=text, origin=origin) for text in texts),
+            Word.raw(self.hosts, origin),
+            *plan.launcher_args,
+        )
+
+
+class HorovodrunMpi(Horovodrun):
+    """horovodrun over the machine's mpirun."""
+
+    name = "horovodrun-mpi"
+    rank_variables = MPIRUN.rank_variables
+    brings_mpi = True
+    controller = "--mpi"
+
+
+class HorovodrunElastic(Horovodrun):
+    """horovodrun with hosts that may be lost: a script of the run says which are alive."""
+
+    name = "horovodrun-elastic"
+    rank_variables = None  # the number of tasks changes, so they take no place in the plan
+    hosts = """--host-discovery-script "bash '$HPCDIST_JOB_DIR/discover.sh'\""""  # words of sh -c
+
+
+HOROVODRUN: Final = Horovodrun()
+HOROVODRUN_MPI: Final = HorovodrunMpi()
+HOROVODRUN_ELASTIC: Final = HorovodrunElastic()

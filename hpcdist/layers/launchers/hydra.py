@@ -1,0 +1,63 @@
+"""Hydra: the mpiexec of MPICH, and of Intel MPI, which is made of it.
+
+``-machinefile`` with ``host:n`` is the plan's rank order in both, and takes unequal nodes. How hydra reaches
+the nodes (ssh, srun, blaunch, ...) it finds out itself; a site says it by ``args: [-launcher, ssh]``.
+Binding: MPICH's ``-bind-to none``; Intel's is a variable, ``I_MPI_PIN``, which the script sets.
+
+Sources: ``mpiexec.hydra -help`` of MPICH 4.0.2, with which all of this was tried; Intel MPI Developer
+Reference 2021.15, "Global Hydra Options" and "Process Pinning".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.plan.model import Plan, Word
+from hpcdist.site.model import LauncherOptions, RankVariables
+
+_ORIGIN: Final = "launcher hydra"
+
+
+class Hydra:
+    """mpiexec.hydra, over the job's own machine file."""
+
+    name = "hydra"
+    rank_variables: RankVariables | None = RankVariables(
+        rank="PMI_RANK", size="PMI_SIZE", local_rank="MPI_LOCALRANKID"
+    )
+    schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
+    wires: frozenset[str] = frozenset()
+    reads = frozenset({"flavour", "binding", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {"-n", "-np", "-f", "-hosts", "-machinefile", "-ppn", "-genvlist", "-genvall", "-envlist"}
+    )
+    lists_cpus = False
+    hostfile_line = "%s:%s"
+    unequal_nodes = True
+    brings_mpi = True
+    gives_pmi = False
+    labels_output = False  # -prepend-rank writes [0], at the beginning of each piece that comes
+
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+        """Return ``mpiexec.hydra`` with the machine file and every variable of the plan by name."""
+        return tuple(_words(plan, options))
+
+
+def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
+    yield Word(text="mpiexec.hydra", origin=_ORIGIN)
+    yield Word.raw('-machinefile "$HPCDIST_HOSTFILE" -genvlist "${hpcdist_exports#,}"', _ORIGIN)
+    if plan.scheduler == "slurm" and len(plan.placement.groups) > 1:
+        # srun inside the job starts on its first component only.
+        for text in ("-launcher", "ssh"):
+            yield Word(text=text, origin="rule hydra over several components")
+    bound = options.binding if plan.placement.is_even else ()
+    usual = () if options.flavour == "intel" else ("-bind-to", "none")
+    for text in bound or usual:
+        yield Word(text=text, origin=f"site {plan.site}: launchers.hydra.binding" if bound else _ORIGIN)
+    yield from plan.launcher_args
+    for text in ("-n", str(plan.placement.size)):
+        yield Word(text=text, origin=_ORIGIN)
+
+
+HYDRA: Final = Hydra()

@@ -1,0 +1,63 @@
+"""ibrun: TACC's launcher (Vista, Lonestar6, Stampede3, Frontera), for whatever MPI is loaded.
+
+It reads the layout of the job from Slurm's own variables, so it starts equal tasks only, as many on each
+node as the job asked for; ``-n`` and ``-o`` choose a part of those. It hands on the whole environment, and
+binds nothing by itself: a site may say ``binding: [task_affinity]``, the program that does it.
+
+Source: github.com/TACC/TACC-Docs, the user guides' section "Launching MPI applications".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.errors import PlanError, Problem
+from hpcdist.layers.launchers.counts import tasks_on_each_node
+from hpcdist.plan.model import Plan, Word
+from hpcdist.site.model import LauncherOptions, RankVariables
+
+_ORIGIN: Final = "launcher ibrun"
+
+
+class Ibrun:
+    """TACC's ibrun; a site with Open MPI names that one's rank variables."""
+
+    name = "ibrun"
+    rank_variables: RankVariables | None = RankVariables(
+        rank="PMI_RANK", size="PMI_SIZE", local_rank="MPI_LOCALRANKID"
+    )
+    schedulers = frozenset({"slurm"})
+    wires: frozenset[str] = frozenset()
+    reads = frozenset({"binding", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset({"-n", "-o"})
+    lists_cpus = False
+    hostfile_line = "%s slots=%s"
+    unequal_nodes = False
+    brings_mpi = True
+    gives_pmi = False
+    labels_output = False
+
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+        """Return ``ibrun`` for all tasks of the job.
+
+        Raises:
+            PlanError: where Slurm's layout of the job is not that of the tasks.
+        """
+        tasks_on_each_node(plan, "ibrun starts the same number of tasks on every node")
+        if not plan.placement.is_even:
+            message = "ibrun starts tasks as Slurm lays them out, equal ones on nodes of one kind"
+            hint = "give all replicas the same CPUs, or write `batch: {launcher: srun}`"
+            raise PlanError(Problem(message, ("environment", "replicas"), hint))
+        return tuple(_words(plan, options))
+
+
+def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
+    for text in ("ibrun", "-n", str(plan.placement.size), "-o", "0"):
+        yield Word(text=text, origin=_ORIGIN)
+    yield from plan.launcher_args
+    for text in options.binding:
+        yield Word(text=text, origin=f"site {plan.site}: launchers.ibrun.binding")
+
+
+IBRUN: Final = Ibrun()

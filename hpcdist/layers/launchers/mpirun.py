@@ -1,0 +1,96 @@
+"""mpirun of Open MPI, over the job's own hostfile.
+
+Binding is left to the task wrapper and to OMP_NUM_THREADS: Open MPI would bind each rank to one core
+(mpirun(1)). ``--map-by slot`` over the hostfile is the plan's rank order. Open MPI hands on ``OMPI_*`` by
+itself (mpirun(1)); an MCA parameter by ``-x``, behind any other, PRRTE takes for a contradiction and starts
+nothing (``parse_env`` in its src/mca/schizo/ompi/schizo_ompi.c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcdist.errors import PlanError
+from hpcdist.plan.model import Plan, Word
+from hpcdist.site.model import LauncherOptions, RankVariables
+
+_ORIGIN = "launcher mpirun"
+_STARTS_DAEMONS = frozenset({"slurm", "local"})
+"""Schedulers under which mpirun starts its daemons without ssh, or needs none."""
+
+
+class Mpirun:
+    """Open MPI's launcher."""
+
+    name = "mpirun"
+    rank_variables: RankVariables | None = RankVariables(
+        rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", local_rank="OMPI_COMM_WORLD_LOCAL_RANK"
+    )
+    schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
+    wires: frozenset[str] = frozenset()
+    reads = frozenset({"flavour", "binding", "mca", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {
+            "-n",
+            "-np",
+            "-c",
+            "--n",
+            "--np",
+            "-H",
+            "--host",
+            "-hostfile",
+            "--hostfile",
+            "-machinefile",
+            "--machinefile",
+            "-npernode",
+            "--npernode",
+            "--map-by",
+            "-map-by",
+            "--rankfile",
+            "-x",
+        }
+    )
+    lists_cpus = False
+    hostfile_line = "%s slots=%s"
+    unequal_nodes = True
+    brings_mpi = True
+    gives_pmi = False
+    labels_output = False
+
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+        """Return ``mpirun`` with the hostfile and every variable of the plan by name.
+
+        Raises:
+            PlanError: where the site says that its mpirun is not Open MPI's.
+        """
+        if options.flavour not in (None, "openmpi"):
+            raise PlanError(
+                f"site {plan.site}: the mpirun of {options.flavour} is not known yet; use srun there"
+            )
+        return tuple(_words(plan, options))
+
+
+def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
+    for text in ("mpirun", "-np", str(plan.placement.size)):
+        yield Word(text=text, origin=_ORIGIN)
+    yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
+    if plan.scheduler not in _STARTS_DAEMONS:
+        # By ssh, which finds the other nodes' orted only where the login PATH has it; mpirun(1), --prefix.
+        yield Word.raw('--prefix "$(dirname "$(dirname "$(type -P mpirun)")")"', "rule mpirun over ssh")
+    for text in ("--map-by", "slot"):
+        yield Word(text=text, origin=_ORIGIN)
+    bound = options.binding if plan.placement.is_even else ()
+    for text in bound or ("--bind-to", "none"):
+        yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.binding" if bound else _ORIGIN)
+    if len(plan.placement.groups) > 1 and plan.scheduler == "slurm":
+        # Open MPI sees only the first component of a Slurm heterogeneous job: leave the starting to ssh.
+        for text in ("--mca", "plm", "rsh", "--mca", "ras", "^slurm"):
+            yield Word(text=text, origin="rule mpirun over several components")
+    for key, value in options.mca.items():
+        for text in ("--mca", key, str(value)):
+            yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.mca.{key}")
+    yield from plan.launcher_args
+    yield Word.raw('"${hpcdist_exports[@]}"', "variables of the plan")
+
+
+MPIRUN = Mpirun()

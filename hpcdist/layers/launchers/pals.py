@@ -1,0 +1,78 @@
+"""PALS: the mpiexec of HPE Cray machines under PBS (Polaris, Aurora, Derecho), and under some Slurms.
+
+Sources: HPE's own command line for PALS, ``cray mpiexec`` (github.com/Cray-HPE/craycli, cray/modules/pals),
+the user guides of ALCF and NCAR. ``--env`` takes one word there (``K=V``) and two here, so the variables of
+the plan, which the script exports, go with ``--envall``, which all have. A failed rank ends all of them
+(``--abort-on-failure``, the default).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
+from hpcdist.layers.launchers.counts import tasks_on_each_node
+from hpcdist.plan.model import Plan, Word
+from hpcdist.site.affinity import list_of
+from hpcdist.site.model import LauncherOptions, RankVariables
+
+_ORIGIN: Final = "launcher pals"
+
+
+class Pals:
+    """mpiexec of the Parallel Application Launch Service; its host file has one line a node."""
+
+    name = "pals"
+    rank_variables: RankVariables | None = RankVariables(
+        rank="PMI_RANK", size="PMI_SIZE", local_rank="PMI_LOCAL_RANK"
+    )
+    schedulers = frozenset({"pbs", "slurm"})
+    wires: frozenset[str] = frozenset()
+    reads = frozenset({"binding", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {"-n", "--np", "--ppn", "-N", "--hostfile", "--hosts", "--hostlist", "--envall", "--genvall"}
+    )
+    lists_cpus = True
+    hostfile_line = "%s%.0s"  # the host alone; how many tasks it has is --ppn
+    unequal_nodes = False
+    brings_mpi = True
+    gives_pmi = False
+    labels_output = False  # --label puts the host's name in front as well
+
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+        """Return ``mpiexec`` with the number of tasks on each node and what each is bound to.
+
+        Raises:
+            PlanError: where nodes hold different numbers of tasks.
+        """
+        return tuple(_words(plan, options))
+
+
+def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
+    each = tasks_on_each_node(plan, "PALS mpiexec puts the same number of tasks on every node (--ppn)")
+    for text in ("mpiexec", "-n", str(plan.placement.size), "--ppn", str(each)):
+        yield Word(text=text, origin=_ORIGIN)
+    yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
+    yield Word(text="--envall", origin=_ORIGIN)
+    yield from _binding(plan, options)
+    yield from plan.launcher_args
+
+
+def _binding(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
+    """Yield what each task is bound to; without a word PALS binds each to one core."""
+    group = plan.placement.groups[0]
+    if lists := [list_of(cpus) for cpus in cpus_of_tasks(plan, group)]:
+        for text in ("--cpu-bind", f"list:{':'.join(lists)}"):
+            yield Word(text=text, origin=origin_of(plan, group))
+        return
+    if plan.placement.is_even:
+        yield Word(text="--depth", origin=_ORIGIN)
+        yield Word(text=str(group.cpus_per_task), origin=_ORIGIN)
+    own = options.binding if plan.placement.is_even else ()
+    usual = ("--cpu-bind", "depth" if plan.placement.is_even else "none")
+    for text in own or usual:
+        yield Word(text=text, origin=f"site {plan.site}: launchers.pals.binding" if own else _ORIGIN)
+
+
+PALS: Final = Pals()

@@ -1,0 +1,40 @@
+"""Plain processes on one machine: no MPI and no launcher, for frameworks that meet over TCP."""
+
+from __future__ import annotations
+
+from hpcdist.errors import PlanError
+from hpcdist.plan.model import Plan, Word
+from hpcdist.site.model import LauncherOptions, RankVariables
+
+
+class Processes:
+    """The job script itself starts the tasks and ends them all when one fails."""
+
+    name = "processes"
+    rank_variables: RankVariables | None = RankVariables(
+        rank="HPCDIST_START_RANK", size="HPCDIST_START_SIZE", local_rank="HPCDIST_START_RANK"
+    )
+    schedulers = frozenset({"local"})
+    wires: frozenset[str] = frozenset()
+    reads: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()
+    lists_cpus = False
+    hostfile_line = "%s slots=%s"
+    unequal_nodes = False
+    brings_mpi = False
+    gives_pmi = False
+    labels_output = False
+
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+        """Return the name of the script's own function.
+
+        Raises:
+            PlanError: on more than one node.
+        """
+        del options
+        if plan.placement.nodes > 1:
+            raise PlanError("launcher processes starts tasks on one node only; use srun or mpirun")
+        return (Word.raw("start_processes", "launcher processes"),)
+
+
+PROCESSES = Processes()

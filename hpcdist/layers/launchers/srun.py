@@ -1,0 +1,124 @@
+"""srun: Slurm starts the tasks itself.
+
+Said explicitly, because Slurm does not do it: ``--cpus-per-task`` (srun since 22.05 does not take it from
+the job), ``--kill-on-bad-exit=1`` (else the peers of a failed rank run on until the time limit), and which
+task sits where (``-N2 -n4`` alone gives 3 + 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcdist.errors import PlanError, Problem
+from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
+from hpcdist.plan.model import Group, Plan, Word
+from hpcdist.site.affinity import mask_of
+from hpcdist.site.model import LauncherOptions, RankVariables
+
+_ORIGIN = "launcher srun"
+
+
+class Srun:
+    """Slurm's own launcher."""
+
+    name = "srun"
+    rank_variables: RankVariables | None = RankVariables(
+        rank="SLURM_PROCID", size="SLURM_NTASKS", local_rank="SLURM_LOCALID"
+    )
+    schedulers = frozenset({"slurm"})
+    wires: frozenset[str] = frozenset()
+    reads = frozenset({"mpi", "binding", "args", "rank_variables"})
+    taken: frozenset[str] = frozenset(
+        {
+            "-N",
+            "--nodes",
+            "-n",
+            "--ntasks",
+            "--ntasks-per-node",
+            "-c",
+            "--cpus-per-task",
+            "-w",
+            "--nodelist",
+            "-m",
+            "--distribution",
+            "-K",
+            "--kill-on-bad-exit",
+            "-l",
+            "--label",
+            "--het-group",
+        }
+    )
+    lists_cpus = True
+    hostfile_line = "%s slots=%s"
+    unequal_nodes = True
+    brings_mpi = True
+    gives_pmi = True
+    labels_output = True
+
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+        """Return ``srun`` and its options; a heterogeneous job has one set of them a component.
+
+        Raises:
+            PlanError: where srun is to hand out GPUs, and tasks share them or differ in their number.
+        """
+        groups = plan.placement.groups
+        texts = [Word(text="srun", origin=_ORIGIN)]
+        for index, group in enumerate(groups):
+            if index:
+                texts.append(Word(text=":", origin=_ORIGIN))
+            if len(groups) > 1:
+                texts.append(Word(text=f"--het-group={index}", origin=_ORIGIN))
+            texts += _shape(index, group)
+            texts += [] if index else _common(plan)
+            texts += _gpus(plan, group)
+            texts += _site_words(plan, group, options)
+        return tuple(texts)
+
+
+def _site_words(plan: Plan, group: Group, options: LauncherOptions) -> Iterator[Word]:
+    if plan.mpi:
+        site = f"site {plan.site}: launchers.srun.mpi"
+        origin = site if plan.mpi == options.mpi else "rule no PMI over several components, but for MPI"
+        yield Word(text=f"--mpi={plan.mpi}", origin=origin)
+    if masks := [mask_of(cpus) for cpus in cpus_of_tasks(plan, group)]:
+        yield Word(text=f"--cpu-bind=mask_cpu:{','.join(masks)}", origin=origin_of(plan, group))
+    for text in options.binding if group.even and not masks else ():
+        yield Word(text=text, origin=f"site {plan.site}: launchers.srun.binding")
+    yield from plan.launcher_args
+
+
+def _shape(index: int, group: Group) -> Iterator[Word]:
+    texts = [f"--nodes={group.nodes}", f"--ntasks={group.tasks}"]
+    if group.even:
+        texts += [f"--ntasks-per-node={group.tasks_per_node}", f"--cpus-per-task={group.cpus_per_task}"]
+    else:
+        texts += ["--distribution=arbitrary", "--cpu-bind=none"]
+    yield from (Word(text=text, origin=_ORIGIN) for text in texts)
+    if not group.even:
+        # A file with one host a task, in rank order (srun(1), --nodelist with --distribution=arbitrary).
+        yield Word.raw(f'--nodelist="$HPCDIST_JOB_DIR/ranks.{index}"', _ORIGIN)
+
+
+def _common(plan: Plan) -> Iterator[Word]:
+    yield Word(text="--kill-on-bad-exit=1", origin=_ORIGIN)
+    if plan.placement.size > 1:
+        yield Word(text="--label", origin=_ORIGIN)
+
+
+def _gpus(plan: Plan, group: Group) -> Iterator[Word]:
+    if plan.gpu_visibility != "launcher" or not group.gpus:
+        return
+    if group.gpus_per_task is None or any(row.tasks_per_gpu > 1 for row in plan.placement.rows):
+        message = (
+            f"site {plan.site} hands out GPUs by srun --gpus-per-task, which gives all tasks the same number"
+        )
+        hint = (
+            "ask for as many replicas as fill all nodes alike"
+            if plan.starts_processes
+            else "give all replicas the same GPUs, at least one a process"
+        )
+        raise PlanError(Problem(message, ("environment", "replicas"), hint))
+    yield Word(text=f"--gpus-per-task={group.gpus_per_task}", origin=f"site {plan.site}: gpus.bound_by")
+
+
+SRUN = Srun()

@@ -1,0 +1,62 @@
+"""The variables that Polyaxon sets in a run, so that programs written for it run unmodified.
+
+Names of Polyaxon 0.6 with the older ones beside them (polyaxon/polyaxon 0.6.1, ``polypod``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from hpcdist.experiment.model import Experiment
+from hpcdist.plan.model import Plan, Variable
+from hpcdist.site.model import Site
+
+_ORIGIN = "polyaxon"
+
+
+def variables(experiment: Experiment, plan: Plan, site: Site) -> Iterator[Variable]:
+    """Yield what is the same for all tasks: parameters, paths, identity."""
+    for name in ("POLYAXON_RUN_OUTPUTS_PATH", "POLYAXON_OUTPUTS_PATH"):
+        yield _shell(name, "$HPCDIST_OUTPUTS")
+    yield _shell("POLYAXON_LOGS_PATH", "$HPCDIST_RUN_DIR/logs")
+    data = {name: site.volumes[name] for name in _data_names(experiment) if name in site.volumes}
+    for name in ("POLYAXON_RUN_DATA_PATHS", "POLYAXON_DATA_PATHS"):
+        yield _plain(name, json.dumps(data))
+    params = json.dumps(experiment.params, default=str)
+    for name in ("POLYAXON_PARAMS", "POLYAXON_DECLARATIONS"):
+        yield _plain(name, params)
+    if experiment.logging.level:
+        yield _plain("POLYAXON_LOG_LEVEL", experiment.logging.level)
+    name = "POLYAXON_JOB_INFO" if experiment.kind == "job" else "POLYAXON_EXPERIMENT_INFO"
+    yield _plain(name, json.dumps(_info(experiment, plan)))
+
+
+def _data_names(experiment: Experiment) -> tuple[str, ...]:
+    persistence = experiment.environment.persistence
+    return (persistence.data if persistence else ()) + experiment.environment.data_refs
+
+
+def _info(experiment: Experiment, plan: Plan) -> dict[str, object]:
+    project = experiment.project or "hpcdist"
+    return {
+        "project_name": project,
+        "experiment_name": f"{project}.{plan.name}",
+        "experiment_uuid": plan.name,
+        "framework": experiment.framework,
+        "user": None,
+    }
+
+
+def _plain(name: str, value: str) -> Variable:
+    return Variable(name=name, value=value, origin=_ORIGIN)
+
+
+def _shell(name: str, value: str) -> Variable:
+    return Variable.raw(name, value, _ORIGIN)
+
+
+def task_variables() -> tuple[Variable, ...]:
+    """Return which replica a task is, as Polyaxon tells it."""
+    value = r"{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
+    return (_shell("POLYAXON_TASK_INFO", value),)

@@ -1,0 +1,151 @@
+"""A layer puts words in front of a command and variables around it: launcher, container, framework.
+
+The launch line is ``launcher words + task wrapper + container words + framework words + the user's command``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, Protocol, runtime_checkable
+
+from hpcdist.documents.fields import Model
+from hpcdist.errors import Problem
+from hpcdist.experiment.image import Image
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.replica import ROLES
+from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.site.dialects.container import Runtime
+from hpcdist.site.model import LauncherOptions, RankVariables, Site
+
+
+class Topology(Model, frozen=True, kw_only=True):
+    """What an experiment's framework asks of placement and launch.
+
+    ``task``: whether a replica is one task or one for each of its GPUs, or all processes of a node are one
+    task, which starts them. ``launchers``: those that can start it, the preferred one first; empty: any.
+    ``spread``: each replica has a node of its own. ``needs_mpi``: its tasks meet over MPI, unless the
+    launcher wires them (``wired``). ``awaited``: the roles whose end is the end of the job; the others,
+    servers, are ended then. ``elastic``: it outlives the loss of a node. ``by_address``: its tasks reach each
+    other by addresses, not by names. ``sees``: whose GPUs a task is shown, if the file does not say it.
+    ``alike``: the roles whose tasks do the same work, each at the pace of the slowest.
+    ``why``: the key of the section that asks for its launchers or its task.
+    """
+
+    task: Literal["replica", "gpu", "node"] = "replica"
+    spread: bool = False
+    launchers: tuple[str, ...] = ()
+    needs_mpi: bool = False
+    wired: bool = True
+    awaited: frozenset[str] = ROLES
+    elastic: bool = False
+    by_address: bool = False
+    sees: Literal["task", "node"] = "task"
+    alike: frozenset[str] = frozenset({"master", "worker"})
+    why: str | None = None
+
+
+@runtime_checkable
+class Framework(Protocol):
+    """What one framework adds; one file each in ``layers/frameworks/``, most on top of ``plain.Plain``.
+
+    ``section`` is the model of its section of the file, the top-level key of its name; ``roles`` are those
+    of the replicas that it knows.
+    """
+
+    name: str
+    section: type[Model]
+    roles: frozenset[str]
+
+    def problems(self, experiment: Experiment) -> Iterable[Problem]:
+        """Yield what is wrong in the framework's own section of the file."""
+        ...
+
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return what it asks of placement and launch."""
+        ...
+
+    def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+        """Return the words before the user's command.
+
+        Raises:
+            PlanError: where it cannot run so.
+        """
+        ...
+
+    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the variables that are the same for all tasks."""
+        ...
+
+    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+        """Return the variables that differ by task: texts in which the task wrapper fills in its place."""
+        ...
+
+    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+        """Yield what is odd and yet no error."""
+        ...
+
+
+@runtime_checkable
+class Launcher(Protocol):
+    """What starts the tasks; one file each in ``layers/launchers/``.
+
+    ``taken``: the options that say what the plan says, and that no file may give. ``lists_cpus``: it can be
+    told the CPUs of each task.
+
+    ``rank_variables`` None: it starts the program itself, without the task wrapper. ``wires`` are the
+    frameworks whose processes it introduces to each other; ``reads`` are the options of a site file that it
+    knows. ``hostfile_line`` is a printf format for a host and its number of tasks; ``unequal_nodes``: that
+    number may differ by node. ``labels_output``: it marks each line with its rank by itself; otherwise the
+    task wrapper does. ``brings_mpi``: tasks that call MPI_Init find one world; ``gives_pmi``: by a PMI that
+    each task can check.
+    """
+
+    name: str
+    rank_variables: RankVariables | None
+    schedulers: frozenset[str]
+    wires: frozenset[str]
+    reads: frozenset[str]
+    taken: frozenset[str]
+    lists_cpus: bool
+    hostfile_line: str
+    unequal_nodes: bool
+    brings_mpi: bool
+    gives_pmi: bool
+    labels_output: bool
+
+    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+        """Return the words before the task wrapper.
+
+        Raises:
+            PlanError: when this launcher cannot start such a placement.
+        """
+        ...
+
+
+@runtime_checkable
+class Container(Protocol):
+    """What runs an image; one file each in ``layers/containers/``.
+
+    ``program``: what must be there where the job runs, "" for nothing. ``launchers``: those that start tasks
+    in it; empty: all. Its words are told what the site file says (``Runtime``).
+    """
+
+    name: str
+    program: str
+    launchers: frozenset[str]
+
+    def image(self, image: Image) -> str:
+        """Return the image as the runtime names it.
+
+        Raises:
+            PlanError: where it cannot run such an image.
+        """
+        ...
+
+    def launcher_words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+        """Return words for the launcher."""
+        ...
+
+    def words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+        """Return the words between the task wrapper and what runs inside."""
+        ...

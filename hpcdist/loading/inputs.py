@@ -1,0 +1,170 @@
+"""The params of an experiment: what ``inputs`` declare, checked, with defaults and options.
+
+The rules are those of Polyaxon 0.5 to 0.6: an input without a param must be optional, a default needs
+``is_optional``, a flag is a bool that renders as ``--name`` or as nothing, and where there are inputs
+every param must be one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from hpcdist.documents import fields
+from hpcdist.documents.fields import Model
+from hpcdist.errors import Key, Path, Problem, did_you_mean, unknown
+
+_TEXT: Final = (str,)
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "int": (int,),
+    "float": (int, float),
+    "metric": (int, float),
+    "bool": (bool,),
+    "str": _TEXT,
+    "dict": (dict,),
+    "dict_of_dicts": (dict,),
+    "list": (list,),
+    "metadata": (str, dict),
+    "uri": (str, dict),
+    "auth": (str, dict),
+    **dict.fromkeys(("path", "gcs_path", "s3_path", "azure_path"), _TEXT),
+}
+_WORDS: Final = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    dict: "keys and values",
+}
+
+
+class Input(Model, frozen=True):
+    """One declared param.
+
+    ``name``: what ``-p`` and templates call it. ``description``: for its readers.
+    ``type``: what it must be: ``int``, ``float``, ``bool``, ``str``, ``list`` or another of Polyaxon's.
+    ``default``: its value where no param is given, only of an optional one. ``is_optional``: it may have no
+    value. ``is_list``: it is a list of such values. ``is_flag``: a ``bool`` that is written as ``--name`` or
+    as nothing. ``options``: the values that it may have. ``minimum`` and ``maximum``: the least and the
+    greatest that a number may be.
+    """
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "value": "write `default` and `is_optional: true`, or the value under `params`"
+    }
+
+    name: str
+    type: str | None = None
+    description: str | None = None
+    default: Any = None
+    is_optional: bool = False
+    is_list: bool = False
+    is_flag: bool = False
+    options: tuple[Any, ...] = ()
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+
+
+def resolve(
+    declared: object, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], list[Problem]]:
+    """Return the params with their defaults, the same as templates see them, and all problems.
+
+    The problems carry the paths of the experiment file; without inputs every param is taken as it is.
+    """
+    problems: list[Problem] = []
+    inputs = list(_inputs(declared, problems))
+    broken = {problem.path[:2] for problem in problems}
+    values = dict(given)
+    for index, item in inputs:
+        if item.default is not None and values.get(item.name) is None:
+            values[item.name] = item.default
+        if ("inputs", index) not in broken:
+            problems += _problems(item, values.get(item.name), ("inputs", index), given=item.name in given)
+    if isinstance(declared, list) and declared:
+        names = {item.name for _, item in inputs}
+        problems += [
+            Problem(f"no input is called {name!r}", ("params", Key(name)), did_you_mean(name, names))
+            for name in given
+            if name not in names
+        ]
+    flags = {item.name for _, item in inputs if item.is_flag}
+    optional = {item.name: None for _, item in inputs if item.is_optional}
+    shown = {
+        name: _flag(name, value) if name in flags else value for name, value in (optional | values).items()
+    }
+    return values, shown, problems
+
+
+def required(declared: object, given: Mapping[str, Any]) -> list[str]:
+    """Return the names of the inputs that need a param and have none."""
+    return [
+        item.name
+        for _, item in _inputs(declared, [])
+        if not item.is_optional and item.default is None and given.get(item.name) is None
+    ]
+
+
+def _flag(name: str, value: object) -> str:
+    return f"--{name}" if value else ""
+
+
+def _inputs(declared: object, problems: list[Problem]) -> Iterator[tuple[int, Input]]:
+    for index, data in enumerate(declared if isinstance(declared, list) else ()):
+        item, found = fields.build(Input, data)
+        problems += [
+            Problem(one.message, ("inputs", index, *one.path), one.hint, one.severity) for one in found
+        ]
+        if item is not None:
+            yield index, item
+
+
+def _problems(item: Input, value: object, path: Path, *, given: bool) -> Iterator[Problem]:
+    if item.type is not None and item.type not in _TYPES:
+        yield unknown("type", item.type, _TYPES, (*path, "type"))
+    if item.is_flag and item.type != "bool":
+        yield Problem("a flag must be a bool", (*path, "is_flag"), "write `type: bool`")
+    if item.default is not None and not item.is_optional:
+        hint = "write `is_optional: true` beside it, as in Polyaxon"
+        yield Problem("a default needs an optional input", (*path, "default"), hint)
+    if value is None:
+        if not item.is_optional:
+            hint = f"write it under `params`, or give `-p {item.name}=VALUE`"
+            yield Problem(f"the input {item.name!r} is required and has no param", path, hint)
+        return
+    where: Path = ("params", item.name) if given else (*path, "default")
+    for part in value if item.is_list and isinstance(value, list) else [value]:
+        if not _fits(item.type, part):
+            yield Problem(f"expected {_described(item)}, got {fields.scalar(part)}", where)
+        elif item.options and part not in item.options:
+            known = ", ".join(map(str, item.options))
+            yield Problem(f"{part!r} is not one of the options", where, f"known: {known}")
+        else:
+            yield from _beyond(item, part, where)
+    if item.is_list and not isinstance(value, list):
+        yield Problem(f"expected a list, got {value!r}", where, "write it as [a, b]")
+
+
+def _beyond(item: Input, value: object, where: Path) -> Iterator[Problem]:
+    """Yield what is wrong with a number that is too small or too great."""
+    if not isinstance(value, (int, float)):
+        return
+    if item.minimum is not None and not value >= item.minimum:
+        yield Problem(f"{value} is less than the minimum", where, f"write {item.minimum} or more")
+    elif item.maximum is not None and not value <= item.maximum:
+        yield Problem(f"{value} is more than the maximum", where, f"write {item.maximum} or less")
+
+
+def _fits(kind: str | None, value: object) -> bool:
+    if kind is None or kind not in _TYPES:
+        return True
+    if isinstance(value, bool):
+        return kind == "bool"
+    if kind == "dict_of_dicts":
+        return isinstance(value, dict) and all(isinstance(item, dict) for item in value.values())
+    return isinstance(value, _TYPES[kind])
+
+
+def _described(item: Input) -> str:
+    kind = _TYPES[item.type or "str"][-1]
+    return f"{_WORDS.get(kind, 'a list')} (`type: {item.type}`)"

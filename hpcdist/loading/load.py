@@ -1,0 +1,199 @@
+"""Loading: a document becomes an ``Experiment`` (or another model), with every problem of it at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from hpcdist import importers
+from hpcdist.documents import fields
+from hpcdist.documents.fields import M
+from hpcdist.documents.tree import Document, Map
+from hpcdist.errors import ConfigError, Path, Place, Problem, errors_in
+from hpcdist.experiment import comments, remarks
+from hpcdist.experiment import problems as experiment_problems
+from hpcdist.experiment.launch import problems as launch_problems
+from hpcdist.experiment.model import Experiment
+from hpcdist.importers import choosing
+from hpcdist.layers import frameworks
+from hpcdist.loading import inputs, overrides, templates
+
+_NO_PLACE = Place("", 0, 0)
+_REPLICAS = ("environment", "replicas")
+_MOST = 50
+"""Whoever has more problems than these reads no further."""
+
+
+class Native(NamedTuple):
+    """A file in native form, the ``foreign`` document that it was, and what importing it has to say.
+
+    ``origins`` are those of ``importers.Imported``.
+    """
+
+    document: Document
+    foreign: Document
+    problems: tuple[Problem, ...]
+    origins: Mapping[Path, Path]
+
+
+class Loaded(NamedTuple):
+    """An experiment, the document in native form (``document.place`` takes native paths), and warnings."""
+
+    experiment: Experiment
+    document: Document
+    problems: tuple[Problem, ...] = ()
+
+
+def load_model(model: type[M], document: Document) -> M:
+    """Make a model of a document.
+
+    Raises:
+        ConfigError: with every problem, located and in the order of the file.
+    """
+    built, problems = fields.build(model, document.data)
+    if built is None or problems:
+        raise ConfigError(*in_order(map(document.locate, problems)))
+    return built
+
+
+def load_experiment(
+    document: Document,
+    *,
+    params: Mapping[str, str] | None = None,
+    settings: Sequence[tuple[str, str]] = (),
+    importer: str = "",
+) -> Loaded:
+    """Make an experiment of a file: import, ``settings`` (--set), ``params`` (-p), templates, model, checks.
+
+    ``importer`` names the form of the file, which is recognised otherwise.
+
+    Raises:
+        ConfigError: with all errors, then all warnings, located and in the order of the file.
+    """
+    return checked(to_native(document, params=params, settings=settings, importer=importer))
+
+
+def to_native(
+    document: Document,
+    *,
+    params: Mapping[str, str] | None = None,
+    settings: Sequence[tuple[str, str]] = (),
+    importer: str = "",
+    job: str = "",
+) -> Native:
+    """Bring a file to the native form: choose its job (by name, where it has several), import, change.
+
+    A setting that the foreign form knows is set in the file as it was, the others in the experiment.
+
+    Raises:
+        ConfigError: when its form or its job cannot be told.
+    """
+    chosen, others = choosing.chosen(document, importer, job)
+    known = importers.settings_of(chosen.data, importer) if settings else frozenset()
+    theirs = [item for item in settings if re.split(r"[.\[]", item[0])[0] in known]
+    foreign, found = _with_settings(chosen, theirs)
+    imported = importers.read(foreign.data, importer)
+    problems = [*others, *found, *map(foreign.locate, imported.remarks)]
+    ours = [item for item in settings if item not in theirs]
+    native, found = _with_settings(foreign._replace(data=imported.data), ours)
+    native, more = _with_params(native, params or {})
+    return Native(native, foreign, (*problems, *found, *more), imported.origins)
+
+
+def checked(native: Native) -> Loaded:
+    """Make an experiment of the native form: templates, model, checks.
+
+    Raises:
+        ConfigError: with all errors, those of ``native`` too, then all warnings.
+    """
+    filled, found = _with_templates_filled(native.document)
+    problems = [*native.problems, *(filled.locate(one) for one in found if one.severity != "note")]
+    broken = {problem.path for problem in found}
+    built, misfits = fields.build(Experiment, filled.data)
+    problems += [filled.locate(problem) for problem in misfits if problem.path not in broken]
+    whole = built or fields.build(Experiment, filled.data | {"run": {"cmd": "true"}})[0]
+    problems += comments.swallowed(filled)
+    if whole is not None:
+        problems += map(filled.locate, _unbiased(_checks(whole), [*found, *misfits]))
+    ordered = in_order(problems)
+    if built is None or errors_in(ordered):
+        raise ConfigError(*ordered)
+    return Loaded(launch_problems.with_own_hostfile(built), filled, ordered)
+
+
+def _with_settings(document: Document, settings: Sequence[tuple[str, str]]) -> tuple[Document, list[Problem]]:
+    """Apply what ``--set`` says."""
+    data = document.data
+    problems: list[Problem] = []
+    for dotted, text in settings:
+        try:
+            data = overrides.with_setting(data, dotted, text)
+        except ConfigError as error:
+            problems += error.problems
+        except ValueError as error:
+            problems.append(Problem(str(error), place=Place(f"--set {dotted}={text}", 0, 0)))
+    return document._replace(data=data), problems
+
+
+def _with_params(document: Document, params: Mapping[str, str]) -> tuple[Document, list[Problem]]:
+    """Apply what ``-p`` says."""
+    try:
+        data, problems = overrides.with_params(document.data, params)
+    except ConfigError as error:
+        return document, list(error.problems)
+    return document._replace(data=data), problems
+
+
+def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]:
+    """Check the params against the inputs, and render."""
+    data = document.data
+    given = data.get("params")
+    if not isinstance(given, Map | None):
+        return document, []  # the model says what is wrong with it
+    values, shown, problems = inputs.resolve(data.get("inputs"), given or Map())
+    params = given.copy() if given is not None else Map(place=data.place)
+    for name, value in values.items():
+        if params.get(name) is None:
+            params.put(name, value, document.place(("inputs",)))
+    data, found = templates.render(data, shown, inputs.required(data.get("inputs"), given or {}))
+    if values:
+        data.put("params", params, document.place(("params",)))
+    return document._replace(data=data), [*problems, *found]
+
+
+def _unbiased(problems: Iterator[Problem], earlier: Sequence[Problem]) -> Iterator[Problem]:
+    """Leave out what may only follow from an earlier problem: at the same place, or about indexes."""
+    paths = {problem.path for problem in earlier if problem.path}
+    counts = any(path[:2] == _REPLICAS for path in paths)
+    return (
+        problem
+        for problem in problems
+        if not (counts and problem.path[:2] == _REPLICAS)
+        if not any(problem.path[:length] in paths for length in range(1, len(problem.path) + 1))
+    )
+
+
+def _checks(experiment: Experiment) -> Iterator[Problem]:
+    own = tuple(experiment_problems.problems_of(experiment))
+    yield from own
+    yield from frameworks.problems_of(experiment)
+    if not errors_in(own):
+        yield from frameworks.unequal(experiment)
+    yield from launch_problems.problems_of(experiment)
+    yield from remarks.remarks(experiment)
+
+
+def in_order(problems: Iterator[Problem] | Sequence[Problem]) -> tuple[Problem, ...]:
+    """Return errors before warnings, each in the order of the places; of more than 50, the first."""
+
+    def key(problem: Problem) -> tuple[bool, bool, str, int, int]:
+        place = problem.place or _NO_PLACE
+        return problem.severity != "error", not place.line, place.file, place.line, place.column
+
+    ordered = sorted(problems, key=key)
+    shown, left = ordered[:_MOST], ordered[_MOST:]
+    if left:
+        message, hint = f"{len(left)} more problems are not shown", "mend those above first"
+        shown.append(Problem(message, (), hint, left[0].severity, left[0].place))
+    return tuple(shown)

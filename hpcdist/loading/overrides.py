@@ -1,0 +1,107 @@
+"""What the command line changes in an experiment file: ``--set a.b=value`` and ``-p name=value``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from hpcdist.documents.source import read_value
+from hpcdist.documents.tree import Map, Seq
+from hpcdist.errors import Key, Path, Place, Problem, did_you_mean, dotted
+from hpcdist.words import quote
+
+_TEXTS: Final = ("str", "path")
+"""Types of inputs for which ``-p x=5`` and ``-p x=true`` mean text."""
+_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+
+
+class _New(NamedTuple):
+    """A value from the command line, how it was spelt, and the option as its place."""
+
+    value: object
+    text: str
+    place: Place
+
+
+def with_setting(data: Map, setting: str, text: str) -> Map:
+    """Return the data with one more value: ``batch.walltime``, ``environment.replicas.worker[0].index``.
+
+    Sections on the way are made; whether the model knows them is for the model to say.
+
+    Raises:
+        ConfigError: when the text is broken YAML.
+        ValueError: with a sentence, when the path leads through what is no section.
+    """
+    place, path = Place(f"--set {setting}={text}", 0, 0), _path(setting)
+    if path[0] == "inputs" and isinstance(data.get("inputs"), Seq) and isinstance((*path, 0)[1], str):
+        raise ValueError(f"inputs get their values as params: write `-p {quote(f'{path[1]}={text}')}`")
+    changed: Map = _with(data, path, _New(read_value(text, place), text, place))
+    return changed
+
+
+def _path(setting: str) -> Path:
+    steps: list[str | int] = []
+    end = 0
+    for match in _STEP.finditer(setting):
+        if match.start() != end:
+            break
+        steps.append(match[1] if match[1] is not None else int(match[2]))
+        end = match.end()
+    if end != len(setting) or not steps or not isinstance(steps[0], str):
+        raise ValueError(
+            f"{setting!r} is no path; write it as batch.walltime or environment.replicas.worker[0]"
+        )
+    return tuple(steps)
+
+
+def _with(node: Any, path: Path, new: _New) -> Any:
+    """Return a copy of the section or list with the value set; what lies on the way is copied too."""
+    step, rest = path[0], path[1:]
+    if node is None and isinstance(step, str):
+        node = Map(place=new.place)
+    if isinstance(node, Map) and isinstance(step, str):
+        return _with_entry(node, step, rest, new)
+    if isinstance(node, Seq) and isinstance(step, int) and step < len(node):
+        item = _with(node[step], rest, new) if rest else new.value
+        return node.mapped(lambda at, old: item if at == step else old)
+    what = (
+        "a section" if isinstance(node, Map) else f"a list of {len(node)}" if isinstance(node, Seq) else node
+    )
+    raise ValueError(f"there is no {dotted((step,))} in {what}")
+
+
+def _with_entry(section: Map, key: str, rest: Path, new: _New) -> Map:
+    changed = section.copy()
+    if rest:
+        place = section.value_places.get(key, new.place)
+        changed.put(key, _with(section.get(key), rest, new), place, key_place=section.key_places.get(key))
+        return changed
+    changed.put(key, new.value, new.place)
+    if not isinstance(new.value, (str, dict, list)):
+        changed.texts[key] = new.text
+    return changed
+
+
+def with_params(data: Map, given: Mapping[str, str]) -> tuple[Map, list[Problem]]:
+    """Return the data with other values for some params; a name that the file does not know is a problem."""
+    if not given:
+        return data, []
+    params, declared = data.get("params"), data.get("inputs")
+    new = params.copy() if isinstance(params, Map) else Map()
+    inputs = [item for item in declared if isinstance(item, Map)] if isinstance(declared, Seq) else []
+    kinds = {str(item.get("name")): item.get("type") for item in inputs}
+    known = {*new, *kinds}
+    problems: list[Problem] = []
+    for name, text in given.items():
+        place = Place(f"-p {name}={text}", 0, 0)
+        if name not in known:
+            hint = did_you_mean(name, known) or "the file has no `params`"
+            problems.append(Problem(f"there is no param {name!r}", ("params", Key(name)), hint, place=place))
+            continue
+        value = read_value(text, place)
+        is_text = kinds.get(name) in _TEXTS and value is not None
+        new.put(name, text if is_text and not isinstance(value, str) else value, place)
+    changed = data.copy()
+    changed.put("params", new, data.value_places.get("params"), key_place=data.key_places.get("params"))
+    return changed, problems

@@ -1,0 +1,81 @@
+"""Templates in experiment files: Jinja with bounds, on the sections that Polyaxon renders.
+
+A text that is exactly one ``{{ expression }}`` takes the value itself, so a number stays a number;
+``run.cmd`` stays text. Jinja is imported only when some text holds a template. There are no comments
+(``{# #}``), because ``${#array[@]}`` is bash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Literal
+
+from hpcdist.documents.fields import names
+from hpcdist.documents.tree import Map, Seq
+from hpcdist.errors import Path, Problem
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers.frameworks import frameworks
+
+RENDERED: Final = (
+    "environment",
+    "logging",
+    "tags",
+    "backend",
+    "framework",
+    "build",
+    "run",
+    "batch",
+)
+"""The sections with templates, beside those of frameworks (polyaxon-schemas 0.6.1, ``specs/base``)."""
+
+
+def render(data: Map, values: Mapping[str, Any], lacking: Collection[str] = ()) -> tuple[Map, list[Problem]]:
+    """Return the data with every template filled in from these values, and all problems.
+
+    A text whose template is broken stays as it is. One that asks for a param of which it was told already
+    that it has no value, as it is ``lacking``, is a note only.
+    """
+    problems: list[Problem] = []
+    walk = _Walk(values, lacking, problems)
+    new = data.mapped(lambda key, value: walk.node(value, (key,)) if _is_rendered(key) else value)
+    return new, problems
+
+
+def _is_rendered(key: str) -> bool:
+    return key in RENDERED or (key not in names(Experiment) and key in frameworks)
+
+
+def has_template(text: str) -> bool:
+    """Tell whether a text holds a template."""
+    return "{{" in text or "{%" in text
+
+
+class _Walk:
+    """Goes through a tree and renders its texts."""
+
+    def __init__(self, values: Mapping[str, Any], lacking: Collection[str], problems: list[Problem]) -> None:
+        self._values = values
+        self._lacking = lacking
+        self._problems = problems
+        self._renderer: Any = None
+
+    def node(self, value: Any, path: Path) -> Any:
+        if isinstance(value, Map):
+            return value.mapped(lambda key, item: self.node(item, (*path, key)))
+        if isinstance(value, Seq):
+            return value.mapped(lambda index, item: self.node(item, (*path, index)))
+        return self._text(value, path) if isinstance(value, str) and has_template(value) else value
+
+    def _text(self, text: str, path: Path) -> Any:
+        try:
+            if self._renderer is None:
+                from hpcdist.loading.sandbox import Renderer
+
+                self._renderer = Renderer(self._values)
+            return self._renderer.render(text, native=path[:2] != ("run", "cmd"))
+        except ValueError as error:
+            told: Literal["note", "error"] = (
+                "note" if getattr(error, "param", "") in self._lacking else "error"
+            )
+            self._problems.append(Problem(str(error), path, getattr(error, "hint", ""), told))
+            return text

@@ -1,0 +1,34 @@
+"""What a site's fabric sets for a job, and what a job is to its fabric: nodes, GPU library, container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcdist.plan.model import Placement, Variable
+from hpcdist.site.fabric import Surroundings, settled
+from hpcdist.site.model import Site, libraries_of
+
+
+def of_fabric(site: Site, around: Surroundings) -> Iterator[Variable]:
+    """Yield what the site's fabric sets for such a job."""
+    for item in settled(site.fabric, around):
+        yield Variable(
+            name=item.name,
+            value=text_of(item.value),
+            origin=f"site {site.name}: {item.where}",
+            found=item.found,
+            otherwise=None if item.otherwise is None else text_of(item.otherwise),
+        )
+
+
+def surroundings(site: Site, placement: Placement, *, container: bool = False) -> Surroundings:
+    """Return what the conditions of the site's fabric are held against."""
+    kinds = [site.node_types[group.node_type] for group in placement.groups if group.node_type]
+    kinds = kinds or list(site.node_types.values())
+    libraries = libraries_of(kinds)
+    return Surroundings(placement.nodes, libraries[0] if len(libraries) == 1 else None, container)
+
+
+def text_of(value: object) -> str:
+    """Write a YAML scalar as a program expects it: true and false in small letters."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

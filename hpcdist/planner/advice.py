@@ -1,0 +1,159 @@
+"""Advice: what is odd about a plan and yet no error; each a sentence that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hpcdist.experiment.launch.line import UserLaunch
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.replica import Replica, replicas
+from hpcdist.layers.launchers import jsrun
+from hpcdist.layers.protocols import Topology
+from hpcdist.plan import devices
+from hpcdist.plan.model import Group, Plan
+from hpcdist.planner import launch_advice
+from hpcdist.planner.feasibility import Where
+from hpcdist.planner.pools import memory_in
+from hpcdist.planner.visibility import advice as about_devices
+from hpcdist.site.model import Site
+
+
+def advice(  # noqa: PLR0913, PLR0917 - all that may be odd
+    experiment: Experiment,
+    site: Site,
+    plan: Plan,
+    launch: UserLaunch | None,
+    topology: Topology,
+    where: Where,
+) -> Iterator[str]:
+    """Yield what the user should know before submitting."""
+    for text in launch_advice.advice(plan, site, launch):
+        yield f"{where(('run', 'cmd'))}: {text}"
+    yield from _about_the_site(experiment, site, plan)
+    yield from _about_the_image(experiment, plan)
+    everybody = replicas(experiment, per_gpu=topology.task != "replica")
+    kinds = {(replica.path, replica.selector_path): replica for replica in everybody}
+    for replica in kinds.values():
+        yield from _about_a_replica(replica)
+    if len(plan.placement.groups) > 1 and plan.launcher == "srun" and topology.needs_mpi:
+        yield (
+            "MPI over several components of a Slurm job works only where node names ascend in the order of "
+            "the components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas what "
+            "nodes of one kind have"
+        )
+    yield from about_devices(experiment, plan, topology)
+    if plan.launcher == "jsrun":
+        yield from jsrun.advice(plan, site.options("jsrun"))
+    yield from _unused(experiment, [*kinds.values()], site, plan, where)
+
+
+def _unused(
+    experiment: Experiment, kinds: Sequence[Replica], site: Site, plan: Plan, where: Where
+) -> Iterator[str]:
+    """Yield what the experiment says and a job there does not do, behind the place where it stands."""
+    for variable in plan.task_variables:
+        if variable.name in experiment.environment.env_vars:
+            place = where(("environment", "env_vars", variable.name))
+            yield f"{place}: {variable.name} has no effect: each task is given its own"
+    yield from dict.fromkeys(text for kind in kinds for text in _selectors(kind, site, where))
+    yield from _memory(kinds, site, plan, where)
+
+
+def _selectors(replica: Replica, site: Site, where: Where) -> Iterator[str]:
+    for key, value in replica.node_selector:
+        if key not in ("partition", "constraint") and value not in site.node_selectors.get(key, {}):
+            known = f"; known: {', '.join(site.node_selectors[key])}" if key in site.node_selectors else ""
+            place = where((*replica.selector_path, key))
+            what = f"the node selector {key}: {value} has no meaning on site {site.name} and is not used"
+            yield f"{place}: {what}{known}"
+
+
+def _memory(kinds: Sequence[Replica], site: Site, plan: Plan, where: Where) -> Iterator[str]:
+    """Yield each memory of which the batch system is not told; whole nodes have theirs, where it is known."""
+    for replica in kinds:
+        group = _group_of(replica, plan)
+        if replica.memory and group.memory is None and not (plan.exclusive and _is_counted(group, site)):
+            why = _without_memory(site, group)
+            yield f"{where((*replica.path, 'memory'))}: memory is not asked for: {why}"
+
+
+def _group_of(replica: Replica, plan: Plan) -> Group:
+    """Return the nodes of a replica; of those that one torchrun starts on a node only the first has a row."""
+    rows = [row for row in plan.placement.rows if row.role == replica.role and row.index <= replica.index]
+    node = max(rows, key=lambda row: row.index, default=plan.placement.rows[0]).node
+    return next(group for group in plan.placement.groups if group.node <= node < group.node + group.nodes)
+
+
+def _is_counted(group: Group, site: Site) -> bool:
+    """Whether it is known how much memory these nodes have, so that tasks are placed by it."""
+    nodes = site.partitions[group.site_partition].nodes if group.site_partition in site.partitions else ()
+    return any(site.node_types[kind].memory for kind in ([group.node_type] if group.node_type else nodes))
+
+
+def _without_memory(site: Site, group: Group) -> str:
+    _, key = memory_in(site, group.site_partition)
+    if key == "sge.memory":
+        return f"site {site.name} names no resource for it; a site file gives one under `sge.memory`"
+    said = f"{key}: nodes" if key == "lsf.request" else f"{key}: false"
+    return f"site {site.name} says `{said}`; a job has what the site gives unasked"
+
+
+def _about_the_image(experiment: Experiment, plan: Plan) -> Iterator[str]:
+    if experiment.build and experiment.build.image and plan.container is None:
+        yield (
+            f"the image {experiment.build.image} is not used (--no-container): the program runs with what "
+            "the site's `modules` and `setup` give"
+        )
+    asked = [f"`{name}`" for name in ("modules", "spack_env") if getattr(experiment.batch, name)]
+    if plan.image and asked:
+        yield (
+            f"what {' and '.join(asked)} give is outside of the container: the program sees what is in "
+            f"{plan.image}; give --no-container to run with them"
+        )
+    if plan.image and plan.image.startswith("docker://") and plan.placement.size > 1:
+        yield (
+            f"each of the {plan.placement.size} tasks fetches and unpacks {plan.image}: do it once, by "
+            f"`{plan.container} pull NAME.sif {plan.image}`, and write the file as `build.image`"
+        )
+
+
+def _about_the_site(experiment: Experiment, site: Site, plan: Plan) -> Iterator[str]:
+    if not site.partitions and plan.placement.nodes > 1:
+        yield (
+            f"site {site.name} does not say how large its nodes are: each replica gets a node of its own; "
+            "a site file of your own mends that (README, Sites)"
+        )
+    if site.scheduler == "sge":
+        from hpcdist.schedulers.sge import environments  # its package reads XML
+
+        yield from environments.advice(plan, site)
+    if site.status == "unverified" and devices.untold(plan) and _has_some(plan, site):
+        yield (
+            f"other jobs may be on the same nodes, and {site.scheduler} itself tells no job which GPUs are "
+            f"its own: tasks fail where {plan.gpu_variable} is not set; ask for all GPUs of a node, or for "
+            "whole nodes by `batch: {exclusive: true}`"
+        )
+    if plan.walltime is None and site.scheduler != "local":
+        yield "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`"
+    persistence = experiment.environment.persistence
+    for name in (persistence.data if persistence else ()) + experiment.environment.data_refs:
+        if name not in site.volumes:
+            yield f"site {site.name} has no volume {name!r}; a site file gives its path under `volumes`"
+
+
+def _has_some(plan: Plan, site: Site) -> bool:
+    """Whether the job has some GPUs of a node and, as far as is known, not all."""
+    for group in plan.placement.groups:
+        node = site.node_types.get(group.node_type or "")
+        if group.gpus and not (node and node.gpus == group.gpus):
+            return True
+    return False
+
+
+def _about_a_replica(replica: Replica) -> Iterator[str]:
+    if replica.cpus and replica.cpus > replica.tasks and replica.cpus % replica.tasks:
+        each, idle = divmod(replica.cpus, replica.tasks)
+        yield (
+            f"the {replica.cpus} CPUs of {replica.name} are {each} for each of its {replica.tasks} tasks; "
+            f"{idle} stay{'s' * (idle == 1)} idle"
+        )

@@ -1,0 +1,172 @@
+"""Alternatives: what a site would take instead of what it cannot, and on which partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from hpcdist.errors import Problem
+from hpcdist.planner.feasibility import Block, Refusal, Request, counted, nodes_on, on
+from hpcdist.planner.pools import UNLIMITED, Misfit, Pool, need_of, pools
+from hpcdist.site.model import Partition, Site
+from hpcdist.units import Walltime
+
+_KEYS: Final = {"worker": "n_workers", "ps": "n_ps"}
+_SIZES: Final[dict[str, Callable[[Pool], int | None]]] = {
+    "GPUs": lambda pool: pool.gpus,
+    "CPUs": lambda pool: pool.cpus,
+    "MiB of memory": lambda pool: pool.memory,
+}
+
+
+class _Span(NamedTuple):
+    """Jobs of ``least`` to ``most`` nodes may run so long; None where no bound or no limit is known."""
+
+    partition: str
+    least: int
+    most: int | None
+    walltime: Walltime | None
+
+    def __str__(self) -> str:
+        if self.most is None:
+            return self.partition + (f" (from {self.least} nodes on)" if self.least > 1 else "")
+        if self.least == 1:
+            return f"{self.partition} (up to {counted(self.most, 'node')})"
+        span = str(self.most) if self.most == self.least else f"{self.least}-{self.most}"
+        return f"{self.partition} ({span} nodes)"
+
+
+def answered(request: Request, refusals: Sequence[Refusal], *, apart: bool = False) -> Iterator[Problem]:
+    """Yield why the site refuses, each with what would fit: all of it elsewhere, else the nearest to it.
+
+    ``apart``: by ``ps_on`` the file itself asks for servers on other nodes than the workers'.
+    """
+    whole = [pool for pool in pools(request.site) if not on(request, pool)]
+    sized = [pool for pool in whole if pool.nodes != UNLIMITED]
+    for refusal in refusals:
+        problem = refusal.problem
+        if problem.hint or not request.site.partitions:
+            yield problem
+        elif whole and (sized or not refusal.too_large):
+            takes = _taking(_names(sized if refusal.too_large else whole))
+            yield problem._replace(hint=f"without `ps_on` {takes}" if apart else takes)
+        elif whole:
+            yield problem._replace(hint=_untold(whole[0]))
+        else:
+            yield problem._replace(hint=_nearest(request, refusal))
+
+
+def _nearest(request: Request, refusal: Refusal) -> str:
+    if refusal.misfit and refusal.run:
+        return _node_hint(request.site, refusal.misfit, refusal.run)
+    if refusal.walltime:
+        return _time_hint(request, refusal.walltime, refusal.nodes)
+    return _size_hint(request, refusal.pool)
+
+
+def _names(found: Iterable[Pool]) -> list[str]:
+    return list(dict.fromkeys(pool.partition for pool in found if pool.partition))
+
+
+def _taking(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"partition {names[0]} takes it"
+    return f"partitions {', '.join(names[:-1])} and {names[-1]} take it"
+
+
+def _untold(pool: Pool) -> str:
+    untold = f"how many nodes partition {pool.partition} gives a job is not known"
+    return f"{untold}; to try it, write `batch: {{partition: {pool.partition}}}`"
+
+
+def _node_hint(site: Site, misfit: Misfit, run: Block) -> str:
+    """Say who has such nodes, though too few of them or not for so long; else the most that any node has."""
+    having = [pool for pool in pools(site) if not [*pool.misfits(need_of(run.first, site, pool))]]
+    if having:
+        spans = (_Span(pool.partition or "", pool.min_nodes, _bound(pool), None) for pool in having)
+        return f"such nodes: {', '.join(dict.fromkeys(map(str, spans)))}"
+    size_of = _SIZES[misfit.what]
+    best = max(pools(site), key=lambda pool: size_of(pool) or 0)
+    return f"the most is {size_of(best)} {misfit.what} a node, on {best.partition}"
+
+
+def _bound(pool: Pool) -> int | None:
+    return None if pool.nodes == UNLIMITED else pool.nodes
+
+
+def _time_hint(request: Request, walltime: Walltime, nodes: int) -> str:
+    """Say which jobs on such nodes may run so long, those of the same size first; else the longest."""
+    partitions = request.site.partitions
+    names = _names(pool for pool in pools(request.site) if _suits(request, pool)) or partitions
+    spans = [span for name in names for span in _spans(name, partitions[name])]
+    enough = [span for span in spans if span.walltime is None or span.walltime >= walltime]
+    if enough:
+        enough.sort(key=lambda span: not span.least <= nodes <= (span.most or UNLIMITED))
+        return f"long enough: {', '.join(map(str, enough))}"
+    longest = max(spans, key=lambda span: span.walltime.seconds if span.walltime else 0, default=None)
+    return f"the longest is {longest.walltime} on {longest}" if longest else ""
+
+
+def _spans(name: str, partition: Partition) -> Iterator[_Span]:
+    counts = [count for count in partition.nodes.values() if count is not None]
+    all_nodes = sum(counts) if len(counts) == len(partition.nodes) else None
+    most = min((size for size in (all_nodes, partition.max_nodes) if size is not None), default=None)
+    least = partition.min_nodes
+    for limit in partition.limits:
+        end = min(limit.nodes, most or limit.nodes)
+        if end >= least:
+            yield _Span(name, least, end, limit.walltime)
+        least = max(least, limit.nodes + 1)
+    if most is None or least <= most:
+        yield _Span(name, least, most, partition.max_walltime)
+
+
+def _size_hint(request: Request, asked: Pool | None) -> str:
+    """Say how many workers, or parameter servers, the site takes: the number nearest to what is asked."""
+    scaled = [run for run in request.runs if run.first.role in _KEYS]
+    if not scaled:
+        return ""
+    run = max(scaled, key=lambda run: run.count)
+    found = [(count, pool) for pool in pools(request.site) if (count := _count(request, run, pool))]
+    if not found:
+        return ""
+    count, pool = min(found, key=lambda item: (abs(item[0] - run.count), item[1] != asked))
+    others = sum(other.count for other in scaled if other.first.role == run.first.role) - run.count
+    which = "smallest" if count > run.count else "largest"
+    return f"the {which} that fits: `{_KEYS[run.first.role]}: {others + count}` on {pool.partition}"
+
+
+def _count(request: Request, run: Block, pool: Pool) -> int:
+    """Return how many replicas of this run the pool takes, nearest to what is asked; 0 for none."""
+    if not _suits(request, pool):
+        return 0
+    most = run.count
+    if nodes_on(request, pool) < pool.min_nodes:
+        most = pool.min_nodes * pool.capacity(need_of(run.first, request.site, pool))
+        count = 1 + _last(most, lambda n: nodes_on(_with(request, run, n), pool) < pool.min_nodes)
+    else:
+        count = _last(most, lambda n: nodes_on(_with(request, run, n), pool) <= pool.nodes)
+    return count if count and not on(_with(request, run, count), pool) else 0
+
+
+def _suits(request: Request, pool: Pool) -> bool:
+    """Whether its nodes have what each replica needs."""
+    return not any(True for run in request.runs for _ in pool.misfits(need_of(run.first, request.site, pool)))
+
+
+def _with(request: Request, run: Block, count: int) -> Request:
+    """Return the request with so many replicas in this run."""
+    return request._replace(
+        runs=[replace(run, count=count) if item is run else item for item in request.runs]
+    )
+
+
+def _last(most: int, holds: Callable[[int], bool]) -> int:
+    """Return the last number from 1 to ``most`` for which it holds; it holds for all before; 0 for none."""
+    least = 0
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if holds(middle) else (least, middle - 1)
+    return least

@@ -1,0 +1,181 @@
+"""Feasibility: whether a site takes a job on these pools, and what stands against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from hpcdist.documents.fields import Model
+from hpcdist.errors import Path, Problem
+from hpcdist.experiment.replica import Replica
+from hpcdist.layers.protocols import Topology
+from hpcdist.plan.model import Placement
+from hpcdist.planner.placement import Crowd, by_node, place
+from hpcdist.planner.pools import Misfit, Need, Pool, need_of, with_memory
+from hpcdist.site.model import Site
+from hpcdist.units import Walltime
+
+Where = Callable[[Path], str]
+
+REPLICAS: Path = ("environment", "replicas")
+
+
+class Block(Model, frozen=True):
+    """Equal replicas in a row, before a pool is chosen; ``first`` stands for all."""
+
+    first: Replica
+    count: int
+
+
+class Request(NamedTuple):
+    """What is asked of a site: replicas in rank order, and for how long; ``where`` tells origins."""
+
+    runs: Sequence[Block]
+    site: Site
+    walltime: Walltime | None
+    topology: Topology
+    where: Where
+
+
+class Refusal(NamedTuple):
+    """What stands against a choice of pools, by which of them, and its numbers, so that it can be answered.
+
+    ``misfit``: what ``run`` lacks on a node. ``nodes``: how many are needed where it is the ``walltime`` or
+    their number that is refused, 0 before they are counted.
+    """
+
+    problem: Problem
+    pool: Pool | None = None
+    misfit: Misfit | None = None
+    run: Block | None = None
+    nodes: int = 0
+    walltime: Walltime | None = None
+
+    @property
+    def too_large(self) -> bool:
+        """Whether it is refused because the pool has too few nodes."""
+        return self.pool is not None and not self.walltime and self.nodes > self.pool.nodes
+
+
+def attempt(request: Request, choice: Sequence[Pool]) -> tuple[Placement | None, list[Refusal]]:
+    """Place all tasks on these pools, one for each run; return why not where it cannot be done."""
+    refusals = [*_node_refusals(request, choice), *_time_refusals(request, choice)]
+    if refusals:
+        return None, refusals
+    placement = place(_crowds(request, choice), spread=request.topology.spread)
+    placement = by_node(placement) if request.topology.task == "node" else placement
+    refusals = [*_size_refusals(request, placement, choice)]
+    return (None if refusals else placement), refusals
+
+
+def on(request: Request, pool: Pool) -> list[Refusal]:
+    """Return what stands against all replicas in this pool."""
+    return attempt(request, [pool] * len(request.runs))[1]
+
+
+def nearness(refusals: Sequence[Refusal]) -> tuple[int, int]:
+    """Tell how near a choice comes: the nodes do not suit (0), the walltime (1), or only their number (2)."""
+    stage = min(2 if refusal.nodes else 1 if refusal.walltime else 0 for refusal in refusals)
+    return stage, max(refusal.pool.nodes if stage and refusal.pool else 0 for refusal in refusals)
+
+
+def nodes_on(request: Request, pool: Pool) -> int:
+    """Return how many nodes of this pool it takes, however many there are."""
+    return place(_crowds(request, [pool] * len(request.runs)), spread=request.topology.spread).nodes
+
+
+def title(pool: Pool) -> str:
+    """Name a pool in a sentence."""
+    if pool.partition is None:
+        return "the site"
+    return f"partition {pool.partition}" + (f" ({pool.node_type} nodes)" if pool.node_type else "")
+
+
+def counted(number: int, what: str) -> str:
+    """Write a number of things: ``1 node``, ``2 nodes``."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _crowds(request: Request, choice: Sequence[Pool]) -> list[Crowd]:
+    return [
+        Crowd(run.first.role, run.first.index, run.count, need, pool, _origin(request, run.first))
+        for run, need, pool in zip(request.runs, _needs(request, choice), choice, strict=True)
+    ]
+
+
+def _needs(request: Request, choice: Sequence[Pool]) -> list[Need]:
+    """Return what each asks of a node; where some, or the site, ask for memory, the others get a share."""
+    needs = [need_of(run.first, request.site, pool) for run, pool in zip(request.runs, choice, strict=True)]
+    shared = any(pool.request_memory == "share" for pool in choice)
+    if shared or any(need.memory is not None for need in needs):
+        return [with_memory(need, pool) for need, pool in zip(needs, choice, strict=True)]
+    return needs
+
+
+def _origin(request: Request, replica: Replica) -> str:
+    return request.where(replica.path) if replica.path else f"site {request.site.name}: replica"
+
+
+def _node_refusals(request: Request, choice: Sequence[Pool]) -> Iterator[Refusal]:
+    for run, pool in zip(request.runs, choice, strict=True):
+        for misfit in pool.misfits(need_of(run.first, request.site, pool)):
+            yield Refusal(_lacking(request.site, pool, misfit, run), pool, misfit, run)
+        yield from map(Refusal, _sharing_problems(run.first))
+    if any((run.first.memory or request.site.replica.memory) is not None for run in request.runs):
+        yield from map(Refusal, _memory_problems(request.runs, _needs(request, choice)))
+
+
+def _lacking(site: Site, pool: Pool, misfit: Misfit, run: Block) -> Problem:
+    if misfit.size is None:
+        message = f"site {site.name} does not say how many {misfit.what} its nodes have"
+        return Problem(message, run.first.path, f"add `{misfit.what.lower()}:` to a copy of its file")
+    return Problem(f"{title(pool)} has {misfit} by {run.first.name}", run.first.path)
+
+
+def _memory_problems(runs: Sequence[Block], needs: Sequence[Need]) -> Iterator[Problem]:
+    """Memory is asked by the node; what replicas get that ask for none must then be known."""
+    silent = [run.first for run, need in zip(runs, needs, strict=True) if need.memory is None]
+    if silent and len(silent) < len(needs):
+        message = f"{silent[0].name} asks for no memory though others do, and what a node has is not known"
+        yield Problem(message, silent[0].path or REPLICAS, "write it for all replicas, or for none")
+
+
+def _sharing_problems(replica: Replica) -> Iterator[Problem]:
+    more, fewer = max(replica.gpus, replica.tasks), min(replica.gpus, replica.tasks)
+    if fewer and more % fewer:
+        yield Problem(
+            f"{replica.gpus} GPUs cannot be shared evenly by the {replica.tasks} processes of {replica.name}",
+            replica.path,
+            "make one a multiple of the other",
+        )
+
+
+def _time_refusals(request: Request, choice: Sequence[Pool], nodes: int = 0) -> Iterator[Refusal]:
+    """Yield walltimes that are too long: for any job or, once they are counted, for one of so many nodes."""
+    for pool in dict.fromkeys(choice):
+        partition = request.site.partitions.get(pool.partition or "")
+        limit = partition and (partition.walltime_of(nodes) if nodes else partition.longest)
+        if request.walltime and limit and request.walltime > limit:
+            size = f" to a job of {counted(nodes, 'node')}" if nodes else ""
+            message = f"{title(pool)} allows {limit}{size}, {request.walltime} asked"
+            problem = Problem(message, ("batch", "walltime"))
+            yield Refusal(problem, pool, nodes=nodes, walltime=request.walltime)
+
+
+def _size_refusals(request: Request, placement: Placement, choice: Sequence[Pool]) -> Iterator[Refusal]:
+    for pool in dict.fromkeys(choice):
+        groups = [
+            group
+            for group in placement.groups
+            if (group.site_partition, group.node_type) == (pool.partition, pool.node_type)
+        ]
+        nodes = sum(group.nodes for group in groups)
+        if nodes > pool.nodes:
+            each = counted(max(group.tasks_per_node for group in groups), "task")
+            message = f"{title(pool)} gives a job {counted(pool.nodes, 'node')}, {nodes} are needed"
+            yield Refusal(Problem(f"{message} ({each} a node)", REPLICAS), pool, nodes=nodes)
+        elif nodes < pool.min_nodes:
+            message = f"{title(pool)} takes jobs of {pool.min_nodes} nodes and more, {nodes} would do"
+            yield Refusal(Problem(message, REPLICAS), pool, nodes=nodes)
+        else:
+            yield from _time_refusals(request, [pool], nodes)

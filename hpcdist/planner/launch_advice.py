@@ -1,0 +1,161 @@
+"""Advice on a user's own launch: what does not fit the plan's nodes and tasks, and the line that does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.experiment.launch.bash_words import assignments, simple_commands
+from hpcdist.experiment.launch.hosts import hosts_in
+from hpcdist.experiment.launch.line import MPI, UNSEEN, UserLaunch
+from hpcdist.experiment.launch.options import Option
+from hpcdist.experiment.launch.problems import hostfile_option
+from hpcdist.plan.model import Plan
+from hpcdist.planner import node_launches
+from hpcdist.site.model import Site
+
+_STARTS_ALONE: Final = frozenset({"deepspeed", "colossalai run"})
+"""Launchers that train on the first node alone, and end well, where nothing names their hosts.
+
+They tell the processes their place as PyTorch's ``env://`` does
+(https://github.com/deepspeedai/DeepSpeed, deepspeed/launcher/launch.py).
+"""
+_NEEDS_HOSTS: Final = frozenset({"horovodrun", "mpirun_rsh", *_STARTS_ALONE})
+_WITHOUT_SUPPORT: Final = {"pbs": "PBS", "sge": "Grid Engine", "lsf": "LSF", "flux": "Flux"}
+"""Schedulers whose nodes an Open MPI finds only where it was built with their library."""
+_ADDRESS: Final = "MASTER_ADDR"
+
+
+def advice(plan: Plan, site: Site, launch: UserLaunch | None) -> Iterator[str]:
+    """Yield what of a user's own launch does not fit the plan."""
+    if launch is None:
+        yield from _about_the_address(plan)
+        return
+    yield from _about_its_tasks(plan, launch)
+    if launch.runs == "per_node":
+        yield from node_launches.advice(plan, launch)
+    elif launch.starts and launch.starts.runs == "per_node":
+        yield from node_launches.within(plan, launch)
+    else:
+        yield from _about_the_whole(plan, site, launch)
+
+
+def _about_the_address(plan: Plan) -> Iterator[str]:
+    """Yield a warning where every task is told that its own machine is where all meet."""
+    said = [
+        value
+        for simple in simple_commands(plan.command)
+        for name, value in assignments(simple)
+        if name == _ADDRESS
+    ]
+    said += [item.value for item in plan.variables if item.name == _ADDRESS and not item.shell]
+    own = [value for value in said if node_launches.is_own(value)]
+    if own and own == said and plan.placement.nodes > 1:
+        mend = f'write {_ADDRESS}="$HPCDIST_HEAD_ADDRESS"'
+        yield f"{_ADDRESS} is {own[0]}, which is another machine on each node; {mend}"
+
+
+def _about_its_tasks(plan: Plan, launch: UserLaunch) -> Iterator[str]:
+    told = [variable.name for variable in plan.task_variables if variable.name in plan.told]
+    if launch == UNSEEN:
+        yield (
+            "`backend: mpi` leaves the start of all tasks to the command, and this is no mpirun: it runs "
+            "once; remove `backend` if hpcdist is to start them"
+        )
+    by_another = launch.starts is not None and launch.starts.runs == "per_node"
+    if launch.runs == "once" and launch.program not in _STARTS_ALONE and told and not by_another:
+        yield (
+            f"the tasks that the command starts are not told {', '.join(told)}; let the command be the "
+            "program itself, and hpcdist starts it"
+        )
+
+
+def _about_the_whole(plan: Plan, site: Site, launch: UserLaunch) -> Iterator[str]:
+    """Yield what is wrong with a launch of the whole job, with the line in which all of it is right."""
+    over_nodes = [*_hosts(plan, site, launch), *_nodes(plan, launch)] if plan.placement.nodes > 1 else []
+    counted = [*_counts(plan, launch)]
+    if mended := [*over_nodes, *counted]:
+        line = launch.line(
+            *(text for item in mended for text in item.add),
+            without=[option for item in mended for option in item.without],
+            instead={at: text for item in mended for at, text in item.instead.items()},
+        )
+        other = f", or {_instead_of_a_count(plan, launch)}" if counted else ""
+        yield f"{'; '.join(item.why for item in mended)}; write `{line}`{other}"
+
+
+def _instead_of_a_count(plan: Plan, launch: UserLaunch) -> str:
+    """Return what makes room for as many processes as a launch starts."""
+    if plan.framework is None and launch.tasks == sum(row.gpus * row.tasks for row in plan.placement.rows):
+        framework = "horovod" if launch.program == "horovodrun" else "mpi"
+        return f"`framework: {framework}`, under which each GPU has a process"
+    return "ask for other `environment.replicas`"
+
+
+def _hosts(plan: Plan, site: Site, launch: UserLaunch) -> Iterator[node_launches.Mended]:
+    """Yield what a launch must say where it stays on the first node."""
+    named = [option for option in launch.says("hosts", "hostfile", "discovery", "include") if option.value]
+    if not named and (why := _why_on_the_first(plan, site, launch)):
+        yield node_launches.Mended(why, (hostfile_option(launch),), launch.says("hosts", "hostfile"))
+    alone = [host for option in named if option.kind in ("hosts", "include")
+             for host in hosts_in(option.kind, option.value)]  # fmt: skip
+    if alone and all(node_launches.is_own(host) for host in alone):
+        where = f"{alone[0]}, the first of the {plan.placement.nodes} nodes"
+        instead = {named[0].start: hostfile_option(launch)}
+        theirs = launch.says("hosts", "hostfile", "include")
+        yield node_launches.Mended(f"{launch.program} starts all processes on {where}", (), theirs, instead)
+
+
+def _nodes(plan: Plan, launch: UserLaunch) -> Iterator[node_launches.Mended]:
+    """Yield what a launch must say that names another number of nodes."""
+    for option in launch.says("nodes"):
+        if not node_launches.has(option.value, plan.placement.nodes):
+            number = f"{option.value} node{'s' * (option.value != '1')}"
+            why = f"{launch.program} uses {number}, and the job has {plan.placement.nodes}"
+            yield _with(launch, option, str(plan.placement.nodes), why)
+
+
+def _counts(plan: Plan, launch: UserLaunch) -> Iterator[node_launches.Mended]:
+    """Yield what a launch must say where it starts other processes than the job has room for."""
+    size = plan.placement.size
+    runs = list(plan.placement.tasks_per_node())
+    if launch.tasks is not None and launch.tasks != size:
+        starts = node_launches.starts(launch, str(launch.tasks))
+        why = f"{starts}, and the job has {size} task{'s' * (size > 1)}"
+        yield _with(launch, launch.says("np")[0], str(size), why)
+        return
+    for option in launch.says("per_node", "map"):
+        ppr = re.fullmatch(r"(ppr:)?(\d+)(:node.*)?", option.value)
+        if ppr and bool(ppr[1]) == (option.kind == "map") and len(runs) == 1 and int(ppr[2]) != runs[0][1]:
+            why = f"{node_launches.starts(launch, ppr[2])} on each node, where the job has {runs[0][1]}"
+            yield _with(launch, option, f"{ppr[1] or ''}{runs[0][1]}{ppr[3] or ''}", why)
+
+
+def _with(launch: UserLaunch, option: Option, value: str, why: str) -> node_launches.Mended:
+    """Return a line with another value for an option, which may be glued to its name (`-n4`, `--np=4`)."""
+    name, equals, _ = launch.words[launch.head + option.start].partition("=")
+    glued = option.end == option.start + 1 and not equals
+    name = name.removesuffix(option.value) if glued else name
+    return node_launches.Mended(why, (), (option,), {option.start: f"{name}{equals or ' '}{value}"})
+
+
+def _why_on_the_first(plan: Plan, site: Site, launch: UserLaunch) -> str:
+    """Return why a launch without hosts stays on the first node, nothing where it finds the others."""
+    nodes, program = plan.placement.nodes, launch.program
+    if program in _STARTS_ALONE:
+        where = f"the first of the {nodes} nodes only, and still exits 0"
+        return f"{program} without a list of hosts trains on {where}"
+    if program in _NEEDS_HOSTS:
+        return f"{program} without a list of hosts knows only the first of the {nodes} nodes"
+    is_open_mpi = program in MPI and program != "mpiexec.hydra" and _is_open_mpi(site)
+    if not is_open_mpi or plan.scheduler not in _WITHOUT_SUPPORT:
+        return ""
+    name = _WITHOUT_SUPPORT[plan.scheduler]
+    return f"an Open MPI that was built without {name} starts all processes on the first of the {nodes} nodes"
+
+
+def _is_open_mpi(site: Site) -> bool:
+    """Whether the site's mpirun may be Open MPI's; the others find the nodes of every scheduler."""
+    others = ("pals", "hydra", "ibrun", "jsrun")
+    return site.launcher not in others and site.options("mpirun").flavour in (None, "openmpi")

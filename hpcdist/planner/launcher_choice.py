@@ -1,0 +1,142 @@
+"""Starting: which launcher starts an experiment's tasks, and what speaks against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.errors import PlanError, Problem, did_you_mean
+from hpcdist.experiment.launch.line import UserLaunch
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers.launchers import launchers
+from hpcdist.layers.protocols import Launcher, Topology
+from hpcdist.plan.model import Placement, Word
+from hpcdist.planner.feasibility import Where
+from hpcdist.site.fabric import Surroundings, groups
+from hpcdist.site.model import Site
+
+_PATH = ("batch", "launcher")
+
+GONE: Final = {
+    "aprun": "aprun belonged to ALPS, which is gone with the Cray XC and XE machines: HPE Cray EX machines "
+    "start tasks by srun under Slurm, and by PALS mpiexec (launcher pals) under PBS",
+}
+"""Launchers that were, and what has come instead."""
+
+
+def launcher_of(
+    experiment: Experiment, site: Site, topology: Topology, launch: UserLaunch | None
+) -> Launcher:
+    """Return the launcher: the file's, else one that the framework asks for, else the site's.
+
+    Raises:
+        PlanError: where it cannot do what is asked, or the command is a launch already.
+    """
+    if launch and topology.why:
+        by = launch.program if experiment.backend != "mpi" else "the user (`backend: mpi`)"
+        hint = "remove this, or let the command be the program that it starts"
+        path = tuple(topology.why.split("."))
+        raise PlanError(Problem(f"the command is a launch by {by} already", path, hint))
+    name = experiment.batch.launcher_name or next(iter(topology.launchers), site.launcher)
+    if name not in launchers:
+        if name in GONE:
+            raise PlanError(Problem(GONE[name], _PATH, _one_of(site)))
+        hint = did_you_mean(name, launchers.names())
+        raise PlanError(Problem(f"there is no launcher {name!r}", _PATH, hint))
+    launcher = launchers.get(name)
+    if launch and launch.runs == "per_node" and experiment.environment.processes_per_replica:
+        path = ("environment", "processes_per_replica")
+        hint = "remove it, and say it in the command"
+        raise PlanError(Problem(f"{launch.program} starts the processes of a node itself", path, hint))
+    if topology.launchers and name not in topology.launchers:
+        message = f"launcher {name} does not do what `{topology.why}` asks for"
+        hint = f"write {' or '.join(topology.launchers)}, or remove it"
+        raise PlanError(Problem(message, _PATH, hint))
+    if launcher.rank_variables is None and not topology.launchers:
+        raise PlanError(Problem(f"launcher {name} starts only what asks for it", _PATH, _one_of(site)))
+    if site.scheduler not in launcher.schedulers:
+        message = f"launcher {name} does not start tasks under scheduler {site.scheduler} (site {site.name})"
+        raise PlanError(Problem(message, _PATH, _one_of(site)))
+    return launcher
+
+
+def launcher_args(
+    experiment: Experiment, site: Site, launcher: Launcher | None, around: Surroundings, where: Where
+) -> Iterator[Word]:
+    """Yield the words that the site and the experiment want beside the launcher's own.
+
+    ``launcher`` is None where the command is a launch of its own.
+
+    Raises:
+        PlanError: where the experiment's say what the plan says, or nobody reads them.
+    """
+    path = (*_PATH, "args")
+    if launcher is None or "args" not in launcher.reads:
+        if experiment.batch.launcher_args:
+            who = (
+                f"launcher {launcher.name} takes no options"
+                if launcher
+                else "the command is a launch already"
+            )
+            raise PlanError(Problem(f"{who}, so that nobody reads them", path, "remove them"))
+        return
+    for text in site.options(launcher.name).args:
+        yield Word(text=text, origin=f"site {site.name}: launchers.{launcher.name}.args")
+    for index, group in groups(site.fabric, around):
+        for text in group.args:
+            yield Word(text=text, origin=f"site {site.name}: fabric.together.{index}: {group.why}")
+    for index, text in enumerate(experiment.batch.launcher_args):
+        flag, *more = text.partition("=")[0].split() or [""]
+        if flag in launcher.taken or (not flag.startswith("-") and not index):
+            message = (
+                f"{text} is said by hpcdist itself" if flag in launcher.taken else f"{text!r} is no option"
+            )
+            hint = f"{launcher.name} gets its counts and hosts from the plan"
+            raise PlanError(Problem(message, (*path, index), hint))
+        if flag.startswith("-") and more:
+            hint = f"write it as items of their own: {', '.join(text.split())}"
+            message = f"{launcher.name} gets {text!r} as one word, with its blanks"
+            raise PlanError(Problem(message, (*path, index), hint))
+        yield Word(text=text, origin=where((*path, index)))
+
+
+def must_meet_by_mpi(framework: str, site: Site, topology: Topology, launcher: Launcher) -> None:
+    """Check that tasks which meet over MPI can.
+
+    Raises:
+        PlanError: where the launcher brings no MPI, nor introduces the tasks in another way.
+    """
+    wired = topology.wired and framework in launcher.wires
+    if not wired and not launcher.brings_mpi:
+        message = f"framework {framework} meets over MPI, which launcher {launcher.name} does not bring"
+        raise PlanError(Problem(message, _PATH, _one_of(site, framework if topology.wired else "", mpi=True)))
+
+
+def pmi_of(experiment: Experiment, site: Site, topology: Topology, placement: Placement) -> str | None:
+    """Return the type of PMI that tasks ask srun for: the site's, where they may use MPI.
+
+    Tasks that meet in another way need none, and a Slurm may have no such type: they ask for it where the
+    site is known to have it, since a program may use MPI beside its framework, and over several components
+    for none. Each of those has a thread in srun, and in Slurm 22.05 two of them may stop PMIx's one abort
+    agent at once: one waits for ever in ``pmixp_abort_agent_stop``, in some of a hundred jobs, at their end.
+    """
+    mpi = site.options("srun").mpi
+    if topology.needs_mpi or not experiment.framework:
+        return mpi
+    if len(placement.groups) > 1:
+        return "none"
+    return None if site.status == "unverified" else mpi
+
+
+def _one_of(site: Site, wired: str = "", *, mpi: bool = False) -> str:
+    """Name the launchers that start tasks under the site's scheduler, over MPI or by a wire of their own."""
+    able = [
+        launcher.name
+        for launcher in map(launchers.get, launchers.names())
+        if site.scheduler in launcher.schedulers and launcher.rank_variables
+        if launcher.brings_mpi or not mpi or wired in launcher.wires
+    ]
+    if not able:
+        what = f"launcher that {'brings MPI and ' * mpi}has {site.scheduler} among its `schedulers`"
+        return f"there is no {what}: plug one in (README, Contributing)"
+    return f"write one of {', '.join(able)}"

@@ -1,0 +1,190 @@
+"""Launches on every node of a job: whether its nodes meet, and the line with which they do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from hpcdist.experiment.launch.hosts import hosts_in, is_local
+from hpcdist.experiment.launch.line import UserLaunch
+from hpcdist.experiment.launch.options import Option
+from hpcdist.plan.model import Plan
+
+_OWN_NODE: Final = re.compile(r"\$\(\s*(?:\S*/)?hostname\b|`\s*(?:\S*/)?hostname\b|\$\{?HOSTNAME\b")
+_SPOKEN: Final = re.compile(
+    r"\bPET_(?:(?P<nodes>NNODES)|(?P<rank>NODE_RANK)|(?P<address>MASTER_ADDR)|(?P<endpoint>RDZV_ENDPOINT)"
+    r"|(?P<alone>STANDALONE)|(?P<per_node>NPROC_PER_NODE))\b"
+)
+"""Options of torchrun that are said by variables."""
+_MEETING: Final = {
+    "torchrun": ("--nnodes={n}", '--node_rank="$HPCDIST_NODE"', '--master_addr="$HPCDIST_HEAD_ADDRESS"',
+                 '--master_port="$HPCDIST_PORT"'),
+    "accelerate launch": ("--num_machines={n}", '--machine_rank="$HPCDIST_NODE"',
+                          '--main_process_ip="$HPCDIST_HEAD_ADDRESS"', '--main_process_port="$HPCDIST_PORT"'),
+    "fabric run": ("--num-nodes={n}", '--node-rank="$HPCDIST_NODE"', '--main-address="$HPCDIST_HEAD_ADDRESS"',
+                   '--main-port="$HPCDIST_PORT"'),
+    "msrun": ('--node_rank="$HPCDIST_NODE"', '--master_addr="$HPCDIST_HEAD_ADDRESS"',
+              '--master_port="$HPCDIST_PORT"'),
+    "composer": ('--node_rank="$HPCDIST_NODE"', '--master_addr="$HPCDIST_HEAD_ADDRESS"',
+                 '--master_port="$HPCDIST_PORT"'),
+    "paddle.distributed.launch": ("--nnodes={n}", '--rank="$HPCDIST_NODE"',
+                                  '--master="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"'),
+    "deepspeed": ('--hostfile "$HPCDIST_HOSTFILE"', '--node_rank="$HPCDIST_NODE"',
+                  '--master_addr="$HPCDIST_HEAD_ADDRESS"', '--master_port="$HPCDIST_PORT"'),
+}  # fmt: skip
+"""How each launcher that runs on every node is told their number, its own, and where they meet."""
+_MEETING_KINDS: Final = ("nodes", "rank", "address", "port", "endpoint", "alone", "hosts")
+_NEEDED: Final = {
+    "msrun": ("np", "address"),
+    "composer": ("np", "rank", "address"),
+    "paddle.distributed.launch": ("endpoint",),
+    "deepspeed": ("hostfile", "rank", "address"),
+}
+"""What a launcher must be told to meet others, where it is not the usual three."""
+_WORDS: Final = {
+    "nodes": "how many nodes there are",
+    "np": "how many processes there are in all",
+    "rank": "on which of them it is",
+    "address": "where they meet",
+    "endpoint": "where they meet",
+    "hostfile": "which they are",
+}
+_BY_HPCDIST: Final = {
+    "torchrun": "`pytorch: {launch: torchrun}`",
+    "accelerate launch": "`framework: accelerate`",
+    "fabric run": "`framework: lightning`",
+}
+"""What lets hpcdist do it instead, with the script alone as the command."""
+
+
+_APART: Final = "they train apart, or wait for each other"
+_ALL: Final = {"msrun": "--worker_num", "composer": "--world_size"}
+_EACH: Final = {"fabric run": "--devices"}
+
+
+class Mended(NamedTuple):
+    """Why a line does not do, and what mends it: options to add, to leave out, and to write instead."""
+
+    why: str
+    add: tuple[str, ...]
+    without: tuple[Option, ...]
+    instead: Mapping[int, str] = MappingProxyType({})
+
+
+def is_own(host: str) -> bool:
+    """Whether this is the machine that reads it, by any name."""
+    return is_local(host) or bool(_OWN_NODE.match(host))
+
+
+def advice(plan: Plan, launch: UserLaunch) -> Iterator[str]:
+    """Yield what is wrong with a launch on every node, with the line in which all of it is right."""
+    said = _said(plan, launch)
+    mended = [*_meeting(plan, launch, said), *_processes(plan, launch, said)]
+    if mended:
+        add = [text for item in mended for text in item.add]
+        line = launch.line(*add, without=[option for item in mended for option in item.without])
+        yield f"{'; '.join(item.why for item in mended)}; write `{line}`{_instead(launch)}"
+
+
+def within(plan: Plan, launch: UserLaunch) -> Iterator[str]:
+    """Yield what is wrong with a launch that another starts on every node (`srun torchrun ...`)."""
+    inner, nodes = launch.starts, plan.placement.nodes
+    if not (inner and inner.runs == "per_node" and nodes > 1) or inner.is_open:
+        return
+    if why := _why_apart(inner, _said(plan, inner), nodes):
+        line = inner.line(*_options(plan, inner, nodes), without=_about_meeting(inner))
+        yield (
+            f"{launch.program} starts {inner.program} on {nodes} nodes, and {why}: {_APART}; write "
+            f"`{line}`, which hpcdist starts on each{_instead(inner)}"
+        )
+
+
+def _meeting(plan: Plan, launch: UserLaunch, said: Mapping[str, str]) -> Iterator[Mended]:
+    """Yield what a launch must say where its nodes do not become one training."""
+    size = plan.placement.size
+    if size > 1 and not launch.is_open and (why := _why_apart(launch, said, size)):
+        where = f"{launch.program} runs on each of the {size} nodes, and {why}"
+        yield Mended(f"{where}: {_APART}", _options(plan, launch, size), _about_meeting(launch))
+
+
+def _options(plan: Plan, launch: UserLaunch, nodes: int) -> tuple[str, ...]:
+    """Return the options by which a launch meets those on the other nodes."""
+    add = [text.format(n=nodes) for text in _MEETING.get(launch.program, _MEETING["torchrun"])]
+    if launch.program in _ALL and not launch.says("np"):
+        total = sum(row.tasks * max(row.gpus, 1) for row in plan.placement.rows)
+        add.append(f"{_ALL[launch.program]}={total}")
+    return tuple(add)
+
+
+def _about_meeting(launch: UserLaunch) -> tuple[Option, ...]:
+    """Return the options that say where a launch meets others, which those for a job replace."""
+    rendezvous = (option for option in launch.options if option.name.startswith("rdzv-"))
+    return (*launch.says(*_MEETING_KINDS), *rendezvous)
+
+
+def _instead(launch: UserLaunch) -> str:
+    by = _BY_HPCDIST.get("torchrun" if launch.is_torch else launch.program)
+    return f", or the script alone with {by}, and hpcdist starts it" if by else ""
+
+
+def _said(plan: Plan, launch: UserLaunch) -> dict[str, str]:
+    """Return what a launch is told, by kind: by its options, or by variables of torchrun."""
+    found = {option.kind: option.value for option in launch.options if option.kind}
+    if launch.is_torch:
+        texts = [plan.command, *(variable.name for variable in plan.variables)]
+        for match in (match for text in texts for match in _SPOKEN.finditer(text)):
+            found.setdefault(match.lastgroup or "", "$")
+    return found
+
+
+def _why_apart(launch: UserLaunch, said: Mapping[str, str], size: int) -> str:
+    """Return why each node would be alone, nothing where they meet."""
+    if "alone" in said:
+        return "`--standalone` makes each a training of its own"
+    needed = _NEEDED.get(launch.program, ("nodes", "rank", "address"))
+    if "endpoint" in said:
+        needed = ("nodes",) if "nodes" in needed else ("endpoint",)
+    missing = [_WORDS[kind] for kind in needed if kind not in said]
+    if missing:
+        first = ", ".join(missing[:-1])
+        return f"the line does not say {f'{first} or ' * bool(first)}{missing[-1]}"
+    if said.get("rank", "$").isdecimal():
+        return f"each is told that it is number {said['rank']}"
+    if not has(said.get("nodes", "$"), size):
+        return f"the line says that there are {said['nodes']}"
+    where = [host for kind in ("address", "endpoint") for host in hosts_in(kind, said.get(kind, ""))]
+    own = [host for host in where if is_own(host)]
+    return f"{own[0]} is another machine on each" if own else ""
+
+
+def has(nodes: str, size: int) -> bool:
+    """Whether a number of nodes, or a range of them (``1:4``), is this one; what bash makes may be."""
+    bounds = nodes.split(":")
+    return not all(map(str.isdecimal, bounds)) or int(bounds[0]) <= size <= int(bounds[-1])
+
+
+def _processes(plan: Plan, launch: UserLaunch, said: Mapping[str, str]) -> Iterator[Mended]:
+    """Yield what a launch must say where a node has other GPUs than it starts processes for."""
+    gpus = {row.gpus for row in plan.placement.rows}
+    number = gpus.pop() if len(gpus) == 1 else 0
+    counts = launch.is_torch or launch.program == "fabric run"
+    usual = "1" if counts and not launch.is_open else ""
+    each, total = said.get("per_node", usual), said.get("np", "")
+    kind, least = ("per_node", each) if each.isdecimal() else ("np", total)
+    most = number * (plan.placement.size if kind == "np" else 1)
+    if number and least.isdecimal() and int(least) != most:
+        theirs = launch.says(kind)
+        name = launch.written(theirs[0]) if theirs else _EACH.get(launch.program, "--nproc_per_node")
+        where = "on each node, where it has" if kind == "per_node" else "in all, and the job has"
+        yield Mended(f"{starts(launch, least)} {where} {_gpus(most)}", (f"{name}={most}",), theirs)
+
+
+def starts(launch: UserLaunch, number: str) -> str:
+    """Return how many processes a launch starts."""
+    return f"{launch.program} starts {number} process{'es' * (number != '1')}"
+
+
+def _gpus(number: int) -> str:
+    return f"{number} GPU{'s' * (number != 1)}"

@@ -1,0 +1,87 @@
+"""Origins: where each field of a plan was decided that is no list with origins of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.replica import replicas
+from hpcdist.layers.frameworks import framework_of
+from hpcdist.layers.protocols import Topology
+from hpcdist.plan.model import Placement
+from hpcdist.planner.feasibility import Where
+from hpcdist.planner.pools import memory_in
+from hpcdist.site.model import Site
+
+_BATCH_FIELDS = (
+    "account", "partition", "qos", "walltime", "constraint", "exclusive", "launcher", "dependency", "array",
+    "signal", "requeue", "mail", "directives", "gpu_visibility",
+)  # fmt: skip
+_SITE_FIELDS = {
+    "walltime": "walltime",
+    "launcher": "launcher",
+    "qos": "partitions",
+}
+
+
+def origins(
+    experiment: Experiment, site: Site, placement: Placement, whole: str | None, where: Where
+) -> Iterator[tuple[str, str]]:
+    """Yield the origin of each field of a plan; of what comes twice the last holds.
+
+    ``whole`` is the key by which the site gives such a job nodes of its own, None where it does not.
+    """
+    topology = framework_of(experiment).topology(experiment)
+    why = topology.why.split(".") if topology.why else ()
+    yield "name", where(("name",)) if experiment.name != "experiment" else "default"
+    for field in _BATCH_FIELDS:
+        value = experiment.batch.launcher_name if field == "launcher" else getattr(experiment.batch, field)
+        if value not in (None, ()):
+            yield field, where(("batch", field))
+        elif field == "launcher" and topology.launchers:
+            yield field, where(tuple(why))
+        elif field in _SITE_FIELDS and getattr(site, _SITE_FIELDS[field]):
+            yield field, f"site {site.name}: {_SITE_FIELDS[field]}"
+        elif field == "requeue":
+            yield field, "default"
+    for field in ("gpus", "environment", "request_memory", "head_node"):
+        yield field, f"site {site.name}: {field}"
+    yield from _of_partitions(experiment, site, placement, whole)
+    yield from _of_selectors(experiment, where)
+    yield "command", where(("run", "cmd"))
+    if experiment.build and experiment.build.image:
+        yield "image", where(("build", "image"))
+        yield "container", f"site {site.name}: container.runtime"
+    yield from _of_framework(experiment, topology, where)
+    if experiment.environment.max_restarts:
+        yield "max_restarts", where(("environment", "max_restarts"))
+
+
+def _of_framework(experiment: Experiment, topology: Topology, where: Where) -> Iterator[tuple[str, str]]:
+    if topology.elastic and topology.why:
+        yield "elastic", where(tuple(topology.why.split(".")))
+    if topology.sees == "node" and experiment.batch.gpu_visibility is None:
+        yield "gpu_visibility", f"framework {experiment.framework}"
+
+
+def _of_partitions(
+    experiment: Experiment, site: Site, placement: Placement, whole: str | None
+) -> Iterator[tuple[str, str]]:
+    if whole and experiment.batch.exclusive is None:
+        yield "exclusive", f"site {site.name}: {whole}"
+    asked = any(replica.memory for replica in replicas(experiment, per_gpu=False))
+    for how, key in (memory_in(site, group.site_partition) for group in placement.groups):
+        if how == "share" and not asked:
+            yield "memory", f"site {site.name}: {key}"
+
+
+def _of_selectors(experiment: Experiment, where: Where) -> Iterator[tuple[str, str]]:
+    """Yield the origins of what replicas say in place of ``batch``."""
+    kinds = {
+        replica.selector_path: dict(replica.node_selector) for replica in replicas(experiment, per_gpu=False)
+    }
+    for key in ("partition", "constraint"):
+        own = [where((*path, key)) for path, selector in kinds.items() if key in selector]
+        others = getattr(experiment.batch, key) and not all(key in selector for selector in kinds.values())
+        if own:
+            yield key, " and ".join([*([where(("batch", key))] if others else []), *own])

@@ -1,0 +1,287 @@
+"""Placement: which task sits on which node, with which CPUs and GPUs; pure arithmetic, linear in the nodes.
+
+Replicas stay in rank order and a replica is never split. On one pool of nodes they take the fewest nodes
+that hold them, evenly filled: five of which four fit on a node become 3 + 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from hpcdist.documents.fields import Model
+from hpcdist.plan.model import Group, Placement, Row
+from hpcdist.planner.pools import EMPTY, Need, Pool
+from hpcdist.site.affinity import shares
+from hpcdist.site.model import NodeType, Site
+
+
+class Crowd(Model, frozen=True):
+    """Equal replicas that follow one another in rank order; ``index`` is that of the first."""
+
+    role: str
+    index: int
+    count: int
+    need: Need
+    pool: Pool
+    origin: str
+
+
+class _Piece(Model, frozen=True):
+    """Replicas of one crowd on one node; ``first`` counts from the beginning of the crowd."""
+
+    crowd: Crowd
+    first: int
+    count: int
+    node: int
+    local_rank: int
+    cpu: int
+    gpu: int
+
+
+def place(crowds: Sequence[Crowd], *, spread: bool = False) -> Placement:
+    """Place crowds on nodes, numbered from 0; consecutive crowds of one pool share a group.
+
+    ``spread`` puts each replica on a node of its own. Every replica must fit its pool's node.
+    """
+    groups: list[Group] = []
+    rows: list[Row] = []
+    for members in _by_pool(crowds):
+        node = sum(group.nodes for group in groups)
+        rank = sum(row.tasks for row in rows)
+        own = _rows(_pieces(members, _node_sizes(members, spread=spread), node), rank)
+        rows += own
+        groups.append(_group(members[0].pool, own, node, rank))
+    return Placement(groups=tuple(groups), rows=tuple(rows))
+
+
+def by_node(placement: Placement) -> Placement:
+    """Make one task of all tasks on a node, which is to start them itself: ``processes`` says how many."""
+    starts = sorted({edge for row in placement.rows for edge in (row.node, row.node + row.nodes)})
+    rows = [folded for first, end in pairwise(starts) for folded in _on_each(placement.rows, first, end)]
+    groups = tuple(_of_nodes(group, rows) for group in placement.groups)
+    return Placement(groups=groups, rows=tuple(rows))
+
+
+def _on_each(rows: Sequence[Row], first: int, end: int) -> Iterator[Row]:
+    """Yield the tasks, one a node, of nodes that are alike; node 0 has the master."""
+    here = [row for row in rows if row.node <= first < row.node + row.nodes]
+    processes, cpus, gpus, memory = _load(rows, first)
+    node = Row(
+        role="worker",
+        index=first - 1,
+        rank=first,
+        tasks=end - first,
+        tasks_per_replica=1,
+        tasks_per_node=1,
+        node=first,
+        local_rank=0,
+        cpu=0,
+        cpus=cpus,
+        gpu=0,
+        gpus=gpus,
+        processes=processes,
+        memory=None if here[0].memory is None else memory,
+        origin=here[0].origin,
+    )
+    if first == 0:
+        yield replace(node, role="master", index=0, tasks=1)
+        node = replace(node, index=0, rank=1, node=1, tasks=end - 1)
+    if node.tasks:
+        yield node
+
+
+def _of_nodes(group: Group, rows: Sequence[Row]) -> Group:
+    """Return the group of these tasks, of which each node has one."""
+    own = [row for row in rows if group.node <= row.node < group.node + group.nodes]
+    gpus = {row.gpus for row in own}
+    return replace(
+        group,
+        rank=group.node,
+        tasks=group.nodes,
+        tasks_per_node=1,
+        cpus_per_task=max(row.cpus for row in own),
+        gpus_per_task=own[0].gpus if len(gpus) == 1 else None,
+        even=len({row.cpus for row in own}) == 1,
+    )
+
+
+def beside_gpus(placement: Placement, site: Site, *, exclusive: bool) -> Placement:
+    """Give equal tasks the CPUs next to their GPUs, where the site says which those are and they suffice.
+
+    Only on whole nodes: on others nobody knows which of them a job is given.
+    """
+    rows = [
+        replace(row, gpu_cpus=gpu_cpus) if gpu_cpus else row
+        for group in placement.groups
+        for own in [[row for row in placement.rows if group.node <= row.node < group.node + group.nodes]]
+        for gpu_cpus in [_gpu_cpus(group, own, site, exclusive=exclusive)]
+        for row in own
+    ]
+    return replace(placement, rows=tuple(rows))
+
+
+def _gpu_cpus(group: Group, rows: Sequence[Row], site: Site, *, exclusive: bool) -> tuple[str, ...]:
+    node = site.node_types.get(group.node_type or "", NodeType())
+    known = node.gpu_cpus if exclusive or (group.cpus, group.gpus) == (node.cpus, node.gpus) else ()
+    fewest = min(map(len, shares(known)), default=0)
+    suffice = all(0 < row.cpus * row.tasks_per_gpu <= fewest * row.gpus for row in rows)
+    return known if suffice and group.even and all(row.processes == 1 for row in rows) else ()
+
+
+def _by_pool(crowds: Sequence[Crowd]) -> list[list[Crowd]]:
+    members: list[list[Crowd]] = [[crowds[0]]]
+    for last, crowd in pairwise(crowds):
+        if crowd.pool == last.pool:
+            members[-1].append(crowd)
+        else:
+            members.append([crowd])
+    return members
+
+
+def _node_sizes(crowds: Sequence[Crowd], *, spread: bool) -> list[int]:
+    """Return how many replicas each node takes, in node order."""
+    total = sum(crowd.count for crowd in crowds)
+    if spread:
+        return [1] * total
+    needs = {crowd.need for crowd in crowds}
+    if len(needs) == 1:
+        nodes = -(-total // crowds[0].pool.capacity(crowds[0].need))
+        short, longer = divmod(total, nodes)
+        return [short + (node < longer) for node in range(nodes)]
+    return _mixed_sizes(crowds)
+
+
+def _mixed_sizes(crowds: Sequence[Crowd]) -> list[int]:
+    """Fill nodes in order; then lower the filling as far as the number of nodes allows."""
+    best = _fill(crowds, 1.0)
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        sizes = _fill(crowds, middle)
+        if len(sizes) <= len(best):
+            best, high = sizes, middle
+        else:
+            low = middle
+    return best
+
+
+def _fill(crowds: Sequence[Crowd], fullness: float) -> list[int]:
+    """Return how many replicas each node takes when it is filled to this share of itself, at least by one."""
+    sizes, used = [0], EMPTY
+    for crowd in crowds:
+        room = min(crowd.count, crowd.pool.room(used, crowd.need, fullness))
+        sizes[-1] += room
+        used = used.plus(crowd.need, room)
+        if room < crowd.count:
+            capacity = max(1, crowd.pool.room(EMPTY, crowd.need, fullness))
+            full, rest = divmod(crowd.count - room, capacity)
+            sizes = [*(sizes if sizes[-1] else sizes[:-1]), *[capacity] * full, *[rest] * (rest > 0)]
+            used = EMPTY.plus(crowd.need, rest or capacity)
+    return sizes
+
+
+def _pieces(crowds: Sequence[Crowd], sizes: Sequence[int], first_node: int) -> Iterator[_Piece]:
+    remaining = iter(crowds)
+    crowd, taken = next(remaining), 0
+    for node, size in enumerate(sizes, first_node):
+        used, left = EMPTY, size
+        while left:
+            if taken == crowd.count:
+                crowd, taken = next(remaining), 0
+            count = min(left, crowd.count - taken)
+            yield _Piece(crowd, taken, count, node, used.tasks, used.cpus, used.gpus)
+            used = used.plus(crowd.need, count)
+            taken, left = taken + count, left - count
+
+
+def _rows(pieces: Iterator[_Piece], rank: int) -> list[Row]:
+    """Fold pieces that look alike on consecutive nodes into one row."""
+    rows: list[Row] = []
+    open_piece: _Piece | None = None
+    nodes = 0
+    for piece in pieces:
+        if open_piece and _continues(open_piece, nodes, piece):
+            nodes += 1
+            continue
+        if open_piece:
+            rows.append(_row(open_piece, nodes, rank))
+            rank += rows[-1].tasks
+        open_piece, nodes = piece, 1
+    if open_piece:
+        rows.append(_row(open_piece, nodes, rank))
+    return rows
+
+
+def _continues(row: _Piece, nodes: int, piece: _Piece) -> bool:
+    return (row.crowd, row.count, row.local_rank, row.cpu, row.gpu, row.node + nodes) == (
+        piece.crowd,
+        piece.count,
+        piece.local_rank,
+        piece.cpu,
+        piece.gpu,
+        piece.node,
+    )
+
+
+def _row(piece: _Piece, nodes: int, rank: int) -> Row:
+    crowd, need = piece.crowd, piece.crowd.need
+    return Row(
+        role=crowd.role,
+        index=crowd.index + piece.first,
+        rank=rank,
+        tasks=need.tasks * piece.count * nodes,
+        tasks_per_replica=need.tasks,
+        tasks_per_node=need.tasks * piece.count,
+        node=piece.node,
+        local_rank=piece.local_rank,
+        cpu=piece.cpu,
+        cpus=need.cpus // need.tasks,
+        gpu=piece.gpu,
+        gpus=-(-need.gpus // need.tasks),
+        tasks_per_gpu=max(1, need.tasks // need.gpus) if need.gpus else 1,
+        memory=None if need.memory is None else need.memory // need.tasks,
+        origin=crowd.origin,
+    )
+
+
+def _group(pool: Pool, rows: Sequence[Row], node: int, rank: int) -> Group:
+    loads = [_load(rows, at) for at in _shapes(rows)]
+    cpus_per_task = {row.cpus for row in rows}
+    nodes = max(row.node + row.nodes for row in rows) - node
+    return Group(
+        partition=pool.submit_as,
+        node_type=pool.node_type,
+        gpu_type=pool.gpu_type,
+        constraint=pool.constraint,
+        node=node,
+        nodes=nodes,
+        rank=rank,
+        tasks=sum(row.tasks for row in rows),
+        tasks_per_node=max(load[0] for load in loads),
+        cpus_per_task=max(cpus_per_task),
+        cpus=max(load[1] for load in loads),
+        gpus=max(load[2] for load in loads),
+        memory=max(load[3] for load in loads) if pool.request_memory and rows[0].memory is not None else None,
+        gpus_per_task=rows[0].gpus if len({(row.gpus, row.tasks_per_gpu) for row in rows}) == 1 else None,
+        even=len(cpus_per_task) == 1 and len({load[0] for load in loads}) == 1,
+        site_partition=pool.partition,
+        origin=pool.origin,
+    )
+
+
+def _shapes(rows: Sequence[Row]) -> list[int]:
+    """Return one node of each shape: a shape can only change where a row begins or ends."""
+    edges = {row.node for row in rows} | {row.node + row.nodes - 1 for row in rows}
+    return sorted(edges)
+
+
+def _load(rows: Sequence[Row], node: int) -> tuple[int, int, int, int]:
+    """Return tasks, CPUs, GPUs and MiB on this node."""
+    here = [row for row in rows if row.node <= node < row.node + row.nodes]
+    tasks = sum(row.tasks_per_node for row in here)
+    cpus = sum(row.tasks_per_node * row.cpus for row in here)
+    gpus = sum(row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in here)
+    return tasks, cpus, gpus, sum(row.tasks_per_node * (row.memory or 0) for row in here)

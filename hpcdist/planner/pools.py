@@ -1,0 +1,216 @@
+"""A pool is nodes of one type in one partition; a need is what one replica takes of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from hpcdist.documents.fields import Model
+from hpcdist.experiment.replica import Replica
+from hpcdist.site.affinity import shares
+from hpcdist.site.model import Partition, Site
+
+UNLIMITED = 1_000_000_000
+
+
+class Need(Model, frozen=True):
+    """What replicas take of one node: tasks, CPUs, GPUs, and memory in MiB (None: not counted)."""
+
+    tasks: int
+    cpus: int = 0
+    gpus: int = 0
+    memory: int | None = 0
+
+    def plus(self, other: Need, times: int = 1) -> Need:
+        """Return this and ``times`` the other."""
+        return Need(
+            self.tasks + other.tasks * times,
+            self.cpus + other.cpus * times,
+            self.gpus + other.gpus * times,
+            (self.memory or 0) + (other.memory or 0) * times,
+        )
+
+
+EMPTY: Final = Need(tasks=0)
+
+
+class Misfit(NamedTuple):
+    """What one replica asks beyond what a node has; None: it is not known, and so nothing can be had."""
+
+    what: str
+    size: int | None
+    wanted: int
+
+    def __str__(self) -> str:
+        return f"{self.size} {self.what} a node, {self.wanted} asked"
+
+
+class Pool(Model, frozen=True):
+    """Nodes of one type in one partition; a size of None is not known and not counted.
+
+    ``submit_as`` is the scheduler's name of the partition, None where none is to be said; ``nodes`` is how
+    many a job may have, ``UNLIMITED`` where the site does not say; ``request_memory`` is whether jobs ask for
+    memory there, and whether those that say none ask for a share of the node's.
+    """
+
+    partition: str | None
+    submit_as: str | None
+    node_type: str | None
+    gpu_type: str | None
+    constraint: str | None
+    cpus: int | None
+    gpus: int | None
+    memory: int | None
+    nodes: int
+    origin: str
+    gpu_cpus: tuple[str, ...] = ()
+    min_nodes: int = 1
+    gpus_unknown: bool = False
+    request_memory: bool | Literal["share"] = True
+
+    def capacity(self, need: Need) -> int:
+        """How many such replicas one empty node takes; 0 when it does not fit at all.
+
+        Where nothing is known of the node there is one replica a node, unless there is one node only.
+        """
+        return self.room(EMPTY, need, 1.0)
+
+    def room(self, used: Need, need: Need, fullness: float) -> int:
+        """How many more such replicas a node takes that is to be filled to this share of itself."""
+        rooms = [
+            int((size * fullness - taken) / wanted + 1e-9)
+            for size, taken, wanted in (
+                (self.cpus, used.cpus, need.cpus),
+                (self.gpus, used.gpus, need.gpus),
+                (self.memory, used.memory or 0, need.memory or 0),
+            )
+            if size is not None and wanted
+        ]
+        return max(0, min(rooms)) if rooms else UNLIMITED if self.nodes == 1 else int(not used.tasks)
+
+    def misfits(self, need: Need) -> Iterator[Misfit]:
+        """Yield what one replica asks beyond what a node has."""
+        if self.gpus_unknown and need.gpus:
+            yield Misfit("GPUs", None, need.gpus)
+        for what, size, wanted in (
+            ("GPUs", self.gpus, need.gpus),
+            ("CPUs", self.cpus, need.cpus),
+            ("MiB of memory", self.memory, need.memory or 0),
+        ):
+            if size is not None and wanted > size:
+                yield Misfit(what, size, wanted)
+
+
+def whole_nodes_in(site: Site, partition: str | None) -> tuple[bool, str]:
+    """Return whether jobs in a partition get nodes of their own, and the key that says so."""
+    return _said_of(site, partition, "whole_nodes")
+
+
+def memory_in(site: Site, partition: str | None) -> tuple[bool | Literal["share"], str]:
+    """Return whether jobs in a partition ask for memory, and the key that says so, or does not name it."""
+    if site.scheduler == "sge" and site.sge.memory is None:
+        return False, "sge.memory"
+    if site.scheduler == "lsf" and site.lsf.request == "nodes":  # beside -nnodes there is none to be asked
+        return False, "lsf.request"
+    return _said_of(site, partition, "request_memory")
+
+
+def _said_of(site: Site, partition: str | None, name: str) -> tuple[Any, str]:
+    """Return what a partition says, else its site, and the key that says it."""
+    own = getattr(site.partitions.get(partition or ""), name, None)
+    return (getattr(site, name), name) if own is None else (own, f"partitions.{partition}.{name}")
+
+
+def pools(site: Site) -> tuple[Pool, ...]:
+    """Return every pool of the site, those of the default partition first."""
+    names = sorted(site.partitions, key=lambda name: name != site.default_partition)
+    found = tuple(pool for name in names for pool in _of_partition(site, name))
+    return found or (_anywhere(site),)
+
+
+def _anywhere(site: Site) -> Pool:
+    """Return the nodes of a site that says nothing of them."""
+    origin, (memory, _) = f"site {site.name}: no partitions", memory_in(site, None)
+    return Pool(None, None, None, None, None, None, None, None, UNLIMITED, origin, request_memory=memory)
+
+
+def _of_partition(site: Site, name: str) -> Iterator[Pool]:
+    """Yield the pools of each node type, then, where there are several, that of any node."""
+    kinds = tuple(_of_node_types(site, name, site.partitions[name]))
+    yield from kinds
+    if len(kinds) > 1:
+        yield _any_node(site.partitions[name], kinds)
+
+
+def _of_node_types(site: Site, name: str, partition: Partition) -> Iterator[Pool]:
+    several = len(partition.nodes) > 1
+    for type_name, count in partition.nodes.items():
+        node = site.node_types[type_name]
+        limits = [limit for limit in (count, partition.max_nodes) if limit is not None]
+        constraint = [text for text in (partition.constraint, node.constraint if several else None) if text]
+        yield Pool(
+            partition=name,
+            submit_as=(name if partition.submit_as is None else partition.submit_as) or None,
+            node_type=type_name,
+            gpu_type=node.gpu_type,
+            constraint="&".join(constraint) or None,
+            cpus=node.cpus,
+            gpus=None if node.gpus == "unknown" else node.gpus,
+            memory=node.memory.mib if node.memory else None,
+            nodes=min(limits, default=UNLIMITED),
+            origin=f"site {site.name}: partitions.{name}",
+            gpu_cpus=node.gpu_cpus,
+            min_nodes=partition.min_nodes,
+            gpus_unknown=node.gpus == "unknown",
+            request_memory=memory_in(site, name)[0],
+        )
+
+
+def _any_node(partition: Partition, kinds: Sequence[Pool]) -> Pool:
+    """Return the pool of all nodes of a partition, each as large as the smallest; no type is asked for."""
+    nodes = sum(pool.nodes for pool in kinds)
+    return replace(
+        kinds[0],
+        node_type=None,
+        gpu_type=None,
+        gpu_cpus=(),
+        constraint=partition.constraint,
+        cpus=_least(pool.cpus for pool in kinds),
+        gpus=_least(pool.gpus for pool in kinds),
+        memory=_least(pool.memory for pool in kinds),
+        nodes=min(UNLIMITED, nodes, partition.max_nodes or UNLIMITED),
+        gpus_unknown=any(pool.gpus_unknown for pool in kinds),
+    )
+
+
+def _least(sizes: Iterable[int | None]) -> int | None:
+    return min((size for size in sizes if size is not None), default=None)
+
+
+def need_of(replica: Replica, site: Site, pool: Pool) -> Need:
+    """Return what a replica takes of a node of this pool.
+
+    CPUs that the file does not name: the site's default, else the GPUs' share of the node (where it is known
+    which are next to each: of those), else one a task.
+    CPUs and memory are shared evenly by the tasks; what cannot be shared stays idle.
+    """
+    gpus = replica.gpus
+    share = pool.cpus * gpus // pool.gpus if pool.cpus and pool.gpus and gpus <= pool.gpus else 0
+    if pool.gpu_cpus and share:
+        share = min(share, gpus * min(map(len, shares(pool.gpu_cpus))))
+    cpus = replica.cpus or site.replica.cpus or share or replica.tasks
+    memory = replica.memory or site.replica.memory
+    each = max(1, cpus // replica.tasks)
+    return Need(replica.tasks, each * replica.tasks, gpus, memory.mib if memory else None)
+
+
+def with_memory(need: Need, pool: Pool) -> Need:
+    """Give a need without memory its CPUs' share of the node's, of which the system keeps a sixteenth.
+
+    Nobody gets all that is built in: of the 256 GB of Delta's nodes 240 (https://github.com/ncsa/eidolon/pull/504).
+    """
+    if need.memory is not None or not (pool.memory and pool.cpus):
+        return need
+    return replace(need, memory=pool.memory * 15 // 16 * need.cpus // pool.cpus)

@@ -1,0 +1,286 @@
+"""Selection: which partition and node type each replica goes to, and the reasons when there is none.
+
+One pool for all replicas wins over several; the site's default partition is tried first. Only where no
+single pool takes everything do replicas go to different ones, which makes the job heterogeneous; and
+what is too large for one partition goes to one of unknown size only if the file names it;
+parameter servers leave the nodes with GPUs to the workers, where the site has others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from msgspec.structs import replace
+
+from hpcdist.errors import PlanError, Problem, did_you_mean
+from hpcdist.experiment.model import Experiment, Replicas
+from hpcdist.experiment.replica import Replica, replicas
+from hpcdist.layers.protocols import Topology
+from hpcdist.plan.model import Group, Placement
+from hpcdist.planner.alternatives import answered
+from hpcdist.planner.feasibility import Block, Refusal, Request, Where, attempt, nearness, on
+from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools
+from hpcdist.site.model import Site
+from hpcdist.units import Walltime
+
+
+def select(
+    experiment: Experiment,
+    site: Site,
+    walltime: Walltime | None,
+    where: Where,
+    topology: Topology,
+) -> Placement:
+    """Choose pools and place all tasks.
+
+    Raises:
+        PlanError: with numbers, and with what would fit, when the site cannot take it.
+    """
+    request = Request(_runs(experiment, topology), site, walltime, topology, where)
+    allowed = [_allowed(experiment, site, run.first, where) for run in request.runs]
+    if not any(run.first.gpus for run in request.runs):
+        allowed = [*map(_without_gpus, allowed)]
+    ps_on = (experiment.environment.replicas or Replicas()).ps_on
+    if experiment.batch.constraint:  # of all nodes, and so of the servers'
+        ps_on = ps_on or "worker_nodes"
+    refused: list[list[Refusal]] = []
+    for choice in _choices(request.runs, allowed, site, ps_on):
+        if _is_guess(choice, allowed, refused):
+            continue
+        placement, refusals = attempt(request, choice)
+        if placement:
+            return _explained(placement, request, choice, experiment)
+        refused.append(refusals)
+    raise PlanError(*answered(request, max(refused, key=nearness), apart=ps_on == "cpu_nodes"))
+
+
+def _is_guess(
+    choice: Sequence[Pool], allowed: Sequence[list[Pool]], refused: Sequence[list[Refusal]]
+) -> bool:
+    """Whether it is chosen only for not telling its size, after others told that theirs is too small."""
+    too_large = any(refusal.too_large for refusals in refused for refusal in refusals)
+    asked = len({pool.partition for candidates in allowed for pool in candidates}) == 1
+    return too_large and not asked and any(pool.nodes == UNLIMITED for pool in choice)
+
+
+def _explained(
+    placement: Placement, request: Request, choice: Sequence[Pool], experiment: Experiment
+) -> Placement:
+    """Return the placement with the reason why each group is in its partition."""
+
+    def explained(group: Group) -> Group:
+        own = [
+            run
+            for run, pool in zip(request.runs, choice, strict=True)
+            if (pool.partition, pool.node_type) == (group.site_partition, group.node_type)
+        ]
+        apart = len({pool.gpus for pool in choice}) > 1 and all(run.first.role in _SERVERS for run in own)
+        return replace(group, why=_why(request._replace(runs=own), group, experiment, apart=apart))
+
+    return replace(placement, groups=tuple(map(explained, placement.groups)))
+
+
+_SERVERS = ("ps", "evaluator")
+
+
+def _why(request: Request, group: Group, experiment: Experiment, *, apart: bool) -> str:
+    """Tell why these replicas are in this partition."""
+    site = request.site
+    _, named = _partition(experiment, site, request.runs[0].first, request.where)
+    if named or not site.partitions:
+        return named
+    if len(site.partitions) == 1:
+        return "the only partition"
+    first = pools(site)[0]
+    if group.site_partition == first.partition:
+        return "the default partition" if site.default_partition else "the first of the site"
+    if apart:
+        return "these need no GPUs, and leave those of other nodes to the workers"
+    against = on(request, first)
+    return f"the first that fits: {against[0].problem.message}" if against else "the first that fits"
+
+
+def _runs(experiment: Experiment, topology: Topology) -> list[Block]:
+    def kind(replica: Replica) -> Replica:
+        return replace(replica, index=0)
+
+    found = []
+    for _, members in groupby(replicas(experiment, per_gpu=topology.task != "replica"), key=kind):
+        equal = list(members)
+        found.append(Block(equal[0], len(equal)))
+    return found
+
+
+def _partition(experiment: Experiment, site: Site, replica: Replica, where: Where) -> tuple[str | None, str]:
+    """Return the partition that the file names for this replica, and by what."""
+    partition, named = experiment.batch.partition, ""
+    if partition:
+        named = f"named by {where(('batch', 'partition'))}"
+    for key, value in replica.node_selector:
+        chosen = None if key == "constraint" else site.node_selectors.get(key, {}).get(value)
+        if meant := value if key == "partition" else chosen and chosen.partition:
+            partition, named = meant, f"named by node_selector {key}: {value}"
+    return partition, named
+
+
+def _allowed(experiment: Experiment, site: Site, replica: Replica, where: Where) -> list[Pool]:
+    """Return the pools that the file leaves open for this replica, in the order to try."""
+    partition, _ = _partition(experiment, site, replica, where)
+    if partition and site.partitions and partition not in site.partitions:
+        hint = did_you_mean(partition, site.partitions)
+        raise PlanError(
+            Problem(f"site {site.name} has no partition {partition!r}", ("batch", "partition"), hint)
+        )
+    open_ones = [pool for pool in pools(site) if _is_open(pool, partition)]
+    constraints = _constraints(experiment, site, replica)
+    found = [_constrained(pool, partition, constraints) for pool in _named(open_ones, constraints, site)]
+    return [_unshared(pool) for pool in found] if experiment.batch.exclusive else found
+
+
+def _constraints(experiment: Experiment, site: Site, replica: Replica) -> list[str]:
+    """Return what the nodes of a replica must have: its own words are in place of the job's.
+
+    Where the job and a label of the replica each name a kind of nodes, the replica's counts.
+    """
+    own = [value for key, value in replica.node_selector if key == "constraint"]
+    chosen = (
+        site.node_selectors.get(key, {}).get(value)
+        for key, value in replica.node_selector
+        if key not in ("partition", "constraint")
+    )
+    labels = [item.constraint for item in chosen if item and item.constraint]
+    kinds = _kinds(site)
+    batch = [experiment.batch.constraint] if experiment.batch.constraint else []
+    beside = [] if kinds.keys() & batch and kinds.keys() & labels else batch
+    return [*(own or beside), *labels]
+
+
+def _kinds(site: Site) -> dict[str, set[str]]:
+    """Return the node types of each word that asks for one: its name, or its constraint."""
+    found: dict[str, set[str]] = {}
+    for name, node in site.node_types.items():
+        for word in filter(None, {name, node.constraint}):
+            found.setdefault(word, set()).add(name)
+    return found
+
+
+def _named(candidates: list[Pool], constraints: Sequence[str], site: Site) -> list[Pool]:
+    """Return the pools of the node types that a constraint names; all, where it names none of them.
+
+    An expression (``a100|v100``) leaves the choice to the scheduler: pools of any node come first.
+    """
+    kinds = _kinds(site)
+    for word in (word for text in constraints for word in _words(text)):
+        candidates = [pool for pool in candidates if pool.node_type in kinds.get(word, ())] or candidates
+    if any(_CHOICE.search(text) for text in constraints):
+        return _any_first(candidates)
+    return candidates
+
+
+def _words(constraint: str) -> list[str]:
+    """Return what nodes must all have; an expression is one word."""
+    return [constraint] if _EXPRESSION.search(constraint) else constraint.split("&")
+
+
+_EXPRESSION: Final = re.compile(r"[][()|*,]")
+_CHOICE: Final = re.compile(r"[|\[]")
+"""What makes a constraint one of several kinds (sbatch(1), ``--constraint``)."""
+
+
+def _any_first(candidates: Sequence[Pool]) -> list[Pool]:
+    """Return the pools with that of any node before those of a kind, partition by partition."""
+    order = {pool.partition: number for number, pool in enumerate(candidates)}
+    return sorted(candidates, key=lambda pool: (order[pool.partition], pool.node_type is not None))
+
+
+def _without_gpus(candidates: Sequence[Pool]) -> list[Pool]:
+    """Return the pools for a job without GPUs: no kind of GPU is asked for while other nodes are idle.
+
+    Where a partition has one kind without GPUs, that comes first, and else any of its nodes.
+    """
+    bare = Counter(pool.partition for pool in candidates if pool.node_type and pool.gpus == 0)
+
+    def later(pool: Pool) -> bool:
+        return pool.node_type is not None and not (pool.gpus == 0 and bare[pool.partition] == 1)
+
+    order = {pool.partition: number for number, pool in enumerate(candidates)}
+    return sorted(candidates, key=lambda pool: (order[pool.partition], later(pool)))
+
+
+def _unshared(pool: Pool) -> Pool:
+    """Return nodes of which a job has all the memory where it asks for none: it has whole nodes."""
+    return replace(pool, request_memory=True) if pool.request_memory == "share" else pool
+
+
+def _is_open(pool: Pool, partition: str | None) -> bool:
+    return partition is None or pool.partition in (partition, None)
+
+
+def _constrained(pool: Pool, partition: str | None, constraints: Sequence[str]) -> Pool:
+    texts = [word for text in (pool.constraint, *constraints) if text for word in _words(text)]
+    texts = [*dict.fromkeys(texts)]
+    if len(texts) > 1:
+        texts = [f"({text})" if "|" in text and "[" not in text else text for text in texts]
+    named = pool if pool.partition else replace(pool, partition=partition, submit_as=partition)
+    return replace(named, constraint="&".join(texts) or None)
+
+
+def _choices(
+    runs: Sequence[Block], allowed: Sequence[list[Pool]], site: Site, ps_on: str | None
+) -> Iterator[list[Pool]]:
+    """Yield one pool for each run, in the order to try: servers apart, all in one, each in its first fit."""
+    asked = ps_on == "cpu_nodes" and any(run.first.role == "ps" for run in runs)
+    apart = [] if ps_on == "worker_nodes" else list(_servers_apart(runs, allowed, site, asked=asked))
+    if asked and not apart:
+        path = ("environment", "replicas", "ps_on")
+        hint = "remove it, and they sit beside the workers"
+        message = f"site {site.name} has no nodes without GPUs that could take them"
+        raise PlanError(Problem(message, path, hint))
+    yield from apart
+    if not asked:
+        yield from ([pool] * len(runs) for pool in _shared(allowed))
+        yield [_first_fit(run, candidates, site) for run, candidates in zip(runs, allowed, strict=True)]
+
+
+def _first_fit(run: Block, candidates: Sequence[Pool], site: Site) -> Pool:
+    fitting = (pool for pool in candidates if not list(pool.misfits(need_of(run.first, site, pool))))
+    return next(fitting, candidates[0])
+
+
+def _shared(allowed: Sequence[list[Pool]]) -> Iterator[Pool]:
+    """Yield every pool that all may use."""
+    return (pool for pool in allowed[0] if all(pool in candidates for candidates in allowed))
+
+
+def _servers_apart(
+    runs: Sequence[Block], allowed: Sequence[list[Pool]], site: Site, *, asked: bool
+) -> Iterator[list[Pool]]:
+    """Yield servers on nodes without GPUs, the others in one pool; if some need GPUs, or if it is asked."""
+    serves = [_serves(run.first, asked=asked) for run in runs]
+    others = [candidates for candidates, apart in zip(allowed, serves, strict=True) if not apart]
+    need_gpus = any(run.first.gpus for run in runs)
+    if not any(serves) or not (asked or need_gpus):
+        return
+    servers = [run for run, apart in zip(runs, serves, strict=True) if apart]
+    of_servers = [candidates for candidates, apart in zip(allowed, serves, strict=True) if apart]
+    for pool in (pool for pool in _shared(others) if pool.gpus != 0 or not need_gpus):
+        for other in _shared(of_servers):
+            if all(_suits_servers(other, pool, run, site) for run in servers):
+                yield [other if apart else pool for apart in serves]
+
+
+def _serves(replica: Replica, *, asked: bool) -> bool:
+    """Whether it is to go to nodes without GPUs; a parameter server that needs some cannot, even if asked."""
+    return replica.role in ("ps", "evaluator") and (not replica.gpus or (asked and replica.role == "ps"))
+
+
+def _suits_servers(pool: Pool, workers: Pool, run: Block, site: Site) -> bool:
+    def qos(of: Pool) -> str | None:
+        return site.partitions[of.partition].qos if of.partition in site.partitions else None
+
+    fits = not list(pool.misfits(need_of(run.first, site, pool)))
+    return pool.gpus == 0 and fits and qos(pool) == qos(workers)  # a job has one QOS

@@ -1,0 +1,47 @@
+"""Variables: what every task finds in its environment, each name once, from whoever says it last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from hpcdist.errors import Path
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers import polyaxon_variables
+from hpcdist.plan.fabric_variables import of_fabric, surroundings, text_of
+from hpcdist.plan.model import Plan, Variable
+from hpcdist.planner.feasibility import Where
+from hpcdist.site.model import Site
+
+
+def variables(
+    experiment: Experiment, site: Site, plan: Plan, shared: Iterable[Variable], where: Where
+) -> Iterator[Variable]:
+    """Yield each variable once, at its last giver: site, Polyaxon, framework, then the experiment."""
+    found: dict[str, Variable] = {}
+    for variable in (
+        Variable(name="PYTHONUNBUFFERED", value="1", origin="default"),
+        *of_fabric(site, surroundings(site, plan.placement, container=plan.container is not None)),
+        *polyaxon_variables.variables(experiment, plan, site),
+        *(msgspec.structs.replace(item, origin=located(item.origin, where)) for item in shared),
+        *_own_variables(experiment, where),
+    ):
+        earlier = found.pop(variable.name, None)
+        origin = f"{variable.origin} (instead of {earlier.origin})" if earlier else variable.origin
+        found[variable.name] = msgspec.structs.replace(variable, origin=origin)
+    yield from found.values()
+
+
+def located(origin: str, where: Where) -> str:
+    """Return an origin; of one that names a key of the experiment (``horovod.autotune``), the key's place."""
+    path: Path = tuple(origin.split("."))
+    return where(path) if len(path) > 1 and " " not in origin else origin
+
+
+def _own_variables(experiment: Experiment, where: Where) -> Iterator[Variable]:
+    if experiment.build:
+        for index, (name, value) in enumerate(experiment.build.env_vars):
+            yield Variable(name=str(name), value=text_of(value), origin=where(("build", "env_vars", index)))
+    for name, value in experiment.environment.env_vars.items():
+        yield Variable(name=name, value=text_of(value), origin=where(("environment", "env_vars", name)))

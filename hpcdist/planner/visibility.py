@@ -1,0 +1,73 @@
+"""Visibility: who chooses the GPUs that a task sees, and what its program should know of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final, Literal
+
+from hpcdist.errors import PlanError, Problem
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers.protocols import Launcher, Topology
+from hpcdist.plan.devices import misplaced
+from hpcdist.plan.model import Placement, Plan, Word
+from hpcdist.site.model import LauncherOptions, Site
+
+_HANDS_OUT: Final = re.compile(
+    r"--gpus-per-task[= ].* | --gpu-bind[= ](?!(?:verbose,)?none).* | --tres-bind[= ].*gres/gpu:(?!none).*"
+    r"| (?:--setopt[= ]|-o\ ?)gpu-affinity=(?!off|on).*",
+    re.VERBOSE,
+)
+"""Options by which srun, flux run and PALS show each task GPUs of its own.
+
+Sources: srun(1), ``--gpu-bind`` and ``--gpus-per-task``, which implies ``--gpu-bind=per_task``;
+flux-shell(1), ``gpu-affinity``; ``mpiexec --help`` of PALS, ``--gpu-bind``.
+"""
+
+
+def bound_by(options: LauncherOptions, placement: Placement) -> tuple[Word, ...]:
+    """Return the site's words for binding, which equal tasks have."""
+    texts = options.binding if placement.is_even else ()
+    return tuple(Word(text=text, origin="site") for text in texts)
+
+
+def gpu_visibility(
+    experiment: Experiment, site: Site, launcher: Launcher, topology: Topology, words: Iterable[Word]
+) -> Literal["task", "node", "launcher"]:
+    """Return who chooses a task's GPUs: its launcher where that is so on the site, or by these words.
+
+    Raises:
+        PlanError: where the experiment chooses, and the launcher does already.
+    """
+    own = site.gpus.bound_by == "launcher" and launcher.name == site.launcher
+    texts = [word.text for word in words]
+    by_words = [text for text in (*texts, *map(" ".join, pairwise(texts))) if _HANDS_OUT.fullmatch(text)]
+    if not (own or by_words):
+        return experiment.batch.gpu_visibility or topology.sees
+    if experiment.batch.gpu_visibility == "node":
+        by = f" by `{by_words[0]}`" if by_words else ""
+        message = (
+            f"on site {site.name} each task sees the GPUs that {launcher.name} gives it{by}, and no others"
+        )
+        raise PlanError(Problem(message, ("batch", "gpu_visibility"), "remove it"))
+    return "launcher"
+
+
+def advice(experiment: Experiment, plan: Plan, topology: Topology) -> Iterator[str]:
+    """Yield a warning where a program that takes the device of its local rank finds none, or another's."""
+    chosen = experiment.batch.gpu_visibility == "task"
+    found = None if chosen or topology.sees != "node" or plan.launches == "once" else misplaced(plan)
+    if found is None:
+        return
+    task, device = found
+    seen = (
+        f"{plan.launcher} shows each task its own GPUs alone"
+        if plan.gpu_visibility == "launcher"
+        else "there are not as many GPUs on each node as tasks"
+    )
+    yield (
+        f"{seen}: rank {task.rank} has device {device}, and its rank on the node is {task.local_rank}; a "
+        "program that takes the device of that number, such as `hvd.local_rank()`, fails there or takes "
+        "another's: let it take the first of HPCDIST_GPUS"
+    )

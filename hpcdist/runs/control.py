@@ -1,0 +1,289 @@
+"""The verbs of a job: submit it exactly once, ask, wait, cancel, list.
+
+Between two steps of a submission this process may die. What the run directory says then:
+
+    created      no one was asked: the job does not exist
+    submitting   the batch system may have been asked: the job carries the record's token, and is found by it
+    accepted     the job exists, and its user may not know
+    submitted    `submit` has printed its id
+
+What ends between `submitting` and `submitted` is an interrupted submission, whoever looks at it meanwhile.
+The next `submit` of the same experiment finishes it: that prints the id of its job, and makes none. So who
+repeats `submit` until it succeeds has one job, and only `again` makes a second one of what may exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hpcdist.errors import ConfigError, OutputError, Problem, SchedulerError, SubmissionUnknown
+from hpcdist.host import locks, ownership
+from hpcdist.runs import endings, rundir
+from hpcdist.runs.deadline import limited
+from hpcdist.runs.rundir import Record, Run, RunDirectory
+from hpcdist.runs.services import World, fresh
+from hpcdist.runs.states import GRACE, Report, age, find_tokens, status
+from hpcdist.runs.waiting import wait
+from hpcdist.schedulers import Scheduler, Submission, schedulers
+from hpcdist.schedulers.job import Job, JobState
+
+__all__ = [
+    "Report",
+    "Request",
+    "Screen",
+    "World",
+    "cancel",
+    "overview",
+    "status",
+    "submit",
+    "wait",
+    "way_out",
+]
+
+_LIMIT: Final = 120.0
+"""How long a submission may take in seconds; `states.GRACE` is longer."""
+
+_UNFINISHED: Final = ("submitting", "accepted")
+_BUSY: Final = "another `hpcdist submit` of the same experiment is at work; waiting for its end"
+_AGAIN: Final = "to submit it a second time, use --again"
+
+_LOOK_PAUSES: Final = (0.5, 1, 2, 4, 8)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user broke off while the batch system was asked: the job of ``run`` may exist."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.name)
+        self.run = run
+
+
+class Request(NamedTuple):
+    """What is to be submitted; ``files`` makes the run's files (name and text) for its directory."""
+
+    name: str
+    site: str
+    scheduler: str
+    experiment: str
+    files: Callable[[RunDirectory], Mapping[str, str]]
+
+
+class Screen(NamedTuple):
+    """What prints: ``result`` a run with its job's id (it may raise ``OSError``), ``note`` a remark."""
+
+    result: Callable[[Run], object] = bool
+    note: Callable[[str], object] = bool
+
+
+SILENT: Final = Screen()
+
+
+def submit(
+    request: Request, runs_dir: Path, world: World, screen: Screen = SILENT, *, again: bool = False
+) -> Run:
+    """Make a run directory, write the files, submit the script, once, and print the job's id.
+
+    Where an earlier submission of the same experiment was interrupted, and its job lives or is as young as
+    ``states.GRACE``, its run is what is printed and returned, and nothing is submitted. Of several processes
+    that do this at once, one works after the other. ``again`` looks at no other submission.
+
+    Raises:
+        SchedulerError: when the batch system refused (the record says so), or another process is at it.
+        SubmissionUnknown: when no answer came and the job was not found, now or in an earlier submission of
+            the same experiment; it may appear yet.
+        OutputError: when the job exists and its id could not be printed.
+        Interrupted: when the user broke off and the job may exist.
+    """
+    if again:
+        return _finished(_prepared(request, runs_dir, world), world, screen)
+    ownership.make(runs_dir)
+    with locks.exclusive(
+        runs_dir, rundir.digest(request.experiment), world.sleep, lambda: screen.note(_BUSY)
+    ):
+        run = _interrupted(request, runs_dir, world, screen) or _prepared(request, runs_dir, world)
+        return _finished(run, world, screen)
+
+
+def _finished(run: Run, world: World, screen: Screen) -> Run:
+    try:
+        return _printed(run if run.job else _sent(run, world, screen), world, screen)
+    except KeyboardInterrupt as error:
+        raise Interrupted(fresh(run)) from error
+
+
+def _prepared(request: Request, runs_dir: Path, world: World) -> Run:
+    directory = world.create(runs_dir, request.name)
+    record = Record(
+        name=request.name,
+        token=world.token(),
+        site=request.site,
+        scheduler=request.scheduler,
+        digest=rundir.digest(request.experiment),
+        created_at=rundir.timestamp(world.now()),
+    )
+    try:
+        for name, text in {"experiment.yml": request.experiment, **request.files(directory)}.items():
+            directory.write(name, text)
+        world.save(directory, record)
+    except Exception:
+        rundir.remove(directory)
+        raise
+    return Run(directory, record)
+
+
+def _sent(run: Run, world: World, screen: Screen) -> Run:
+    """Return the run with the id of its job, which is on the disk where that can be written."""
+    scheduler = schedulers.get(run.record.scheduler)
+    submission = Submission(str(run.directory.script), str(run.directory.path), run.record.token)
+    run = world.update(run, phase="submitting", submitted_at=rundir.timestamp(world.now()))
+    job_id = _answer(run, scheduler, submission, world)
+    try:
+        return world.update(run, phase="accepted", job_id=job_id)
+    except OSError as error:
+        screen.note(
+            f"{run.directory.record_file}: {error.strerror}: the job's id is not kept there, but found again"
+        )
+        return run._replace(record=run.record._replace(phase="accepted", job_id=job_id))
+
+
+def _printed(run: Run, world: World, screen: Screen) -> Run:
+    """Print the id of the run's job, and remember that."""
+    try:
+        screen.result(run)
+    except OSError as error:
+        message = f"standard output cannot be written ({error.strerror}), but {run.name} is submitted"
+        hint = f"it is job {run.record.job_id}, in `{run.directory.path}`; do not submit it again"
+        raise OutputError(Problem(message, hint=hint)) from error
+    return world.keep(run, phase="submitted", job_id=run.record.job_id)
+
+
+def _answer(run: Run, scheduler: Scheduler, submission: Submission, world: World) -> str:
+    """Submit the script and return the job's id."""
+    command = scheduler.submit(submission)
+    command = command._replace(timeout=min(command.timeout, _LIMIT))
+    try:
+        return scheduler.read_submit(world.runner.run(command))
+    except SubmissionUnknown as error:
+        return _looked_up(run, scheduler, world, error)
+    except SchedulerError as error:
+        world.keep(run, phase="refused", message=str(error))
+        raise
+
+
+def _looked_up(run: Run, scheduler: Scheduler, world: World, error: SubmissionUnknown) -> str:
+    """Return the id of the job that carries the token, looking for it a few times."""
+    bounded = world._replace(runner=limited(world.runner, world.now))
+    for pause in _LOOK_PAUSES:
+        world.sleep(pause)
+        found, _ = find_tokens(scheduler, bounded)
+        if run.record.token in found:
+            return found[run.record.token]
+    world.keep(run, message=str(error))
+    hint = f"do not submit it again: `hpcdist status {run.name}` tells in some minutes whether the job exists"
+    raise SubmissionUnknown(*error.problems[:-1], Problem(error.problems[-1].message, hint=hint)) from error
+
+
+def _interrupted(request: Request, runs_dir: Path, world: World, screen: Screen) -> Run | None:
+    """Return the run of an interrupted submission of the same experiment, if its job is what is wanted."""
+    runs, _ = rundir.listing(runs_dir)
+    wanted = (rundir.digest(request.experiment), request.site)
+    twins = [
+        run
+        for run in runs
+        if run.record.phase in _UNFINISHED and (run.record.digest, run.record.site) == wanted
+    ]
+    for report in status(twins, world):
+        run, state = report.run, report.status.state
+        if state is JobState.UNSUBMITTED:
+            screen.note(f"run {run.name} of the same experiment is {state.value}: {report.status.reason}")
+        elif run.job is None:
+            hint = f"ask `hpcdist status {run.name}` later, or submit with --again"
+            message = f"run {run.name} of the same experiment may exist: {report.status.reason}"
+            raise SubmissionUnknown(Problem(message, hint=hint))
+        elif _is_wanted(report, world):
+            said = f"the same experiment is {state.value} as job {run.job.id}, run {run.name}"
+            screen.note(
+                f"{said}; its submission was interrupted, so this is its end, and makes no other; {_AGAIN}"
+            )
+            return run
+        else:
+            screen.note(
+                f"run {run.name} of the same experiment, whose submission was interrupted, is {state.value}"
+            )
+            world.keep(run, phase="submitted")
+    return None
+
+
+def _is_wanted(report: Report, world: World) -> bool:
+    """Whether a job is the one that this submission is to make: it lives, or was submitted just now."""
+    state = report.status.state
+    may_live = report.is_unheard or not (state.is_final or state is JobState.UNKNOWN)
+    return may_live or (state is not JobState.CANCELLED and age(report.run, world) < GRACE)
+
+
+def overview(runs_dir: Path, world: World) -> tuple[list[Report], tuple[ConfigError, ...]]:
+    """Return a report of every run, oldest first, and what is wrong with those that cannot be read."""
+    runs, errors = rundir.listing(runs_dir)
+    return status(runs, world), errors
+
+
+def cancel(runs: Sequence[Run], world: World) -> list[Run]:
+    """End the jobs of these runs; return the runs whose job was alive. A job that is over stays as it is.
+
+    So does one that has got the id of a job of these runs: only what carries a run's token is ended.
+
+    Raises:
+        SchedulerError: when the batch system refused or did not answer, or a run's job is not known.
+    """
+    reports = status(runs, world)
+    jobs: dict[str, list[Job]] = {}
+    for run, said in reports:
+        if run.job is not None and not said.state.is_final and said.native:
+            jobs.setdefault(run.record.scheduler, []).append(run.job)
+    problems = [problem for name, group in jobs.items() for problem in _not_cancelled(name, group, world)]
+    problems += _unanswered(reports)
+    if problems:
+        raise SchedulerError(*problems)
+    asked = {job for group in jobs.values() for job in group}
+    return [report.run for report in reports if report.run.job in asked]
+
+
+def _not_cancelled(name: str, group: Sequence[Job], world: World) -> Iterator[Problem]:
+    """End the jobs of one batch system; yield why that was not done."""
+    try:
+        completed = world.runner.run(schedulers.get(name).cancel(group))
+    except SchedulerError as error:
+        yield from error.problems
+        return
+    if not completed.ok:
+        why = completed.stderr.strip() or f"exit code {completed.returncode}"
+        yield Problem(f"the jobs could not be cancelled: {why}")
+        return
+    for job in group:
+        endings.note_cancelled(job, world.now())
+
+
+def _unanswered(reports: Sequence[Report]) -> Iterator[Problem]:
+    """Yield why jobs are as they were: nobody answered, or there may be none."""
+    unheard: dict[str, list[str]] = {}
+    for run, said in (report for report in reports if report.is_unheard and report.run.job):
+        unheard.setdefault(said.reason, []).append(f"{run.record.job_id} ({run.name})")
+    for reason, jobs in unheard.items():
+        yield Problem(f"not cancelled: {', '.join(jobs)}: {reason}", hint="cancel again when it answers")
+    if lost := [report.run for report in reports if _is_lost(report.run)]:
+        hint = "; ".join(["ask `hpcdist status` in some minutes", *filter(None, map(way_out, lost))])
+        names = ", ".join(run.name for run in lost)
+        yield Problem(f"whether there is a job of {names} is not known", hint=hint)
+
+
+def way_out(run: Run) -> str:
+    """Return how its user discards a run whose submission may never be settled; of others nothing."""
+    if not _is_lost(run):
+        return ""
+    return f"if you know that {run.name} has no job, remove `{run.directory.path}`"
+
+
+def _is_lost(run: Run) -> bool:
+    return run.job is None and run.record.phase == "submitting"

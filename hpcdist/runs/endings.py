@@ -1,0 +1,104 @@
+"""How jobs ended by what they, and hpcdist itself, left in the event log of their run directory."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from hpcdist.documents import specs
+from hpcdist.runs.rundir import Event, RunDirectory
+from hpcdist.schedulers.job import Job, JobState, Status
+
+_CANCELLED: Final = "cancelled"
+_SOURCE: Final = "run directory"
+_NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_MOST_ELEMENTS: Final = 1 << 20
+"""Of larger arrays the rest is not looked at; no batch system takes so many."""
+
+_NODES_BYTES: Final = 1 << 22
+_SIGNALLED: Final = 128
+_TERMINATED: Final = 143
+
+
+def note_cancelled(job: Job, at: float) -> None:
+    """Write to the job's event log that its user cancelled it: a batch system may forget why it ended.
+
+    Where the log cannot be written, nothing is: the job is cancelled all the same.
+    """
+    number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
+    if any((event.what, event.job_id) == (_CANCELLED, number) for event in directory.events()):
+        return
+    with contextlib.suppress(OSError):
+        directory.append_event(Event(_CANCELLED, number, round(at), "0"))
+
+
+def elements(job: Job) -> tuple[int, ...]:
+    """Return the indices of an array's elements, as its plan has them; of other jobs nothing."""
+    array = RunDirectory(Path(job.directory)).plan().get("array")
+    try:
+        ranges = specs.array_ranges(array) if isinstance(array, str) else []
+    except ValueError:  # a step of 0, a number of thousands of digits: the file was changed
+        return ()
+    return tuple(itertools.islice(itertools.chain.from_iterable(ranges), _MOST_ELEMENTS))
+
+
+def has_begun(job: Job) -> bool:
+    """Return whether the job, or an element of it, wrote that it began."""
+    return any(event.what == "started" for event in RunDirectory(Path(job.directory)).events())
+
+
+def nodes(job: Job) -> tuple[str, ...]:
+    """Return the nodes that the job wrote down when it began."""
+    number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
+    with contextlib.suppress(OSError):
+        text = directory.read(f"jobs/{number}/nodes", _NODES_BYTES).decode("utf-8", "replace")
+        return tuple(name for name in text.split() if _NODE.fullmatch(name))
+    return ()
+
+
+def read(job: Job, indices: Iterable[int] = ()) -> dict[int | None, Status]:
+    """Return how the job ended by its own word, under None, or those elements of it that did.
+
+    A job does not tell that it is ended to be queued again: for those that may be, 143 (TERM) says nothing,
+    unless hpcdist's user cancelled it.
+    """
+    number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
+    names: dict[str, int | None] = {number: None, **{f"{number}_{index}": index for index in indices}}
+    stories: dict[str, list[Event]] = {name: [] for name in names}
+    for event in directory.events():
+        if event.job_id in stories:
+            stories[event.job_id].append(event)
+    cancelled = max((event.at for event in stories[number] if event.what == _CANCELLED), default=None)
+    if len(names) > 1:
+        del stories[number]
+    plan = directory.plan() if any(stories.values()) else {}
+    ends = {names[name]: _end(story, cancelled, plan) for name, story in stories.items()}
+    return {index: status for index, status in ends.items() if status}
+
+
+def _end(story: Sequence[Event], cancelled: int | None, plan: Mapping[str, Any]) -> Status | None:
+    """Return how the last run of a job (or element) with these events ended; None for a living one."""
+    began = max((place for place, event in enumerate(story) if event.what == "started"), default=0)
+    events = {event.what: event for event in story[began:]}
+    started, ended, timeout = (events.get(what) for what in ("started", "ended", "timeout"))
+    code = int(ended.value) if ended and ended.value.isdecimal() else None
+    if cancelled is not None and (ended is None or ended.at >= cancelled):
+        return Status(JobState.CANCELLED, _CANCELLED, code, source=_SOURCE)
+    if code is None:
+        return Status(JobState.TIMEOUT, "timeout", source=_SOURCE) if timeout else None
+    if timeout or (code > _SIGNALLED and started and ended and _is_limit(ended.at - started.at, plan)):
+        return Status(JobState.TIMEOUT, "timeout" if timeout else "ended", code, source=_SOURCE)
+    if code == _TERMINATED and plan.get("requeue"):
+        return None
+    return Status(JobState.FAILED if code else JobState.COMPLETED, "ended", code, source=_SOURCE)
+
+
+def _is_limit(seconds: int, plan: Mapping[str, Any]) -> bool:
+    """Whether a job that ran so long was at its time limit; what ran before its script counts, too."""
+    walltime = plan.get("walltime")
+    limit = walltime.get("seconds") if isinstance(walltime, dict) else None
+    return isinstance(limit, int) and seconds >= limit - min(60, limit // 20)

@@ -1,0 +1,54 @@
+"""What lies outside, as one value that every verb is given: processes, time, chance and the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hpcdist.errors import ConfigError
+from hpcdist.host.command import Runner
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Record, Run, RunDirectory
+
+
+def new_token() -> str:
+    """Return what tells one submission from all others."""
+    import secrets  # with all of `random`, for submitters only
+
+    return secrets.token_hex(8)
+
+
+class World(NamedTuple):
+    """The real one needs a ``Shell`` only; tests hand in functions of their own."""
+
+    runner: Runner
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+    token: Callable[[], str] = new_token
+    save: Callable[[RunDirectory, Record], None] = rundir.save
+    create: Callable[[Path, str], RunDirectory] = rundir.create
+
+    def update(self, run: Run, **changes: Any) -> Run:
+        """Return the run with these changes of its record, once they are on the disk.
+
+        What another process has written there meanwhile, in other fields, stays.
+        """
+        record = fresh(run).record._replace(**changes)
+        self.save(run.directory, record)
+        return run._replace(record=record)
+
+    def keep(self, run: Run, **changes: Any) -> Run:
+        """As `update`; where the disk is full, or another user's, only the returned run has the changes."""
+        with contextlib.suppress(OSError):
+            return self.update(run, **changes)
+        return run._replace(record=run.record._replace(**changes))
+
+
+def fresh(run: Run) -> Run:
+    """Return the run with the record that is on the disk now, where it can be read."""
+    with contextlib.suppress(ConfigError):
+        return run._replace(record=run.directory.record())
+    return run

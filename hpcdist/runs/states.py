@@ -1,0 +1,204 @@
+"""What is known of runs: from the batch system, else from what the job left in its run directory."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Final, NamedTuple
+
+from hpcdist.errors import listed
+from hpcdist.runs import endings
+from hpcdist.runs.deadline import limited, side_by_side
+from hpcdist.runs.inquiry import Inquiry, inquire
+from hpcdist.runs.rundir import Run, timestamp
+from hpcdist.runs.services import World, fresh
+from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
+from hpcdist.schedulers.job import Job, JobState, Status
+
+GRACE: Final = 180.0
+"""For so many seconds a submission may be under way elsewhere, or its job not be listed yet.
+
+It may take `control` 136 s; `hpcdist.host.shell` lets no command outlive a hpcdist that was killed.
+"""
+
+_VANISHED_AFTER: Final = 120.0
+"""A job that the batch system does not know, asked again after so many seconds, has vanished."""
+
+_TOLD_TO_END: Final = (JobState.FAILED, 143)
+"""How a job may end that lost a node, before the batch system knows of it: the launcher is told to end."""
+
+
+class Report(NamedTuple):
+    """A run and what is known of its job."""
+
+    run: Run
+    status: Status
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self.status.state.is_final or self.status.state is JobState.UNSUBMITTED
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether nobody answered."""
+        return self.status.state is JobState.UNKNOWN and not self.status.source
+
+
+def status(runs: Sequence[Run], world: World) -> list[Report]:
+    """Return what is known of these runs, at the cost of one squeue (or its like) for all of them.
+
+    A record that stands at ``submitting`` is settled where the job left a trace or the batch system knows
+    its token, and is then brought up to date. A certain end is kept in the record, and not asked for again.
+    Several schedulers are asked side by side, each for a minute at most (`hpcdist.runs.deadline`).
+    """
+    by_scheduler: dict[str, list[Run]] = {}
+    for run in runs:
+        by_scheduler.setdefault(run.record.scheduler, []).append(run)
+    calls = [partial(_of_scheduler, name, group, world) for name, group in by_scheduler.items()]
+    found = itertools.chain.from_iterable(side_by_side(calls))
+    reports = {report.run.directory: report for report in found}
+    return [reports[run.directory] for run in runs]
+
+
+def _of_scheduler(name: str, runs: Sequence[Run], world: World) -> list[Report]:
+    """Ask one scheduler for all its runs, within one deadline."""
+    world = world._replace(runner=limited(world.runner, world.now))
+    settled, answered = settle(runs, world)
+    jobs = [run.job for run in settled if run.job is not None and run.record.ended is None]
+    inquiries: dict[Job, Inquiry] = {}
+    for batch in _batches(jobs):
+        inquiries |= dict.fromkeys(batch, inquire(schedulers.get(name), batch, world.runner))
+    return [_report(run, inquiries, answered, world) for run in settled]
+
+
+def settle(runs: Iterable[Run], world: World) -> tuple[list[Run], frozenset[str]]:
+    """Find out the ids of jobs whose submission got no answer; return the runs, and who could be asked.
+
+    The run directory is asked first, since a batch system forgets; then each scheduler once for all.
+    """
+    tokens: dict[str, Mapping[str, str]] = {}
+    answered: set[str] = set()
+    settled = []
+    for run in runs:
+        job_id = None
+        if run.record.phase == "submitting" and not (job_id := _id_from_events(run)):
+            name = run.record.scheduler
+            if name not in tokens:
+                tokens[name], heard = find_tokens(schedulers.get(name), world)
+                answered |= {name} if heard else set()
+            job_id = tokens[name].get(run.record.token)
+        settled.append(_settled(run, job_id, world))
+    return settled, frozenset(answered)
+
+
+def _settled(run: Run, job_id: str | None, world: World) -> Run:
+    """Return the run with the id that was found; its own `submit` may have settled it meanwhile.
+
+    A submission that began in the future (by the clock of another machine) counts from now on.
+    """
+    if run.record.phase == "submitting":
+        run = fresh(run)
+    if run.record.phase != "submitting":
+        return run
+    if job_id:
+        return world.keep(run, phase="accepted", job_id=job_id, message="")
+    if age(run, world) < 0:
+        return world.keep(run, submitted_at=timestamp(world.now()))
+    return run
+
+
+def age(run: Run, world: World) -> float:
+    """Return how long ago its submission began, in seconds; below 0 where that machine's clock is ahead."""
+    began = datetime.fromisoformat(run.record.submitted_at or run.record.created_at)
+    return world.now() - began.timestamp()
+
+
+def _id_from_events(run: Run) -> str | None:
+    ids = (event.job_id for event in run.directory.events() if event.what in ("submitted", "started"))
+    return next((re.sub(r"_[0-9]+$", "", job_id) for job_id in ids), None)
+
+
+def find_tokens(scheduler: Scheduler, world: World) -> tuple[dict[str, str], bool]:
+    """Return job ids by token, and whether the batch system answered at all."""
+    found: dict[str, str] = {}
+    answers = [world.runner.run(command) for command in scheduler.find()]
+    for completed in answers:
+        found = {**scheduler.read_find(completed), **found}
+    return found, bool(answers) and answers[0].ok
+
+
+def _batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
+    """Divide jobs so that no id occurs twice in a batch: pids, and ids of a new controller, come again."""
+    batches: list[dict[str, Job]] = []
+    for job in jobs:
+        batch = next((batch for batch in batches if job.id not in batch), None)
+        if batch is None:
+            batches.append(batch := {})
+        batch[job.id] = job
+    return (list(batch.values()) for batch in batches)
+
+
+def _report(run: Run, inquiries: Mapping[Job, Inquiry], answered: frozenset[str], world: World) -> Report:
+    if run.record.ended is not None:
+        return Report(run, run.record.ended)
+    if run.job is None:
+        return Report(run, _status(run, answered, world))
+    inquiry = inquiries[run.job]
+    status = inquiry.answer(run.job)
+    if inquiry.is_missing(run.job):
+        return _missing(run, run.job, inquiry, world)
+    if inquiry.is_certain(run.job):
+        status = _with_lost_nodes(run.job, status, schedulers.get(run.record.scheduler), world)
+        run = world.keep(run, ended=status, missing_since=None)
+    elif inquiry.heard and run.record.missing_since:
+        run = world.keep(run, missing_since=None)
+    return Report(run, status)
+
+
+def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, world: World) -> Status:
+    """Return the status with the names of nodes that are down now, where that may be why the job ended."""
+    suspect = status.state is JobState.NODE_FAIL or (status.state, status.exit_code) == _TOLD_TO_END
+    nodes = endings.nodes(job) if suspect and isinstance(scheduler, KnowsNodes) else ()
+    if not nodes or not isinstance(scheduler, KnowsNodes):
+        return status
+    lost = [
+        name for name in scheduler.read_nodes(world.runner.run(scheduler.ask_nodes(nodes))) if name in nodes
+    ]
+    said = f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
+    return status._replace(reason=": ".join(filter(None, [status.reason, said])))
+
+
+def _missing(run: Run, job: Job, inquiry: Inquiry, world: World) -> Report:
+    """Report a job that the batch system does not know: for a grace period, it may be known again."""
+    since = run.record.missing_since
+    if since is None:
+        run = world.keep(run, missing_since=timestamp(world.now()))
+    elif world.now() - datetime.fromisoformat(since).timestamp() >= _VANISHED_AFTER:
+        return Report(run, inquiry.vanished(job))
+    return Report(run, inquiry.answer(job))
+
+
+def _status(run: Run, answered: frozenset[str], world: World) -> Status:
+    """Tell of a run without a job."""
+    if run.record.phase == "refused":
+        return Status(JobState.UNSUBMITTED, "refused", reason=run.record.message, source="record")
+    if run.record.phase == "created":
+        reason = "it was prepared, but never submitted"
+        return Status(JobState.UNSUBMITTED, "created", reason=reason, source="record")
+    return _unanswered(run, answered, world)
+
+
+def _unanswered(run: Run, answered: frozenset[str], world: World) -> Status:
+    """Tell of a submission whose answer was lost and whose job was not found."""
+    if run.record.scheduler not in answered:
+        reason = "its submission got no answer, and the batch system cannot be asked now"
+    elif (left := GRACE - age(run, world)) > 0:
+        reason = f"its submission got no answer yet; ask again in {left:.0f} s"
+    else:
+        reason = "its submission got no answer, and the batch system has no such job"
+        return Status(JobState.UNSUBMITTED, "submitting", reason=reason, source="record")
+    return Status(JobState.UNKNOWN, "submitting", reason=reason, source="record")

@@ -1,0 +1,137 @@
+"""Waiting for jobs: all are asked for together, with growing pauses; what a job writes cuts them short."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.services import World
+from hpcdist.runs.states import Report, status
+from hpcdist.schedulers import Waits, schedulers
+from hpcdist.schedulers.job import JobState
+
+_PATIENCE: Final = 900.0
+"""After so many seconds without any state, `wait` gives up."""
+
+_SHARE: Final = 0.1
+"""A pause is so much of the time waited, so that a job's end is known with that delay at most."""
+
+_SHORTEST: Final = 1.0
+_LONGEST: Final = 60.0
+EAGER: Final = 10.0
+"""The longest pause once a job has written that it ends."""
+
+_LOOK: Final = 2.0
+"""How often the event logs are looked at, in seconds: a stat(2) for each run."""
+
+
+def wait(runs: Sequence[Run], world: World, *, told: Callable[[Report], None] | None = None) -> list[Report]:
+    """Return when all these jobs are over, or when nothing was heard of the rest for a long time.
+
+    A pause is a tenth of the time waited, 1 to 60 s, on this machine 0.1 to 1 s; it ends when the event log
+    of a run has grown. ``told`` is given each report whose state, or reason, is another.
+    """
+    reports: dict[Path, Report] = {}
+    pauses = Pauses(world, local=is_local(runs))
+    left, silence = list(runs), 0.0
+    while left:
+        now = status(left, world)
+        for report in now:
+            old = reports.get(report.run.directory.path)
+            reports[report.run.directory.path] = report
+            if told and (old is None or gist(old) != gist(report)):
+                told(report)
+        left = [report.run for report in now if not report.is_over]
+        if any(report.status.state is not JobState.UNKNOWN for report in now):
+            silence = pauses.slept
+        if not left or pauses.slept - silence > _PATIENCE:
+            break
+        pauses.pause(left)
+    return [reports[run.directory.path] for run in runs]
+
+
+def is_local(runs: Sequence[Run]) -> bool:
+    """Return whether all these run on this machine, where asking costs little."""
+    return all(run.record.scheduler == "local" for run in runs)
+
+
+def gist(report: Report) -> tuple[JobState, str]:
+    """Return what is told once; a reason in which only a number changed is the same."""
+    return report.status.state, re.sub("[0-9]+", "", report.status.reason)
+
+
+def pause_after(waited: float, *, local: bool) -> float:
+    """Return how long to pause after having waited so long."""
+    scale = 0.1 if local else 1.0
+    return min(max(_SHORTEST * scale, waited * _SHARE), 1.0 if local else _LONGEST)
+
+
+class Pauses:
+    """The pauses between questions; ``slept`` is how long they were in all.
+
+    A log that grew ends a pause: at once for the first times, then after ``EAGER`` seconds at least, since an
+    array writes often. Once it holds an end, and the batch system does not know it yet, pauses are short.
+    """
+
+    def __init__(self, world: World, *, local: bool) -> None:
+        self.slept = 0.0
+        self._world = world
+        self._local = local
+        self._eager = pause_after(0, local=local)
+        self._sizes: dict[Path, int] = {}
+        self._ending = False
+        self._refused = False
+
+    def pause(self, runs: Sequence[Run]) -> None:
+        """Sleep, until it is time to ask for these runs again."""
+        length = pause_after(self.slept, local=self._local)
+        if self._ending:
+            length = min(length, self._eager)
+        self._look(runs)
+        if length <= _LOOK or self._told_after(runs, length) < _LOOK:  # else without a pause, for ever
+            self._sleep(runs, min(length, self._eager) if self._ending else length)
+        if self._ending:
+            self._eager = min(self._eager * 1.5, EAGER)
+
+    def _sleep(self, runs: Sequence[Run], length: float) -> None:
+        slept, grown, step = 0.0, False, max(_LOOK, len(runs) / 10)
+        while slept < length and not (grown and slept >= self._eager):
+            self._world.sleep(min(step, length - slept))
+            slept += min(step, length - slept)
+            grown = self._look(runs) or grown
+        self.slept += slept
+
+    def _look(self, runs: Sequence[Run]) -> bool:
+        """Return whether an event log has grown since the last look, and note whether a job ends."""
+        grown = [run for run in runs if self._sizes.get(run.directory.path, 0) != _size(run)]
+        self._sizes |= {run.directory.path: _size(run) for run in grown}
+        ends = (event.what in _ENDS for run in grown for event in run.directory.events()[-1:])
+        self._ending = any(ends) or self._ending
+        return bool(grown)
+
+    def _told_after(self, runs: Sequence[Run], length: float) -> float:
+        """Wait by the scheduler's own command, where there is one, and one job; return how many seconds."""
+        scheduler = schedulers.get(runs[0].record.scheduler)
+        if len(runs) > 1 or self._refused or runs[0].job is None or not isinstance(scheduler, Waits):
+            return 0.0
+        began = self._world.now()
+        completed = self._world.runner.run(scheduler.wait(runs[0].job)._replace(timeout=length))
+        self._refused = not completed.ok and not completed.timed_out
+        self._ending = completed.ok or self._ending
+        waited = max(0.0, self._world.now() - began)
+        self.slept += waited
+        return waited
+
+
+_ENDS: Final = frozenset({"ended", "cancelled", "timeout"})
+
+
+def _size(run: Run) -> int:
+    """Return how long its event log is."""
+    with contextlib.suppress(OSError):
+        return (run.directory.path / "events").stat().st_size
+    return 0

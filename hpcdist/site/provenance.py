@@ -1,0 +1,65 @@
+"""Provenance: which source vouches for a value of a site file.
+
+A source names keys (``of``), each with all below it; the one that names the longest of them knows best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from hpcdist.errors import Problem
+from hpcdist.site.model import Site, Source
+
+UNPROVEN: Final = frozenset(
+    ("name", "description", "status", "scheduler", "sources", "notes", "differences", "fabric.known")
+)
+"""Keys that need no source: what hpcdist itself says about the site."""
+
+
+def source_of(site: Site, origin: str) -> Source | None:
+    """Return the source behind an origin such as ``site lumi: fabric.env.NCCL_NET (multi_node)``.
+
+    Of several that name the same key, the first counts.
+    """
+    prefix = f"site {site.name}: "
+    if not origin.startswith(prefix):
+        return None
+    key = origin.removeprefix(prefix).partition(" ")[0].rstrip(":")
+    found = [(len(name), -number) for number, source in enumerate(site.sources) for name in source.of
+             if _covers(name, key)]  # fmt: skip
+    return site.sources[-max(found)[1]] if found else None
+
+
+def unvouched(site: Site, data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of a site's file, as it was read, that no source vouches for."""
+    named = [name for source in site.sources for name in source.of]
+    for key in keys(data):
+        if not any(_covers(name, key) for name in (*UNPROVEN, *named)):
+            yield key
+
+
+def stale(site: Site, data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the keys that a source vouches for and that the file does not have."""
+    there = list(keys(data))
+    for index, source in enumerate(site.sources):
+        for at, name in enumerate(source.of):
+            if not any(_covers(name, key) for key in there):
+                path = ("sources", index, "of", at)
+                yield Problem(f"this file has no key {name!r}", path, "correct it, or remove it")
+
+
+def keys(data: Any, above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the dotted key of every value, with numbers for the items of lists of sections."""
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from keys(value, (*above, str(key)))
+    elif isinstance(data, Sequence) and any(isinstance(item, Mapping) for item in data):
+        for index, item in enumerate(data):
+            yield from keys(item, (*above, str(index)))
+    else:
+        yield ".".join(above)
+
+
+def _covers(name: str, key: str) -> bool:
+    return key == name or key.startswith(f"{name}.")

@@ -1,0 +1,234 @@
+# ruff: noqa: E501 - a message is compared as one line
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hpcdist.documents import fields
+from hpcdist.documents.fields import Model
+from hpcdist.documents.tree import Map, Seq
+from hpcdist.errors import Problem, did_you_mean
+from hpcdist.units import Memory, Walltime
+
+
+class Inner(Model, frozen=True):
+    count: int
+    ratio: float = 1.0
+
+
+class Amount(Model, frozen=True):
+    main = "requests"
+    elsewhere: ClassVar = {"size": "write `requests`", "memory": "write it in `resources`"}
+
+    requests: int = 0
+
+
+class Outer(Model, frozen=True, kw_only=True):
+    name: str
+    flag: bool = False
+    inner: Inner | None = None
+    amount: Amount = Amount()
+    items: tuple[Inner, ...] = ()
+    tags: tuple[str, ...] = ()
+    table: dict[str, str | int | float | bool] = {}
+    walltime: Walltime | None = None
+    memory: Memory | None = None
+    kind: Literal["red", "blue"] = "red"
+    either: str | Inner | None = None
+    words: str | tuple[str, ...] = ()
+    number: str | int | None = None
+    anything: dict[str, Any] = {}
+
+
+class Open(Model, frozen=True):
+    rest = "others"
+
+    known: int = 0
+    inner: Inner | None = None
+    others: dict[str, Any] = {}
+
+
+def found(**data: object) -> list[str]:
+    return [str(problem) for problem in fields.build(Outer, {"name": "x", **data})[1]]
+
+
+def test_plain_data_becomes_a_model() -> None:
+    data = {
+        "name": "x",
+        "flag": True,
+        "inner": {"count": 2, "ratio": 3},
+        "items": [{"count": 1}, {"count": "2"}],
+        "tags": ["a"],
+        "table": {"a": 1, "b": "c"},
+        "walltime": "1h",
+        "memory": "1G",
+        "kind": "blue",
+        "either": {"count": 1},
+        "words": ["a", "b"],
+        "number": 4,
+        "anything": {"a": [{"b": None}]},
+    }
+    assert fields.build(Outer, data) == (
+        Outer(
+            name="x",
+            flag=True,
+            inner=Inner(2, 3.0),
+            items=(Inner(1), Inner(2)),
+            tags=("a",),
+            table={"a": 1, "b": "c"},
+            walltime=Walltime(3600),
+            memory=Memory(1024),
+            kind="blue",
+            either=Inner(1),
+            words=("a", "b"),
+            number=4,
+            anything={"a": [{"b": None}]},
+        ),
+        [],
+    )
+
+
+@pytest.mark.parametrize("value", [None, "text"])
+def test_null_is_absent(value: object) -> None:
+    assert fields.build(Outer, {"name": "x", "either": value, "items": None, "kind": None}) == (
+        Outer(name="x", either=None if value is None else "text"),
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "problems"),
+    [
+        ({"nmae": 1}, ["nmae: unknown key 'nmae'; did you mean 'name'?"]),
+        ({"inner": {}}, ["inner: 'count' is missing"]),
+        ({"inner": {"count": "many"}}, ["inner.count: expected a whole number, got 'many'"]),
+        ({"inner": {"count": 1.5}}, ["inner.count: expected a whole number, got 1.5"]),
+        ({"inner": {"count": True}}, ["inner.count: expected a whole number, got true"]),
+        ({"inner": {"count": 1, "ratio": []}}, ["inner.ratio: expected a number, got a list of 0"]),
+        ({"inner": {"count": 1, "ratio": 10**400}}, ["inner.ratio: expected a number, got " + str(10**400)]),
+        ({"inner": 3}, ["inner: expected keys and values, got 3"]),
+        ({"amount": 3}, ["amount: expected keys and values, got 3; write `amount: {requests: 3}`"]),
+        ({"amount": "a: b"}, ["amount: expected keys and values, got 'a: b'; write `amount: {requests: 'a: b'}`"]),
+        ({"amount": [1, 2]}, ["amount: expected keys and values, got a list of 2; write `amount: {requests: ...}`"]),
+        ({"amount": {"size": 1, "memory": 2, "request": 3}},
+         ["amount.size: unknown key 'size'; write `requests`",
+          "amount.memory: unknown key 'memory'; write it in `resources`",
+          "amount.request: unknown key 'request'; did you mean 'requests'?"]),
+        ({"items": {"count": 1}}, ["items: expected a list, got keys and values (count); write it as [a, b]"]),
+        ({"items": [{"count": 1}, {"cuont": 1}]},
+         ["items[1].cuont: unknown key 'cuont'; did you mean 'count'?", "items[1]: 'count' is missing"]),
+        ({"tags": "a"}, ["tags: expected a list, got 'a'; write it as [a, b]"]),
+        ({"tags": [1]}, ["tags[0]: expected text, got 1"]),
+        ({"table": {"a": [1]}}, ["table.a: expected text or a number, got a list of 1"]),
+        ({"table": {"a": None}}, ["table.a: expected text or a number, got nothing"]),
+        ({"table": []}, ["table: expected keys and values, got a list of 0"]),
+        ({"kind": "bleu"}, ["kind: 'bleu' is not known here; did you mean 'blue'?"]),
+        ({"flag": "perhaps"}, ["flag: expected true or false, got 'perhaps'"]),
+        ({"walltime": 60},
+         ["walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s, such as 90m"]),
+        ({"memory": "much"}, ["memory: 'much' is not an amount of memory; write MiB as a number, or 4Gi, 16G"]),
+        ({"words": {"a": 1}}, ["words: expected text, got keys and values (a)"]),
+        ({"number": [1]}, ["number: expected text or a whole number, got a list of 1"]),
+        ({"name": []}, ["name: expected text, got a list of 0"]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong(data: dict[str, object], problems: list[str]) -> None:
+    assert found(**data) == problems
+
+
+def test_all_problems_are_found_at_once() -> None:
+    assert fields.build(Outer, {"x": 1, "flag": 3, "inner": {"count": "a", "ratio": "b"}}) == (
+        None,
+        [
+            Problem("unknown key 'x'", ("x",), did_you_mean("x", Outer.__struct_fields__)),
+            Problem("'name' is missing"),
+            Problem("expected true or false, got 3", ("flag",)),
+            Problem("expected a whole number, got 'a'", ("inner", "count")),
+            Problem("expected a number, got 'b'", ("inner", "ratio")),
+        ],
+    )
+
+
+def test_text_is_taken_as_it_was_written() -> None:
+    data = Map({"name": 7, "number": 7, "words": True, "table": Map({"A": 1.1, "B": True})})
+    data.texts.update(name="007", number="007", words="true")
+    data["table"].texts.update(A="1.10", B="true")
+    tags = Seq()
+    tags.add(16, None, "0x10")
+    data["tags"] = tags
+    built, problems = fields.build(Outer, data)
+    assert problems == []
+    assert built == Outer(
+        name="007", number=7, table={"A": "1.10", "B": "true"}, tags=("0x10",), words="true"
+    )
+
+
+# --- The keys that are no field's
+
+
+class Words(Model, frozen=True):
+    may_be_empty = frozenset({"remark"})
+
+    must: str
+    name: str | None = None
+    either: str | Inner | None = None
+    remark: str | None = None
+    prefix: str = ""
+
+
+def test_an_empty_text_names_nothing() -> None:
+    empty = dict.fromkeys(fields.names(Words), "")
+    hint = "write what is meant, or remove the key"
+    assert fields.build(Words, empty) == (
+        Words(**empty),
+        [Problem("this is empty", (name,), hint) for name in ("must", "name", "either")],
+    )
+
+
+def test_all_further_keys_are_one_field() -> None:
+    data = {"known": 1, "a": {"b": [None]}, "c": None, "konwn": 2}
+    expected = Open(known=1, others={"a": {"b": [None]}, "c": None, "konwn": 2})
+    assert fields.build(Open, data) == (expected, [])
+    assert fields.build(Open, {}) == (Open(), [])
+
+
+def test_the_field_that_takes_them_is_no_key_itself() -> None:
+    assert fields.build(Open, {"others": {"a": 1}}) == (Open(others={"others": {"a": 1}}), [])
+    assert fields.names(Open) == ["known", "inner"]
+    assert fields.names(Inner) == ["count", "ratio"]
+
+
+def test_further_keys_of_a_section_are_its_own() -> None:
+    _, problems = fields.build(Open, {"inner": {"count": 1, "a": 2}, "b": 3})
+    assert [str(problem) for problem in problems] == [
+        "inner.a: unknown key 'a'; known: count, ratio",
+    ]
+
+
+def test_further_keys_stay_as_they_were_written() -> None:
+    data = Map({"section": Map({"version": 1.1})})
+    data["section"].texts["version"] = "1.10"
+    built, _ = fields.build(Open, data)
+    assert built
+    assert built.others["section"].texts == {"version": "1.10"}
+
+
+def test_a_key_that_nobody_reads() -> None:
+    assert fields.unknown_key("nmae", ("a",), ["name"]) == Problem(
+        "unknown key 'nmae'", ("a", "nmae"), "did you mean 'name'?"
+    )
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+FLAT = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(st.text(), SCALARS, max_size=3)
+JSON = FLAT | st.lists(FLAT, max_size=3) | st.dictionaries(st.text(), FLAT, max_size=3)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(st.sampled_from([*Outer.__struct_fields__, "other"]), JSON))
+def test_any_data_is_a_model_or_problems(data: dict[str, object]) -> None:
+    built, problems = fields.build(Outer, data)
+    assert (built is None) <= bool(problems)

@@ -1,0 +1,295 @@
+# ruff: noqa: E501 - a message is compared as one line
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from hpcdist.documents import source
+from hpcdist.documents.compose import PARSER
+from hpcdist.documents.tree import Document, Map, Seq
+from hpcdist.errors import ConfigError, Place, Problem
+
+QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def read(text: str) -> Any:
+    return source.parse(text, "e.yml").data
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("yes", "yes"), ("no", "no"), ("on", "on"), ("off", "off"), ("y", "y"),
+        ("true", True), ("True", True), ("TRUE", True), ("false", False), ("FALSE", False), ("tRue", "tRue"),
+        ("null", None), ("Null", None), ("NULL", None), ("~", None), ("", None), ("nULL", "nULL"),
+        ("12", 12), ("-3", -3), ("+3", 3), ("010", 10), ("0o10", 8), ("0x1F", 31), ("0b11", "0b11"), ("1_000", "1_000"),
+        ("2:00:00", "2:00:00"), ("6:30", "6:30"), ("1.5", 1.5), ("1.", 1.0), (".5", 0.5), ("1e-10", 1e-10),
+        ("1E3", 1000.0), ("-.5e+1", -5.0), ("1e999", math.inf), (".inf", math.inf), ("-.Inf", -math.inf), (".", "."),
+        ("2024-01-31", "2024-01-31"), ("2024-01-31T00:00:00Z", "2024-01-31T00:00:00Z"), ("=", "="), ("1.1.0", "1.1.0"),
+        ("'12'", "12"), ('"true"', "true"), ("''", ""), ("!!str 12", "12"), ("!!int '12'", 12), ("!!float 1", 1.0),
+        ("!!bool 'true'", True), ("!!null ''", None), ("!!map {}", {}), ("!!seq []", []), ("a # b", "a"), ("a#b", "a#b"),
+    ],
+)  # fmt: skip
+def test_words_mean_what_yaml_1_2_says(word: str, value: object) -> None:
+    found = read(f"a: {word}\n")["a"]
+    assert found == value
+    assert type(found) in (type(value), Map, Seq)
+
+
+def test_not_a_number() -> None:
+    assert math.isnan(read("a: .nan")["a"])
+
+
+@pytest.mark.parametrize("parser", dict.fromkeys([PARSER, yaml.SafeLoader]))
+def test_json_is_yaml(parser: type) -> None:
+    text = '{\n  "run": {"cmd": "x\\n\\u00e9"},\n  "list":[1,2.5,true,null,"a/b"]}'
+    assert source.parse(text, "e.yml", parser).data == {
+        "run": {"cmd": "x\né"},
+        "list": [1, 2.5, True, None, "a/b"],
+    }
+
+
+def test_anchors_aliases_and_merge_keys() -> None:
+    text = """
+base: &base {a: 1, b: {c: 2}}
+more: &more {a: 5, d: 3}
+one: {<<: *base, a: 7}
+two: {<<: [*more, *base]}
+list: [&x text, *x]
+*x : key
+"""
+    assert read(text) == {
+        "base": {"a": 1, "b": {"c": 2}},
+        "more": {"a": 5, "d": 3},
+        "one": {"a": 7, "b": {"c": 2}},
+        "two": {"a": 5, "d": 3, "b": {"c": 2}},
+        "list": ["text", "text"],
+        "text": "key",
+    }
+
+
+def test_merged_entries_keep_the_place_of_their_anchor() -> None:
+    document = source.parse("x: &x\n  a: 1\ny:\n  <<: *x\nz: *x\n", "e.yml")
+    assert document.place(("y", "a")) == Place("e.yml", 2, 6)
+    assert document.place(("z", "a")) == Place("e.yml", 2, 6)
+    assert document.place(("z",)) == Place("e.yml", 5, 1)
+
+
+def test_a_quoted_merge_key_is_a_key() -> None:
+    assert read("'<<': {a: 1}") == {"<<": {"a": 1}}
+
+
+def test_keys_that_are_no_text_become_text_as_written() -> None:
+    assert read("1: a\n010: b\ntrue: c\n1.50: d\n~: e\n") == {
+        "1": "a",
+        "010": "b",
+        "true": "c",
+        "1.50": "d",
+        "~": "e",
+    }
+
+
+def test_a_byte_order_mark_is_nothing() -> None:
+    assert source.decode(b"\xef\xbb\xbfa: 1", "e.yml") == "a: 1"
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"a: \xff", "f:1:4: the byte 0xff is not text in UTF-8; save the file as UTF-8"),
+        (b"a: 1\nb: \xc3\xa9\xe9", "f:2:5: the byte 0xe9 is not text in UTF-8; save the file as UTF-8"),
+        ("a: 1".encode("utf-16"), "f:1:1: the byte 0xff is not text in UTF-8; save the file as UTF-8"),
+        (b"#" * (2**20 + 1), "f: the file is over 1 MiB; is it the right one?"),
+    ],
+)
+def test_bytes_that_are_no_text(raw: bytes, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        source.decode(raw, "f")
+    assert str(caught.value) == message
+
+
+def test_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "e.yml"
+    path.write_text("a: é\n", encoding="utf-8")
+    assert source.load(path) == Document(Map({"a": "é"}), str(path), "a: é\n")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "train.yml").touch()
+    cases = {
+        str(tmp_path): f"{tmp_path}: this is a directory; name a file in it",
+        f"{tmp_path}/trian.yml": f"{tmp_path}/trian.yml: there is no such file; did you mean 'train.yml'?",
+        f"{tmp_path}/no/x.yml": f"{tmp_path}/no/x.yml: there is no such file",
+        f"{tmp_path}/train.yml/x": f"{tmp_path}/train.yml/x: the file cannot be read: Not a directory",
+        "a\0b": "a\0b: the file cannot be read: embedded null byte",
+        "/dev/zero": "/dev/zero: the file is over 1 MiB; is it the right one?",
+    }
+    found = {}
+    for path in cases:
+        with pytest.raises(ConfigError) as caught:
+            source.load(path)
+        found[path] = str(caught.value)
+    assert found == cases
+
+
+def test_standard_input() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from hpcdist.documents import source; print(source.load('-'))"],
+        input=b"a: 1",
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode() == f"{Document(Map({'a': 1}), '<stdin>', 'a: 1')}\n"
+
+
+@pytest.mark.parametrize("text", ['{"a": "x\\ud83d\\ude00y", "\\ud83d\\uDE00": "z"}', '{a: "x😀y", 😀: z}'])
+def test_json_may_write_a_character_as_a_pair(text: str) -> None:
+    assert read(text) == {"a": "x😀y", "😀": "z"}
+
+
+def test_such_a_pair_is_text_where_nothing_is_escaped() -> None:
+    assert read("a: '\\ud83d\\ude00'\nb: \\ud83d\\ude00\n") == {"a": r"\ud83d\ude00", "b": r"\ud83d\ude00"}
+
+
+@pytest.mark.parametrize("half", [r"\ud83d", r"\ude00\ud83d", r"\ud83d\ud83d\ude00"])
+def test_half_a_pair_is_refused(half: str) -> None:
+    with pytest.raises(ConfigError, match=r"^e.yml:1:4: a NUL byte or half a character"):
+        read(f'a: "{half}"')
+
+
+@pytest.mark.parametrize(
+    ("character", "escape"),
+    [("\x85", "U+0085 {}\\N"), ("\u2028", "U+2028 {}\\L"), ("\u2029", "U+2029 {}\\P")],
+)
+def test_what_only_some_take_for_a_line_end_is_refused(character: str, escape: str) -> None:
+    message = escape.format(
+        "ends a line for some readers of YAML, and for others it does not; remove it, or write "
+    )
+    with pytest.raises(ConfigError, match=f"^e.yml:2:5: {re.escape(message)} within double quotes$"):
+        read(f"a: 1\nb: x{character}y\n")
+    assert read(f'b: "x{message.split()[-1]}y"') == {"b": f"x{character}y"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("4", 4), ("2:00:00", "2:00:00"), ("", None), ("a: b # c", "a: b # c"), ("*x", "*x"), ("!x", "!x"),
+        ("[1, a]", [1, "a"]), ("{a: 1}", {"a": 1}), ('"4"', "4"), ("'a: b'", "a: b"), ("{{ x }}", "{{ x }}"),
+        ("a\nb: c", "a\nb: c"), ("- a", "- a"),
+    ],
+)  # fmt: skip
+def test_values_from_the_command_line(text: str, value: object) -> None:
+    assert source.read_value(text, Place("--set", 0, 0)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1", "this list is not closed, or lacks a comma; write it as [a, b]"),
+        ("'a'\nb: c", "expected one value, got several"),
+        ("9" * 301, "a number of 301 digits is not read; quote it if it is text"),
+        ("\udcff", "the value is not text in UTF-8"),
+    ],
+)
+def test_broken_values_from_the_command_line(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        source.read_value(text, Place("--set x", 0, 0))
+    assert str(caught.value) == f"--set x: {message}"
+
+
+def problems_of(text: str) -> tuple[Problem, ...]:
+    """Read a text; whatever it is, only a ``ConfigError`` may come."""
+    try:
+        source.parse(text, "e.yml")
+    except ConfigError as error:
+        return error.problems
+    return ()
+
+
+PIECES = st.sampled_from(
+    [
+        *"abc019 .:-?,[]{}#&*!|>'\"%@`\n\t~=<\\/é",
+        "\n  ",
+        ": ",
+        "- ",
+        "<<",
+        "<<: *a",
+        "&a ",
+        "*a",
+        "!!str ",
+        "---\n",
+        "{{ ",
+    ]
+)
+
+
+@QUICK
+@given(st.lists(PIECES, max_size=40).map("".join))
+@example("a: !<\n")
+@example("? \n? ")
+@example("{? a}")
+def test_any_yaml_is_read_or_refused_with_a_place(text: str) -> None:
+    assert all(problem.place for problem in problems_of(text))
+
+
+@QUICK
+@given(st.text())
+def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
+    assert all(problem.place for problem in problems_of(text))
+
+
+@QUICK
+@given(st.binary())
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    with contextlib.suppress(ConfigError):
+        problems_of(source.decode(raw, "e.yml"))
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(codec="utf-8", exclude_characters="\0")),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc<", min_size=1), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@QUICK
+@given(st.dictionaries(st.text("xyz", min_size=1), VALUES, min_size=1))
+def test_what_pyyaml_writes_is_read_back(data: dict[str, object]) -> None:
+    text = yaml.safe_dump(data, default_style='"', allow_unicode=False)
+    assert read(text.replace("!!python/none", "!!null")) == data
+
+
+def test_several_documents() -> None:
+    text = "---\n---\na: 1\n---\nb: 2\n---\n"
+    found = source.parse(text, "e.yml", several=True)
+    assert found == Document(Map({"a": 1}), "e.yml", text, (Map({"b": 2}),))
+    assert [data.place for data in found.others] == [Place("e.yml", 5, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\n---\n- b", "e.yml:3:1: expected keys and values, got a list; write `key: value`"),
+        ("---\n---\n", "e.yml: the file is empty"),
+    ],
+)
+def test_several_documents_that_are_none(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        source.parse(text, "e.yml", several=True)
+    assert str(caught.value) == message

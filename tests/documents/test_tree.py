@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hpcdist.documents import source
+from hpcdist.documents.tree import Document, Map, Seq
+from hpcdist.errors import Key, Place, Problem
+
+
+def read(text: str) -> Any:
+    return source.parse(text, "e.yml").data
+
+
+def test_every_value_knows_its_place() -> None:
+    text = "run:\n  cmd: python x.py\nlist:\n- a\n- {b: 1, 'c': [2]}\nblock: |\n  x\n"
+    document = source.parse(text, "e.yml")
+    places = {
+        (): (1, 1),
+        ("run",): (1, 1),
+        ("run", "cmd"): (2, 8),
+        ("run", "cmd", "deeper"): (2, 8),
+        ("run", "missing"): (1, 1),
+        ("list",): (3, 1),
+        ("list", 0): (4, 3),
+        ("list", 1): (5, 3),
+        ("list", 1, "b"): (5, 7),
+        ("list", 1, "c"): (5, 10),
+        ("list", 1, "c", 0): (5, 16),
+        ("list", 2): (3, 1),
+        ("list", -1): (3, 1),
+        ("block",): (6, 8),
+        ("nothing",): (1, 1),
+    }
+    assert {path: document.place(path) for path in places} == {
+        path: Place("e.yml", *place) for path, place in places.items()
+    }
+    assert document.place(("run", Key("cmd"))) == Place("e.yml", 2, 3)
+
+
+def test_problems_get_places_and_keep_those_they_have() -> None:
+    document = source.parse("a: 1\nb: 2", "e.yml")
+    elsewhere = Problem("x", ("b",), place=Place("--set", 0, 0))
+    assert document.locate(Problem("x", ("b",))) == Problem("x", ("b",), place=Place("e.yml", 2, 4))
+    assert document.locate(elsewhere) is elsewhere
+
+
+def test_data_made_by_hand_have_no_places() -> None:
+    document = Document(Map({"a": Map({"b": Seq([1])})}), "x")
+    assert document.place(("a", "b", 0)) is None
+
+
+def test_entries_move_with_their_places() -> None:
+    data = read("old:\n  x: 0x1F\n")
+    new = Map()
+    new.take(data["old"], "x", "y")
+    assert (new, new.texts, new.place_of("y")) == ({"y": 31}, {"y": "0x1F"}, Place("e.yml", 2, 6))
+    new.rename("y", "z")
+    new.rename("missing", "w")
+    assert (new, new.texts) == ({"z": 31}, {"z": "0x1F"})
+    new.put("z", 1)
+    assert (new.place_of("z"), new.texts) == (None, {})
+    assert data == {"old": {"x": 31}}

@@ -1,0 +1,279 @@
+"""Hosts in users' own launch lines, in the forms that public files and manuals have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcdist.documents import source
+from hpcdist.errors import ConfigError, Place, Problem
+from hpcdist.experiment.launch.problems import problems_of
+from hpcdist.loading import load
+from tests.experiments import experiment
+
+H = '"$HPCDIST_HOSTFILE"'
+A = '"$HPCDIST_HEAD_ADDRESS"'
+KNOWN_LATER = "its nodes are known only when it begins"
+OWN_FILE = "; where the command itself makes that file, write `test -s {} &&` in front"
+
+
+def found(command: str | list[str], **data: Any) -> list[Problem]:
+    return list(problems_of(experiment(run={"cmd": command}, **data)))
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("mpirun -np 4 -H server1:2,server2:2 python t.py", f"mpirun -np 4 --hostfile {H} python t.py"),
+        ("mpirun -np 4 --host a,b -x A=1 ./a.out -f in", f"mpirun -np 4 --hostfile {H} -x A=1 ./a.out -f in"),
+        ("mpirun -host gpu39:2,gpu44:2 -n 4 python t.py", f"mpirun --hostfile {H} -n 4 python t.py"),
+        ("mpirun -H master,client1 -np 3 ./m", f"mpirun --hostfile {H} -np 3 ./m"),
+        ("mpirun --host=a:4 -np 4 ./m", f"mpirun --hostfile {H} -np 4 ./m"),
+        ("mpirun -H a -v -tag-output env A=1 x", f"mpirun --hostfile {H} -v -tag-output env A=1 x"),
+        ("mpirun -H a*2,b*2 -np 4 x", f"mpirun --hostfile {H} -np 4 x"),
+        ("mpiexec -n 4 -hosts a,b ./x", f"mpiexec -n 4 -f {H} ./x"),
+        ("mpiexec.hydra -hosts a,b -ppn 2 ./x", f"mpiexec.hydra -f {H} -ppn 2 ./x"),
+        ("horovodrun -np 4 -H a:2,b:2 python t.py", f"horovodrun -np 4 --hostfile {H} python t.py"),
+        ("horovodrun -np 8 --hosts a:4,b:4 -p 22 python t",
+         f"horovodrun -np 8 --hostfile {H} -p 22 python t"),
+        ("horovodrun -np 8 -Ha:4,localhost:4 python t", f"horovodrun -np 8 --hostfile {H} python t"),
+        ("horovodrun --gloo -np 2 -H 10.0.0.1:1,10.0.0.2:1 --verbose python t",
+         f"horovodrun --gloo -np 2 --hostfile {H} --verbose python t"),
+        ("deepspeed --include worker-0@worker-1:0,1 t.py", f"deepspeed --hostfile {H} t.py"),
+        ('deepspeed --include="node1:0,1@node2" t.py --ds', f"deepspeed --hostfile {H} t.py --ds"),
+        ("deepspeed --exclude worker-1:0 --num_gpus 2 t.py", f"deepspeed --hostfile {H} --num_gpus 2 t.py"),
+        (f"deepspeed --hostfile={H} --master_addr node1 t.py",
+         f"deepspeed --hostfile={H} --master_addr={A} t.py"),
+        ("colossalai run --host h1,h2 --nproc_per_node 2 t.py",
+         f"colossalai run --hostfile {H} --nproc_per_node 2 t.py"),
+        ("srun -w node01,node02 -n 4 python t.py", "srun -n 4 python t.py"),
+        ("srun --nodelist=gpu[01-04] --gres=gpu:1 ./run.sh a b c", "srun --gres=gpu:1 ./run.sh a b ..."),
+        ("srun -N2 -n2 -wnode1 hostname", "srun -N2 -n2 hostname"),
+        ("aprun -n 4 -L 12,13 ./a", "aprun -n 4 ./a"),
+        ("torchrun --nnodes 2 --rdzv_id 1 --rdzv_endpoint 192.168.1.5:29500 t.py",
+         'torchrun --nnodes 2 --rdzv_id 1 --rdzv_endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" t.py'),
+        ("torchrun --nnodes=2 --node_rank=$RANK --master-addr=node1 --master-port 1 t.py",
+         f"torchrun --nnodes=2 --node_rank=$RANK --master-addr={A} --master-port 1 t.py"),
+        ("python -m torch.distributed.launch --nnodes=2 --node_rank=$R --master_addr='node1' t.py",
+         f"python -m torch.distributed.launch --nnodes=2 --node_rank=$R --master_addr={A} t.py"),
+        ("uv run accelerate launch --main_process_ip 10.1.2.3 --num_machines 2 t.py",
+         f"uv run accelerate launch --main_process_ip={A} --num_machines 2 t.py"),
+        ("fabric run --main-address node7 --devices 4 t.py",
+         f"fabric run --main-address={A} --devices 4 t.py"),
+        ("msrun --worker_num=8 --master_addr=10.1.2.3 t.py", f"msrun --worker_num=8 --master_addr={A} t.py"),
+        ("python -m paddle.distributed.launch --ips a,b t.py",
+         'python -m paddle.distributed.launch --master="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" t.py'),
+        ("conda run -n e --no-capture-output mpirun -H a,b x",
+         f"conda run -n e --no-capture-output mpirun --hostfile {H} x"),
+        ("mpirun -H a,b x 2>&1 | tee log", f"mpirun --hostfile {H} x ..."),
+        ("mpirun -H a,b x < in > out", f"mpirun --hostfile {H} x ..."),
+        ("A=1 time mpirun -H a,b x", f"A=1 time mpirun --hostfile {H} x"),
+        ("cd x && mpirun -H a,b x | tee log", f"mpirun --hostfile {H} x"),
+        ("bash -c 'mpirun -H a,b x'", f"mpirun --hostfile {H} x"),
+        ('bash -lc "cd x; mpirun -H a,b x"', f"mpirun --hostfile {H} x"),
+        ("eval mpirun -H a,b x", f"mpirun --hostfile {H} x"),
+        ("HOSTS=a:2,b:2\nhorovodrun -np 4 -H $HOSTS t", f"horovodrun -np 4 --hostfile {H} t"),
+        ('export H1=a H2=b\nmpirun -H "$H1:2,${H2}:2" x', f"mpirun --hostfile {H} x"),
+        ('RUN="horovodrun -np 4 -H a:2,b:2"\n$RUN python t.py',
+         f"horovodrun -np 4 --hostfile {H} python t.py"),
+        ("srun -n 2 torchrun --nnodes 2 --rdzv_endpoint node1:29500 t.py",
+         'torchrun --nnodes 2 --rdzv_endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" t.py'),
+        ("srun -n 2 bash -c 'torchrun --master_addr node1 t.py'", f"torchrun --master_addr={A} t.py"),
+        ("ARGS='-H a,b -np 4'\nmpirun $ARGS x", f"mpirun --hostfile {H} -np 4 x"),
+        ("mpirun -H $(hostname),node2 x", f"mpirun --hostfile {H} x"),
+    ],
+)  # fmt: skip
+def test_names_that_are_no_hosts_of_the_job(command: str, line: str) -> None:
+    assert [(item.severity, item.hint) for item in found(command)] == [("error", f"write `{line}`")]
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("mpirun --hostfile /home/me/hosts -np 4 x", f"mpirun --hostfile {H} -np 4 x"),
+        ("mpirun -hostfile hosts.txt -np 24 python3 m.py | tee o",
+         f"mpirun -hostfile {H} -np 24 python3 m.py"),
+        ("mpirun -machinefile machines -np 4 ./array_sum", f"mpirun -machinefile {H} -np 4 ./array_sum"),
+        ("mpirun --hostfile=~/hosts x", f"mpirun --hostfile={H} x"),
+        ("mpirun --default-hostfile h x", f"mpirun --default-hostfile {H} x"),
+        ("mpirun --mca orte_default_hostfile /h -np 4 a", f"mpirun --hostfile {H} -np 4 a"),
+        ("mpiexec -f ./hosts -n 5 ./app1 -m A -v b", f"mpiexec -f {H} -n 5 ./app1 -m A ..."),
+        ("mpiexec.hydra -f /mirror/nodes.conf ./x", f"mpiexec.hydra -f {H} ./x"),
+        ("mpirun_rsh -np 4 -hostfile hosts ./a", f"mpirun_rsh -np 4 -hostfile {H} ./a"),
+        ("horovodrun -np 16 -hostfile /home/$ME/../x -p 1 python t", None),
+        ("horovodrun -np 16 --hostfile /data/hosts -p 1 python t",
+         f"horovodrun -np 16 --hostfile {H} -p 1 python t"),
+        ("deepspeed --hostfile hostfile --num_nodes 2 t.py", f"deepspeed --hostfile {H} --num_nodes 2 t.py"),
+        ("deepspeed -H hostfile t.py", f"deepspeed -H {H} t.py"),
+        ("accelerate launch --deepspeed_hostfile h t.py", f"accelerate launch --deepspeed_hostfile {H} t.py"),
+        ("colossalai run --nproc_per_node 4 --hostfile ./h t.py",
+         f"colossalai run --nproc_per_node 4 --hostfile {H} t.py"),
+        ("srun -F nodes.txt x", "srun x"),
+        ("srun -w ./nodes.txt x", "srun x"),
+        ("HOSTFILE=hosts\nmpirun --hostfile $HOSTFILE x", f"mpirun --hostfile {H} x"),
+    ],
+)  # fmt: skip
+def test_files_that_cannot_name_the_nodes_of_the_job(command: str, line: str | None) -> None:
+    said = [] if line is None else [("error", f"write `{line}`")]
+    before = OWN_FILE.partition("`")[0]
+    assert [(item.severity, item.hint.partition(before)[0]) for item in found(command)] == said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'mpirun --hostfile "$HPCDIST_HOSTFILE" -np 4 x',
+        "mpirun -machinefile $PBS_NODEFILE -np 4 x",
+        "mpirun -machinefile $TMP/machines -n 8 x",
+        "mpirun -hostfile /tmp/hosts.$SLURM_JOB_ID x",
+        "mpirun -H localhost:4 -np 4 x",
+        "mpirun -H 127.0.0.1 x",
+        "mpirun -H $(hostname) x",
+        "mpirun -H `hostname`:4 x",
+        "mpirun --host ${HOSTS// /,} x",
+        "mpirun --host $(scontrol show hostnames | paste -sd,) x",
+        "mpirun -H +n0,+n1 x",
+        "mpirun --hostfile <(scontrol show hostnames) x",
+        "./makes_hosts.sh && test -s /tmp/hosts && mpirun --hostfile /tmp/hosts x",
+        "scontrol show hostnames > hosts && mpirun --hostfile hosts x",
+        "./hosts.sh | tee my.hosts\nmpirun --hostfile my.hosts x",
+        "F=hosts\nfor n in $NODES; do echo $n slots=2 >> $F; done\nmpirun --hostfile $F x",
+        "if [ $N = 1 ]; then A=localhost; else A=node1; fi\ntorchrun --master_addr $A t.py",
+        "mpirun ./solver -H input -f hosts",
+        "mpirun -np 4 python t.py --hostfile h --host h",
+        "mpirun -np 4 --unknown value ./solver -H x",
+        "deepspeed --include localhost:0,1 t.py",
+        'deepspeed --hostfile="" --include localhost:0 t.py',
+        "deepspeed t.py --hostfile h",
+        "srun -x node7 -n 4 t",
+        "srun -w $SLURMD_NODENAME hostname",
+        "torchrun --standalone t.py",
+        "torchrun --rdzv_backend=etcd --rdzv_endpoint=192.168.180.12:2379 t.py",
+        "torchrun --rdzv_endpoint=localhost:0 t.py --master_addr x",
+        "torchrun --rdzv_endpoint=[::1]:29400 t.py",
+        "torchrun -m pkg.mod --master_addr node1",
+        "accelerate launch -m lmms_eval --main_process_ip x",
+        "python t.py --host server1 --hostfile f",
+        "echo mpirun -H a,b",
+        "# mpirun -H a,b\ntrue",
+        "python serve.py -H 0.0.0.0",
+    ],
+)
+def test_hosts_of_the_job(command: str) -> None:
+    assert found(command) == []
+
+
+def test_the_hostfiles_of_other_systems_become_hpcdists() -> None:
+    for file, system in (
+        ("/generated/hostfile", "Gradient"),
+        ("/etc/mpi/hostfile", "Kubeflow"),
+        ("/job/hostfile", "DeepSpeed"),
+    ):
+        loaded = load.load_experiment(
+            source.parse(f"run:\n  cmd: |\n    cat {file}\n    mpirun --hostfile {file} x\n", "exp.yml")
+        )
+        assert loaded.experiment.run.cmd == f"cat {H}\nmpirun --hostfile {H} x\n"
+        assert loaded.problems == (
+            Problem(
+                f"{file} is {system}'s list of hosts; the job's own is read in its place",
+                ("run", "cmd"),
+                f"write {H}",
+                "warning",
+                Place("exp.yml", 3, 9),
+                file,
+            ),
+        )
+    listed = load.load_experiment(
+        source.parse("run: {cmd: [cd x, mpirun -f /generated/hostfile x]}", "exp.yml")
+    )
+    assert listed.experiment.run.cmd == ("cd x", f"mpirun -f {H} x")
+
+
+def test_the_place_is_that_of_the_line() -> None:
+    text = "run:\n  cmd: |\n    cd x\n    horovodrun -np 4 \\\n      -H server1:2,server2:2 python t.py\n"
+    with pytest.raises(ConfigError) as refused:
+        load.load_experiment(source.parse(text, "exp.yml"))
+    assert refused.value.problems == (
+        Problem(
+            f"-H of horovodrun names server1, server2, which are no hosts of this job: {KNOWN_LATER}",
+            ("run", "cmd"),
+            f"write `horovodrun -np 4 --hostfile {H} python t.py`",
+            place=Place("exp.yml", 5, 10),
+            word="server1:2,server2:2",
+        ),
+    )
+
+
+def test_several_hosts_of_a_line_are_mended_at_once() -> None:
+    command = "deepspeed --hostfile /h --master_addr 10.0.0.1 t.py"
+    line = f"deepspeed --hostfile {H} --master_addr={A} t.py"
+    assert [(item.message, item.hint) for item in found(command)] == [
+        (
+            "deepspeed is to read its hosts from /h, which cannot name the nodes of this job",
+            f"write `{line}`{OWN_FILE.format('/h')}",
+        ),
+        (f"--master_addr of deepspeed names 10.0.0.1, which is no host of this job: {KNOWN_LATER}", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "message", "hint"),
+    [
+        ("OMPI_MCA_orte_default_hostfile=/h mpirun x",
+         "OMPI_MCA_orte_default_hostfile is /h, which cannot name the nodes of this job",
+         f"write OMPI_MCA_orte_default_hostfile={H}"),
+        ("export MASTER_ADDR=node1 MASTER_PORT=1\npython t.py",
+         f"MASTER_ADDR names node1, which is no host of this job: {KNOWN_LATER}", f"write MASTER_ADDR={A}"),
+        ("env PET_RDZV_ENDPOINT=node1:29500 torchrun t.py",
+         f"PET_RDZV_ENDPOINT names node1, which is no host of this job: {KNOWN_LATER}",
+         'write PET_RDZV_ENDPOINT="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"'),
+    ],
+)  # fmt: skip
+def test_variables_that_the_command_sets(command: str, message: str, hint: str) -> None:
+    assert [(item.message, item.hint) for item in found(command)] == [(message, hint)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "export MASTER_ADDR=$(scontrol show hostnames | head -n1)\npython t.py",
+        "MASTER_ADDR=${MASTER_ADDR:-node1} python t.py",
+        "export MASTER_ADDR=localhost\npython t.py",
+        "scontrol show hostnames >hosts\nexport SLURM_HOSTFILE=hosts\nsrun x",
+        "export OMP_NUM_THREADS=1\npython t.py",
+    ],
+)
+def test_variables_that_are_right(command: str) -> None:
+    assert found(command) == []
+
+
+def test_variables_of_the_file_are_not_for_bash() -> None:
+    values = {"OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile", "MASTER_ADDR": "node1", "A": "node1"}
+    assert found("mpirun x", environment={"env_vars": values}) == [
+        Problem(
+            "OMPI_MCA_orte_default_hostfile is /etc/mpi/hostfile, which cannot name the nodes of this job",
+            ("environment", "env_vars", "OMPI_MCA_orte_default_hostfile"),
+            f"remove it, and write `export OMPI_MCA_orte_default_hostfile={H}` in the command",
+        ),
+        Problem(
+            f"MASTER_ADDR names node1, which is no host of this job: {KNOWN_LATER}",
+            ("environment", "env_vars", "MASTER_ADDR"),
+            f"remove it, and write `export MASTER_ADDR={A}` in the command",
+        ),
+    ]
+    hosts = found("horovodrun -np 4 -H $HOSTS x", environment={"env_vars": {"HOSTS": "a:2,b:2"}})
+    assert [item.hint for item in hosts] == [f"write `horovodrun -np 4 --hostfile {H} x`"]
+
+
+@pytest.mark.parametrize("directive", ["--nodelist=node1,node2", "-w node1", "-l host=node1", "-m node1"])
+def test_who_chooses_the_nodes_may_name_them(directive: str) -> None:
+    assert found("mpirun -H node1:2,node2:2 x", batch={"directives": [directive]}) == []
+
+
+def test_not_all_of_many_are_shown() -> None:
+    assert len(found("mpirun -H a,b x\n" * 1000)) == len(found(f"mpirun {'-H a ' * 1000} x")) == 20
+
+
+def test_a_list_of_commands_is_one_command() -> None:
+    assert [item.hint for item in found(["A=a,b", "mpirun -H $A x"])] == [f"write `mpirun --hostfile {H} x`"]

@@ -1,0 +1,46 @@
+"""Comments that were meant as arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist.documents import source
+from hpcdist.errors import Place, Problem
+from hpcdist.loading import load
+
+
+@pytest.mark.parametrize(
+    ("cmd", "comment", "column"),
+    [
+        ("python t.py --tag #1 --lr 0.1", "#1 --lr 0.1", 26),
+        ("echo a#b #c", "#c", 17),
+    ],
+)
+def test_an_argument_that_yaml_takes_for_a_comment(cmd: str, comment: str, column: int) -> None:
+    loaded = load.load_experiment(source.parse(f"run:\n  cmd: {cmd}\n", "exp.yml"))
+    message = f"`{comment}` is a comment in YAML, and no part of the command"
+    hint = f"quote the command if it is: `cmd: '{cmd}'`"
+    place = Place("exp.yml", 2, column)
+    assert loaded.problems == (Problem(message, ("run", "cmd"), hint, "warning", place),)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "run:\n  cmd: python t.py  # the training",
+        "run:\n  cmd: python t.py ##",
+        "run:\n  cmd: 'python t.py #1'",
+        "run:\n  cmd: |\n    python t.py #1",
+        "run:\n  cmd: > #x\n    python t.py",
+        "run:\n  cmd:\n    - python t.py #1",
+        "run: {cmd: python t.py#1}",
+    ],
+)
+def test_what_is_a_comment_or_an_argument(run: str) -> None:
+    assert load.load_experiment(source.parse(run, "exp.yml")).problems == ()
+
+
+def test_a_command_from_the_command_line() -> None:
+    document = source.parse("run:\n  cmd: x\n", "exp.yml")
+    loaded = load.load_experiment(document, settings=[("run.cmd", "python t.py #1 --lr 0.1")])
+    assert (loaded.problems, loaded.experiment.run.cmd) == ((), "python t.py #1 --lr 0.1")

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from hpcdist.documents import fields
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.replica import Replica, replicas
+from hpcdist.units import Memory
+
+
+def built(**data: Any) -> Experiment:
+    experiment, problems = fields.build(Experiment, {"run": {"cmd": "true"}, **data})
+    assert problems == []
+    assert experiment is not None
+    return experiment
+
+
+def gpus(count: float) -> dict[str, object]:
+    return {"gpu": {"limits": count}}
+
+
+def test_a_command_alone_is_one_replica() -> None:
+    assert list(replicas(built(), per_gpu=False)) == [
+        Replica("master", 0, tasks=1, gpus=0, cpus=None, memory=None, node_selector=(), path=("environment",))
+    ]
+
+
+def test_replicas_come_in_rank_order_with_their_own_resources() -> None:
+    environment = {
+        "resources": {"cpu": {"requests": 1.5}, "memory": {"requests": 100, "limits": "1G"}, **gpus(1)},
+        "replicas": {
+            "n_workers": 4,
+            "n_ps": 1,
+            "default_worker": {"resources": gpus(2), "node_selector": {"disk": "ssd"}},
+            "worker": [
+                {"index": 1, "resources": gpus(4)},
+                {"index": 2, "node_selector": {"disk": "hdd"}},
+                {"index": 3, "resources": gpus(1), "node_selector": {"disk": "hdd"}},
+            ],
+        },
+    }
+    base = ("environment", "replicas")
+    usual = (*base, "default_worker")
+    ssd, hdd = ((("disk", "ssd"),), (*usual, "node_selector")), (("disk", "hdd"),)
+    assert list(replicas(built(framework="tensorflow", environment=environment), per_gpu=False)) == [
+        Replica("master", 0, 1, 1, 2, Memory(1024), (), ("environment", "resources")),
+        Replica("worker", 0, 1, 2, None, None, ssd[0], (*usual, "resources"), ssd[1]),
+        Replica("worker", 1, 1, 4, None, None, ssd[0], (*base, "worker", 0, "resources"), ssd[1]),
+        Replica(
+            "worker", 2, 1, 2, None, None, hdd, (*usual, "resources"), (*base, "worker", 1, "node_selector")
+        ),
+        Replica(
+            "worker",
+            3,
+            1,
+            1,
+            None,
+            None,
+            hdd,
+            (*base, "worker", 2, "resources"),
+            (*base, "worker", 2, "node_selector"),
+        ),
+        Replica("ps", 0, 1, 0, None, None, (), ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("per_gpu", "processes", "tasks"), [(True, None, 4), (False, None, 1), (False, 3, 3), (True, 2, 2)]
+)
+def test_tasks_of_a_replica_with_four_gpus(*, per_gpu: bool, processes: int | None, tasks: int) -> None:
+    environment = {"resources": gpus(4), "processes_per_replica": processes}
+    (master,) = replicas(built(environment=environment), per_gpu=per_gpu)
+    assert master.tasks == tasks
+
+
+def test_an_evaluator_comes_last() -> None:
+    section = {"n_workers": 1, "n_ps": 1, "evaluator": {"resources": gpus(1)}}
+    found = list(replicas(built(environment={"replicas": section}), per_gpu=False))
+    assert [(replica.name, replica.gpus) for replica in found] == [
+        ("master", 0), ("worker 0", 0), ("ps 0", 0), ("evaluator 0", 1)
+    ]  # fmt: skip
+
+
+def test_mpi_has_no_master() -> None:
+    environment = {"replicas": {"n_workers": 2}}
+    names = [
+        replica.name for replica in replicas(built(backend="mpi", environment=environment), per_gpu=False)
+    ]
+    assert names == ["worker 0", "worker 1"]
+
+
+@pytest.mark.parametrize(
+    ("cmd", "command"),
+    [("a  b\n", "a  b\n"), (["a", "b 'c'"], "a && b 'c'"), (["a \\\n  b"], "a \\\n  b")],
+)
+def test_the_command_is_kept_byte_for_byte(cmd: object, command: str) -> None:
+    assert built(run={"cmd": cmd}).run.command == command
+
+
+@pytest.mark.parametrize(
+    ("cmd", "printed"),
+    [
+        (["echo a", "echo b"], "a b"),
+        (["echo a\n", "echo b\n"], "a b"),
+        (["echo a # first", "echo b"], "a b"),
+        (["# nothing", "", "echo b"], "b"),
+        (["echo a; false", "echo b"], "a"),
+        (["false", "echo a || echo b", "echo c"], ""),
+        (["false", "echo a & wait", "echo c"], ""),
+        (["cat <<E\na\nE\n", "echo b"], "a b"),
+        (["echo a \\\n", "echo b"], "a b"),
+        (["for i in 1 2\ndo echo $i\ndone", "echo b # last"], "1 2 b"),
+    ],
+)
+def test_a_list_of_commands_runs_until_one_fails(cmd: list[str], printed: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", built(run={"cmd": cmd}).run.command], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == (printed.split(), "")
+
+
+def test_no_memory_is_none_asked_for() -> None:
+    (master,) = replicas(built(environment={"resources": {"memory": {"limits": 0}}}), per_gpu=False)
+    assert master.memory is None
+
+
+def test_what_users_write_who_know_other_files_has_its_hint() -> None:
+    data = {
+        "run": "python train.py",
+        "environment": {"replicas": 3, "resources": {"gpu": 2, "memory": "16G"}, "env": {"A": 1}},
+        "batch": {"queue": "x", "nodes": 2, "gpus": 4, "time_limit": "1h", "reservation": "r"},
+    }
+    at = "environment"
+    reservation = "write it in `directives`, in the scheduler's own words"
+    nodes = "nodes follow from `environment.replicas` and the `resources` of each replica"
+    assert [str(problem) for problem in fields.build(Experiment, data)[1]] == [
+        f"{at}.env: unknown key 'env'; write `env_vars`",
+        f"{at}.resources.memory: expected keys and values, got '16G'; write `memory: {{requests: 16G}}`",
+        f"{at}.resources.gpu: expected keys and values, got 2; write `gpu: {{requests: 2}}`",
+        f"{at}.replicas: expected keys and values, got 3; write `replicas: {{n_workers: 3}}`",
+        "run: expected keys and values, got 'python train.py'; write `run: {cmd: 'python train.py'}`",
+        "batch.queue: unknown key 'queue'; write `partition`",
+        f"batch.nodes: unknown key 'nodes'; {nodes}",
+        "batch.gpus: unknown key 'gpus'; write `environment.resources`, which are those of one replica",
+        "batch.time_limit: unknown key 'time_limit'; write `walltime`",
+        f"batch.reservation: unknown key 'reservation'; {reservation}",
+    ]

@@ -1,0 +1,134 @@
+"""What is wrong with an experiment though each of its values has the right type."""
+# ruff: noqa: E501 - a message is compared as one line
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcdist.documents import fields
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.problems import problems_of
+
+
+def built(**data: Any) -> Experiment:
+    experiment, problems = fields.build(Experiment, {"run": {"cmd": "true"}, **data})
+    assert problems == []
+    assert experiment is not None
+    return experiment
+
+
+def found(**data: Any) -> list[str]:
+    return [str(problem) for problem in problems_of(built(**data))]
+
+
+def gpus(count: float) -> dict[str, object]:
+    return {"gpu": {"limits": count}}
+
+
+REPLICAS = "environment.replicas"
+
+
+@pytest.mark.parametrize(
+    ("environment", "problems"),
+    [
+        ({"resources": gpus(-1)}, ["environment.resources.gpu.limits: -1 of gpu cannot be asked for"]),
+        ({"resources": gpus(0.5)}, [
+            "environment.resources.gpu.limits: 0.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.directives`"]),
+        ({"resources": {"cpu": {"requests": 3, "limits": 2}}},
+         ["environment.resources.cpu: requests (3) are more than limits (2)"]),
+        ({"resources": {"memory": {"requests": "2G", "limits": "1G"}}},
+         ["environment.resources.memory: requests (2048) are more than limits (1024)"]),
+        ({"resources": {"cpu": {"requests": float("inf")}}},
+         ["environment.resources.cpu.requests: inf of cpu cannot be asked for"]),
+        ({"resources": {"tpu": {"limits": 8}}},
+         ["environment.resources.tpu: there are no TPUs on a batch machine; remove it"]),
+        ({"replicas": {"n_workers": -1}}, [f"{REPLICAS}.n_workers: there cannot be -1 of them"]),
+        ({"replicas": {"n_workers": 2, "worker": [{}]}},
+         [f"{REPLICAS}.worker[0]: this worker has no index; write `index: 0` to `index: 1`"]),
+        ({"replicas": {"n_workers": 1, "worker": [{}]}},
+         [f"{REPLICAS}.worker[0]: this worker has no index; write `index: 0`"]),
+        ({"replicas": {"n_workers": 2, "worker": [{"index": 2}]}},
+         [f"{REPLICAS}.worker[0].index: there is no worker 2; allowed: 0 to 1"]),
+        ({"replicas": {"ps": [{"index": 0}]}},
+         [f"{REPLICAS}.ps[0].index: there is no ps 0; allowed: none (there are no ps replicas)"]),
+        ({"replicas": {"n_ps": 1, "ps": [{"index": 0}, {"index": 0, "resources": gpus(-2)}]}},
+         [f"{REPLICAS}.ps[1].index: ps 0 stands here for the second time",
+          f"{REPLICAS}.ps[1].resources.gpu.limits: -2 of gpu cannot be asked for"]),
+        ({"replicas": {"default_worker": {"resources": gpus(1.5)}, "n_workers": 0}}, [
+            f"{REPLICAS}.default_worker.resources.gpu.limits: 1.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.directives`"]),
+        ({"node_selector": {"partition": ""},
+          "replicas": {"n_ps": 1, "default_ps": {"node_selector": {"x": ""}}, "ps": [{"index": 0, "node_selector": {"y": ""}}]}},
+         [f"{path}: this is empty; write what is meant, or remove the key" for path in (
+             "environment.node_selector.partition", f"{REPLICAS}.default_ps.node_selector.x", f"{REPLICAS}.ps[0].node_selector.y")]),
+        ({"env_vars": {"A-B": 1}}, ["environment.env_vars.A-B: 'A-B' cannot be the name of a variable"]),
+        ({"env_vars": {"HPCDIST_RANK": 1}}, ["environment.env_vars.HPCDIST_RANK: the variable HPCDIST_RANK is hpcdist's own"]),
+        ({"env_vars": {"UID": 1}}, ["environment.env_vars.UID: the variable UID is bash's own"]),
+        ({"env_vars": {"A": "x" * 200_000}},
+         ["environment.env_vars.A: the variable A has 195 KiB; Linux gives a process at most 120 in one text; put it in a file, and let the program read that"]),
+    ],
+)  # fmt: skip
+def test_what_no_type_can_say(environment: dict[str, object], problems: list[str]) -> None:
+    assert found(environment=environment) == problems
+
+
+@pytest.mark.parametrize("cmd", ["", " \n"])
+def test_an_empty_command(cmd: object) -> None:
+    assert found(run={"cmd": cmd}) == [
+        "run.cmd: the command is empty; write the command that starts the program"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cmd", "problem"),
+    [
+        (["python", "t.py", "--lr", "0.1"], "[2]: '--lr' is no command, and a list holds commands; write one text: `cmd: 'python t.py --lr 0.1'`"),
+        (["python", "t.py", "--n=a b"], "[2]: '--n=a b' is no command, and a list holds commands; write one text: `cmd: 'python t.py ''--n=a b'''`"),
+        (["python t.py --betas 0.9", "0.99"], "[1]: '0.99' is no command, and a list holds commands; write one text: `cmd: 'python t.py --betas 0.9, 0.99'`"),
+    ],
+)  # fmt: skip
+def test_a_list_that_holds_one_command(cmd: list[str], problem: str) -> None:
+    assert found(run={"cmd": cmd}) == [f"run.cmd{problem}"]
+
+
+def test_a_list_of_commands() -> None:
+    assert found(run={"cmd": ["cd x", "python t.py -n 3", "7z x.7z", "./a"]}) == []
+
+
+TOO_LONG = (
+    "195 KiB; Linux gives a process at most 120 in one text; put it in a file, and let the program read that"
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "problems"),
+    [
+        ({"run": {"cmd": "x" * 200_000}}, [f"run.cmd: the command has {TOO_LONG}"]),
+        ({"params": {"a": "x" * 200_000}}, [f"params: all of it has {TOO_LONG}"]),
+        ({"build": {"env_vars": [["PPID", 1], ["A"]]}},
+         ["build.env_vars[0]: the variable PPID is bash's own", "build.env_vars[1]: ['A'] is no variable; write [NAME, value]"]),
+        ({"logging": {"level": "warning"}}, []),
+        ({"logging": {"level": "INFOO"}}, ["logging.level: there is no log level 'INFOO'; did you mean 'INFO'?"]),
+        ({"batch": {"array": "x y"}}, ["batch.array: 'x y' is no array of jobs; write 0-15, 0-15:4, 1,3,5 or 0-15%4"]),
+        ({"batch": {"signal": "B:BOGUS", "dependency": ["after all"], "mail": {"user": "me", "events": ["end", "finish"]}}}, [
+            "batch.dependency: 'after all' is nothing to wait for; write an id, afterok:ID:ID or singleton",
+            "batch.signal: there is no signal 'BOGUS'; known: ABRT, ALRM, CONT, HUP, INT, KILL, QUIT, STOP, TERM, TSTP, TTIN, TTOU, URG, USR1, USR2",
+            "batch.mail.events[1]: no mail comes at 'finish'; known: all, array_tasks, begin, end, fail, invalid_depend, none, requeue, stage_out, time_limit, time_limit_50, time_limit_80, time_limit_90",
+        ]),
+    ],
+)  # fmt: skip
+def test_texts_that_cannot_be_meant(data: dict[str, object], problems: list[str]) -> None:
+    assert found(**data) == problems
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"processes_per_replica": 0}, "environment.processes_per_replica: there cannot be 0 of them; write a number from 1 to 1000000"),
+        ({"max_restarts": -1}, "environment.max_restarts: there cannot be -1 of them; write a number from 0 to 1000000"),
+        ({"replicas": {"n_workers": 10**11}}, "environment.replicas.n_workers: there cannot be 100000000000 of them"),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_a_slip_of_the_finger(section: dict[str, Any], message: str) -> None:
+    assert message in found(environment=section)

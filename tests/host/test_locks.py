@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hpcdist.errors import SchedulerError
+from hpcdist.host import locks
+
+MINE = "0123456789abcdef"
+OTHER = "fedcba9876543210"
+HOLD = """
+import sys, time
+from pathlib import Path
+from hpcdist.host.locks import exclusive
+with exclusive(Path(sys.argv[1]), sys.argv[2], time.sleep, print):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def never(*_: object) -> None:
+    pytest.fail("there is nobody to wait for")
+
+
+@contextmanager
+def held(folder: Path, digest: str) -> Iterator[subprocess.Popen[str]]:
+    """Hold the lock in another process, which is killed."""
+    words = (sys.executable, "-c", HOLD, str(folder), digest)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_one_after_the_other(tmp_path: Path) -> None:
+    said = []
+    with held(tmp_path, MINE) as other:
+
+        def sleep(seconds: float) -> None:
+            other.kill()
+            time.sleep(seconds)
+
+        with locks.exclusive(tmp_path, MINE, sleep, lambda: said.append("busy")):
+            assert other.wait() == -signal.SIGKILL
+    assert said == ["busy"]
+
+
+def test_another_experiment_does_not_wait(tmp_path: Path) -> None:
+    with held(tmp_path, OTHER), locks.exclusive(tmp_path, MINE, never, never):
+        pass
+
+
+def test_who_is_killed_leaves_no_lock(tmp_path: Path) -> None:
+    with held(tmp_path, MINE):
+        pass
+    for _ in range(2):
+        with locks.exclusive(tmp_path, MINE, never, never):
+            pass
+
+
+def test_nobody_waits_for_ever(tmp_path: Path) -> None:
+    slept: list[float] = []
+    with (
+        held(tmp_path, MINE),
+        pytest.raises(SchedulerError, match=r"at work for 300 s; wait until it has ended, or .*--again"),
+        locks.exclusive(tmp_path, MINE, slept.append, str),
+    ):
+        pytest.fail("it is held")
+    assert 300 < sum(slept) < 302
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_a_file_system_without_locks(tmp_path: Path, number: int) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with locks.exclusive(tmp_path, MINE, never, never, refuse):
+        pass
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / f".submit-{os.getuid()}.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic"), locks.exclusive(tmp_path, MINE, never, never):
+        pytest.fail("a link was followed")
+    assert not (tmp_path / "elsewhere").exists()

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hpcdist.errors import ConfigError
+from hpcdist.host import ownership
+from tests.strangers import USER, given
+
+
+def weakness(folder: Path, user: int | None = None) -> str:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        return ownership.weakness(folder, handle, user)
+    finally:
+        os.close(handle)
+
+
+@pytest.fixture
+def above(tmp_path: Path) -> Path:
+    path = tmp_path / "project"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def runs(above: Path) -> Path:
+    path = above / "runs"
+    path.mkdir(mode=0o700)
+    return path
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o1777, 0o2770, 0o3775])
+def test_folders_above_may_be_those_of_a_project_or_a_scratch(above: Path, runs: Path, mode: int) -> None:
+    above.chmod(mode)
+    assert weakness(runs) == ""
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o2770, 0o757, 0o1777])
+def test_nobody_else_may_write_to_the_runs(runs: Path, mode: int) -> None:
+    runs.chmod(mode)
+    assert weakness(runs) == f"others may write to {runs} (`chmod go-w {runs}` ends that)"
+
+
+def test_the_runs_are_the_users_own(runs: Path) -> None:
+    owner = given(runs)
+    assert weakness(runs, USER) == f"{runs} belongs to {owner}"
+
+
+def test_nobody_may_rename_the_runs(above: Path, runs: Path) -> None:
+    above.chmod(0o777)
+    assert weakness(runs) == f"everybody may rename {runs} (`chmod +t {above}` ends that)"
+
+
+def test_nobody_may_rename_what_the_runs_lie_in(above: Path, runs: Path) -> None:
+    (runs / "deep").mkdir(mode=0o700)
+    above.chmod(0o777)
+    assert weakness(runs / "deep") == f"everybody may rename {runs} (`chmod +t {above}` ends that)"
+
+
+def test_a_stranger_may_not_own_the_folder_that_is_open_to_all(above: Path, runs: Path) -> None:
+    above.chmod(0o1777)
+    owner = given(above)
+    assert weakness(runs, USER) == (f"everybody may write to {above}, and {owner} may rename what is there")
+
+
+def test_links_are_followed_and_their_folders_looked_at(tmp_path: Path, above: Path, runs: Path) -> None:
+    (tmp_path / "link").symlink_to("project/../project/runs")
+    assert weakness(tmp_path / "link") == ""
+    above.chmod(0o777)
+    assert weakness(tmp_path / "link") == f"everybody may rename {runs} (`chmod +t {above}` ends that)"
+
+
+def test_a_link_in_a_folder_that_is_open_to_all_is_the_users_own(tmp_path: Path, above: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o700)
+    (above / "runs").symlink_to(mine)
+    above.chmod(0o1777)
+    assert weakness(above / "runs") == ""
+    owner = given(above / "runs")
+    if os.geteuid() != 0:  # then all is one's own, and the folder itself is the stranger's
+        assert owner in weakness(above / "runs", USER)
+    else:
+        assert weakness(above / "runs", USER) == f"the link {above / 'runs'} belongs to {owner}"
+
+
+def test_a_loop_of_links_ends(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    handle = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(OSError, match="Too many levels"):
+        ownership.weakness(tmp_path / "a", handle)
+    os.close(handle)
+
+
+def test_the_user_may_trust_a_folder(runs: Path) -> None:
+    runs.chmod(0o2770)
+    handle = os.open(runs, os.O_RDONLY)
+    ownership.check(runs, handle, trusts=lambda folder: folder == runs)
+    with pytest.raises(ConfigError) as raised:
+        ownership.check(runs, handle)
+    os.close(handle)
+    assert str(raised.value) == (
+        f"others could exchange what your jobs run: others may write to {runs} (`chmod go-w {runs}` ends "
+        "that); choose another folder with --runs-dir or $HPCDIST_RUNS_DIR; if you trust all of them, name "
+        "this one in `trusted_runs` of your config"
+    )
+
+
+def test_a_user_without_a_name() -> None:
+    assert ownership.name_of(0) == "root"
+    assert ownership.name_of(2**31 - 5) == f"user {2**31 - 5}"
+
+
+def test_folders_are_made_where_nobody_else_may_write(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        ownership.make(tmp_path / "a" / "b" / "c")
+        ownership.make(tmp_path / "a" / "b" / "c")
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / name).stat().st_mode & 0o7777 for name in ("a", "a/b", "a/b/c")]
+    assert modes == [0o755, 0o755, 0o700]

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hpcdist.host.command import Command, Completed
+from hpcdist.host.shell import Shell, environment_of
+
+
+def bash(script: str, *words: str, timeout: float = 20, stdin: str = "") -> Completed:
+    return Shell().run(Command(("bash", "-c", script, "bash", *words), timeout=timeout, stdin=stdin))
+
+
+def test_output_and_exit_code() -> None:
+    completed = bash('echo "$1"; echo bad >&2; exit 3', "a b;$(echo no)\n*")
+    assert (completed.returncode, completed.stdout, completed.stderr, completed.ok) == (
+        3,
+        "a b;$(echo no)\n*\n",
+        "bad\n",
+        False,
+    )
+
+
+def test_a_missing_program() -> None:
+    command = Command(("hpcdist-no-such-program", "--x"))
+    assert Shell().run(command) == Completed(
+        command, 127, stderr="hpcdist-no-such-program: No such file or directory", missing=True
+    )
+
+
+def test_a_missing_directory_is_no_missing_program() -> None:
+    completed = Shell().run(Command(("true",), cwd="/no/such/place"))
+    assert (completed.returncode, completed.missing) == (126, False)
+    assert "/no/such/place" in completed.stderr
+
+
+def test_a_program_that_may_not_be_run(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    completed = Shell().run(Command((str(tmp_path / "plain"),)))
+    assert (completed.returncode, completed.missing) == (126, False)
+
+
+def test_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
+    began = time.monotonic()
+    script = 'echo before; sleep 60 & echo $! >"$1"; trap "" TERM; wait'
+    completed = bash(script, str(tmp_path / "pid"), timeout=0.5)
+    assert (completed.returncode, completed.timed_out, completed.stdout) == (124, True, "before\n")
+    assert time.monotonic() - began < 10
+    assert is_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_timeout_does_not_wait_for_a_child_that_left_the_group() -> None:
+    began = time.monotonic()
+    assert bash("setsid --fork sleep 8; sleep 60", timeout=0.3).timed_out
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_outlives_a_hpcdist_that_is_killed(tmp_path: Path, number: int) -> None:
+    """Such as a wrapper of sbatch with the sbatch that it has started."""
+    script = (
+        'bash -c \'echo $$ >"$1"; sleep 60; echo late >"$1"\' bash "$1/inner" & echo $$ >"$1/outer"; wait'
+    )
+    program = "import sys; from hpcdist.host.shell import Shell; from hpcdist.host.command import Command\n"
+    program += "Shell().run(Command(('bash', '-c', *sys.argv[1:])))"
+    words = (sys.executable, "-c", program, script, "bash", str(tmp_path))
+    with subprocess.Popen(words, start_new_session=True) as process:
+        try:
+            for _ in range(200):
+                if all((tmp_path / name).exists() for name in ("inner", "outer")):
+                    break
+                time.sleep(0.1)
+            time.sleep(0.2)
+        finally:
+            os.kill(process.pid, number)
+    assert process.returncode == -number
+    assert is_gone(int((tmp_path / "outer").read_text()))
+    assert is_gone(int((tmp_path / "inner").read_text()))
+
+
+def is_gone(pid: int) -> bool:
+    for _ in range(50):
+        try:
+            if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_a_killed_program() -> None:
+    assert bash("kill -KILL $$").returncode == -9
+
+
+def test_stdin_is_what_is_given_or_nothing() -> None:
+    assert bash("cat", stdin="ünï\n").stdout == "ünï\n"
+    assert bash("cat").stdout == ""
+
+
+def test_bytes_that_are_no_text() -> None:
+    assert bash(r"printf 'a\xffb'").stdout == r"a\xffb"
+
+
+def test_environment() -> None:
+    base = {"PATH": "/bin", "SLURM_JOB_ID": "1", "SLURM_CONF": "/etc/x", "SBATCH_X": "1", "LC_ALL": "de_DE"}
+    command = Command(
+        ("true",),
+        environment=(("SLURM_MORE", "2"),),
+        drop_environment=("SLURM_", "SBATCH_"),
+        keep_environment=("SLURM_CONF",),
+    )
+    assert environment_of(command, base) == {
+        "PATH": "/bin",
+        "SLURM_CONF": "/etc/x",
+        "LC_ALL": "C",
+        "SLURM_MORE": "2",
+    }
+
+
+def test_a_job_inherits_the_language_of_its_user() -> None:
+    keeping = Command(("true",), keep_environment=("LC_ALL",))
+    assert environment_of(keeping, {"LC_ALL": "de_DE"}) == {"LC_ALL": "de_DE"}
+    assert environment_of(keeping, {}) == {}
+
+
+def test_nothing_is_dropped_unless_named() -> None:
+    completed = Shell().run(Command(("env",)))
+    names = {line.partition("=")[0] for line in completed.stdout.splitlines()}
+    assert set(os.environ) - {"_"} <= names

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hpcdist.host import untrusted
+
+
+def a_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def a_link_to(target: str) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        path.symlink_to(target)
+
+    return make
+
+
+def a_large_file(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+def nothing(path: Path) -> None:
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (a_fifo, "it is a FIFO, and no file"),
+        (a_folder, "Is a directory"),
+        (a_link_to("/dev/zero"), "it is a symbolic link"),
+        (a_link_to("/etc/passwd"), "it is a symbolic link"),
+        (a_link_to("nowhere"), "it is a symbolic link"),
+        (a_large_file, "it is larger than 1 MiB"),
+        (nothing, "No such file or directory"),
+    ],
+)
+def test_only_regular_files_are_read_and_only_so_much_of_them(
+    tmp_path: Path, make: Callable[[Path], None], why: str
+) -> None:
+    make(tmp_path / "record")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for path, at in (("record", folder), (tmp_path / "record", None)):
+        with pytest.raises(OSError, match=why):
+            untrusted.read(path, 1 << 20, at=at)
+    os.close(folder)
+
+
+def test_a_device_is_not_read() -> None:
+    with pytest.raises(OSError, match="it is a device, and no file"):
+        untrusted.read("/dev/zero", 10)
+
+
+def test_a_file_is_read_to_its_limit(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    assert untrusted.read(tmp_path / "a", 5) == b"12345"
+
+
+def handles() -> set[str]:
+    """Return this process's descriptors, with that by which they are listed."""
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+def test_nothing_stays_open(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    before = handles()
+    for path in (tmp_path / "fifo", tmp_path, "/dev/zero"):
+        with pytest.raises(OSError, match=r"FIFO|directory|device"):
+            untrusted.read(path, 10)
+    assert handles() == before
+
+
+def write_all(handle: int, text: bytes) -> None:
+    """Write a text to a pipe and close it."""
+    os.write(handle, text)
+    os.close(handle)
+
+
+def test_what_the_user_names_may_be_a_link_a_device_or_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"text")
+    (tmp_path / "link").symlink_to("a")
+    out, into = os.pipe()
+    writer = threading.Timer(0.3, write_all, [into, b"slow"])
+    writer.start()
+    assert untrusted.read_named(tmp_path / "link", 10) == b"text"
+    assert untrusted.read_named("/dev/zero", 10) == b"\0" * 10
+    assert untrusted.read_named("/dev/null", 10) == b""
+    assert untrusted.read_named(f"/dev/fd/{out}", 10) == b"slow"
+    writer.join()
+    os.close(out)
+
+
+def test_an_empty_pipe_is_an_empty_file() -> None:
+    out, into = os.pipe()
+    os.close(into)
+    assert untrusted.read_named(f"/dev/fd/{out}", 10) == b""
+    os.close(out)
+
+
+def test_a_fifo_may_get_its_writer_late(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    writer = threading.Timer(0.3, (tmp_path / "fifo").write_bytes, [b"late"])
+    writer.start()
+    assert untrusted.read_named(tmp_path / "fifo", 10) == b"late"
+    writer.join()
+
+
+def test_a_fifo_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(OSError, match="it is a FIFO to which nobody writes"):
+        untrusted.read_named(tmp_path / "fifo", 10, patience=10)
+    with pytest.raises(IsADirectoryError):
+        untrusted.read_named(tmp_path, 10)
+
+
+def test_what_is_written_replaces_and_never_follows(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "record").symlink_to("mine")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    untrusted.write(folder, "record", b"new")
+    untrusted.write(folder, "job.sh", b"new", 0o700)
+    os.close(folder)
+    assert {path.name: (path.read_text(), path.lstat().st_mode) for path in tmp_path.iterdir()} == {
+        "mine": ("mine", (tmp_path / "mine").stat().st_mode),
+        "record": ("new", 0o100600),
+        "job.sh": ("new", 0o100700),
+    }
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "record").mkdir()
+    folder = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(OSError, match="record"):
+        untrusted.write(folder, "record", b"new")
+    os.close(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["record"]

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.plan.model import Plan, Variable
+from tests.experiments import environment, resources
+from tests.plans import WRAPPED, planned, words
+from tests.tasks import told
+
+ORIGIN = "framework lightning"
+NAMES = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "GROUP_RANK",
+    "PL_TRAINER_NUM_NODES",
+    "PL_TRAINER_DEVICES",
+    "LT_NUM_NODES",
+    "LT_DEVICES",
+)
+ALONE = (
+    "Lightning knows only nodes with equal numbers of devices, each a task's own, and this plan has others: "
+    "each task is told that it is a node of its own, so the program must not say `devices` or `num_nodes` "
+    "itself, and each task runs `prepare_data`"
+)
+
+
+def place_of_each(plan: Plan, folder: Path) -> list[list[str]]:
+    return [[variables[name] for name in NAMES] for variables in told(plan, folder)]
+
+
+@pytest.mark.parametrize("each", [resources(cpu=4), resources(cpu=4, gpu=1)])
+def test_nodes_and_devices_where_all_nodes_are_alike(tmp_path: Path, each: dict[str, Any]) -> None:
+    plan = planned(framework="lightning", environment=environment(5, each=each))
+    assert place_of_each(plan, tmp_path) == [
+        [str(rank), "6", str(rank % 3), str(rank // 3), "2", "3", "2", "3"] for rank in range(6)
+    ]
+    assert (words(plan)[-2:], plan.warnings) == (WRAPPED, ())
+
+
+def test_each_task_is_a_node_where_they_are_not(tmp_path: Path) -> None:
+    plan = planned(framework="lightning", environment=environment(4, each=resources(cpu=4)))
+    assert place_of_each(plan, tmp_path) == [
+        [str(rank), "5", "0", str(rank), "5", "1", "5", "1"] for rank in range(5)
+    ]
+    assert plan.warnings == (ALONE,)
+
+
+@pytest.mark.parametrize(
+    ("data", "devices"),
+    [
+        ({"environment": environment(4, each=resources(cpu=4, gpu=1))}, ["0,", "1,", "2,", "0,", "1,"]),
+        (  # its own alone
+            {
+                "batch": {"gpu_visibility": "task"},
+                "environment": environment(1, each=resources(cpu=4, gpu=1)),
+            },
+            ["0,", "0,"],
+        ),
+    ],
+)
+def test_its_own_device_where_it_is_not_that_of_its_number(
+    tmp_path: Path, data: dict[str, Any], devices: list[str]
+) -> None:
+    plan = planned(framework="lightning", **data)
+    assert [(own[2], own[5], own[7]) for own in place_of_each(plan, tmp_path)] == [
+        ("0", device, device) for device in devices
+    ]
+    assert plan.warnings == (ALONE,)
+
+
+def test_what_it_is_told_comes_from_lightning() -> None:
+    plan = planned(framework="lightning", environment=environment(1))
+    assert [item for item in plan.variables if item.origin == ORIGIN or "interface" in item.origin] == [
+        Variable.raw("MASTER_ADDR", "$HPCDIST_HEAD_ADDRESS", ORIGIN),
+        Variable.raw("MASTER_PORT", "$HPCDIST_PORT", ORIGIN),
+        Variable(name="GLOO_SOCKET_IFNAME", value="eth0", origin="site testbed: fabric.interface"),
+        Variable.raw("TORCHELASTIC_RUN_ID", "$HPCDIST_JOB_ID", ORIGIN),
+        Variable(name="PL_TRAINER_STRATEGY", value="ddp", origin=ORIGIN),
+    ]
+
+
+def test_one_process_is_left_the_strategy_of_one() -> None:
+    names = [item.name for item in planned(framework="lightning").variables]
+    assert "PL_TRAINER_STRATEGY" not in names
+
+
+@pytest.mark.parametrize(
+    "command", ["srun python t.py", "torchrun --nproc-per-node 2 t.py", "fabric run t.py"]
+)
+def test_a_launch_tells_its_processes_itself(command: str) -> None:
+    plan = planned(framework="lightning", run={"cmd": command}, environment=environment(1))
+    names = {item.name for item in (*plan.variables, *plan.task_variables) if item.origin == ORIGIN}
+    assert not [name for name in names if name.startswith(("PL_", "LT_", "TORCHELASTIC", "GROUP"))]

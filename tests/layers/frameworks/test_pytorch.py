@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.errors import PlanError
+from hpcdist.layers import frameworks
+from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.script.renderer import render
+from tests.experiments import environment, experiment, resources
+from tests.plans import COMMAND, LOCAL, TESTBED, WRAPPED, changed, planned, words
+from tests.sites import shipped_site, site
+from tests.tasks import told
+
+ORIGIN = "framework pytorch"
+TWO_GPUS = resources(cpu=4, gpu=2)
+TORCHRUN = {"launch": "torchrun"}
+NAMES = {
+    *("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"),
+    *("GLOO_SOCKET_IFNAME", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"),
+}
+
+
+def of_pytorch(plan: Plan, folder: Path) -> list[dict[str, str]]:
+    """Return what each task is told of the others, of its GPUs and of its threads."""
+    return [
+        {name: value for name, value in variables.items() if name in NAMES or name.startswith("PET_")}
+        for variables in told(plan, folder)
+    ]
+
+
+def rank(places: str) -> dict[str, str]:
+    """Return what a rank is told, as ``env://`` wants it."""
+    names = "RANK WORLD_SIZE NODE_RANK LOCAL_RANK LOCAL_WORLD_SIZE CUDA_VISIBLE_DEVICES OMP_NUM_THREADS"
+    shared = {"MASTER_ADDR": "node0", "MASTER_PORT": "20000", "GLOO_SOCKET_IFNAME": "eth0"}
+    return shared | dict(zip(names.split(), places.split(), strict=True))
+
+
+ALL = ",".join(map(str, range(100, 600)))
+"""The GPUs of a node in these tests."""
+
+
+# --- One task a process
+
+
+def test_without_launch_a_replica_is_one_process_whatever_its_gpus(tmp_path: Path) -> None:
+    plan = planned(framework="pytorch", environment=environment(2, each=TWO_GPUS))
+    assert of_pytorch(plan, tmp_path) == [
+        rank("0 3 0 0 2 100,101 4"),
+        rank("1 3 0 0 2 102,103 4"),
+        rank("2 3 1 0 1 100,101 4"),
+    ]
+    assert words(plan)[-2:] == WRAPPED
+    assert not plan.needs_pmi
+    assert plan.warnings == (
+        "each replica is one process for its 2 GPUs; for a process a GPU write `pytorch: {launch: env}`",
+    )
+
+
+def test_launch_env_is_a_process_a_gpu(tmp_path: Path) -> None:
+    section = environment(1, each=TWO_GPUS)
+    plan = planned(framework="pytorch", pytorch={"launch": "env"}, environment=section)
+    assert of_pytorch(plan, tmp_path) == [
+        rank(f"0 4 0 0 4 {ALL} 2"),
+        rank(f"1 4 0 1 4 {ALL} 2"),
+        rank(f"2 4 0 2 4 {ALL} 2"),
+        rank(f"3 4 0 3 4 {ALL} 2"),
+    ]
+    assert (words(plan)[-2:], plan.warnings) == (WRAPPED, ())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"environment": environment(1, each=resources(cpu=4, gpu=1))},
+        {"environment": environment(1, each=resources(cpu=4, gpu=4), processes_per_replica=4)},
+        {"environment": environment(1, each=resources(cpu=4, gpu=4), processes_per_replica=2)},
+        {"environment": environment(1, each=TWO_GPUS), "pytorch": TORCHRUN},
+    ],
+)
+def test_no_advice_where_processes_were_counted(data: dict[str, Any]) -> None:
+    assert planned(framework="pytorch", **data).warnings == ()
+
+
+def test_processes_of_a_replica() -> None:
+    each = environment(1, each=resources(cpu=4, gpu=4), processes_per_replica=4)
+    plan = planned(framework="pytorch", environment=each)
+    assert [task.gpus for task in plan.placement.tasks] == [(0,), (1,), (2,), (3,)] * 2
+
+
+def test_the_interface_is_the_sites() -> None:
+    found = [item for item in planned(framework="pytorch").variables if item.name == "GLOO_SOCKET_IFNAME"]
+    origin = "site testbed: fabric.interface"
+    assert found == [Variable(name="GLOO_SOCKET_IFNAME", value="eth0", origin=origin)]
+    assert "GLOO_SOCKET_IFNAME" not in {item.name for item in planned(site(), framework="pytorch").variables}
+
+
+# --- torchrun, one a node
+
+
+def torchrun_words(plan: Plan) -> list[str]:
+    """Return the words between the task wrapper and the command."""
+    found = words(plan)
+    return found[found.index(WRAPPED[0]) + 1 : found.index(COMMAND)]
+
+
+def rendezvous(nodes: int, *processes: str, program: str = "torchrun", restarts: int = 0) -> list[str]:
+    return [
+        program,
+        f"--nnodes={nodes}",
+        *processes,
+        "--rdzv-backend=c10d",
+        '--rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"',
+        '--rdzv-id="$HPCDIST_JOB_ID"',
+        f"--max-restarts={restarts}",
+        "--no-python",
+    ]
+
+
+def test_one_torchrun_a_node_starts_a_process_a_gpu(tmp_path: Path) -> None:
+    section = environment(3, each=TWO_GPUS)
+    plan = planned(framework="pytorch", pytorch=TORCHRUN, environment=section)
+    assert torchrun_words(plan) == rendezvous(2, "--nproc-per-node=4")
+    own = {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": "100,101,102,103"}
+    assert of_pytorch(plan, tmp_path) == [
+        own | {"PET_LOCAL_ADDR": "node0", "PET_RDZV_CONF": "is_host=1"},
+        own | {"PET_LOCAL_ADDR": "node1", "PET_RDZV_CONF": "is_host=0"},
+    ]
+
+
+def test_on_uneven_nodes_each_torchrun_is_told_how_many_it_starts(tmp_path: Path) -> None:
+    section = environment(2, each=TWO_GPUS)
+    plan = planned(framework="pytorch", pytorch=TORCHRUN, environment=section)
+    assert torchrun_words(plan) == rendezvous(2)
+    threads = {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "2"}
+    assert of_pytorch(plan, tmp_path) == [
+        threads
+        | {"CUDA_VISIBLE_DEVICES": "100,101,102,103", "PET_NPROC_PER_NODE": "4"}
+        | {"PET_LOCAL_ADDR": "node0", "PET_RDZV_CONF": "is_host=1"},
+        threads
+        | {"CUDA_VISIBLE_DEVICES": "100,101", "PET_NPROC_PER_NODE": "2"}
+        | {"PET_LOCAL_ADDR": "node1", "PET_RDZV_CONF": "is_host=0"},
+    ]
+
+
+def test_torchrun_without_gpus_starts_a_process_a_replica(tmp_path: Path) -> None:
+    section = environment(3, each=resources(cpu=3), processes_per_replica=2)
+    plan = planned(framework="pytorch", pytorch=TORCHRUN, environment=section)
+    assert torchrun_words(plan) == rendezvous(1, "--nproc-per-node=8")
+    (variables,) = of_pytorch(plan, tmp_path)
+    assert variables["OMP_NUM_THREADS"] == "1"
+
+
+def test_restarts_are_torchruns() -> None:
+    plan = planned(framework="pytorch", pytorch={**TORCHRUN, "max_restarts": 3})
+    assert torchrun_words(plan) == rendezvous(1, "--nproc-per-node=1", restarts=3)
+    assert plan.max_restarts == 0
+
+
+def test_the_torchrun_of_the_site() -> None:
+    machine = changed(TESTBED, torchrun=site(torchrun={"program": "mytorchrun", "args": ["-v"]}).torchrun)
+    plan = planned(machine, framework="pytorch", pytorch=TORCHRUN)
+    at = words(plan).index("mytorchrun")
+    assert plan.launch[at] == Word(text="mytorchrun", origin="site testbed: torchrun.program")
+    assert plan.launch[-3] == Word(text="-v", origin="site testbed: torchrun.args")
+    assert plan.launch[at + 1] == Word(text="--nnodes=1", origin=ORIGIN)
+
+
+def test_torchrun_jsc() -> None:
+    section = environment(1, each=resources(gpu=4))
+    batch = {"account": "A"}
+    plan = planned(
+        shipped_site("juwels-booster"),
+        framework="pytorch",
+        pytorch=TORCHRUN,
+        batch=batch,
+        environment=section,
+    )
+    assert torchrun_words(plan) == rendezvous(2, "--nproc-per-node=4", program="torchrun_jsc")
+
+
+def test_a_site_that_advises_against_torchrun() -> None:
+    advice = "site frontier advises against torchrun: all processes of a node would sit in one task"
+    frontier, section = shipped_site("frontier"), environment(1, each=resources(gpu=8))
+    for launch, advised in (("torchrun", True), ("env", False)):
+        plan = planned(
+            frontier,
+            framework="pytorch",
+            pytorch={"launch": launch},
+            batch={"account": "A"},
+            environment=section,
+        )
+        assert any(text.startswith(advice) for text in plan.warnings) == advised
+
+
+# --- The user's own torchrun
+
+
+def test_the_users_own_torchrun_starts_once_a_node(tmp_path: Path) -> None:
+    run = {"cmd": "torchrun --nproc_per_node=2 train.py"}
+    plan = planned(framework="pytorch", run=run, environment=environment(3, each=TWO_GPUS))
+    assert (plan.launches, plan.placement.nodes, plan.placement.size) == ("tasks", 4, 4)
+    assert [group.constraint for group in plan.placement.groups] == [None]
+    assert [variables["NODE_RANK"] for variables in told(plan, tmp_path)] == ["0", "1", "2", "3"]
+    assert plan.warnings == (
+        (
+            "exp.yml run.cmd: torchrun runs on each of the 4 nodes, and the line does not say how many nodes "
+            "there are, on which of them it is or where they meet: they train apart, or wait for each "
+            'other; write `torchrun --nproc_per_node=2 --nnodes=4 --node_rank="$HPCDIST_NODE" '
+            '--master_addr="$HPCDIST_HEAD_ADDRESS" --master_port="$HPCDIST_PORT" train.py`, or the script '
+            "alone with `pytorch: {launch: torchrun}`, and hpcdist starts it"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "torchrun --nnodes=2 --nproc-per-node=2 --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT train.py",
+        "python -m torch.distributed.launch --nproc_per_node=2 --nnodes 1:2 --node_rank $R --master_addr=$A",
+        "accelerate launch --num_machines 2 --machine_rank $RANK --main_process_ip $MASTER_ADDR train.py",
+        "export PET_NNODES=2 PET_NODE_RANK=$R PET_MASTER_ADDR=$A PET_NPROC_PER_NODE=2\ntorchrun train.py",
+        "PET_NNODES=2 PET_RDZV_ENDPOINT=$MASTER_ADDR:1 torchrun --nproc-per-node 2 train.py",
+    ],
+)
+def test_ones_own_torchrun_that_says_where_it_meets(command: str) -> None:
+    section = environment(1, each=TWO_GPUS)
+    assert planned(framework="pytorch", run={"cmd": command}, environment=section).warnings == ()
+
+
+def test_a_node_without_torchrun(tmp_path: Path) -> None:
+    plan = planned(LOCAL, framework="pytorch", pytorch=TORCHRUN, batch={"launcher": "processes"})
+    (tmp_path / "task.sh").write_text(render(plan).task)
+    (tmp_path / "nodes").write_text("localhost\n")
+    ranks = {"HPCDIST_START_RANK": "0", "HPCDIST_START_SIZE": "1", "HPCDIST_HEAD_ADDRESS": "localhost"}
+    failure = tmp_path / "failure"
+    files = {"HPCDIST_JOB_DIR": str(tmp_path), "HPCDIST_FAILURE": str(failure)}
+    done = subprocess.run(
+        ["bash", tmp_path / "task.sh", "no-torchrun"],
+        env={"PATH": os.environ["PATH"], **ranks, **files},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (86, "", "")
+    assert failure.read_text() == (
+        f"86 0 {os.uname().nodename} there is no no-torchrun here; load its module by batch.modules, or "
+        "activate the environment that has it before you submit\n"
+    )
+
+
+def test_what_runs_inside_a_container_is_not_looked_for_outside() -> None:
+    inside = {"build": {"image": "/x.sif"}, "batch": {"account": "project_465000001"}}
+    texts = [
+        render(planned(shipped_site("lumi"), framework="pytorch", pytorch=TORCHRUN, **more)).task
+        for more in (inside, {"batch": inside["batch"]})
+    ]
+    assert ['type "$1"' in text for text in texts] == [False, True]
+
+
+@pytest.mark.parametrize("launch", ["torchrun", "env"])
+@pytest.mark.parametrize("program", ["torchrun", "mpirun"])
+def test_one_launch_is_enough(launch: str, program: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        planned(framework="pytorch", pytorch={"launch": launch}, run={"cmd": f"{program} train.py"})
+    assert str(caught.value) == (
+        f"pytorch.launch: the command is a launch by {program} already; "
+        "remove this, or let the command be the program that it starts"
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "sentences"),
+    [
+        ({"launch": "torchrun", "max_restarts": 1_000_000}, []),
+        ({"launch": "torchrum"}, ["pytorch.launch: 'torchrum' is not known here; did you mean 'torchrun'?"]),
+        ({"launch": "torchrun", "max_restarts": -1}, ["pytorch.max_restarts: there cannot be -1 of them"]),
+        ({"launch": "torchrun", "max_restarts": 1_000_001},
+         ["pytorch.max_restarts: there cannot be 1000001 of them"]),
+        ({"launch": "env", "max_restarts": 1},
+         [("pytorch.max_restarts: it is torchrun that restarts processes; "
+          "add `launch: torchrun`, or write `environment: {max_restarts: ...}`")]),
+        ({"lunch": "env"}, ["pytorch.lunch: unknown key 'lunch'; did you mean 'launch'?"]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_the_section(section: dict[str, Any], sentences: list[str]) -> None:
+    exp = experiment(framework="pytorch", pytorch=section)
+    assert [str(problem) for problem in frameworks.problems_of(exp)] == sentences

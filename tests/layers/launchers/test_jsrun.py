@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.errors import PlanError
+from hpcdist.plan.model import Plan, Task, Word
+from hpcdist.script.renderer import render
+from hpcdist.site.model import LauncherOptions, RankVariables
+from hpcdist.site.problems import problems_of
+from tests.experiments import environment, resources
+from tests.layers.launchers.jsrun_checker import check
+from tests.layers.launchers.jsrun_erf import Machine, Placed
+from tests.layers.launchers.jsrun_script import resource_file
+from tests.plans import WRAPPED, changed, planned, words
+from tests.sites import site_named
+
+SUMMIT = site_named("summit-like")
+BATCH = {"account": "abc"}
+UNSET = '"${hpcdist_unset[@]}"'
+
+
+def summit(machine: Any = SUMMIT, **data: Any) -> Plan:
+    return planned(machine, **({"framework": "mpi", "batch": BATCH} | data))
+
+
+def meant(plan: Plan, folder: Path) -> tuple[Placed, ...]:
+    """Return where jsrun puts the tasks of a plan, by its launch line and its resource file."""
+    hosts = tuple(f"h{number}" for number in range(plan.placement.nodes))
+    line = [
+        "--erf_input=resources" if word.text.startswith("--erf_input") else word.text
+        for word in plan.launch[: words(plan).index(UNSET)]
+    ]
+    step = check(
+        [*line, "bash"],
+        Machine(hosts),
+        {"LSB_JOBID": "1"},
+        lambda _: resource_file(render(plan).job, hosts, folder),
+    )
+    assert step.program == ("bash",)
+    return step.tasks
+
+
+def shape(task: Task) -> tuple[int, int, int]:
+    return task.node, task.local_rank, len(task.cpus)
+
+
+def agrees(plan: Plan, folder: Path) -> None:
+    """Hold that jsrun's map is the plan's: hosts, numbers of cores that nobody shares, and GPUs."""
+    tasks, placed = list(plan.placement.tasks), meant(plan, folder)
+    assert [(int(p.host[1:]), p.local_rank, len(p.cores)) for p in placed] == [shape(task) for task in tasks]
+    cores = [(p.host, core) for p in placed for core in p.cores]
+    assert len(cores) == len(set(cores))
+    if plan.gpu_visibility == "launcher":
+        assert [p.gpus for p in placed] == [task.gpus for task in tasks]
+    else:
+        assert all(set(task.gpus) <= set(p.gpus) for p, task in zip(placed, tasks, strict=True))
+
+
+def test_a_set_for_each_task() -> None:
+    plan = summit(environment=environment(11, each=resources(cpu=7, gpu=1)))
+    assert words(plan) == [
+        "jsrun",
+        "--nrs=12",
+        "--tasks_per_rs=1",
+        "--cpu_per_rs=7",
+        "--gpu_per_rs=1",
+        "--rs_per_host=6",
+        "--launch_distribution=packed",
+        "--latency_priority=gpu-cpu",
+        "--bind=packed:7",
+        "--exit_on_error=1",
+        "--smpiargs=-gpu",
+        UNSET,
+        *WRAPPED,
+    ]
+    assert plan.launch[10] == Word(text="--smpiargs=-gpu", origin="site summit-like: launchers.jsrun.args")
+    assert (plan.gpu_visibility, plan.label_in_task, plan.needs_pmi) == ("launcher", True, False)
+    assert plan.rank_variables == RankVariables(
+        rank="JSM_NAMESPACE_RANK", size="JSM_NAMESPACE_SIZE", local_rank="JSM_NAMESPACE_LOCAL_RANK"
+    )
+
+
+def test_the_wrapper_takes_no_gpu_that_jsrun_has_renumbered() -> None:
+    plan = summit(environment=environment(5, each=resources(cpu=7, gpu=1)))
+    task = render(plan).task
+    assert "${#visible[@]} >= gpus" in task
+    assert "visible[@]:gpu" not in task
+
+
+def test_a_set_for_each_host_where_the_wrapper_chooses_the_gpus() -> None:
+    machine = site_named("summit-like-task")
+    plan = summit(machine, environment=environment(11, each=resources(cpu=7, gpu=1)))
+    assert plan.gpu_visibility == "node"
+    assert words(plan)[1:9] == [
+        "--nrs=2",
+        "--tasks_per_rs=6",
+        "--cpu_per_rs=42",
+        "--gpu_per_rs=6",
+        "--rs_per_host=1",
+        "--launch_distribution=packed",
+        "--latency_priority=gpu-cpu",
+        "--bind=packed:7",
+    ]
+
+
+def test_words_of_the_site_that_bind() -> None:
+    options = {"jsrun": LauncherOptions(binding=("--bind=rs",))}
+    plan = summit(changed(SUMMIT, launchers=options), environment=environment(1, each=resources(cpu=2)))
+    assert words(plan)[7:] == ["--bind=rs", "--exit_on_error=1", UNSET, *WRAPPED]
+    assert plan.launch[7].origin == "site summit-like: launchers.jsrun.binding"
+
+
+def test_a_resource_file_for_unequal_tasks(tmp_path: Path) -> None:
+    plan = summit(environment=UNEQUAL)
+    assert words(plan) == [
+        "jsrun",
+        '--erf_input="$(resource_file 4 error)"',
+        "--exit_on_error=1",
+        "--smpiargs=-gpu",
+        UNSET,
+        *WRAPPED,
+    ]
+    assert resource_file(render(plan).job, ("h0", "h1"), tmp_path) == (
+        "cpu_index_using: logical\n"
+        "launch_distribution: packed\n"
+        "overlapping_rs: error\n"
+        "oversubscribe_cpu: error\n"
+        "oversubscribe_gpu: error\n"
+        "oversubscribe_mem: allow\n"
+        "skip_missing_cpu: error\n"
+        "skip_missing_gpu: error\n"
+        "skip_missing_mem: allow\n"
+        "\n"
+        "rank: 0: { hostname: h0; cpu: {0-79}; gpu: {0-1} }\n"
+        "rank: 1: { hostname: h0; cpu: {80-119}; gpu: {2} }\n"
+        "rank: 2: { hostname: h1; cpu: {0-39}; gpu: {0} }\n"
+        "rank: 3: { hostname: h1; cpu: {40-79}; gpu: {1} }\n"
+        "rank: 4: { hostname: h1; cpu: {80-119}; gpu: {2} }\n"
+    )
+
+
+ALONE = (
+    "jsrun shows each task its own GPUs alone: rank 1 has device 0, and its rank on the node is 1; a program "
+    "that takes the device of that number, such as `hvd.local_rank()`, fails there or takes another's: let "
+    "it take the first of HPCDIST_GPUS"
+)
+
+
+def test_a_resource_file_is_told() -> None:
+    said = (
+        "the tasks are not alike on all nodes, so that jsrun reads their cores from an explicit resource "
+        "file (--erf_input): it counts 4 hardware threads a core (the site's `threads_per_core`), binds "
+        "each task to its cores, whatever the site's `binding`, and was never tried on a real jsrun; "
+        "Summit's refused files that named the first core of the second socket; the same resources for all "
+        "replicas, as many on each node, need no file"
+    )
+    assert summit(environment=UNEQUAL).warnings == (ALONE, said)
+    assert summit(environment=environment(11, each=resources(cpu=7, gpu=1))).warnings == (ALONE,)
+    one = changed(SUMMIT, launchers={})
+    assert summit(one, environment=UNEQUAL).warnings == (
+        ALONE,
+        said.replace("4 hardware threads", "1 hardware thread"),
+    )
+
+
+UNEQUAL = {
+    "resources": resources(cpu=20, gpu=2),
+    "processes_per_replica": 1,
+    "replicas": {"n_workers": 4, "default_worker": {"resources": resources(cpu=10, gpu=1)}},
+}
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "one": {"each": resources(cpu=1)},
+    "cpus only": {"workers": 6, "each": resources(cpu=6)},
+    "a gpu each": {"workers": 11, "each": resources(cpu=7, gpu=1)},
+    "whole nodes": {"workers": 2, "each": resources(gpu=6)},
+    "three gpus a replica": {"workers": 3, "each": resources(cpu=21, gpu=3)},
+    "five where four fit": {"workers": 4, "each": resources(cpu=10)},
+    "seven": {"workers": 6, "each": resources(cpu=7, gpu=1)},
+    "eleven cores that span sockets": {"workers": 5, "each": resources(cpu=11)},
+    "a hundred": {"workers": 99, "each": resources(cpu=7, gpu=1)},
+    "shared gpus": {"workers": 3, "each": resources(cpu=20, gpu=2), "processes_per_replica": 4},
+    "one process with many gpus": {
+        "workers": 3,
+        "each": resources(cpu=20, gpu=3),
+        "processes_per_replica": 1,
+    },
+}
+
+
+@pytest.mark.parametrize("site", ["summit-like", "summit-like-task"])
+@pytest.mark.parametrize("data", [*(environment(**shape) for shape in SHAPES.values()), UNEQUAL],
+                         ids=[*SHAPES, "unequal"])  # fmt: skip
+def test_jsrun_places_tasks_as_the_plan_does(data: dict[str, Any], site: str, tmp_path: Path) -> None:
+    agrees(summit(site_named(site), environment=data), tmp_path)
+
+
+def test_a_master_without_gpus(tmp_path: Path) -> None:
+    data = {
+        "resources": resources(cpu=2),
+        "replicas": {"n_workers": 3, "default_worker": {"resources": resources(cpu=4, gpu=1)}},
+    }
+    for site in ("summit-like", "summit-like-task"):
+        agrees(summit(site_named(site), environment=data), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("each", "said"),
+    [
+        (resources(cpu=43), "has 42 CPUs a node, 43 asked by master"),
+        (resources(cpu=7, gpu=7), "has 6 GPUs a node, 7 asked by master"),
+    ],
+)
+def test_what_does_not_fit_a_host_is_refused_with_numbers(each: dict[str, Any], said: str) -> None:
+    with pytest.raises(PlanError) as error:
+        summit(environment=environment(1, each=each))
+    assert said in str(error.value), str(error.value)
+
+
+def test_other_batch_systems_have_none() -> None:
+    with pytest.raises(PlanError, match="launcher jsrun does not start tasks under scheduler slurm"):
+        planned(framework="mpi", batch={"launcher": "jsrun"}, environment=environment(1))
+
+
+@pytest.mark.parametrize("visibility", ["task", "node"])
+def test_whose_gpus_a_task_sees(visibility: str, tmp_path: Path) -> None:
+    machine = site_named("summit-like-task")
+    batch = BATCH | {"gpu_visibility": visibility}
+    for data in (environment(11, each=resources(cpu=7, gpu=1)), UNEQUAL):
+        plan = summit(machine, framework="pytorch", batch=batch, environment=data)
+        assert plan.gpu_visibility == visibility
+        agrees(plan, tmp_path)
+
+
+def test_nobody_sees_more_than_jsrun_shows() -> None:
+    with pytest.raises(
+        PlanError, match=r"batch\.gpu_visibility: on site summit-like each task sees the GPUs"
+    ):
+        summit(batch=BATCH | {"gpu_visibility": "node"}, environment=environment(1, each=resources(gpu=1)))
+
+
+def test_sites_of_these_tests_are_whole() -> None:
+    for name in ("summit-like", "summit-like-task", "csm-nodes", "lsf-nodes"):
+        assert list(problems_of(site_named(name))) == []

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hpcdist.errors import PlanError
+from hpcdist.site.model import RankVariables
+from tests.experiments import environment, resources
+from tests.plans import LOCAL, WRAPPED, planned, words
+from tests.sites import site
+
+MPIRUN = ["mpirun", "-np", "4", '--hostfile "$HPCDIST_HOSTFILE"', "--map-by", "slot", "--bind-to", "none"]
+
+
+def test_mpirun_over_the_jobs_own_hostfile() -> None:
+    plan = planned(
+        framework="mpi", batch={"launcher": "mpirun"}, environment=environment(3, each=resources(cpu=8))
+    )
+    assert words(plan) == [*MPIRUN, '"${hpcdist_exports[@]}"', *WRAPPED]
+    assert plan.rank_variables == RankVariables(
+        rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", local_rank="OMPI_COMM_WORLD_LOCAL_RANK"
+    )
+    assert (plan.needs_pmi, plan.label_in_task, plan.mpi) == (False, True, None)
+
+
+def test_the_local_site_has_it_too() -> None:
+    assert words(planned(LOCAL, framework="mpi", environment=environment(3)))[:8] == MPIRUN
+
+
+def test_several_components_are_reached_by_ssh() -> None:
+    plan = planned(
+        framework="mpi",
+        batch={"launcher": "mpirun"},
+        environment={
+            "resources": resources(cpu=20),
+            "replicas": {"n_workers": 3, "default_worker": {"resources": resources(cpu=1, gpu=1)}},
+        },
+    )
+    rules = ["--mca", "plm", "rsh", "--mca", "ras", "^slurm"]
+    assert words(plan) == [*MPIRUN, *rules, '"${hpcdist_exports[@]}"', *WRAPPED]
+
+
+def test_parameters_and_options_of_the_site() -> None:
+    options = {"flavour": "openmpi", "mca": {"btl": "^openib", "pml": "ucx"}, "args": ["--report-bindings"]}
+    plan = planned(site(launcher="mpirun", launchers={"mpirun": options}))
+    assert [(word.text, word.origin) for word in plan.launch[8:15]] == [
+        ("--mca", "site x: launchers.mpirun.mca.btl"),
+        ("btl", "site x: launchers.mpirun.mca.btl"),
+        ("^openib", "site x: launchers.mpirun.mca.btl"),
+        ("--mca", "site x: launchers.mpirun.mca.pml"),
+        ("pml", "site x: launchers.mpirun.mca.pml"),
+        ("ucx", "site x: launchers.mpirun.mca.pml"),
+        ("--report-bindings", "site x: launchers.mpirun.args"),
+    ]
+
+
+@pytest.mark.parametrize("flavour", ["mpich", "intel", "cray-mpich"])
+def test_other_mpi_libraries_are_refused(flavour: str) -> None:
+    message = f"site x: the mpirun of {flavour} is not known yet; use srun there"
+    with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
+        planned(site(launcher="mpirun", launchers={"mpirun": {"flavour": flavour}}))

@@ -1,0 +1,312 @@
+# ruff: noqa: E501 - a message is compared as one line
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hpcdist.documents import source
+from hpcdist.documents.fields import Model
+from hpcdist.errors import ConfigError, Place, Problem
+from hpcdist.experiment.model import Batch, Build, Environment, Experiment, Run
+from hpcdist.loading import load
+from hpcdist.units import Walltime
+
+QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+Settings = Sequence[tuple[str, str]]
+
+
+def loaded(text: str, params: dict[str, str] | None = None, settings: Settings = ()) -> load.Loaded:
+    return load.load_experiment(source.parse(text, "e.yml"), params=params, settings=settings)
+
+
+def said(text: str, params: dict[str, str] | None = None, settings: Settings = ()) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        loaded(text, params, settings)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def problems_of(text: str, settings: Settings = ()) -> tuple[Problem, ...]:
+    try:
+        return loaded(text, settings=settings).problems
+    except ConfigError as error:
+        return error.problems
+
+
+def test_a_file_becomes_an_experiment() -> None:
+    text = """
+version: 1
+kind: experiment
+name: 2024
+declarations: {lr: 0.10, opts: {steps: [1, 2]}}
+environment:
+  env_vars: {VERSION: 1.10, FLAG: true, HEX: 0x1F, LR: "{{ lr }}"}
+run:
+  cmd: python train.py --lr={{ lr }} --steps={{ opts.steps[1] }} ${#array[@]}
+batch: {account: 007, walltime: 2:00:00}
+"""
+    done = loaded(text)
+    assert done.experiment == Experiment(
+        name="2024",
+        params={"lr": 0.1, "opts": {"steps": [1, 2]}},
+        environment=Environment(env_vars={"VERSION": "1.10", "FLAG": "true", "HEX": "0x1F", "LR": 0.1}),
+        run=Run("python train.py --lr=0.1 --steps=2 ${#array[@]}"),
+        batch=Batch(account="007", walltime=Walltime(7200)),
+    )
+    assert done.problems == ()
+    assert done.document.place(("params", "lr")) == Place("e.yml", 5, 20)
+
+
+def test_the_command_line_wins() -> None:
+    text = "params: {lr: 0.1, name: a}\nbatch: {walltime: 1h}\nrun: {cmd: 'x {{ lr }} {{ name }}'}"
+    changes = [
+        ("batch.walltime", "2:00:00"),
+        ("batch.account", "01"),
+        ("environment.env_vars.V", "1.10"),
+        ("build.build_steps", "[a]"),
+        ("build.build_steps[0]", "b"),
+    ]
+    done = loaded(text, {"lr": "0.2", "name": "a: b # c"}, changes)
+    assert done.experiment == Experiment(
+        params={"lr": 0.2, "name": "a: b # c"},
+        environment=Environment(env_vars={"V": "1.10"}),
+        build=Build(build_steps=("b",)),
+        run=Run("x 0.2 a: b # c"),
+        batch=Batch(walltime=Walltime(7200), account="01"),
+    )
+    assert [
+        str(done.document.place(path)) for path in (("batch", "walltime"), ("params", "lr"), ("run", "cmd"))
+    ] == [
+        "--set batch.walltime=2:00:00",
+        "-p lr=0.2",
+        "e.yml:3:12",
+    ]
+
+
+def test_a_setting_overrides_the_native_form_of_an_old_file() -> None:
+    text = "environment: {pytorch: {n_workers: 1}}\nrun: {cmd: x}"
+    replicas = loaded(
+        text, settings=[("environment.replicas.n_workers", "3")]
+    ).experiment.environment.replicas
+    assert replicas is not None
+    assert replicas.n_workers == 3
+
+
+@pytest.mark.parametrize(
+    ("params", "changes", "messages"),
+    [
+        ({"l": "1"}, [], ["-p l=1: params.l: there is no param 'l'; did you mean 'lr'?"]),
+        ({"lr": "[1"}, [], ["-p lr=[1: this list is not closed, or lacks a comma; write it as [a, b]"]),
+        ({}, [("batch.acount", "x")],
+         ["--set batch.acount=x: batch.acount: unknown key 'acount'; did you mean 'account'?"]),
+        ({}, [("batch.walltime", "60")],
+         ["--set batch.walltime=60: batch.walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s, such as 90m"]),
+        ({}, [("run.cmd.x", "1")], ["--set run.cmd.x=1: there is no x in true"]),
+        ({}, [("tags[0]", "1")], ["--set tags[0]=1: there is no [0] in None"]),
+        ({}, [("tags", "[a]"), ("tags[1]", "1")], ["--set tags[1]=1: there is no [1] in a list of 1"]),
+        ({}, [("", "1")], ["--set =1: '' is no path; write it as batch.walltime or environment.replicas.worker[0]"]),
+        ({}, [("a..b", "1"), ("[0]", "2"), ("a[x]", "3")],
+         [f"--set {name}={value}: {name!r} is no path; write it as batch.walltime or environment.replicas.worker[0]"
+          for name, value in (("[0]", 2), ("a..b", 1), ("a[x]", 3))]),
+        ({}, [("batch.qos", "'x")], ["--set batch.qos='x: this quote is never closed; close it"]),
+    ],
+)  # fmt: skip
+def test_broken_options(params: dict[str, str], changes: Settings, messages: list[str]) -> None:
+    assert said("params: {lr: 1}\nrun: {cmd: 'true'}", params, changes) == messages
+
+
+def test_a_slip_in_a_param_is_told_once() -> None:
+    text = "inputs: [{name: lr, type: int}]\nparams: {lr: 1}\nrun: {cmd: 'true'}"
+    assert said(text, {"lrr": "3"}) == ["-p lrr=3: params.lrr: there is no param 'lrr'; did you mean 'lr'?"]
+
+
+def test_params_that_are_text_are_taken_as_they_are_spelt() -> None:
+    text = """
+inputs: [{name: a, type: str}, {name: b, type: path}, {name: c, type: int}, {name: d, is_optional: true}]
+run: {cmd: "{{ a }} {{ b }} {{ c + 1 }} {{ d }}"}
+"""
+    params = {"a": "010", "b": "true", "c": "010", "d": "010"}
+    assert loaded(text, params).experiment.run.command == "010 true 11 10"
+    assert loaded(text, params | {"a": "'x'"}).experiment.run.command == "x true 11 10"
+
+
+def test_all_problems_come_at_once_errors_first_in_the_order_of_the_file() -> None:
+    text = """
+project: x
+batch: {walltime: 60}
+wokers: 3
+environment:
+  tolerations: [{}]
+  resources: {gpu: {request: 1, limits: many}}
+run: {cmd: "{{ lr }}"}
+"""
+    known = (
+        "accelerate, backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, inputs, jax, kind, "
+        "lightning, logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, version"
+    )
+    assert said(text) == [
+        "e.yml:3:19: batch.walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s, such as 90m",
+        f"e.yml:4:1: wokers: unknown key 'wokers'; known: {known}",
+        "e.yml:7:41: environment.resources.gpu.limits: expected a number, got 'many'",
+        "e.yml:8:12: run.cmd: there is no param 'lr'; write it under `params`",
+        "e.yml:2:10: project: 'project' has no effect: runs are kept by name and date; put it in `tags`",
+        "e.yml:6:3: environment.tolerations: 'tolerations' is for Kubernetes and has no effect on a batch machine; choose nodes by `batch.partition` or `batch.constraint`",
+        "e.yml:7:30: environment.resources.gpu.request: 'request' is read as 'requests'; write `requests`",
+    ]
+
+
+def test_what_has_no_value_yet_is_told_once() -> None:
+    text = """
+inputs: [{name: n, type: int}]
+environment: {replicas: {n_workers: "{{ n }}"}}
+run: {cmd: "x {{ n }} {{ n }}"}
+tags: ["{{ m }}"]
+"""
+    assert said(text) == [
+        "e.yml:2:10: inputs[0]: the input 'n' is required and has no param; write it under `params`, or give `-p n=VALUE`",
+        "e.yml:5:8: tags[0]: there is no param 'm'; write it under `params`",
+    ]
+
+
+def test_a_broken_field_does_not_hide_what_is_wrong_elsewhere_nor_bring_false_alarms() -> None:
+    text = """
+name: my exp
+environment:
+  resources: {cpu: {requests: 2, limits: 1}, memory: {limits: much}}
+  replicas: {n_workers: some, worker: [{index: 3}]}
+run: {}
+"""
+    assert said(text) == [
+        "e.yml:2:7: name: 'my exp' cannot be the name of a job; use up to 235 letters, digits, - and _, such as 'my-exp'",
+        "e.yml:4:15: environment.resources.cpu: requests (2) are more than limits (1)",
+        "e.yml:4:63: environment.resources.memory.limits: 'much' is not an amount of memory; write MiB as a number, or 4Gi, 16G",
+        "e.yml:5:25: environment.replicas.n_workers: expected a whole number, got 'some'",
+        "e.yml:6:1: run: 'cmd' is missing",
+    ]
+
+
+def test_what_no_type_can_say_is_located() -> None:
+    text = "environment:\n  resources: {gpu: {limits: -1}, tpu: {limits: 1}}\nframework: pytorsh\nrun: {cmd: ' '}"
+    assert [line.split("; ")[0] for line in said(text)] == [
+        "e.yml:2:29: environment.resources.gpu.limits: -1 of gpu cannot be asked for",
+        "e.yml:2:34: environment.resources.tpu: there are no TPUs on a batch machine",
+        "e.yml:3:12: framework: there is no framework 'pytorsh'",
+        "e.yml:4:12: run.cmd: the command is empty",
+    ]
+
+
+def test_of_many_problems_the_first_are_shown() -> None:
+    text = "run: {cmd: x}\n" + "".join(f"k{number}: 1\n" for number in range(5000))
+    with pytest.raises(ConfigError) as raised:
+        load.load_experiment(source.parse(text, "e.yml"))
+    assert len(raised.value.problems) == 51
+    assert str(raised.value.problems[-1]) == (
+        "e.yml:52:1: 4950 more problems are not shown; mend those above first"
+    )
+
+
+def test_warnings_are_returned() -> None:
+    done = loaded("project: p\nrun: {cmd: x}")
+    assert [str(problem) for problem in done.problems] == [
+        "e.yml:1:10: project: 'project' has no effect: runs are kept by name and date; put it in `tags`"
+    ]
+
+
+def test_a_missing_command() -> None:
+    assert said("name: x") == ["e.yml:1:1: 'run' is missing"]
+
+
+class Tiny(Model, frozen=True):
+    count: int
+    name: str = ""
+
+
+def test_any_model_is_loaded() -> None:
+    assert load.load_model(Tiny, source.parse("count: 3\nname: 010", "s.yml")) == Tiny(3, "010")
+
+
+def test_problems_of_any_model_are_located_and_ordered() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load.load_model(Tiny, source.parse("name: [a]\ncount: x\ncuont: 1", "s.yml"))
+    assert [str(problem) for problem in caught.value.problems] == [
+        "s.yml:1:1: name: expected text, got a list of 1",
+        "s.yml:2:8: count: expected a whole number, got 'x'",
+        "s.yml:3:1: cuont: unknown key 'cuont'; did you mean 'count'?",
+    ]
+
+
+EXAMPLE = """
+version: 1
+kind: experiment
+name: a
+params: {lr: 0.1, flag: true}
+inputs: [{name: lr, type: float}, {name: flag, type: bool, is_flag: true}]
+environment:
+  resources: &r {gpu: {limits: 1}, memory: {requests: 4G}}
+  pytorch: {n_workers: 2, default_worker: {resources: *r}, worker: [{index: 0}]}
+  env_vars: {A: "{{ lr }}"}
+build: {image: x, env_vars: [[A, b]]}
+run: {cmd: "python x.py {{ flag }}"}
+batch: {walltime: 1h, mail: {user: me}}
+"""
+
+
+@QUICK
+@given(st.data())
+def test_a_mutated_file_is_an_experiment_or_problems_with_places(data: st.DataObject) -> None:
+    text = EXAMPLE
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 12)))
+        piece = data.draw(
+            st.sampled_from(
+                ["", "null", "3", "-1", "[", "{}", "x", "{{ ", ": ", "\n", " ", "*r", "1e400", ".nan"]
+            )
+        )
+        text = text[:start] + piece + text[end:]
+    assert all(problem.place for problem in problems_of(text))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text("ab{} %"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", min_size=1), inner, max_size=2),
+    max_leaves=4,
+)
+PATHS = st.sampled_from(
+    [
+        "version", "kind", "name", "project", "params", "declarations", "inputs", "settings", "framework", "logging",
+        "environment", "environment.replicas", "environment.tensorflow", "environment.pytorch", "environment.resources",
+        "environment.replicas.worker", "environment.worker_resources", "environment.default_worker_resources",
+        "environment.resources.gpu", "environment.n_workers", "environment.env_vars", "run", "run.cmd", "run.image",
+        "run.env_vars", "build", "batch", "batch.mail", "horovod", "tags", "environment.replicas.default_worker",
+    ]
+)  # fmt: skip
+
+
+@QUICK
+@given(st.lists(st.tuples(PATHS, JSON), max_size=5))
+def test_any_value_anywhere_is_an_experiment_or_problems(changes: list[tuple[str, object]]) -> None:
+    data: dict[str, Any] = {"run": {"cmd": "x"}}
+    for path, value in changes:
+        *sections, last = path.split(".")
+        section = data
+        for name in sections:
+            below = section.get(name)
+            inner: dict[str, Any] = below if isinstance(below, dict) else {}
+            section[name] = inner
+            section = inner
+        section[last] = value
+    assert all(problem.place for problem in problems_of(json.dumps(data)))
+
+
+@QUICK
+@given(st.lists(st.tuples(PATHS, JSON), max_size=5))
+def test_any_setting_is_taken_or_refused(changes: list[tuple[str, object]]) -> None:
+    pairs = [
+        (path, json.dumps(value) if isinstance(value, list | dict) else str(value)) for path, value in changes
+    ]
+    assert all(problem.place for problem in problems_of("run: {cmd: x}", settings=pairs))

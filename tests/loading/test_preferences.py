@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.documents import source
+from hpcdist.errors import ConfigError, Place
+from hpcdist.experiment.model import Batch, Mail
+from hpcdist.loading import load, preferences
+from hpcdist.loading.preferences import NONE, Config, Wishes
+from hpcdist.units import Walltime
+from tests.sites import site
+
+CONFIG = """\
+site: x
+defaults: {account: mine, walltime: 1h, mail: {user: me, events: [end]}}
+sites:
+  x:
+    account: 007
+    qos: debug
+    walltime:
+  y: {account: y}
+"""
+
+
+HOUR, MAIL = Walltime(3600), Mail("me", ("end",))
+
+
+def at(folder: Path, text: str = CONFIG) -> dict[str, str]:
+    """Write the config of a user; return the user's environment."""
+    (folder / "hpcdist").mkdir()
+    (folder / "hpcdist" / "config.yml").write_text(text)
+    return {"XDG_CONFIG_HOME": str(folder)}
+
+
+def loaded(batch: str = "{}") -> load.Loaded:
+    text = f"run: {{cmd: x}}\nbatch: {batch}\n" if batch else "run: {cmd: x}\n"
+    return load.load_experiment(source.parse(text, "e.yml"))
+
+
+def test_what_the_file_says(tmp_path: Path) -> None:
+    own = preferences.read(at(tmp_path))
+    assert own.config == Config(
+        site="x",
+        defaults=Wishes(account="mine", walltime=HOUR, mail=MAIL),
+        sites={"x": Wishes(account="007", qos="debug"), "y": Wishes(account="y")},
+    )
+    assert own.place("site") == Place(f"{tmp_path}/hpcdist/config.yml", 1, 7)
+
+
+@pytest.mark.parametrize("name", ["config.yml", "config.yaml"])
+def test_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / ".config" / "hpcdist"
+    folder.mkdir(parents=True)
+    assert preferences.file({}) is None
+    (folder / name).write_text("site: x\n")
+    assert preferences.file({}) == folder / name
+    assert preferences.file({"XDG_CONFIG_HOME": str(tmp_path)}) is None
+    assert preferences.file({"HPCDIST_CONFIG": ""}) is None
+    assert preferences.file({"HPCDIST_CONFIG": "other.yml"}) == Path("other.yml")
+    assert preferences.read({}).place("site") == Place(f"~/.config/hpcdist/{name}", 1, 7)
+
+
+@pytest.mark.parametrize("text", ["", "# account: x\n\n  # qos: y\n"])
+def test_a_file_without_a_value_has_no_preferences(tmp_path: Path, text: str) -> None:
+    assert preferences.read(at(tmp_path, text)) == NONE
+
+
+def test_folders_of_runs_that_are_trusted(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "link").symlink_to("runs")
+    own = preferences.read(at(tmp_path, f"trusted_runs: [~nobody-here/runs, {tmp_path}/link]\n"))
+    trusted = {name: preferences.trusts(own, tmp_path / name) for name in ("runs", "link", "others")}
+    assert trusted == {"runs": True, "link": True, "others": False}
+    assert not preferences.trusts(NONE, tmp_path / "runs")
+
+
+def test_a_trusted_folder_is_named_by_its_whole_path(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"trusted_runs\[0\]: 'runs' would be another folder in every folder"
+    ):
+        preferences.read(at(tmp_path, "trusted_runs: [runs]\n"))
+
+
+def test_no_file_is_no_preferences() -> None:
+    assert preferences.read({"HPCDIST_CONFIG": "/dev/null"}) == NONE
+    assert preferences.read({"HPCDIST_CONFIG": ""}) == NONE
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (
+            "default: {}\nsites:\n  x: {acount: a, walltime: 90}\n",
+            ["1:1: default: unknown key 'default'; did you mean 'defaults'?",
+             "3:7: sites.x.acount: unknown key 'acount'; did you mean 'account'?",
+             ("3:28: sites.x.walltime: 90 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with "
+              "d, h, m or s, such as 90m")],
+        ),
+        (
+            "defaults: {signal: USR1@60}\n",
+            ["1:12: defaults.signal: unknown key 'signal'; known: account, mail, partition, qos, walltime"],
+        ),
+        (
+            "sites: {x: {mail: {user: me, events: [ends]}}}\n",
+            ["1:39: sites.x.mail.events[0]: no mail comes at 'ends'; did you mean 'end'?"],
+        ),
+        ("- a\n", ["1:1: expected keys and values, got a list; write `key: value`"]),
+    ],
+)  # fmt: skip
+def test_a_broken_file_is_refused(tmp_path: Path, text: str, sentences: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        preferences.read(at(tmp_path, text))
+    place = f"{tmp_path}/hpcdist/config.yml:"
+    assert [str(problem).removeprefix(place) for problem in caught.value.problems] == sentences
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "other.yml").touch()
+    with pytest.raises(ConfigError) as caught:
+        preferences.read({"HPCDIST_CONFIG": f"{tmp_path}/my.yml"})
+    assert str(caught.value) == f"{tmp_path}/my.yml: there is no such file; $HPCDIST_CONFIG names it"
+
+
+def test_a_section_of_no_site_is_a_warning(tmp_path: Path) -> None:
+    own = preferences.read(at(tmp_path, "sites: {lummi: {}, x: {}}\n"))
+    assert [(p.severity, str(p)) for p in preferences.unknown_sites(own, {"lumi", "x"})] == [
+        (
+            "warning",
+            f"{tmp_path}/hpcdist/config.yml:1:9: sites.lummi: there is no site 'lummi'; did you mean 'lumi'?",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("batch", "where", "filled"),
+    [
+        ("", {"name": "x"}, Batch(account="007", qos="debug", walltime=HOUR, mail=MAIL)),
+        ("{account: a, mail: you, qos: null}", {"name": "x"},
+         Batch(account="a", qos="debug", walltime=HOUR, mail="you")),
+        ("{walltime: 2h}", {"name": "y"}, Batch(account="y", walltime=Walltime(7200), mail=MAIL)),
+        ("{}", {"name": "z"}, Batch(account="mine", walltime=HOUR, mail=MAIL)),
+        # Nobody to be charged, and nobody who sends mail.
+        ("{}", {"name": "z", "scheduler": "local"}, Batch()),
+        ("{}", {"name": "y", "scheduler": "local"}, Batch(account="y")),
+    ],
+)  # fmt: skip
+def test_what_the_experiment_leaves_open(
+    tmp_path: Path, batch: str, where: dict[str, Any], filled: Batch
+) -> None:
+    done = preferences.filled(loaded(batch), preferences.read(at(tmp_path)), site(**where))
+    assert done.experiment.batch == filled
+
+
+def test_each_value_keeps_its_place(tmp_path: Path) -> None:
+    done = preferences.filled(loaded("{walltime: 2h}"), preferences.read(at(tmp_path)), site())
+    file = f"{tmp_path}/hpcdist/config.yml"
+    assert [done.document.place(("batch", name)) for name in ("account", "walltime", "mail", "requeue")] == [
+        Place(file, 5, 14),
+        Place("e.yml", 2, 19),
+        Place(file, 2, 41),
+        Place("e.yml", 2, 1),
+    ]
+
+
+def test_what_is_missing_is_missing_in_the_experiment(tmp_path: Path) -> None:
+    done = preferences.filled(loaded(""), preferences.read(at(tmp_path)), site())
+    assert done.document.place(("batch", "requeue")) == Place("e.yml", 1, 1)
+
+
+def test_without_preferences_nothing_changes() -> None:
+    before = loaded()
+    assert preferences.filled(before, NONE, site()) is before

@@ -1,0 +1,208 @@
+# ruff: noqa: E501 - a message is compared as one line
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from hpcdist.documents import source
+from hpcdist.errors import ConfigError
+from hpcdist.loading import load
+
+
+def loaded(text: str) -> load.Loaded:
+    return load.load_experiment(source.parse(text, "e.yml"))
+
+
+def said(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        loaded(text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def rendered(template: object, **params: Any) -> object:
+    """Return what becomes of a template outside the command."""
+    data = {"params": params, "environment": {"env_vars": {"A": template}}, "run": {"cmd": "x"}}
+    return loaded(json.dumps(data)).experiment.environment.env_vars["A"]
+
+
+def command(template: str, **params: Any) -> str:
+    return loaded(json.dumps({"params": params, "run": {"cmd": template}})).experiment.run.command
+
+
+@pytest.mark.parametrize(
+    ("template", "value"),
+    [
+        ("{{ n }}", 3), ("{{n}}", 3), ("{{- n -}}", 3), ("{{ n + 1 }}", 4), ("{{ -n }}", -3), ("{{-1}}", 1), ("{{ x }}", "v"),
+        ("{{ n }}{{ n }}", "33"), (" {{ n }}", " 3"), ("{{ d.a }}", 1), ("{{ d['a'] }}", 1), ("{{ l[1] }}", 2),
+        ("{{ l|join('-') }}", "1-2"), ("{{ l|length }}", 2), ("{{ x|upper }}", "V"), ("{{ x.upper() }}", "V"),
+        ("{{ x|replace('v', 'w') }}", "w"), ("{{ x.replace('v', 'w') }}", "w"), ("{{ 2.5|round }}", 2.0),
+        ("{{ missing|default(5) }}", 5), ("{{ 'a' * 3 }}", "aaa"), ("{{ 7 % 4 }}", 3), ("{{ 2 ** 10 }}", 1024),
+        ("{{ 'y' if n else 'z' }}", "y"), ("{{ 'y' if not n }}", ""), ("{{ d|tojson }}", '{"a": 1}'), ("{{ range(2)|tojson }}", "[0, 1]"),
+        ("{{ x is defined }}", True),
+        ("{% if n > 2 %}big{% else %}small{% endif %}", "big"), ("{% for i in range(n) %}{{ i }}{% endfor %}", "012"),
+        ("{% for i in l %}{{ loop.index }}{% endfor %}", "12"), ("{% raw %}{{ x }}{% endraw %}", "{{ x }}"),
+        ("{% for k, v in d.items() %}{{ k }}={{ v }}{% endfor %}", "a=1"), ("{{ l }} ", "[1, 2] "),
+        ("{{ d.keys() }} ", "['a'] "), ("{{ '}}' }}", "}}"), ("{# no comment #}", "{# no comment #}"),
+    ],
+)  # fmt: skip
+def test_templates_outside_the_command_keep_their_type(template: str, value: object) -> None:
+    found = rendered(template, n=3, x="v", l=[1, 2], d={"a": 1})
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{{ n }}", "3"),
+        ("x {{ n }}\n  y\\\n", "x 3\n  y\\\n"),
+        ("a\n{{ n }}\n", "a\n3\n"),
+        ("echo ${#a[@]} {{ n }} $(( n ))", "echo ${#a[@]} 3 $(( n ))"),
+        ("echo {# {{ n }} #}", "echo {# 3 #}"),
+        ("no template  at\tall\n\n", "no template  at\tall\n\n"),
+    ],
+)
+def test_commands_stay_text(template: str, text: str) -> None:
+    assert command(template, n=3) == text
+
+
+ONLY = "only {{ }}, {% if %}, plain {% for %} and {% raw %} can"
+FORBIDDEN = "the template reads or calls what a file may not"
+LONG = "a value of the template becomes longer than 20000"
+LARGE = "a number of the template has more than 300 digits"
+RAW = "put {% raw %} and {% endraw %} around text that is no template"
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{{ lrr }}", "there is no param 'lrr'; did you mean 'lr'?"),
+        ("{{ d.b }}", "the template fails: 'dict object' has no attribute 'b'"),
+        ("{{", f"the template is broken: unexpected 'end of template'; {RAW}"),
+        ("{{ }}", f"the template is broken: Expected an expression, got 'end of print statement'; {RAW}"),
+        ("{{ a: b }}", f"the template is broken: expected token 'end of print statement', got ':'; {RAW}"),
+        ("docker --format '{{.Names}}'", f"the template is broken: unexpected '.'; {RAW}"),
+        ("{{ lr|uper }}", "there is no filter 'uper'; did you mean 'upper'?"),
+        ("{{ 1 / 0 }}", "the template fails: division by zero"),
+        ("{{ 'a' * 10**9 }}", LONG),
+        ("{{ 10**9 * 'a' }}", LONG),
+        ("{{ 10**10000000 }}", LONG),
+        ("--x={{ d.get('b') }}", "this has no value that could stand in a text; give its param a value, `''` for an empty text, or write `{{ name|default('', true) }}`"),
+        ("{{ 10**4500 }}", LARGE),
+        ("{{ 10**300 + 1 }}", LARGE),
+        ("{{ [0 - 10**299 * 100] }}", LARGE),
+        ("{{ ('9' * 301)|int }}", LARGE),
+        ("{{ range(10**9)|list }}", LONG),
+        ("{{ ['a'|string * 20000] |join('b' * 20000) }}{{ ('a' * 20000)|join('b' * 9) }}", LONG),
+        ("{{ ('a' * 20000)|replace('a', 'bb') }}", LONG),
+        ("{{ ('a' * 20000).replace('', 'bb') }}", LONG),
+        ("{{ [1] * 10**9 }}", "a list cannot be multiplied here"),
+        ("{{ 1.5|round(10**9) }}", "nothing is rounded to 1000000000 digits"),
+        ("{{ '%999999999d' % 1 }}", "% does not format text here; write the text around {{ }}"),
+        ("{{ '{:999999999}'.format(1) }}", FORBIDDEN),
+        ("{{ 'a'.ljust(10**9) }}", FORBIDDEN),
+        ("{{ ''.__class__.__mro__ }}", FORBIDDEN),
+        ("{{ lr.__init__.__globals__ }}", FORBIDDEN),
+        ("{{ d.update({}) }}", FORBIDDEN),
+        ("{{ self }}", "this expression has no value that a file can hold"),
+        ("{{ (-8) ** 0.5 }}", "this expression has no value that a file can hold"),
+        ("{{ '\\ud800' }}", "a NUL byte or half a character cannot be passed to a program"),
+        ("{{ '\\0' }}", "a NUL byte or half a character cannot be passed to a program"),
+        ("{{ " + "(" * 9000 + "1" + ")" * 9000 + " }}", "the template is nested too deeply"),
+        ("{{ lr" + " ~ lr" * 9000 + " }}", "the template is too long"),
+        ("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+         "the loops of the templates take more than 10000 turns"),
+        ("{% for a in range(100) %}{{ 'x' * 20000 }}{% endfor %}", "the text becomes longer than 1000000 characters"),
+        ("{% for i in [1] if i %}{% endfor %}", f"this statement cannot stand in an experiment file; {ONLY}"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}", f"this statement cannot stand in an experiment file; {ONLY}"),
+        ("{% set x = 1 %}", f"this statement cannot stand in an experiment file; {ONLY}"),
+        ("{% include '/etc/passwd' %}", f"this statement cannot stand in an experiment file; {ONLY}"),
+        ("{% import 'os' as os %}", f"this statement cannot stand in an experiment file; {ONLY}"),
+    ],
+)  # fmt: skip
+def test_templates_that_are_refused(template: str, message: str) -> None:
+    text = json.dumps({"params": {"lr": 1, "d": {}}, "run": {"cmd": template}})
+    (problem,) = said(text)
+    assert problem.split(": run.cmd: ", 1)[1] == message
+
+
+def test_a_broken_template_is_said_once() -> None:
+    text = "environment: {resources: {gpu: {limits: '{{ x }}'}}}\nrun: {cmd: 'true'}"
+    assert said(text) == [
+        "e.yml:1:41: environment.resources.gpu.limits: there is no param 'x'; write it under `params`"
+    ]
+
+
+def test_params_of_any_length_are_kept_but_not_rendered() -> None:
+    assert command("x", long="a" * 30_000) == "x"
+    with pytest.raises(ConfigError, match=LONG):
+        command("{{ long }}", long="a" * 30_000)
+
+
+def test_jinja_is_imported_for_templates_only() -> None:
+    program = """
+import sys
+from hpcdist.documents import source
+from hpcdist.loading import load
+for text in ("run: {cmd: 'echo ${x}'}", "run: {cmd: '{{ 1 }}'}"):
+    load.load_experiment(source.parse(text, "e.yml"))
+    print("jinja2" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.split() == [b"False", b"True"]
+
+
+MUCH = "the templates of this file make too much work"
+DEEP = "".join(
+    f"{{% for {b} in [[{a}, {a}, {a}]] %}}"
+    for a, b in zip("abcdefghijklmnop", "bcdefghijklmnopq", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for a in range(9999) %}{{ range(20000)|sort|first }}{% endfor %}",
+        "{% for a in range(9999) %}{{ range(20000)|list|unique|list|length }}{% endfor %}",
+        "{% for a in range(9999) %}{{ 'x' * 20000 == 'x' * 20000 }}{% endfor %}",
+        "{% for a in range(9999) %}{{ -1 in range(20000)|list }}{% endfor %}",
+        "{% for a in range(9999) %}{{ ('ab' * 9000).count('b') }}{% endfor %}",
+        "{% for a in range(9999) %}{{ ('ab' * 9000).split('b')|length }}{% endfor %}",
+        "{% for a in range(9999) %}{% if ('x' * 20000)[1:] is string %}{% endif %}{% endfor %}",
+        "{% for a in range(9999) %}" + "{% if a %}{{ a }}{% endif %}" * 500 + "{% endfor %}",
+        "{% for a in range(9) %}{{ ('x' * 9999)|list|sort(attribute='" + "0." * 900 + "0') }}{% endfor %}",
+        "{% for a in [1] %}" + DEEP + "{{ q }}" + "{% endfor %}" * 17,
+        "{% for a in [1] %}" + DEEP + "{% if q == q %}{% endif %}" + "{% endfor %}" * 17,
+        "{% for a in [1] %}" + DEEP + "{{ {(q, 1): 1} }}" + "{% endfor %}" * 17,
+        "{% for a in range(3000) %}{{ range(2000)|max }}{{ range(2000)|join }}{% endfor %}",
+    ],
+)  # fmt: skip
+def test_no_template_works_for_long(template: str) -> None:
+    text = json.dumps({"params": {"d": {}}, "run": {"cmd": template}})
+    (problem,) = said(text)
+    assert problem.split(": run.cmd: ", 1)[1] == MUCH
+
+
+def test_the_budget_is_that_of_the_whole_file() -> None:
+    variables = {f"A{number}": "{{ range(20000)|sort|last }}" for number in range(40)}
+    problems = said(json.dumps({"environment": {"env_vars": variables}, "run": {"cmd": "x"}}))
+    assert problems[-1] == f"e.yml:1:{problems[-1].split(':')[2]}: environment.env_vars.A39: {MUCH}"
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{% for a in ['x' * 20000] %}{% for b in [a + a] %}{% endfor %}{% endfor %}", LONG),
+        ("{% for a in ['x' * 20000] %}{% for b in [a ~ a] %}{% endfor %}{% endfor %}", LONG),
+        ("{{ range(20000)|list + [1] }}", LONG),
+        ("{{ [[['\\\\' * 6000]|string]|string]|string }}", LONG),
+        ("{{ [[1], [2]]|sum(start=[]) }}", "only numbers are added up"),
+    ],
+)
+def test_nothing_grows_without_bound(template: str, message: str) -> None:
+    (problem,) = said(json.dumps({"run": {"cmd": template}}))
+    assert problem.split(": run.cmd: ", 1)[1] == message

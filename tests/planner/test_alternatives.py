@@ -1,0 +1,196 @@
+# ruff: noqa: E501 - a message is compared as one line
+"""What a site would take instead, on a machine like Polaris: a debug, a capacity and a large partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcdist.errors import PlanError
+from hpcdist.experiment.model import Experiment
+from hpcdist.layers.frameworks import framework_of
+from hpcdist.plan.model import Placement
+from hpcdist.planner.selection import select
+from hpcdist.site.model import Site
+from tests.experiments import environment, experiment, resources, where
+from tests.sites import site
+
+SITE = site(
+    node_types={
+        "a100": {"cpus": 64, "memory": 512000, "gpus": 4},
+        "cpu": {"cpus": 128, "memory": 256000, "gpus": 0},
+    },
+    partitions={
+        "debug": {"nodes": {"a100": 560}, "max_nodes": 2, "max_walltime": "1h"},
+        "prod": {
+            "nodes": {"a100": 560}, "min_nodes": 10, "max_nodes": 496, "max_walltime": "24h",
+            "limits": [{"nodes": 24, "walltime": "3h"}, {"nodes": 99, "walltime": "6h"}],
+        },
+        "capacity": {"nodes": {"a100": 560}, "max_nodes": 4, "max_walltime": "72h"},
+        "cpu": {"nodes": {"cpu": None}, "min_nodes": 2},
+    },
+    default_partition="debug",
+)  # fmt: skip
+GPU = resources(cpu=1, gpu=1)
+
+
+def selected(exp: Experiment, machine: Site = SITE) -> Placement:
+    return select(exp, machine, exp.batch.walltime, where, framework_of(exp).topology(exp))
+
+
+def training(workers: int, each: dict[str, Any] = GPU, **batch: Any) -> Experiment:
+    """Return a training of this many workers beside the master."""
+    return experiment(framework="horovod", environment=environment(workers, each=each), batch=batch)
+
+
+@pytest.mark.parametrize(
+    ("exp", "sentence"),
+    [
+        # Nothing takes it: the partition that comes nearest is told of, with the largest that it takes.
+        (
+            training(2399, walltime="2h"),
+            "environment.replicas: partition prod (a100 nodes) gives a job 496 nodes, 600 are needed (4 tasks a node); the largest that fits: `n_workers: 1983` on prod",
+        ),
+        (
+            training(39, walltime="100h"),
+            "batch.walltime: partition prod (a100 nodes) allows 1-00:00:00, 4-04:00:00 asked; the longest is 3-00:00:00 on capacity (up to 4 nodes)",
+        ),
+        (
+            training(39, walltime="12h"),
+            "batch.walltime: partition prod (a100 nodes) allows 03:00:00 to a job of 10 nodes, 12:00:00 asked; long enough: prod (100-496 nodes), capacity (up to 4 nodes)",
+        ),
+        (
+            training(0, resources(cpu=1, gpu=5)),
+            "environment.resources: partition debug (a100 nodes) has 4 GPUs a node, 5 asked by master; the most is 4 GPUs a node, on debug",
+        ),
+        # The file names a partition, and others take it.
+        (
+            training(7, partition="debug", walltime="2h"),
+            "batch.walltime: partition debug (a100 nodes) allows 01:00:00, 02:00:00 asked; partition capacity takes it",
+        ),
+        (
+            training(7, partition="prod"),
+            "environment.replicas: partition prod (a100 nodes) takes jobs of 10 nodes and more, 2 would do; partitions debug and capacity take it",
+        ),
+        (
+            training(15, partition="debug"),
+            "environment.replicas: partition debug (a100 nodes) gives a job 2 nodes, 4 are needed (4 tasks a node); partition capacity takes it",
+        ),
+        (
+            training(1, resources(cpu=65), partition="debug"),
+            ("environment.resources: partition debug (a100 nodes) has 64 CPUs a node, 65 asked by master; partition cpu takes it\n"
+             "environment.replicas.default_worker.resources: partition debug (a100 nodes) has 64 CPUs a node, 65 asked by worker 0; partition cpu takes it"),
+        ),
+        # It names one, and no other takes it either.
+        (
+            training(0, resources(cpu=65), partition="debug"),
+            "environment.resources: partition debug (a100 nodes) has 64 CPUs a node, 65 asked by master; such nodes: cpu (from 2 nodes on)",
+        ),
+        (
+            training(19, walltime="2h"),
+            "environment.replicas: partition prod (a100 nodes) takes jobs of 10 nodes and more, 5 would do; the largest that fits: `n_workers: 15` on capacity",
+        ),
+        (
+            training(35, walltime="2h"),
+            "environment.replicas: partition prod (a100 nodes) takes jobs of 10 nodes and more, 9 would do; the smallest that fits: `n_workers: 36` on prod",
+        ),
+    ],
+)  # fmt: skip
+def test_what_would_fit(exp: Experiment, sentence: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        selected(exp)
+    assert str(caught.value) == sentence
+
+
+def test_what_fits_nowhere_by_any_number() -> None:
+    machine = site(node_types={"n": {"cpus": 4}}, partitions={"p": {"nodes": {"n": 9}, "min_nodes": 2}})
+    with pytest.raises(PlanError) as caught:
+        selected(experiment(environment=environment(each=resources(cpu=1))), machine)
+    assert (
+        str(caught.value)
+        == "environment.replicas: partition p (n nodes) takes jobs of 2 nodes and more, 1 would do"
+    )
+
+
+def test_workers_with_resources_of_their_own_are_counted_too() -> None:
+    section = environment(12, each=resources(cpu=4))
+    section["replicas"]["worker"] = [{"index": 0, "resources": resources(cpu=2)}]
+    machine = site(node_types={"n": {"cpus": 4}}, partitions={"p": {"nodes": {"n": 9}}})
+    with pytest.raises(PlanError) as caught:
+        selected(experiment(framework="mpi", environment=section), machine)
+    assert str(caught.value).endswith("the largest that fits: `n_workers: 8` on p")
+
+
+# --- Why this partition
+
+
+@pytest.mark.parametrize(
+    ("exp", "partition", "why"),
+    [
+        (training(3), "debug", "the default partition"),
+        (training(3, partition="capacity"), "capacity", "named by exp.yml batch.partition"),
+        (
+            training(3, walltime="2h"),
+            "capacity",
+            "the first that fits: partition debug (a100 nodes) allows 01:00:00, 02:00:00 asked",
+        ),
+        (
+            training(15),
+            "capacity",
+            "the first that fits: partition debug (a100 nodes) gives a job 2 nodes, 4 are needed (4 tasks a node)",
+        ),
+        (
+            training(1, resources(cpu=65)),
+            "cpu",
+            "the first that fits: partition debug (a100 nodes) has 64 CPUs a node, 65 asked by master",
+        ),
+        (
+            experiment(environment={"node_selector": {"partition": "capacity"}}),
+            "capacity",
+            "named by node_selector partition: capacity",
+        ),
+    ],
+)  # fmt: skip
+def test_why_this_partition(exp: Experiment, partition: str, why: str) -> None:
+    (group,) = selected(exp).groups
+    assert (group.partition, group.why) == (partition, why)
+
+
+def test_why_several_partitions() -> None:
+    section = {
+        "resources": GPU,
+        "replicas": {
+            "n_workers": 1, "default_worker": {"resources": GPU},
+            "n_ps": 2, "default_ps": {"resources": resources(cpu=100)},
+        },
+    }  # fmt: skip
+    exp = experiment(framework="tensorflow", environment=section)
+    assert [(group.partition, group.why) for group in selected(exp).groups] == [
+        ("debug", "the default partition"),
+        ("cpu", "these need no GPUs, and leave those of other nodes to the workers"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "batch", "why"),
+    [
+        ({}, {}, ""),
+        ({}, {"partition": "mine"}, "named by exp.yml batch.partition"),
+        ({"partitions": {"p": {"nodes": {"n": 1}}}}, {}, "the only partition"),
+        ({"partitions": {"p": {"nodes": {"n": 1}}, "q": {"nodes": {"n": 1}}}}, {}, "the first of the site"),
+    ],
+)
+def test_why_on_smaller_machines(machine: dict[str, Any], batch: dict[str, str], why: str) -> None:
+    (group,) = selected(experiment(batch=batch), site(node_types={"n": {"cpus": 1}}, **machine)).groups
+    assert group.why == why
+
+
+def test_walltimes_without_a_limit_are_long_enough() -> None:
+    machine = site(
+        node_types={"n": {"cpus": 1}},
+        partitions={"a": {"nodes": {"n": 1}, "max_walltime": "1h"}, "b": {"nodes": {"n": 2}, "min_nodes": 2}},
+    )
+    with pytest.raises(PlanError) as caught:
+        selected(experiment(batch={"walltime": "2h", "partition": "a"}), machine)
+    assert caught.value.problems[0].hint == "long enough: b (2 nodes)"

@@ -1,0 +1,281 @@
+"""What the job's shell is given before anything starts: the lines, and what a real bash makes of them.
+
+Stand-ins for ``module`` and ``spack`` tell what they were asked for in ``$TRACE``. They return what the real
+ones were seen to return (Environment Modules 5.2, Lmod 8.6, both of Debian 12), and what Modules 3.2 does.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hpcdist.plan.model import Plan, Word
+from hpcdist.planner.make_plan import make_plan
+from hpcdist.script.renderer import render
+from hpcdist.site.model import Site
+from tests.experiments import environment, experiment
+from tests.plans import LOCAL, changed, planned
+from tests.sites import site
+
+BASH = shutil.which("bash") or "bash"
+NODE = os.uname().nodename
+ONE_PROCESS = changed(LOCAL, launcher="processes")
+
+LMOD = """
+export LMOD_CMD=/x/lmod
+module() {
+  [[ $1 == load && $2 != no/* ]] || { echo "Lmod has detected an error" >&2; return 1; }
+  export TRACE="${TRACE:-}$2 " LOADEDMODULES="${LOADEDMODULES:+$LOADEDMODULES:}$2"
+}
+"""
+MODULES_3 = """
+module() {
+  case $2 in
+  no/*) echo "ModuleCmd_Load.c(213):ERROR:105: Unable to locate a modulefile for '$2'" >&2 ;;
+  *)
+    [[ :$LOADEDMODULES: == *:"$2"[:/]* ]] ||
+      export TRACE="${TRACE:-}$2 " LOADEDMODULES="${LOADEDMODULES:+$LOADEDMODULES:}$2"
+    ;;
+  esac
+  return 0
+}
+"""
+SETUP_ENV = """
+spack() {
+  [[ $1 == env && $2 == activate ]] || return 2
+  printf '%s\\0' "${@:3}" >"$SPACK_WORDS"
+  [[ ${*: -1} != no* ]] || { echo "==> Error: no such environment" >&2; return 1; }
+  [[ ${*: -1} == empty ]] || export SPACK_ENV=/active TRACE="${TRACE:-}spack "
+}
+"""
+
+
+class Node:
+    """A machine of its own for a script: its programs, the files of its login shells, its variables."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.words = folder / "words"
+        self.environ = {"PATH": f"{folder}/bin:{os.environ['PATH']}", "SPACK_WORDS": str(self.words)}
+
+    def has(self, path: str, text: str, mode: int = 0o644) -> str:
+        """Put a file there; return its path."""
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+        return str(file)
+
+    def with_modules(self, text: str = LMOD) -> Node:
+        self.has("modules/init/bash", text)
+        self.environ["MODULESHOME"] = f"{self.folder}/modules"
+        return self
+
+    def with_spack(self) -> Node:
+        self.has("spack/share/spack/setup-env.sh", SETUP_ENV)
+        self.environ["SPACK_ROOT"] = f"{self.folder}/spack"
+        return self
+
+    def run(self, machine: Site = ONE_PROCESS, **batch: Any) -> tuple[int, list[str]]:
+        """Run a job that tells its ``$TRACE``; return its exit code and what it says."""
+        return self.run_plan(planned(machine, batch=batch, run={"cmd": 'echo "$TRACE"'}))
+
+    def run_plan(self, plan: Plan) -> tuple[int, list[str]]:
+        """Return a job's exit code and what it says, without the greeting."""
+        script = render(plan, run_dir=f"{self.folder}/run").job
+        file = self.has("job.sh", script.replace("/etc/profile.d/", f"{self.folder}/profile.d/"))
+        done = subprocess.run(
+            [BASH, file],
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
+        said = done.stdout.splitlines()
+        return done.returncode, [line for line in said if not line.startswith("hpcdist: experiment: ")]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+# --- The lines
+
+
+def test_they_come_in_order_and_name_their_origins() -> None:
+    machine = site(modules=["gcc/12", "cuda/12.4"], source=["$HOME/env.sh"], setup=["ulimit -c 0"])
+    plan = planned(machine, batch={"modules": ["nccl/2.22"], "spack_env": "ml/torch"})
+    assert plan.setup == (
+        Word.raw(
+            "if [[ -r $HOME/env.sh ]]; then source $HOME/env.sh; "
+            'else fail "there is no $HOME/env.sh on $(uname -n)"; fi',
+            "site x: source",
+        ),
+        Word.raw("load_module gcc/12 'site x: modules'", "site x: modules"),
+        Word.raw("load_module cuda/12.4 'site x: modules'", "site x: modules"),
+        Word.raw("ulimit -c 0", "site x: setup"),
+        Word.raw("load_module nccl/2.22 'exp.yml batch.modules[0]'", "exp.yml batch.modules[0]"),
+        Word.raw("activate_spack 'exp.yml batch.spack_env' ml/torch", "exp.yml batch.spack_env"),
+    )
+    assert (plan.modules, plan.spack_env) == (("gcc/12", "cuda/12.4", "nccl/2.22"), "ml/torch")
+    assert msgspec.json.decode(msgspec.json.encode(plan.setup), type=tuple[Word, ...]) == plan.setup
+
+
+@pytest.mark.parametrize("place", ["/projects/torch", "./torch", "."])
+def test_a_path_is_called_one(place: str) -> None:
+    plan = planned(batch={"spack_env": place})
+    assert [word.text for word in plan.setup] == [f"activate_spack 'exp.yml batch.spack_env' --dir {place}"]
+
+
+def test_a_container_does_not_see_them() -> None:
+    machine = site(container={"runtime": "apptainer"}, walltime="1h")
+    batch = {"modules": ["gcc"], "spack_env": "torch"}
+    plan = planned(machine, build={"image": "/images/torch.sif"}, batch=batch)
+    told = (
+        "what `modules` and `spack_env` give is outside of the container: the program sees what is in "
+        "/images/torch.sif; give --no-container to run with them"
+    )
+    assert told in plan.warnings
+
+
+@pytest.mark.parametrize(("version", "warned"), [("5.0.8", True), ("4.1.6", False)])
+def test_the_lint_knows_versions_by_modules(version: str, *, warned: bool) -> None:
+    section = {"env_vars": {"OMPI_MCA_btl": "^openib"}}
+    plan = planned(batch={"modules": [f"openmpi/{version}"]}, environment=section)
+    assert any("OMPI_MCA_btl" in warning for warning in plan.warnings) == warned
+
+
+# --- Modules, in a job
+
+
+@pytest.mark.parametrize("system", [LMOD, MODULES_3])
+def test_all_is_there_in_order(node: Node, system: str) -> None:
+    file = node.with_modules(system).with_spack().has("site.sh", 'export TRACE="${TRACE:-}source "\n')
+    machine = changed(ONE_PROCESS, modules=("site/1",), source=(file,), setup=('TRACE+="setup "',))
+    found = node.run(machine, modules=["gcc/9", "cuda"], spack_env="torch")
+    assert found == (0, ["source site/1 setup gcc/9 cuda spack "])
+
+
+def test_modules_are_found_where_login_shells_find_them(node: Node) -> None:
+    node.has("profile.d/00-modulepath.sh", 'export TRACE="path "\n')
+    node.has("profile.d/lang.sh", 'export TRACE="odd "\n')
+    node.has("profile.d/z00_lmod.sh", LMOD)
+    assert node.run(modules=["gcc/9"]) == (0, ["path gcc/9 "])
+
+
+def test_a_function_that_is_inherited_is_used(node: Node) -> None:
+    node.environ["BASH_FUNC_module%%"] = '() { export TRACE="$* " LOADEDMODULES="$2"; }'
+    assert node.run(modules=["gcc/9"]) == (0, ["load gcc/9 "])
+
+
+def test_there_is_no_module_command(node: Node) -> None:
+    sentence = (
+        f"hpcdist: there is no module command on {NODE} to load gcc/9 (exp.yml batch.modules[0]); name the "
+        "file that defines it under 'source' in the site file"
+    )
+    assert node.run(modules=["gcc/9"]) == (86, [sentence])
+
+
+@pytest.mark.parametrize("system", [LMOD, MODULES_3])
+def test_there_is_no_such_module(node: Node, system: str) -> None:
+    code, said = node.with_modules(system).run(modules=["gcc/9", "no/1"])
+    sentence = (
+        f"hpcdist: module no/1 (exp.yml batch.modules[1]) cannot be loaded on {NODE}; 'module avail' there "
+        "shows those that can"
+    )
+    assert (code, said[1:]) == (86, [sentence])
+
+
+@pytest.mark.parametrize("loaded", ["gcc/9", "a:gcc/9:b", "a:gcc/9/cuda"])
+def test_one_that_is_loaded_already(node: Node, loaded: str) -> None:
+    node.with_modules(MODULES_3).environ["LOADEDMODULES"] = loaded
+    assert node.run(modules=["gcc/9"]) == (0, [""])
+
+
+# --- Spack, in a job
+
+
+def test_an_environment_by_name_and_by_path(node: Node) -> None:
+    node.with_spack()
+    assert node.run(spack_env="torch") == (0, ["spack "])
+    assert node.words.read_text() == "torch\0"
+    assert node.run(spack_env="./torch") == (0, ["spack "])
+    assert node.words.read_text() == "--dir\0./torch\0"
+
+
+def test_only_the_program_is_there(node: Node) -> None:
+    root = node.with_spack().environ.pop("SPACK_ROOT")
+    node.has("bin/spack", f'#!{BASH}\n[[ $* == "location --spack-root" ]] && echo "{root}"\n', 0o755)
+    assert node.run(spack_env="torch") == (0, ["spack "])
+
+
+def test_a_module_brings_spack(node: Node) -> None:
+    root = node.with_spack().environ.pop("SPACK_ROOT")
+    node.with_modules(f"{LMOD}\nexport SPACK_ROOT={root}\n")
+    assert node.run(modules=["spack/1.1"], spack_env="torch") == (0, ["spack/1.1 spack "])
+
+
+def test_there_is_no_spack(node: Node) -> None:
+    sentence = (
+        f"hpcdist: there is no Spack on {NODE} to activate torch (exp.yml batch.spack_env); set SPACK_ROOT, "
+        "or load Spack's module by 'batch.modules'"
+    )
+    assert node.run(spack_env="torch") == (86, [sentence])
+
+
+@pytest.mark.parametrize(("name", "said"), [("no-torch", ["==> Error: no such environment"]), ("empty", [])])
+def test_there_is_no_such_environment(node: Node, name: str, said: list[str]) -> None:
+    sentence = (
+        f"hpcdist: the Spack environment {name} (exp.yml batch.spack_env) cannot be activated on {NODE}; "
+        "'spack env list' there shows those with names"
+    )
+    assert node.with_spack().run(spack_env=name) == (86, [*said, sentence])
+
+
+HOSTILE = st.text(st.sampled_from("'\"\\`!*~# ;&|<>(){}\u00e9-x"), max_size=12)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=HOSTILE.map("/{}".format), file=HOSTILE)
+def test_hostile_words_arrive(tmp_path: Path, place: str, file: str) -> None:
+    node = Node(tmp_path).with_spack()
+    asked = experiment(batch={"spack_env": place}, run={"cmd": "true"})
+    plan = make_plan(asked, ONE_PROCESS, lambda _: f"{file}.yml:1")
+    assert node.run_plan(plan) == (0, [])
+    assert node.words.read_text() == f"--dir\0{place}\0"
+
+
+# --- What they change reaches other nodes
+
+
+@pytest.mark.parametrize(
+    ("launcher", "program", "word"), [("mpirun", "mpirun", "-x NEW"), ("hydra", "mpiexec.hydra", ",NEW")]
+)
+def test_a_launcher_that_wants_names_is_given_those_that_changed(
+    node: Node, launcher: str, program: str, word: str
+) -> None:
+    node.has(f"bin/{program}", f'#!{BASH}\necho "$*"\n', 0o755)
+    node.environ["OLD"] = "old"
+    machine = changed(LOCAL, launcher=launcher, setup=("export NEW=",))
+    code, (words,) = node.run_plan(planned(machine, framework="mpi", environment=environment(1)))
+    assert (code, word in words, "OLD" in words) == (0, True, False)
+
+
+def test_mpirun_is_given_no_mca_parameter_by_name(node: Node) -> None:
+    node.has("bin/mpirun", f'#!{BASH}\necho "$*"\n', 0o755)
+    line = "export NEW=1 OMPI_MCA_btl=self PRTE_MCA_plm=slurm"
+    machine = changed(LOCAL, launcher="mpirun", setup=(line,))
+    section = {**environment(1), "env_vars": {"OMPI_MCA_pml": "ob1", "OWN": "1"}}
+    code, (words,) = node.run_plan(planned(machine, framework="mpi", environment=section))
+    assert (code, "-x NEW" in words, "-x OWN" in words, "_MCA_" in words) == (0, True, True, False)

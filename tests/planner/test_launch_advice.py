@@ -1,0 +1,322 @@
+"""What `check` warns of in users' own launches over the nodes of a plan, and the line that it gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist.plan.model import Plan
+from hpcdist.site.model import LauncherOptions, Site
+from tests.experiments import environment, resources
+from tests.plans import TESTBED, changed, planned
+from tests.sites import shipped_site
+
+H = '"$HPCDIST_HOSTFILE"'
+MEET = (
+    '--nnodes=2 --node_rank="$HPCDIST_NODE" --master_addr="$HPCDIST_HEAD_ADDRESS" '
+    '--master_port="$HPCDIST_PORT"'
+)
+APART = "they train apart, or wait for each other"
+MISSING = "the line does not say how many nodes there are, on which of them it is or where they meet"
+BY_HPCDIST = ", or the script alone with `pytorch: {launch: torchrun}`, and hpcdist starts it"
+
+
+def warned(*texts: str) -> tuple[str, ...]:
+    """Return warnings with the place of the command."""
+    return tuple(f"exp.yml run.cmd: {text}" for text in texts)
+
+
+def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, framework: str = "mpi") -> Plan:
+    """Return the plan of replicas that fill a node each."""
+    section = environment(replicas - 1, each=resources(cpu=gpus, gpu=gpus))
+    batch = {"walltime": "1h"}
+    return planned(site, framework=framework, run={"cmd": command}, environment=section, batch=batch)
+
+
+@pytest.mark.parametrize(
+    ("command", "why", "line"),
+    [
+        ("horovodrun -np 8 python t.py",
+         "horovodrun without a list of hosts knows only the first of the 2 nodes",
+         f"horovodrun -np 8 --hostfile {H} python t.py"),
+        ("deepspeed t.py --deepspeed --config c",
+         "deepspeed without a list of hosts trains on the first of the 2 nodes only, and still exits 0",
+         f"deepspeed --hostfile {H} t.py --deepspeed --config ..."),
+        ('deepspeed --hostfile="" --module m',
+         "deepspeed without a list of hosts trains on the first of the 2 nodes only, and still exits 0",
+         f"deepspeed --hostfile {H} --module m"),
+        ("colossalai run --nproc_per_node 4 t.py",
+         "colossalai run without a list of hosts trains on the first of the 2 nodes only, and still exits 0",
+         f"colossalai run --nproc_per_node 4 --hostfile {H} t.py"),
+        ("mpirun_rsh -np 8 ./a",
+         "mpirun_rsh without a list of hosts knows only the first of the 2 nodes",
+         f"mpirun_rsh -np 8 -hostfile {H} ./a"),
+        ("horovodrun -np 8 -H localhost:8 python t.py",
+         "horovodrun starts all processes on localhost, the first of the 2 nodes",
+         f"horovodrun -np 8 --hostfile {H} python t.py"),
+        ("mpirun -np 8 -H $(hostname) ./a",
+         "mpirun starts all processes on $(hostname), the first of the 2 nodes",
+         f"mpirun -np 8 --hostfile {H} ./a"),
+        ('deepspeed --hostfile="" --include localhost:0 t.py',
+         "deepspeed starts all processes on localhost, the first of the 2 nodes",
+         f"deepspeed --hostfile {H} t.py"),
+        ("deepspeed --include localhost:0,1 t.py",
+         "deepspeed starts all processes on localhost, the first of the 2 nodes",
+         f"deepspeed --hostfile {H} t.py"),
+        ("mpirun -np 4 python t.py",
+         "mpirun starts 4 processes, and the job has 8 tasks",
+         "mpirun -np 8 python t.py`, or ask for other `environment.replicas"),
+        ("srun -n4 python t.py",
+         "srun starts 4 processes, and the job has 8 tasks",
+         "srun -n 8 python t.py`, or ask for other `environment.replicas"),
+        ("horovodrun --num-proc=1 -H $HOSTS python t.py",
+         "horovodrun starts 1 process, and the job has 8 tasks",
+         "horovodrun --num-proc=8 -H $HOSTS python t.py`, or ask for other `environment.replicas"),
+    ],
+)  # fmt: skip
+def test_a_launch_that_does_not_fill_the_job(command: str, why: str, line: str) -> None:
+    assert of(command).warnings == warned(f"{why}; write `{line}`")
+
+
+@pytest.mark.parametrize(
+    ("command", "starts", "line"),
+    [
+        ("mpirun -npernode 2 a", "mpirun starts 2 processes", "mpirun -npernode 4 a"),
+        ("mpiexec -ppn 2 a", "mpiexec starts 2 processes", "mpiexec -ppn 4 a"),
+        ("mpirun --map-by ppr:1:node a", "mpirun starts 1 process", "mpirun --map-by ppr:4:node a"),
+        ("srun --ntasks-per-node=1 a", "srun starts 1 process", "srun --ntasks-per-node=4 a"),
+    ],
+)
+def test_a_launch_that_does_not_fill_its_nodes(command: str, starts: str, line: str) -> None:
+    why = f"{starts} on each node, where the job has 4"
+    other = ", or ask for other `environment.replicas`"
+    assert of(command).warnings == warned(f"{why}; write `{line}`{other}")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("srun -N1 -n8 a", "srun uses 1 node, and the job has 2; write `srun -N 2 -n8 a`"),
+        (f"deepspeed --hostfile {H} --num_nodes 3 t.py",
+         f"deepspeed uses 3 nodes, and the job has 2; write `deepspeed --hostfile {H} --num_nodes 2 t.py`"),
+    ],
+)  # fmt: skip
+def test_a_launch_over_other_nodes(command: str, said: str) -> None:
+    assert of(command).warnings == warned(said)
+
+
+def test_a_process_for_each_gpu_without_a_framework() -> None:
+    section = environment(each=resources(cpu=4, gpu=4))
+    plan = planned(run={"cmd": "horovodrun -np 4 python t.py"}, environment=section)
+    assert plan.warnings == warned(
+        "horovodrun starts 4 processes, and the job has 1 task; write `horovodrun -np 1 python t.py`, or "
+        "`framework: horovod`, under which each GPU has a process"
+    )
+
+
+def test_what_stays_on_the_first_node_and_counts_otherwise_is_mended_in_one_line() -> None:
+    assert of("horovodrun -np 4 -H localhost:4 python t.py").warnings == warned(
+        "horovodrun starts all processes on localhost, the first of the 2 nodes; "
+        "horovodrun starts 4 processes, and the job has 8 tasks; "
+        f"write `horovodrun -np 8 --hostfile {H} python t.py`, or ask for other `environment.replicas`"
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mpirun -np 8 a",
+        f"mpirun -np 8 --hostfile {H} a",
+        "mpirun --map-by ppr:4:node a",
+        "mpiexec.hydra -n 8 a",
+        f"horovodrun -np 8 --hostfile {H} a",
+        "horovodrun -np $N -H $HOSTS a",
+        "horovodrun -np 8 --host-discovery-script ./d a",
+        f"deepspeed --hostfile {H} --num_gpus 4 t.py",
+        "srun a",
+        "srun -N 2 --ntasks-per-node 4 a",
+        "flux run -N 2 -n 8 a",
+    ],
+)
+def test_a_launch_that_fits(command: str) -> None:
+    assert of(command).warnings == ()
+
+
+@pytest.mark.parametrize("value", ["localhost", "$(hostname)", "127.0.0.1", "`hostname -s`"])
+def test_an_address_that_is_another_on_each_node(value: str) -> None:
+    said = warned(
+        f"MASTER_ADDR is {value}, which is another machine on each node; "
+        'write MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"'
+    )
+    command = f"export MASTER_ADDR={value}\npython t.py"
+    assert of(command).warnings == said
+    assert of(command, replicas=1).warnings == ()
+    assert of(f"mpirun -np 8 bash -c 'MASTER_ADDR={value} python t.py'").warnings == ()
+
+
+def test_addresses_that_all_nodes_share() -> None:
+    for command in ("MASTER_ADDR=$A python t.py", "MASTER_ADDR=localhost; MASTER_ADDR=$A; python t.py"):
+        assert of(command).warnings == ()
+
+
+@pytest.mark.parametrize("command", ["horovodrun -np 4 a", "deepspeed t.py", "colossalai run t.py"])
+def test_one_node_needs_no_hosts(command: str) -> None:
+    assert of(command, replicas=1).warnings == ()
+
+
+def test_an_open_mpi_that_may_not_know_the_scheduler() -> None:
+    line = f"mpirun -np 8 --hostfile {H} a"
+    for name, system in (("pbs", "PBS"), ("sge", "Grid Engine"), ("lsf", "LSF")):
+        generic = shipped_site(name)
+        why = f"an Open MPI that was built without {system} starts all processes on the first of the 2 nodes"
+        assert warned(f"{why}; write `{line}`")[0] in of("mpirun -np 8 a", site=generic).warnings
+        assert not any("Open MPI" in text for text in of(line, site=generic).warnings)
+        intel = changed(generic, launchers={"mpirun": LauncherOptions(flavour="intel")}, launcher="hydra")
+        assert not any("Open MPI" in text for text in of("mpirun -np 8 a", site=intel).warnings)
+
+
+@pytest.mark.parametrize(
+    ("command", "why", "line"),
+    [
+        ("torchrun --nproc_per_node=4 t.py", MISSING, f"torchrun --nproc_per_node=4 {MEET} t.py"),
+        ("torchrun --nproc_per_node=4 --nnodes=2 t.py",
+         "the line does not say on which of them it is or where they meet",
+         f"torchrun --nproc_per_node=4 {MEET} t.py"),
+        ("torchrun --standalone --nproc_per_node=4 t.py",
+         "`--standalone` makes each a training of its own", f"torchrun --nproc_per_node=4 {MEET} t.py"),
+        ("torchrun --nnodes 2 --node_rank 0 --master_addr $A --nproc_per_node 4 t.py",
+         "each is told that it is number 0", f"torchrun --nproc_per_node 4 {MEET} t.py"),
+        ("torchrun --nnodes 4 --node_rank $R --master_addr $A --nproc_per_node 4 t.py",
+         "the line says that there are 4", f"torchrun --nproc_per_node 4 {MEET} t.py"),
+        ("torchrun --nnodes 2 --node_rank $R --master_addr localhost --nproc_per_node 4 t.py",
+         "localhost is another machine on each", f"torchrun --nproc_per_node 4 {MEET} t.py"),
+        ("torchrun --nnodes 2 --rdzv-backend c10d --rdzv_endpoint=localhost:0 --nproc_per_node 4 t.py",
+         "localhost is another machine on each", f"torchrun --nproc_per_node 4 {MEET} t.py"),
+        (("MASTER_ADDR=$(hostname)\ntorchrun --nnodes 2 --node_rank $R --master_addr $MASTER_ADDR "
+         "--nproc_per_node 4 t.py"),
+         "$(hostname) is another machine on each", f"torchrun --nproc_per_node 4 {MEET} t.py"),
+        ("python -m torch.distributed.launch --use_env --nproc_per_node 4 t.py a b c", MISSING,
+         f"python -m torch.distributed.launch --use_env --nproc_per_node 4 {MEET} t.py a b ..."),
+    ],
+)  # fmt: skip
+def test_torchruns_that_do_not_meet(command: str, why: str, line: str) -> None:
+    program = "torch.distributed.launch" if "launch" in command else "torchrun"
+    said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`{BY_HPCDIST}"
+    assert of(command, framework="pytorch").warnings == warned(said)
+
+
+@pytest.mark.parametrize(
+    ("command", "program", "why", "line"),
+    [
+        ("accelerate launch t.py", "accelerate launch", MISSING,
+         ('accelerate launch --num_machines=2 --machine_rank="$HPCDIST_NODE" '
+         '--main_process_ip="$HPCDIST_HEAD_ADDRESS" --main_process_port="$HPCDIST_PORT" t.py')),
+        ("uv run accelerate launch --config_file f.yaml --machine_rank 0 t.py", "accelerate launch",
+         "the line does not say how many nodes there are or where they meet",
+         ('uv run accelerate launch --config_file f.yaml --num_machines=2 --machine_rank="$HPCDIST_NODE" '
+         '--main_process_ip="$HPCDIST_HEAD_ADDRESS" --main_process_port="$HPCDIST_PORT" t.py')),
+        ("fabric run --devices=4 t.py", "fabric run", MISSING,
+         ('fabric run --devices=4 --num-nodes=2 --node-rank="$HPCDIST_NODE" '
+         '--main-address="$HPCDIST_HEAD_ADDRESS" --main-port="$HPCDIST_PORT" t.py')),
+        ("lightning run model --devices 4 t.py", "fabric run", MISSING,
+         ('lightning run model --devices 4 --num-nodes=2 --node-rank="$HPCDIST_NODE" '
+         '--main-address="$HPCDIST_HEAD_ADDRESS" --main-port="$HPCDIST_PORT" t.py')),
+        ("msrun --worker_num=8 --local_worker_num=4 --master_addr=127.0.0.1 t.py", "msrun",
+         "127.0.0.1 is another machine on each",
+         ('msrun --worker_num=8 --local_worker_num=4 --node_rank="$HPCDIST_NODE" '
+         '--master_addr="$HPCDIST_HEAD_ADDRESS" --master_port="$HPCDIST_PORT" t.py')),
+        ("composer t.py", "composer",
+         ("the line does not say how many processes there are in all, on which of them it is or "
+         "where they meet"),
+         ('composer --node_rank="$HPCDIST_NODE" --master_addr="$HPCDIST_HEAD_ADDRESS" '
+         '--master_port="$HPCDIST_PORT" --world_size=8 t.py')),
+        ("fleetrun t.py", "paddle.distributed.launch", "the line does not say where they meet",
+         'fleetrun --nnodes=2 --rank="$HPCDIST_NODE" --master="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" t.py'),
+        ("deepspeed --no_ssh t.py", "deepspeed",
+         "the line does not say which they are, on which of them it is or where they meet",
+         (f'deepspeed --no_ssh --hostfile {H} --node_rank="$HPCDIST_NODE" '
+         '--master_addr="$HPCDIST_HEAD_ADDRESS" --master_port="$HPCDIST_PORT" t.py')),
+    ],
+)  # fmt: skip
+def test_other_launches_that_do_not_meet(command: str, program: str, why: str, line: str) -> None:
+    by = {"accelerate launch": "accelerate", "fabric run": "lightning"}.get(program)
+    instead = f", or the script alone with `framework: {by}`, and hpcdist starts it" if by else ""
+    said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`{instead}"
+    assert of(command, framework="pytorch").warnings == warned(said)
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("srun torchrun --nproc_per_node=4 t.py", MISSING),
+        ("srun -n 2 bash -c 'torchrun --standalone --nproc_per_node=4 t.py'",
+         "`--standalone` makes each a training of its own"),
+    ],
+)  # fmt: skip
+def test_a_torchrun_that_srun_starts(command: str, why: str) -> None:
+    line = f"torchrun --nproc_per_node=4 {MEET} t.py"
+    said = (
+        f"srun starts torchrun on 2 nodes, and {why}: {APART}; write `{line}`, which hpcdist starts on each"
+    )
+    assert of(command, framework="pytorch").warnings == warned(f"{said}{BY_HPCDIST}")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 4 --rdzv_endpoint $HEAD:29500 t.py",
+        "srun -l accelerate launch --num_machines 2 --machine_rank $SLURM_NODEID --main_process_ip $A t",
+        "torchrun $DISTRIBUTED_ARGS t.py",
+        'torchrun "${ARGS[@]}" t.py',
+        "srun torchrun ${OPTIONS} -m pkg",
+        "A='--nnodes 2 --nproc_per_node 4 --node_rank $R --master_addr $H'\ntorchrun $A t.py",
+        "accelerate launch --num_processes $((N*4)) --num_machines $N --machine_rank $R --main_process_ip $A",
+        "$PY -m torch.distributed.run --nnodes 2 --nproc_per_node 4 --rdzv-endpoint $(head $(nodes)):1 t.py",
+    ],
+)
+def test_launches_that_may_meet(command: str) -> None:
+    assert of(command, framework="pytorch").warnings == ()
+
+
+def test_what_does_not_meet_and_starts_other_processes_is_mended_in_one_line() -> None:
+    plan = of("accelerate launch --multi_gpu --num_processes 4 t.py", framework="pytorch")
+    assert plan.warnings == warned(
+        (
+            f"accelerate launch runs on each of the 2 nodes, and {MISSING}: {APART}; accelerate launch "
+            "starts 4 processes in all, and the job has 8 GPUs; write `accelerate launch --multi_gpu "
+            '--num_machines=2 --machine_rank="$HPCDIST_NODE" --main_process_ip="$HPCDIST_HEAD_ADDRESS" '
+            '--main_process_port="$HPCDIST_PORT" --num_processes=8 t.py`, or the script alone with '
+            "`framework: accelerate`, and hpcdist starts it"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "why", "line"),
+    [
+        ("torchrun t.py", "torchrun starts 1 process on each node, where it has 4 GPUs",
+         "torchrun --nproc_per_node=4 t.py"),
+        ("torchrun --nproc-per-node 8 t.py", "torchrun starts 8 processes on each node, where it has 4 GPUs",
+         "torchrun --nproc-per-node=4 t.py"),
+    ],
+)  # fmt: skip
+def test_other_processes_than_gpus(command: str, why: str, line: str) -> None:
+    plan = of(command, replicas=1, framework="pytorch")
+    assert plan.warnings == warned(f"{why}; write `{line}`{BY_HPCDIST}")
+
+
+@pytest.mark.parametrize("command", ["torchrun --nproc_per_node=gpu t.py", "accelerate launch t.py"])
+def test_a_process_for_each_gpu(command: str) -> None:
+    assert of(command, replicas=1, framework="pytorch").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("deepspeed t.py", "%s slots=%s"),
+        ("mpiexec.hydra a", "%s:%s"),
+        ("colossalai run t.py", "%s%.0s"),
+        ("mpirun a", "%s slots=%s"),
+    ],
+)
+def test_the_hostfile_is_in_the_form_that_the_users_launcher_reads(command: str, line: str) -> None:
+    assert of(command).hostfile_line == line

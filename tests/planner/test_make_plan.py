@@ -1,0 +1,441 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from hpcdist.errors import PlanError
+from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.site.model import Site
+from hpcdist.units import Walltime
+from tests.experiments import environment, resources
+from tests.plans import COMMAND, LOCAL, TESTBED, changed, planned, words
+from tests.sites import shipped_site, site
+
+
+def variable(plan: Plan, name: str) -> Variable | None:
+    return next((found for found in plan.variables if found.name == name), None)
+
+
+def refused(machine: Site = TESTBED, **data: Any) -> str:
+    with pytest.raises(PlanError) as caught:
+        planned(machine, **data)
+    return str(caught.value)
+
+
+def test_a_command_alone() -> None:
+    plan = planned(LOCAL, run={"cmd": "echo 'a b' && true"})
+    assert (plan.launches, plan.launcher, plan.framework) == ("tasks", "mpirun", None)
+    assert plan.launch[-1] == Word.raw(COMMAND, "exp.yml run.cmd")
+    assert (words(plan)[-1], plan.command) == (COMMAND, "echo 'a b' && true")
+    assert (plan.placement.size, plan.placement.nodes, plan.warnings) == (1, 1, ())
+
+
+# --- Who decides
+
+
+def test_the_file_comes_before_the_site() -> None:
+    machine = changed(TESTBED, whole_nodes=True)
+    plan = planned(machine, batch={"walltime": "1h", "exclusive": False, "launcher": "mpirun", "qos": "high"})
+    assert (plan.walltime, plan.exclusive, plan.launcher, plan.qos) == (
+        Walltime(3600),
+        False,
+        "mpirun",
+        "high",
+    )
+    assert {name: plan.origins[name] for name in ("walltime", "exclusive", "launcher", "qos")} == {
+        name: f"exp.yml batch.{name}" for name in ("walltime", "exclusive", "launcher", "qos")
+    }
+
+
+def test_memory_that_the_site_asks_for() -> None:
+    machine = changed(TESTBED, request_memory="share")
+    assert planned(machine).origins["memory"] == "site testbed: request_memory"
+    asked = planned(machine, environment={"resources": {"memory": {"requests": "1G"}}})
+    assert "memory" not in asked.origins
+    assert "memory" not in planned(TESTBED).origins
+
+
+def test_the_site_comes_before_nothing() -> None:
+    plan = planned(changed(TESTBED, whole_nodes=True))
+    assert (plan.walltime, plan.exclusive, plan.launcher) == (Walltime(600), True, "srun")
+    assert {
+        name: plan.origins[name] for name in ("walltime", "exclusive", "launcher", "name", "command")
+    } == {
+        "walltime": "site testbed: walltime",
+        "exclusive": "site testbed: whole_nodes",
+        "launcher": "site testbed: launcher",
+        "name": "default",
+        "command": "exp.yml run.cmd",
+    }
+
+
+def test_what_only_the_file_says() -> None:
+    plan = planned(
+        name="n",
+        description="d",
+        environment={"max_restarts": 3},
+        batch={
+            "dependency": "5",
+            "array": "1-4%2",
+            "signal": "USR1@60",
+            "requeue": True,
+            "mail": "me@here",
+            "directives": ["--reservation=x"],
+        },
+    )
+    assert (plan.name, plan.description, plan.max_restarts) == ("n", "d", 3)
+    assert (plan.dependency, plan.array, plan.signal, plan.requeue) == (("5",), "1-4%2", "USR1@60", True)
+    assert (plan.mail_user, plan.mail_events, plan.extra_directives) == (
+        "me@here",
+        ("end", "fail"),
+        ("--reservation=x",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("mail", "user", "events"),
+    [
+        (None, None, ()),
+        ("me", "me", ("end", "fail")),
+        ({"user": "me", "events": ["begin"]}, "me", ("begin",)),
+    ],
+)
+def test_mail(mail: object, user: str | None, events: tuple[str, ...]) -> None:
+    plan = planned(batch={"mail": mail})
+    assert (plan.mail_user, plan.mail_events) == (user, events)
+
+
+# --- Accounts, QOS, launchers, GPUs
+
+
+@pytest.mark.parametrize(
+    ("account", "batch", "sentence"),
+    [
+        ({"required": True}, {},
+         ("batch.account: site x takes no job without an account; write `batch: {account: "
+         "NAME}` or `--set batch.account=NAME`; for all experiments `sites: {x: {account: NAME}}` in "
+         "~/.config/hpcdist/config.yml")),
+        ({"required": True, "hint": "ask Anna"}, {},
+         ("batch.account: site x takes no job without an account; ask Anna; for all experiments "
+         "`sites: {x: {account: NAME}}` in ~/.config/hpcdist/config.yml")),
+        ({"pattern": "p[0-9]+"}, {"account": "p12x"},
+         "batch.account: site x has no accounts like 'p12x' (p[0-9]+)"),
+        ({"pattern": "p[0-9]+", "hint": "ask Anna"}, {"account": "x"},
+         "batch.account: site x has no accounts like 'x' (p[0-9]+); ask Anna"),
+    ],
+)  # fmt: skip
+def test_accounts_that_a_site_does_not_take(
+    account: dict[str, object], batch: dict[str, str], sentence: str
+) -> None:
+    assert refused(site(account=account), batch=batch) == sentence
+
+
+def test_accounts_that_a_site_takes() -> None:
+    assert planned(site(account={"pattern": "p[0-9]+"}), batch={"account": "p12"}).account == "p12"
+    assert planned(site(account={"pattern": "p[0-9]+"})).account is None
+
+
+def test_the_qos_is_that_of_the_chosen_partition() -> None:
+    machine = site(
+        node_types={"small": {"cpus": 2}, "big": {"cpus": 8}},
+        partitions={"s": {"nodes": {"small": 9}, "qos": "low"}, "b": {"nodes": {"big": 9}, "qos": "high"}},
+    )
+    assert planned(machine, environment=environment(each=resources(cpu=2))).qos == "low"
+    assert planned(machine, environment=environment(each=resources(cpu=8))).qos == "high"
+    worker = {"node_selector": {"partition": "b"}}
+    mixed = {"node_selector": {"partition": "s"}, "replicas": {"n_workers": 1, "default_worker": worker}}
+    assert refused(machine, framework="mpi", environment=mixed) == (
+        "batch.qos: the partitions s and b have different QOS, and a job has one; "
+        "write the one that both take"
+    )
+    assert planned(machine, framework="mpi", environment=mixed, batch={"qos": "any"}).qos == "any"
+
+
+def test_launchers_that_are_not_there() -> None:
+    assert refused(batch={"launcher": "srum"}) == (
+        "batch.launcher: there is no launcher 'srum'; did you mean 'srun'?"
+    )
+    assert refused(LOCAL, batch={"launcher": "srun"}).startswith(
+        "batch.launcher: launcher srun does not start tasks under scheduler local (site local); write one of "
+    )
+
+
+def test_a_scheduler_that_no_launcher_knows() -> None:
+    assert refused(changed(TESTBED, scheduler="qq")) == (
+        "batch.launcher: launcher srun does not start tasks under scheduler qq (site testbed); "
+        "there is no launcher that has qq among its `schedulers`: plug one in (README, Contributing)"
+    )
+
+
+def test_the_origin_of_a_replicas_own_constraint() -> None:
+    worker = {"node_selector": {"constraint": "volta"}}
+    section = {"replicas": {"n_workers": 1, "default_worker": worker}}
+    plan = planned(framework="pytorch", batch={"constraint": "a100"}, environment=section)
+    assert plan.origins["constraint"] == (
+        "exp.yml batch.constraint and exp.yml environment.replicas.default_worker.node_selector.constraint"
+    )
+    own = {"node_selector": {"constraint": "volta"}}
+    alone = planned(batch={"constraint": "a100"}, environment=own)
+    assert alone.origins["constraint"] == "exp.yml environment.node_selector.constraint"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "batch", "visibility"),
+    [
+        ({}, {}, "task"),
+        ({}, {"gpu_visibility": "node"}, "node"),
+        ({"bound_by": "launcher"}, {}, "launcher"),
+        ({"bound_by": "launcher"}, {"launcher": "mpirun"}, "task"),
+        ({"bound_by": "launcher"}, {"launcher": "mpirun", "gpu_visibility": "node"}, "node"),
+    ],
+)
+def test_who_chooses_the_gpus_of_a_task(gpus: dict[str, str], batch: dict[str, str], visibility: str) -> None:
+    assert planned(site(gpus=gpus), batch=batch).gpu_visibility == visibility
+
+
+def test_no_choice_where_the_launcher_binds() -> None:
+    assert refused(site(gpus={"bound_by": "launcher"}), batch={"gpu_visibility": "node"}) == (
+        "batch.gpu_visibility: on site x each task sees the GPUs that srun gives it, and no others; remove it"
+    )
+
+
+# --- Variables and setup
+
+
+def test_variables_have_one_giver_the_last() -> None:
+    machine = changed(TESTBED, fabric=site(fabric={"env": {"A": 1, "B": True, "NCCL_DEBUG": "WARN"}}).fabric)
+    plan = planned(
+        machine,
+        framework="pytorch",
+        build={"env_vars": [["B", False], ["C", "x y"]]},
+        environment={"env_vars": {"MASTER_PORT": 5, "NCCL_DEBUG": "INFO"}},
+    )
+    found = {
+        found.name: (found.value, found.origin)
+        for found in plan.variables
+        if not found.name.startswith("POLYAXON_")
+    }
+    assert found == {
+        "PYTHONUNBUFFERED": ("1", "default"),
+        "A": ("1", "site testbed: fabric.env.A"),
+        "MASTER_ADDR": ("$HPCDIST_HEAD_ADDRESS", "framework pytorch"),
+        "B": ("false", "exp.yml build.env_vars[0] (instead of site testbed: fabric.env.B)"),
+        "C": ("x y", "exp.yml build.env_vars[1]"),
+        "MASTER_PORT": ("5", "exp.yml environment.env_vars.MASTER_PORT (instead of framework pytorch)"),
+        "NCCL_DEBUG": (
+            "INFO",
+            "exp.yml environment.env_vars.NCCL_DEBUG (instead of site testbed: fabric.env.NCCL_DEBUG)",
+        ),
+    }
+    own = variable(plan, "MASTER_PORT")
+    assert own
+    assert not own.shell
+
+
+@pytest.mark.parametrize(
+    ("setting", "one", "several"),
+    [
+        ("x", "x", "x"),
+        ({"value": "x"}, "x", "x"),
+        ({"value": "x", "when": "multi_node"}, None, "x"),
+        ({"value": "x", "when": "single_node"}, "x", None),
+        ({"value": "x", "when": "multi_node", "otherwise": "y"}, "y", "x"),
+    ],
+)
+def test_variables_under_a_condition(setting: object, one: str | None, several: str | None) -> None:
+    machine = changed(TESTBED, fabric=site(fabric={"env": {"V": setting}}).fabric)
+    for workers, value in ((0, one), (4, several)):
+        plan = planned(machine, framework="mpi", environment=environment(workers, each=resources(cpu=8)))
+        found = variable(plan, "V")
+        assert (found.value if found else None) == value
+
+
+@pytest.mark.parametrize(
+    ("replicas", "value", "origin"),
+    [
+        (1, "Socket", "site frontier: fabric.env.NCCL_NET (not multi_node)"),
+        (16, "OFI", "site frontier: fabric.env.NCCL_NET (multi_node)"),
+    ],
+)
+def test_frontier_has_its_plug_in_on_several_nodes_only(replicas: int, value: str, origin: str) -> None:
+    section = environment(replicas - 1, each=resources(gpu=1))
+    plan = planned(shipped_site("frontier"), framework="horovod", batch={"account": "A"}, environment=section)
+    assert variable(plan, "NCCL_NET") == Variable(name="NCCL_NET", value=value, origin=origin)
+
+
+# --- The user's own launch
+
+
+def test_the_users_own_launch_runs_once() -> None:
+    plan = planned(
+        framework="horovod",
+        run={"cmd": "mpirun -np 4 python train.py"},
+        environment=environment(3, each=resources(cpu=4)),
+    )
+    assert (plan.launches, plan.launcher, plan.rank_variables) == ("once", "once", None)
+    assert (words(plan), plan.command) == ([COMMAND], "mpirun -np 4 python train.py")
+    assert plan.placement.size == 4
+    assert not plan.needs_pmi
+    assert plan.warnings == ()
+
+
+def test_a_count_that_differs_from_the_allocation() -> None:
+    plan = planned(
+        framework="mpi", run={"cmd": "mpirun -np 2 a"}, environment=environment(3, each=resources(cpu=4))
+    )
+    assert plan.warnings == (
+        (
+            "exp.yml run.cmd: mpirun starts 2 processes, and the job has 4 tasks; write `mpirun -np 4 a`, or "
+            "ask for other `environment.replicas`"
+        ),
+    )
+
+
+def test_a_command_under_backend_mpi_is_a_launch() -> None:
+    plan = planned(backend="mpi", run={"cmd": "./start"}, environment=environment(2, each=resources(cpu=4)))
+    assert (plan.launches, plan.placement.size, words(plan)) == ("once", 2, [COMMAND])
+
+
+# --- Warnings
+
+
+def test_a_site_that_does_not_say_how_large_its_nodes_are() -> None:
+    plan = planned(site(), framework="mpi", environment=environment(1), batch={"walltime": "1h"})
+    assert plan.warnings == (
+        (
+            "site x does not say how large its nodes are: each replica gets a node of its own; "
+            "a site file of your own mends that (README, Sites)"
+        ),
+    )
+    assert planned(site(), batch={"walltime": "1h"}).warnings == ()
+
+
+def test_what_else_is_odd_about_a_plan() -> None:
+    section = {
+        "processes_per_replica": 4,
+        "resources": {"cpu": {"limits": 6}},
+        "persistence": {"data": ["imagenet"]},
+    }
+    assert planned(site(), environment=section).warnings == (
+        "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`",
+        "site x has no volume 'imagenet'; a site file gives its path under `volumes`",
+        "the 6 CPUs of master are 1 for each of its 4 tasks; 2 stay idle",
+    )
+
+
+def test_a_node_selector_without_a_meaning() -> None:
+    machine = site(
+        node_types={"n": {"cpus": 4}},
+        partitions={"p": {"nodes": {"n": 4}}},
+        node_selectors={"disk": {"ssd": {"constraint": "ssd"}}},
+    )
+    section = {
+        "node_selector": {"disk": "ssd", "zone": 1},
+        "replicas": {"n_workers": 2, "default_worker": {"node_selector": {"disk": "tape"}}},
+    }
+    plan = planned(machine, framework="pytorch", environment=section, batch={"walltime": "1h"})
+    assert plan.warnings == (
+        (
+            "exp.yml environment.node_selector.zone: "
+            "the node selector zone: 1 has no meaning on site x and is not used"
+        ),
+        (
+            "exp.yml environment.replicas.default_worker.node_selector.disk: "
+            "the node selector disk: tape has no meaning on site x and is not used; known: ssd"
+        ),
+    )
+
+
+def test_mpi_over_several_components() -> None:
+    section = {
+        "resources": resources(cpu=20),
+        "replicas": {"n_workers": 1, "default_worker": {"resources": resources(gpu=1)}},
+    }
+    sentence = (
+        "MPI over several components of a Slurm job works only where node names ascend in the order of the "
+        "components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas what nodes of "
+        "one kind have"
+    )
+    assert planned(framework="mpi", environment=section).warnings == (sentence,)
+    assert planned(framework="pytorch", environment=section).warnings == ()
+
+
+def test_every_problem_of_the_scheduler_is_told() -> None:
+    message = "batch.account: there is no batch system on site local"
+    assert re.match(message, refused(LOCAL, batch={"account": "a", "qos": "q"}))
+
+
+# --- Words for the launcher that nobody foresaw
+
+
+TWO = environment(1, each=resources(cpu=1))
+BY_THE_PLAN = "srun gets its counts and hosts from the plan"
+UNREAD = "so that nobody reads them; remove them"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "name"),
+    [({"args": ["--a=b d", "c"]}, "srun"), ({"name": "mpirun", "args": ["--a=b d", "c"]}, "mpirun")],
+)
+def test_an_experiment_may_give_words_to_its_launcher(launcher: dict[str, Any], name: str) -> None:
+    plan = planned(framework="mpi", environment=TWO, batch={"launcher": launcher})
+    assert plan.launcher == name
+    given = [word for word in plan.launch if word.text in ("--a=b d", "c")]
+    assert given == [
+        Word(text="--a=b d", origin="exp.yml batch.launcher.args[0]"),
+        Word(text="c", origin="exp.yml batch.launcher.args[1]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "batch", "command", "problem"),
+    [
+        (
+            TESTBED,
+            {"args": ["--ntasks=3"]},
+            "a",
+            f"batch.launcher.args[0]: --ntasks=3 is said by hpcdist itself; {BY_THE_PLAN}",
+        ),
+        (
+            TESTBED,
+            {"args": ["x"]},
+            "a",
+            f"batch.launcher.args[0]: 'x' is no option; {BY_THE_PLAN}",
+        ),
+        (
+            TESTBED,
+            {"args": ["-n 3"]},
+            "a",
+            f"batch.launcher.args[0]: -n 3 is said by hpcdist itself; {BY_THE_PLAN}",
+        ),
+        (
+            TESTBED,
+            {"args": ["-u", "--comment seven"]},
+            "a",
+            (
+                "batch.launcher.args[1]: srun gets '--comment seven' as one word, with its blanks; "
+                "write it as items of their own: --comment, seven"
+            ),
+        ),
+        (
+            LOCAL,
+            {"name": "processes", "args": ["-x"]},
+            "a",
+            f"batch.launcher.args: launcher processes takes no options, {UNREAD}",
+        ),
+        (
+            TESTBED,
+            {"args": ["-x"]},
+            "mpirun a",
+            f"batch.launcher.args: the command is a launch already, {UNREAD}",
+        ),
+    ],
+)
+def test_words_that_are_not_the_experiments_to_give(
+    machine: Site, batch: dict[str, Any], command: str, problem: str
+) -> None:
+    with pytest.raises(PlanError) as error:
+        planned(machine, environment=TWO, batch={"launcher": batch}, run={"cmd": command})
+    assert [str(found) for found in error.value.problems] == [problem]

@@ -1,0 +1,142 @@
+"""Which GPUs tasks see, and in which order: by a real bash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from hpcdist.errors import PlanError
+from hpcdist.plan.devices import devices
+from hpcdist.plan.model import Plan
+from hpcdist.planner.placement import Crowd, place
+from hpcdist.site.model import LauncherOptions
+from tests.experiments import environment, resources
+from tests.planner.test_placement import jobs
+from tests.plans import LOCAL, TESTBED, changed, planned
+from tests.sites import site, site_named
+from tests.tasks import DEVICES, told
+
+ONE_GPU = resources(cpu=1, gpu=1)
+PLAN = planned(framework="mpi", environment=environment(1, each=ONE_GPU))
+
+
+@pytest.mark.parametrize("framework", ["horovod", "mpi", "chainermn", "deepspeed", "lightning", "accelerate"])
+def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, framework: str) -> None:
+    plan = planned(framework=framework, environment=environment(5, each=ONE_GPU))
+    assert (plan.gpu_visibility, plan.origins["gpu_visibility"]) == ("node", f"framework {framework}")
+    for task, variables in zip(plan.placement.tasks, told(plan, tmp_path), strict=True):
+        gpus = variables["CUDA_VISIBLE_DEVICES"].split(",")
+        assert gpus == DEVICES
+        assert gpus[int(variables["HPCDIST_LOCAL_RANK"])] == DEVICES[task.gpus[0]]
+        assert variables["HPCDIST_GPUS"] == variables["HPCDIST_LOCAL_RANK"]
+    assert plan.warnings == ()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(crowds=jobs(), data=st.data())
+def test_whatever_the_shape_the_device_of_its_local_rank_is_its_own(
+    tmp_path: Path, crowds: list[Crowd], data: st.DataObject
+) -> None:
+    plan = replace(PLAN, placement=place(crowds))
+    task = data.draw(st.sampled_from(list(plan.placement.tasks)))
+    (variables,) = told(plan, tmp_path, [task])
+    if not any(group.gpus for group in plan.placement.groups):
+        assert "HPCDIST_GPUS" not in variables
+        return
+    seen = variables["CUDA_VISIBLE_DEVICES"].split(",") if variables["CUDA_VISIBLE_DEVICES"] else []
+    numbers = [int(number) for number in variables["HPCDIST_GPUS"].split(",") if number]
+    own = {DEVICES[gpu] for gpu in task.gpus}
+    assert {seen[number] for number in numbers} == own
+    assert tuple(numbers) == devices(plan, task)
+    assert sorted(seen) == (DEVICES if own else [])
+    shown = len({gpu for one in plan.placement.on_node(task.node) for gpu in one.gpus})
+    if own:
+        assert seen[task.local_rank % shown] in own
+
+
+def test_on_a_machine_without_a_scheduler(tmp_path: Path) -> None:
+    machine = changed(LOCAL, launcher="processes")
+    plan = planned(
+        machine, framework="pytorch", pytorch={"launch": "env"}, environment=environment(3, each=ONE_GPU)
+    )
+    seen = [
+        variables["CUDA_VISIBLE_DEVICES"].split(",")[int(variables["LOCAL_RANK"])]
+        for variables in told(plan, tmp_path, CUDA_VISIBLE_DEVICES="7,5,3,1")
+    ]
+    assert seen == ["7", "5", "3", "1"]
+
+
+def warned(seen: str, rank: int, device: int, local_rank: int) -> str:
+    return (
+        f"{seen}: rank {rank} has device {device}, and its rank on the node is {local_rank}; a program that "
+        "takes the device of that number, such as `hvd.local_rank()`, fails there or takes another's: let it "
+        "take the first of HPCDIST_GPUS"
+    )
+
+
+FEWER = "there are not as many GPUs on each node as tasks"
+SHARED = environment(1, each=resources(cpu=4, gpu=2), processes_per_replica=4)
+SERVER_FIRST = {
+    "resources": resources(cpu=1),
+    "replicas": {"n_workers": 2, "default_worker": {"resources": ONE_GPU}},
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "warnings"),
+    [
+        ({"environment": environment(1, each=resources(cpu=2, gpu=2), processes_per_replica=1)}, ()),
+        ({"environment": SHARED}, (warned(FEWER, 4, 0, 4),)),
+        ({"environment": SERVER_FIRST}, (warned(FEWER, 2, 0, 2),)),
+        ({"environment": SHARED, "batch": {"gpu_visibility": "task"}}, ()),  # chosen
+        ({"environment": SHARED, "run": {"cmd": "srun python train.py"}}, ()),
+    ],
+)
+def test_where_there_is_no_such_device(data: dict[str, Any], warnings: tuple[str, ...]) -> None:
+    plan = planned(framework="mpi", **data)
+    assert tuple(text for text in plan.warnings if "device" in text) == warnings
+
+
+HIDING = [
+    ("srun", TESTBED, "--gpu-bind=closest"),
+    ("srun", TESTBED, "--gpu-bind=verbose,single:1"),
+    ("srun", TESTBED, "--gpus-per-task=1"),
+    ("srun", TESTBED, "--tres-bind=gres/gpu:closest"),
+    ("pals", site_named("polaris-like"), "--gpu-bind list:0:1:2:3"),
+    ("flux", site_named("tuolumne-like"), "--setopt=gpu-affinity=per-task"),
+]
+
+
+@pytest.mark.parametrize(("launcher", "machine", "text"), HIDING)
+def test_a_launcher_that_hands_out_gpus_is_believed(launcher: str, machine: Any, text: str) -> None:
+    machine = changed(
+        machine,
+        gpus=replace(machine.gpus, bound_by="task"),
+        launchers={launcher: LauncherOptions(binding=tuple(text.split()))},
+    )
+    data: dict[str, Any] = {"framework": "mpi", "environment": environment(1, each=ONE_GPU)}
+    batch = {"launcher": launcher, "account": "abc"}
+    plan = planned(machine, batch=batch, **data)
+    assert plan.gpu_visibility == "launcher"
+    alone = warned(f"{launcher} shows each task its own GPUs alone", 1, 0, 1)
+    assert alone in plan.warnings
+    with pytest.raises(PlanError, match=r"gives it by `--.*`, and no others; remove it"):
+        planned(machine, batch=batch | {"gpu_visibility": "node"}, **data)
+
+
+@pytest.mark.parametrize("text", ["--gpu-bind=none", "--gpu-bind=verbose,none", "--cpu-bind=cores"])
+def test_other_words_hide_nothing(text: str) -> None:
+    batch = {"launcher": {"args": [text]}}
+    plan: Plan = planned(site(), framework="mpi", batch=batch, environment=environment(1, each=ONE_GPU))
+    assert plan.gpu_visibility == "node"
+
+
+def test_what_the_experiment_gives_the_launcher_counts_too() -> None:
+    batch = {"launcher": {"args": ["--gpus-per-task=1"]}}
+    plan = planned(framework="mpi", batch=batch, environment=environment(1, each=ONE_GPU))
+    assert plan.gpu_visibility == "launcher"

@@ -1,0 +1,744 @@
+"""The protocol of submission, with a batch system made of a few functions."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from hpcdist.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.host.command import Command, Completed
+from hpcdist.runs import control, rundir, states
+from hpcdist.runs.control import Request, Screen, World
+from hpcdist.runs.rundir import Record, Run, RunDirectory
+from hpcdist.schedulers.job import JobState, Status
+from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, failed
+
+
+class Killed(BaseException):
+    """This process ends here."""
+
+
+@dataclass
+class Queue:
+    """A Slurm that keeps its jobs in a dict; ``answers`` replaces what a program says."""
+
+    jobs: dict[str, str] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, Completed] = field(default_factory=dict)
+    accounting: str = ""
+    shown: dict[str, str] = field(default_factory=dict)
+    shell: FakeShell = field(init=False)
+    time: float = 1_700_000_000
+    pauses: list[float] = field(default_factory=list)
+    saves: int = 0
+    last_save: int = 1000
+    failure: BaseException = field(default_factory=Killed)
+
+    def __post_init__(self) -> None:
+        programs: dict[str, Callable[[Command], Completed]] = {
+            "sbatch": self.sbatch,
+            "squeue": self.squeue,
+            "sacct": lambda command: Completed(command, 0, self.accounting),
+            "scontrol": self.scontrol,
+            "scancel": self.scancel,
+        }
+        self.programs = programs
+        self.shell = FakeShell([((name,), self.answer) for name in programs])
+
+    def answer(self, command: Command) -> Completed:
+        completed = self.programs[command.argv[0]](command)
+        told = self.answers.get(command.argv[0])
+        return completed if told is None else told._replace(command=command)
+
+    def sbatch(self, command: Command) -> Completed:
+        job_id = str(100 + len(self.tokens))
+        (comment,) = (word for word in command.argv if word.startswith("--comment="))
+        self.tokens[job_id] = comment.removeprefix("--comment=")
+        self.jobs[job_id] = "PENDING"
+        return Completed(command, 0, f"{job_id}\n")
+
+    def squeue(self, command: Command) -> Completed:
+        short = command.argv[-1] == "%i|%k"
+        lines = (
+            f"{job_id}|{self.tokens[job_id]}" if short else f"{job_id}|{state}|None|{self.tokens[job_id]}"
+            for job_id, state in self.jobs.items()
+        )
+        return Completed(command, 0, "".join(f"{line}\n" for line in lines))
+
+    def scontrol(self, command: Command) -> Completed:
+        text = self.shown.get(command.argv[-1])
+        return Completed(command, 0, text) if text else Completed(command, 1, "", "Invalid job id specified")
+
+    def scancel(self, command: Command) -> Completed:
+        for job_id in command.argv[1:]:
+            self.jobs[job_id] = "CANCELLED"
+        return Completed(command, 0)
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.time += seconds
+
+    def save(self, directory: RunDirectory, record: Record) -> None:
+        self.saves += 1
+        if self.saves > self.last_save:
+            raise self.failure
+        rundir.save(directory, record)
+
+    @property
+    def world(self) -> World:
+        tokens = (f"t{number}" for number in itertools.count(self.saves))
+        return World(self.shell, lambda: self.time, self.sleep, lambda: next(tokens), self.save)
+
+
+def files(directory: RunDirectory) -> Mapping[str, str]:
+    return {"job.sh": f"#!/bin/bash\n# {directory.path}\n", "plan.json": "{}"}
+
+
+REQUEST = Request("mnist", "testbed", "slurm", "run: {cmd: train}\n", files)
+
+
+SILENCE = Status(JobState.UNKNOWN, reason="the batch system did not answer: slurm is down")
+FORGOTTEN = Status(
+    JobState.UNKNOWN, reason="the batch system knows no such job any more", source="batch system"
+)
+
+
+def only_run(runs: Path) -> Run:
+    (run,), errors = rundir.listing(runs)
+    assert errors == ()
+    return run
+
+
+@dataclass
+class Seen:
+    """What a user sees of a submission."""
+
+    results: list[tuple[str, str | None]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def screen(self) -> Screen:
+        return Screen(lambda run: self.results.append((run.name, run.record.job_id)), self.notes.append)
+
+
+LIVES = "the same experiment is pending as job 100, run mnist-1"
+FINISHED = Seen(
+    [("mnist-1", "100")],
+    [f"{LIVES}; its submission was interrupted, so this is its end, and makes no other; {control._AGAIN}"],
+)
+
+
+def repeated(runs: Path, queue: Queue) -> Seen:
+    """Submit the experiment once more."""
+    seen = Seen()
+    control.submit(REQUEST, runs, queue.world, seen.screen)
+    return seen
+
+
+def state_of(run: Run, queue: Queue) -> Status:
+    (report,) = control.status([run], queue.world)
+    return report.status
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return Queue()
+
+
+def test_submit(tmp_path: Path, queue: Queue) -> None:
+    seen = Seen()
+    run = control.submit(REQUEST, tmp_path, queue.world, seen.screen)
+    directory = tmp_path / "mnist-1"
+    assert run == only_run(tmp_path)
+    assert (seen.results, seen.notes, run.directory.path) == ([("mnist-1", "100")], [], directory)
+    assert run.record == Record(
+        name="mnist",
+        token="t0",  # noqa: S106 (it opens nothing)
+        site="testbed",
+        scheduler="slurm",
+        digest=rundir.digest(REQUEST.experiment),
+        created_at="2023-11-14T22:13:20+00:00",
+        submitted_at="2023-11-14T22:13:20+00:00",
+        phase="submitted",
+        job_id="100",
+    )
+    assert queue.shell.commands[0].argv[-1] == str(directory / "job.sh")
+    assert (directory / "experiment.yml").read_text() == REQUEST.experiment
+    assert str(directory) in (directory / "job.sh").read_text()
+
+
+def test_a_plan_that_fails_leaves_nothing(tmp_path: Path, queue: Queue) -> None:
+    def broken(_: RunDirectory) -> Mapping[str, str]:
+        raise PlanError("no")
+
+    with pytest.raises(PlanError):
+        control.submit(Request("mnist", "testbed", "slurm", "", broken), tmp_path, queue.world)
+    assert [*tmp_path.iterdir()] == [tmp_path / f".submit-{os.getuid()}.lock"]
+    assert queue.shell.commands == []
+
+
+def test_a_refusal_is_recorded_and_may_be_tried_again(tmp_path: Path, queue: Queue) -> None:
+    queue.answers["sbatch"] = failed(
+        1, "sbatch: error: Batch job submission failed: Invalid qos specification"
+    )
+    with pytest.raises(SchedulerError, match="Invalid qos"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    run = only_run(tmp_path)
+    assert (run.record.phase, run.record.job_id) == ("refused", None)
+    assert "Invalid qos" in run.record.message
+    assert state_of(run, queue).state is JobState.UNSUBMITTED
+    assert "Invalid qos" in state_of(run, queue).reason
+    queue.answers.clear()
+    assert control.submit(REQUEST, tmp_path, queue.world).name == "mnist-2"
+
+
+def test_no_sbatch_here(tmp_path: Path, queue: Queue) -> None:
+    queue.answers["sbatch"] = MISSING
+    with pytest.raises(SchedulerError, match="hpcdist render"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert only_run(tmp_path).record.phase == "refused"
+
+
+def test_a_lost_answer_is_found_by_the_token(tmp_path: Path, queue: Queue) -> None:
+    queue.answers["sbatch"] = TIMED_OUT
+    assert control.submit(REQUEST, tmp_path, queue.world).record.job_id == "100"
+    assert only_run(tmp_path).record.phase == "submitted"
+    assert queue.shell.programs == ["sbatch", "squeue", "sacct"]
+    assert queue.pauses == [0.5]
+
+
+def test_a_lost_submission_is_never_repeated(tmp_path: Path, queue: Queue) -> None:
+    queue.answers["sbatch"] = TIMED_OUT
+    queue.answers["squeue"] = failed(1, "slurm_load_jobs error: Socket timed out on send/recv operation")
+    with pytest.raises(SubmissionUnknown, match="hpcdist status mnist-1"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert queue.shell.programs.count("sbatch") == 1
+    assert queue.pauses == sorted(queue.pauses)
+    assert 5 < sum(queue.pauses) < 30
+    run = only_run(tmp_path)
+    assert (run.record.phase, run.record.job_id) == ("submitting", None)
+    assert "within 120 s" in run.record.message
+    assert state_of(run, queue).state is JobState.UNKNOWN
+    with pytest.raises(SubmissionUnknown, match="mnist-1"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert queue.shell.programs.count("sbatch") == 1
+
+    queue.answers.clear()
+    assert state_of(run, queue) == Status(JobState.PENDING, "PENDING", source="squeue")
+    assert only_run(tmp_path).record.job_id == "100"
+    assert only_run(tmp_path).record.message == ""
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2])
+def test_the_next_submission_finishes_the_lost_one(tmp_path: Path, queue: Queue, looks: int) -> None:
+    queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
+    with pytest.raises(SubmissionUnknown):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.answers.clear()
+    for _ in range(looks):
+        assert state_of(only_run(tmp_path), queue).state is JobState.PENDING
+        assert only_run(tmp_path).record.phase == "accepted"
+    assert repeated(tmp_path, queue) == FINISHED
+    assert only_run(tmp_path).record.phase == "submitted"
+    assert queue.shell.programs.count("sbatch") == 1
+    assert repeated(tmp_path, queue) == Seen([("mnist-2", "101")])
+
+
+def test_who_wants_a_second_job_has_it(tmp_path: Path, queue: Queue) -> None:
+    queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
+    with pytest.raises(SubmissionUnknown):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.answers.clear()
+    assert control.submit(REQUEST, tmp_path, queue.world, again=True).record.job_id == "101"
+    assert repeated(tmp_path, queue) == FINISHED
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_id_that_cannot_be_printed_is_printed_by_the_next(tmp_path: Path, queue: Queue) -> None:
+    def full(_: Run) -> None:
+        raise FULL
+
+    for _ in range(3):
+        with pytest.raises(OutputError, match="mnist-1 is submitted; it is job 100, in") as error:
+            control.submit(REQUEST, tmp_path, queue.world, Screen(full))
+        assert error.value.exit_code == 74
+        assert (only_run(tmp_path).record.phase, only_run(tmp_path).record.job_id) == ("accepted", "100")
+    assert repeated(tmp_path, queue) == FINISHED
+    assert list(queue.jobs) == ["100"]
+
+
+@pytest.mark.parametrize("last_save", [2, 3])
+def test_a_record_that_cannot_be_written_loses_no_job(tmp_path: Path, queue: Queue, last_save: int) -> None:
+    queue.last_save, queue.failure = last_save, FULL
+    seen = Seen()
+    assert control.submit(REQUEST, tmp_path, queue.world, seen.screen).record.job_id == "100"
+    assert seen.results == [("mnist-1", "100")]
+    assert [note.partition(": ")[2] for note in seen.notes] == [
+        "No space left on device: the job's id is not kept there, but found again"
+    ] * (last_save == 2)
+    assert state_of(only_run(tmp_path), queue).state is JobState.PENDING
+    queue.last_save = 1000
+    assert repeated(tmp_path, queue) == FINISHED
+    assert list(queue.jobs) == ["100"]
+
+
+def test_a_disk_that_is_full_before_anybody_is_asked(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save, queue.failure = 0, FULL
+    with pytest.raises(OSError, match="No space left"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert rundir.listing(tmp_path) == ((), ())
+    assert not (tmp_path / "mnist-1").exists()
+    queue.last_save = 2
+    with pytest.raises(OSError, match="No space left"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert queue.shell.programs == []
+
+
+def test_a_refusal_stays_one_though_it_cannot_be_recorded(tmp_path: Path, queue: Queue) -> None:
+    queue.answers["sbatch"] = failed(
+        1, "sbatch: error: Batch job submission failed: Invalid qos specification"
+    )
+    queue.last_save, queue.failure = 2, FULL
+    with pytest.raises(SchedulerError, match="Invalid qos"):
+        control.submit(REQUEST, tmp_path, queue.world)
+
+
+@pytest.mark.parametrize(
+    ("state", "later", "finished"),
+    [
+        ("COMPLETED", 0, True),
+        ("FAILED", 0, True),
+        ("CANCELLED", 0, False),
+        ("COMPLETED", 1000, False),
+        ("RUNNING", 100_000, True),
+    ],
+)
+def test_the_job_of_an_interrupted_submission_is_over(
+    tmp_path: Path, queue: Queue, state: str, later: float, *, finished: bool
+) -> None:
+    queue.last_save = 2
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.last_save = 1000
+    queue.jobs["100"] = state
+    queue.time += later
+    said = f"run mnist-1 of the same experiment, whose submission was interrupted, is {state.lower()}"
+    seen = repeated(tmp_path, queue)
+    assert seen.results == ([("mnist-1", "100")] if finished else [("mnist-2", "101")])
+    assert finished or seen.notes == [said]
+    assert repeated(tmp_path, queue).notes == []
+
+
+def test_a_job_that_is_gone_is_not_what_a_later_submission_is_to_make(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save = 2
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.last_save = 1000
+    del queue.jobs["100"]
+    queue.time += 1_000_000
+    assert repeated(tmp_path, queue).results != [("mnist-1", "100")]
+
+
+def test_a_submission_to_another_site_is_another_one(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save = 2
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.last_save = 1000
+    seen = Seen()
+    control.submit(REQUEST._replace(site="other"), tmp_path, queue.world, seen.screen)
+    assert seen == Seen([("mnist-2", "101")])
+
+
+def test_a_submission_in_the_future_is_not_waited_for_for_ever(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save = 1
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    (run,), _ = rundir.listing(tmp_path)
+    rundir.save(
+        run.directory, run.record._replace(phase="submitting", submitted_at="2099-01-01T00:00:00+00:00")
+    )
+    queue.last_save = 1000
+    assert "ask again in 180 s" in state_of(only_run(tmp_path), queue).reason
+    queue.time += 100
+    assert "ask again in 80 s" in state_of(only_run(tmp_path), queue).reason
+    queue.time += 100
+    assert state_of(only_run(tmp_path), queue).state is JobState.UNSUBMITTED
+
+
+def test_a_look_does_not_undo_what_the_submission_writes_meanwhile(tmp_path: Path, queue: Queue) -> None:
+    """`status` reads the record, asks for a while, and the submission ends in between."""
+    queue.last_save = 2
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.last_save = 1000
+    run = only_run(tmp_path)
+    queue.world.update(run, phase="submitted", job_id="100")
+    assert state_of(run, queue).state is JobState.PENDING
+    assert only_run(tmp_path).record.phase == "submitted"
+
+
+def test_a_submission_takes_two_minutes_at_most(tmp_path: Path, queue: Queue) -> None:
+    control.submit(REQUEST, tmp_path, queue.world)
+    assert [command.timeout for command in queue.shell.commands] == [120]
+    assert sum(control._LOOK_PAUSES) + 120 < states.GRACE
+
+
+def test_another_experiment_does_not_wait(tmp_path: Path, queue: Queue) -> None:
+    queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
+    with pytest.raises(SubmissionUnknown):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.answers.clear()
+    other = Request("other", "testbed", "slurm", "run: {cmd: other}\n", files)
+    assert control.submit(other, tmp_path, queue.world).record.job_id == "101"
+
+
+@pytest.mark.parametrize(
+    ("last_save", "phase", "sbatches"),
+    [(0, None, 0), (1, "created", 0), (2, "submitting", 1), (3, "accepted", 1)],
+)
+def test_killed_before_a_record_is_written(
+    tmp_path: Path, queue: Queue, last_save: int, phase: str | None, sbatches: int
+) -> None:
+    """Whatever step this process dies at, there is one job in the end."""
+    queue.last_save = last_save
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    assert queue.shell.programs.count("sbatch") == sbatches
+    assert [run.record.phase for run in rundir.listing(tmp_path)[0]] == [phase] * (phase is not None)
+    queue.last_save = 1000
+    assert control.submit(REQUEST, tmp_path, queue.world).record.job_id == "100"
+    assert list(queue.jobs) == ["100"]
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_killed_while_sbatch_runs(tmp_path: Path, queue: Queue, *, arrived: bool) -> None:
+    def die(command: Command) -> Completed:
+        if arrived:
+            queue.sbatch(command)
+        raise Killed
+
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, World(FakeShell([(("sbatch",), die)]), lambda: queue.time))
+    run = only_run(tmp_path)
+    assert run.record.phase == "submitting"
+    if arrived:
+        assert state_of(run, queue).state is JobState.PENDING
+        return
+    assert state_of(run, queue).state is JobState.UNKNOWN  # another process may be about to submit it
+    with pytest.raises(SubmissionUnknown, match="--again"):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.time += 1000
+    assert state_of(run, queue) == Status(
+        JobState.UNSUBMITTED,
+        "submitting",
+        reason="its submission got no answer, and the batch system has no such job",
+        source="record",
+    )
+    assert [note.partition(":")[0] for note in repeated(tmp_path, queue).notes] == [
+        "run mnist-1 of the same experiment is unsubmitted"
+    ]
+
+
+def test_a_break_tells_which_job_may_exist(tmp_path: Path, queue: Queue) -> None:
+    def interrupted(_: Command) -> Completed:
+        raise KeyboardInterrupt
+
+    with pytest.raises(control.Interrupted) as error:
+        control.submit(REQUEST, tmp_path, World(FakeShell([(("sbatch",), interrupted)]), lambda: queue.time))
+    assert error.value.run == only_run(tmp_path)
+    assert error.value.run.record.phase == "submitting"
+
+
+def test_a_killed_submission_is_adopted_by_what_the_job_wrote(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save = 2
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    queue.last_save = 1000
+    queue.jobs.clear()
+    (tmp_path / "mnist-1" / "events").write_text("started 100_3 1700000000 0\n")
+    assert state_of(only_run(tmp_path), queue).state is JobState.UNKNOWN
+    assert only_run(tmp_path).record.job_id == "100"
+
+
+def submitted(queue: Queue, runs: Path, count: int) -> list[Run]:
+    return [control.submit(REQUEST, runs, queue.world) for _ in range(count)]
+
+
+def test_one_squeue_for_all(tmp_path: Path, queue: Queue) -> None:
+    runs = submitted(queue, tmp_path, 20)
+    del queue.shell.commands[:]
+    reports = control.status(runs, queue.world)
+    assert [report.status.state for report in reports] == [JobState.PENDING] * 20
+    assert queue.shell.programs == ["squeue"]
+
+
+def test_exit_codes_come_from_accounting_else_from_the_controller(tmp_path: Path, queue: Queue) -> None:
+    runs = submitted(queue, tmp_path, 4)
+    queue.jobs = {"100": "RUNNING", "101": "FAILED", "102": "FAILED"}
+    queue.accounting = "101|FAILED|5:0|None\n103|COMPLETED|0:0|None\n"
+    queue.shown["102"] = (
+        "JobId=102 JobName=x\n   JobState=FAILED Reason=NonZeroExitCode\n   Requeue=1 ExitCode=6:0\n"
+    )
+    del queue.shell.commands[:]
+    assert [report.status for report in control.status(runs, queue.world)] == [
+        Status(JobState.RUNNING, "RUNNING", None, "", "squeue"),
+        Status(JobState.FAILED, "FAILED", 5, "", "sacct"),
+        Status(JobState.FAILED, "FAILED", 6, "NonZeroExitCode", "scontrol"),
+        Status(JobState.COMPLETED, "COMPLETED", 0, "", "sacct"),
+    ]
+    assert queue.shell.programs == ["squeue", "sacct", "scontrol"]
+
+
+def test_accounting_that_lags_does_not_revive_a_job(tmp_path: Path, queue: Queue) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs["100"] = "FAILED"
+    queue.accounting = "100|RUNNING|0:0|None\n"
+    assert state_of(run, queue) == Status(JobState.FAILED, "FAILED", None, "", "squeue")
+
+
+def test_silence_everywhere_is_unknown(tmp_path: Path, queue: Queue) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs.clear()
+    assert state_of(run, queue).state is JobState.UNKNOWN
+    queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
+    (run.directory.path / "events").write_text("started 100 1 0\nended 100 2 143\n")
+    assert state_of(run, queue) == SILENCE
+
+
+@pytest.mark.parametrize(
+    ("events", "known"),
+    [
+        ("started 100 1 0\nended 100 2 5\n", Status(JobState.FAILED, "ended", 5, "", "run directory")),
+        ("started 100 1 0\nended 100 2 0\n", Status(JobState.COMPLETED, "ended", 0, "", "run directory")),
+        ("started 100 1 0\nended 100 2 5\nstarted 100 3 1\n", None),
+        ("started 100 1 0\n", None),
+        ("started 100_0 1 0\nended 100_0 2 0\n", None),
+        ("ended 99 2 0\n", None),
+    ],
+)
+def test_the_run_directory_speaks_when_slurm_has_forgotten(
+    tmp_path: Path, queue: Queue, events: str, known: Status | None
+) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs.clear()
+    (run.directory.path / "events").write_text(events)
+    assert state_of(run, queue) == (known or FORGOTTEN)
+
+
+def test_a_job_that_may_be_queued_again_was_perhaps_not_ended_by_its_term(
+    tmp_path: Path, queue: Queue
+) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs.clear()
+    run.directory.write("plan.json", '{"requeue": true}')
+    run.directory.write("events", "started 100 1 0\nended 100 2 143\n")
+    assert state_of(run, queue) == FORGOTTEN
+    run.directory.write("events", "started 100 1 0\nended 100 2 5\n")
+    assert state_of(run, queue) == Status(JobState.FAILED, "ended", 5, "", "run directory")
+
+
+def _but_for_elements(status: Status) -> Status:
+    lacks = status.reason.startswith("the batch system does not know these elements any more: ")
+    return status._replace(reason=FORGOTTEN.reason) if lacks else status
+
+
+FIRST = "first in element 1; {} of {} elements completed"
+
+
+@pytest.mark.parametrize(
+    ("array", "ends", "known"),
+    [
+        ("0-2", (0, 0, 0), Status(JobState.COMPLETED, "ended", 0, "", "run directory")),
+        ("0-2%1", (0, 7, 3), Status(JobState.FAILED, "ended", 7, FIRST.format(1, 3), "run directory")),
+        (
+            "0-4:2,1",
+            (0, 3, 7, None, 0),
+            Status(JobState.FAILED, "ended", 3, FIRST.format(2, 4), "run directory"),
+        ),
+        ("1", (None, 5), Status(JobState.FAILED, "ended", 5, "", "run directory")),
+        ("0-2", (0, None, 0), None),
+        ("0-3", (0, 0, 0), None),
+        ("no array", (0, 0, 0), None),
+        (None, (0, 0, 0), None),
+    ],
+)
+def test_an_array_has_ended_when_each_element_has(
+    tmp_path: Path, queue: Queue, array: str | None, ends: tuple[int | None, ...], known: Status | None
+) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs.clear()
+    run.directory.write("plan.json", json.dumps({"array": array}))
+    lines = [f"started 100_{number} 1 0\n" for number in range(len(ends))]
+    lines += [f"ended 100_{number} 2 {code}\n" for number, code in enumerate(ends) if code is not None]
+    run.directory.write("events", "".join(lines))
+    assert _but_for_elements(state_of(run, queue)) == (known or FORGOTTEN)
+
+
+def test_an_element_that_began_again_has_not_ended(tmp_path: Path, queue: Queue) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.jobs.clear()
+    run.directory.write("plan.json", '{"array": "0-1", "requeue": true}')
+    both = "started 100_0 1 0\nended 100_0 2 0\nstarted 100_1 1 0\nended 100_1 2 143\n"
+    run.directory.write("events", both)
+    assert _but_for_elements(state_of(run, queue)) == FORGOTTEN
+    run.directory.write("events", f"{both}started 100_1 3 1\n")
+    assert _but_for_elements(state_of(run, queue)) == FORGOTTEN
+    run.directory.write("events", f"{both}started 100_1 3 1\nended 100_1 4 0\n")
+    assert state_of(run, queue) == Status(JobState.COMPLETED, "ended", 0, "", "run directory")
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_an_end_is_asked_for_once(tmp_path: Path, queue: Queue, *, listed: bool) -> None:
+    runs = submitted(queue, tmp_path, 200)
+    queue.jobs = dict.fromkeys(queue.jobs, "FAILED") if listed else {}
+    for run in runs:
+        run.directory.write("events", f"ended {run.record.job_id} 2 5\n")
+    del queue.shell.commands[:]
+    expected = (
+        Status(JobState.FAILED, "FAILED", 5, "", "squeue")
+        if listed
+        else Status(JobState.FAILED, "ended", 5, "", "run directory")
+    )
+    reports, _ = control.overview(tmp_path, queue.world)
+    assert [report.status for report in reports] == [expected] * 200
+    assert queue.shell.programs == ["squeue", "sacct"]
+    again, _ = control.overview(tmp_path, queue.world)
+    assert again == reports
+    assert queue.shell.programs == ["squeue", "sacct"]
+
+
+def test_no_end_is_kept_while_the_queue_is_silent(tmp_path: Path, queue: Queue) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.answers["squeue"] = failed(1, "slurm is down")
+    queue.accounting = "100|PREEMPTED|0:0|None\n"
+    assert state_of(run, queue).state is JobState.PREEMPTED
+    assert only_run(tmp_path).record.ended is None
+    queue.answers.clear()
+    assert state_of(run, queue).state is JobState.PENDING
+
+
+def test_an_id_that_came_again_is_told_apart(tmp_path: Path, queue: Queue) -> None:
+    (old,) = submitted(queue, tmp_path, 1)
+    queue.tokens.clear()
+    new = control.submit(REQUEST, tmp_path, queue.world)
+    assert (old.record.job_id, new.record.job_id) == ("100", "100")
+    assert [report.status.state for report in control.status([old, new], queue.world)] == [
+        JobState.UNKNOWN,
+        JobState.PENDING,
+    ]
+
+
+def test_overview(tmp_path: Path, queue: Queue) -> None:
+    submitted(queue, tmp_path, 2)
+    (tmp_path / "mnist-2" / "record.json").write_text("{")
+    reports, errors = control.overview(tmp_path, queue.world)
+    assert [report.run.name for report in reports] == ["mnist-1"]
+    assert len(errors) == 1
+
+
+def test_cancel(tmp_path: Path, queue: Queue) -> None:
+    runs = submitted(queue, tmp_path, 2)
+    assert control.cancel(runs, queue.world) == runs
+    assert queue.shell.commands[-1].argv == ("scancel", "100", "101")
+    queue.jobs = dict.fromkeys(queue.jobs, "RUNNING")
+    queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
+    with pytest.raises(SchedulerError, match="Access denied"):
+        control.cancel(runs, queue.world)
+
+
+def test_cancel_says_all_that_is_wrong(tmp_path: Path, queue: Queue) -> None:
+    alive, lost = submitted(queue, tmp_path, 2)
+    lost = queue.world.update(lost, phase="submitting", job_id=None)
+    del queue.jobs["101"]
+    queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
+    with pytest.raises(SchedulerError) as caught:
+        control.cancel([alive, lost], queue.world)
+    assert [problem.message for problem in caught.value.problems] == [
+        "the jobs could not be cancelled: scancel: error: Access denied",
+        "whether there is a job of mnist-2 is not known",
+    ]
+
+
+def test_cancel_ends_only_what_lives_and_carries_the_token(tmp_path: Path, queue: Queue) -> None:
+    over, other, mine = submitted(queue, tmp_path, 3)
+    queue.jobs |= {"100": "COMPLETED", "101": "RUNNING", "102": "RUNNING"}
+    queue.tokens["101"] = "hpcdist:another"
+    queue.accounting = "101|RUNNING|0:0|None\n"
+    control.cancel([over, other], queue.world)
+    assert "scancel" not in queue.shell.programs
+    control.cancel([over, other, mine], queue.world)
+    assert queue.shell.commands[-1].argv == ("scancel", "102")
+    queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
+    with pytest.raises(SchedulerError) as caught:
+        control.cancel([mine], queue.world)
+    said = "not cancelled: 102 (mnist-3): the batch system did not answer: slurm is down"
+    assert str(caught.value) == f"{said}; cancel again when it answers"
+
+
+def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue) -> None:
+    queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
+    with pytest.raises(SubmissionUnknown):
+        control.submit(REQUEST, tmp_path, queue.world)
+    run = only_run(tmp_path)
+    with pytest.raises(SchedulerError) as caught:
+        control.cancel([run], queue.world)
+    assert str(caught.value) == (
+        "whether there is a job of mnist-1 is not known; ask `hpcdist status` in some minutes; "
+        f"if you know that mnist-1 has no job, remove `{tmp_path}/mnist-1`"
+    )
+    queue.answers.clear()
+    (cancelled,) = control.cancel([run], queue.world)
+    assert (cancelled.record.job_id, queue.jobs["100"]) == ("100", "CANCELLED")
+
+
+def test_wait(tmp_path: Path, queue: Queue) -> None:
+    runs = submitted(queue, tmp_path, 2)
+    seen: list[tuple[str, JobState]] = []
+    story = iter(["RUNNING"] * 4 + ["COMPLETED"] * 100)
+
+    def sleep(seconds: float) -> None:
+        queue.sleep(seconds)
+        queue.jobs["100"] = queue.jobs["101"] = word = next(story)
+        if word == "COMPLETED":
+            queue.accounting = "100|COMPLETED|0:0|None\n101|COMPLETED|0:0|None\n"
+
+    def told(report: states.Report) -> None:
+        seen.append((report.run.name, report.status.state))
+
+    world = World(queue.shell, lambda: queue.time, sleep)
+    reports = control.wait(runs, world, told=told)
+    assert [report.status.exit_code for report in reports] == [0, 0]
+    assert seen == [
+        (name, state)
+        for state in (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED)
+        for name in ("mnist-1", "mnist-2")
+    ]
+    assert queue.pauses == [1.0] * 5
+    assert queue.shell.programs.count("squeue") == 6
+
+
+def test_wait_gives_up_on_a_batch_system_that_is_silent_for_long(tmp_path: Path, queue: Queue) -> None:
+    (run,) = submitted(queue, tmp_path, 1)
+    queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
+    (report,) = control.wait([run], queue.world)
+    assert report.status == SILENCE
+    assert 900 < sum(queue.pauses) < 1000
+    assert queue.shell.programs.count("squeue") < 60
+
+
+def test_wait_for_what_was_never_submitted(tmp_path: Path, queue: Queue) -> None:
+    queue.last_save = 1
+    with pytest.raises(Killed):
+        control.submit(REQUEST, tmp_path, queue.world)
+    (report,) = control.wait([only_run(tmp_path)], queue.world)
+    assert report.status.state is JobState.UNSUBMITTED
+    assert queue.pauses == []

@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.errors import ConfigError
+from hpcdist.host import ownership
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Event, Record, Run, RunDirectory
+from hpcdist.schedulers.job import Job, JobState, Status
+
+RECORD = Record(
+    name="mnist",
+    token="abc",  # noqa: S106 (it opens nothing)
+    site="local",
+    scheduler="local",
+    digest="00",
+    created_at="2026-01-01T00:00:00+00:00",
+    job_id="12",
+    phase="submitted",
+)
+
+
+def made(runs: Path, name: str = "mnist", **changes: Any) -> Run:
+    directory = rundir.create(runs, name)
+    record = RECORD._replace(name=name, **changes)
+    rundir.save(directory, record)
+    return Run(directory, record)
+
+
+def test_names_count_up(tmp_path: Path) -> None:
+    runs = tmp_path / "deep" / "runs"
+    names = [rundir.create(runs, name).name for name in ("mnist", "mnist", "my job", "mnist-2", "mnist")]
+    assert names == ["mnist-1", "mnist-2", "my-job-1", "mnist-2-1", "mnist-3"]
+
+
+def test_the_next_name_is_told_and_not_taken(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    assert rundir.next_name(runs, "my job") == "my-job-1"
+    rundir.create(runs, "my job")
+    assert rundir.next_name(runs, "my job") == "my-job-2"
+    assert [path.name for path in runs.iterdir()] == ["my-job-1"]
+
+
+def test_a_number_is_never_used_again(tmp_path: Path) -> None:
+    first, second = (rundir.create(tmp_path, "a") for _ in range(2))
+    for folder in (first.logs, first.path):
+        folder.rmdir()
+    assert (second.name, rundir.create(tmp_path, "a").name) == ("a-2", "a-3")
+
+
+def test_submitters_at_the_same_time_get_different_directories(tmp_path: Path) -> None:
+    names: list[str] = []
+    barrier = threading.Barrier(8)
+
+    def submit() -> None:
+        barrier.wait()
+        names.extend(rundir.create(tmp_path, "mnist").name for _ in range(20))
+
+    threads = [threading.Thread(target=submit) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(set(names)) == sorted(names)
+    assert len(names) == 160
+
+
+def test_only_the_owner_may_look(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    for name in ("experiment.yml", "job.sh", "task.sh"):
+        run.directory.write(name, "text")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in run.directory.path.iterdir()}
+    assert modes == {
+        "experiment.yml": 0o600,
+        "job.sh": 0o700,
+        "logs": 0o700,
+        "record.json": 0o600,
+        "task.sh": 0o700,
+    }
+    assert run.directory.path.stat().st_mode & 0o777 == 0o700
+
+
+def test_text_is_written_byte_for_byte(tmp_path: Path) -> None:
+    directory = rundir.create(tmp_path, "a")
+    directory.write("experiment.yml", "ü: 1\r\n")
+    assert (directory.path / "experiment.yml").read_bytes() == "ü: 1\r\n".encode()
+
+
+def test_records_come_back(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    assert run.directory.record() == RECORD
+    assert run.job == Job("12", "mnist-1", str(tmp_path / "mnist-1"), "abc")
+    assert Run(run.directory, RECORD._replace(job_id=None)).job is None
+    assert [path.name for path in run.directory.path.iterdir() if path.is_file()] == ["record.json"]
+
+
+def test_ends_come_back(tmp_path: Path) -> None:
+    ended = Status(JobState.FAILED, "FAILED", 5, "NonZeroExitCode", "sacct")
+    run = made(tmp_path, ended=ended)
+    assert run.directory.record() == RECORD._replace(ended=ended)
+
+
+def test_the_plan_as_its_file_has_it(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    assert directory.plan() == {}
+    for text, plan in (("{", {}), ("[]", {}), ('{"name": "a"}', {"name": "a"})):
+        directory.write("plan.json", text)
+        assert directory.plan() == plan
+
+
+WHOLE = json.dumps(RECORD._asdict())
+ENDED = '{"state": "failed", "native": "", "exit_code": 5, "reason": "", "source": "sacct"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[]", "null", '{"name": "x"}', "\x00", "[" * 100_000,
+        WHOLE.replace('"submitted"', '"new"'), WHOLE.replace('"mnist"', "3"),
+        WHOLE.replace('"mnist"', "null"), WHOLE.replace('"site"', '"color"'),
+        WHOLE.replace("{", '{"color": "red", '),
+        *(WHOLE.replace('"ended": null', f'"ended": {ended}') for ended in (
+            '"failed"', '{"native": "x"}', ENDED.replace("failed", "lost"), ENDED.replace("5", '"5"'),
+            ENDED.replace("failed", "running"),
+        )),
+    ],
+)  # fmt: skip
+def test_a_broken_record_does_not_stop_the_listing(tmp_path: Path, text: str) -> None:
+    good, bad = made(tmp_path), made(tmp_path)
+    bad.directory.record_file.write_text(text)
+    (tmp_path / "half-made-1").mkdir()
+    (tmp_path / "notes.txt").write_text("")
+    runs, errors = rundir.listing(tmp_path)
+    assert runs == (good,)
+    assert [error.problems[0].place for error in errors]
+    assert str(bad.directory.record_file) + ":1:1: this is no record" in str(errors[0])
+
+
+def test_a_record_that_is_no_file_is_told(tmp_path: Path) -> None:
+    folder, link = made(tmp_path).directory, made(tmp_path).directory
+    for run in (folder, link):
+        run.record_file.unlink()
+    folder.record_file.mkdir()
+    link.record_file.symlink_to("nowhere")
+    runs, errors = rundir.listing(tmp_path)
+    assert runs == ()
+    assert sorted(map(str, errors)) == [
+        f"{run.record_file}:1:1: the record cannot be read: {why}; "
+        f"`{run.path}` may be removed if its job is over"
+        for run, why in ((folder, "Is a directory"), (link, "it is a symbolic link"))
+    ]
+    with pytest.raises(ConfigError, match="the record cannot be read: it is a symbolic link"):
+        rundir.find(tmp_path, link.name)
+
+
+def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    runs, errors = rundir.listing(tmp_path)
+    assert runs == ()
+    assert [error.problems[0].message for error in errors] == [
+        "the record cannot be read: Too many levels of symbolic links"
+    ]
+
+
+def test_listing_is_oldest_first_and_may_be_empty(tmp_path: Path) -> None:
+    late = made(tmp_path, "a", created_at="2026-02-01T00:00:00+00:00")
+    early = made(tmp_path, "b", created_at="2026-01-01T00:00:00+00:00")
+    assert rundir.listing(tmp_path) == ((early, late), ())
+    assert rundir.listing(tmp_path / "nothing") == ((), ())
+
+
+def test_find(tmp_path: Path) -> None:
+    one, other = made(tmp_path, job_id="12;tursa"), made(tmp_path, job_id="13")
+    wanted = {
+        "mnist-1": one,
+        str(tmp_path / "mnist-2"): other,
+        f"{tmp_path}/mnist-2/": other,
+        "12": one,
+        "12;tursa": one,
+        "13": other,
+    }
+    assert {job: rundir.find(tmp_path, job) for job in wanted} == wanted
+
+
+def test_find_says_what_there_is(tmp_path: Path) -> None:
+    made(tmp_path, job_id="12")
+    made(tmp_path, job_id="12")
+    with pytest.raises(ConfigError, match="12 is the id of several runs; say which: mnist-1, mnist-2"):
+        rundir.find(tmp_path, "12")
+    with pytest.raises(ConfigError, match=r"there is no run 'mnits-1' in .*; did you mean 'mnist-1'"):
+        rundir.find(tmp_path, "mnits-1")
+    with pytest.raises(ConfigError, match="there is no run ''"):
+        rundir.find(tmp_path, "")
+    for _ in range(6):
+        made(tmp_path)
+    known = ", ".join(f"mnist-{number}" for number in range(1, 6))
+    with pytest.raises(ConfigError, match=f"there is no run '99' in .*; known: {known} and 3 more$"):
+        rundir.find(tmp_path, "99")
+
+
+def test_events(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    assert directory.events() == ()
+    text = "started 12 1700000000 0\nstarted 12\n\xff\nended 12_3 1700000009 5\nended 12 x 5\nended 12 17000"
+    (tmp_path / "events").write_bytes(text.encode("latin-1"))
+    assert directory.events() == (
+        Event("started", "12", 1700000000, "0"),
+        Event("ended", "12_3", 1700000009, "5"),
+    )
+
+
+def test_where_runs_are_kept() -> None:
+    assert rundir.choose("/a", {"HPCDIST_RUNS_DIR": "/b"}) == Path("/a")
+    assert rundir.choose(None, {"HPCDIST_RUNS_DIR": "/b"}) == Path("/b")
+    assert rundir.choose(None, {}) == Path.cwd() / "runs"
+
+
+def test_a_failed_write_leaves_the_old_record(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    run.directory.record_file.unlink()
+    run.directory.record_file.mkdir()
+    with pytest.raises(OSError, match="record"):
+        rundir.save(run.directory, RECORD)
+    assert [path.name for path in run.directory.path.iterdir()] in (
+        ["logs", "record.json"],
+        ["record.json", "logs"],
+    )
+
+
+def test_times_are_utc() -> None:
+    assert rundir.timestamp(1700000000.7) == "2023-11-14T22:13:20+00:00"
+
+
+@pytest.mark.parametrize("name", ["record.json", "events", "plan.json"])
+@pytest.mark.parametrize("kind", ["FIFO", "link", "endless"])
+def test_nothing_but_files_of_some_size_is_read(tmp_path: Path, name: str, kind: str) -> None:
+    run = made(tmp_path).directory
+    run.write("events", "started 12 1700000000 0\n")
+    run.write("plan.json", '{"name": "a"}')
+    file = run.path / name
+    file.unlink()
+    if kind == "FIFO":
+        os.mkfifo(file)
+    elif kind == "link":
+        file.symlink_to("/dev/zero")
+    else:
+        file.touch()
+        os.truncate(file, 1 << 40)
+    runs, errors = rundir.listing(tmp_path)
+    read = (len(runs), len(errors), len(run.events()), len(run.plan()))
+    whole = {"record.json": (1, 0, 1, 1), "events": (1, 0, 1, 1), "plan.json": (1, 0, 1, 1)}[name]
+    lacks = {"record.json": (-1, 1, 0, 0), "events": (0, 0, -1, 0), "plan.json": (0, 0, 0, -1)}[name]
+    assert read == tuple(map(sum, zip(whole, lacks, strict=True)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"ended 12 {'9' * 5000} 0", "ended 12 999999999999 0", f"ended 12 1 {'9' * 5000}",
+        "ended 12 1 99999999999", "started \u0661 1\u0661 0", "started --help 1 0", "started -1 1 0",
+        f"started {'9' * 300} 1 0", "started 12 1 \x1b[2J", "started \x1b]0;x\x07 1 0",
+        "started 12 1 a\u2028started 13 1 0",
+    ],
+)  # fmt: skip
+def test_strange_events_are_left_out(tmp_path: Path, line: str) -> None:
+    (tmp_path / "events").write_text(f"{line}\nstarted 13 253402300799 0\n")
+    (event,) = RunDirectory(tmp_path).events()
+    assert event == Event("started", "13", 253402300799, "0")
+    assert rundir.timestamp(event.at) == "9999-12-31T23:59:59+00:00"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("job_id", "", "job_id is ''"),
+        ("job_id", "--help", "job_id is '--help'"),
+        ("job_id", "1\n2", r"job_id is '1\\n2'"),
+        ("job_id", "x y", "job_id is 'x y'"),
+        ("job_id", None, "it is submitted and has no job_id"),
+        ("token", "", "token is ''"),
+        ("token", "a\nPATH=", r"token is 'a\\nPATH='"),
+        ("created_at", "yesterday", "created_at is 'yesterday'"),
+        ("submitted_at", "2026-99-99", "submitted_at is '2026-99-99'"),
+        ("submitted_at", "0001-01-01T00:00:00+23:00", "submitted_at is '0001"),
+        ("scheduler", "nosuch", "there is no scheduler 'nosuch' here"),
+        ("phase", ["x"], r"phase is \['x'\]"),
+    ],
+)
+def test_a_record_with_strange_values_is_none(tmp_path: Path, key: str, value: Any, why: str) -> None:
+    run = made(tmp_path).directory
+    run.record_file.write_text(json.dumps(RECORD._asdict() | {key: value}))
+    with pytest.raises(ConfigError, match=f"this is no record: {why}"):
+        run.record()
+
+
+def test_every_text_of_a_record_can_be_written(tmp_path: Path) -> None:
+    run = made(tmp_path).directory
+    run.record_file.write_text(json.dumps(RECORD._asdict() | {"site": "a\ud800"}))
+    assert run.record() == RECORD._replace(site="a\\ud800")
+
+
+def test_a_long_message_does_not_lose_the_record(tmp_path: Path) -> None:
+    run = made(tmp_path, message="x" * (1 << 21), ended=Status(JobState.FAILED, reason="y" * (1 << 21)))
+    record = run.directory.record()
+    assert (record.job_id, record.message[:2], record.ended and record.ended.reason[:2]) == ("12", "xx", "yy")
+
+
+def test_runs_of_others_are_not_read(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    stranger = os.geteuid() + 1
+    with pytest.raises(ConfigError, match=f"it belongs to {ownership.name_of(os.geteuid())}") as raised:
+        run.directory.record(user=stranger)
+    assert isinstance(raised.value.__cause__, PermissionError)
+    with pytest.raises(PermissionError), run.directory.opened(user=stranger):
+        pass
+
+
+def test_a_folder_that_others_may_write_to_gets_no_runs(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    runs.chmod(0o775)
+    with pytest.raises(ConfigError, match=f"others may write to {runs}"):
+        rundir.create(runs, "a")
+    assert [*runs.iterdir()] == []
+    assert rundir.create(runs, "a", trusts=lambda folder: folder == runs).name == "a-1"
+
+
+def test_runs_are_made_for_their_owner_only(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        run = rundir.create(tmp_path / "deep" / "runs", "a")
+        run.write("job.sh", "")
+    finally:
+        os.umask(before)
+    modes = [
+        path.stat().st_mode & 0o777 for path in (run.script, run.path, run.path.parent, tmp_path / "deep")
+    ]
+    assert modes == [0o700, 0o700, 0o700, 0o755]
+
+
+def test_what_is_there_is_never_written_through(tmp_path: Path) -> None:
+    run = made(tmp_path).directory
+    (tmp_path / "mine").write_text("mine")
+    (run.path / "job.sh").symlink_to(tmp_path / "mine")
+    run.write("job.sh", "text")
+    assert ((tmp_path / "mine").read_text(), run.script.read_text()) == ("mine", "text")

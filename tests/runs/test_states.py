@@ -1,0 +1,271 @@
+"""What is known of jobs that a batch system forgets, only half remembers, or that their user cancelled."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hpcdist.errors import SchedulerError
+from hpcdist.host.command import Command, Completed
+from hpcdist.runs import control, states
+from hpcdist.runs.rundir import Run
+from hpcdist.schedulers.job import JobState, Status
+from hpcdist.testing import FakeShell, failed
+from tests.runs.test_control import FORGOTTEN, REQUEST, Queue, only_run, state_of, submitted
+
+GONE = Status(
+    JobState.VANISHED,
+    reason="the batch system knows no such job any more, and nothing tells how it ended; it never began",
+    source="batch system",
+)
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return Queue()
+
+
+@pytest.fixture
+def run(tmp_path: Path, queue: Queue) -> Run:
+    return control.submit(REQUEST, tmp_path, queue.world)
+
+
+def test_a_job_that_nobody_knows_vanishes_after_a_grace_period(
+    tmp_path: Path, run: Run, queue: Queue
+) -> None:
+    queue.jobs.clear()
+    assert state_of(run, queue) == FORGOTTEN
+    queue.time += 119
+    assert state_of(only_run(tmp_path), queue) == FORGOTTEN
+    queue.time += 2
+    assert state_of(only_run(tmp_path), queue) == GONE
+    queue.jobs["100"] = "RUNNING"
+    assert state_of(only_run(tmp_path), queue).state is JobState.RUNNING
+    queue.jobs.clear()
+    assert state_of(only_run(tmp_path), queue) == FORGOTTEN
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        failed(1, "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"),
+        failed(1, "sacct: error: Problem talking to the database: Connection refused"),
+    ],
+)
+def test_a_job_does_not_vanish_while_one_of_those_asked_is_down(run: Run, queue: Queue, said: object) -> None:
+    queue.jobs.clear()
+    queue.answers["squeue" if "controller" in str(said) else "sacct"] = said  # type: ignore[assignment]
+    for _ in range(5):
+        queue.time += 1000
+        assert state_of(run, queue).state is JobState.UNKNOWN
+
+
+def test_wait_ends_when_a_job_has_vanished(run: Run, queue: Queue) -> None:
+    queue.jobs.clear()
+    (report,) = control.wait([run], queue.world)
+    assert report.status == GONE
+    assert 120 <= sum(queue.pauses) < 200
+
+
+def test_wait_ends_where_the_record_cannot_be_written(run: Run, queue: Queue) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    queue.jobs.clear()
+    (report,) = control.wait([run], queue.world._replace(save=refuse))
+    assert report.status == GONE
+
+
+@pytest.mark.parametrize(
+    ("events", "known"),
+    [
+        ("", Status(JobState.CANCELLED, "cancelled", None, "", "run directory")),
+        ("started 100 1 0\n", Status(JobState.CANCELLED, "cancelled", None, "", "run directory")),
+        (
+            "started 100 1 0\nended 100 1800000000 143\n",
+            Status(JobState.CANCELLED, "cancelled", 143, "", "run directory"),
+        ),
+        ("started 100 1 0\nended 100 2 7\n", Status(JobState.FAILED, "ended", 7, "", "run directory")),
+    ],
+)
+def test_ones_own_cancel_is_remembered(run: Run, queue: Queue, events: str, known: Status) -> None:
+    control.cancel([run], queue.world)
+    with (run.directory.path / "events").open("a") as file:
+        file.write(events)
+    queue.jobs.clear()
+    assert state_of(run, queue) == known
+
+
+def test_a_cancel_that_was_refused_is_not_remembered(run: Run, queue: Queue) -> None:
+    queue.answers["scancel"] = failed(1, "Access denied")
+    with pytest.raises(SchedulerError):
+        control.cancel([run], queue.world)
+    queue.jobs.clear()
+    assert state_of(run, queue) == FORGOTTEN
+
+
+@pytest.mark.parametrize(
+    ("events", "state"),
+    [
+        ("started 100 1000 0\nended 100 4600 143\n", JobState.TIMEOUT),
+        ("started 100 1000 0\nended 100 4545 137\n", JobState.TIMEOUT),
+        ("started 100 1000 0\nended 100 4000 143\n", JobState.FAILED),
+        ("started 100 1000 0\nended 100 4600 7\n", JobState.FAILED),
+        ("started 100 1000 0\ntimeout 100 1010 0\nended 100 1012 143\n", JobState.TIMEOUT),
+        ("timeout 100 990 0\nstarted 100 1000 1\nended 100 1012 143\n", JobState.FAILED),
+    ],
+)
+def test_a_signal_at_the_time_limit_is_the_time_limit(
+    run: Run, queue: Queue, events: str, state: JobState
+) -> None:
+    run.directory.write("plan.json", json.dumps({"walltime": {"seconds": 3600}}))
+    run.directory.write("events", events)
+    queue.jobs.clear()
+    assert state_of(run, queue).state is state
+
+
+DONE = (
+    "JobId=10{0} ArrayJobId=100 ArrayTaskId={0} JobName=x\n"
+    "   JobState=COMPLETED Reason=None\n   Requeue=1 ExitCode=0:0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("ended", "known"),
+    [
+        (
+            "ended 100_0 2 5\n",
+            Status(
+                JobState.FAILED, "ended", 5, "first in element 0; 2 of 3 elements completed", "run directory"
+            ),
+        ),
+        ("ended 100_0 2 0\n", Status(JobState.COMPLETED, "ended", 0, "", "run directory")),
+        ("", FORGOTTEN._replace(reason="the batch system does not know these elements any more: 0")),
+    ],
+)
+def test_an_array_is_not_completed_because_its_failed_element_was_forgotten(
+    run: Run, queue: Queue, ended: str, known: Status
+) -> None:
+    """MinJobAge is over for the first element, and there is no accounting."""
+    run.directory.write("plan.json", json.dumps({"array": "0-2"}))
+    run.directory.write("events", f"started 100_0 1 0\n{ended}")
+    queue.jobs = {"100_1": "COMPLETED", "100_2": "COMPLETED"}
+    queue.tokens |= dict.fromkeys(queue.jobs, queue.tokens["100"])
+    queue.answers["sacct"] = failed(1, "Slurm accounting storage is disabled")
+    queue.shown["100"] = DONE.format(1) + DONE.format(2)
+    assert state_of(run, queue) == known
+
+
+def test_an_array_of_which_an_element_is_lost_ends_as_the_others(run: Run, queue: Queue) -> None:
+    run.directory.write("plan.json", json.dumps({"array": "0-2"}))
+    queue.jobs.clear()
+    queue.accounting = "100_1|FAILED|7:0|None\n100_2|COMPLETED|0:0|None\n"
+    (report,) = control.wait([run], queue.world)
+    reason = "first in element 1; 1 of 3 elements completed"
+    assert report.status == Status(JobState.FAILED, "FAILED", 7, reason, "sacct")
+    queue.accounting = "100_1|COMPLETED|0:0|None\n100_2|COMPLETED|0:0|None\n"
+    (report,) = control.wait([run], queue.world)
+    assert report.status.state is JobState.VANISHED
+
+
+def test_an_array_one_element_of_which_was_deleted(run: Run, queue: Queue) -> None:
+    run.directory.write("plan.json", json.dumps({"array": "1-3"}))
+    queue.jobs.clear()
+    queue.accounting = (
+        "100_1|COMPLETED|0:0|None\n100_[2-2]|CANCELLED by 7|0:0|None\n100_3|COMPLETED|0:0|None\n"
+    )
+    reason = "first in element 2; 2 of 3 elements completed"
+    assert state_of(run, queue) == Status(JobState.CANCELLED, "CANCELLED by 7", None, reason, "sacct")
+    assert states.Report(run, state_of(run, queue)).is_over
+
+
+def test_one_hung_server_costs_a_minute_and_is_one_sentence(tmp_path: Path, queue: Queue) -> None:
+    runs = submitted(queue, tmp_path, 3)
+
+    def hang(command: Command) -> Completed:
+        queue.time += command.timeout
+        return Completed(command, 124, timed_out=True)
+
+    before = queue.time
+    reports = control.status(runs, queue.world._replace(runner=FakeShell([(lambda _: True, hang)])))
+    assert queue.time == before + 60
+    silence = Status(JobState.UNKNOWN, reason="the batch system did not answer within 60 s")
+    assert [report.status for report in reports] == [silence] * 3
+
+
+def test_a_run_of_an_unknown_scheduler_does_not_fail_the_others(tmp_path: Path, queue: Queue) -> None:
+    odd, good = submitted(queue, tmp_path, 2)
+    queue.world.update(odd, scheduler="cobalt")
+    reports, errors = control.overview(tmp_path, queue.world)
+    assert [report.status for report in reports] == [state_of(good, queue)]
+    assert [("there is no scheduler 'cobalt' here" in str(error)) for error in errors] == [True]
+
+
+def test_two_schedulers_that_hang_are_asked_side_by_side(tmp_path: Path, queue: Queue) -> None:
+    """Each waits for the other to be asked too."""
+    slurm, flux = submitted(queue, tmp_path, 2)
+    flux = queue.world.update(flux, scheduler="flux")
+    meeting = threading.Barrier(2)
+
+    def hang(command: Command) -> Completed:
+        meeting.wait(timeout=20)
+        return Completed(command, 124, timed_out=True)
+
+    world = queue.world._replace(runner=FakeShell([(lambda _: True, hang)]))
+    limit = world._replace(now=iter([*[1.7e9] * 4, *[1.8e9] * 100]).__next__)
+    assert [report.is_unheard for report in control.status([slurm, flux], limit)] == [True, True]
+
+
+LOST: Final = {
+    "NODE_FAIL|0:0|NodeDown n1 n2": (JobState.NODE_FAIL, None, "NodeDown: n2 is down"),
+    "NODE_FAIL|0:0|None n2": (JobState.NODE_FAIL, None, "n2 is down"),
+    "NODE_FAIL|0:0|NodeDown": (JobState.NODE_FAIL, None, "NodeDown"),
+    "FAILED|143:0|None n2 n3": (JobState.FAILED, 143, "n2, n3 are down"),
+    "FAILED|143:0|None n1": (JobState.FAILED, 143, ""),
+    "FAILED|7:0|None n2 n3": (JobState.FAILED, 7, ""),
+}
+"""What sacct says and the nodes of the job; what is known then."""
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_the_node_that_a_job_lost_is_named(run: Run, queue: Queue, case: str) -> None:
+    said, *nodes = case.split()
+    if nodes:
+        (run.directory.path / "jobs" / "100").mkdir(parents=True)
+        (run.directory.path / "jobs" / "100" / "nodes").write_text("".join(f"{node}\n" for node in nodes))
+    queue.jobs.clear()
+    queue.accounting = f"100|{said}\n"
+    queue.programs["sinfo"] = lambda command: Completed(command, 0, "n1|idle\nn2|down*\nn3|down\nn4|down\n")
+    queue.shell.rules = [*queue.shell.rules, (("sinfo",), queue.answer)]
+    status = state_of(run, queue)
+    assert (status.state, status.exit_code, status.reason) == LOST[case]
+    assert only_run(run.directory.path.parent).record.ended == status
+
+
+WHOLE: Final = {
+    ("F|271|91", "ended 7.head_0 2 143\n"): (JobState.CANCELLED, 143),
+    ("F|0|92", "ended 7.head_0 2 5\n"): (JobState.FAILED, 5),
+    ("F|0|92", "ended 7.head_0 2 0\n"): (JobState.COMPLETED, 0),
+    ("F|7|93", "ended 7.head_0 2 7\n"): (JobState.FAILED, 7),
+}
+"""What PBS says of an array of one element, which is a plain job there, and what the job wrote."""
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_what_the_batch_system_says_of_a_whole_array_explains_its_elements(
+    run: Run, queue: Queue, case: tuple[str, str]
+) -> None:
+    state, code, substate = case[0].split("|")
+    run.directory.write("plan.json", json.dumps({"array": "0"}))
+    run.directory.write("events", case[1])
+    run = queue.world.update(run, scheduler="pbs", job_id="7.head")
+    said = (
+        f"Job Id: 7.head|job_state={state}|Exit_status={code}|substate={substate}|exec_host=n1/0|run_count=1"
+    )
+    shell = FakeShell([(lambda command: "-x" in command.argv, f"{said}\n"), (lambda _: True, "")])
+    (report,) = control.status([run], queue.world._replace(runner=shell))
+    assert (report.status.state, report.status.exit_code) == WHOLE[case]

@@ -1,0 +1,154 @@
+"""Signals that batch systems send to a job's script, and what its event log says of its end then."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.script.renderer import render
+from hpcdist.site.model import Site
+from tests.experiments import environment
+from tests.plans import LOCAL, changed, planned
+from tests.sites import shipped_site
+
+BASH = shutil.which("bash") or "bash"
+ONE_PROCESS = changed(LOCAL, launcher="processes")
+NO_CHANGE: Mapping[str, str] = {}
+AT_LIMITS = ("TERM", "INT", "QUIT", "ALRM", "XCPU", "XFSZ")
+
+
+def started(
+    folder: Path, machine: Site = ONE_PROCESS, environ: Mapping[str, str] = NO_CHANGE, **data: Any
+) -> subprocess.Popen[str]:
+    """Start a job's script in this folder, with no signal ignored."""
+    (folder / "job.sh").write_text(render(planned(machine, **data), run_dir=str(folder / "run")).job)
+    words: list[str | Path] = ["env", "--default-signal", BASH, "job.sh"]
+    return subprocess.Popen(
+        words,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def events(folder: Path) -> list[tuple[str, str]]:
+    """Return what the event log says, each event with its value."""
+    lines = (folder / "run" / "events").read_text().splitlines()
+    return [(line.split()[0], line.split()[3]) for line in lines]
+
+
+def signalled(
+    folder: Path,
+    name: str,
+    machine: Site = ONE_PROCESS,
+    environ: Mapping[str, str] = NO_CHANGE,
+    **data: Any,
+) -> int:
+    """Send this signal to the script when its program prints a line; return its exit code."""
+    with started(folder, machine, environ, **data) as process:
+        assert process.stdout
+        while "ready" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.Signals[f"SIG{name}"])
+        process.communicate(timeout=30)
+    return process.returncode
+
+
+@pytest.mark.parametrize("launches", ["tasks", "once"])
+@pytest.mark.parametrize("name", AT_LIMITS)
+def test_a_job_at_its_limit_is_never_completed_0(tmp_path: Path, name: str, launches: str) -> None:
+    data: dict[str, Any] = {"framework": "mpi", "backend": "mpi"} if launches == "once" else {}
+    code = signalled(tmp_path, name, run={"cmd": "echo ready; sleep 20"}, **data)
+    assert (code, events(tmp_path)) == (143, [("started", "0"), ("ended", "143")])
+
+
+@pytest.mark.parametrize("name", ["VTALRM", "PROF", "IO", "PWR"])
+def test_a_signal_that_nobody_expects_is_an_unknown_end(tmp_path: Path, name: str) -> None:
+    code = signalled(tmp_path, name, run={"cmd": "echo ready; sleep 1"})
+    assert code == -signal.Signals[f"SIG{name}"]
+    assert events(tmp_path)[1:] in ([], [("ended", "unknown")])
+
+
+FLUX = """\
+#!{bash}
+case $1-$2 in
+job-id) echo 1 ;;
+hostlist-*) uname -n ;;
+jobs-*) echo 7 ;;
+job-kill) kill -s "${{3#--signal=}}" -- "-$(<group)" ;;
+run-*)
+  while [[ $1 != bash ]]; do shift; done
+  FLUX_TASK_RANK=0 FLUX_JOB_SIZE=1 setsid bash -c 'echo $$ >group; exec "$@"' x "$@"
+  ;;
+esac
+"""
+
+
+def test_flux_at_the_time_limit(tmp_path: Path) -> None:
+    """It sends ALRM, and may have forgotten the job when it is asked how that ended."""
+    (tmp_path / "flux").write_text(FLUX.format(bash=BASH))
+    (tmp_path / "flux").chmod(0o755)
+    machine = changed(shipped_site("flux"), launcher="flux")
+    environ = {"FLUX_ENCLOSING_ID": "f1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    code = signalled(tmp_path, "ALRM", machine, environ, run={"cmd": "echo ready; sleep 20"})
+    assert (code, events(tmp_path)) == (143, [("started", "0"), ("timeout", "0"), ("ended", "143")])
+
+
+def test_a_setup_line_that_exits_is_no_success(tmp_path: Path) -> None:
+    with started(tmp_path, changed(ONE_PROCESS, setup=("exit 0",)), run={"cmd": "echo ran"}) as job:
+        out, _ = job.communicate(timeout=30)
+    assert (job.returncode, events(tmp_path)[1:]) == (86, [("ended", "unknown")])
+    assert "ran" not in out.splitlines()
+    assert "this script ended before its program had run; does a line of setup exit?" in out
+
+
+@pytest.mark.parametrize("name", [*AT_LIMITS, "HUP"])
+def test_a_signal_before_the_program_starts(tmp_path: Path, name: str) -> None:
+    machine = changed(ONE_PROCESS, setup=(f"kill -s {name} $$",))
+    with started(tmp_path, machine, run={"cmd": "touch ran"}) as process:
+        process.communicate(timeout=30)
+    code = 129 if name == "HUP" else 143
+    assert (process.returncode, (tmp_path / "ran").exists()) == (code, False)
+    assert events(tmp_path) == [("started", "0"), ("ended", str(code))]
+
+
+@pytest.mark.parametrize("name", ["USR1", "USR2"])
+def test_a_warning_before_the_program_starts_does_not_end_the_job(tmp_path: Path, name: str) -> None:
+    machine = changed(ONE_PROCESS, setup=(f"kill -s {name} $$",))
+    with started(tmp_path, machine, run={"cmd": "touch ran"}) as process:
+        process.communicate(timeout=30)
+    assert (process.returncode, (tmp_path / "ran").exists()) == (0, True)
+
+
+SERVERS: dict[str, Any] = {"framework": "mxnet", "environment": environment(1, ps=1)}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"framework": "pytorch", "environment": environment(1), "run": {"cmd": "exit $HPCDIST_RANK"}},
+        {"batch": {"walltime": "1h"}, "run": {"cmd": "exit 4"}},
+        SERVERS | {"run": {"cmd": "[[ $DMLC_ROLE == worker ]] || exec sleep 60"}},
+    ],
+    ids=["a task failed", "with a time limit", "servers were ended"],
+)  # fmt: skip
+def test_nothing_holds_the_output_of_a_job_that_is_over(tmp_path: Path, data: dict[str, Any]) -> None:
+    """Else ``bash job.sh | tee log`` would wait for what was left in the background."""
+    process = started(tmp_path, **data)
+    assert process.stdout
+    process.wait(timeout=30)
+    os.set_blocking(process.stdout.fileno(), False)
+    while text := os.read(process.stdout.fileno(), 1 << 16):  # BlockingIOError: somebody may write to it yet
+        sys.stdout.write(text.decode())
+    process.stdout.close()

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hpcdist.cli.machine import known
+from hpcdist.errors import ConfigError
+from hpcdist.host.resources import shipped
+from hpcdist.site.detection import Clue, Detection, Known, detect
+from hpcdist.site.model import Detect
+from tests.sites import SHIPPED, shipped_site
+
+A = Known("a", Detect(env={"HOST": "a|aa"}, fqdn=(r"login\d+\.a\.org",)))
+B = Known("b", Detect(env={"HOST": "b.*"}, fqdn=(r".*\.org",)))
+NOTHING = Known("nothing", Detect())
+
+
+def test_a_variable_tells() -> None:
+    clues = (
+        Clue("a", "HOST=a|aa", "HOST=aa", matches=True),
+        Clue("a", r"host name login\d+\.a\.org", "host name x", matches=False),
+        Clue("b", "HOST=b.*", "HOST=aa", matches=False),
+        Clue("b", r"host name .*\.org", "host name x", matches=False),
+    )
+    found = detect([NOTHING, A, B], {"HOST": "aa"}, "x")
+    assert found == Detection("a", clues)
+    assert found.matches == {"a": "HOST=aa"}
+
+
+@pytest.mark.parametrize(
+    ("fqdn", "name"),
+    [
+        ("login1.a.org", "a"),
+        ("LOGIN1.A.ORG.", "a"),
+        ("login1.a.organ", None),
+        ("xlogin1.a.org", None),
+        ("login1", None),
+        ("", None),
+    ],
+)
+def test_only_a_full_host_name_tells(fqdn: str, name: str | None) -> None:
+    found = detect([NOTHING, A], {}, fqdn)
+    assert found.site == name
+
+
+@pytest.mark.parametrize("value", ["", "xa", "aaa", "A", "a\n"])
+def test_a_pattern_means_the_whole_value(value: str) -> None:
+    assert detect([A], {"HOST": value}, "x").site is None
+
+
+def test_a_variable_that_is_not_set() -> None:
+    anything = Known("any", Detect(env={"HOST": ".*"}))
+    assert detect([anything], {}, "x") == Detection(
+        None, (Clue("any", "HOST=.*", "HOST is not set", matches=False),)
+    )
+    assert detect([anything], {"HOST": ""}, "x").site == "any"
+
+
+def test_two_reasons_are_one_match() -> None:
+    found = detect([A], {"HOST": "a"}, "login1.a.org")
+    assert found.site == "a"
+    assert found.matches == {"a": "HOST=a and host name login1.a.org"}
+
+
+def test_two_sites_are_a_question_for_the_user() -> None:
+    message = (
+        "this machine could be several sites: a by HOST=a; b by host name n1.org; "
+        "say which by --site, or set `batch.site`"
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        detect([A, B], {"HOST": "a"}, "n1.org")
+
+
+@pytest.mark.parametrize(
+    ("environment", "fqdn", "name"),
+    [
+        ({"NERSC_HOST": "perlmutter"}, "nid001234", "perlmutter"),
+        ({}, "login07.perlmutter.nersc.gov", "perlmutter"),
+        ({}, "login07.frontier.olcf.ornl.gov", "frontier"),
+        ({"SYSTEMNAME": "juwelsbooster"}, "jwlogin22", "juwels-booster"),
+        ({"SYSTEMNAME": "juwels"}, "jwlogin01", None),
+        ({"HPCDIST_TESTBED": "1"}, "n1", "testbed"),
+        ({}, "login07", None),
+        ({}, "nid001234", None),
+        ({}, "localhost", None),
+    ],
+)
+def test_shipped_sites(environment: dict[str, str], fqdn: str, name: str | None) -> None:
+    sites = (Known(name, shipped_site(name).detect) for name in SHIPPED)
+    assert detect(sites, environment, fqdn).site == name
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_section_is_read_alone_as_in_the_whole_file(name: str) -> None:
+    assert known(shipped("site_configs") / f"{name}.yaml") == Known(name, shipped_site(name).detect)

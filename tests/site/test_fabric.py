@@ -1,0 +1,172 @@
+"""Conditions of a site's fabric: what a job of that size, library and container is told."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.documents import fields
+from hpcdist.plan.model import Variable, Word
+from hpcdist.script.renderer import render
+from hpcdist.site.fabric import Fabric, Settled, Surroundings, groups, problems_of, settled
+from tests.experiments import environment, resources
+from tests.plans import planned, words
+from tests.sites import site
+
+ALONE, TWO = Surroundings(1, "nccl"), Surroundings(2, "nccl")
+TOGETHER = {"why": "alt_read needs it", "env": {"FI_CXI_RDZV_PROTO": "alt_read"}}
+LIBRARY = {"value": "AWS Libfabric", "found": "libnccl-net.so", "when": "multi_node"}
+
+
+def fabric(**data: Any) -> Fabric:
+    built, problems = fields.build(Fabric, data)
+    assert problems == []
+    assert built is not None
+    return built
+
+
+@pytest.mark.parametrize(
+    ("entry", "around", "expected"),
+    [
+        (1, ALONE, [Settled("X", 1, "fabric.env.X")]),
+        ({"value": 1, "when": "multi_node"}, TWO, [Settled("X", 1, "fabric.env.X (multi_node)")]),
+        ({"value": 1, "when": "multi_node"}, ALONE, []),
+        (
+            {"value": 1, "when": "multi_node", "otherwise": 0},
+            ALONE,
+            [Settled("X", 0, "fabric.env.X (not multi_node)")],
+        ),
+        ({"value": 1, "library": "nccl"}, TWO, [Settled("X", 1, "fabric.env.X (nccl)")]),
+        ({"value": 1, "library": "rccl"}, TWO, []),
+        ({"value": 1, "library": "nccl"}, Surroundings(2), []),
+        ({"value": 1, "container": True}, TWO, []),
+        ({"value": 1, "container": False}, TWO, [Settled("X", 1, "fabric.env.X (outside containers)")]),
+        (
+            {"value": 1, "container": True},
+            TWO._replace(container=True),
+            [Settled("X", 1, "fabric.env.X (in a container)")],
+        ),
+        (
+            {"value": 1, "found": "a.so", "otherwise": 2},
+            TWO,
+            [Settled("X", 1, "fabric.env.X (if a.so is found)", "a.so", 2)],
+        ),
+    ],
+)
+def test_a_setting_counts_where_all_its_conditions_hold(
+    entry: object, around: Surroundings, expected: list[Settled]
+) -> None:
+    assert list(settled(fabric(env={"X": entry}), around)) == expected
+
+
+def test_a_group_counts_as_a_whole() -> None:
+    whole = fabric(together=[TOGETHER | {"when": "multi_node", "directives": ["--network=x"]}])
+    assert list(groups(whole, ALONE)) == []
+    assert list(settled(whole, ALONE)) == []
+    origin = "fabric.together.0: alt_read needs it (multi_node)"
+    assert list(settled(whole, TWO)) == [Settled("FI_CXI_RDZV_PROTO", "alt_read", origin)]
+    assert [group.directives for _, group in groups(whole, TWO)] == [("--network=x",)]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"env": {"A-B": 1}}, ["fabric.env.A-B: 'A-B' cannot be the name of a variable"]),
+        (
+            {"env": {"X": {"value": 1, "otherwise": 2}}},
+            ["fabric.env.X: it is always the value, so there is no `otherwise`; write `when: multi_node`"],
+        ),
+        (
+            {"env": {"FI_CXI_RDZV_PROTO": "x"}, "together": [TOGETHER]},
+            [
+                (
+                    "fabric.together[0].env.FI_CXI_RDZV_PROTO: FI_CXI_RDZV_PROTO stands in `fabric.env` too; "
+                    "write it once"
+                )
+            ],
+        ),
+        (
+            {"together": [TOGETHER | {"args": ["-x"], "found": "a.so"}]},
+            [
+                (
+                    "fabric.together[0].found: directives and launcher words are written before anybody can "
+                    "look for a file; use another condition"
+                )
+            ],
+        ),
+        (
+            {"env": {"X": {"value": 1, "found": "$(reboot)"}}},
+            [
+                (
+                    "fabric.env.X.found: '$(reboot)' is not a file that a script can look for; write a name "
+                    "(libnccl-net.so) or a path, with letters, digits, $NAME, * and ? only"
+                )
+            ],
+        ),
+        ({"known": {"X": "so"}}, ["fabric.known.X: this file does not set X; remove it"]),
+    ],
+)
+def test_problems(data: dict[str, Any], expected: list[str]) -> None:
+    assert [str(problem) for problem in problems_of(fabric(**data))] == expected
+
+
+TWO_NODES = {"framework": "mpi", "environment": environment(1, each=resources(cpu=2))}
+
+
+def test_the_plan_has_the_words_of_a_group_with_their_reason() -> None:
+    group = TOGETHER | {"directives": ["--network=disable_rdzv_get"], "args": ["--network=disable_rdzv_get"]}
+    plan = planned(
+        site(fabric={"together": [group]}, launchers={"srun": {"args": ["--verbose"]}}), **TWO_NODES
+    )
+    origin = "site x: fabric.together.0: alt_read needs it"
+    assert [line.origin for line in plan.directives if line.flag == "--network"] == [origin]
+    assert plan.launcher_args == (
+        Word(text="--verbose", origin="site x: launchers.srun.args"),
+        Word(text="--network=disable_rdzv_get", origin=origin),
+    )
+    assert [text for text in words(plan) if text in ("--verbose", "--network=disable_rdzv_get")] == [
+        "--verbose",
+        "--network=disable_rdzv_get",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "files", "value"),
+    [
+        (LIBRARY, ["libnccl-net.so"], "AWS Libfabric"),
+        (LIBRARY, [], "unset"),
+        (LIBRARY | {"otherwise": "Socket"}, [], "Socket"),
+        (LIBRARY | {"found": "$PLACE/lib*.so"}, ["libnccl-net.so"], "AWS Libfabric"),
+        (LIBRARY | {"found": "$PLACE/lib*.so"}, ["other.so"], "unset"),
+    ],
+)
+def test_bash_looks_for_the_file_when_the_job_runs(
+    tmp_path: Path, entry: dict[str, Any], files: list[str], value: str
+) -> None:
+    plan = planned(site(fabric={"env": {"NCCL_NET": entry}}), **TWO_NODES)
+    for name in files:
+        (tmp_path / name).touch()
+    lines = render(plan).job.splitlines()
+    begin = lines.index("found() {")
+    function = lines[begin : lines.index("}", begin) + 1]
+    export = next(line for line in lines if "export NCCL_NET" in line)
+    text = "\n".join([*function, export, 'printf %s "${NCCL_NET-unset}"'])
+    places = {"LD_LIBRARY_PATH": f"/nowhere:{tmp_path}", "PLACE": str(tmp_path)}
+    said = subprocess.run(["bash", "-c", text], env=places, capture_output=True, text=True, check=True).stdout
+    assert said == value
+
+
+def test_what_is_found_is_told_in_the_plan() -> None:
+    plan = planned(site(fabric={"env": {"NCCL_NET": LIBRARY}}), **TWO_NODES)
+    assert (
+        Variable(
+            name="NCCL_NET",
+            value="AWS Libfabric",
+            origin="site x: fabric.env.NCCL_NET (multi_node, if libnccl-net.so is found)",
+            found="libnccl-net.so",
+        )
+        in plan.variables
+    )

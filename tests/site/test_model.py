@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hpcdist.documents import fields
+from hpcdist.host.resources import shipped, site_files
+from hpcdist.layers.launchers import launchers
+from hpcdist.schedulers import schedulers
+from hpcdist.site.model import LauncherOptions, Site
+from hpcdist.site.problems import problems_of
+from hpcdist.units import Walltime
+from tests.sites import SHIPPED, shipped_site, site
+
+
+def problems(**data: Any) -> list[str]:
+    base = {"name": "x", "description": "a test", "scheduler": "slurm", "launcher": "srun"}
+    built, found = fields.build(Site, base | data)
+    assert found == []
+    assert built is not None
+    return [str(problem) for problem in problems_of(built)]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_site_is_whole(name: str) -> None:
+    found = shipped_site(name)
+    assert list(problems_of(found)) == []
+    assert found.name == name
+    assert found.scheduler in schedulers.names()
+    assert found.launcher in launchers.names()
+    assert found.scheduler in launchers.get(found.launcher).schedulers
+    assert set(found.launchers) <= set(launchers.names())
+    assert all(re.fullmatch(r"20\d\d-\d\d(-\d\d)?", source.read) for source in found.sources)
+    assert found.sources
+
+
+GENERIC = {"flux", "local", "lsf", "pbs", "sge", "slurm", "testbed", "university"}
+BARE = ("login01", "login1", "nid000001", "x3001c0s1b0n0", "uan01", "localhost", "node1.cluster.local")
+"""Host names of several sites."""
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_no_site_is_detected_by_a_name_that_others_have(name: str) -> None:
+    patterns = shipped_site(name).detect.fqdn
+    assert [host for host in BARE for pattern in patterns if re.fullmatch(pattern, host)] == []
+
+
+UNTRIED = "not yet tried on the machine"
+
+
+def unsaid(found: Site) -> Iterator[str]:
+    """Yield what a site that is shipped lacks, by the words that site_configs/README.md has for it."""
+    notes = "\n".join(found.notes)
+    if not (found.detect.env or found.detect.fqdn or f"--site {found.name}" in notes):
+        yield "It has a `detect`, or a note that tells to say `--site NAME`."
+    if (UNTRIED in notes) == (found.status == "tried"):
+        yield 'Unless it is `tried`, a note has the words "not yet tried on the machine".'
+    if not (found.differences or "example" in notes):
+        yield 'where there are none, a note says so, with the word "example".'
+
+
+@pytest.mark.parametrize("name", sorted(set(SHIPPED) - GENERIC))
+def test_a_site_says_how_it_is_known_whether_it_was_tried_and_how_it_differs(name: str) -> None:
+    assert list(unsaid(shipped_site(name))) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "demands"),
+    [
+        ({"status": "documented"}, 3),
+        ({"status": "documented", "notes": [f"made from the documentation; {UNTRIED}"]}, 2),
+        ({"status": "documented", "notes": [UNTRIED, "say `--site x`"], "differences": ["none of note"]}, 0),
+        ({"status": "tried", "detect": {"fqdn": ["a"]}, "notes": ["as in the centre's examples"]}, 0),
+        ({"status": "tried", "detect": {"fqdn": ["a"]}, "notes": [UNTRIED, "as in its examples"]}, 1),
+    ],
+)
+def test_what_is_demanded_of_a_site_is_said_to_who_writes_one(keys: dict[str, Any], demands: int) -> None:
+    found = list(unsaid(site(**keys)))
+    text = " ".join((shipped("site_configs") / "README.md").read_text().split())
+    assert (len(found), [words for words in found if words not in text]) == (demands, [])
+
+
+def test_a_site_is_named_as_its_file() -> None:
+    assert [shipped_site(name).name for name in SHIPPED] == list(SHIPPED)
+    assert tuple(sorted(site_files([shipped("site_configs")]))) == SHIPPED
+
+
+def test_what_a_site_says_of_a_launcher() -> None:
+    found = site(launchers={"srun": {"mpi": "pmix", "args": ["-v"]}})
+    assert found.options("srun") == LauncherOptions(mpi="pmix", args=("-v",))
+    assert found.options("mpirun") == LauncherOptions()
+
+
+@pytest.mark.parametrize(("nodes", "walltime"), [(1, "1h"), (2, "1h"), (3, "3h"), (9, "3h"), (10, "5h")])
+def test_walltime_by_number_of_nodes(nodes: int, walltime: str) -> None:
+    partition = site(
+        node_types={"n": {}},
+        partitions={
+            "p": {
+                "nodes": {"n": 9},
+                "max_walltime": "5h",
+                "limits": [{"nodes": 2, "walltime": "1h"}, {"nodes": 9, "walltime": "3h"}],
+            }
+        },
+    ).partitions["p"]
+    assert partition.walltime_of(nodes) == Walltime.parse(walltime)
+    assert partition.longest == Walltime.parse("5h")
+
+
+def test_a_partition_without_limits() -> None:
+    partition = site(node_types={"n": {}}, partitions={"p": {"nodes": {"n": 9}}}).partitions["p"]
+    assert (partition.walltime_of(1), partition.longest) == (None, None)
+
+
+NODE = {"n": {"cpus": 4}}
+NO_END = "missing ), unterminated subpattern at position 1"
+
+
+@pytest.mark.parametrize(
+    ("data", "sentences"),
+    [
+        ({}, []),
+        ({"node_types": NODE, "partitions": {"p": {"nodes": {"m": 1}}}},
+         ["partitions.p.nodes.m: there is no node type 'm'; known: n"]),
+        ({"node_types": NODE, "partitions": {"p": {"nodes": {}}}},
+         ["partitions.p.nodes: a partition has nodes; write `{NODE_TYPE: NUMBER}`"]),
+        ({"node_types": NODE, "partitions": {"gpu": {"nodes": {"n": 1}}}, "default_partition": "gpus"},
+         ["default_partition: there is no partition 'gpus'; did you mean 'gpu'?"]),
+        ({"default_partition": "gpu"}, ["default_partition: there is no partition 'gpu'"]),
+        ({"node_types": NODE, "partitions": {"p": {"nodes": {"n": 1}, "limits": [
+            {"nodes": 2, "walltime": "1h"}, {"nodes": 2, "walltime": "2h"}]}}},
+         ["partitions.p.limits: the numbers of nodes do not ascend"]),
+        ({"node_types": NODE, "partitions": {"p": {"nodes": {"n": 1}}},
+          "node_selectors": {"disk": {"ssd": {"partition": "q"}}}},
+         ["node_selectors.disk.ssd.partition: there is no partition 'q'; known: p"]),
+        ({"fabric": {"env": {"NCCL-NET": "IB"}}},
+         ["fabric.env.NCCL-NET: 'NCCL-NET' cannot be the name of a variable"]),
+        ({"fabric": {"env": {"A": {"value": 1, "otherwise": 2}}}},
+         ["fabric.env.A: it is always the value, so there is no `otherwise`; write `when: multi_node`"]),
+        ({"detect": {"env": {"HOST": "a("}, "fqdn": ["b("]}}, [
+            f"detect.env.HOST: 'a(' is not a regular expression: {NO_END}",
+            f"detect.fqdn[0]: 'b(' is not a regular expression: {NO_END}"]),
+        ({"account": {"pattern": "["}},
+         ["account.pattern: '[' is not a regular expression: unterminated character set at position 0"]),
+        ({"node_types": {"n": {"cpus": 0, "gpus": -1}}},
+         ["node_types.n.cpus: 0 is less than 1; correct it, or remove it",
+          "node_types.n.gpus: -1 is less than 0; correct it, or remove it"]),
+        ({"node_types": NODE, "partitions": {"p": {
+            "nodes": {"n": -4}, "min_nodes": -1, "max_nodes": 0,
+            "limits": [{"nodes": -2, "walltime": "1h"}]}}},
+         ["partitions.p.nodes.n: -4 is less than 0; correct it, or remove it",
+          "partitions.p.min_nodes: -1 is less than 0; correct it, or remove it",
+          "partitions.p.max_nodes: 0 is less than 1; correct it, or remove it",
+          "partitions.p.limits[0].nodes: -2 is less than 1; correct it, or remove it"]),
+        ({"node_types": NODE, "partitions": {"p": {"nodes": {"n": 9}, "min_nodes": 4, "max_nodes": 2}}},
+         ["partitions.p.min_nodes: 4 nodes are more than `max_nodes`, which is 2; correct one of them"]),
+        ({"replica": {"cpus": 0}, "launchers": {"jsrun": {"threads_per_core": 0}}},
+         ["replica.cpus: 0 is less than 1; correct it, or remove it",
+          "launchers.jsrun.threads_per_core: 0 is less than 1; correct it, or remove it"]),
+        ({"node_types": {"n": {"cpus": 8, "gpus": 2, "gpu_cpus": ["0-3", "92-96"]}}},
+         [("node_types.n.gpu_cpus[1]: there is no CPU 96 on a node of 8 CPUs; number them as `lscpu` does, "
+          "from 0")]),
+        ({"node_types": {"n": {"cpus": 8, "gpus": 2, "gpu_cpus": ["0-3", "92-95"]}}}, []),
+        ({"node_types": {"n": {"cpus": 8, "gpus": 3, "gpu_cpus": ["0-3", "0-3", "3-7"]}}},
+         [("node_types.n.gpu_cpus[2]: 0-3 and 3-7 share CPU 3; write the same list for GPUs that share one, "
+          "else lists that share nothing")]),
+        ({"head_node": {"suffix": "; rm -rf ~"}, "modules": ["gcc/9.2+x", "-x"]},
+         [("head_node.suffix: '; rm -rf ~' cannot be the end of a host name; use letters, digits, dots and "
+          "dashes"),
+          ("modules[1]: '-x' cannot be the name of a module; write NAME or NAME/VERSION; other lines of bash "
+          "belong in the site's `setup`")]),
+    ],
+)  # fmt: skip
+def test_what_no_type_can_say(data: dict[str, Any], sentences: list[str]) -> None:
+    assert problems(**data) == sentences
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"request_memory": "shared"},
+         "request_memory: expected true or false or share, got 'shared'; did you mean 'share'?"),
+        ({"request_memory": 2}, "request_memory: expected true or false or share, got 2"),
+        ({"node_types": {"n": {"gpus": "many"}}},
+         "node_types.n.gpus: expected a whole number or unknown, got 'many'"),
+        ({"partitions": {"p": {"nodes": {}, "whole_nodes": "share"}}},
+         "partitions.p.whole_nodes: expected true or false, got 'share'"),
+    ],
+)  # fmt: skip
+def test_a_word_that_may_stand_in_place_of_a_number_or_a_truth_is_named(
+    keys: dict[str, Any], sentence: str
+) -> None:
+    base = {"name": "x", "description": "a test", "scheduler": "slurm", "launcher": "srun"}
+    assert [str(problem) for problem in fields.build(Site, base | keys)[1]] == [sentence]

@@ -1,0 +1,241 @@
+"""What a partition says otherwise than its site: whole nodes, and memory, of which not everybody is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcdist.cli.site.site_text import Here, site_text
+from hpcdist.errors import PlanError
+from hpcdist.plan.model import Directive
+from hpcdist.site.model import Site
+from hpcdist.site.survey import Part, Survey
+from tests.experiments import environment, resources
+from tests.plans import planned
+from tests.sites import shipped_site, site
+
+NODES: dict[str, Any] = {"node_types": {"n": {"cpus": 8, "memory": 16000}}}
+UNKNOWN: dict[str, Any] = {"node_types": {"n": {"cpus": 8}}}
+SILENT: dict[str, Any] = {"request_memory": False}
+LSF: dict[str, Any] = {"scheduler": "lsf", "launcher": "mpirun"}
+SGE: dict[str, Any] = {"scheduler": "sge", "launcher": "mpirun", "sge": {"environments": {"*": "mpi{slots}"}}}
+FLUX: dict[str, Any] = {"scheduler": "flux", "launcher": "flux"}
+PBS: dict[str, Any] = {"scheduler": "pbs", "launcher": "mpirun"}
+
+MASTER, WORKER = (
+    f"exp.yml environment.{section}resources.memory" for section in ("", "replicas.default_worker.")
+)
+BATCH = {"walltime": "1h"}
+
+
+def machine(partition: dict[str, Any] | None = None, **keys: Any) -> Site:
+    pool = {"nodes": {"n": 4}, **(partition or {})}
+    return site(**NODES | {"partitions": {"p": pool}, "default_partition": "p"} | keys)
+
+
+def asked(where: Site, flag: str, **data: Any) -> list[str]:
+    """Return the values of a directive of one task that asks for 4 GB."""
+    plan = planned(where, environment=environment(each=resources(cpu=2, memory=4000)), batch=BATCH, **data)
+    return [str(line.value) for line in plan.directives if line.flag == flag]
+
+
+def warned(where: Site, batch: dict[str, Any] | None = None) -> tuple[str, ...]:
+    """Return what is told of an experiment of two replicas with 4 GB each."""
+    section = environment(1, each=resources(cpu=2, memory=4000))
+    return planned(where, environment=section, batch=BATCH | (batch or {})).warnings
+
+
+def told(why: str) -> tuple[str, ...]:
+    return tuple(f"{key}: memory is not asked for: {why}" for key in (MASTER, WORKER))
+
+
+def silence(key: str) -> tuple[str, ...]:
+    return told(f"site x says `{key}: false`; a job has what the site gives unasked")
+
+
+# --- Whole nodes
+
+
+@pytest.mark.parametrize(
+    ("by_site", "by_partition", "by_user", "expected"),
+    [
+        (False, None, None, (False, None)),
+        (True, None, None, (True, "site x: whole_nodes")),
+        (True, False, None, (False, None)),
+        (False, True, None, (True, "site x: partitions.p.whole_nodes")),
+        (True, True, None, (True, "site x: partitions.p.whole_nodes")),
+        (True, False, True, (True, "exp.yml batch.exclusive")),
+        (False, True, False, (False, "exp.yml batch.exclusive")),
+    ],
+)
+def test_who_gives_whole_nodes(
+    *, by_site: bool, by_partition: bool | None, by_user: bool | None, expected: tuple[bool, str | None]
+) -> None:
+    partition = {} if by_partition is None else {"whole_nodes": by_partition}
+    batch = {} if by_user is None else {"exclusive": by_user}
+    plan = planned(machine(partition, whole_nodes=by_site), batch=batch)
+    assert (plan.exclusive, plan.origins.get("exclusive")) == expected
+    assert any(line.flag == "--exclusive" for line in plan.directives) == plan.exclusive
+
+
+def test_a_job_in_two_partitions_has_whole_nodes_where_one_gives_them() -> None:
+    two = site(
+        node_types={"cpu": {"cpus": 8}, "gpu": {"cpus": 8, "gpus": 2}},
+        partitions={
+            "cpu": {"nodes": {"cpu": 4}},
+            "gpu": {"nodes": {"gpu": 4}, "whole_nodes": True},
+        },
+    )
+    section = environment(ps=1, resources=resources(gpu=2))
+    plan = planned(two, framework="tensorflow", environment=section, batch=BATCH)
+    assert [(line.group, line.flag) for line in plan.directives if line.flag == "--exclusive"] == [
+        (0, "--exclusive"),
+        (1, "--exclusive"),
+    ]
+    assert plan.origins["exclusive"] == "site x: partitions.gpu.whole_nodes"
+
+
+@pytest.mark.parametrize("keys", [SGE, {"scheduler": "local", "launcher": "mpirun"}])
+def test_whole_nodes_of_a_partition_ask_no_batch_system_that_has_no_word_for_them(keys: Any) -> None:
+    assert planned(machine({"whole_nodes": True}, **keys), batch={}).exclusive
+
+
+LUMI = {"account": "project_465000001", "walltime": "1h"}
+
+
+@pytest.mark.parametrize(
+    ("partition", "expected"),
+    [
+        ("standard-g", {"--exclusive": None, "--gpus-per-node": "3", "--cpus-per-task": "7"}),
+        ("small-g", {"--mem": "184320M", "--gpus-per-node": "3", "--cpus-per-task": "7"}),
+        ("dev-g", {"--mem": "184320M", "--gpus-per-node": "3", "--cpus-per-task": "7"}),
+    ],
+)
+def test_three_gcds_of_lumi(partition: str, expected: dict[str, str | None]) -> None:
+    section = environment(2, each=resources(gpu=1))
+    plan = planned(shipped_site("lumi"), environment=section, batch=LUMI | {"partition": partition})
+    flags = ("--exclusive", "--mem", "--gpus-per-node", "--cpus-per-task")
+    assert {line.flag: line.value for line in plan.directives if line.flag in flags} == expected
+    assert plan.warnings == ()
+
+
+def test_whole_nodes_have_all_their_memory() -> None:
+    batch = LUMI | {"partition": "small-g", "exclusive": True}
+    plan = planned(shipped_site("lumi"), environment=environment(2, each=resources(gpu=1)), batch=batch)
+    assert [line.flag for line in plan.directives if line.flag in ("--exclusive", "--mem")] == ["--exclusive"]
+
+
+def test_what_slurm_says_of_one_partition_stands_in_the_file_that_sites_init_writes() -> None:
+    parts = (Part("shared", {"n": 2}), Part("whole", {"n": 2}, whole_nodes=True))
+    seen = Survey("slurm", "Slurm", kinds=(), parts=parts, facts=(), told=("nodes", "partitions"), unseen=())
+    lines = site_text("x", seen, Here("x", "2026-11-22")).splitlines()
+    assert lines[lines.index("partitions:") + 1 :][:2] == [
+        "  shared: {nodes: {n: 2}}",
+        "  whole: {nodes: {n: 2}, whole_nodes: true}",
+    ]
+
+
+# --- Memory
+
+
+def test_each_replica_is_told_of_its_own_partition() -> None:
+    parts = {
+        "silent": {"nodes": {"n": 4}, "request_memory": False},
+        "asking": {"nodes": {"n": 4}},
+    }
+    section = {
+        "resources": resources(cpu=2),
+        "node_selector": {"partition": "asking"},
+        "replicas": {
+            "n_workers": 1,
+            "default_worker": {"resources": resources(memory=3000), "node_selector": {"partition": "silent"}},
+            "n_ps": 1,
+            "default_ps": {"resources": resources(memory=2000), "node_selector": {"partition": "asking"}},
+        },
+    }
+    where = site(**NODES, partitions=parts, default_partition="asking")
+    plan = planned(where, framework="tensorflow", environment=section, batch=BATCH)
+    why = "site x says `partitions.silent.request_memory: false`; a job has what the site gives unasked"
+    told = f"{WORKER}: memory is not asked for: {why}"
+    assert [line for line in plan.warnings if "memory" in line] == [told]
+
+
+@pytest.mark.parametrize(
+    ("keys", "partition", "flag", "expected"),
+    [
+        ({}, {}, "--mem", ["4000M"]),
+        (SILENT, {}, "--mem", []),
+        (SILENT, {"request_memory": True}, "--mem", ["4000M"]),
+        ({}, {"request_memory": False}, "--mem", []),
+        (PBS, {}, "-l select", ["1:ncpus=2:mpiprocs=1:mem=4000mb"]),
+        (PBS | SILENT, {}, "-l select", ["1:ncpus=2:mpiprocs=1"]),
+        (LSF, {}, "-R", ["rusage[mem=4000MB] span[ptile=2]"]),
+        (LSF | SILENT, {}, "-R", ["span[ptile=2]"]),
+    ],
+)
+def test_memory_is_asked_for_where_the_partition_or_the_site_takes_it(
+    keys: dict[str, Any], partition: dict[str, Any], flag: str, expected: list[str]
+) -> None:
+    assert asked(machine(partition, **keys), flag) == expected
+
+
+def test_a_partition_that_gives_little_unasked() -> None:
+    where = machine({"request_memory": "share"}, **SILENT)
+    plan = planned(where, environment=environment(each=resources(cpu=4)), batch=BATCH)
+    assert [line for line in plan.directives if line.flag == "--mem"] == [
+        Directive(flag="--mem", value="7500M", origin="site x: partitions.p.request_memory")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "batch", "expected"),
+    [
+        (machine(), {}, ()),
+        (machine(**SILENT), {}, silence("request_memory")),
+        (machine({"request_memory": False}), {}, silence("partitions.p.request_memory")),
+        (machine(**SILENT), {"exclusive": True}, ()),  # they are placed by it
+        (machine(**SILENT, **UNKNOWN), {"exclusive": True}, silence("request_memory")),
+        (machine(**SILENT, whole_nodes=True), {}, ()),
+        (machine(**LSF | SILENT), {}, silence("request_memory")),
+        (machine(**LSF, **UNKNOWN, lsf={"request": "nodes"}, whole_nodes=True), {},
+         told("site x says `lsf.request: nodes`; a job has what the site gives unasked")),
+        (machine(**SGE), {},
+         told("site x names no resource for it; a site file gives one under `sge.memory`")),
+        (machine(**SGE | {"sge": {"environments": {"*": "mpi{slots}"}, "memory": "h_vmem"}}), {}, ()),
+        (machine(**FLUX | SILENT), {}, silence("request_memory")),
+        (machine(**FLUX), {"exclusive": True}, ()),
+        (machine(**PBS | SILENT), {}, silence("request_memory")),
+    ],
+)  # fmt: skip
+def test_memory_that_nobody_is_asked_for_is_told_at_its_place(
+    where: Site, batch: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    assert warned(where, batch) == expected
+
+
+def test_memory_that_only_the_site_names_is_not_told() -> None:
+    where = machine(**SILENT, replica={"memory": 1000})
+    assert planned(where, batch=BATCH).warnings == ()
+
+
+def test_flux_refuses_memory_unless_the_site_file_says_that_it_takes_none() -> None:
+    with pytest.raises(PlanError) as caught:
+        warned(machine(**FLUX))
+    assert str(caught.value) == (
+        "environment.resources.memory: flux batch cannot ask for memory; remove it, take whole nodes by "
+        "`batch: {exclusive: true}`, or say `request_memory: false` in the site file, as hpcdist's own have "
+        "it: then a warning says that nobody is asked"
+    )
+
+
+ACCOUNTS = {"jean-zay": "abc@v100"}
+
+
+@pytest.mark.parametrize("name", ["snellius", "roihu", "marenostrum5", "jean-zay", "lsf", "flux"])
+def test_a_shipped_site_that_takes_no_memory_says_so(name: str) -> None:
+    section = environment(1, each=resources(cpu=2, memory="7Gi"))
+    batch = BATCH | {"account": ACCOUNTS.get(name, "proj")}
+    found = planned(shipped_site(name), environment=section, batch=batch).warnings
+    why = f"site {name} says `request_memory: false`; a job has what the site gives unasked"
+    assert tuple(text for text in found if "memory" in text) == told(why)
