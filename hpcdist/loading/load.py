@@ -156,7 +156,9 @@ def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]
     for name, value in values.items():
         if params.get(name) is None:
             params.put(name, value, document.place(("inputs",)))
-    data, found = templates.render(data, shown, inputs.required(data.get("inputs"), given or {}))
+    wrong = [str(problem.path[1]) for problem in problems if problem.path[0] == "params"]
+    missing = inputs.required(data.get("inputs"), given or {})
+    data, found = templates.render(data, shown, {*wrong, *missing})
     if values:
         data.put("params", params, document.place(("params",)))
     return document._replace(data=data), [*problems, *found]

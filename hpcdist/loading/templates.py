@@ -32,11 +32,12 @@ RENDERED: Final = (
 def render(data: Map, values: Mapping[str, Any], lacking: Collection[str] = ()) -> tuple[Map, list[Problem]]:
     """Return the data with every template filled in from these values, and all problems.
 
-    A text whose template is broken stays as it is. One that asks for a param of which it was told already
-    that it has no value, as it is ``lacking``, is a note only.
+    A text whose template is broken stays as it is. One that asks for a ``lacking`` param is a note only: an
+    error reports already that its value is absent, null or wrong.
     """
     problems: list[Problem] = []
-    walk = _Walk(values, lacking, problems)
+    present = {name: value for name, value in values.items() if name not in lacking}
+    walk = _Walk(present, lacking, problems)
     new = data.mapped(lambda key, value: walk.node(value, (key,)) if _is_rendered(key) else value)
     return new, problems
 

@@ -133,10 +133,7 @@ def test_an_input_without_a_value_is_asked_for() -> None:
         load_experiment(source.parse(COMPONENT.read_text(), "c.yml"))
     errors = [str(problem) for problem in caught.value.problems if problem.severity == "error"]
     hint = "write it under `params`, or give `-p train=VALUE`"
-    assert errors[0] == f"c.yml:10:3: inputs[0]: the input 'train' is required and has no param; {hint}"
-    assert [error.partition(";")[0] for error in errors[1:]] == [
-        "c.yml:20:25: run.cmd: this has no value that could stand in a text"
-    ]
+    assert errors == [f"c.yml:10:3: inputs[0]: the input 'train' is required and has no param; {hint}"]
 
 
 RUN_SETTINGS = [

@@ -172,6 +172,20 @@ tags: ["{{ m }}"]
     ]
 
 
+@pytest.mark.parametrize("use", ["{{ n }}", "{{ n + 1 }}", "{{ n.x }}", "{% if n %}{{ n }}{% endif %}"])
+@pytest.mark.parametrize(
+    ("param", "message"),
+    [
+        ("null", "e.yml:1:10: inputs[0]: the input 'n' is required and has no param; write it under `params`, or give `-p n=VALUE`"),
+        ("some", "e.yml:2:13: params.n: expected a whole number (`type: int`), got 'some'"),
+    ],
+)  # fmt: skip
+def test_a_null_or_wrong_param_is_one_error_wherever_it_is_used(use: str, param: str, message: str) -> None:
+    replicas = f"framework: horovod\nenvironment: {{replicas: {{n_workers: '{use}'}}}}"
+    text = f"inputs: [{{name: n, type: int}}]\nparams: {{n: {param}}}\n{replicas}\nrun: {{cmd: 'x {use}'}}"
+    assert said(text) == [message]
+
+
 def test_a_broken_field_does_not_hide_what_is_wrong_elsewhere_nor_bring_false_alarms() -> None:
     text = """
 name: my exp
