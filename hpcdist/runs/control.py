@@ -26,8 +26,8 @@ from hpcdist.runs.rundir import Record, Run, RunDirectory
 from hpcdist.runs.services import World, fresh
 from hpcdist.runs.states import GRACE, Report, age, find_tokens, status
 from hpcdist.runs.waiting import wait
-from hpcdist.schedulers import Scheduler, Submission, schedulers
-from hpcdist.schedulers.job import Job, JobState
+from hpcdist.schedulers import KnowsLeftovers, Scheduler, Submission, schedulers
+from hpcdist.schedulers.job import Job, JobState, Status
 
 __all__ = [
     "Report",
@@ -230,9 +230,10 @@ def overview(runs_dir: Path, world: World) -> tuple[list[Report], tuple[ConfigEr
 
 
 def cancel(runs: Sequence[Run], world: World) -> list[Run]:
-    """End the jobs of these runs; return the runs whose job was alive. A job that is over stays as it is.
+    """End the jobs of these runs; return the runs whose job was alive, or had left processes behind.
 
-    So does one that has got the id of a job of these runs: only what carries a run's token is ended.
+    A job that is over stays as it is. So does one that has got the id of a job of these runs: only what
+    carries a run's token is ended.
 
     Raises:
         SchedulerError: when the batch system refused or did not answer, or a run's job is not known.
@@ -240,7 +241,7 @@ def cancel(runs: Sequence[Run], world: World) -> list[Run]:
     reports = status(runs, world)
     jobs: dict[str, list[Job]] = {}
     for run, said in reports:
-        if run.job is not None and not said.state.is_final and said.native:
+        if run.job is not None and _can_be_ended(schedulers.get(run.record.scheduler), said):
             jobs.setdefault(run.record.scheduler, []).append(run.job)
     problems = [problem for name, group in jobs.items() for problem in _not_cancelled(name, group, world)]
     problems += _unanswered(reports)
@@ -248,6 +249,13 @@ def cancel(runs: Sequence[Run], world: World) -> list[Run]:
         raise SchedulerError(*problems)
     asked = {job for group in jobs.values() for job in group}
     return [report.run for report in reports if report.run.job in asked]
+
+
+def _can_be_ended(scheduler: Scheduler, said: Status) -> bool:
+    """Whether the job lives and is the run's own, or has left processes behind."""
+    if said.state.is_final:
+        return isinstance(scheduler, KnowsLeftovers) and scheduler.has_leftovers(said)
+    return bool(said.native)
 
 
 def _not_cancelled(name: str, group: Sequence[Job], world: World) -> Iterator[Problem]:

@@ -135,6 +135,15 @@ class KnowsNodes(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsLeftovers(Protocol):
+    """What a scheduler may have besides: whether a job that is over has left processes, for `cancel`."""
+
+    def has_leftovers(self, status: Status) -> bool:
+        """Return whether there are processes of the job with this status, though it is over."""
+        ...
+
+
 schedulers: Registry[Scheduler] = Registry(
     "scheduler",
     {

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"[0-9]+")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
+_ORPHANED: Final = "orphaned"
+"""The native word for a job whose script is gone, and whose other processes are not."""
 
 # $1 script, $2 run directory. `setsid --fork` instead of `&`: bash starts `&` with SIGINT ignored, for good.
 _SUBMIT: Final = """\
@@ -39,9 +41,16 @@ _ALIVE: Final = """\
 alive() { grep -qszxF -e "HPCDIST_TOKEN=$2" -- "/proc/$1/environ"; }
 """
 
-# Triples of id, token, run directory. Alive comes first: a script writes its end before it goes.
+# The pids of all processes of the job with this token, in whatever group or session.
+_PIDS: Final = """\
+pids() { grep -lszxF -e "HPCDIST_TOKEN=$1" /proc/[0-9]*/environ | cut -d/ -f3; }
+"""
+
+# Triples of id, token, run directory. Alive comes first: a script writes its end before it goes. One that was
+# killed writes none, and what it started lives on: mpirun does not look at its parent.
 _QUERY: Final = (
     _ALIVE
+    + _PIDS
     + """\
 here=$(uname -n)
 for ((; $#; )); do
@@ -49,9 +58,11 @@ for ((; $#; )); do
     read -r line <"/proc/$1/stat" && line=${line##*) } && echo "$1 alive ${line%% *}"
   else
     echo "$1 gone $here"
+    ended=
     while read -r what id epoch value; do
-      [[ $id == "$1" ]] && echo "$1 $what $value"
+      [[ $id == "$1" ]] && echo "$1 $what $value" && [[ $what == ended ]] && ended=1
     done <"$3/events"
+    [[ $ended ]] || echo "$1 left $(pids "$2" | wc -l)"
   fi
   shift 3
 done 2>/dev/null
@@ -59,19 +70,31 @@ exit 0
 """
 )
 
-# TERM goes to the script, which hands it on once: mpirun takes a second TERM for an order to kill. What is
-# left of the job after 10 s, in whatever group or session, is killed by a process that nobody waits for.
+# TERM goes to the script, which hands it on once: mpirun takes a second TERM for an order to kill. Where the
+# script is gone, it goes to those processes whose parent is none of the job's: mpirun, not its tasks. What is
+# left of the job after 10 s is killed by a process that nobody waits for.
 _CANCEL: Final = (
     _ALIVE
+    + _PIDS
     + """\
 unset HPCDIST_TOKEN
+export -f pids
 here=$(uname -n)
+topmost() {
+  local all pid line parent
+  all=" $(pids "$1" | tr '\\n' ' ')"
+  for pid in $all; do
+    read -r line <"/proc/$pid/stat" && read -r _ parent _ <<<"${line##*) }" || continue
+    [[ $all == *" $parent "* ]] || echo "$pid"
+  done 2>/dev/null
+}
 for ((; $#; )); do
-  if alive "$1" "$2"; then
+  heads=$1
+  alive "$1" "$2" || heads=$(topmost "$2")
+  if [[ $heads ]]; then
     echo "cancelled $1 $(date +%s) 0" >>"$3/events"
-    kill -TERM -- "$1"
+    kill -TERM -- $heads
     setsid --fork bash -c '
-      pids() { grep -lszxF -e "HPCDIST_TOKEN=$1" /proc/[0-9]*/environ | cut -d/ -f3; }
       for ((i = 0; i < 20; i++)); do sleep 0.5; [[ $(pids "$1") ]] || exit 0; done
       kill -KILL $(pids "$1")
     ' hpcdist "$2" </dev/null >/dev/null 2>&1
@@ -135,6 +158,11 @@ def _status(words: Mapping[str, str]) -> Status | None:
 
 
 def _past(words: Mapping[str, str]) -> Status:
+    if (left := words.get("left", "0")) != "0":
+        reason = (
+            f"its script was killed, and its processes live on ({left} of them): end them by `hpcdist cancel`"
+        )
+        return Status(JobState.FAILED, _ORPHANED, None, reason, "processes")
     code = int(words["ended"]) if _NUMBER.fullmatch(words.get("ended", "")) else None
     if "cancelled" in words:
         return Status(JobState.CANCELLED, "cancelled", code, source="events")
@@ -209,6 +237,10 @@ class Local:
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that sends TERM to these jobs, and KILL 10 s later to what is left of them."""
         return _bash(_CANCEL, *_triples(jobs))
+
+    def has_leftovers(self, status: Status) -> bool:
+        """Return whether processes of a job live on whose script was killed."""
+        return status.native == _ORPHANED
 
 
 def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:

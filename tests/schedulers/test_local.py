@@ -189,6 +189,33 @@ def test_cancel_of_a_job_that_is_over_changes_nothing(machine: Machine) -> None:
     assert machine.status(run) == Status(JobState.FAILED, "ended", 3, "", "events")
 
 
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        pytest.param(
+            "bash -c 'setsid --fork sleep 601 >/dev/null 2>&1; sleep 602; :' & wait", 3, id="groups"
+        ),
+        pytest.param("mpirun --oversubscribe --allow-run-as-root -np 2 sleep 603 & wait", 3, id="mpirun"),
+        pytest.param("(trap '' TERM; sleep 604; sleep 605) & wait", 2, id="deaf"),
+    ],
+)
+def test_cancel_ends_what_a_killed_script_left(machine: Machine, body: str, count: int) -> None:
+    """It is neither running nor completed meanwhile, and other jobs go on."""
+    run, other = machine.submit(body), machine.submit("sleep 606")
+    assert run.job is not None
+    until(lambda: len(holders(run.record.token)) > count)
+    os.kill(int(run.job.id), signal.SIGKILL)
+    until(lambda: machine.status(run).native == "orphaned")
+    reason = "its script was killed, and its processes live on ({} of them): end them by `hpcdist cancel`"
+    status = machine.status(run)
+    left = len(holders(run.record.token))
+    assert status == Status(JobState.FAILED, "orphaned", None, reason.format(left), "processes")
+    assert control.cancel([run], WORLD) == [run]
+    until(lambda: not holders(run.record.token), seconds=25)
+    assert machine.status(run) == Status(JobState.CANCELLED, "cancelled", None, "", "events")
+    assert machine.status(other).state is JobState.RUNNING
+
+
 def test_a_job_that_vanished(machine: Machine) -> None:
     run = machine.submit("sleep 60")
     assert run.job is not None
