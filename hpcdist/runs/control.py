@@ -14,20 +14,21 @@ repeats `submit` until it succeeds has one job, and only `again` makes a second 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist.errors import ConfigError, OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
-from hpcdist.runs import endings, rundir
+from hpcdist.runs import rundir
+from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.deadline import limited
 from hpcdist.runs.rundir import Record, Run, RunDirectory
 from hpcdist.runs.services import World, fresh
 from hpcdist.runs.states import GRACE, Report, age, find_tokens, status
 from hpcdist.runs.waiting import wait
-from hpcdist.schedulers import KnowsLeftovers, Scheduler, Submission, schedulers
-from hpcdist.schedulers.job import Job, JobState, Status
+from hpcdist.schedulers import Scheduler, Submission, schedulers
+from hpcdist.schedulers.job import JobState
 
 __all__ = [
     "Report",
@@ -39,7 +40,6 @@ __all__ = [
     "status",
     "submit",
     "wait",
-    "way_out",
 ]
 
 _LIMIT: Final = 120.0
@@ -219,7 +219,7 @@ def _interrupted(request: Request, runs_dir: Path, world: World, screen: Screen)
 def _is_wanted(report: Report, world: World) -> bool:
     """Whether a job is the one that this submission is to make: it lives, or was submitted just now."""
     state = report.status.state
-    may_live = report.is_unheard or not (state.is_final or state is JobState.UNKNOWN)
+    may_live = report.no_reply or not (state.is_final or state is JobState.UNKNOWN)
     return may_live or (state is not JobState.CANCELLED and age(report.run, world) < GRACE)
 
 
@@ -227,71 +227,3 @@ def overview(runs_dir: Path, world: World) -> tuple[list[Report], tuple[ConfigEr
     """Return a report of every run, oldest first, and what is wrong with those that cannot be read."""
     runs, errors = rundir.listing(runs_dir)
     return status(runs, world), errors
-
-
-def cancel(runs: Sequence[Run], world: World) -> list[Run]:
-    """End the jobs of these runs; return the runs whose job was alive, or had left processes behind.
-
-    A job that is over stays as it is. So does one that has got the id of a job of these runs: only what
-    carries a run's token is ended.
-
-    Raises:
-        SchedulerError: when the batch system refused or did not answer, or a run's job is not known.
-    """
-    reports = status(runs, world)
-    jobs: dict[str, list[Job]] = {}
-    for run, said in reports:
-        if run.job is not None and _can_be_ended(schedulers.get(run.record.scheduler), said):
-            jobs.setdefault(run.record.scheduler, []).append(run.job)
-    problems = [problem for name, group in jobs.items() for problem in _not_cancelled(name, group, world)]
-    problems += _unanswered(reports)
-    if problems:
-        raise SchedulerError(*problems)
-    asked = {job for group in jobs.values() for job in group}
-    return [report.run for report in reports if report.run.job in asked]
-
-
-def _can_be_ended(scheduler: Scheduler, said: Status) -> bool:
-    """Whether the job lives and is the run's own, or has left processes behind."""
-    if said.state.is_final:
-        return isinstance(scheduler, KnowsLeftovers) and scheduler.has_leftovers(said)
-    return bool(said.native)
-
-
-def _not_cancelled(name: str, group: Sequence[Job], world: World) -> Iterator[Problem]:
-    """End the jobs of one batch system; yield why that was not done."""
-    try:
-        completed = world.runner.run(schedulers.get(name).cancel(group))
-    except SchedulerError as error:
-        yield from error.problems
-        return
-    if not completed.ok:
-        why = completed.stderr.strip() or f"exit code {completed.returncode}"
-        yield Problem(f"the jobs could not be cancelled: {why}")
-        return
-    for job in group:
-        endings.note_cancelled(job, world.now())
-
-
-def _unanswered(reports: Sequence[Report]) -> Iterator[Problem]:
-    """Yield why jobs are as they were: nobody answered, or there may be none."""
-    unheard: dict[str, list[str]] = {}
-    for run, said in (report for report in reports if report.is_unheard and report.run.job):
-        unheard.setdefault(said.reason, []).append(f"{run.record.job_id} ({run.name})")
-    for reason, jobs in unheard.items():
-        yield Problem(f"not cancelled: {', '.join(jobs)}: {reason}", hint="cancel again when it answers")
-    if lost := [report.run for report in reports if _is_lost(report.run)]:
-        hint = "; ".join(["ask `hpcdist status` in some minutes", *filter(None, map(way_out, lost))])
-        names = ", ".join(run.name for run in lost)
-        yield Problem(f"whether there is a job of {names} is not known", hint=hint)
-
-
-def way_out(run: Run) -> str:
-    """Return how its user discards a run whose submission may never be settled; of others nothing."""
-    if not _is_lost(run):
-        return ""
-    return f"if you know that {run.name} has no job, remove `{run.directory.path}`"
-
-
-def _is_lost(run: Run) -> bool:
-    return run.job is None and run.record.phase == "submitting"

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from hpcdist.errors import listed
 from hpcdist.runs import endings
 from hpcdist.runs.deadline import limited, side_by_side
-from hpcdist.runs.inquiry import Inquiry, inquire
+from hpcdist.runs.inquiry import MISSING, Inquiry, inquire
 from hpcdist.runs.rundir import Run, timestamp
 from hpcdist.runs.services import World, fresh
 from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
@@ -43,9 +43,14 @@ class Report(NamedTuple):
         return self.status.state.is_final or self.status.state is JobState.UNSUBMITTED
 
     @property
-    def is_unheard(self) -> bool:
+    def no_reply(self) -> bool:
         """Whether nobody answered."""
         return self.status.state is JobState.UNKNOWN and not self.status.source
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the batch system does not list the job, or an element of it: not yet, or not any more."""
+        return self.status.state is JobState.UNKNOWN and self.status.source == MISSING.source
 
 
 def status(runs: Sequence[Run], world: World) -> list[Report]:

@@ -684,6 +684,31 @@ def test_cancel_ends_only_what_lives_and_carries_the_token(tmp_path: Path, queue
     assert str(caught.value) == f"{said}; cancel again when it answers"
 
 
+def test_cancel_of_a_job_that_is_not_listed_yet(tmp_path: Path, queue: Queue) -> None:
+    """The order is given all the same; one for those that are listed does not fail with it."""
+    listed, missing = submitted(queue, tmp_path, 2)
+    del queue.jobs["101"]
+    ended = control.cancel([listed, missing], queue.world)
+    assert [run.record.job_id for run in ended] == ["100", "101"]
+    ends = [command.argv for command in queue.shell.commands if command.argv[0] == "scancel"]
+    assert ends == [("scancel", "100"), ("scancel", "101")]
+
+
+def test_cancel_of_a_job_that_nobody_knows(tmp_path: Path, queue: Queue) -> None:
+    """Whether there was something to cancel is not known; once it has vanished there is nothing."""
+    (missing,) = submitted(queue, tmp_path, 1)
+    queue.jobs.clear()
+    queue.answers["scancel"] = failed(1, "scancel: error: Invalid job id specified\n")
+    with pytest.raises(SchedulerError) as caught:
+        control.cancel([missing], queue.world)
+    assert str(caught.value) == (
+        "whether 100 (mnist-1) lives is not known: slurm does not list it, and scancel: error: Invalid job "
+        "id specified; a job that was submitted just now may be listed later: cancel again in a minute"
+    )
+    queue.time += 200
+    assert control.cancel([only_run(tmp_path)], queue.world) == []
+
+
 def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue) -> None:
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):

@@ -217,7 +217,7 @@ def test_two_schedulers_that_hang_are_asked_side_by_side(tmp_path: Path, queue: 
 
     world = queue.world._replace(runner=FakeShell([(lambda _: True, hang)]))
     limit = world._replace(now=iter([*[1.7e9] * 4, *[1.8e9] * 100]).__next__)
-    assert [report.is_unheard for report in control.status([slurm, flux], limit)] == [True, True]
+    assert [report.no_reply for report in control.status([slurm, flux], limit)] == [True, True]
 
 
 LOST: Final = {

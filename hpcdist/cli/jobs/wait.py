@@ -11,6 +11,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import job_options
 from hpcdist.cli.tell import note, one_line
 from hpcdist.runs import control
+from hpcdist.runs.cancelling import discard_hint
 from hpcdist.runs.deadline import Deadline
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import World
@@ -60,7 +61,7 @@ def _explain(report: Report) -> None:
     """Print why a job does not run, or why nothing is known of it: that may stay so for long."""
     state, reason = report.status.state, one_line(report.status.reason.partition("\n")[0])
     if state is JobState.UNKNOWN:
-        note("; ".join(filter(None, [f"{report.run.name}: {reason}", control.way_out(report.run)])))
+        note("; ".join(filter(None, [f"{report.run.name}: {reason}", discard_hint(report.run)])))
     elif state in (JobState.PENDING, JobState.SUSPENDED) and reason:
         note(f"{report.run.name} is {state.value}: {reason}")
 
