@@ -16,6 +16,10 @@ _BUSY: Final = frozenset({errno.EAGAIN, errno.EACCES})
 _NO_LOCKS: Final = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK})
 """What file systems without locks answer, such as a Lustre that is mounted without ``flock``."""
 
+_SHORT_PAUSE: Final = 0.02
+_SHORT_TRIES: Final = 100
+"""What a folder is locked for takes milliseconds; a process that was stopped meanwhile holds nobody up."""
+
 _PAUSE: Final = 0.2
 _PATIENCE: Final = 300.0
 """A submission takes 120 s and 16 s more at most, and others may be first."""
@@ -70,3 +74,22 @@ def _is_mine(handle: int, place: int, lock: Callable[[int, int, int, int], objec
         if error.errno not in _NO_LOCKS:
             raise
     return True
+
+
+@contextlib.contextmanager
+def folder(handle: int, sleep: Callable[[float], None]) -> Iterator[None]:
+    """Let no other process of this host, and no other thread, work in an open folder meanwhile.
+
+    No file is made for it. (flock(2): over NFS that of a folder does not reach other hosts.) After 2 s, and
+    where the file system has no locks, the folder is used all the same.
+    """
+    for _ in range(_SHORT_TRIES):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sleep(_SHORT_PAUSE)
+        except OSError:
+            break
+        else:
+            break
+    yield

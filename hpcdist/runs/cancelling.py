@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hpcdist.errors import Problem, SchedulerError
 from hpcdist.runs import endings
-from hpcdist.runs.rundir import Run
+from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import World
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import KnowsLeftovers, schedulers
@@ -102,4 +102,4 @@ def discard_hint(run: Run) -> str:
 
 
 def _is_lost(run: Run) -> bool:
-    return run.job is None and run.record.phase == "submitting"
+    return run.job is None and run.record.phase == Phase.SUBMITTING

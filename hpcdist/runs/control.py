@@ -23,7 +23,7 @@ from hpcdist.host import locks, ownership
 from hpcdist.runs import rundir
 from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.deadline import limited
-from hpcdist.runs.rundir import Record, Run, RunDirectory
+from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.services import World, fresh
 from hpcdist.runs.states import GRACE, Report, age, find_tokens, status
 from hpcdist.runs.waiting import wait
@@ -45,7 +45,7 @@ __all__ = [
 _LIMIT: Final = 120.0
 """How long a submission may take in seconds; `states.GRACE` is longer."""
 
-_UNFINISHED: Final = ("submitting", "accepted")
+_UNFINISHED: Final = (Phase.SUBMITTING, Phase.ACCEPTED)
 _BUSY: Final = "another `hpcdist submit` of the same experiment is at work; waiting for its end"
 _AGAIN: Final = "to submit it a second time, use --again"
 
@@ -137,15 +137,15 @@ def _sent(run: Run, world: World, screen: Screen) -> Run:
     """Return the run with the id of its job, which is on the disk where that can be written."""
     scheduler = schedulers.get(run.record.scheduler)
     submission = Submission(str(run.directory.script), str(run.directory.path), run.record.token)
-    run = world.update(run, phase="submitting", submitted_at=rundir.timestamp(world.now()))
+    run = world.update(run, phase=Phase.SUBMITTING, submitted_at=rundir.timestamp(world.now()))
     job_id = _answer(run, scheduler, submission, world)
     try:
-        return world.update(run, phase="accepted", job_id=job_id)
+        return world.update(run, phase=Phase.ACCEPTED, job_id=job_id)
     except OSError as error:
         screen.note(
             f"{run.directory.record_file}: {error.strerror}: the job's id is not kept there, but found again"
         )
-        return run._replace(record=run.record._replace(phase="accepted", job_id=job_id))
+        return run._replace(record=run.record._replace(phase=Phase.ACCEPTED, job_id=job_id))
 
 
 def _printed(run: Run, world: World, screen: Screen) -> Run:
@@ -156,7 +156,7 @@ def _printed(run: Run, world: World, screen: Screen) -> Run:
         message = f"standard output cannot be written ({error.strerror}), but {run.name} is submitted"
         hint = f"it is job {run.record.job_id}, in `{run.directory.path}`; do not submit it again"
         raise OutputError(Problem(message, hint=hint)) from error
-    return world.keep(run, phase="submitted", job_id=run.record.job_id)
+    return world.keep(run, phase=Phase.SUBMITTED, job_id=run.record.job_id)
 
 
 def _answer(run: Run, scheduler: Scheduler, submission: Submission, world: World) -> str:
@@ -168,7 +168,7 @@ def _answer(run: Run, scheduler: Scheduler, submission: Submission, world: World
     except SubmissionUnknown as error:
         return _looked_up(run, scheduler, world, error)
     except SchedulerError as error:
-        world.keep(run, phase="refused", message=str(error))
+        world.keep(run, phase=Phase.REFUSED, message=str(error))
         raise
 
 
@@ -212,7 +212,7 @@ def _interrupted(request: Request, runs_dir: Path, world: World, screen: Screen)
             screen.note(
                 f"run {run.name} of the same experiment, whose submission was interrupted, is {state.value}"
             )
-            world.keep(run, phase="submitted")
+            world.keep(run, phase=Phase.SUBMITTED)
     return None
 
 

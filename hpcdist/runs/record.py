@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple, get_args
+from enum import Enum
+from typing import Any, Final, NamedTuple
 
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState, Status
@@ -23,17 +24,32 @@ JOB_ID: Final = "[A-Za-z0-9\u0192][A-Za-z0-9\u0192_.;:@+\\[\\]-]{0,254}"
 _FORMS: Final = {"job_id": re.compile(JOB_ID), "token": re.compile(r"[A-Za-z0-9_]{1,64}")}
 _TIMES: Final = ("created_at", "submitted_at", "missing_since")
 
-Phase = Literal["created", "submitting", "accepted", "submitted", "refused"]
+
+class Phase(str, Enum):
+    """How far a submission has come; the members stand in the order in which it may pass through them.
+
+    ``created``: the batch system was not asked yet. ``submitting``: it may have been, and the job may exist.
+    ``refused``: the answer was no, with the record's ``message``. ``accepted``: the job is ``job_id``, and no
+    `submit` has printed that. ``submitted``: one has.
+    """
+
+    CREATED = "created"
+    SUBMITTING = "submitting"
+    REFUSED = "refused"
+    ACCEPTED = "accepted"
+    SUBMITTED = "submitted"
+
+    def is_before(self, other: Phase) -> bool:
+        """Whether a submission passes through this phase before the other."""
+        order = list(Phase)
+        return order.index(self) < order.index(other)
 
 
 class Record(NamedTuple):
     """What became of a submission.
 
-    ``created``: the batch system was not asked yet. ``submitting``: it may have been, and the job may exist.
-    ``accepted``: the job is ``job_id``, which no `submit` has printed. ``submitted``: one has. ``refused``:
-    the answer was no, with ``message``. ``submitted_at`` is when the batch system was asked. ``ended`` is
-    the job's state once it is certain that it will not change. ``missing_since`` is when the batch
-    system first did not know the job.
+    ``submitted_at`` is when the batch system was asked. ``ended`` is the job's state once it is certain that
+    it will not change. ``missing_since`` is when the batch system first did not know the job.
     """
 
     name: str
@@ -42,12 +58,17 @@ class Record(NamedTuple):
     scheduler: str
     digest: str
     created_at: str
-    phase: Phase = "created"
+    phase: Phase = Phase.CREATED
     job_id: str | None = None
     submitted_at: str | None = None
     message: str = ""
     ended: Status | None = None
     missing_since: str | None = None
+
+    def changed(self, **changes: Any) -> Record:
+        """Return the record with these changes, or as it is where they would set its phase back."""
+        phase: Phase = changes.get("phase", self.phase)
+        return self if phase.is_before(self.phase) else self._replace(**changes)
 
 
 def written(record: Record) -> bytes:
@@ -77,14 +98,21 @@ def read(text: bytes) -> Record:
     if not isinstance(data, dict) or not known - {*Record._field_defaults} <= {*data} <= known:
         raise ValueError("its keys are others")
     ended = _ended(data.pop("ended", None))
-    record = Record(**{key: _text(key, value) for key, value in data.items()}, ended=ended)
-    if record.phase not in get_args(Phase):
-        raise ValueError(f"phase is {record.phase!r}")
-    if record.phase in {"accepted", "submitted"} and record.job_id is None:
-        raise ValueError(f"it is {record.phase} and has no job_id")
+    phase = _phase(data.pop("phase", Phase.CREATED))
+    texts = {key: _text(key, value) for key, value in data.items()}
+    record = Record(**texts, phase=phase, ended=ended)
+    if not phase.is_before(Phase.ACCEPTED) and record.job_id is None:
+        raise ValueError(f"it is {phase.value} and has no job_id")
     if record.scheduler not in schedulers:
         raise ValueError(f"there is no scheduler {record.scheduler!r} here")
     return record
+
+
+def _phase(data: Any) -> Phase:
+    try:
+        return Phase(data)
+    except ValueError:
+        raise ValueError(f"phase is {_short(data)}") from None
 
 
 def _text(key: str, value: Any) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hpcdist.errors import ConfigError
+from hpcdist.host import locks
 from hpcdist.host.command import Runner
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Record, Run, RunDirectory
@@ -34,17 +35,19 @@ class World(NamedTuple):
     def update(self, run: Run, **changes: Any) -> Run:
         """Return the run with these changes of its record, once they are on the disk.
 
-        What another process has written there meanwhile, in other fields, stays.
+        What another process has written there meanwhile, in other fields, stays; so does all of it where its
+        phase is a later one. Processes of one host do this one after the other.
         """
-        record = fresh(run).record._replace(**changes)
-        self.save(run.directory, record)
+        with run.directory.opened() as handle, locks.folder(handle, self.sleep):
+            record = fresh(run).record.changed(**changes)
+            self.save(run.directory, record)
         return run._replace(record=record)
 
     def keep(self, run: Run, **changes: Any) -> Run:
         """As `update`; where the disk is full, or another user's, only the returned run has the changes."""
         with contextlib.suppress(OSError):
             return self.update(run, **changes)
-        return run._replace(record=run.record._replace(**changes))
+        return run._replace(record=run.record.changed(**changes))
 
 
 def fresh(run: Run) -> Run:

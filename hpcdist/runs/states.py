@@ -13,7 +13,7 @@ from hpcdist.errors import listed
 from hpcdist.runs import endings
 from hpcdist.runs.deadline import limited, side_by_side
 from hpcdist.runs.inquiry import MISSING, Inquiry, inquire
-from hpcdist.runs.rundir import Run, timestamp
+from hpcdist.runs.rundir import Phase, Run, timestamp
 from hpcdist.runs.services import World, fresh
 from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
 from hpcdist.schedulers.job import Job, JobState, Status
@@ -90,7 +90,7 @@ def settle(runs: Iterable[Run], world: World) -> tuple[list[Run], frozenset[str]
     settled = []
     for run in runs:
         job_id = None
-        if run.record.phase == "submitting" and not (job_id := _id_from_events(run)):
+        if run.record.phase == Phase.SUBMITTING and not (job_id := _id_from_events(run)):
             name = run.record.scheduler
             if name not in tokens:
                 tokens[name], heard = find_tokens(schedulers.get(name), world)
@@ -105,12 +105,12 @@ def _settled(run: Run, job_id: str | None, world: World) -> Run:
 
     A submission that began in the future (by the clock of another machine) counts from now on.
     """
-    if run.record.phase == "submitting":
+    if run.record.phase == Phase.SUBMITTING:
         run = fresh(run)
-    if run.record.phase != "submitting":
+    if run.record.phase != Phase.SUBMITTING:
         return run
     if job_id:
-        return world.keep(run, phase="accepted", job_id=job_id, message="")
+        return world.keep(run, phase=Phase.ACCEPTED, job_id=job_id, message="")
     if age(run, world) < 0:
         return world.keep(run, submitted_at=timestamp(world.now()))
     return run
@@ -189,9 +189,9 @@ def _missing(run: Run, job: Job, inquiry: Inquiry, world: World) -> Report:
 
 def _status(run: Run, answered: frozenset[str], world: World) -> Status:
     """Tell of a run without a job."""
-    if run.record.phase == "refused":
+    if run.record.phase == Phase.REFUSED:
         return Status(JobState.UNSUBMITTED, "refused", reason=run.record.message, source="record")
-    if run.record.phase == "created":
+    if run.record.phase == Phase.CREATED:
         reason = "it was prepared, but never submitted"
         return Status(JobState.UNSUBMITTED, "created", reason=reason, source="record")
     return _unanswered(run, answered, world)

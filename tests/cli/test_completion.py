@@ -15,7 +15,7 @@ from click.shell_completion import get_completion_class
 from hpcdist import importers
 from hpcdist.cli import VERBS, completion, main
 from hpcdist.runs import rundir
-from hpcdist.runs.rundir import Record
+from hpcdist.runs.rundir import Phase, Record
 from tests.sites import SHIPPED
 
 from .conftest import Hpcdist
@@ -32,7 +32,7 @@ def plain(values: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def run(folder: Path, name: str) -> None:
-    record = Record(name, "t", "local", "local", "d", "2026-01-01T00:00:00+00:00", "submitted", "1")
+    record = Record(name, "t", "local", "local", "d", "2026-01-01T00:00:00+00:00", Phase.SUBMITTED, "1")
     rundir.save(rundir.create(folder, name), record)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hpcdist.cli.jobs.follow import Watch
 from hpcdist.cli.jobs.runs import exit_code, sentence
 from hpcdist.runs import rundir
-from hpcdist.runs.rundir import Record, Run
+from hpcdist.runs.rundir import Phase, Record, Run
 from hpcdist.runs.services import World
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
@@ -35,7 +35,7 @@ def a_run(folder: Path) -> Run:
         scheduler="slurm",
         digest="",
         created_at="2026-01-01T00:00:00+00:00",
-        phase="submitted",
+        phase=Phase.SUBMITTED,
         job_id="7",
     )
     return Run(rundir.create(folder / "runs", "x"), record)

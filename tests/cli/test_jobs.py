@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from hpcdist.runs import rundir
-from hpcdist.runs.rundir import Record
+from hpcdist.runs.rundir import Phase, Record
 
 from .conftest import RANKS, Hpcdist
 
@@ -194,7 +194,7 @@ def test_a_table_takes_the_first_line_of_what_the_batch_system_said(hpcdist: Hpc
     directory = rundir.create(folder / "runs", "ranks")
     message = "sbatch: error: no\nsbatch: error: \x1b[31mnever"
     record = Record(
-        "ranks", "t", "slurm", "slurm", "d", "2026-01-01T00:00:00+00:00", "refused", message=message
+        "ranks", "t", "slurm", "slurm", "d", "2026-01-01T00:00:00+00:00", Phase.REFUSED, message=message
     )
     rundir.save(directory, record)
     row = hpcdist("status").out.splitlines()[1:]
@@ -206,7 +206,7 @@ def test_a_table_takes_the_first_line_of_what_the_batch_system_said(hpcdist: Hpc
 
 def test_waiting_tells_at_once_why_nothing_is_known(hpcdist: Hpcdist, folder: Path) -> None:
     directory = rundir.create(folder / "runs", "ranks")
-    record = Record("ranks", "t", "pbs", "pbs", "d", "2026-01-01T00:00:00+00:00", "submitting")
+    record = Record("ranks", "t", "pbs", "pbs", "d", "2026-01-01T00:00:00+00:00", Phase.SUBMITTING)
     rundir.save(directory, record)
     said = hpcdist("wait", "ranks-1", "--timeout", "0")
     assert (said.code, said.out) == (124, "")

@@ -17,7 +17,7 @@ from hpcdist.cli import VERBS, main
 from hpcdist.cli.tell import one_line, sentences
 from hpcdist.errors import PlanError, Problem, SchedulerError
 from hpcdist.runs import rundir
-from hpcdist.runs.rundir import Record
+from hpcdist.runs.rundir import Phase, Record
 
 from .conftest import Hpcdist, argv
 
@@ -144,7 +144,7 @@ def test_status_imports_no_planner() -> None:
 
 @pytest.mark.parametrize("site", ["local", "slurm"])
 def test_status_of_runs_imports_their_scheduler_and_nothing_of_plans(site: str, folder: Path) -> None:
-    record = Record("ranks", "t", site, site, "d", "2026-01-01T00:00:00+00:00", "submitted", "1")
+    record = Record("ranks", "t", site, site, "d", "2026-01-01T00:00:00+00:00", Phase.SUBMITTED, "1")
     rundir.save(rundir.create(folder / "runs", "ranks"), record)
     modules = imported_by("status")
     assert f"hpcdist.schedulers.{site}" in modules

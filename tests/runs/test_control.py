@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from hpcdist.errors import OutputError, PlanError, SchedulerError, SubmissionUnk
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import control, rundir, states
 from hpcdist.runs.control import Request, Screen, World
-from hpcdist.runs.rundir import Record, Run, RunDirectory
+from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, failed
 
@@ -166,7 +167,7 @@ def test_submit(tmp_path: Path, queue: Queue) -> None:
         digest=rundir.digest(REQUEST.experiment),
         created_at="2023-11-14T22:13:20+00:00",
         submitted_at="2023-11-14T22:13:20+00:00",
-        phase="submitted",
+        phase=Phase.SUBMITTED,
         job_id="100",
     )
     assert queue.shell.commands[0].argv[-1] == str(directory / "job.sh")
@@ -364,7 +365,7 @@ def test_a_submission_in_the_future_is_not_waited_for_for_ever(tmp_path: Path, q
         control.submit(REQUEST, tmp_path, queue.world)
     (run,), _ = rundir.listing(tmp_path)
     rundir.save(
-        run.directory, run.record._replace(phase="submitting", submitted_at="2099-01-01T00:00:00+00:00")
+        run.directory, run.record._replace(phase=Phase.SUBMITTING, submitted_at="2099-01-01T00:00:00+00:00")
     )
     queue.last_save = 1000
     assert "ask again in 180 s" in state_of(only_run(tmp_path), queue).reason
@@ -381,9 +382,33 @@ def test_a_look_does_not_undo_what_the_submission_writes_meanwhile(tmp_path: Pat
         control.submit(REQUEST, tmp_path, queue.world)
     queue.last_save = 1000
     run = only_run(tmp_path)
-    queue.world.update(run, phase="submitted", job_id="100")
+    queue.world.update(run, phase=Phase.SUBMITTED, job_id="100")
     assert state_of(run, queue).state is JobState.PENDING
     assert only_run(tmp_path).record.phase == "submitted"
+
+
+def test_a_phase_never_goes_back(tmp_path: Path, queue: Queue) -> None:
+    """What `status` found out too late changes nothing, whatever it writes."""
+    run = control.submit(REQUEST, tmp_path, queue.world)
+    for phase in (Phase.CREATED, Phase.SUBMITTING, Phase.REFUSED, Phase.ACCEPTED):
+        late = queue.world.update(run, phase=phase, job_id="7", message="late")
+        assert late == run == only_run(tmp_path)
+
+
+def test_two_who_write_at_once_do_not_undo_each_other(tmp_path: Path, queue: Queue) -> None:
+    """`submit` writes between the moment in which `status` reads the record and that in which it writes."""
+    run = control.submit(REQUEST, tmp_path, queue.world)
+    rundir.save(run.directory, run.record._replace(phase=Phase.ACCEPTED))
+    submit = threading.Thread(target=lambda: World(queue.shell).update(run, phase=Phase.SUBMITTED))
+
+    def save(directory: RunDirectory, record: Record) -> None:
+        submit.start()
+        submit.join(0.3)
+        rundir.save(directory, record)
+
+    World(queue.shell, save=save).update(run, phase=Phase.ACCEPTED, message="")
+    submit.join()
+    assert only_run(tmp_path).record.phase is Phase.SUBMITTED
 
 
 def test_a_submission_takes_two_minutes_at_most(tmp_path: Path, queue: Queue) -> None:
@@ -657,7 +682,8 @@ def test_cancel(tmp_path: Path, queue: Queue) -> None:
 
 def test_cancel_says_all_that_is_wrong(tmp_path: Path, queue: Queue) -> None:
     alive, lost = submitted(queue, tmp_path, 2)
-    lost = queue.world.update(lost, phase="submitting", job_id=None)
+    lost = lost._replace(record=lost.record._replace(phase=Phase.SUBMITTING, job_id=None))
+    rundir.save(lost.directory, lost.record)
     del queue.jobs["101"]
     queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
     with pytest.raises(SchedulerError) as caught:

@@ -11,7 +11,7 @@ import pytest
 from hpcdist.errors import ConfigError
 from hpcdist.host import ownership
 from hpcdist.runs import rundir
-from hpcdist.runs.rundir import Event, Record, Run, RunDirectory
+from hpcdist.runs.rundir import Event, Phase, Record, Run, RunDirectory
 from hpcdist.schedulers.job import Job, JobState, Status
 
 RECORD = Record(
@@ -22,7 +22,7 @@ RECORD = Record(
     digest="00",
     created_at="2026-01-01T00:00:00+00:00",
     job_id="12",
-    phase="submitted",
+    phase=Phase.SUBMITTED,
 )
 
 

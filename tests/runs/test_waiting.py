@@ -12,7 +12,7 @@ import pytest
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import rundir
-from hpcdist.runs.rundir import Record, Run
+from hpcdist.runs.rundir import Phase, Record, Run
 from hpcdist.runs.services import World
 from hpcdist.runs.states import Report
 from hpcdist.runs.waiting import pause_after, wait
@@ -57,7 +57,7 @@ class Story:
 
 
 def a_run(folder: Path, scheduler: str = "slurm") -> Run:
-    record = Record("x", "t", "site", scheduler, "d", "2026-01-01T00:00:00+00:00", "submitted", "100")
+    record = Record("x", "t", "site", scheduler, "d", "2026-01-01T00:00:00+00:00", Phase.SUBMITTED, "100")
     return Run(rundir.create(folder / "runs", "x"), record)
 
 

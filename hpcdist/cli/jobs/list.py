@@ -26,7 +26,13 @@ def command(runs_dir: Path, json: bool) -> None:
         show.table(
             ("run", "job", "site", "submission", "created"),
             [
-                (run.name, run.record.job_id or "-", run.record.site, run.record.phase, run.record.created_at)
+                (
+                    run.name,
+                    run.record.job_id or "-",
+                    run.record.site,
+                    run.record.phase.value,
+                    run.record.created_at,
+                )
                 for run in found
             ],
         )

@@ -108,7 +108,7 @@ def record_of(run: Run) -> dict[str, Any]:
         "job_id": record.job_id,
         "site": record.site,
         "scheduler": record.scheduler,
-        "phase": record.phase,
+        "phase": record.phase.value,
         "created_at": record.created_at,
         "submitted_at": record.submitted_at,
         "directory": str(run.directory.path),
