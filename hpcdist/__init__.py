@@ -14,7 +14,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     planner    decisions, pure: experiment + site become a plan
     script    a plan becomes a script
     importers    files of other systems become experiments, one folder a form
-    loading    a document becomes an experiment
+    loading    a file becomes an experiment or a site; the machine is chosen, and both become a plan
     runs    submit, status, logs, cancel, wait: one directory per run
     doctor    what could keep jobs from running well, and the programs that tasks run to find out
     testing    FakeShell and the contract that every scheduler keeps

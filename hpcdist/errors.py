@@ -13,7 +13,8 @@ The number is the exit code of the command line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar, Literal, NamedTuple
 
 Path = tuple[str | int, ...]
@@ -99,6 +100,26 @@ class OutputError(HpcdistError):
     """Standard output cannot be written (EX_IOERR of sysexits.h); everything else was done."""
 
     exit_code = 74
+
+
+@contextmanager
+def located(locate: Callable[[Problem], Problem]) -> Iterator[None]:
+    """Give the problems of what is raised inside their places."""
+    try:
+        yield
+    except HpcdistError as error:
+        raise type(error)(*map(locate, error.problems)) from error
+
+
+@contextmanager
+def preceded_by(problems: Sequence[Problem]) -> Iterator[None]:
+    """Put what was found so far, warnings and notes, before the problems of what is raised inside."""
+    try:
+        yield
+    except HpcdistError as error:
+        if not problems:
+            raise
+        raise type(error)(*problems, *error.problems) from error
 
 
 def dotted(path: Path) -> str:

@@ -1,6 +1,6 @@
 """The command line: one short module a verb, imported when that verb is used.
 
-session machine options    what the verbs share: experiment + site become a plan
+session options    what the verbs share: experiment + site become a plan
 show tell completion       results to stdout; problems, as sentences, to stderr; words for TAB
 experiment jobs site       the verbs
 """

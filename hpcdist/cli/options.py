@@ -73,17 +73,17 @@ _EXPERIMENT = (
 
 
 def experiment_options(verb: Callable[..., None]) -> Verb:
-    """Give a verb the experiment file EXP (``-`` for stdin) and what changes it, as one ``Asked``."""
+    """Give a verb the experiment file EXP (``-`` for stdin) and what changes it, as ``ExperimentOptions``."""
 
     @functools.wraps(verb)
-    def with_asked(*, settings: tuple[tuple[str, str], ...], no_container: bool, **others: Any) -> None:
-        from hpcdist.cli.session import Asked
+    def with_options(*, settings: tuple[tuple[str, str], ...], no_container: bool, **others: Any) -> None:
+        from hpcdist.loading.planning import ExperimentOptions
 
         own = (("batch.container", "false"),) if no_container else ()
-        said = {name: others.pop(name) for name in Asked._fields if name in others}
-        verb(Asked(**said, settings=(*settings, *own)), **others)
+        said = {name: others.pop(name) for name in ExperimentOptions._fields if name in others}
+        verb(ExperimentOptions(**said, settings=(*settings, *own)), **others)
 
-    decorated: Verb = with_asked
+    decorated: Verb = with_options
     for option in reversed(_EXPERIMENT):
         decorated = option(decorated)
     return decorated

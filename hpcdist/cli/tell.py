@@ -98,15 +98,6 @@ def listed(show: Callable[[list[Problem]], None]) -> Iterator[None]:
         raise click.exceptions.Exit(code)
 
 
-@contextmanager
-def located(locate: Callable[[Problem], Problem]) -> Iterator[None]:
-    """Give the problems of what is raised inside their places."""
-    try:
-        yield
-    except HpcdistError as error:
-        raise type(error)(*map(locate, error.problems)) from error
-
-
 def _told(error: Exception) -> int:
     """Tell an error; return its exit code."""
     if isinstance(error, HpcdistError):

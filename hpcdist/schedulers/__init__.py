@@ -6,10 +6,11 @@ One scheduler is one file or folder here and one template; ``schedulers.get("slu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.registry import Registry
+from hpcdist.schedulers.installations import Installation
 from hpcdist.schedulers.job import Job, Status
 
 if TYPE_CHECKING:
@@ -63,6 +64,14 @@ class Scheduler(Protocol):
     @property
     def template(self) -> str:
         """The file name of its template."""
+        ...
+
+    @property
+    def installation(self) -> Installation | None:
+        """How one knows that it is set up on a machine; None where it cannot be known.
+
+        Where it is, and no site is named or recognised, the site file of the scheduler's name is taken.
+        """
         ...
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
@@ -143,6 +152,11 @@ class KnowsLeftovers(Protocol):
         """Return whether there are processes of the job with this status, though it is over."""
         ...
 
+
+UNSUPPORTED: Final = {
+    "torque": "Torque is not supported: of the PBS family only PBS Professional and OpenPBS (pbs) are",
+}
+"""Schedulers that one may look for, each with the reason why there is none."""
 
 schedulers: Registry[Scheduler] = Registry(
     "scheduler",

@@ -20,6 +20,7 @@ from hpcdist.schedulers.job import Job, JobState, Status
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Directive, Plan
+    from hpcdist.schedulers.installations import Installation
     from hpcdist.site.model import Site
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -181,6 +182,7 @@ class Local:
 
     name: Final = "local"
     template: Final = "local.sh.j2"
+    installation: Installation | None = None
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return nothing: there is no one to read directives."""

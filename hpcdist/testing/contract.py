@@ -17,6 +17,7 @@ from hpcdist.errors import HpcdistError, PlanError, SchedulerError, SubmissionUn
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
 from hpcdist.schedulers import Query, Scheduler, Submission
+from hpcdist.schedulers.installations import Installation
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.site.model import Site
 from hpcdist.testing import MISSING, TIMED_OUT
@@ -67,6 +68,7 @@ def check(  # noqa: PLR0913 (all by name)
     can ask for. ``harmless``: fields of an experiment that the scheduler leaves out in silence, and why
     that does no harm.
     """
+    installation_can_be_looked_for(scheduler)
     commands_and_answers(scheduler, answer, job_id)
     job = Job(job_id, "mnist-1", SUBMISSION.directory, SUBMISSION.token)
     states_have_meanings(scheduler, job, natives)
@@ -84,6 +86,18 @@ def commands_and_answers(scheduler: Scheduler, answer: str, job_id: str) -> None
     doubt_is_told_from_refusal(scheduler)
     junk_is_silence(scheduler, job)
     commands_are_words(scheduler, job)
+
+
+def installation_can_be_looked_for(scheduler: Scheduler) -> None:
+    """How it is known to be set up is None, or names a command, and a variable, a file or a question."""
+    known = scheduler.installation
+    if known is None:
+        return
+    _hold(isinstance(known, Installation), f"{known!r} is no Installation")
+    _hold(bool(known.title and known.command), f"{known} lacks its title or its command")
+    enough = known.variable or known.files or known.question
+    _hold(bool(enough), f"nothing but {known.command} shows that {known.title} is set up")
+    _hold(known.question is None or bool(known.denials), f"no answer to {known.question} denies it")
 
 
 def submission_is_said_in_full(scheduler: Scheduler) -> None:

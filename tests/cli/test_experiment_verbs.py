@@ -339,7 +339,7 @@ def test_render_annotates_on_request(hpcdist: Hpcdist) -> None:
         ([], {"HPCDIST_SITE": "toy", "HPCDIST_TESTBED": "1"}, [], "toy: $HPCDIST_SITE"),
         ([], {"TOY_MACHINE": "yes"}, ["sbatch"], "toy: detected: TOY_MACHINE=yes"),
         ([], {}, ["sbatch"], "slurm: this is no known site, but there is sbatch"),
-        ([], {}, [], "local: this is no known site, and there is no sbatch"),
+        ([], {}, [], "local: this is no known site, and no batch system is set up here"),
     ],
 )
 def test_the_site_is_the_first_that_anyone_names(  # noqa: PLR0913, PLR0917 - a table with six columns

@@ -60,12 +60,30 @@ def test_show_an_unknown_one(hpcdist: Hpcdist) -> None:
 def test_detect(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, bare_path: Callable[..., None]) -> None:
     bare_path()
     said = hpcdist("sites", "detect", *PATH)
-    assert said.out.startswith("local (this is no known site, and there is no sbatch)\n\nsite")
+    assert said.out.startswith("local (this is no known site, and no batch system is set up here)\n\nsite")
     monkeypatch.setenv("TOY_MACHINE", "yes")
     found = json.loads(hpcdist("sites", "detect", *PATH, "--json").out)
     assert (found["name"], found["origin"]) == ("toy", "detected: TOY_MACHINE=yes")
     expected = {"site": "toy", "expected": "TOY_MACHINE=yes", "found": "TOY_MACHINE=yes", "matches": True}
     assert expected in found["clues"]
+
+
+def test_a_slurm_that_is_not_set_up_is_noted(
+    hpcdist: Hpcdist, bare_path: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare_path("sbatch", "scontrol")
+    denial = "scontrol: fatal: Could not establish a configuration source"
+    (tmp_path / "bin" / "scontrol").write_text(f"#!/bin/sh\necho '{denial}' >&2; exit 1\n")
+    said = hpcdist("sites", "detect", "--json")
+    assert json.loads(said.out)["name"] == "local"
+    assert said.err == "note: there is sbatch, but no Slurm is set up for it, so the site is local\n"
+    monkeypatch.setenv("SLURM_CONF", "/somewhere/slurm.conf")
+    assert json.loads(hpcdist("sites", "detect", "--json").out)["name"] == "slurm"
+
+
+def test_detect_warns_of_a_broken_site_once(hpcdist: Hpcdist, folder: Path) -> None:
+    (folder / "sites" / "binary.yaml").write_bytes(b"\xff\xfe")
+    assert hpcdist("sites", "detect", *PATH).err.count("binary.yaml") == 1
 
 
 def test_a_machine_that_could_be_two(hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

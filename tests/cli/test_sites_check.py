@@ -116,7 +116,7 @@ def test_its_directives_are_those_of_its_scheduler(hpcdist: Hpcdist, folder: Pat
 
 
 GONE: Final = """\
-error: odd.yaml:3:12: scheduler: Torque is not spoken: of the PBS family only PBS Professional and \
+error: odd.yaml:3:12: scheduler: Torque is not supported: of the PBS family only PBS Professional and \
 OpenPBS (pbs) are; write one of local, slurm, pbs, lsf, flux, sge
 error: odd.yaml:4:11: launcher: aprun belonged to ALPS, which is gone with the Cray XC and XE machines: \
 HPE Cray EX machines start tasks by srun under Slurm, and by PALS mpiexec (launcher pals) under PBS; write \

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.cli.session import origins
 from hpcdist.documents import source
 from hpcdist.loading.load import load_experiment
+from hpcdist.loading.planning import origins
 from hpcdist.planner.make_plan import make_plan
 from tests.plans import TESTBED
 

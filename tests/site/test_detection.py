@@ -4,9 +4,7 @@ import re
 
 import pytest
 
-from hpcdist.cli.machine import known
 from hpcdist.errors import ConfigError
-from hpcdist.host.resources import shipped
 from hpcdist.site.detection import Clue, Detection, Known, detect
 from hpcdist.site.model import Detect
 from tests.sites import SHIPPED, shipped_site
@@ -89,8 +87,3 @@ def test_two_sites_are_a_question_for_the_user() -> None:
 def test_shipped_sites(environment: dict[str, str], fqdn: str, name: str | None) -> None:
     sites = (Known(name, shipped_site(name).detect) for name in SHIPPED)
     assert detect(sites, environment, fqdn).site == name
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_the_section_is_read_alone_as_in_the_whole_file(name: str) -> None:
-    assert known(shipped("site_configs") / f"{name}.yaml") == Known(name, shipped_site(name).detect)

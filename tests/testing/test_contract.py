@@ -9,6 +9,7 @@ from hpcdist.errors import PlanError
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Directive, Plan
 from hpcdist.schedulers import Query, schedulers
+from hpcdist.schedulers.installations import SLURM
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.slurm import Slurm
 from hpcdist.schedulers.slurm.queries import Squeue
@@ -110,12 +111,27 @@ class Broken(Slurm):
         return super().directives(plan, site)
 
 
+class Everywhere(Slurm):
+    installation = SLURM._replace(variable="", files=(), question=None)
+
+
+class Nowhere(Slurm):
+    installation = SLURM._replace(command="")
+
+
+class Certain(Slurm):
+    installation = SLURM._replace(denials=())
+
+
 @pytest.mark.parametrize(
     ("scheduler", "said"),
     [
         (Asking(Guessing()), "out of ''"),
         (Asking(Hopeful()), "'REVOKED' was read as running, not unknown"),
         (Asking(Forgetful()), "of 'PENDING' was kept ''"),
+        (Everywhere(), "nothing but sbatch shows that Slurm is set up"),
+        (Nowhere(), "lacks its title or its command"),
+        (Certain(), "no answer to scontrol ping denies it"),
         (Careless(), "is no doubt"),
         (Deaf(), "batch.qos is passed over in silence: qos='qos-x7' became ''"),
         (Coarse(), r"batch.dependency: dependency=\('afternotok:123',\) and .* became the same"),

@@ -7,17 +7,18 @@ import click
 from hpcdist import lint
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import Asked, Session, session
+from hpcdist.cli.session import planned
 from hpcdist.cli.tell import listed, tell
 from hpcdist.documents.tree import Document
 from hpcdist.errors import Problem
+from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.script.renderer import render
 
 
 @click.command("check")
 @experiment_options
 @json_option
-def command(asked: Asked, json: bool) -> None:
+def command(options: ExperimentOptions, json: bool) -> None:
     """Tell everything that is wrong with an experiment.
 
     The exit code is 0 when it can be submitted, 2 when the file is wrong, 3 when it does not fit the site.
@@ -25,18 +26,18 @@ def command(asked: Asked, json: bool) -> None:
     """
     if json:
         with listed(show.problems_as_json):
-            checked(asked)
+            checked(options)
     else:
-        click.echo(f"ok: {asked.file}: {checked(asked).summary}")
+        click.echo(f"ok: {options.file}: {checked(options).summary}")
 
 
-def checked(asked: Asked, document: Document | None = None) -> Session:
+def checked(options: ExperimentOptions, document: Document | None = None) -> Planned:
     """Tell what is odd, and return what would run; ``document`` is what the file will hold.
 
     Raises:
         HpcdistError: with everything that is wrong.
     """
-    made = session(asked, document)
+    made = planned(options, document)
     plan = made.plan
     render(plan)
     notes = (item for item in lint.of_plan(plan, made.machine.site) if item.severity == "note")

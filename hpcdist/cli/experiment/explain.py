@@ -10,7 +10,8 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.experiment.plan import counted, kind_of, span
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import Asked, Session, session
+from hpcdist.cli.session import planned
+from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.plan.model import Group, Row, Variable, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Source
@@ -32,9 +33,9 @@ _FIELDS = {
 @click.command("explain")
 @experiment_options
 @json_option
-def command(asked: Asked, json: bool) -> None:
+def command(options: ExperimentOptions, json: bool) -> None:
     """Tell where every value of the script comes from."""
-    made = session(asked)
+    made = planned(options)
     found = [*lines(made)]
     behind = [source_of(made.machine.site, origin) for _, _, origin in found]
     if json:
@@ -64,7 +65,7 @@ def _print(found: Sequence[Line], behind: Sequence[Source | None]) -> None:
         show.table((), [(f"  {_short(what)}", origin) for _, what, origin in members])
 
 
-def lines(made: Session) -> Iterator[Line]:
+def lines(made: Planned) -> Iterator[Line]:
     """Yield every decision of a plan."""
     plan = made.plan
     yield "decided", f"site: {plan.site}", made.machine.origin

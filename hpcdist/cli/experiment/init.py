@@ -16,12 +16,12 @@ from hpcdist.cli.experiment import new_file, starter
 from hpcdist.cli.experiment.check import checked
 from hpcdist.cli.experiment.starter import NO_FRAMEWORK, Answers, Size
 from hpcdist.cli.options import site_option, site_path_option
-from hpcdist.cli.session import Asked, machine_of
-from hpcdist.cli.tell import located
+from hpcdist.cli.session import machine_of
 from hpcdist.documents import source
-from hpcdist.errors import ConfigError, Place, Problem
+from hpcdist.errors import ConfigError, Place, Problem, located
 from hpcdist.experiment.model import Batch
 from hpcdist.loading import load, preferences
+from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.planner.pools import Pool
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
@@ -102,7 +102,8 @@ def command(
     On a terminal it asks for what no option says. What it writes has passed `hpcdist check`; a file that is
     there is not written over.
     """
-    _begin(Asked("", site, site_path), Given(**given), output, asks=sys.stdin.isatty() and not yes)
+    options = ExperimentOptions("", site, site_path)
+    _begin(options, Given(**given), output, asks=sys.stdin.isatty() and not yes)
 
 
 class Given(NamedTuple):
@@ -120,23 +121,23 @@ class Given(NamedTuple):
     walltime: str | None
 
 
-def _begin(asked: Asked, given: Given, output: str | None, *, asks: bool) -> None:
+def _begin(options: ExperimentOptions, given: Given, output: str | None, *, asks: bool) -> None:
     """Choose the site, ask, check, and write.
 
     Raises:
         HpcdistError: where the file is there already, or what was answered does not pass `hpcdist check`.
     """
     own = preferences.read(os.environ)
-    site = machine_of(asked.site, asked.site_path, own).site
+    site = machine_of(options.site, options.site_path, own).site
     bare = load.load_experiment(source.parse("run: {cmd: 'true'}", ""))
     interview = _Interview(given, site, preferences.filled(bare, own, site).experiment.batch, asks)
     stem = slug(PurePath(output).stem) if output else "experiment"
     name = interview.answer("name", "Name", stem, _job_name)
     file = new_file.chosen(output or f"{name}.yml")
-    text = starter.text(interview.answers(name, asked.site or site.name), site)
+    text = starter.text(interview.answers(name, options.site or site.name), site)
     where = str(file or "-")
     with located(lambda problem: _by_flag(problem, where)):
-        made = checked(asked._replace(file=where), source.parse(text, where))
+        made = checked(options._replace(file=where), source.parse(text, where))
     if made.plan.placement.nodes < (given.nodes or 0):
         message = f"replicas of that size share nodes: there would be {made.summary}"
         raise _refused("--nodes", message, "ask for all GPUs of a node, or name a partition of smaller nodes")

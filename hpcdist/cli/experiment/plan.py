@@ -11,9 +11,10 @@ from msgspec.structs import asdict
 
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import Asked, session
+from hpcdist.cli.session import planned
 from hpcdist.documents.fields import Model
 from hpcdist.layers.wiring import Wiring
+from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.plan.devices import devices
 from hpcdist.plan.model import Group, Plan, Task
 from hpcdist.script.renderer import summary
@@ -34,12 +35,12 @@ _EXPECTED = ("", "the default partition", "the only partition")
 @click.command("plan")
 @experiment_options
 @json_option
-def command(asked: Asked, json: bool) -> None:
+def command(options: ExperimentOptions, json: bool) -> None:
     """Draw which task runs where, and what it is told.
 
     Nodes, CPUs and GPUs are counted from 0, as the plan gives them: the batch system chooses the real ones.
     """
-    plan = session(asked).plan
+    plan = planned(options).plan
     if json:
         show.as_json([*records(plan)])
         return

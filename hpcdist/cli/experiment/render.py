@@ -9,7 +9,8 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.experiment.new_file import overwrite
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import Asked, session
+from hpcdist.cli.session import planned
+from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.script.renderer import render
 
 
@@ -23,14 +24,14 @@ from hpcdist.script.renderer import render
 )
 @click.option("--annotate", is_flag=True, help="Write the origin of every line beside it.")
 @json_option
-def command(asked: Asked, output: str | None, annotate: bool, json: bool) -> None:
+def command(options: ExperimentOptions, output: str | None, annotate: bool, json: bool) -> None:
     """Print the job script.
 
     It runs without hpcdist, by `sbatch FILE`, and makes its run directory where it is submitted.
     """
     if output and json:
         raise click.UsageError("--output goes with no --json.")
-    made = session(asked)
+    made = planned(options)
     script = render(made.plan, annotate=annotate)
     if output:
         overwrite(Path(output), script.job.encode(), script=True)

@@ -16,9 +16,10 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
-from hpcdist.cli.session import Asked, Session, session
+from hpcdist.cli.session import planned
 from hpcdist.cli.tell import note
 from hpcdist.errors import ConfigError, Problem
+from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import control, rundir
 from hpcdist.runs.control import Request, Screen
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -42,7 +43,7 @@ from hpcdist.words import quote
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx: click.Context,
-    asked: Asked,
+    options: ExperimentOptions,
     runs_dir: Path,
     following: bool,
     waiting: bool,
@@ -53,8 +54,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """Submit an experiment as a batch job."""
     if following and json:
         raise click.UsageError("--follow goes with no --json; use --wait.")
-    made = session(asked)
-    request = request_of(made, asked)
+    made = planned(options)
+    request = request_of(made, options)
     if dry_run:
         _rehearse(request, runs_dir, json=json)
         return
@@ -90,25 +91,25 @@ def submitted(
         raise ConfigError(Problem(said, hint="choose another folder with --runs-dir")) from error
 
 
-def request_of(made: Session, asked: Asked) -> Request:
+def request_of(made: Planned, options: ExperimentOptions) -> Request:
     """Return what is to be submitted of this plan."""
     return Request(
         name=made.plan.name,
         site=made.plan.site,
         scheduler=made.plan.scheduler,
-        experiment=_as_asked(made.document.text, asked.changes),
+        experiment=_with_changes(made.document.text, options.changes),
         files=lambda directory: _files(made, directory),
     )
 
 
-def _as_asked(text: str, changes: Sequence[str]) -> str:
+def _with_changes(text: str, changes: Sequence[str]) -> str:
     """Return the experiment's text; what the command line changed stands at its end, as a comment of JSON."""
     if not changes:
         return text
     return f"{text.rstrip(chr(10))}\n# submitted with {json_texts.dumps(changes)}\n"
 
 
-def _files(made: Session, directory: RunDirectory) -> dict[str, str]:
+def _files(made: Planned, directory: RunDirectory) -> dict[str, str]:
     """Return the files of a run beside the experiment, by name."""
     script = render(made.plan, run_dir=str(directory.path))
     plan = msgspec.json.format(msgspec.json.encode(made.plan), indent=2).decode()
@@ -116,7 +117,7 @@ def _files(made: Session, directory: RunDirectory) -> dict[str, str]:
     return {name: text for name, text in found.items() if text}
 
 
-def _say(run: Run, made: Session, runs_dir: Path) -> None:
+def _say(run: Run, made: Planned, runs_dir: Path) -> None:
     is_found = runs_dir == rundir.choose(None, os.environ)
     name = run.name if is_found else quote(run.directory.path)
     click.echo(f"{run.name}: job {run.record.job_id} on site {run.record.site}, {summary(made.plan)}")

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from hpcdist import lint
-from hpcdist.cli import machine, show
+from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import changes_options, json_option, runs_dir_option, site_option, site_path_option
 from hpcdist.cli.session import machine_of
@@ -115,8 +115,8 @@ def _refuse_what_is_of_the_job(ctx: click.Context) -> None:
 
 def _chosen(name: str | None, site_path: tuple[str, ...]) -> Chosen:
     """Return the site that a job would be for, as `submit` chooses it, and its file."""
-    found = machine_of(name, site_path, preferences.read(os.environ))
-    return Chosen(machine.with_working_launcher(found.site, None), found.origin, str(found.file))
+    found = machine_of(name, site_path, preferences.read(os.environ), working=True)
+    return Chosen(found.site, found.origin, str(found.file))
 
 
 def _login(chosen: Chosen, runs_dir: Path, world: World) -> Iterator[Finding]:

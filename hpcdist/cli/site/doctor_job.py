@@ -10,15 +10,16 @@ from typing import Final, NamedTuple
 from hpcdist.cli.jobs.runs import sentence
 from hpcdist.cli.jobs.submit import request_of, submitted
 from hpcdist.cli.jobs.wait import TimeIsUp, patient
-from hpcdist.cli.session import Asked, Session, session
-from hpcdist.cli.tell import note
+from hpcdist.cli.session import planned
+from hpcdist.cli.tell import note, tell
 from hpcdist.doctor import records, tasks
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import program
 from hpcdist.doctor.records import Task
 from hpcdist.doctor.tasks import Trial
-from hpcdist.errors import HpcdistError
+from hpcdist.errors import HpcdistError, errors_in
 from hpcdist.host import resources
+from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.planner.pools import Pool, pools
 from hpcdist.runs import control, logs
 from hpcdist.runs.control import Request
@@ -51,18 +52,19 @@ class Wanted(NamedTuple):
 
 def trial(site: Site, wanted: Wanted, runs_dir: Path, world: World) -> Iterator[Finding]:
     """Submit the job, wait for it, and yield what its tasks found; a refusal is a finding too."""
-    asked = Asked(
+    options = ExperimentOptions(
         str(resources.shipped("templates") / "doctor.yml"),
         wanted.site,
         wanted.site_path,
         settings=(*sizes(site, wanted), *_pmi(site), *wanted.settings),
     )
     try:
-        made = session(asked)
-        run = _submitted(request_of(made, asked), runs_dir, world)
+        made = planned(options)
+        run = _submitted(request_of(made, options), runs_dir, world)
         report = _waited(run, wanted.timeout, world)
     except HpcdistError as error:
-        for problem in error.problems:
+        tell(problem for problem in error.problems if problem.severity != "error")
+        for problem in errors_in(error.problems):
             yield Finding("job", "job", "error", str(problem._replace(hint="")), problem.hint or _OTHERWISE)
     else:
         yield from _outcome(made, run, report, world)
@@ -131,7 +133,7 @@ def _waited(run: Run, seconds: float, world: World) -> Report:
         raise
 
 
-def _outcome(made: Session, run: Run, report: Report, world: World) -> Iterator[Finding]:
+def _outcome(made: Planned, run: Run, report: Report, world: World) -> Iterator[Finding]:
     if not report.status.state.is_final:
         do = "give it more time with --timeout, or choose a partition or QOS in which jobs begin sooner"
         seen = f"{sentence(report)} when the time was up, so it is cancelled"

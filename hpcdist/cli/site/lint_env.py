@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator
 import click
 
 from hpcdist import lint
-from hpcdist.cli import completion, machine, show
+from hpcdist.cli import completion, show
 from hpcdist.cli.options import json_option, site_option, site_path_option
+from hpcdist.cli.tell import tell
 from hpcdist.documents import source
 from hpcdist.host import resources
 from hpcdist.lint import Around, Finding, versions_of
-from hpcdist.loading import preferences
+from hpcdist.loading import machine, preferences
+from hpcdist.loading.sites import load_site
 from hpcdist.plan.model import Variable
 from hpcdist.site.fabric import Surroundings, names
 from hpcdist.site.model import Site, libraries_of
@@ -74,11 +76,11 @@ def judged(site: Site | None, file: str | None = None) -> list[Finding]:
 def _site(name: str | None, site_path: tuple[str, ...]) -> Site | None:
     """Return the site of ``--site``, ``$HPCDIST_SITE`` or the config, else this machine's if known."""
     folders = resources.site_folders(site_path)
-    if said := machine.said(name, folders, preferences.read(os.environ)):
-        return said.site
-    files = resources.site_files(folders)
-    found = machine.detection_of(files.values()).site
-    return machine.load_site(files[found]) if found else None
+    if named := machine.explicit_site(name, folders, preferences.read(os.environ)):
+        return named.site
+    found = machine.search(folders)
+    tell(found.problems)
+    return load_site(found.files[found.detection.site]) if found.detection.site else None
 
 
 def _around(site: Site | None) -> Around:

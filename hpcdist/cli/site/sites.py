@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import click
 
-from hpcdist.cli import completion, machine, show
+from hpcdist.cli import completion, show
 from hpcdist.cli.options import json_option, site_path_option
-from hpcdist.cli.tell import listed
+from hpcdist.cli.tell import listed, tell
 from hpcdist.documents import source
 from hpcdist.errors import Place
 from hpcdist.host import resources
+from hpcdist.loading import machine
+from hpcdist.loading.sites import load_site, readable
 
 
 @click.group("sites")
@@ -27,7 +29,8 @@ def _verb(name: str) -> Callable[[Callable[..., None]], click.Command]:
 def list_sites(site_path: tuple[str, ...], json: bool) -> None:
     """List all sites."""
     files = resources.site_files(resources.site_folders(site_path))
-    sites = machine.readable((files[name] for name in sorted(files)), machine.load_site)
+    sites, problems = readable((files[name] for name in sorted(files)), load_site)
+    tell(problems)
     if json:
         keys = ("name", "description", "status", "scheduler", "launcher")
         show.as_json([{key: getattr(site, key) for key in keys} for site in sites])
@@ -41,7 +44,7 @@ def list_sites(site_path: tuple[str, ...], json: bool) -> None:
 def show_site(name: str, site_path: tuple[str, ...], json: bool) -> None:
     """Print the file of a site, with where it lies."""
     folders = resources.site_folders(site_path)
-    found = machine.named(name, folders, Place(name, 0, 0))
+    found = machine.named_site(name, folders, Place(name, 0, 0))
     if json:
         show.as_json(found.site)
     else:
@@ -51,9 +54,10 @@ def show_site(name: str, site_path: tuple[str, ...], json: bool) -> None:
 @_verb("detect")
 def detect_site(site_path: tuple[str, ...], json: bool) -> None:
     """Tell which site this machine is, and what gave it away."""
-    folders = resources.site_folders(site_path)
-    found = machine.this(folders)
-    clues = machine.detection_of(resources.site_files(folders).values()).clues
+    search = machine.search(resources.site_folders(site_path))
+    found = machine.detected_site(search)
+    tell(found.problems)
+    clues = search.detection.clues
     if json:
         known = [clue._asdict() for clue in clues]
         show.as_json({"name": found.site.name, "origin": found.origin, "clues": known})

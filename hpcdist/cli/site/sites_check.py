@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from hpcdist.cli import machine
 from hpcdist.cli.site import sites_directives, sites_lint
 from hpcdist.cli.tell import tell
 from hpcdist.documents import fields, source
@@ -18,6 +17,7 @@ from hpcdist.host.command import Command, Runner
 from hpcdist.host.shell import Shell
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading import load
+from hpcdist.loading.sites import problems_in
 from hpcdist.site import provenance
 from hpcdist.site.model import Site
 
@@ -35,7 +35,7 @@ def check(name: str, site_path: tuple[str, ...]) -> str:
     file = resources.site_file(name, resources.site_folders(site_path))
     document = source.load(file)
     site, problems = fields.build(Site, document.data)
-    found = [*problems, *(machine.problems_in(site) if site else ())]
+    found = [*problems, *(problems_in(site) if site else ())]
     if site:
         found += [*_launcher_problems(site), *sites_directives.problems(site)]
         found += [*sites_lint.findings(site), *_bash_problems(site, Shell())]

@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 import click
 
-from hpcdist.cli import machine
 from hpcdist.cli.experiment import new_file
 from hpcdist.cli.site.site_text import Here, site_text
 from hpcdist.cli.tell import note
 from hpcdist.errors import ConfigError, Problem, SchedulerError, did_you_mean
 from hpcdist.host import resources
 from hpcdist.host.command import Runner
+from hpcdist.loading import machine
 from hpcdist.schedulers.surveyors import Answers, surveyors
 from hpcdist.site.survey import Survey
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM

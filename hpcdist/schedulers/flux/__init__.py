@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission, answers
+from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.schedulers.flux.queries import ById, Listing
 from hpcdist.schedulers.job import Job
@@ -85,6 +85,7 @@ class Flux:
 
     name: Final = "flux"
     template: Final = "flux.sh.j2"
+    installation = installations.FLUX
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return the ``#flux:`` lines."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission, answers
+from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tokens
 from hpcdist.schedulers.lsf.script import BY_STDIN
@@ -69,6 +69,7 @@ class Lsf:
 
     name: Final = "lsf"
     template: Final = "lsf.sh.j2"
+    installation = installations.LSF
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return the ``#BSUB`` lines."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission, answers
+from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs.queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
 
@@ -79,6 +79,7 @@ class Pbs:
 
     name: Final = "pbs"
     template: Final = "pbs.sh.j2"
+    installation = installations.PBS
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return the ``#PBS`` lines."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission, answers
+from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, tokens
 
@@ -91,6 +91,7 @@ class GridEngine:
 
     name: Final = "sge"
     template: Final = "sge.sh.j2"
+    installation = installations.SGE
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return the ``#$`` lines."""

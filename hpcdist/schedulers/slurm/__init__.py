@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission, answers
+from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
 
@@ -117,6 +117,7 @@ class Slurm:
 
     name: Final = "slurm"
     template: Final = "slurm.sh.j2"
+    installation = installations.SLURM
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
         """Return the ``#SBATCH`` lines."""

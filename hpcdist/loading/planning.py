@@ -1,0 +1,176 @@
+"""An experiment file becomes a plan, with its machine, warnings and notes, by one call without output."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path as FilePath
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hpcdist.documents import source
+from hpcdist.documents.tree import Document
+from hpcdist.errors import Path, Place, Problem, located, preceded_by
+from hpcdist.experiment.model import Experiment
+from hpcdist.host import resources, untrusted
+from hpcdist.loading import load, machine, preferences
+from hpcdist.loading.load import Loaded
+from hpcdist.loading.machine import Machine
+from hpcdist.loading.preferences import Preferences
+from hpcdist.plan.model import Plan
+from hpcdist.planner import script_advice
+from hpcdist.planner.make_plan import make_plan
+from hpcdist.script.renderer import summary
+from hpcdist.words import slug
+
+
+class ExperimentOptions(NamedTuple):
+    """An experiment file, and what changes it or how it is read.
+
+    ``site`` and ``site_path``: the machine, and folders in which sites are looked for first. ``params`` and
+    ``settings``: names and texts, as of ``-p`` and ``--set``. ``form`` and ``job``: how the file of another
+    tool is read, and which of its jobs.
+    """
+
+    file: str
+    site: str | None = None
+    site_path: tuple[str, ...] = ()
+    params: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    form: str = ""
+    job: str = ""
+
+    @property
+    def changes(self) -> list[str]:
+        """The options that change the file, or how it is read, word by word."""
+        words = [word for name, text in self.params for word in ("-p", f"{name}={text}")]
+        words += [word for name, text in self.settings for word in ("--set", f"{name}={text}")]
+        words += ["--from", self.form] if self.form else []
+        words += ["--name", self.job] if self.job else []
+        return words
+
+
+class Planned(NamedTuple):
+    """A plan, what it was made of, and all warnings and notes, located, in the order of the work."""
+
+    document: Document
+    experiment: Experiment
+    machine: Machine
+    plan: Plan
+    problems: tuple[Problem, ...]
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is odd, without the notes."""
+        return tuple(problem for problem in self.problems if problem.severity == "warning")
+
+    @property
+    def summary(self) -> str:
+        """In a few words what runs where: ``8 tasks by srun, 2 nodes, 8 GPUs (site perlmutter)``."""
+        return f"{summary(self.plan)} (site {self.plan.site})"
+
+
+def plan_experiment(
+    options: ExperimentOptions,
+    environment: Mapping[str, str] = os.environ,
+    document: Document | None = None,
+) -> Planned:
+    """Load the experiment, choose the site and make the plan.
+
+    ``document`` is what the file will hold where it is not yet there.
+
+    Raises:
+        ConfigError: when the experiment, the site file or the user's config is broken.
+        PlanError: when the site cannot take the experiment; warnings and notes come first in either.
+    """
+    own = preferences.read(environment)
+    loaded = _loaded(options, document or source.load(options.file, several=True))
+    with preceded_by(loaded.problems):
+        chosen = _machine(options, loaded, own, environment)
+    so_far = (*loaded.problems, *chosen.problems, *_unknown_sites(own, chosen, options, environment))
+    loaded = _named(preferences.filled(loaded, own, chosen.site))
+    document = loaded.document
+    with preceded_by(so_far), located(lambda problem: document.locate(problem) if problem.path else problem):
+        plan = make_plan(loaded.experiment, chosen.site, origins(document))
+    texts = (*plan.warnings, *_script_warnings(options.file, plan))
+    warnings = (Problem(text, severity="warning") for text in texts)
+    return Planned(document, loaded.experiment, chosen, plan, (*so_far, *warnings))
+
+
+def _loaded(options: ExperimentOptions, document: Document) -> Loaded:
+    native = load.to_native(
+        document,
+        params=dict(options.params),
+        settings=options.settings,
+        importer=options.form,
+        job=options.job,
+    )
+    return load.checked(native)
+
+
+def _machine(
+    options: ExperimentOptions, loaded: Loaded, own: Preferences, environment: Mapping[str, str]
+) -> Machine:
+    """Return the site, where it has no batch system with a launcher that this machine has."""
+    batch = loaded.experiment.batch
+    in_file = (batch.site, loaded.document.place(("batch", "site")))
+    folders = resources.site_folders(options.site_path, environment)
+    chosen = machine.choose(options.site, folders, own, in_file, environment)
+    if batch.launcher_name:
+        return chosen
+    return machine.with_working_launcher(chosen, loaded.experiment.framework, environment)
+
+
+def _unknown_sites(
+    own: Preferences, chosen: Machine, options: ExperimentOptions, environment: Mapping[str, str]
+) -> Iterator[Problem]:
+    """Yield a warning for each section of the user's config that is of no site."""
+    if own.config.sites:
+        known = resources.site_files(resources.site_folders(options.site_path, environment))
+        yield from preferences.unknown_sites(own, {chosen.site.name, *known})
+
+
+def _script_warnings(file: str, plan: Plan) -> Iterator[str]:
+    """Yield what the imports of the command's script show, where that lies beside the experiment's file."""
+    script = script_advice.script_of(plan.command)
+    if script and file != "-":
+        try:
+            with untrusted.opened((FilePath(file).parent / script).resolve()) as stream:
+                head = stream.read(script_advice.MOST).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return
+        yield from script_advice.advice(plan, script, head)
+
+
+def origins(document: Document) -> Callable[[Path], str]:
+    """Return what shows where a value comes from: ``exp.yml:14``, ``--set batch.walltime``, ``default``."""
+
+    def where(path: Path) -> str:
+        place = document.place(path) if _has(document, path) else None
+        return machine.origin(place) if place else "default"
+
+    return where
+
+
+def _has(document: Document, path: Path) -> bool:
+    node: Any = document.data
+    for step in path:
+        try:
+            node = node[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return node is not None
+
+
+def _named(loaded: Loaded) -> Loaded:
+    """Return the experiment under the name of its file where it has none of its own."""
+    document = loaded.document
+    if _has(document, ("name",)) or document.file == "<stdin>":
+        return loaded
+    name = slug(PurePath(document.file).stem)
+    data = document.data.copy()
+    data.put("name", name, Place(f"the name of {document.file}", 0, 0))
+    experiment = msgspec.structs.replace(loaded.experiment, name=name)
+    return loaded._replace(experiment=experiment, document=document._replace(data=data))

@@ -1,0 +1,104 @@
+"""A file becomes a ``Site`` with every problem of it, or only how its machine is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from hpcdist.documents import source
+from hpcdist.documents.fields import Model
+from hpcdist.errors import ConfigError, Key, Problem, unknown
+from hpcdist.errors import Path as Keys
+from hpcdist.layers.containers import containers
+from hpcdist.layers.launchers import launchers
+from hpcdist.loading.load import load_model
+from hpcdist.planner.launcher_choice import GONE
+from hpcdist.registry import Registry
+from hpcdist.schedulers import UNSUPPORTED, schedulers
+from hpcdist.site.detection import Known
+from hpcdist.site.model import Detect, LauncherOptions, Site
+from hpcdist.site.problems import problems_of
+
+_DETECT: Final = re.compile(r"^detect:.*(?:\n(?:[ \t#].*)?)*", re.MULTILINE)
+"""The section ``detect`` of a site file: up to the next key."""
+
+T = TypeVar("T")
+
+
+class _Recognition(Model, frozen=True):
+    detect: Detect = Detect()
+
+
+def load_site(file: Path) -> Site:
+    """Read a site file.
+
+    Raises:
+        ConfigError: with every problem of it.
+    """
+    document = source.load(file)
+    site = load_model(Site, document)
+    problems = [document.locate(problem) for problem in problems_in(site)]
+    if problems:
+        raise ConfigError(*problems)
+    return site
+
+
+def load_known(file: Path) -> Known:
+    """Read how a site's machine is known, and no more of its file: every command does so for every site.
+
+    Raises:
+        ConfigError: when that section is broken.
+    """
+    text = source.read_text(file)
+    section = _DETECT.search(text)
+    if not section:
+        return Known(file.stem, Detect())
+    there = "\n" * text.count("\n", 0, section.start()) + section[0]
+    return Known(file.stem, load_model(_Recognition, source.parse(there, str(file))).detect)
+
+
+def readable(files: Iterable[Path], read: Callable[[Path], T]) -> tuple[list[T], tuple[Problem, ...]]:
+    """Return what is read of those files, and warnings of the broken ones, which are left out."""
+    found: list[T] = []
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            found.append(read(file))
+        except ConfigError as error:
+            problems += (problem._replace(severity="warning") for problem in error.problems)
+    return found, tuple(problems)
+
+
+def problems_in(site: Site) -> Iterator[Problem]:
+    """Yield all that is wrong with a site whose values are of the right types."""
+    yield from problems_of(site)
+    yield from _unknown_names(site)
+
+
+def _unknown_names(site: Site) -> Iterator[Problem]:
+    """Yield the schedulers, launchers, their options, and runtimes of containers that there are none of."""
+    yield from _missing(schedulers, site.scheduler, ("scheduler",), UNSUPPORTED)
+    yield from _missing(launchers, site.launcher, ("launcher",), GONE)
+    if site.container:
+        yield from _missing(containers, site.container.runtime, ("container", "runtime"), {})
+    for name, options in site.launchers.items():
+        yield from _missing(launchers, name, ("launchers", Key(name)), GONE)
+        if name in launchers:
+            yield from _unknown_options(name, options)
+
+
+def _unknown_options(name: str, options: LauncherOptions) -> Iterator[Problem]:
+    reads = launchers.get(name).reads
+    for key in options.__struct_fields__:
+        if key not in reads and getattr(options, key) != getattr(LauncherOptions(), key):
+            hint = f"it reads {', '.join(sorted(reads)) or 'none'}"
+            yield Problem(f"launcher {name} has no {key!r}", ("launchers", name, Key(key)), hint)
+
+
+def _missing(known: Registry[Any], name: str, path: Keys, why: Mapping[str, str]) -> Iterator[Problem]:
+    if name in why and name not in known:
+        yield Problem(why[name], path, f"write one of {', '.join(known.names())}")
+    elif name not in known:
+        yield unknown(known.kind, name, known.names(), path)

@@ -1,0 +1,52 @@
+"""A site file as a model, as far as it is read, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcdist.errors import ConfigError
+from hpcdist.host.resources import shipped
+from hpcdist.loading.sites import load_known, load_site, readable
+from hpcdist.site.detection import Known
+from tests.sites import SHIPPED, shipped_site
+
+ODD = """\
+name: odd
+description: x
+scheduler: torque
+launcher: srun
+launchers: {srun: {mca: {a: b}}}
+"""
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_section_is_read_alone_as_in_the_whole_file(name: str) -> None:
+    assert load_known(shipped("site_configs") / f"{name}.yaml") == Known(name, shipped_site(name).detect)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_site_has_no_problems(name: str) -> None:
+    assert load_site(shipped("site_configs") / f"{name}.yaml") == shipped_site(name)
+
+
+def test_every_problem_has_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_text(ODD)
+    with pytest.raises(ConfigError) as caught:
+        load_site(file)
+    assert str(caught.value).replace(f"{tmp_path}/", "") == (
+        "odd.yaml:3:12: scheduler: Torque is not supported: of the PBS family only PBS Professional and "
+        "OpenPBS (pbs) are; write one of local, slurm, pbs, lsf, flux, sge\n"
+        "odd.yaml:5:20: launchers.srun.mca: launcher srun has no 'mca'; "
+        "it reads args, binding, mpi, rank_variables"
+    )
+
+
+def test_a_broken_file_is_a_warning_beside_the_others(tmp_path: Path) -> None:
+    files = [tmp_path / "odd.yaml", shipped("site_configs") / "local.yaml"]
+    files[0].write_text("name: odd\n\tx: y\n")
+    sites, problems = readable(files, load_site)
+    assert sites == [shipped_site("local")]
+    assert [(item.severity, item.place and item.place.line) for item in problems] == [("warning", 2)]
