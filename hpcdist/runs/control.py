@@ -137,7 +137,9 @@ def _sent(run: Run, world: World, screen: Screen) -> Run:
     """Return the run with the id of its job, which is on the disk where that can be written."""
     scheduler = schedulers.get(run.record.scheduler)
     submission = Submission(str(run.directory.script), str(run.directory.path), run.record.token)
-    run = world.update(run, phase=Phase.SUBMITTING, submitted_at=rundir.timestamp(world.now()))
+    run = world.update(
+        run, phase=Phase.SUBMITTING, submitted_at=rundir.timestamp(world.now()), clock=world.host
+    )
     job_id = _answer(run, scheduler, submission, world)
     try:
         return world.update(run, phase=Phase.ACCEPTED, job_id=job_id)

@@ -14,6 +14,7 @@ from hpcdist.runs.rundir import Event, RunDirectory
 from hpcdist.schedulers.job import Job, JobState, Status
 
 _CANCELLED: Final = "cancelled"
+_ENDS: Final = frozenset({"ended", _CANCELLED, "timeout"})
 _SOURCE: Final = "run directory"
 _NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _MOST_ELEMENTS: Final = 1 << 20
@@ -38,12 +39,22 @@ def note_cancelled(job: Job, at: float) -> None:
 
 def elements(job: Job) -> tuple[int, ...]:
     """Return the indices of an array's elements, as its plan has them; of other jobs nothing."""
+    return tuple(itertools.islice(itertools.chain.from_iterable(_ranges(job)), _MOST_ELEMENTS))
+
+
+def _ranges(job: Job) -> Sequence[range]:
     array = RunDirectory(Path(job.directory)).plan().get("array")
     try:
-        ranges = specs.array_ranges(array) if isinstance(array, str) else []
+        return specs.array_ranges(array) if isinstance(array, str) else ()
     except ValueError:  # a step of 0, a number of thousands of digits: the file was changed
         return ()
-    return tuple(itertools.islice(itertools.chain.from_iterable(ranges), _MOST_ELEMENTS))
+
+
+def has_written_its_end(job: Job) -> bool:
+    """Return whether the job, or each element of the array, wrote last that it ends, or it was cancelled."""
+    last = {event.job_id: event.what for event in RunDirectory(Path(job.directory)).events()}
+    ended = sum(what in _ENDS for what in last.values())
+    return _CANCELLED in last.values() or ended >= max(1, sum(map(len, _ranges(job))), len(last))
 
 
 def has_begun(job: Job) -> bool:

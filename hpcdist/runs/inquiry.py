@@ -141,7 +141,7 @@ class Inquiry:
         left = [known.job for known in self._known.values() if known.is_open()]
         commands = query.commands(left) if left else ()
         said = side_by_side([partial(runner.run, command) for command in commands])
-        if self.heard is None:
+        if self.heard is None and said:
             self.heard = all(completed.ok for completed in said)
         for completed in said:
             self._unreachable = self._unreachable or answers.is_unreachable(completed)

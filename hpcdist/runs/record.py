@@ -50,6 +50,7 @@ class Record(NamedTuple):
 
     ``submitted_at`` is when the batch system was asked. ``ended`` is the job's state once it is certain that
     it will not change. ``missing_since`` is when the batch system first did not know the job.
+    ``clock`` names the host by whose clock the later of these two times was written.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Record(NamedTuple):
     message: str = ""
     ended: Status | None = None
     missing_since: str | None = None
+    clock: str = ""
 
     def changed(self, **changes: Any) -> Record:
         """Return the record with these changes, or as it is where they would set its phase back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,7 @@ class World(NamedTuple):
     token: Callable[[], str] = new_token
     save: Callable[[RunDirectory, Record], None] = rundir.save
     create: Callable[[Path, str], RunDirectory] = rundir.create
+    host: str = os.uname().nodename
 
     def update(self, run: Run, **changes: Any) -> Run:
         """Return the run with these changes of its record, once they are on the disk.

@@ -27,6 +27,9 @@ It may take `control` 136 s; `hpcdist.host.shell` lets no command outlive a hpcd
 _VANISHED_AFTER: Final = 120.0
 """A job that the batch system does not know, asked again after so many seconds, has vanished."""
 
+_SKEW: Final = 86400.0
+"""The clocks of two hosts, both of which speak to one batch system, are less than so many seconds apart."""
+
 _TOLD_TO_END: Final = (JobState.FAILED, 143)
 """How a job may end that lost a node, before the batch system knows of it: the launcher is told to end."""
 
@@ -103,7 +106,7 @@ def settle(runs: Iterable[Run], world: World) -> tuple[list[Run], frozenset[str]
 def _settled(run: Run, job_id: str | None, world: World) -> Run:
     """Return the run with the id that was found; its own `submit` may have settled it meanwhile.
 
-    A submission that began in the future (by the clock of another machine) counts from now on.
+    A submission that began at a time that no clock here has shown counts from now on.
     """
     if run.record.phase == Phase.SUBMITTING:
         run = fresh(run)
@@ -111,8 +114,8 @@ def _settled(run: Run, job_id: str | None, world: World) -> Run:
         return run
     if job_id:
         return world.keep(run, phase=Phase.ACCEPTED, job_id=job_id, message="")
-    if age(run, world) < 0:
-        return world.keep(run, submitted_at=timestamp(world.now()))
+    if not _is_trusted(age(run, world), run, world):
+        return world.keep(run, submitted_at=timestamp(world.now()), clock=world.host)
     return run
 
 
@@ -120,6 +123,11 @@ def age(run: Run, world: World) -> float:
     """Return how long ago its submission began, in seconds; below 0 where that machine's clock is ahead."""
     began = datetime.fromisoformat(run.record.submitted_at or run.record.created_at)
     return world.now() - began.timestamp()
+
+
+def _is_trusted(seconds: float, run: Run, world: World) -> bool:
+    """Whether so much time has passed since the record's last time, which another clock may have shown."""
+    return seconds >= (0 if run.record.clock == world.host else _SKEW)
 
 
 def _id_from_events(run: Run) -> str | None:
@@ -180,9 +188,10 @@ def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, world: Worl
 def _missing(run: Run, job: Job, inquiry: Inquiry, world: World) -> Report:
     """Report a job that the batch system does not know: for a grace period, it may be known again."""
     since = run.record.missing_since
-    if since is None:
-        run = world.keep(run, missing_since=timestamp(world.now()))
-    elif world.now() - datetime.fromisoformat(since).timestamp() >= _VANISHED_AFTER:
+    lasted = world.now() - datetime.fromisoformat(since).timestamp() if since else -1.0
+    if not _is_trusted(lasted, run, world):
+        run = world.keep(run, missing_since=timestamp(world.now()), clock=world.host)
+    elif lasted >= _VANISHED_AFTER:
         return Report(run, inquiry.vanished(job))
     return Report(run, inquiry.answer(job))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from hpcdist.runs import endings
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import World
 from hpcdist.runs.states import Report, status
@@ -15,7 +16,7 @@ from hpcdist.schedulers import Waits, schedulers
 from hpcdist.schedulers.job import JobState
 
 _PATIENCE: Final = 900.0
-"""After so many seconds without any state, `wait` gives up."""
+"""After so many seconds without any state, waiting and following are given up."""
 
 _SHARE: Final = 0.1
 """A pause is so much of the time waited, so that a job's end is known with that delay at most."""
@@ -37,7 +38,7 @@ def wait(runs: Sequence[Run], world: World, *, told: Callable[[Report], None] | 
     """
     reports: dict[Path, Report] = {}
     pauses = Pauses(world, local=is_local(runs))
-    left, silence = list(runs), 0.0
+    left, silence = list(runs), Silence()
     while left:
         now = status(left, world)
         for report in now:
@@ -46,9 +47,7 @@ def wait(runs: Sequence[Run], world: World, *, told: Callable[[Report], None] | 
             if told and (old is None or gist(old) != gist(report)):
                 told(report)
         left = [report.run for report in now if not report.is_over]
-        if any(report.status.state is not JobState.UNKNOWN for report in now):
-            silence = pauses.slept
-        if not left or pauses.slept - silence > _PATIENCE:
+        if not left or silence.is_too_long(now, pauses.slept):
             break
         pauses.pause(left)
     return [reports[run.directory.path] for run in runs]
@@ -70,11 +69,25 @@ def pause_after(waited: float, *, local: bool) -> float:
     return min(max(_SHORTEST * scale, waited * _SHARE), 1.0 if local else _LONGEST)
 
 
+class Silence:
+    """How long nothing has been known of any of the jobs that are waited for."""
+
+    def __init__(self, since: float = 0.0) -> None:
+        self._since = since
+
+    def is_too_long(self, reports: Sequence[Report], at: float) -> bool:
+        """Return whether that is so for longer than a batch system may be silent, at so many seconds."""
+        if any(report.status.state is not JobState.UNKNOWN for report in reports):
+            self._since = at
+        return at - self._since > _PATIENCE
+
+
 class Pauses:
     """The pauses between questions; ``slept`` is how long they were in all.
 
     A log that grew ends a pause: at once for the first times, then after ``EAGER`` seconds at least, since an
-    array writes often. Once it holds an end, and the batch system does not know it yet, pauses are short.
+    array writes often. While a job has written its end, and the batch system does not know it yet, pauses are
+    short.
     """
 
     def __init__(self, world: World, *, local: bool) -> None:
@@ -83,34 +96,40 @@ class Pauses:
         self._local = local
         self._eager = pause_after(0, local=local)
         self._sizes: dict[Path, int] = {}
-        self._ending = False
+        self._ending: set[Path] = set()
         self._refused = False
 
     def pause(self, runs: Sequence[Run]) -> None:
         """Sleep, until it is time to ask for these runs again."""
         length = pause_after(self.slept, local=self._local)
-        if self._ending:
+        if self._is_ending(runs):
             length = min(length, self._eager)
-        self._look(runs)
+        grown = self._look(runs)
         if length <= _LOOK or self._told_after(runs, length) < _LOOK:  # else without a pause, for ever
-            self._sleep(runs, min(length, self._eager) if self._ending else length)
-        if self._ending:
+            is_cut = self._sleep(runs, min(length, self._eager) if self._is_ending(runs) else length)
+            grown = grown or is_cut
+        if grown or self._is_ending(runs):
             self._eager = min(self._eager * 1.5, EAGER)
 
-    def _sleep(self, runs: Sequence[Run], length: float) -> None:
+    def _is_ending(self, runs: Sequence[Run]) -> bool:
+        return any(run.directory.path in self._ending for run in runs)
+
+    def _sleep(self, runs: Sequence[Run], length: float) -> bool:
+        """Sleep so long, or until an event log has grown; return whether one has."""
         slept, grown, step = 0.0, False, max(_LOOK, len(runs) / 10)
         while slept < length and not (grown and slept >= self._eager):
             self._world.sleep(min(step, length - slept))
             slept += min(step, length - slept)
             grown = self._look(runs) or grown
         self.slept += slept
+        return grown
 
     def _look(self, runs: Sequence[Run]) -> bool:
         """Return whether an event log has grown since the last look, and note whether a job ends."""
         grown = [run for run in runs if self._sizes.get(run.directory.path, 0) != _size(run)]
         self._sizes |= {run.directory.path: _size(run) for run in grown}
-        ends = (event.what in _ENDS for run in grown for event in run.directory.events()[-1:])
-        self._ending = any(ends) or self._ending
+        self._ending -= {run.directory.path for run in grown}
+        self._ending |= {run.directory.path for run in grown if is_ending(run)}
         return bool(grown)
 
     def _told_after(self, runs: Sequence[Run], length: float) -> float:
@@ -121,13 +140,15 @@ class Pauses:
         began = self._world.now()
         completed = self._world.runner.run(scheduler.wait(runs[0].job)._replace(timeout=length))
         self._refused = not completed.ok and not completed.timed_out
-        self._ending = completed.ok or self._ending
+        self._ending |= {runs[0].directory.path} if completed.ok else set()
         waited = max(0.0, self._world.now() - began)
         self.slept += waited
         return waited
 
 
-_ENDS: Final = frozenset({"ended", "cancelled", "timeout"})
+def is_ending(run: Run) -> bool:
+    """Return whether the job has written that it ends, an array that each of its elements does."""
+    return run.job is not None and endings.has_written_its_end(run.job)
 
 
 def _size(run: Run) -> int:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.cli.jobs.follow import Watch
+from hpcdist.cli.jobs.follow import Watch, follow
 from hpcdist.cli.jobs.runs import exit_code, sentence
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record, Run
 from hpcdist.runs.services import World
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
-from hpcdist.testing import FakeShell
+from hpcdist.testing import FakeShell, failed
 
 
 @dataclass
@@ -70,6 +70,43 @@ def test_a_job_that_says_that_it_ended_is_asked_for_at_once(folder: Path) -> Non
     assert watch.is_over()
     assert watch.report is not None
     assert exit_code(watch.report.status) == 3
+
+
+def elements(count: int) -> str:
+    return "".join(f"ended 7_{index} 1001 0\n" for index in range(1, count + 1))
+
+
+def test_an_array_is_asked_for_at_once_when_its_last_element_ended(folder: Path) -> None:
+    shell = FakeShell([(lambda command: bool(command.argv), "")])
+    run = a_run(folder)
+    run.directory.write("plan.json", '{"array": "1-3"}')
+    watch = Watch(run, World(shell, now=Clock().now))
+    watch.is_over()
+    asked = len(shell.commands)
+    for count, is_asked in ((1, False), (2, False), (3, True)):
+        run.directory.write("events", elements(count))
+        assert (watch.is_over(), len(shell.commands) > asked) == (is_asked, is_asked)
+
+
+def test_following_ends_after_a_long_silence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The batch system does not answer for 15 minutes, nor does the job write a line meanwhile."""
+    run = a_run(folder)
+    output = run.directory.logs / "job.out"
+    output.write_text("first\n")
+    late = [1700.0, 2400.0]
+
+    def sleep(seconds: float) -> None:
+        clock.at += seconds
+        while late and clock.at >= late[0]:
+            output.write_text("first\nsecond\n" if late.pop(0) < 2000 else "first\nsecond\nthird\n")
+
+    clock, shell = Clock(), FakeShell([(lambda command: bool(command.argv), failed(1, "slurm is down"))])
+    report = follow(run, World(shell, clock.now, sleep))
+    assert report.status == Status(JobState.UNKNOWN, reason="the batch system did not answer: slurm is down")
+    assert 3300 < clock.at < 3400
+    out, err = capsys.readouterr()
+    assert out == "first\nsecond\nthird\n"
+    assert err == "note: x-1: the batch system did not answer: slurm is down\n"
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,7 @@ def test_submit(tmp_path: Path, queue: Queue) -> None:
         digest=rundir.digest(REQUEST.experiment),
         created_at="2023-11-14T22:13:20+00:00",
         submitted_at="2023-11-14T22:13:20+00:00",
+        clock=os.uname().nodename,
         phase=Phase.SUBMITTED,
         job_id="100",
     )

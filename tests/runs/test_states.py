@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from hpcdist.errors import SchedulerError
+from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import control, states
+from hpcdist.runs.inquiry import Inquiry
 from hpcdist.runs.rundir import Run
-from hpcdist.schedulers.job import JobState, Status
-from hpcdist.testing import FakeShell, failed
+from hpcdist.schedulers.job import Job, JobState, Status
+from hpcdist.testing import TIMED_OUT, FakeShell, failed
 from tests.runs.test_control import FORGOTTEN, REQUEST, Queue, only_run, state_of, submitted
 
 GONE = Status(
@@ -47,6 +49,65 @@ def test_a_job_that_nobody_knows_vanishes_after_a_grace_period(
     assert state_of(only_run(tmp_path), queue).state is JobState.RUNNING
     queue.jobs.clear()
     assert state_of(only_run(tmp_path), queue) == FORGOTTEN
+
+
+@pytest.mark.parametrize(
+    ("ahead", "lasted"),
+    [
+        pytest.param(7200, 0, id="the future"),
+        pytest.param(-7200, 0, id="the past"),
+        pytest.param(0, 0, id="equal clocks"),
+        pytest.param(-7200, 90_000, id="a day later"),
+    ],
+)
+def test_what_another_hosts_clock_showed_counts_from_now_on(
+    tmp_path: Path, run: Run, queue: Queue, ahead: int, lasted: int
+) -> None:
+    queue.jobs.clear()
+    elsewhere = queue.world._replace(now=lambda: queue.time + ahead, host="login2")
+    assert [report.status for report in control.status([run], elsewhere)] == [FORGOTTEN]
+    queue.time += lasted
+    assert state_of(only_run(tmp_path), queue) == (GONE if lasted else FORGOTTEN)
+    queue.time += 121
+    assert state_of(only_run(tmp_path), queue) == GONE
+
+
+@pytest.mark.parametrize("ahead", [7200, -7200])
+def test_a_submission_on_a_host_with_another_clock_is_not_given_up_at_once(
+    tmp_path: Path, queue: Queue, ahead: int
+) -> None:
+    elsewhere = queue.world._replace(now=lambda: queue.time + ahead, host="login2")
+    queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
+    with pytest.raises(SubmissionUnknown):
+        control.submit(REQUEST, tmp_path, elsewhere)
+    queue.answers.clear()
+    queue.jobs.clear()
+    assert "ask again in 180 s" in state_of(only_run(tmp_path), queue).reason
+    queue.time += 200
+    assert state_of(only_run(tmp_path), queue).state is JobState.UNSUBMITTED
+
+
+def test_a_query_without_commands_is_no_answer() -> None:
+    inquiry = Inquiry([Job("100", "x", "/nowhere", "t")])
+    inquiry.ask(Nothing(), FakeShell([]))
+    assert inquiry.heard is None
+    assert inquiry.answer(Job("100", "x", "/nowhere", "t")) == Status(
+        JobState.UNKNOWN, reason="the batch system did not answer"
+    )
+
+
+class Nothing:
+    """A query that has no command for these jobs."""
+
+    provisional = False
+    one_by_one = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        del jobs
+        return iter(())
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        raise AssertionError((completed, jobs))
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,19 @@ def test_an_array_that_writes_often_is_not_asked_for_often(tmp_path: Path) -> No
     assert sum(1000 <= at < 2000 for at in story.asked) < 120
 
 
+@pytest.mark.parametrize("plan", ['{"array": "1-3"}', "{}"])
+def test_pauses_are_long_again_while_an_array_or_a_job_that_began_anew_goes_on(
+    tmp_path: Path, plan: str
+) -> None:
+    events = {1000.0: "started 100_1 1000 0\nended 100_1 1000 0\n", 1001.0: "started 100_2 1001 0\n"}
+    story = Story(lambda at: RUNNING if at < 7000 else "100|COMPLETED|None|hpcdist:t\n", events)
+    run = a_run(tmp_path)
+    run.directory.write("plan.json", plan)
+    wait([run], story.world(run))
+    pauses = [later - at for at, later in pairwise(story.asked) if 2000 < at < 6900]
+    assert pauses == [pytest.approx(60)] * len(pauses)
+
+
 def test_why_a_job_waits_is_told_at_once_and_when_it_changes(tmp_path: Path) -> None:
     reasons = {
         0: "Resources",

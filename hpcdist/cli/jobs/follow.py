@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import click
 
-from hpcdist.cli.jobs.runs import sentence
+from hpcdist.cli.jobs.runs import explain
 from hpcdist.cli.tell import note
 from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import World
 from hpcdist.runs.states import Report, status
-from hpcdist.runs.waiting import EAGER, gist, is_local, pause_after
-from hpcdist.schedulers.job import JobState
+from hpcdist.runs.waiting import EAGER, Silence, gist, is_ending, is_local, pause_after
 
 Filter = Callable[[Iterable[str]], Iterable[str]]
 
 
 def follow(run: Run, world: World, only: Filter = iter) -> Report:
-    """Print what the job writes until it is over; return how it ended."""
+    """Print what the job writes until it is over; return how it ended.
+
+    Where nothing was heard for a long time, neither of the batch system nor of the job, that is the report.
+    """
     watch = Watch(run, world)
     try:
-        for line in only(logs.follow(run.directory, watch.is_over, world.sleep)):
+        for line in only(watch.told(logs.follow(run.directory, watch.is_over, world.sleep))):
             click.echo(line)
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -42,17 +44,24 @@ class Watch:
         self._ends = 0
         self._began = world.now()
         self._next = 0.0
+        self._silence = Silence()
+
+    def told(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield these lines of the job: each shows that it lives, whatever the batch system says."""
+        for line in lines:
+            self._silence = Silence(self.world.now() - self._began)
+            yield line
 
     def is_over(self) -> bool:
-        """Return whether the job is over, as far as is known now."""
+        """Return whether the job is over, as far as is known now, or nothing was heard for too long."""
         now = self.world.now()
         ends = sum(event.what == "ended" for event in self.run.directory.events())
-        if now < self._next and ends == self._ends:
+        if now < self._next and (ends == self._ends or not is_ending(self.run)):
             return False
         pause = pause_after(now - self._began, local=is_local([self.run]))
-        self._ends, self._next = ends, now + (min(pause, EAGER) if ends else pause)
+        self._ends, self._next = ends, now + (min(pause, EAGER) if is_ending(self.run) else pause)
         was = self.report and gist(self.report)
         [self.report] = status([self.run], self.world)
-        if self.report.status.state is JobState.PENDING and gist(self.report) != was:
-            note(sentence(self.report))
-        return self.report.is_over
+        if gist(self.report) != was:
+            explain(self.report)
+        return self.report.is_over or self._silence.is_too_long([self.report], now - self._began)

@@ -14,6 +14,7 @@ from hpcdist.errors import ConfigError, Problem, SchedulerError, listed
 from hpcdist.host import ownership, untrusted
 from hpcdist.host.shell import Shell
 from hpcdist.runs import rundir
+from hpcdist.runs.cancelling import discard_hint
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import World
 from hpcdist.runs.states import Report
@@ -144,6 +145,15 @@ def sentence(report: Report) -> str:
     code = f" with exit code {status.exit_code}" if status.exit_code else ""
     reason = f" ({status.reason})" if status.reason else ""
     return f"{report.run.name} {_ENDS.get(status.state, f'is {status.state.value}')}{code}{reason}"
+
+
+def explain(report: Report) -> None:
+    """Print why a job does not run, or why nothing is known of it: that may stay so for long."""
+    state, reason = report.status.state, one_line(report.status.reason.partition("\n")[0])
+    if state is JobState.UNKNOWN:
+        note("; ".join(filter(None, [f"{report.run.name}: {reason}", discard_hint(report.run)])))
+    elif state in (JobState.PENDING, JobState.SUSPENDED) and reason:
+        note(f"{report.run.name} is {state.value}: {reason}")
 
 
 def exit_code(status: Status) -> int:

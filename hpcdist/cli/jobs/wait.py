@@ -9,14 +9,12 @@ import click
 
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import job_options
-from hpcdist.cli.tell import note, one_line
+from hpcdist.cli.tell import note
 from hpcdist.runs import control
-from hpcdist.runs.cancelling import discard_hint
 from hpcdist.runs.deadline import Deadline
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import World
 from hpcdist.runs.states import Report
-from hpcdist.schedulers.job import JobState
 
 TIME_IS_UP = 124
 """The exit code when the jobs take longer: that of timeout(1)."""
@@ -51,19 +49,10 @@ def command(
 def wait(found: Sequence[Run], world: World) -> list[Report]:
     """Wait until these jobs are over; say on a break that they go on."""
     try:
-        return control.wait(found, world, told=_explain)
+        return control.wait(found, world, told=runs.explain)
     except KeyboardInterrupt:
         note(f"{', '.join(run.name for run in found)} goes on")
         raise
-
-
-def _explain(report: Report) -> None:
-    """Print why a job does not run, or why nothing is known of it: that may stay so for long."""
-    state, reason = report.status.state, one_line(report.status.reason.partition("\n")[0])
-    if state is JobState.UNKNOWN:
-        note("; ".join(filter(None, [f"{report.run.name}: {reason}", discard_hint(report.run)])))
-    elif state in (JobState.PENDING, JobState.SUSPENDED) and reason:
-        note(f"{report.run.name} is {state.value}: {reason}")
 
 
 class TimeIsUp(Exception):  # noqa: N818 - it is no error
