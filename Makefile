@@ -2,7 +2,7 @@
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo test test-fast chaos bench lint clean
+.PHONY: help demo test test-fast docs chaos bench lint clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -21,6 +21,10 @@ test-fast: ## Run the tests that need neither Slurm nor Horovod
 	@tools/setup fast
 	pytest -m "not real" --ignore tests/slurm
 
+docs: ## Build the pages of docs/ into site/
+	@tools/setup docs
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+
 chaos: ## Try hostile files, values, run directories, disks and kills for some 20 minutes; print a table
 	@tools/setup fast
 	HPCDIST_CONFIG= python -m tests.chaos
@@ -37,5 +41,5 @@ lint: ## Check style, types and shell scripts
 	shellcheck .ci/run tools/*
 
 clean: ## Remove what was made here; the Horovod wheel stays in ~/.cache/hpcdist
-	rm -rf .venv .frameworks .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .frameworks .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

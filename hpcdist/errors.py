@@ -1,4 +1,4 @@
-"""The error tree, and the sentence that every one of its members carries.
+"""The exit codes, the error tree, and the sentence that every error carries.
 
     HpcdistError
     ├── ConfigError      2   a file or an option says something that cannot be meant
@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Literal, NamedTuple
+from enum import IntEnum
+from typing import ClassVar, Final, Literal, NamedTuple
 
 Path = tuple[str | int, ...]
 """Where a value sits in a file: ``("environment", "replicas", "worker", 0, "index")``."""
@@ -58,10 +59,46 @@ class Problem(NamedTuple):
         return f"{text}; {self.hint}" if self.hint else text
 
 
+class ExitCode(IntEnum):
+    """Every exit code of the command line and of job scripts that is not a program's own."""
+
+    OK = 0
+    FAILED = 1
+    CONFIG = 2
+    PLAN = 3
+    RENDER = 4
+    SCHEDULER = 5
+    FAULT = 70
+    OUTPUT = 74
+    LAUNCH = 86
+    TIMEOUT = 124
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+    TERMINATED = 143
+
+
+EXIT_CODES: Final = {
+    ExitCode.OK: "all is well; a job that was waited for has completed",
+    ExitCode.FAILED: "a job did not complete, and has no exit code of its own",
+    ExitCode.CONFIG: "the file, the site, your config or the command line is wrong",
+    ExitCode.PLAN: "the experiment does not fit the site; or `doctor` or `lint-env` found something odd",
+    ExitCode.RENDER: "a template does not match the plan",
+    ExitCode.SCHEDULER: "the batch system refused, failed or did not answer; or nobody knows how a job ended",
+    ExitCode.FAULT: "a fault of hpcdist (`EX_SOFTWARE` of sysexits.h)",
+    ExitCode.OUTPUT: "standard output cannot be written (`EX_IOERR`); everything else was done",
+    ExitCode.LAUNCH: "of a job: it did not start as planned, or could not write; its log has the reason",
+    ExitCode.TIMEOUT: "the jobs are not over after `wait --timeout`, as of timeout(1)",
+    ExitCode.INTERRUPTED: "Ctrl-C",
+    ExitCode.CLOSED_PIPE: "whoever read standard output has ended, such as `head`",
+    ExitCode.TERMINATED: "of a job: its program was told to end, and returned 0 or was ended",
+}
+"""What each of them means."""
+
+
 class HpcdistError(Exception):
     """Anything that hpcdist says to its user; never a fault of hpcdist itself."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[int] = ExitCode.FAILED
 
     def __init__(self, *problems: Problem | str) -> None:
         self.problems = tuple(Problem(item) if isinstance(item, str) else item for item in problems)
@@ -71,25 +108,25 @@ class HpcdistError(Exception):
 class ConfigError(HpcdistError):
     """A file or an option says something that cannot be meant."""
 
-    exit_code = 2
+    exit_code = ExitCode.CONFIG
 
 
 class PlanError(HpcdistError):
     """What is asked does not fit what the site offers."""
 
-    exit_code = 3
+    exit_code = ExitCode.PLAN
 
 
 class RenderError(HpcdistError):
     """A template and a plan do not match."""
 
-    exit_code = 4
+    exit_code = ExitCode.RENDER
 
 
 class SchedulerError(HpcdistError):
     """The batch system refused, failed or did not answer."""
 
-    exit_code = 5
+    exit_code = ExitCode.SCHEDULER
 
 
 class SubmissionUnknown(SchedulerError):  # noqa: N818 - that it is unknown is the error
@@ -97,9 +134,9 @@ class SubmissionUnknown(SchedulerError):  # noqa: N818 - that it is unknown is t
 
 
 class OutputError(HpcdistError):
-    """Standard output cannot be written (EX_IOERR of sysexits.h); everything else was done."""
+    """Standard output cannot be written; everything else was done."""
 
-    exit_code = 74
+    exit_code = ExitCode.OUTPUT
 
 
 @contextmanager

@@ -11,10 +11,7 @@ from typing import Final
 
 import click
 
-from hpcdist.errors import ConfigError, HpcdistError, OutputError, Problem
-
-FAULT: Final = 70
-"""The exit code for a fault of hpcdist (EX_SOFTWARE of sysexits.h)."""
+from hpcdist.errors import ConfigError, ExitCode, HpcdistError, OutputError, Problem
 
 _UNWRITABLE: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.ESTALE}
@@ -68,12 +65,12 @@ def sentences(*, debug: bool) -> Iterator[None]:
         raise
     except click.Abort:  # Ctrl-C at a question, whose line has no end yet
         click.echo(err=True)
-        raise click.exceptions.Exit(130) from None
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
     except KeyboardInterrupt:
-        raise click.exceptions.Exit(130) from None
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
         _forget_stdout()
-        raise click.exceptions.Exit(141) from None
+        raise click.exceptions.Exit(ExitCode.CLOSED_PIPE) from None
     except Exception as error:  # noqa: BLE001 - the last one to whom it can be told is the user
         if debug:
             import traceback
@@ -118,7 +115,7 @@ def _told(error: Exception) -> int:
         return ConfigError.exit_code
     said = f"{type(error).__name__}: {error}: this is a fault of hpcdist"
     tell([Problem(said, hint="please report it, with what `hpcdist --debug VERB ...` prints")])
-    return FAULT
+    return ExitCode.FAULT
 
 
 def _never_fail_to_print() -> None:

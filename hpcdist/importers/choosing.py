@@ -26,7 +26,7 @@ def chosen(document: Document, form: str = "", name: str = "") -> tuple[Document
                 return document._replace(data=parts[name], others=()), _left_out(documents, data, name)
     jobs = [data for data in documents if _is_job(data, form)] if len(documents) > 1 else [*documents]
     if not jobs:
-        hint = "keep one document in a file, and see README for the forms"
+        hint = "keep one document in a file, and see docs/how-to/foreign-files.md for the forms"
         known = f"the form {form}" if form else "a known form"
         message = f"no job of {known} is in this file: {_listed(documents)}"
         raise ConfigError(Problem(message, hint=hint, place=documents[1].place))

@@ -121,7 +121,7 @@ def _about_the_site(experiment: Experiment, site: Site, plan: Plan) -> Iterator[
     if not site.partitions and plan.placement.nodes > 1:
         yield (
             f"site {site.name} does not say how large its nodes are: each replica gets a node of its own; "
-            "a site file of your own mends that (README, Sites)"
+            "a site file of your own mends that (docs/how-to/add-a-site.md)"
         )
     if site.scheduler == "sge":
         from hpcdist.schedulers.sge import environments  # its package reads XML

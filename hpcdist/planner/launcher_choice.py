@@ -138,5 +138,5 @@ def _one_of(site: Site, wired: str = "", *, mpi: bool = False) -> str:
     ]
     if not able:
         what = f"launcher that {'brings MPI and ' * mpi}has {site.scheduler} among its `schedulers`"
-        return f"there is no {what}: plug one in (README, Contributing)"
+        return f"there is no {what}: plug one in (docs/how-to/plug-ins.md)"
     return f"write one of {', '.join(able)}"

@@ -165,7 +165,7 @@ def test_launchers_that_are_not_there() -> None:
 def test_a_scheduler_that_no_launcher_knows() -> None:
     assert refused(changed(TESTBED, scheduler="qq")) == (
         "batch.launcher: launcher srun does not start tasks under scheduler qq (site testbed); "
-        "there is no launcher that has qq among its `schedulers`: plug one in (README, Contributing)"
+        "there is no launcher that has qq among its `schedulers`: plug one in (docs/how-to/plug-ins.md)"
     )
 
 
@@ -306,7 +306,7 @@ def test_a_site_that_does_not_say_how_large_its_nodes_are() -> None:
     assert plan.warnings == (
         (
             "site x does not say how large its nodes are: each replica gets a node of its own; "
-            "a site file of your own mends that (README, Sites)"
+            "a site file of your own mends that (docs/how-to/add-a-site.md)"
         ),
     )
     assert planned(site(), batch={"walltime": "1h"}).warnings == ()

@@ -52,7 +52,7 @@ UNTRIED = "not yet tried on the machine"
 
 
 def unsaid(found: Site) -> Iterator[str]:
-    """Yield what a site that is shipped lacks, by the words that site_configs/README.md has for it."""
+    """Yield what a site that is shipped lacks, by the words that docs/how-to/add-a-site.md has for it."""
     notes = "\n".join(found.notes)
     if not (found.detect.env or found.detect.fqdn or f"--site {found.name}" in notes):
         yield "It has a `detect`, or a note that tells to say `--site NAME`."
@@ -79,7 +79,7 @@ def test_a_site_says_how_it_is_known_whether_it_was_tried_and_how_it_differs(nam
 )
 def test_what_is_demanded_of_a_site_is_said_to_who_writes_one(keys: dict[str, Any], demands: int) -> None:
     found = list(unsaid(site(**keys)))
-    text = " ".join((shipped("site_configs") / "README.md").read_text().split())
+    text = " ".join((shipped("site_configs").parent / "docs/how-to/add-a-site.md").read_text().split())
     assert (len(found), [words for words in found if words not in text]) == (demands, [])
 
 

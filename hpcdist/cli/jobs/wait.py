@@ -10,14 +10,12 @@ import click
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import job_options
 from hpcdist.cli.tell import note
+from hpcdist.errors import ExitCode
 from hpcdist.runs import control
 from hpcdist.runs.deadline import Deadline
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import World
 from hpcdist.runs.states import Report
-
-TIME_IS_UP = 124
-"""The exit code when the jobs take longer: that of timeout(1)."""
 
 ANSWER = 10.0
 """How long the batch system has for its first answer, however short the user's patience is."""
@@ -26,7 +24,10 @@ ANSWER = 10.0
 @click.command("wait")
 @job_options(several=True)
 @click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait no longer; exit with 124."
+    "--timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help=f"Wait no longer; exit with {ExitCode.TIMEOUT:d}.",
 )
 @click.pass_context
 def command(
@@ -41,7 +42,7 @@ def command(
         reports = wait(found, world if timeout is None else patient(world, timeout))
     except TimeIsUp:
         note(f"not over after {timeout:g} s")
-        ctx.exit(TIME_IS_UP)
+        ctx.exit(ExitCode.TIMEOUT)
     runs.show_reports(reports, runs_dir, json=json)
     ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), code))
 

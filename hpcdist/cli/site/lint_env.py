@@ -14,6 +14,7 @@ from hpcdist.cli import completion, show
 from hpcdist.cli.options import json_option, site_option, site_path_option
 from hpcdist.cli.tell import tell
 from hpcdist.documents import source
+from hpcdist.errors import ExitCode
 from hpcdist.host import resources
 from hpcdist.lint import Around, Finding, versions_of
 from hpcdist.loading import machine, preferences
@@ -22,7 +23,7 @@ from hpcdist.plan.model import Variable
 from hpcdist.site.fabric import Surroundings, names
 from hpcdist.site.model import Site, libraries_of
 
-FOUND = 3
+FOUND = ExitCode.PLAN
 """The exit code where something is odd; notes alone are 0."""
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)

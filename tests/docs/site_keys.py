@@ -15,8 +15,8 @@ from hpcdist.script.renderer import render
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from hpcdist.units import Memory, Walltime
+from tests.docs.honours import OWN_WORDS, SCHEDULERS
 from tests.experiments import environment, experiment, resources
-from tests.honours import OWN_WORDS, SCHEDULERS
 
 Data = dict[str, Any]
 

@@ -24,7 +24,7 @@ from tests.sites import site_named
 from tests.test_examples import EXAMPLES
 from tests.test_golden import CASES, Case
 
-TESTS: Final = Path(__file__).parent
+TESTS: Final = Path(__file__).parents[1]
 
 
 class Cell(NamedTuple):

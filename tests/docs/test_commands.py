@@ -1,7 +1,8 @@
-"""Every command in the README is run, with the README's own files; batch systems are answered for."""
+"""Every command in the README and in ``docs/`` is run, with their files; batch systems are answered for."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -16,11 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from hpcdist.cli import VERBS, main
+from tests.docs.pages import CHECKOUT, PAGES, Block, block, blocks, prose
 from tests.plug_in import plugged_in
-from tests.readme import CHECKOUT, README, block
 
 PROGRAMS: Final = ("hpcdist", "make", "pip", "pipx", "uv", "git", "spack", "export", "source", "python")
-"""What a command of hpcdist's README begins with; those of other tools are not its to keep."""
+"""What a command of the pages begins with; those of other tools are not its to keep."""
 
 ELSEWHERE: Final = {
     "pip install .": ("tests/test_wheel.py", "installs the wheel with pip, outside the tree"),
@@ -30,7 +31,7 @@ ELSEWHERE: Final = {
     "python -m zipapp app -m hpcdist.cli:program -o hpcdist.pyz": ("tests/test_wheel.py", "and runs it"),
     "pip install '.[pyslurm]'": ("tests/standins/pyslurm", "what PyPI has fits no Slurm of the tests"),
     "pip install '.[mpi]'": ("tools/setup", "installs extras in this way"),
-    "hpcdist submit first.yml --follow": ("tests/test_readme_commands.py", "a real test at the end runs it"),
+    "hpcdist submit first.yml --follow": ("tests/docs/test_commands.py", "a real test at the end runs it"),
     "spack -e . concretize && spack -e . install": ("tests/test_spack.py", "holds the names against Spack's"),
     "spack audit packages": ("tests/test_spack.py", "there is no Spack here"),
     "spack env activate .": ("tests/test_spack.py", "there is no Spack here"),
@@ -73,31 +74,44 @@ ANSWERS: Final = {
 
 
 def scripts() -> list[tuple[str, ...]]:
-    """Return every command of the README; those of one block together, which are run one after the other."""
-    text = re.sub(r"<!-- table: .*?<!-- end of table -->", "", README.read_text(), flags=re.DOTALL)
-    fence = re.compile(r"^ *```\w*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-    blocks = [tuple(_typed(found[1])) for found in fence.finditer(text)]
-    spans = re.findall(r"`([^`\n]+)`", fence.sub("", text))
-    named = [span for span in spans if span.split(" ")[0] in PROGRAMS and " " in span]
-    verbs = [span for first, _ in verb_rows() for span in re.findall(r"`([^`]+)`", first)]
-    rows = [text for verb in verbs for text in (re.sub(r" \[.*\]", "", verb), re.sub(r"[][]", "", verb))]
-    single = [(command,) for command in (*named, *(f"hpcdist {row}" for row in rows))]
-    return [*filter(None, dict.fromkeys([*blocks, *single]))]
+    """Return every command of the pages; those of one block, or of a tutorial, are run in order."""
+    found = [script for page in PAGES for script in _scripts(page)]
+    return [*filter(None, dict.fromkeys([*found, *((usage,) for usage in usages())]))]
 
 
-def _typed(block: str) -> Iterator[str]:
+def _scripts(page: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the commands of a page."""
+    typed = [tuple(_typed(each)) for each in blocks(page)]
+    spans = re.findall(r"`([^`\n]+)`", prose(page))
+    yield from [tuple(itertools.chain(*typed))] if page.parent.name == "tutorial" else typed
+    yield from ((span,) for span in spans if span.split(" ")[0] in PROGRAMS and " " in span)
+
+
+def _typed(found: Block) -> Iterator[str]:
     """Yield what stands behind the prompts of a block, without its comments."""
-    lines = (line.strip() for line in block.splitlines())
+    lines = (line.strip() for line in found.text.splitlines())
     return (re.sub(r"  +#.*", "", line)[2:] for line in lines if line.startswith("$ "))
 
 
-def verb_rows() -> Iterator[tuple[str, str]]:
-    """Yield the two columns of the table of verbs."""
-    table = README.read_text().partition("\n## Verbs\n")[2].partition("\n## ")[0]
-    for line in table.splitlines():
-        if line.startswith("| `"):
-            first, second = line.strip("| ").split(" | ", 1)
-            yield first, second
+def usages() -> Iterator[str]:
+    """Yield each verb as its help shows it, with and without what may be left out."""
+    context = click.Context(main)
+    for name in VERBS:
+        command = main.get_command(context, name)
+        assert command is not None
+        subcommands = command.commands if isinstance(command, click.Group) else {"": command}
+        for below, each in subcommands.items():
+            yield from _usages(f"hpcdist {name} {below}".rstrip(), each)
+
+
+def _usages(verb: str, command: click.Command) -> Iterator[str]:
+    arguments = [each for each in command.params if isinstance(each, click.Argument)]
+    if not any(argument.required for argument in arguments):
+        yield verb
+    for argument in arguments:
+        word = argument.make_metavar(click.Context(command)).strip("[].")
+        choices = argument.type.choices if isinstance(argument.type, click.Choice) else [word]
+        yield from (f"{verb} {choice}" for choice in choices)
 
 
 def filled(command: str) -> str:
@@ -110,7 +124,7 @@ def filled(command: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Yield a folder with the README's files, and a Slurm that answers."""
+    """Yield a folder with the pages' files, and a Slurm that answers."""
     for name in [name for name in os.environ if name.startswith(("HPCDIST_", "SLURM_", "SBATCH_"))]:
         monkeypatch.delenv(name)
     programs, work = tmp_path / "bin", tmp_path / "work"
@@ -121,8 +135,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}")
     (work / ".venv").symlink_to(VENV)
-    for name in ("CONFIG", "CACHE"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
     monkeypatch.chdir(work)
     for name, example in {"resnet.yml": "experiment", "toy.yml": "foreign", "mycluster.yaml": "site"}.items():
         (work / name).write_text(block(example))
@@ -132,13 +147,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("script", scripts(), ids="; ".join)
-def test_a_command_does_what_it_says(script: tuple[str, ...], folder: Path) -> None:
+def test_a_command_does_what_it_says(
+    script: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for command in script:
         if command in ELSEWHERE:
             file, _ = ELSEWHERE[command]
             assert (CHECKOUT / file).exists()
-        elif command.startswith("hpcdist "):
+        elif command.startswith("hpcdist ") and ">" not in command:
             _hpcdist(shlex.split(filled(command))[1:])
+        elif command.startswith("export HPCDIST_"):
+            monkeypatch.setenv(*command.removeprefix("export ").split("=", 1))
         elif command.startswith("make "):
             subprocess.run([*command.split(), "--dry-run"], cwd=CHECKOUT, check=True, capture_output=True)
         else:
@@ -156,28 +175,6 @@ def test_what_is_run_elsewhere_still_stands_there() -> None:
     assert ELSEWHERE.keys() <= {command for script in scripts() for command in script}
 
 
-def test_every_verb_stands_in_the_table_with_options_that_it_has() -> None:
-    known: dict[str, set[str]] = {}
-    for first, second in verb_rows():
-        spans = re.findall(r"`([^`]+)`", first)
-        verbs = [span.split(" ")[0] for span in spans]
-        options = {option for verb in verbs for option in _options(verb)}
-        said = {span.split(" ")[0] for span in re.findall(r"`([^`]+)`", second) if span.startswith("-")}
-        assert said <= options, (first, said - options)
-        known |= dict.fromkeys(verbs, options)
-    assert known.keys() == VERBS.keys()
-
-
-def _options(verb: str) -> Iterator[str]:
-    """Yield the options of a verb, and of those below it."""
-    context = click.Context(main)
-    command = main.get_command(context, verb)
-    assert command is not None
-    below = [*command.commands.values()] if isinstance(command, click.Group) else []
-    for each in (command, *below):
-        yield from (option for parameter in each.params for option in parameter.opts)
-
-
 @pytest.mark.real
 def test_make_demo_trains(tmp_path: Path) -> None:
     setup, submit = _recipe("demo")
@@ -190,9 +187,14 @@ def test_make_demo_trains(tmp_path: Path) -> None:
 def test_the_first_experiment_runs_as_it_is_written(tmp_path: Path) -> None:
     (tmp_path / ".venv").symlink_to(VENV)
     (tmp_path / "train.py").write_text(block("train"))
-    said = _bash("\n".join(["set -e", *_typed(block("first"))]), tmp_path).splitlines()
+    said = _bash("\n".join(["set -e", *_typed(_named("first"))]), tmp_path).splitlines()
     assert sorted(line for line in said if "add up" in line) == block("first output").splitlines()
     assert (tmp_path / "runs/first-1").is_dir()
+
+
+def _named(name: str) -> Block:
+    """Return a block with its page."""
+    return next(each for page in PAGES for each in blocks(page) if each.name == name)
 
 
 def _recipe(target: str) -> list[str]:

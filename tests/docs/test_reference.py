@@ -1,4 +1,4 @@
-"""The reference in the README is what the models and the schedulers say today."""
+"""The reference is what the models and the schedulers say today."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hpcdist.layers.launchers import launchers
 from hpcdist.loading.inputs import Input
 from hpcdist.loading.preferences import Config
 from hpcdist.site.model import Site
-from tests.honours import SCHEDULERS, asked, exceptions, told_by
-from tests.readme import keeps_table, table
-from tests.reference import Entry, Reference
-from tests.site_keys import changed_by
+from tests.docs.honours import SCHEDULERS, asked, exceptions, told_by
+from tests.docs.keys import Entry, Reference
+from tests.docs.pages import keeps_table, table
+from tests.docs.site_keys import changed_by
 
 ANSWERS = tuple(asked())
 LAUNCHERS = {name: launchers.get(name) for name in launchers.names()}

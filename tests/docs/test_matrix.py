@@ -1,4 +1,4 @@
-"""The README's matrix claims no more than the tests do."""
+"""The matrix of the pages claims no more than the tests do."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import pytest
 
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.schedulers import schedulers
-from tests.readme import keeps_table, table
-from tests.test_examples import EXAMPLES
-from tests.test_golden import Case
-from tests.tried import (
+from tests.docs.pages import keeps_table, table
+from tests.docs.tried import (
     PLACING,
     TESTS,
     TRAINING,
@@ -24,6 +22,8 @@ from tests.tried import (
     parameters,
     stands_in,
 )
+from tests.test_examples import EXAMPLES
+from tests.test_golden import Case
 
 
 def matrix() -> str:

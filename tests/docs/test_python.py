@@ -1,4 +1,4 @@
-"""The README's programs in Python are run as they stand."""
+"""The page's programs in Python are run as they stand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.readme import block
+from tests.docs.pages import block
 
 TRAIN = """\
 framework: pytorch
@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_plan_and_its_script_by_one_call(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {}
-    exec(block("python"), names)  # noqa: S102 - the README's own words
+    exec(block("python"), names)  # noqa: S102 - the page's own words
     assert capsys.readouterr() == (PLANNED, "")
     assert "#SBATCH --time=02:00:00\n" in str(names["script"])
 
@@ -44,7 +44,7 @@ def test_a_plan_and_its_script_by_one_call(capsys: pytest.CaptureFixture[str]) -
 def test_every_problem_is_there_without_a_traceback(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "train.yml").write_text("framework: pytorhc\nrun: {}\n")
     with pytest.raises(SystemExit) as caught:
-        exec(block("python"), {})  # noqa: S102 - the README's own words
+        exec(block("python"), {})  # noqa: S102 - the page's own words
     assert [line.split(": ")[:2] for line in str(caught.value).splitlines()] == [
         ["error", "train.yml:1:12"],
         ["error", "train.yml:2:1"],
@@ -53,5 +53,5 @@ def test_every_problem_is_there_without_a_traceback(folder: Path, capsys: pytest
 
 
 def test_its_steps_for_several_machines(capsys: pytest.CaptureFixture[str]) -> None:
-    exec(block("python steps"), {})  # noqa: S102 - the README's own words
+    exec(block("python steps"), {})  # noqa: S102 - the page's own words
     assert capsys.readouterr() == ("testbed: 4 tasks, nodes: 1\nuniversity: 4 tasks, nodes: 2\n", "")

@@ -1,4 +1,4 @@
-"""The README's four additions work as they stand there: a site, a launcher, an importer, a scheduler."""
+"""What the how-to guides add works as it stands there: a site, a launcher, an importer, a scheduler."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hpcdist.cli import main
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Launcher
 from hpcdist.schedulers import Scheduler, schedulers
+from tests.docs.pages import block, keeps_block
 from tests.plug_in import plugged_in
-from tests.readme import block, keeps_block
 
 PROGRAM = """\
 #!/bin/bash
@@ -108,7 +108,7 @@ def test_an_importer(folder: Path) -> None:
 def test_a_scheduler(folder: Path) -> None:
     with plugged_in(folder, "scheduler", "qq", block("scheduler")):
         assert isinstance(schedulers.get("qq"), Scheduler)
-        exec(block("contract"), {})  # noqa: S102 - the README's own words
+        exec(block("contract"), {})  # noqa: S102 - the page's own words
         with pytest.raises(AssertionError, match="'done' was read as completed, not running"):
             exec(block("contract").replace("STATES,", '{"done": STATES["runs"]},'), {})  # noqa: S102
 

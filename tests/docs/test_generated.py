@@ -1,0 +1,104 @@
+"""Tables of the pages that are made of click, of the code and of plans are what those have today."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from click.testing import CliRunner
+
+import hpcdist
+from hpcdist import cli
+from hpcdist.errors import EXIT_CODES, ExitCode
+from hpcdist.layers.frameworks import frameworks
+from tests.docs.pages import CHECKOUT, DOCS, keeps_table, table
+
+SOURCES = Path(hpcdist.__file__).parent
+INTERNAL = {
+    "HPCDIST_COMPLETE",  # click's own, for `completion`
+    "HPCDIST_ENDED",
+    "HPCDIST_FAILURE",
+    "HPCDIST_PROCESSES",
+    "HPCDIST_START_RANK",
+    "HPCDIST_START_SIZE",
+    "HPCDIST_TOKEN",
+}
+"""Variables by which parts of hpcdist and its scripts find each other; nobody else is to use them."""
+
+
+def test_exit_codes() -> None:
+    rows = [(f"{code:d}", EXIT_CODES[code]) for code in ExitCode]
+    keeps_table("exit codes", f"\n{table(('exit code', 'meaning'), rows)}\n")
+
+
+def test_rooms() -> None:
+    rooms = re.findall(r"^    (\S+(?: \S+)*)    (\S.*)$", hpcdist.__doc__ or "", re.MULTILINE)
+    rows = [(", ".join(f"`{name}`" for name in names.split()), what) for names, what in rooms]
+    keeps_table("rooms", f"\n{table(('room', 'what it is for'), rows)}\n")
+
+
+def test_verbs() -> None:
+    context = click.Context(cli.main, info_name="hpcdist")
+    every = (section for name in cli.VERBS for section in sections(context, name, cli.main))
+    keeps_table("verbs", "\n" + "\n".join(every) + "\n")
+
+
+def sections(above: click.Context, name: str, group: click.Group) -> Iterator[str]:
+    """Yield what the page has of a verb, and of those below it."""
+    command = group.get_command(above, name)
+    assert command is not None
+    context = click.Context(command, info_name=name, parent=above)
+    if isinstance(command, click.Group):
+        for below in sorted(command.commands):
+            yield from sections(context, below, command)
+        return
+    usage = " ".join(command.collect_usage_pieces(context))
+    text = "\n".join(line.strip() for line in (command.help or "").splitlines())
+    options = (each.get_help_record(context) for each in command.params if isinstance(each, click.Option))
+    rows = [(f"`{record[0]}`", record[1]) for record in options if record]
+    shown = table(("option", "meaning"), rows) if rows else ""
+    title = context.command_path.removeprefix("hpcdist ")
+    yield f"## {title}\n\n`{context.command_path} {usage}`\n\n{text}\n\n{shown}"
+
+
+def test_variables_of_frameworks(tmp_path: Path) -> None:
+    rows = [(f"`{name}`", *named_variables(name, tmp_path / "exp.yml")) for name in frameworks.names()]
+    heads = ("framework", "the same for all tasks", "of each task")
+    keeps_table("framework variables", f"\n{table(heads, rows)}\n")
+
+
+def named_variables(framework: str, file: Path) -> tuple[str, str]:
+    """Return the variables that a framework sets for a master and a worker: shared, and of each task."""
+    servers = {"n_ps": 1} if "ps" in frameworks.get(framework).roles else {}
+    environment = {"replicas": {"n_workers": 1} | servers}
+    data = {"framework": framework, "environment": environment, "run": {"cmd": "python train.py"}}
+    file.write_text(json.dumps(data))
+    done = CliRunner().invoke(cli.main, ["explain", str(file), "--site", "slurm", "--json"])
+    assert done.exit_code == 0, done.output
+    found = [each for each in json.loads(done.stdout) if each["origin"].startswith(f"framework {framework}")]
+    shared, own = (
+        dict.fromkeys(each["what"].partition("=")[0] for each in found if each["section"] == section)
+        for section in ("variables", "variables of each task")
+    )
+    return ", ".join(f"`{name}`" for name in shared), ", ".join(f"`{name}`" for name in own)
+
+
+def test_the_page_has_every_variable_of_hpcdist() -> None:
+    page = (DOCS / "reference/variables.md").read_text()
+    code = {name for file in SOURCES.rglob("*.py") for name in _named_in(ast.parse(file.read_text()))}
+    templates = "".join(file.read_text() for file in (CHECKOUT / "templates").rglob("*.j2"))
+    exported = {name for line in re.findall(r"export (.*)", templates) for name in _NAME.findall(line)}
+    assert {*_NAME.findall(page)} == (code | exported) - INTERNAL
+
+
+_NAME = re.compile(r"\bHPCDIST_[A-Z_]*[A-Z]\b")
+
+
+def _named_in(tree: ast.Module) -> Iterator[str]:
+    """Yield the variables that are whole texts in the code."""
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    yield from (text for text in constants if isinstance(text, str) and _NAME.fullmatch(text))

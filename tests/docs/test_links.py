@@ -1,0 +1,44 @@
+"""Links of the README and of ``docs/`` lead to pages and headings; every page is in the menu."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.docs.pages import CHECKOUT, DOCS, PAGES, README, prose
+
+
+def headings(page: Path) -> set[str]:
+    """Return what the headings of a page are called in links."""
+    titles = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    words = (re.sub(r"[^\w\s-]", "", title.lower()).strip() for title in titles)
+    return {re.sub(r"[-\s]+", "-", word) for word in words}
+
+
+def broken(page: Path) -> Iterator[str]:
+    """Yield the links of a page that lead nowhere; those of a page in ``docs/`` stay there."""
+    for link in re.findall(r"\]\((?!https?://)([^)]*)\)", prose(page)):
+        name, _, place = link.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        is_inside = page == README or file.is_relative_to(DOCS)
+        if not (file.is_file() and is_inside and (not place or place in headings(file))):
+            yield link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert [*broken(page)] == []
+
+
+def test_every_page_is_in_the_menu() -> None:
+    menu = yaml.safe_load((CHECKOUT / "mkdocs.yml").read_text())["nav"]
+    pages = [file for section in menu for entry in section.values() for file in _files(entry)]
+    assert sorted(pages) == sorted(str(page.relative_to(DOCS)) for page in PAGES if page != README)
+
+
+def _files(entry: str | list[str]) -> list[str]:
+    return [entry] if isinstance(entry, str) else entry
