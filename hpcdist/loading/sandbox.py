@@ -1,49 +1,60 @@
-"""The part of Jinja that an experiment file may use, bounded in time and memory.
+"""The part of Jinja that an experiment file may use, with a limit on its work.
 
-A file may come from anyone, and planning must end. So there are no macros, no assignments, no recursion,
-and few filters and methods; the loops of a file take at most ``MAXTURNS`` turns, and no value becomes longer
-than ``MAX_VALUE``. What a turn holds, and what operators, filters, methods and comparisons go through, is
-charged to one ``Budget`` a file, which lasts for about a second. The values are plain ones, whose attributes
-Jinja's own sandbox keeps closed.
+A file may come from anyone, and planning must end. Jinja's sandbox keeps attributes closed, lists and dicts
+unchanged and ranges short; it limits neither time nor memory, and that is what this module adds. There are
+few statements, filters and methods. The size of each value that an expression makes is limited, and charged
+to one budget for all templates of a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+import json
+import math
+from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, ValuesView
 from typing import Any, Final
 
 import jinja2
+import msgspec
 from jinja2 import nodes
-from jinja2.environment import TemplateExpression
 from jinja2.exceptions import SecurityError
-from jinja2.sandbox import SandboxedEnvironment
+from jinja2.filters import FILTERS
+from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
+from jinja2.visitor import NodeTransformer
 
 from hpcdist.errors import did_you_mean
-from hpcdist.loading.bounded import FILTERS, TURN, Charged, Turns, filters, replaced, tests
-from hpcdist.loading.budget import Budget, TemplateProblem, check_length, checked_value
 
-MAX_TEXT: Final = 1_000_000
-MAX_NODES: Final = 5000
+MAX_VALUE: Final = 20_000
+MAX_INTEGER: Final = 10**300  # Python itself writes none of more than 4300 digits
+MOST: Final = 2_000_000  # units of work in a file, which take at most about a second
 
-_METHODS: Final = frozenset(
-    ("capitalize", "count", "endswith", "get", "index", "isdigit", "items", "keys", "lower", "lstrip",
-     "replace", "rsplit", "rstrip", "split", "splitlines", "startswith", "strip", "title", "upper", "values")
-)  # fmt: skip
 _ALLOWED: Final = (nodes.Template, nodes.Output, nodes.If, nodes.For, nodes.Expr, nodes.Helper)
-_WORK_OF_TEXT: Final = 1000
-_WORK_OF_NODE: Final = 50
-_RAW: Final = "put {% raw %} and {% endraw %} around text that is no template"
+_FILTERS: Final = (
+    "abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items", "join",
+    "last", "length", "list", "lower", "max", "min", "replace", "reverse", "round", "sort", "string", "sum",
+    "title", "tojson", "trim", "unique", "upper",
+)  # fmt: skip
+_FUNCTIONS: Final = (
+    "capitalize", "count", "endswith", "get", "index", "isdigit", "items", "keys", "lower", "lstrip",
+    "replace", "rsplit", "rstrip", "safe_range", "split", "splitlines", "startswith", "strip", "title",
+    "upper", "values",
+)  # fmt: skip
+
+
+class TemplateProblem(ValueError):  # noqa: N818 it becomes a Problem, with its hint
+    """What is wrong with a template, and what to write instead; ``param`` is one that does not exist."""
+
+    def __init__(self, message: str, hint: str = "", param: str = "") -> None:
+        super().__init__(message)
+        self.hint, self.param = hint, param
 
 
 class Renderer:
     """Renders the texts of one file with the same values."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._given = values
-        self._budget = Budget()
-        turns = Turns(self._budget)
-        self._values = {**{key: _plain(value) for key, value in values.items()}, TURN: turns}
-        self._environment = _environment(self._budget)
+        self._values = msgspec.to_builtins(values)  # a Map has attributes that hide its keys
+        self._sandbox = _Sandbox(finalize=self._finalized)
 
     def render(self, text: str, *, native: bool) -> Any:
         """Return the text with its templates filled in; the value itself for a lone expression, if native.
@@ -52,180 +63,184 @@ class Renderer:
             TemplateProblem: for a broken template, an unknown name, or work without bound.
         """
         try:
-            tree = self._environment.parse(text)
-            self._budget.charge(_WORK_OF_TEXT + _WORK_OF_NODE * _checked(tree))
-            alone = _alone(tree) if native else None
-            tree = Charged().visit(tree)
-            return self._value(alone) if alone else self._text(tree)
+            return self._rendered(text, native=native)
         except TemplateProblem:
             raise
-        except jinja2.TemplateSyntaxError as error:
-            raise _broken(error) from None
-        except jinja2.UndefinedError as error:
-            raise self._undefined(error) from None
         except SecurityError:
             raise TemplateProblem("the template reads or calls what a file may not") from None
-        except RecursionError:
+        except jinja2.TemplateSyntaxError as error:
+            raise _broken(str(error.message)) from None
+        except (RecursionError, MemoryError, SyntaxError):  # Python's own, about the code that Jinja writes
             raise TemplateProblem("the template is nested too deeply") from None
-        except Exception as error:  # noqa: BLE001 a template may divide by zero, recur too deeply, anything
-            raise TemplateProblem(f"the template fails: {str(error) or type(error).__name__}") from None
+        except Exception as error:  # noqa: BLE001 a template may divide by zero, add text to numbers, anything
+            raise self._failed(str(error) or type(error).__name__) from None
 
-    def _value(self, expression: nodes.Expr) -> Any:
-        body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), expression, lineno=1)]
-        template = self._environment.from_string(nodes.Template(body, lineno=1))
-        value = _finalized(TemplateExpression(template, undefined_to_none=False)(self._values))
-        return _encodable(str(value)) if isinstance(value, (str, jinja2.Undefined)) else value
-
-    def _text(self, tree: nodes.Template) -> str:
+    def _rendered(self, text: str, *, native: bool) -> Any:
+        self._sandbox.charge(text)
+        tree = _Weighing(self._sandbox).visit(self._sandbox.parse(text))
+        self._native = False
+        match tree.body:
+            case [nodes.Output(nodes=[nodes.Filter()])]:
+                self._native = native
         text = ""
-        for part in self._environment.from_string(tree).generate(self._values):
-            self._budget.charge(len(part) / 10)
+        for part in self._sandbox.from_string(tree).generate(self._values):
+            self._sandbox.charge(part)
             text += part
-            if len(text) > MAX_TEXT:
-                raise TemplateProblem(f"the text becomes longer than {MAX_TEXT} characters")
-        return _encodable(text)
+        if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+            raise TemplateProblem("a NUL byte or half a character cannot be passed to a program")
+        return text if not self._native or isinstance(self._value, (str, jinja2.Undefined)) else self._value
 
-    def _undefined(self, error: jinja2.UndefinedError) -> TemplateProblem:
-        message = str(error.message)
-        if not message.endswith(" is undefined"):
+    def _finalized(self, value: Any) -> Any:
+        """Return what an expression gives, made plain; an undefined value is left to Jinja."""
+        if value is None and not self._native:
+            hint = "give its param a value, `''` for an empty text, or write `{{ name|default('', true) }}`"
+            raise TemplateProblem("this has no value that could stand in a text", hint)
+        if not isinstance(value, (str, int, float, list, dict, jinja2.Undefined, type(None))):
+            if not isinstance(value, Iterable):
+                raise TemplateProblem("this expression has no value that a file can hold")
+            value = list(value)
+        self._value: Any = value
+        return value
+
+    def _failed(self, message: str) -> TemplateProblem:
+        name, found, rest = message.strip("'").partition("' is undefined")
+        if not found or rest:
             return TemplateProblem(f"the template fails: {message}")
-        name = message.split("'")[1]
-        hint = did_you_mean(name, self._given) or "write it under `params`"
+        hint = did_you_mean(name, self._values) or "write it under `params`"
         return TemplateProblem(f"there is no param {name!r}", hint, name)
 
 
-def _broken(error: jinja2.TemplateSyntaxError) -> TemplateProblem:
-    message = str(error.message)
+def _broken(message: str) -> TemplateProblem:
     if message.startswith("No filter named"):
         name = message.split("'")[1]
-        return TemplateProblem(f"there is no filter {name!r}", did_you_mean(name, FILTERS))
-    return TemplateProblem(f"the template is broken: {message.removesuffix('.')}", _RAW)
+        return TemplateProblem(f"there is no filter {name!r}", did_you_mean(name, _FILTERS))
+    hint = "put {% raw %} and {% endraw %} around text that is no template"
+    return TemplateProblem(f"the template is broken: {message.removesuffix('.')}", hint)
 
 
-def _checked(tree: nodes.Template) -> int:
-    """Count the nodes; refuse statements beyond ``if`` and ``for``, and templates without end."""
-    count = 0
-    for count, node in enumerate(tree.find_all(nodes.Node)):
-        if count > MAX_NODES:
-            raise TemplateProblem("the template is too long")
-        recursive = isinstance(node, nodes.For) and (node.recursive or node.test)
-        if recursive or not isinstance(node, _ALLOWED):
-            hint = "only {{ }}, {% if %}, plain {% for %} and {% raw %} can"
-            raise TemplateProblem("this statement cannot stand in an experiment file", hint)
-    return count
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox, with a limit on work: what an operator, a filter or a method makes has none in Jinja.
 
+    Its tag of comments can stand in no file, as ``${#array[@]}`` is bash.
+    """
 
-def _alone(tree: nodes.Template) -> nodes.Expr | None:
-    """Return the expression that is all of a template, before it is charged."""
-    match tree.body:
-        case [nodes.Output(nodes=[only])] if not isinstance(only, nodes.TemplateData):
-            return only
-    return None
+    intercepted_binops = frozenset(("*", "**", "%"))
 
+    def __init__(self, finalize: Callable[[Any], Any]) -> None:
+        super().__init__(
+            undefined=jinja2.StrictUndefined,
+            keep_trailing_newline=True,
+            comment_start_string="\0{#",
+            comment_end_string="#}\0",
+            finalize=finalize,
+        )
+        self.globals = {"range": safe_range}
+        self.filters = {name: self._charging(_OWN.get(name, FILTERS[name])) for name in _FILTERS}
+        self.filters["weighed"] = self._weighed
+        self._left = MOST
 
-def _finalized(value: Any) -> Any:
-    """Return what an expression gives, as text, number, list or dict; an undefined one is left to Jinja."""
-    if value is None or isinstance(value, (str, int, float, list, dict, jinja2.Undefined)):
-        return value
-    if isinstance(value, Iterable):
-        return list(value)
-    raise TemplateProblem("this expression has no value that a file can hold")
-
-
-def _encodable(text: str) -> str:
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise TemplateProblem("a NUL byte or half a character cannot be passed to a program")
-    return text
-
-
-def _plain(value: Any) -> Any:
-    """Return the value made of the very types dict and list, which have no attributes of ours."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return _bounded(value) if isinstance(value, str) else value
-
-
-def _bounded(text: str) -> str:
-    check_length(len(text))
-    return text
-
-
-class _Sandbox(SandboxedEnvironment):
-    """Jinja's sandbox, with bounds on the operators and methods that make much of little."""
-
-    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "**", "%"))
-    budget: Budget
+    def charge(self, *values: Any, times: int = 1) -> None:
+        """Take the product of these sizes off the budget: ``replace`` and ``join`` can write that much."""
+        self._left -= times * (5 + math.prod(map(self._size, values)))
+        if self._left < 0:
+            hint = "loop less, and over shorter values"
+            raise TemplateProblem("the templates of this file make too much work", hint)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Refuse what grows without bound, then calculate as Jinja does."""
+        """Calculate as Jinja does, but refuse what would be long before it exists: Jinja has no limit."""
         if operator == "%" and isinstance(left, str):
             raise TemplateProblem("% does not format text here", "write the text around {{ }}")
-        self.budget.weigh(left, right)
-        if operator == "+" and isinstance(left, (str, list, tuple)) and isinstance(right, type(left)):
-            check_length(len(left) + len(right))
-        if operator == "*":
-            _check_product(left, right)
-        if operator == "**":
-            _check_power(left, right)
-        return checked_value(super().call_binop(context, operator, left, right))
-
-    def is_safe_callable(self, obj: Any) -> bool:
-        """Allow ``range`` and a few methods."""
-        if isinstance(obj, Turns) or obj is _range:
-            return True
-        return getattr(obj, "__name__", "") in _METHODS and bool(super().is_safe_callable(obj))
+        for one, times in ((left, right), (right, left)):
+            if operator == "*" and isinstance(one, (str, list, tuple)) and isinstance(times, int):
+                _check_length(len(one) * times)
+        if operator == "**" and isinstance(left, int) and isinstance(right, int):
+            _check_length(left.bit_length() * abs(right))
+        return super().call_binop(context, operator, left, right)
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call as Jinja does, but ``replace`` with a bound."""
-        owner = getattr(obj, "__self__", None)
-        self.budget.weigh(owner, *args, *kwargs.values())
-        if isinstance(owner, str) and getattr(obj, "__name__", "") == "replace":
-            return replaced(owner, *args, **kwargs)
+        """Call ``range`` and few methods as Jinja does: others of those that it allows make much of little.
+
+        They are not refused by its ``is_safe_callable``, before which Jinja 3.1.4 calls ``format``.
+        """
+        if getattr(obj, "__name__", "") not in _FUNCTIONS:
+            raise SecurityError
+        self.charge(getattr(obj, "__self__", None), *args, *kwargs.values())
         return super().call(context, obj, *args, **kwargs)
 
+    def _charging(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def charged(*args: Any, **kwargs: Any) -> Any:
+            self.charge(*args, *kwargs.values())
+            return function(*args, **kwargs)
 
-def _check_product(left: Any, right: Any) -> None:
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, (list, tuple)):
-            raise TemplateProblem("a list cannot be multiplied here")
-        if isinstance(one, str) and isinstance(other, int):
-            check_length(len(one) * other)
-        if isinstance(one, int):
-            check_length(one.bit_length())
+        return charged
+
+    @jinja2.pass_context  # or else Jinja would weigh a constant once, when it compiles
+    def _weighed(self, _context: Any, value: Any) -> Any:
+        self.charge(value)
+        if isinstance(value, (str, list, range)):
+            _check_length(len(value))
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise TemplateProblem("a number of the template has more than 300 digits")
+        return value
+
+    def _size(self, value: Any) -> int:
+        """Count everything in a value, as often as it stands there, until it is more than what is left."""
+        total, waiting = 0, [value]
+        while waiting and total <= self._left:
+            one = waiting.pop()
+            total += 1
+            if isinstance(one, (str, range)):
+                total += len(one)
+            elif isinstance(one, dict):
+                waiting += [*one.keys(), *one.values()]
+            elif isinstance(one, (list, tuple, KeysView, ValuesView, ItemsView)):
+                waiting += one
+        return total
 
 
-def _check_power(left: Any, right: Any) -> None:
-    if isinstance(left, int) and isinstance(right, int):
-        check_length(left.bit_length() * abs(right))
+class _Weighing(NodeTransformer):
+    """Passes each value of a template through a filter that weighs it; refuses statements but ``_ALLOWED``.
+
+    Jinja's sandbox can refuse no statement, and sees nothing of comparisons, loops, slices and keys.
+    """
+
+    def __init__(self, sandbox: _Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def visit(self, node: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the node; a value that is read, within a filter."""
+        is_allowed = isinstance(node, _ALLOWED)
+        if not is_allowed:
+            hint = "only {{ }}, {% if %}, {% for %} and {% raw %} can"
+            raise TemplateProblem("this statement cannot stand in an experiment file", hint)
+        self._sandbox.charge(times=50)  # to be compiled
+        self.generic_visit(node, *args, **kwargs)
+        if hasattr(node, "attr") or isinstance(getattr(node, "arg", None), nodes.Filter):
+            node.node = node.node.node  # to find one key, nobody reads the whole
+        is_value = isinstance(node, nodes.Expr) and not isinstance(node, (nodes.Slice, nodes.TemplateData))
+        if not is_value or getattr(node, "ctx", "load") != "load":
+            return node
+        return nodes.Filter(node, "weighed", [], [], None, None, lineno=node.lineno)
 
 
-def _range(*bounds: int) -> range:
-    numbers = range(*bounds)
-    check_length(len(numbers))
-    return numbers
+def _check_length(length: int) -> None:
+    if length > MAX_VALUE:
+        raise TemplateProblem(f"a value of the template becomes longer than {MAX_VALUE}")
 
 
-def _environment(budget: Budget) -> _Sandbox:
-    def finalized(value: Any) -> Any:
-        budget.weigh(value)
-        if value is None:
-            hint = "give its param a value, `''` for an empty text, or write `{{ name|default('', true) }}`"
-            raise TemplateProblem("this has no value that could stand in a text", hint)
-        return _finalized(value)
+@jinja2.pass_environment
+def _sum(environment: jinja2.Environment, values: Any, attribute: str | None = None, start: float = 0) -> Any:
+    """Add up numbers; Jinja adds lists too, in square time."""
+    if not isinstance(start, (int, float)):
+        raise TemplateProblem("only numbers are added up")
+    return FILTERS["sum"](environment, values, attribute, start)
 
-    environment = _Sandbox(
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        comment_start_string="\0{#",  # ${#array[@]} is bash, and no file holds a NUL
-        comment_end_string="#}\0",
-        finalize=finalized,
-        autoescape=False,
-    )
-    environment.globals.clear()
-    environment.globals["range"] = _range
-    environment.filters = filters(budget, environment.filters)
-    environment.tests = tests(budget, environment.tests)
-    environment.budget = budget
-    return environment
+
+_OWN: Final[Mapping[str, Callable[..., Any]]] = {
+    "sum": _sum,
+    # Jinja rounds whole numbers too, to 10**9 digits for hours; a float is done at once.
+    "round": lambda value, precision=0: round(float(value), precision),
+    # Jinja writes JSON for HTML. To make a list of an undefined value says its name.
+    "tojson": functools.partial(json.dumps, default=list, ensure_ascii=False),
+}
