@@ -26,8 +26,11 @@ _LONGEST: Final = 60.0
 EAGER: Final = 10.0
 """The longest pause once a job has written that it ends."""
 
+_SOON: Final = 0.25
+"""The first pause once a job has written something; each further one is half as long again."""
+
 _LOOK: Final = 2.0
-"""How often the event logs are looked at, in seconds: a stat(2) for each run."""
+"""How often the event logs are looked at, in seconds, a stat(2) for each run; at first after `_SOON`."""
 
 
 def wait(runs: Sequence[Run], world: World, *, told: Callable[[Report], None] | None = None) -> list[Report]:
@@ -94,7 +97,7 @@ class Pauses:
         self.slept = 0.0
         self._world = world
         self._local = local
-        self._eager = pause_after(0, local=local)
+        self._eager = min(_SOON, pause_after(0, local=local))
         self._sizes: dict[Path, int] = {}
         self._ending: set[Path] = set()
         self._refused = False
@@ -116,7 +119,8 @@ class Pauses:
 
     def _sleep(self, runs: Sequence[Run], length: float) -> bool:
         """Sleep so long, or until an event log has grown; return whether one has."""
-        slept, grown, step = 0.0, False, max(_LOOK, len(runs) / 10)
+        slept, grown = 0.0, False
+        step = max(min(_LOOK, _SOON + self.slept * _SHARE), len(runs) / 10)
         while slept < length and not (grown and slept >= self._eager):
             self._world.sleep(min(step, length - slept))
             slept += min(step, length - slept)
