@@ -1,6 +1,12 @@
 # Every target first installs what it needs (see tools/setup), so a fresh clone is enough.
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Tests start hpcdist a thousand times: it must not be compiled anew each time.
+unexport PYTHONDONTWRITEBYTECODE
+
+# The groups are made in tests/conftest.py; the real tests are two.
+PURE := pytest -n auto --dist loadgroup --durations 20 -m "not real"
+REAL := pytest -n 2 --dist loadgroup --durations 20 -m real
 
 .PHONY: help demo test test-fast docs chaos bench lint clean
 .DEFAULT_GOAL := help
@@ -15,11 +21,12 @@ demo: ## Train a digit classifier on two processes of this machine
 test: ## Run everything: the checks, and all tests with real Slurm, Open MPI and Horovod (root)
 	@tools/setup full
 	@$(MAKE) --no-print-directory lint
-	pytest
+	$(PURE)
+	$(REAL)
 
 test-fast: ## Run the tests that need neither Slurm nor Horovod
 	@tools/setup fast
-	pytest -m "not real" --ignore tests/slurm
+	$(PURE) --ignore tests/slurm
 
 docs: ## Build the pages of docs/ into site/
 	@tools/setup docs

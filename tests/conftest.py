@@ -4,9 +4,53 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Final
+
+import pytest
 
 os.environ["HPCDIST_CONFIG"] = ""  # for the processes that tests start as well
 
 # A shell has its background jobs ignore INT, which everything that tests start would then do too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+BUILDS_ONCE: Final = {"test_wheel"}
+"""Files of which each worker would build the same again."""
+
+TRAINS: Final = {
+    "test_containers",
+    "test_elastic",
+    "test_frameworks",
+    "test_guides",
+    "test_imported",
+    "test_nodes",
+    "test_pbs_training",
+    "test_servers",
+    "test_survey",
+    "test_training",
+}
+"""Files whose jobs want all cores: two at once, whose ranks spin, take much more than twice as long."""
+
+COMPARES: Final = {"test_cluster"}
+"""Files that look whether this machine is as it was, which it is not while a training uses /dev/shm."""
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let pytest-xdist run side by side what does not disturb each other.
+
+    Tests without a group run wherever there is time. The real ones are two groups: jobs that mostly wait, and
+    what needs the machine for itself. Each worker has clusters of its own, in namespaces.
+    """
+    for item in items:
+        if group := group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def group_of(item: pytest.Item) -> str:
+    """Return the name of the group whose tests run one after the other; empty where there is none."""
+    folder, name = item.path.parent.name, item.path.stem
+    if item.get_closest_marker("real") is None:
+        return name if name in BUILDS_ONCE else ""
+    on_cluster = folder in {"lsf", "pbs", "sge", "slurm"}
+    return "jobs" if on_cluster and name not in TRAINS | COMPARES else "machine"
