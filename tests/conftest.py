@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
+
+from tests import processes
 
 os.environ["HPCDIST_CONFIG"] = ""  # for the processes that tests start as well
 
 # A shell has its background jobs ignore INT, which everything that tests start would then do too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+MARK: Final = "TESTS_OF_HPCDIST"
+"""A variable of everything that the tests of one worker start."""
 
 BUILDS_ONCE: Final = {"test_wheel"}
 """Files of which each worker would build the same again."""
@@ -54,3 +61,13 @@ def group_of(item: pytest.Item) -> str:
         return name if name in BUILDS_ONCE else ""
     on_cluster = folder in {"lsf", "pbs", "sge", "slurm"}
     return "jobs" if on_cluster and name not in TRAINS | COMPARES else "machine"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    """End what tests started, by accident or not, and did not end; and name these tests."""
+    mark = f"{os.getpid()}.{time.time_ns()}"
+    os.environ[MARK] = mark
+    yield
+    if left := processes.ended(MARK, mark):
+        pytest.fail("these processes outlived their tests:\n" + "\n".join(left), pytrace=False)

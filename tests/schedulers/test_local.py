@@ -21,6 +21,7 @@ from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.local import LOCAL
 from hpcdist.testing import contract
+from tests import processes
 
 from .plans import PLAN, group, plan, site
 
@@ -37,7 +38,7 @@ trap 'exit 143' TERM
 """
 
 
-def until(condition: Callable[[], object], seconds: float = 15) -> None:
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
@@ -70,12 +71,7 @@ class Machine:
 
 def holders(token: str) -> list[int]:
     """The living processes that belong to a job."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if f"HPCDIST_TOKEN={token}".encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
+    return list(processes.holders("HPCDIST_TOKEN", token))
 
 
 @pytest.fixture
@@ -156,7 +152,7 @@ def test_cancel_kills_what_does_not_listen(machine: Machine) -> None:
     control.cancel([run], WORLD)
     assert time.monotonic() - began < 5
     assert machine.status(run).state is JobState.RUNNING
-    until(lambda: not holders(run.record.token), seconds=25)
+    until(lambda: not holders(run.record.token), seconds=120)
     assert time.monotonic() - began > 8
     assert machine.status(run) == Status(JobState.CANCELLED, "cancelled", None, "", "events")
 
