@@ -85,7 +85,7 @@ def real() -> Hpcdist:
 
 
 def run_real(*words: str, stdin: str = "") -> Said:
-    done = subprocess.run(argv(words), input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv(words), input=stdin, capture_output=True, text=True, timeout=300, check=False)
     return Said(done.returncode, done.stdout, done.stderr)
 
 

@@ -147,6 +147,6 @@ def test_in_a_real_bash(folder: Path) -> None:
     (folder / "sites" / "tbroken.txt").touch()
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "-c", IN_BASH], env=environment, capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", IN_BASH], env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.stdout, done.stderr) == (BASH_SAYS, "")

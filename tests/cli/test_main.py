@@ -98,7 +98,7 @@ def imported_by(*words: str) -> set[str]:
         "except SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=300, check=True
     )
     return set(done.stderr.splitlines()[-1].split())
 
@@ -246,7 +246,7 @@ def test_a_full_disk_is_told(folder: Path) -> None:
             argv(["render", str(folder / "ranks.yml")]),
             stdout=full,
             stderr=subprocess.PIPE,
-            timeout=60,
+            timeout=300,
             check=False,
         )
     assert done.stderr == b"error: standard output cannot be written: No space left on device\n"
@@ -268,7 +268,7 @@ def test_ctrl_c_leaves_the_job_alone(words: list[str], last: str, real: Hpcdist,
     ) as process:
         time.sleep(2)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=120)
     assert (process.returncode, said) == (130, last)
     assert "running" in real("status").out
     assert real("cancel", "ranks-1").code == 0

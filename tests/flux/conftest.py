@@ -60,7 +60,7 @@ class User:
             env=own | dict(env or {}),
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=300,
             check=False,
         )
 
@@ -83,7 +83,7 @@ class User:
 
     def await_log(self, run: str, text: str) -> str:
         log = self.folder / "runs" / run / "logs" / "job.out"
-        end = time.monotonic() + 30
+        end = time.monotonic() + 300
         while not (log.exists() and text in log.read_text()):
             said = log.read_text() if log.exists() else "no log"
             assert time.monotonic() < end, f"{text!r} did not come: {said}"

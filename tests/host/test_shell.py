@@ -13,7 +13,7 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell, environment_of
 
 
-def bash(script: str, *words: str, timeout: float = 20, stdin: str = "") -> Completed:
+def bash(script: str, *words: str, timeout: float = 120, stdin: str = "") -> Completed:
     return Shell().run(Command(("bash", "-c", script, "bash", *words), timeout=timeout, stdin=stdin))
 
 

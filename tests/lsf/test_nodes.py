@@ -33,7 +33,7 @@ class LsfUser(User):
     environment: dict[str, str] = field(default_factory=dict)
 
     def hpcdist(
-        self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 120
+        self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 600
     ) -> Completed:
         return super().hpcdist(*words, env=self.environment | dict(env or {}), timeout=timeout)
 

@@ -51,7 +51,7 @@ class Person:
             env={**self.environment, "PWD": str(self.directory), **environment},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 
@@ -112,7 +112,7 @@ class PbsUser(User):
     spool: Path = Path()
 
     def hpcdist(
-        self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 120
+        self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 600
     ) -> Completed:
         """Run hpcdist to its end."""
         own = {

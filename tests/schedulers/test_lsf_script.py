@@ -41,7 +41,7 @@ def run(folder: Path, job: str, **variables: str) -> subprocess.CompletedProcess
     path = f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin"
     env = {"PATH": path, "LS_SUBCWD": str(folder), "LSB_JOBID": "7", "LSB_JOBINDEX": "0"} | variables
     return subprocess.run(
-        ["bash", "job.sh"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=30
+        ["bash", "job.sh"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120
     )
 
 

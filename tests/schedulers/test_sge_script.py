@@ -46,7 +46,7 @@ def run(folder: Path, hosts: str, **sge: Any) -> subprocess.CompletedProcess[str
         "PE_HOSTFILE": str(folder / "hosts"),
     }
     return subprocess.run(
-        ["bash", "job.sh"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=30
+        ["bash", "job.sh"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120
     )
 
 

@@ -351,7 +351,7 @@ def is_gone(pid: int) -> bool:
 
 def test_a_process_that_fails_ends_the_others(tmp_path: Path) -> None:
     with started(tmp_path, two_tasks("sleep 0.3; exit 3")) as process:
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=50)
     assert process.returncode == 3
     assert "rank 0 on " in output
     assert "was the first to fail, with exit code 3" in output
@@ -386,7 +386,7 @@ def test_what_keeps_all_tasks_from_starting_is_told_once(
     launcher.chmod(0o755)
     data = job | {"batch": {"launcher": "mpirun"}}
     with started(tmp_path, "true", path=f"{tmp_path}:{os.environ['PATH']}", **data) as process:
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=50)
     assert process.returncode == 86
     (sentence,) = re.findall("hpcdist: rank .*", output)
     assert sentence.partition(": ")[2].partition(": ")[2] == (
@@ -404,7 +404,7 @@ def test_signals_reach_every_process(tmp_path: Path, name: str) -> None:
         while output.count(" is ") < 2 or "ready" not in output:
             output += process.stdout.readline()
         process.send_signal(signal.Signals[f"SIG{name}"])
-        rest, _ = process.communicate(timeout=20)
+        rest, _ = process.communicate(timeout=50)
     assert "0: heard" in rest
     assert process.returncode != 0
     assert all(map(is_gone, pids(output)))
@@ -420,7 +420,7 @@ def test_a_launcher_with_a_code_of_its_own_for_what_was_ended(tmp_path: Path) ->
         assert process.stdout
         output = "".join(iter(process.stdout.readline, "ready\n"))
         process.send_signal(signal.SIGTERM)
-        output += process.communicate(timeout=20)[0]
+        output += process.communicate(timeout=50)[0]
     assert process.returncode == 143
     assert "restart" not in output
 
@@ -431,7 +431,7 @@ def test_what_was_told_to_end_is_not_tried_again(tmp_path: Path) -> None:
         assert process.stdout
         output = "".join(iter(process.stdout.readline, "ready\n"))
         process.send_signal(signal.SIGTERM)
-        output += process.communicate(timeout=20)[0]
+        output += process.communicate(timeout=50)[0]
     assert process.returncode == 1
     assert "restart" not in output
 
@@ -444,7 +444,7 @@ def test_a_process_that_is_killed(tmp_path: Path) -> None:
             line = process.stdout.readline()
             pid = int(line.split()[-1]) if line.startswith("1: 1 is ") else 0
         os.kill(pid, signal.SIGKILL)
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=50)
     assert process.returncode == 137
     assert "rank 1 on " in output
 
@@ -468,7 +468,7 @@ def test_servers_are_ended_when_all_workers_have_ended_well(tmp_path: Path) -> N
             output += line
             if "ended well" in line:
                 break
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=50) == 0
     assert output.endswith("2: the last worker\nhpcdist: worker ended well; ending those that served\n")
     assert len(pids(output)) == 4
     assert all(map(is_gone, pids(output)))

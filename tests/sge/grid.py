@@ -34,7 +34,7 @@ class Grid:
         grid._configure()
         for node in cluster.nodes:
             cluster.run(["/usr/sbin/sge_execd"], user="root", node=node, check=True)
-        until(grid._is_up, "all execution daemons to report", seconds=60)
+        until(grid._is_up, "all execution daemons to report", seconds=300)
         return grid
 
     @property
@@ -47,7 +47,7 @@ class Grid:
 
     def run(self, *argv: str | Path, user: str = "root") -> Completed:
         """Run a command of Grid Engine on the head."""
-        return self.cluster.run(argv, user=user, cwd=Path("/"), timeout=60)
+        return self.cluster.run(argv, user=user, cwd=Path("/"))
 
     def heal(self) -> None:
         """Make it fit for the next test: no job is left, and no queue is in error."""

@@ -15,7 +15,7 @@ def test_the_quickstart_runs_with_the_site_that_init_writes(user: GridUser) -> N
     assert (made.returncode, made.stderr) == (0, "")
     checked = user.hpcdist("sites", "check", "here.yaml")
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "ok: here.yaml\n", "")
-    done = user.hpcdist("submit", "examples/quickstart.yml", "--site", "here.yaml", "--wait", timeout=180)
+    done = user.hpcdist("submit", "examples/quickstart.yml", "--site", "here.yaml", "--wait")
     log = user.log("quickstart-1")
     assert done.returncode == 0, done.stderr + log
     assert accuracy(log) > 0.9

@@ -25,7 +25,7 @@ def accuracy(log: str) -> float:
 
 
 def trains(user: GridUser, example: str, *options: str) -> str:
-    done = user.hpcdist("submit", f"examples/{example}.yml", "--wait", *options, timeout=180)
+    done = user.hpcdist("submit", f"examples/{example}.yml", "--wait", *options)
     (run,) = (path.name for path in (user.directory / "runs").iterdir() if path.is_dir())
     log = user.log(run)
     assert done.returncode == 0, done.stderr + log

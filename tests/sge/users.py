@@ -22,7 +22,7 @@ class GridUser(User):
     grid: Grid = field(kw_only=True)
 
     def hpcdist(
-        self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 120
+        self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 600
     ) -> Completed:
         """Run hpcdist to its end."""
         return super().hpcdist(*words, env={"HPCDIST_SITE": str(SITE), **(env or {})}, timeout=timeout)

@@ -160,7 +160,7 @@ class Cluster:
         env: Mapping[str, str] | None = None,
         node: str = "head",
         check: bool = False,
-        timeout: float = 120,
+        timeout: float = 600,
         input: str | None = None,  # noqa: A002 - the name that subprocess.run has
     ) -> Completed:
         """Run a command on a node and return what became of it; see `popen` for where and with what.
@@ -191,7 +191,7 @@ class Cluster:
         lines = self.run(["sinfo", "-h", "-N", "-p", "all", "-o", "%N %T"], user="root").stdout.splitlines()
         return {name: state for name, _, state in (line.partition(" ") for line in lines)}
 
-    def wait_idle(self, seconds: float = 60) -> None:
+    def wait_idle(self, seconds: float = 300) -> None:
         """Return when every node is up and nothing runs on it."""
         idle = dict.fromkeys(self.nodes, "idle")
         until(lambda: self.states() == idle, "all nodes to be idle", seconds, every=0.1)
@@ -278,4 +278,4 @@ class Cluster:
                 raise ClusterError(f"{name} did not come up:\n{self.settings.log(name).read_text()}")
             return self.settings.ready(name).exists()
 
-        until(up, f"{name} to come up", seconds=120, every=0.02)
+        until(up, f"{name} to come up", seconds=300, every=0.02)

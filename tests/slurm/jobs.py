@@ -25,12 +25,12 @@ def job_state(cluster: Cluster, job: str) -> str:
     return found[1]
 
 
-def wait_state(cluster: Cluster, job: str, *states: str, seconds: float = 60) -> str:
+def wait_state(cluster: Cluster, job: str, *states: str, seconds: float = 300) -> str:
     """Return the job's state once it is one of `states`."""
     until(lambda: job_state(cluster, job) in states, f"job {job} to be {' or '.join(states)}", seconds)
     return job_state(cluster, job)
 
 
-def wait_end(cluster: Cluster, job: str, seconds: float = 60) -> str:
+def wait_end(cluster: Cluster, job: str, seconds: float = 300) -> str:
     """Return the state in which the job has ended."""
     return wait_state(cluster, job, *sorted(ENDED), seconds=seconds)

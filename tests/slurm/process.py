@@ -18,7 +18,7 @@ class ClusterError(Exception):
     """The test cluster could not be built, or did not do what was waited for."""
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 30, every: float = 0.2) -> None:
+def until(condition: Callable[[], object], what: str, seconds: float = 120, every: float = 0.2) -> None:
     """Return as soon as `condition` holds; after `seconds` raise a ClusterError that names `what`."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -56,7 +56,7 @@ def is_first(pid: int) -> bool:
 
 def first_below(starter: subprocess.Popen[str], log: Path) -> int:
     """The pid 1, as this side numbers it, that an `unshare` at or below `starter` forks, once it has."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while starter.poll() is None and time.monotonic() < deadline:
         pid = starter.pid
         while below := children(pid):

@@ -143,7 +143,7 @@ def test_a_host_without_slurm(tmp_path: Path) -> None:
         env={"PATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, "`sbatch`" in done.stderr) == (5, True), done.stderr

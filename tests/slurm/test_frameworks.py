@@ -36,7 +36,7 @@ def user(cluster: Cluster, workdir: Path) -> User:
 def learns(user: User, example: str, *options: str, framework: str = "", run: int = 1) -> str:
     """Submit an example, and return what it wrote once its loss has fallen."""
     path = {"PATH": framework_path(framework)}
-    done = user.hpcdist("submit", f"examples/{example}.yml", "--wait", *options, env=path, timeout=240)
+    done = user.hpcdist("submit", f"examples/{example}.yml", "--wait", *options, env=path)
     log = user.log(f"{example.replace('_', '-')}-{run}")
     assert done.returncode == 0, done.stderr + log
     (losses,) = re.findall(r"loss (\S+) -> (\S+)", log)
@@ -120,7 +120,7 @@ def test_lightning_on_nodes_with_different_numbers_of_tasks_and_fabric(user: Use
     path = {"PATH": framework_path("lightning")}
     for run, count in ((2, 4), (3, 5)):
         options = (*HALF_NODES, f"--set=environment.replicas.n_workers={count - 1}", command, "--wait")
-        done = user.hpcdist("submit", "examples/lightning_trainer.yml", *options, env=path, timeout=240)
+        done = user.hpcdist("submit", "examples/lightning_trainer.yml", *options, env=path)
         assert done.returncode == 0, done.stderr
         assert ranks(user.log(f"lightning-trainer-{run}"), "Fabric") == [
             f"{rank} of {count}" for rank in range(count)
@@ -152,11 +152,11 @@ def test_chainermn(user: User) -> None:
 
 def test_a_second_job_goes_on_from_the_first_ones_checkpoint(user: User) -> None:
     example = "examples/image_classification.yml"
-    first = user.hpcdist("submit", example, "--wait", *WHOLE_NODES, "-p", "epochs=1", timeout=240)
+    first = user.hpcdist("submit", example, "--wait", *WHOLE_NODES, "-p", "epochs=1")
     assert first.returncode == 0, first.stderr + user.log("image-classification-1")
     checkpoint = user.directory / "runs" / "image-classification-1" / "outputs"
     options = ("-p", "epochs=2", "-p", f"checkpoint={checkpoint}")
-    second = user.hpcdist("submit", example, "--wait", *WHOLE_NODES, *options, timeout=240)
+    second = user.hpcdist("submit", example, "--wait", *WHOLE_NODES, *options)
     log = user.log("image-classification-2")
     assert second.returncode == 0, second.stderr + log
     assert "resuming after epoch 1" in log

@@ -40,7 +40,7 @@ class WithMpich(User):
     """Somebody who has loaded MPICH."""
 
     def hpcdist(
-        self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 120
+        self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 600
     ) -> Completed:
         path = {"PATH": f"{MPICH}:{PYTHON.parent}:{SYSTEM_PATH}"}
         return super().hpcdist(*words, env=path | dict(env or {}), timeout=timeout)

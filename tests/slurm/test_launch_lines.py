@@ -50,6 +50,6 @@ def test_the_line_that_check_gives(user: User, framework: str, command: str, wor
     path = {"PATH": framework_path("")}
     said = user.hpcdist("check", "own.yml", env=path).stderr
     (line,) = re.findall(r"; write `([^`]+)`", said)
-    done = user.hpcdist("submit", "own.yml", f"--set=run.cmd={line}", "--follow", env=path, timeout=240)
+    done = user.hpcdist("submit", "own.yml", f"--set=run.cmd={line}", "--follow", env=path)
     assert done.returncode == 0, done.stderr + done.stdout
     assert world in done.stdout

@@ -42,7 +42,7 @@ class User:
     name: str = "hu1"
 
     def hpcdist(
-        self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 120
+        self, *words: str | Path, env: Mapping[str, str] | None = None, timeout: float = 600
     ) -> Completed:
         """Run hpcdist to its end."""
         return self.cluster.run(
@@ -69,7 +69,7 @@ class User:
         """Return all that a run's job has printed."""
         return (self.directory / "runs" / run / "logs" / "job.out").read_text()
 
-    def await_log(self, run: str, text: str, seconds: float = 60) -> str:
+    def await_log(self, run: str, text: str, seconds: float = 300) -> str:
         """Return the log once it holds this text."""
         end = time.monotonic() + seconds
         log = self.directory / "runs" / run / "logs" / "job.out"

@@ -32,7 +32,7 @@ def answer(server: socket.socket) -> None:
 def ask(address: str) -> dict[str, object]:
     """Return what the task at this address says of itself."""
     host, port = address.rsplit(":", 1)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 300
     while True:
         try:
             with socket.create_connection((host, int(port)), timeout=10) as connection:
