@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -147,8 +146,6 @@ def test_nothing_holds_the_output_of_a_job_that_is_over(tmp_path: Path, data: di
     """Else ``bash job.sh | tee log`` would wait for what was left in the background."""
     process = started(tmp_path, **data)
     assert process.stdout
-    process.wait(timeout=30)
-    os.set_blocking(process.stdout.fileno(), False)
-    while text := os.read(process.stdout.fileno(), 1 << 16):  # BlockingIOError: somebody may write to it yet
-        sys.stdout.write(text.decode())
-    process.stdout.close()
+    with process:
+        process.wait(timeout=120)
+        process.communicate(timeout=8)  # what was ended may be dying yet; what waits does for 10 s or more
