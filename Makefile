@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 # The groups are made in tests/conftest.py; the real tests are two.
-PURE := pytest -n auto --dist loadgroup --durations 20 -m "not real"
+PURE := pytest -n logical --dist loadgroup --durations 20 -m "not real"
 REAL := pytest -n 2 --dist loadgroup --durations 20 -m real
 
 .PHONY: help demo test test-fast docs chaos bench lint clean
