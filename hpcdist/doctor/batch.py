@@ -11,6 +11,7 @@ from hpcdist.doctor.finding import Finding, Which, by_hand, failure, said
 from hpcdist.host.command import Command
 from hpcdist.layers.containers import containers
 from hpcdist.layers.launchers import launchers
+from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.slurm.reader import Probe
 from hpcdist.schedulers.slurm.survey import MPI, mpi_types
 from hpcdist.schedulers.surveyors import Answers
@@ -82,7 +83,7 @@ def _pyslurm(probe: Probe) -> Finding:
 def _site(chosen: Chosen) -> Finding:
     site = chosen.site
     seen = f"{site.name} ({chosen.origin}), {chosen.file}"
-    if site.partitions or site.scheduler == "local":
+    if site.partitions or not schedulers.get(site.scheduler).is_batch_system:
         return Finding("site", "site", "ok", seen)
     do = "write a site file of this machine: `hpcdist sites init NAME` begins one with what can be seen here"
     return Finding("site", "site", "note", f"{seen}: nothing is known of its nodes", do)

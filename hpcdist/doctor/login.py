@@ -13,7 +13,7 @@ from hpcdist.doctor.batch import Chosen
 from hpcdist.doctor.finding import Finding, Which
 from hpcdist.doctor.records import Host
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.schedulers import answers
+from hpcdist.schedulers import answers, schedulers
 from hpcdist.schedulers.slurm.reader import Probe, probe
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.survey import Survey
@@ -65,7 +65,8 @@ def findings(chosen: Chosen, survey: Survey | None, folder: Path, scene: Scene) 
     host, unseen = _host(scene)
     yield from unseen
     if host:
-        gpus = any(kind.gpus != 0 for kind in site.node_types.values()) and site.scheduler != "local"
+        gpus = any(kind.gpus != 0 for kind in site.node_types.values())
+        gpus = gpus and schedulers.get(site.scheduler).is_batch_system
         yield from software.findings(host, gpus=gpus)
         yield from limits.findings(host, site.fabric.network)
         yield from devices.network(host, site.fabric, "node" if survey is None else "login")

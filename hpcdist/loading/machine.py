@@ -201,7 +201,7 @@ def with_working_launcher(
         return shutil.which(program, path=environment.get("PATH")) is not None
 
     site = machine.site
-    if site.scheduler != "local" or site.launcher != "mpirun" or is_there("mpirun"):
+    if schedulers.get(site.scheduler).is_batch_system or site.launcher != "mpirun" or is_there("mpirun"):
         return machine
     launcher = "horovodrun" if framework == "horovod" and is_there("horovodrun") else "processes"
     text = f"there is no mpirun on PATH, so the launcher is {launcher}"

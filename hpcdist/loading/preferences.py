@@ -22,6 +22,7 @@ from hpcdist.errors import Path as Keys
 from hpcdist.experiment.model import Batch, Mail
 from hpcdist.host.xdg import own_folder
 from hpcdist.loading.load import Loaded, load_model
+from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 
@@ -160,6 +161,6 @@ def _sections(own: Preferences, site: Site) -> Iterator[Map]:
     """Yield the sections that count on this site, the first that has a key wins."""
     data = own.document.data
     candidates = [(data.get("sites") or {}).get(site.name)]
-    if site.scheduler != "local":
+    if schedulers.get(site.scheduler).is_batch_system:
         candidates.append(data.get("defaults"))
     return (section for section in candidates if isinstance(section, Map))

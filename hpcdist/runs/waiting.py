@@ -58,7 +58,7 @@ def wait(runs: Sequence[Run], world: World, *, told: Callable[[Report], None] | 
 
 def is_local(runs: Sequence[Run]) -> bool:
     """Return whether all these run on this machine, where asking costs little."""
-    return all(run.record.scheduler == "local" for run in runs)
+    return not any(schedulers.get(run.record.scheduler).is_batch_system for run in runs)
 
 
 def gist(report: Report) -> tuple[JobState, str]:

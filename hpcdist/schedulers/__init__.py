@@ -14,6 +14,7 @@ from hpcdist.schedulers.installations import Installation
 from hpcdist.schedulers.job import Job, Status
 
 if TYPE_CHECKING:
+    from hpcdist.errors import Problem
     from hpcdist.plan.model import Directive, Plan
     from hpcdist.site.model import Site
 
@@ -64,6 +65,14 @@ class Scheduler(Protocol):
     @property
     def template(self) -> str:
         """The file name of its template."""
+        ...
+
+    @property
+    def is_batch_system(self) -> bool:
+        """Whether jobs wait for nodes that somebody shares out; else they are processes of this machine.
+
+        Those need no account, walltime or defaults of the user's config, and asking for them costs nothing.
+        """
         ...
 
     @property
@@ -150,6 +159,15 @@ class KnowsLeftovers(Protocol):
 
     def has_leftovers(self, status: Status) -> bool:
         """Return whether there are processes of the job with this status, though it is over."""
+        ...
+
+
+@runtime_checkable
+class ChecksDirectives(Protocol):
+    """What a scheduler may have besides: what it would refuse of the directives in a site file."""
+
+    def directive_problems(self, site: Site) -> Iterator[Problem]:
+        """Yield what no job can obey of them, each with its path in the file."""
         ...
 
 

@@ -182,6 +182,7 @@ class Local:
 
     name: Final = "local"
     template: Final = "local.sh.j2"
+    is_batch_system = False
     installation: Installation | None = None
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:

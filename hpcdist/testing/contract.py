@@ -94,6 +94,7 @@ def installation_can_be_looked_for(scheduler: Scheduler) -> None:
     if known is None:
         return
     _hold(isinstance(known, Installation), f"{known!r} is no Installation")
+    _hold(scheduler.is_batch_system, f"{scheduler.name} has an installation, and is no batch system")
     _hold(bool(known.title and known.command), f"{known} lacks its title or its command")
     enough = known.variable or known.files or known.question
     _hold(bool(enough), f"nothing but {known.command} shows that {known.title} is set up")

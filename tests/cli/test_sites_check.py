@@ -7,6 +7,8 @@ from typing import Final
 
 import pytest
 
+from tests.plug_in import plugged_in
+
 from .conftest import Hpcdist
 
 HEAD: Final = "name: odd\ndescription: x\nscheduler: slurm\nlauncher: srun\n"
@@ -128,3 +130,29 @@ processes
 def test_what_is_gone_or_not_spoken_is_called_so(hpcdist: Hpcdist, folder: Path) -> None:
     text = "name: odd\ndescription: x\nscheduler: torque\nlauncher: aprun\n" + SOURCES
     assert checked(hpcdist, folder, text) == (2, GONE)
+
+
+STRICT: Final = """\
+from hpcdist.errors import Problem
+from hpcdist.schedulers.local import Local
+
+class Strict(Local):
+    name = "strict"
+    is_batch_system = True
+
+    def directive_problems(self, site):
+        for index, text in enumerate(site.directives.mandatory):
+            yield Problem(f"{text!r} is too short", ("directives", "mandatory", index))
+
+STRICT = Strict()
+"""
+
+
+def test_the_scheduler_of_a_plug_in_checks_directives_too(hpcdist: Hpcdist, folder: Path) -> None:
+    text = HEAD.replace("slurm", "strict") + "directives: {mandatory: [-x]}\n" + SOURCES
+    with plugged_in(folder / "lib", "scheduler", "strict", STRICT):
+        code, err = checked(hpcdist, folder, text)
+    assert (code, err.splitlines()[-1]) == (
+        2,
+        "error: odd.yaml:5:26: directives.mandatory[0]: '-x' is too short",
+    )

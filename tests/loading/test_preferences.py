@@ -11,6 +11,7 @@ from hpcdist.experiment.model import Batch, Mail
 from hpcdist.loading import load, preferences
 from hpcdist.loading.preferences import NONE, Config, Wishes
 from hpcdist.units import Walltime
+from tests.plug_in import plugged_in
 from tests.sites import site
 
 CONFIG = """\
@@ -153,6 +154,24 @@ def test_what_the_experiment_leaves_open(
 ) -> None:
     done = preferences.filled(loaded(batch), preferences.read(at(tmp_path)), site(**where))
     assert done.experiment.batch == filled
+
+
+ALONE = """\
+from hpcdist.schedulers.local import Local
+
+class Alone(Local):
+    name = "alone"
+
+ALONE = Alone()
+"""
+
+
+def test_whether_there_is_a_batch_system_is_asked_of_the_scheduler(tmp_path: Path) -> None:
+    with plugged_in(tmp_path / "lib", "scheduler", "alone", ALONE):
+        done = preferences.filled(
+            loaded(""), preferences.read(at(tmp_path)), site(name="z", scheduler="alone")
+        )
+    assert done.experiment.batch == Batch()
 
 
 def test_each_value_keeps_its_place(tmp_path: Path) -> None:

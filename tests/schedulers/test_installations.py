@@ -18,6 +18,10 @@ def test_the_table_is_that_of_the_schedulers() -> None:
     assert own == {**installations.BUILT_IN, "local": None}
 
 
+def test_every_built_in_scheduler_but_that_of_this_machine_is_a_batch_system() -> None:
+    assert [item.name for item in schedulers.objects() if not item.is_batch_system] == ["local"]
+
+
 def test_the_table_imports_no_scheduler() -> None:
     program = "import sys; from hpcdist.schedulers import installations; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

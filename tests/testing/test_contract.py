@@ -115,6 +115,10 @@ class Everywhere(Slurm):
     installation = SLURM._replace(variable="", files=(), question=None)
 
 
+class Alone(Slurm):
+    is_batch_system = False
+
+
 class Nowhere(Slurm):
     installation = SLURM._replace(command="")
 
@@ -130,6 +134,7 @@ class Certain(Slurm):
         (Asking(Hopeful()), "'REVOKED' was read as running, not unknown"),
         (Asking(Forgetful()), "of 'PENDING' was kept ''"),
         (Everywhere(), "nothing but sbatch shows that Slurm is set up"),
+        (Alone(), "slurm has an installation, and is no batch system"),
         (Nowhere(), "lacks its title or its command"),
         (Certain(), "no answer to scontrol ping denies it"),
         (Careless(), "is no doubt"),

@@ -23,6 +23,7 @@ from hpcdist.experiment.model import Batch
 from hpcdist.loading import load, preferences
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.planner.pools import Pool
+from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
@@ -173,6 +174,11 @@ class _Interview(NamedTuple):
     own: Batch
     asks: bool
 
+    @property
+    def is_batch_system(self) -> bool:
+        """Whether the site has one."""
+        return schedulers.get(self.site.scheduler).is_batch_system
+
     def answer(self, key: str, question: str, default: Any, kind: Any) -> Any:
         """Return what the option says, else the answer, else the default."""
         said = getattr(self.given, key)
@@ -214,7 +220,7 @@ class _Interview(NamedTuple):
         kind = starter.largest(pool for pool in nodes if self.given.gpus in (None, pool.gpus or 0))
         if nodes and not kind:
             raise _refused("--nodes", f"a node of site {name} has {has} GPUs", _SMALLER)
-        if self.site.scheduler == "local" and count > 1:
+        if count > 1 and not self.is_batch_system:
             raise _refused("--nodes", f"site {name} is one node", _SMALLER)
         workers = count - starter.master_works(framework)
         # Of nodes whose size is not known, each replica gets one.
@@ -227,7 +233,7 @@ class _Interview(NamedTuple):
         if not own.account and self.site.account.required and self.asks:
             account = self.answer("account", "Account", None, self._account)
         walltime = given.walltime
-        if not own.walltime and self.site.scheduler != "local":
+        if not own.walltime and self.is_batch_system:
             usual = str(self.site.walltime or Walltime(3600))
             walltime = self.answer("walltime", "Walltime", usual, _time)
         for key, value in (

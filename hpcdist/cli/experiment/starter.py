@@ -9,6 +9,7 @@ from hpcdist.errors import Path
 from hpcdist.experiment.writing import printable, write
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.planner.pools import Pool, pools
+from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
 NO_FRAMEWORK: Final = "none"
@@ -47,7 +48,7 @@ def master_works(framework: str) -> bool:
 
 def nodes_of(site: Site, partition: str | None = None) -> list[Pool]:
     """Return the kinds of nodes whose size the site tells: of one partition, or of all, the default first."""
-    if site.scheduler == "local":  # which does not count what it has
+    if not schedulers.get(site.scheduler).is_batch_system:  # which nobody counts
         return []
     found = (pool for pool in pools(site) if pool.node_type and partition in (None, pool.partition))
     return [pool for pool in found if pool.gpus or (pool.cpus and not pool.gpus_unknown)]

@@ -26,6 +26,7 @@ from hpcdist.runs.control import Request
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import World
 from hpcdist.runs.states import Report
+from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
 from hpcdist.site.model import Site
 
@@ -87,7 +88,7 @@ def sizes(site: Site, wanted: Wanted) -> Iterator[tuple[str, str]]:
     """
     yield "environment.replicas.n_workers", str(wanted.nodes - 1)
     pool = _pool(site, wanted.partition)
-    alone = site.scheduler == "local"
+    alone = not schedulers.get(site.scheduler).is_batch_system
     gpus = wanted.gpus if wanted.gpus is not None else 0 if alone else pool.gpus or 0
     amounts = {"gpu": gpus} if gpus else {}
     if not alone and pool.cpus and not (gpus and gpus == pool.gpus):

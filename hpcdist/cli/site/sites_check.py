@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from hpcdist.cli.site import sites_directives, sites_lint
+from hpcdist.cli.site import sites_lint
 from hpcdist.cli.tell import tell
 from hpcdist.documents import fields, source
 from hpcdist.documents.tree import Map
@@ -18,6 +18,7 @@ from hpcdist.host.shell import Shell
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading import load
 from hpcdist.loading.sites import problems_in
+from hpcdist.schedulers import ChecksDirectives, schedulers
 from hpcdist.site import provenance
 from hpcdist.site.model import Site
 
@@ -37,7 +38,7 @@ def check(name: str, site_path: tuple[str, ...]) -> str:
     site, problems = fields.build(Site, document.data)
     found = [*problems, *(problems_in(site) if site else ())]
     if site:
-        found += [*_launcher_problems(site), *sites_directives.problems(site)]
+        found += [*_launcher_problems(site), *_directive_problems(site)]
         found += [*sites_lint.findings(site), *_bash_problems(site, Shell())]
         found += [
             problem._replace(severity="warning") for problem in _remarks(site, document.data, file.stem)
@@ -55,6 +56,14 @@ def _launcher_problems(site: Site) -> Iterator[Problem]:
         yield Problem(
             f"launcher {site.launcher} does not go with scheduler {site.scheduler}", ("launcher",), hint
         )
+
+
+def _directive_problems(site: Site) -> Iterator[Problem]:
+    """Yield what its scheduler would refuse of the site's directives, where there is such a scheduler."""
+    if site.scheduler in schedulers:
+        scheduler = schedulers.get(site.scheduler)
+        if isinstance(scheduler, ChecksDirectives):
+            yield from scheduler.directive_problems(site)
 
 
 def _bash_problems(site: Site, runner: Runner) -> Iterator[Problem]:

@@ -85,6 +85,7 @@ class Flux:
 
     name: Final = "flux"
     template: Final = "flux.sh.j2"
+    is_batch_system = True
     installation = installations.FLUX
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
@@ -98,6 +99,13 @@ class Flux:
         from hpcdist.schedulers.flux import directives
 
         return directives.header(plan, run_dir)
+
+    def directive_problems(self, site: Site) -> Iterator[Problem]:
+        """Yield what no job can obey of the directives in a site file."""
+        from hpcdist.schedulers.directives import misdemanded
+        from hpcdist.schedulers.flux.directives import language
+
+        return misdemanded(language(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the flux command; what is on it beats the script."""

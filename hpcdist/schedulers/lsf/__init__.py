@@ -69,6 +69,7 @@ class Lsf:
 
     name: Final = "lsf"
     template: Final = "lsf.sh.j2"
+    is_batch_system = True
     installation = installations.LSF
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
@@ -86,6 +87,13 @@ class Lsf:
         from hpcdist.schedulers.lsf import header
 
         return header.header(plan, run_dir)
+
+    def directive_problems(self, site: Site) -> Iterator[Problem]:
+        """Yield what no job can obey of the directives in a site file."""
+        from hpcdist.schedulers.directives import misdemanded
+        from hpcdist.schedulers.lsf.directives import language
+
+        return misdemanded(language(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the bsub command; the script says whether it is read from standard input or by its name."""

@@ -79,6 +79,7 @@ class Pbs:
 
     name: Final = "pbs"
     template: Final = "pbs.sh.j2"
+    is_batch_system = True
     installation = installations.PBS
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
@@ -96,6 +97,13 @@ class Pbs:
         from hpcdist.schedulers.pbs import header
 
         return header.header(plan, run_dir)
+
+    def directive_problems(self, site: Site) -> Iterator[Problem]:
+        """Yield what no job can obey of the directives in a site file."""
+        from hpcdist.schedulers.directives import misdemanded
+        from hpcdist.schedulers.pbs.directives import language
+
+        return misdemanded(language(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; beside ``-V`` in the script, ``-v`` adds the token."""

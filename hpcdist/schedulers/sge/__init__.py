@@ -91,6 +91,7 @@ class GridEngine:
 
     name: Final = "sge"
     template: Final = "sge.sh.j2"
+    is_batch_system = True
     installation = installations.SGE
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
@@ -108,6 +109,13 @@ class GridEngine:
         from hpcdist.schedulers.sge import header
 
         return header.header(plan, run_dir)
+
+    def directive_problems(self, site: Site) -> Iterator[Problem]:
+        """Yield what no job can obey of the directives in a site file."""
+        from hpcdist.schedulers.directives import misdemanded
+        from hpcdist.schedulers.sge.directives import language
+
+        return misdemanded(language(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; with ``-V``, nothing of another batch job may reach this one."""

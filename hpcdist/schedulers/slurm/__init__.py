@@ -117,6 +117,7 @@ class Slurm:
 
     name: Final = "slurm"
     template: Final = "slurm.sh.j2"
+    is_batch_system = True
     installation = installations.SLURM
 
     def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
@@ -134,6 +135,13 @@ class Slurm:
         from hpcdist.schedulers.slurm import header
 
         return header.header(plan, run_dir)
+
+    def directive_problems(self, site: Site) -> Iterator[Problem]:
+        """Yield what no job can obey of the directives in a site file."""
+        from hpcdist.schedulers.directives import misdemanded
+        from hpcdist.schedulers.slurm.directives import language
+
+        return misdemanded(language(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the sbatch command, free of SBATCH_ variables: they would beat the script."""
