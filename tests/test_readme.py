@@ -13,6 +13,8 @@ from tests.docs.pages import README, block, keeps_block
 
 INIT = "hpcdist init --site perlmutter --framework pytorch --nodes 4 --account m1234_g -o train.yml"
 
+OTHERS = ["hpcdist", "TorchX", "NeMo-Run", "submitit", "SkyPilot", "ReFrame"]
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -46,3 +48,11 @@ def _function(name: str, script: str) -> str:
 
 def test_a_first_experiment() -> None:
     keeps_block("init", f"$ {INIT}\n{printed(*INIT.split()[1:])}")
+
+
+def test_what_other_tools_do_has_its_source() -> None:
+    section = README.read_text().partition("\n## Beside other tools\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if re.match(r"\| [A-Za-z][A-Za-z-]+ \|", line)]
+    assert [row.split(" ")[1] for row in rows] == OTHERS
+    for row in rows[1:]:
+        assert [cell for cell in row.strip("| ").split(" | ")[1:] if "](https://" not in cell] == []
