@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hpcdist.errors import PlanError, Problem, did_you_mean
+from hpcdist.errors import Path, PlanError, Problem, did_you_mean
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.replica import Replica, replicas
 from hpcdist.layers.protocols import Topology
@@ -90,7 +90,7 @@ _SERVERS = ("ps", "evaluator")
 def _why(request: Request, group: Group, experiment: Experiment, *, apart: bool) -> str:
     """Tell why these replicas are in this partition."""
     site = request.site
-    _, named = _partition(experiment, site, request.runs[0].first, request.where)
+    _, named, _ = _partition(experiment, site, request.runs[0].first, request.where)
     if named or not site.partitions:
         return named
     if len(site.partitions) == 1:
@@ -115,8 +115,11 @@ def _runs(experiment: Experiment, topology: Topology) -> list[Block]:
     return found
 
 
-def _partition(experiment: Experiment, site: Site, replica: Replica, where: Where) -> tuple[str | None, str]:
-    """Return the partition that the file names for this replica, and by what."""
+def _partition(
+    experiment: Experiment, site: Site, replica: Replica, where: Where
+) -> tuple[str | None, str, Path]:
+    """Return the partition that the file names for this replica, by what, and where."""
+    path: Path = ("batch", "partition")
     partition, named = experiment.batch.partition, ""
     if partition:
         named = f"named by {where(('batch', 'partition'))}"
@@ -124,17 +127,16 @@ def _partition(experiment: Experiment, site: Site, replica: Replica, where: Wher
         chosen = None if key == "constraint" else site.node_selectors.get(key, {}).get(value)
         if meant := value if key == "partition" else chosen and chosen.partition:
             partition, named = meant, f"named by node_selector {key}: {value}"
-    return partition, named
+            path = (*replica.selector_path, key)
+    return partition, named, path
 
 
 def _allowed(experiment: Experiment, site: Site, replica: Replica, where: Where) -> list[Pool]:
     """Return the pools that the file leaves open for this replica, in the order to try."""
-    partition, _ = _partition(experiment, site, replica, where)
+    partition, _, path = _partition(experiment, site, replica, where)
     if partition and site.partitions and partition not in site.partitions:
         hint = did_you_mean(partition, site.partitions)
-        raise PlanError(
-            Problem(f"site {site.name} has no partition {partition!r}", ("batch", "partition"), hint)
-        )
+        raise PlanError(Problem(f"site {site.name} has no partition {partition!r}", path, hint))
     open_ones = [pool for pool in pools(site) if _is_open(pool, partition)]
     constraints = _constraints(experiment, site, replica)
     found = [_constrained(pool, partition, constraints) for pool in _named(open_ones, constraints, site)]

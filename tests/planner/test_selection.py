@@ -39,6 +39,13 @@ def selected(
     return select(exp, machine, Walltime.parse(walltime) if walltime else None, where, topology)
 
 
+def test_a_wrong_partition_of_a_replica_is_reported_where_it_stands() -> None:
+    worker = {"index": 1, "node_selector": {"partition": "cup"}}
+    exp = experiment(environment={"replicas": {"n_workers": 2, "worker": [worker]}})
+    place = "environment.replicas.worker[0].node_selector.partition"
+    assert problems(exp) == [f"{place}: site x has no partition 'cup'; did you mean 'cpu'?"]
+
+
 def shape(placement: Placement) -> list[tuple[str | None, int, int]]:
     return [(group.partition, group.nodes, group.tasks) for group in placement.groups]
 
