@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from hpcdist.documents import specs
 from hpcdist.documents.yaml_words import quoted
@@ -21,6 +22,12 @@ from hpcdist.experiment.model import (
     Scalar,
 )
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
+
+_RUNNER: Final = re.compile(
+    r"(?:\S*/)?(?:python[\d.]*|bash|sh|zsh|perl|ruby|julia|Rscript|node|java|mpirun|mpiexec|srun|torchrun|"
+    r"horovodrun|deepspeed|accelerate|env|exec|nohup|time|apptainer|singularity)"
+)
+"""Programs that do nothing of use without another word."""
 
 _NO_COMMAND = re.compile(r"\s*(?:-|[\d.]+(?:\s|$))")
 
@@ -86,6 +93,17 @@ def _words_for_commands(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
             whole = " ".join((cmd[0], *rest)) if is_words else ", ".join(cmd)
             hint = f"write one text: `cmd: {quoted(whole)}`"
             yield Problem(f"{text!r} is no command, and a list holds commands", ("run", "cmd", index), hint)
+            return
+    yield from _cut_commands(cmd)
+
+
+def _cut_commands(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
+    """Yield a warning where a command is only what runs another one, and the rest stands behind it."""
+    for index, text in enumerate(() if isinstance(cmd, str) else cmd[:-1]):
+        if _RUNNER.fullmatch(text.strip()):
+            hint = f"write them as one text: `cmd: {quoted(' '.join(cmd))}`"
+            message = f"a list holds commands, each run by itself: {text!r}, and then {cmd[index + 1]!r}"
+            yield Problem(message, ("run", "cmd", index), hint, "warning")
             return
 
 

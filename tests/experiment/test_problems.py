@@ -96,6 +96,33 @@ def test_a_list_of_commands() -> None:
     assert found(run={"cmd": ["cd x", "python t.py -n 3", "7z x.7z", "./a"]}) == []
 
 
+@pytest.mark.parametrize(
+    ("cmd", "hint"),
+    [
+        (["python3", "./train.py"], "python3 ./train.py"),
+        (["/usr/bin/python3.11", "train.py"], "/usr/bin/python3.11 train.py"),
+        (["cd x", "bash", "run.sh"], None),
+        (["mpirun", "./a"], "mpirun ./a"),
+    ],
+)
+def test_a_list_that_may_be_one_command_is_a_warning(cmd: list[str], hint: str | None) -> None:
+    """Of a command that needs another word nothing is left to run."""
+    (text,) = found(run={"cmd": cmd})
+    at = 0 if hint else 1
+    assert text.startswith(
+        f"run.cmd[{at}]: a list holds commands, each run by itself: {cmd[at]!r}, and then {cmd[at + 1]!r}"
+    )
+    assert hint is None or text.endswith(f"; write them as one text: `cmd: '{hint}'`")
+
+
+@pytest.mark.parametrize(
+    "cmd",
+    [["make", "./run"], ["python a.py", "python b.py"], ["./a", "python3"], ["module load python", "./a"]],
+)
+def test_a_list_of_several_commands_is_none(cmd: list[str]) -> None:
+    assert found(run={"cmd": cmd}) == []
+
+
 TOO_LONG = (
     "195 KiB; Linux gives a process at most 120 in one text; put it in a file, and let the program read that"
 )
