@@ -45,11 +45,10 @@ class Lightning(OverTorch):
 
     def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
         """Yield what a shape means that Lightning has no words for."""
-        del experiment, site
-        if not _is_launch(plan) and not _is_regular(plan):
+        del site
+        if not _is_launch(plan) and (why := _why_irregular(plan, experiment)):
             yield (
-                "Lightning knows only nodes with equal numbers of devices, each a task's own, and this plan "
-                "has others: each task is told that it is a node of its own, so the program must not say "
+                f"{why}: each task is told that it is a node of its own, so the program must not say "
                 "`devices` or `num_nodes` itself, and each task runs `prepare_data`"
             )
 
@@ -59,14 +58,30 @@ def _is_launch(plan: Plan) -> bool:
     return plan.launches == "once" or plan.starts_processes
 
 
+def _why_irregular(plan: Plan, experiment: Experiment) -> str:
+    """Return why a task is no n-th device of one of several equal nodes; empty where each is."""
+    if _is_regular(plan):
+        return ""
+    rows = plan.placement.rows
+    if all((row.gpus, row.tasks_per_gpu) == (1, 1) for row in rows) and _is_even(plan):
+        chosen = experiment.batch.gpu_visibility == "task"
+        by = "`batch.gpu_visibility: task`" if chosen else plan.launcher
+        return f"Lightning counts the devices of a whole node, and {by} shows each task only its own"
+    counts = "Lightning knows only nodes with equal numbers of devices, each a task's own"
+    return f"{counts}, and this plan has others"
+
+
+def _is_even(plan: Plan) -> bool:
+    return len({tasks for _, tasks in plan.placement.tasks_per_node()}) == 1
+
+
 def _is_regular(plan: Plan) -> bool:
     """Whether all nodes hold the same number of tasks, and task n of each has device n."""
     rows = plan.placement.rows
-    same = len({tasks for _, tasks in plan.placement.tasks_per_node()}) == 1
     if not any(row.gpus for row in rows):
-        return same
+        return _is_even(plan)
     return (
-        same
+        _is_even(plan)
         and plan.gpu_visibility == "node"
         and all((row.gpus, row.tasks_per_gpu) == (1, 1) for row in rows)
     )

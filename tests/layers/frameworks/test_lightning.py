@@ -8,6 +8,7 @@ import pytest
 from hpcdist.plan.model import Plan, Variable
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
+from tests.sites import site_named
 from tests.tasks import told
 
 ORIGIN = "framework lightning"
@@ -25,6 +26,11 @@ ALONE = (
     "Lightning knows only nodes with equal numbers of devices, each a task's own, and this plan has others: "
     "each task is told that it is a node of its own, so the program must not say `devices` or `num_nodes` "
     "itself, and each task runs `prepare_data`"
+)
+OWN = (
+    "Lightning counts the devices of a whole node, and {} shows each task only its own: each task is told "
+    "that it is a node of its own, so the program must not say `devices` or `num_nodes` itself, and each "
+    "task runs `prepare_data`"
 )
 
 
@@ -69,7 +75,17 @@ def test_its_own_device_where_it_is_not_that_of_its_number(
     assert [(own[2], own[5], own[7]) for own in place_of_each(plan, tmp_path)] == [
         ("0", device, device) for device in devices
     ]
-    assert plan.warnings == (ALONE,)
+    assert plan.warnings == (OWN.format("`batch.gpu_visibility: task`") if "batch" in data else ALONE,)
+
+
+def test_launchers_that_show_each_task_its_own_gpus_are_the_reason() -> None:
+    plan = planned(
+        site_named("summit-like-task"),
+        framework="lightning",
+        environment=environment(5, each=resources(cpu=7, gpu=1)),
+        batch={"account": "abc", "walltime": "1h"},
+    )
+    assert [text for text in plan.warnings if "Lightning" in text] == [OWN.format("jsrun")]
 
 
 def test_what_it_is_told_comes_from_lightning() -> None:
