@@ -70,6 +70,8 @@ def _struct(model: type[Model], data: object, path: Path, problems: list[Problem
                 problems.append(
                     Problem("this is empty", (*path, name), "write what is meant, or remove the key")
                 )
+        elif field.required and name in data:
+            problems.append(Problem("this is empty", (*path, name), "it must have a value"))
         elif field.required:
             problems.append(Problem(f"{name!r} is missing", path))
     sound = {name: value for name, value in values.items() if value is not _BROKEN}

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 from hpcdist.documents import fields
 from hpcdist.documents.fields import Model
+from hpcdist.documents.tree import Map
 from hpcdist.errors import Key, Path, Problem, did_you_mean, unknown
 
 _TEXT: Final = (str,)
@@ -90,10 +91,41 @@ def resolve(
         ]
     flags = {item.name for _, item in inputs if item.is_flag}
     optional = {item.name: None for _, item in inputs if item.is_optional}
+    texts = given.texts if isinstance(given, Map) else {}
+    typed = {item.name for _, item in inputs if item.type}
+    spelt = {name: as_spelt(given[name], text) for name, text in texts.items() if name not in typed}
     shown = {
-        name: _flag(name, value) if name in flags else value for name, value in (optional | values).items()
+        name: _flag(name, value) if name in flags else value
+        for name, value in (optional | values | spelt).items()
     }
     return values, shown, problems
+
+
+class SpeltInt(int):
+    """A whole number that a text shows as it was spelt."""
+
+    text = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class SpeltFloat(float):
+    """A number that a text shows as it was spelt: ``1e3``, ``1.10``."""
+
+    text = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def as_spelt(value: object, text: str) -> object:
+    """Return a number that templates calculate with as ever, and write as its text; all else as it is."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or str(value) == text.strip():
+        return value
+    number = SpeltInt(value) if isinstance(value, int) else SpeltFloat(value)
+    number.text = text.strip()
+    return number
 
 
 def required(declared: object, given: Mapping[str, Any]) -> list[str]:

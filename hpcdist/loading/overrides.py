@@ -31,11 +31,13 @@ def with_setting(data: Map, setting: str, text: str) -> Map:
 
     Raises:
         ConfigError: when the text is broken YAML.
-        ValueError: with a sentence, when the path leads through what is no section.
+        ValueError: with a sentence, when the path leads through what is no section, or there is no value.
     """
     place, path = Place(f"--set {setting}={text}", 0, 0), _path(setting)
     if path[0] == "inputs" and isinstance(data.get("inputs"), Seq) and isinstance((*path, 0)[1], str):
         raise ValueError(f"inputs get their values as params: write `-p {quote(f'{path[1]}={text}')}`")
+    if not text.strip():
+        raise ValueError("this is empty; write a value behind `=`, or null for none")
     changed: Map = _with(data, path, _New(read_value(text, place), text, place))
     return changed
 
@@ -102,6 +104,8 @@ def with_params(data: Map, given: Mapping[str, str]) -> tuple[Map, list[Problem]
         value = read_value(text, place)
         is_text = kinds.get(name) in _TEXTS and value is not None
         new.put(name, text if is_text and not isinstance(value, str) else value, place)
+        if isinstance(new[name], (int, float)):
+            new.texts[name] = text
     changed = data.copy()
     changed.put("params", new, data.value_places.get("params"), key_place=data.key_places.get("params"))
     return changed, problems

@@ -15,6 +15,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks import frameworks
+from hpcdist.loading.inputs import SpeltFloat, SpeltInt
 
 RENDERED: Final = (
     "environment",
@@ -51,6 +52,15 @@ def has_template(text: str) -> bool:
     return "{{" in text or "{%" in text
 
 
+def _with_texts(node: Any) -> Any:
+    """Return a section or list with plain numbers, and how those are spelt that a template took over."""
+    for key, item in enumerate(node) if isinstance(node, Seq) else node.items():
+        if isinstance(item, (SpeltInt, SpeltFloat)):
+            node.texts[key] = item.text
+            node[key] = int(item) if isinstance(item, int) else float(item)
+    return node
+
+
 class _Walk:
     """Goes through a tree and renders its texts."""
 
@@ -62,9 +72,9 @@ class _Walk:
 
     def node(self, value: Any, path: Path) -> Any:
         if isinstance(value, Map):
-            return value.mapped(lambda key, item: self.node(item, (*path, key)))
+            return _with_texts(value.mapped(lambda key, item: self.node(item, (*path, key))))
         if isinstance(value, Seq):
-            return value.mapped(lambda index, item: self.node(item, (*path, index)))
+            return _with_texts(value.mapped(lambda index, item: self.node(item, (*path, index))))
         return self._text(value, path) if isinstance(value, str) and has_template(value) else value
 
     def _text(self, text: str, path: Path) -> Any:

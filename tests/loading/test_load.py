@@ -53,8 +53,8 @@ batch: {account: 007, walltime: 2:00:00}
     assert done.experiment == Experiment(
         name="2024",
         params={"lr": 0.1, "opts": {"steps": [1, 2]}},
-        environment=Environment(env_vars={"VERSION": "1.10", "FLAG": "true", "HEX": "0x1F", "LR": 0.1}),
-        run=Run("python train.py --lr=0.1 --steps=2 ${#array[@]}"),
+        environment=Environment(env_vars={"VERSION": "1.10", "FLAG": "true", "HEX": "0x1F", "LR": "0.10"}),
+        run=Run("python train.py --lr=0.10 --steps=2 ${#array[@]}"),
         batch=Batch(account="007", walltime=Walltime(7200)),
     )
     assert done.problems == ()
@@ -130,8 +130,8 @@ inputs: [{name: a, type: str}, {name: b, type: path}, {name: c, type: int}, {nam
 run: {cmd: "{{ a }} {{ b }} {{ c + 1 }} {{ d }}"}
 """
     params = {"a": "010", "b": "true", "c": "010", "d": "010"}
-    assert loaded(text, params).experiment.run.command == "010 true 11 10"
-    assert loaded(text, params | {"a": "'x'"}).experiment.run.command == "x true 11 10"
+    assert loaded(text, params).experiment.run.command == "010 true 11 010"
+    assert loaded(text, params | {"a": "'x'"}).experiment.run.command == "x true 11 010"
 
 
 def test_all_problems_come_at_once_errors_first_in_the_order_of_the_file() -> None:
@@ -232,6 +232,40 @@ def test_warnings_are_returned() -> None:
 
 def test_a_missing_command() -> None:
     assert said("name: x") == ["e.yml:1:1: 'run' is missing"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("name: x\nrun:\n", "e.yml:2:1: run"), ("name: x\nrun:\n  cmd:\n", "e.yml:3:3: run.cmd")],
+)
+def test_what_is_empty_is_reported_at_its_line(text: str, problem: str) -> None:
+    assert said(text) == [f"{problem}: this is empty; it must have a value"]
+
+
+@pytest.mark.parametrize("setting", ["batch.partition", "name", "run.cmd", "batch.x.y"])
+@pytest.mark.parametrize("empty", ["", " "])
+def test_a_setting_without_a_value_is_refused(setting: str, empty: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded("run: {cmd: x}", settings=[(setting, empty)])
+    said = "this is empty; write a value behind `=`, or null for none"
+    assert [str(problem) for problem in caught.value.problems] == [f"--set {setting}={empty}: {said}"]
+
+
+def test_a_number_without_a_type_is_written_as_it_was_spelt() -> None:
+    """It can be calculated with all the same; one with a type is that number."""
+    text = """
+inputs: [{name: a}, {name: b}, {name: c, type: float}, {name: f}]
+params: {a: 1, b: 0x10, c: 1, f: 1.10}
+environment: {env_vars: {A: "{{ a }}", LIST: "{{ a }}/{{ f }}"}}
+tags: ["{{ a }}"]
+run: {cmd: "t {{ a }} {{ a * 2 }} {{ b }} {{ b + 1 }} {{ c }} {{ f }} {{ a|int }}"}
+"""
+    done = loaded(text, params={"a": "1e3", "c": "1e3"}).experiment
+    assert done.run.command == "t 1e3 2000.0 0x10 17 1000.0 1.10 1000"
+    assert done.environment.env_vars == {"A": "1e3", "LIST": "1e3/1.10"}
+    assert done.tags == ("1e3",)
+    assert done.params == {"a": 1000.0, "b": 16, "c": 1000.0, "f": 1.1}
+    assert {type(value) for value in done.params.values()} == {int, float}
 
 
 class Tiny(Model, frozen=True):
