@@ -80,7 +80,7 @@ def test_its_own_device_where_it_is_not_that_of_its_number(
 
 def test_launchers_that_show_each_task_its_own_gpus_are_the_reason() -> None:
     plan = planned(
-        site_named("summit-like-task"),
+        site_named("summit-like"),
         framework="lightning",
         environment=environment(5, each=resources(cpu=7, gpu=1)),
         batch={"account": "abc", "walltime": "1h"},
