@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.placeholders import INDEX, OUTPUTS, ROLE, RUN_DIR, template
 from hpcdist.site.model import Site
 
 _ORIGIN = "polyaxon"
@@ -18,8 +19,8 @@ _ORIGIN = "polyaxon"
 def variables(experiment: Experiment, plan: Plan, site: Site) -> Iterator[Variable]:
     """Yield what is the same for all tasks: parameters, paths, identity."""
     for name in ("POLYAXON_RUN_OUTPUTS_PATH", "POLYAXON_OUTPUTS_PATH"):
-        yield _shell(name, "$HPCDIST_OUTPUTS")
-    yield _shell("POLYAXON_LOGS_PATH", "$HPCDIST_RUN_DIR/logs")
+        yield Variable.filled(name, template(OUTPUTS), _ORIGIN)
+    yield Variable.filled("POLYAXON_LOGS_PATH", template(RUN_DIR, "/logs"), _ORIGIN)
     data = {name: site.volumes[name] for name in _data_names(experiment) if name in site.volumes}
     for name in ("POLYAXON_RUN_DATA_PATHS", "POLYAXON_DATA_PATHS"):
         yield _plain(name, json.dumps(data))
@@ -52,11 +53,7 @@ def _plain(name: str, value: str) -> Variable:
     return Variable(name=name, value=value, origin=_ORIGIN)
 
 
-def _shell(name: str, value: str) -> Variable:
-    return Variable.raw(name, value, _ORIGIN)
-
-
 def task_variables() -> tuple[Variable, ...]:
     """Return which replica a task is, as Polyaxon tells it."""
-    value = r"{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-    return (_shell("POLYAXON_TASK_INFO", value),)
+    text = template('{"type": "', ROLE, '", "index": ', INDEX, "}")
+    return (Variable.filled("POLYAXON_TASK_INFO", text, _ORIGIN),)

@@ -77,7 +77,7 @@ class Framework(Protocol):
         ...
 
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return the variables that differ by task: texts in which the task wrapper fills in its place."""
+        """Return the variables that differ by task: ``Variable.filled``, with placeholders for its place."""
         ...
 
     def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:

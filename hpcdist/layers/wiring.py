@@ -6,23 +6,14 @@ What only the job knows has a name in its place: nodes are ``node0``, ``node1``,
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
+from collections.abc import Mapping
 from itertools import accumulate
-from typing import Final
 
+from hpcdist.plan import placeholders as given
 from hpcdist.plan.devices import devices
 from hpcdist.plan.model import Plan, Task, Variable
-
-_PIECE: Final = re.compile(
-    r"""
-    \\(?P<escaped>.)
-    | \$\(peers\ (?P<role>\w+)\)
-    | \$\{(?P<name>\w+)/(?P<old>\w+)/(?P<new>\w+)\}
-    | \$(?P<plain>\w+)
-    """,
-    re.VERBOSE,
-)
+from hpcdist.plan.placeholders import Peers, Placeholder
 
 
 class Wiring:
@@ -41,15 +32,15 @@ class Wiring:
         if self._plan.launches == "once":
             return {}
         known = {
-            "HPCDIST_RANK": task.rank,
-            "HPCDIST_LOCAL_RANK": task.local_rank,
-            "HPCDIST_LOCAL_SIZE": self._sizes[bisect_right(self._ends, task.node)],
-            "HPCDIST_NODE": task.node,
-            "HPCDIST_ROLE": task.role,
-            "HPCDIST_INDEX": task.index,
-            "HPCDIST_ADDRESS": f"node{task.node}",
-            "HPCDIST_PROCESSES": task.processes,
-            "HPCDIST_GPUS": ",".join(map(str, devices(self._plan, task))),
+            given.RANK.name: task.rank,
+            given.LOCAL_RANK.name: task.local_rank,
+            given.LOCAL_SIZE.name: self._sizes[bisect_right(self._ends, task.node)],
+            given.NODE.name: task.node,
+            given.ROLE.name: task.role,
+            given.INDEX.name: task.index,
+            given.ADDRESS.name: f"node{task.node}",
+            given.PROCESSES.name: task.processes,
+            given.GPUS.name: ",".join(map(str, devices(self._plan, task))),
         }
         return {
             variable.name: self._value(variable, known)
@@ -57,27 +48,24 @@ class Wiring:
             if variable.name in self._plan.told and variable.role in ("", task.role)
         }
 
-    def _value(self, variable: Variable, known: dict[str, object]) -> str:
-        if not variable.shell:
+    def _value(self, variable: Variable, of_task: Mapping[str, object]) -> str:
+        if variable.template is None:
             return variable.value
-        names: dict[str, object] = {
-            "HPCDIST_HEAD_ADDRESS": "node0",
-            "HPCDIST_PORT": "PORT",
-            "HPCDIST_SIZE": self._plan.placement.size,
-            "HPCDIST_NODES": self._plan.placement.nodes,
-            **known,
+        known: Mapping[str, object] = {
+            given.HEAD_ADDRESS.name: "node0",
+            given.PORT.name: "PORT",
+            given.SIZE.name: self._plan.placement.size,
+            given.NODES.name: self._plan.placement.nodes,
+            **of_task,
         }
 
-        def piece(match: re.Match[str]) -> str:
-            if match["escaped"]:
-                return match["escaped"]
-            if match["role"]:
-                return self._all(match["role"])
-            if match["name"]:
-                return str(names[match["name"]]).replace(match["old"], match["new"], 1)
-            return str(names.get(match["plain"], match[0]))
+        def value(part: Placeholder | Peers) -> str:
+            if isinstance(part, Peers):
+                return self._all(part.role)
+            text = str(known.get(part.name, f"${part.name}"))
+            return text.replace(part.old, part.new, 1) if part.old else text
 
-        return _PIECE.sub(piece, variable.value)
+        return variable.template.filled(value)
 
     def _all(self, role: str) -> str:
         """Return what ``peers`` prints: where the replicas of a role listen."""

@@ -1,8 +1,7 @@
 """The plan: experiment + site + placement, everything decided, each value with its origin.
 
-An origin is a short text: ``exp.yml:14``, ``site perlmutter: fabric.env``, ``framework horovod``,
-``default``, ``rule slurm>=22.05``. Tasks are kept as rows of equal ones, so that a plan for 100,000 tasks
-is as small as the reasons for it; ``Placement.tasks`` unfolds them.
+An origin is a short text: ``exp.yml:14``, ``site perlmutter: fabric.env``, ``default``.
+Tasks are kept as rows of equal ones; ``Placement.tasks`` unfolds them.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 from hpcdist.documents.fields import Model
+from hpcdist.plan.placeholders import Template
 from hpcdist.site.affinity import next_to
 from hpcdist.site.fabric import Library
 from hpcdist.site.model import RankVariables
@@ -184,7 +184,7 @@ class Directive(Model, frozen=True, kw_only=True):
 
 
 class Variable(Model, frozen=True, kw_only=True):
-    """A variable and its value; ``shell``: bash expands it. ``role``: the tasks that have it, "" for all.
+    """A variable and its value; ``shell``: bash expands it, as its ``template`` says. ``role``: tasks, or "".
 
     ``found``: where this file is not found when the job runs, it is ``otherwise`` (None: not set).
     """
@@ -193,14 +193,15 @@ class Variable(Model, frozen=True, kw_only=True):
     value: str
     origin: str
     shell: bool = False
+    template: Template | None = None
     role: str = ""
     found: str | None = None
     otherwise: str | None = None
 
     @classmethod
-    def raw(cls, name: str, value: str, origin: str, role: str = "") -> Variable:
-        """Return a variable whose value bash expands."""
-        return cls(name=name, value=value, origin=origin, shell=True, role=role)  # noqa: S604 - starts no process
+    def filled(cls, name: str, template: Template, origin: str, role: str = "") -> Variable:
+        """Return a variable whose value the script fills in."""
+        return cls(name=name, value=template.bash, origin=origin, shell=True, template=template, role=role)  # noqa: S604 - starts no process
 
 
 class Word(Model, frozen=True, kw_only=True):

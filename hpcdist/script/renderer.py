@@ -138,7 +138,7 @@ class _Writer:
             "checks_program": not plan.container and plan.launch[-2:-1] != (TASK_WRAPPER,),
             "looks_for_files": any(variable.found for variable in plan.variables),
             "names_variables": any("hpcdist_exports" in word.text for word in plan.launch),
-            "needs_peers": any("$(peers " in variable.value for variable in plan.task_variables),
+            "needs_peers": any(item.template and item.template.peers for item in plan.task_variables),
             "tells_failure": plan.launches == "tasks" or plan.elastic,
             "has_processes": any(row.processes > 1 for row in plan.placement.rows),
             "has_gpus": any(group.gpus for group in plan.placement.groups),

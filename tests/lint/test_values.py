@@ -254,7 +254,8 @@ def test_a_site_may_know_better() -> None:
 
 
 def test_what_only_bash_knows_is_not_judged() -> None:
-    assert findings([Variable.raw("NCCL_IB_TIMEOUT", "$LONG", "exp.yml:3")], ANYWHERE) == ()
+    only_bash = Variable(name="NCCL_IB_TIMEOUT", value="$LONG", origin="exp.yml:3", shell=True)  # noqa: S604
+    assert findings([only_bash], ANYWHERE) == ()
 
 
 RANGE = Integer(-3, 200)

@@ -126,8 +126,7 @@ def assigned(line: str, origin: str) -> Iterator[Variable]:
         match = _ASSIGNED.fullmatch(word)
         if match:
             expands = "'" not in line and ("$" in match[2] or "`" in match[2])
-            make = Variable.raw if expands else _plain
-            yield make(match[1], match[2], origin)
+            yield Variable(name=match[1], value=match[2], origin=origin, shell=expands)
         elif word not in _BETWEEN:
             return
 
@@ -151,7 +150,3 @@ def unread(line: str, origin: str) -> Iterator[Finding]:
             happens = f"`{line.strip()}` is no line that is read, so the value was not judged"
             write = f"write `export {name}=VALUE` on a line of its own"
             yield Finding(name, None, origin, happens, write, "hpcdist lint-env --help")
-
-
-def _plain(name: str, value: str, origin: str) -> Variable:
-    return Variable(name=name, value=value, origin=origin)

@@ -17,8 +17,8 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.plan.placeholders import OUTPUTS, template
 from hpcdist.site.model import Site
-from hpcdist.words import in_double_quotes
 
 
 class Knob(NamedTuple):
@@ -254,7 +254,7 @@ def _words(option: str, value: object, origin: str) -> Iterator[Word]:
 def _variable(knob: Knob, value: Any) -> Variable | None:
     origin = f"horovod.{knob.key}"
     if knob.kind == "file" and value not in {None, "DYNAMIC"} and not value.startswith("/"):
-        return Variable.raw(knob.variable, f"$HPCDIST_OUTPUTS/{in_double_quotes(value)}", origin)
+        return Variable.filled(knob.variable, template(OUTPUTS, f"/{value}"), origin)
     text = None if value is None else _text(knob, value)
     return None if text is None else Variable(name=knob.variable, value=text, origin=origin)
 

@@ -7,8 +7,9 @@ asks Slurm or Open MPI, unless the program passes them on (read in its ``_src/di
 from __future__ import annotations
 
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.frameworks.plain import Plain, expressions
+from hpcdist.layers.frameworks.plain import Plain, filled
 from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.placeholders import GPUS, HEAD_ADDRESS, PORT, RANK, SIZE, template
 from hpcdist.site.model import Site
 
 _ORIGIN = "framework jax"
@@ -22,15 +23,15 @@ class Jax(Plain):
     def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where process 0 listens."""
         del plan, experiment, site
-        return tuple(expressions({"JAX_COORDINATOR_ADDRESS": "$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"}, _ORIGIN))
+        return tuple(filled({"JAX_COORDINATOR_ADDRESS": template(HEAD_ADDRESS, ":", PORT)}, _ORIGIN))
 
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the process's place in the world, and its GPUs: JAX would take one, by its local rank."""
         del experiment, site
-        own = {"JAX_NUM_PROCESSES": "$HPCDIST_SIZE", "JAX_PROCESS_ID": "$HPCDIST_RANK"}
+        own = {"JAX_NUM_PROCESSES": template(SIZE), "JAX_PROCESS_ID": template(RANK)}
         if any(group.gpus for group in plan.placement.groups):
-            own["JAX_LOCAL_DEVICE_IDS"] = "$HPCDIST_GPUS"
-        return tuple(expressions(own, _ORIGIN))
+            own["JAX_LOCAL_DEVICE_IDS"] = template(GPUS)
+        return tuple(filled(own, _ORIGIN))
 
 
 JAX = Jax()

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.frameworks.plain import expressions
+from hpcdist.layers.frameworks.plain import filled
 from hpcdist.layers.frameworks.pytorch import OverTorch, environment
 from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.placeholders import GPUS, JOB_ID, LOCAL_SIZE, NODE, NODES, RANK, SIZE, Template, template
 from hpcdist.site.model import Site
 
 _ORIGIN = "framework lightning"
@@ -35,13 +36,13 @@ class Lightning(OverTorch):
             return shared
         ddp = Variable(name="PL_TRAINER_STRATEGY", value="ddp", origin=_ORIGIN)
         several = (ddp,) if plan.placement.size > 1 else ()
-        return (*shared, Variable.raw("TORCHELASTIC_RUN_ID", "$HPCDIST_JOB_ID", _ORIGIN), *several)
+        return (*shared, Variable.filled("TORCHELASTIC_RUN_ID", template(JOB_ID), _ORIGIN), *several)
 
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's place and the world's shape; a launch tells its processes itself."""
         if _is_launch(plan):
             return super().task_variables(plan, experiment, site)
-        return tuple(expressions(_by_node(plan) if _is_regular(plan) else _by_task(plan), _ORIGIN))
+        return tuple(filled(_by_node(plan) if _is_regular(plan) else _by_task(plan), _ORIGIN))
 
     def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
         """Yield what a shape means that Lightning has no words for."""
@@ -87,25 +88,23 @@ def _is_regular(plan: Plan) -> bool:
     )
 
 
-def _by_node(plan: Plan) -> dict[str, str]:
-    return (
-        environment(plan) | {"GROUP_RANK": "$HPCDIST_NODE"} | _shape("$HPCDIST_NODES", "$HPCDIST_LOCAL_SIZE")
-    )
+def _by_node(plan: Plan) -> dict[str, Template]:
+    return environment(plan) | {"GROUP_RANK": template(NODE)} | _shape(template(NODES), template(LOCAL_SIZE))
 
 
-def _by_task(plan: Plan) -> dict[str, str]:
+def _by_task(plan: Plan) -> dict[str, Template]:
     """Return variables by which each task is a node of its own."""
     own = {
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
-        "NODE_RANK": "$HPCDIST_RANK",
-        "GROUP_RANK": "$HPCDIST_RANK",
+        "LOCAL_RANK": template("0"),
+        "LOCAL_WORLD_SIZE": template("1"),
+        "NODE_RANK": template(RANK),
+        "GROUP_RANK": template(RANK),
     }
-    device = "$HPCDIST_GPUS," if all(row.gpus for row in plan.placement.rows) else "1"
-    return environment(plan) | own | _shape("$HPCDIST_SIZE", device)
+    device = template(GPUS, ",") if all(row.gpus for row in plan.placement.rows) else template("1")
+    return environment(plan) | own | _shape(template(SIZE), device)
 
 
-def _shape(nodes: str, devices: str) -> dict[str, str]:
+def _shape(nodes: Template, devices: Template) -> dict[str, Template]:
     kinds = {"NUM_NODES": nodes, "DEVICES": devices}
     return {f"{prefix}_{name}": value for name, value in kinds.items() for prefix in ("PL_TRAINER", "LT")}
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 
 from hpcdist.errors import Problem
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.frameworks.plain import Plain, expressions, one_process
+from hpcdist.layers.frameworks.plain import Plain, filled, one_process
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.placeholders import ADDRESS, HEAD_ADDRESS, INDEX, PORT, template
 from hpcdist.site.model import Site
 
 _ORIGIN = "framework mxnet"
@@ -52,8 +53,8 @@ class MxNet(Plain):
         interface = site.fabric.interface
         origin = f"site {site.name}: fabric.interface"
         return (
-            *expressions(
-                {"DMLC_PS_ROOT_URI": "$HPCDIST_HEAD_ADDRESS", "DMLC_PS_ROOT_PORT": "$HPCDIST_PORT"}, _ORIGIN
+            *filled(
+                {"DMLC_PS_ROOT_URI": template(HEAD_ADDRESS), "DMLC_PS_ROOT_PORT": template(PORT)}, _ORIGIN
             ),
             Variable(name="DMLC_NUM_WORKER", value=str(placement.replicas("worker")), origin=_ORIGIN),
             Variable(name="DMLC_NUM_SERVER", value=str(placement.replicas("ps")), origin=_ORIGIN),
@@ -63,10 +64,10 @@ class MxNet(Plain):
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's role, which server it is, and its address where no interface says it."""
         del plan, experiment
-        own = [Variable.raw("DMLC_ROLE", name, _ORIGIN, role) for role, name in _ROLES.items()]
-        own.append(Variable.raw("DMLC_SERVER_ID", "$HPCDIST_INDEX", _ORIGIN, "ps"))
+        own = [Variable.filled("DMLC_ROLE", template(name), _ORIGIN, role) for role, name in _ROLES.items()]
+        own.append(Variable.filled("DMLC_SERVER_ID", template(INDEX), _ORIGIN, "ps"))
         if not site.fabric.interface:
-            own.append(Variable.raw("DMLC_NODE_HOST", "$HPCDIST_ADDRESS", _ORIGIN))
+            own.append(Variable.filled("DMLC_NODE_HOST", template(ADDRESS), _ORIGIN))
         return tuple(own)
 
 

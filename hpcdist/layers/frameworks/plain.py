@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from hpcdist.documents import fields
 from hpcdist.documents.fields import M, Model
@@ -10,6 +10,7 @@ from hpcdist.errors import Path, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.plan.placeholders import Template
 from hpcdist.site.model import Site
 
 
@@ -80,9 +81,9 @@ def located(problem: Problem, *section: str) -> Problem:
     return problem._replace(path=path)
 
 
-def expressions(table: dict[str, str], origin: str) -> Iterator[Variable]:
-    """Yield variables whose values bash expands."""
-    return (Variable.raw(name, value, origin) for name, value in table.items())
+def filled(table: Mapping[str, Template], origin: str) -> Iterator[Variable]:
+    """Yield variables whose values the script fills in."""
+    return (Variable.filled(name, value, origin) for name, value in table.items())
 
 
 PLAIN = Plain()

@@ -13,13 +13,26 @@ from typing import Final, Literal
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
 from hpcdist.experiment.model import MOST, Experiment
-from hpcdist.layers.frameworks.plain import Plain, expressions, section_of, threads
+from hpcdist.layers.frameworks.plain import Plain, filled, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.plan.placeholders import (
+    ADDRESS,
+    HEAD_ADDRESS,
+    LOCAL_RANK,
+    LOCAL_SIZE,
+    NODE,
+    PORT,
+    PROCESSES,
+    RANK,
+    SIZE,
+    Template,
+    template,
+)
 from hpcdist.site.model import Site
 
 _ORIGIN = "framework pytorch"
-SHARED: Final = {"MASTER_ADDR": "$HPCDIST_HEAD_ADDRESS", "MASTER_PORT": "$HPCDIST_PORT"}
+SHARED: Final = {"MASTER_ADDR": template(HEAD_ADDRESS), "MASTER_PORT": template(PORT)}
 """What all tasks are told for ``env://``."""
 
 
@@ -68,20 +81,23 @@ class PyTorch(Plain):
         """Return where rank 0 listens, and the interface that gloo is to use."""
         if section_of(Section, experiment, self.name).launch == "torchrun":
             return (*gloo_interface(site), *threads(plan, _ORIGIN))
-        return (*expressions(SHARED, _ORIGIN), *gloo_interface(site))
+        return (*filled(SHARED, _ORIGIN), *gloo_interface(site))
 
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's place in the world; torchrun is told who of them is the host, and its address."""
         del site
         if section_of(Section, experiment, self.name).launch != "torchrun":
-            return tuple(expressions(environment(plan), _ORIGIN))
-        own = {"PET_LOCAL_ADDR": "$HPCDIST_ADDRESS"}
-        own |= {} if _processes(plan) else {"PET_NPROC_PER_NODE": "$HPCDIST_PROCESSES"}
+            return tuple(filled(environment(plan), _ORIGIN))
+        own = {"PET_LOCAL_ADDR": template(ADDRESS)}
+        own |= {} if _processes(plan) else {"PET_NPROC_PER_NODE": template(PROCESSES)}
         # torchrun compares its own name with the endpoint's, which is another on many machines.
         hosts = {"master": "is_host=1", "worker": "is_host=0"}
         return (
-            *expressions(own, _ORIGIN),
-            *(Variable.raw("PET_RDZV_CONF", value, _ORIGIN, role) for role, value in hosts.items()),
+            *filled(own, _ORIGIN),
+            *(
+                Variable.filled("PET_RDZV_CONF", template(value), _ORIGIN, role)
+                for role, value in hosts.items()
+            ),
         )
 
     def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
@@ -112,26 +128,26 @@ class OverTorch(Plain):
     def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where rank 0 listens."""
         del plan, experiment
-        return (*expressions(SHARED, f"framework {self.name}"), *gloo_interface(site))
+        return (*filled(SHARED, f"framework {self.name}"), *gloo_interface(site))
 
     def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's place in the world."""
         del experiment, site
-        return tuple(expressions(environment(plan), f"framework {self.name}"))
+        return tuple(filled(environment(plan), f"framework {self.name}"))
 
 
-def environment(plan: Plan) -> dict[str, str]:
+def environment(plan: Plan) -> dict[str, Template]:
     """Return what tells a task its place in the world, for ``env://``.
 
     Programs take the GPU whose number is LOCAL_RANK; of a task that sees its own alone, that is the first.
     """
     shares = plan.gpu_visibility == "node" or not any(group.gpus for group in plan.placement.groups)
     return {
-        "WORLD_SIZE": "$HPCDIST_SIZE",
-        "RANK": "$HPCDIST_RANK",
-        "LOCAL_RANK": "$HPCDIST_LOCAL_RANK" if shares else "0",
-        "LOCAL_WORLD_SIZE": "$HPCDIST_LOCAL_SIZE",
-        "NODE_RANK": "$HPCDIST_NODE",
+        "WORLD_SIZE": template(SIZE),
+        "RANK": template(RANK),
+        "LOCAL_RANK": template(LOCAL_RANK if shares else "0"),
+        "LOCAL_WORLD_SIZE": template(LOCAL_SIZE),
+        "NODE_RANK": template(NODE),
     }
 
 

@@ -15,6 +15,7 @@ from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.layers.frameworks.plain import Plain, one_process, section_of
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.placeholders import INDEX, OUTPUTS, RANK, ROLE, Peers, Placeholder, template
 from hpcdist.site.model import Site
 
 _ORIGIN = "framework tensorflow"
@@ -108,7 +109,7 @@ def _with_chief(chief: str, present: Sequence[str]) -> Variable:
     """Return the variable of a cluster in which the master is the chief."""
     cluster = {role.replace("master", chief): [role] for role in present if role != "evaluator"}
     origin = f"{_ORIGIN}: a cluster with a {chief}, which is the master"
-    return _config(cluster, f"${{HPCDIST_ROLE/master/{chief}}}", "$HPCDIST_INDEX", origin)
+    return _config(cluster, ROLE.renamed("master", chief), INDEX, origin)
 
 
 def _of_workers(present: Sequence[str]) -> Iterator[Variable]:
@@ -116,20 +117,25 @@ def _of_workers(present: Sequence[str]) -> Iterator[Variable]:
     cluster = {"worker": [role for role in present if role != "evaluator"]}
     origin = f"{_ORIGIN}: a cluster of workers alone, the first of which is the master"
     for role in cluster["worker"] if "evaluator" in present else [""]:
-        yield _config(cluster, "worker", "$HPCDIST_RANK", origin, role)
+        yield _config(cluster, "worker", RANK, origin, role)
     if "evaluator" in present:
-        yield _config(cluster, "evaluator", "$HPCDIST_INDEX", origin, "evaluator")
+        yield _config(cluster, "evaluator", INDEX, origin, "evaluator")
 
 
 def _config(
-    cluster: Mapping[str, Sequence[str]], kind: str, index: str, origin: str, role: str = ""
+    cluster: Mapping[str, Sequence[str]],
+    kind: str | Placeholder,
+    index: Placeholder,
+    origin: str,
+    role: str = "",
 ) -> Variable:
-    jobs = (
-        rf"\"{name}\": [{','.join(f'$(peers {one})' for one in roles)}]" for name, roles in cluster.items()
-    )
-    task = rf"\"task\": {{\"type\": \"{kind}\", \"index\": {index}}}"
-    rest = r"\"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\""
-    return Variable.raw("TF_CONFIG", rf"{{\"cluster\": {{{', '.join(jobs)}}}, {task}, {rest}}}", origin, role)
+    jobs: list[str | Peers] = []
+    for name, roles in cluster.items():
+        addresses = [part for one in roles for part in (",", Peers(one))][1:]
+        jobs += [f'{", " if jobs else ""}"{name}": [', *addresses, "]"]
+    task = ('}, "task": {"type": "', kind, '", "index": ', index)
+    rest = ('}, "model_dir": "', OUTPUTS, '", "environment": "cloud"}')
+    return Variable.filled("TF_CONFIG", template('{"cluster": {', *jobs, *task, *rest), origin, role)
 
 
 TENSORFLOW = TensorFlow()

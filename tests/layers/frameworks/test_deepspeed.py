@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.plan.model import Variable
+from hpcdist.plan.placeholders import HEAD_ADDRESS, PORT, template
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
 from tests.tasks import told
@@ -39,8 +40,8 @@ def test_what_it_is_told_comes_from_deepspeed_and_the_site() -> None:
     plan = planned(framework="deepspeed")
     own = [item for item in plan.variables if item.origin == ORIGIN or "interface" in item.origin]
     assert own == [
-        Variable.raw("MASTER_ADDR", "$HPCDIST_HEAD_ADDRESS", ORIGIN),
-        Variable.raw("MASTER_PORT", "$HPCDIST_PORT", ORIGIN),
+        Variable.filled("MASTER_ADDR", template(HEAD_ADDRESS), ORIGIN),
+        Variable.filled("MASTER_PORT", template(PORT), ORIGIN),
         Variable(name="GLOO_SOCKET_IFNAME", value="eth0", origin="site testbed: fabric.interface"),
     ]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.placeholders import HEAD_ADDRESS, PORT, RANK, SIZE, template
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
 from tests.tasks import DEVICES, told
@@ -39,7 +40,7 @@ def place_of_each(plan: Plan, folder: Path) -> list[list[str]]:
 def test_what_it_is_told_comes_from_jax() -> None:
     plan = planned(framework="jax")
     assert [item for item in (*plan.variables, *plan.task_variables) if item.origin == ORIGIN] == [
-        Variable.raw("JAX_COORDINATOR_ADDRESS", "$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT", ORIGIN),
-        Variable.raw("JAX_NUM_PROCESSES", "$HPCDIST_SIZE", ORIGIN),
-        Variable.raw("JAX_PROCESS_ID", "$HPCDIST_RANK", ORIGIN),
+        Variable.filled("JAX_COORDINATOR_ADDRESS", template(HEAD_ADDRESS, ":", PORT), ORIGIN),
+        Variable.filled("JAX_NUM_PROCESSES", template(SIZE), ORIGIN),
+        Variable.filled("JAX_PROCESS_ID", template(RANK), ORIGIN),
     ]

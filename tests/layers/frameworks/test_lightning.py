@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.placeholders import HEAD_ADDRESS, JOB_ID, PORT, template
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
 from tests.sites import site_named
@@ -91,10 +92,10 @@ def test_launchers_that_show_each_task_its_own_gpus_are_the_reason() -> None:
 def test_what_it_is_told_comes_from_lightning() -> None:
     plan = planned(framework="lightning", environment=environment(1))
     assert [item for item in plan.variables if item.origin == ORIGIN or "interface" in item.origin] == [
-        Variable.raw("MASTER_ADDR", "$HPCDIST_HEAD_ADDRESS", ORIGIN),
-        Variable.raw("MASTER_PORT", "$HPCDIST_PORT", ORIGIN),
+        Variable.filled("MASTER_ADDR", template(HEAD_ADDRESS), ORIGIN),
+        Variable.filled("MASTER_PORT", template(PORT), ORIGIN),
         Variable(name="GLOO_SOCKET_IFNAME", value="eth0", origin="site testbed: fabric.interface"),
-        Variable.raw("TORCHELASTIC_RUN_ID", "$HPCDIST_JOB_ID", ORIGIN),
+        Variable.filled("TORCHELASTIC_RUN_ID", template(JOB_ID), ORIGIN),
         Variable(name="PL_TRAINER_STRATEGY", value="ddp", origin=ORIGIN),
     ]
 

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hpcdist.plan import placeholders
 from hpcdist.plan.model import Variable
+from hpcdist.plan.placeholders import HEAD_ADDRESS, template
 from tests.experiments import environment, resources
 from tests.plans import planned
 from tests.sites import site
@@ -15,8 +17,8 @@ PLAN = planned(framework="mxnet", environment=SECTION)
 
 def test_where_the_scheduler_is_and_how_many_there_are_of_the_others() -> None:
     assert [variable for variable in PLAN.variables if variable.name.startswith("DMLC_")] == [
-        Variable.raw("DMLC_PS_ROOT_URI", "$HPCDIST_HEAD_ADDRESS", ORIGIN),
-        Variable.raw("DMLC_PS_ROOT_PORT", "$HPCDIST_PORT", ORIGIN),
+        Variable.filled("DMLC_PS_ROOT_URI", template(HEAD_ADDRESS), ORIGIN),
+        Variable.filled("DMLC_PS_ROOT_PORT", template(placeholders.PORT), ORIGIN),
         Variable(name="DMLC_NUM_WORKER", value="2", origin=ORIGIN),
         Variable(name="DMLC_NUM_SERVER", value="2", origin=ORIGIN),
         Variable(name="DMLC_INTERFACE", value="eth0", origin="site testbed: fabric.interface"),
