@@ -57,6 +57,12 @@ def block(name: str) -> str:
     return _found(_BLOCK.format(name))[1][2]
 
 
+def typed(text: str) -> Iterator[str]:
+    """Yield what stands behind the prompts of a block, without its comments."""
+    lines = (line.strip() for line in text.splitlines())
+    return (re.sub(r"  +#.*", "", line)[2:] for line in lines if line.startswith("$ "))
+
+
 def keeps_block(name: str, expected: str) -> None:
     """Compare a code block with what it must be."""
     _keeps(_BLOCK.format(name), expected)

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from hpcdist.cli import VERBS, main
-from tests.docs.pages import CHECKOUT, PAGES, Block, block, blocks, prose
+from tests.docs.pages import CHECKOUT, PAGES, block, blocks, prose, typed
 from tests.plug_in import plugged_in
 
 PROGRAMS: Final = ("hpcdist", "make", "pip", "pipx", "uv", "git", "spack", "export", "source", "python")
@@ -81,16 +81,10 @@ def scripts() -> list[tuple[str, ...]]:
 
 def _scripts(page: Path) -> Iterator[tuple[str, ...]]:
     """Yield the commands of a page."""
-    typed = [tuple(_typed(each)) for each in blocks(page)]
+    shown = [tuple(typed(each.text)) for each in blocks(page)]
     spans = re.findall(r"`([^`\n]+)`", prose(page))
-    yield from [tuple(itertools.chain(*typed))] if page.parent.name == "tutorial" else typed
+    yield from [tuple(itertools.chain(*shown))] if page.parent.name == "tutorial" else shown
     yield from ((span,) for span in spans if span.split(" ")[0] in PROGRAMS and " " in span)
-
-
-def _typed(found: Block) -> Iterator[str]:
-    """Yield what stands behind the prompts of a block, without its comments."""
-    lines = (line.strip() for line in found.text.splitlines())
-    return (re.sub(r"  +#.*", "", line)[2:] for line in lines if line.startswith("$ "))
 
 
 def usages() -> Iterator[str]:
@@ -187,14 +181,9 @@ def test_make_demo_trains(tmp_path: Path) -> None:
 def test_the_first_experiment_runs_as_it_is_written(tmp_path: Path) -> None:
     (tmp_path / ".venv").symlink_to(VENV)
     (tmp_path / "train.py").write_text(block("train"))
-    said = _bash("\n".join(["set -e", *_typed(_named("first"))]), tmp_path).splitlines()
+    said = _bash("\n".join(["set -e", *typed(block("first"))]), tmp_path).splitlines()
     assert sorted(line for line in said if "add up" in line) == block("first output").splitlines()
     assert (tmp_path / "runs/first-1").is_dir()
-
-
-def _named(name: str) -> Block:
-    """Return a block with its page."""
-    return next(each for page in PAGES for each in blocks(page) if each.name == name)
 
 
 def _recipe(target: str) -> list[str]:

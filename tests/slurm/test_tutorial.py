@@ -1,0 +1,29 @@
+"""The second half of the tutorial, as it stands, on the real Slurm: a site file of its own, two nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import block, typed
+from tests.slurm.cluster import Cluster
+from tests.slurm.process import SYSTEM_PATH
+from tests.slurm.users import PYTHON, User
+
+pytestmark = pytest.mark.real
+
+
+def test_the_tutorial_ends_with_a_job_on_two_nodes(cluster: Cluster, workdir: Path) -> None:
+    user = User(cluster, workdir)
+    (workdir / "train.py").write_text(block("train"))
+    commands = ["set -e", *typed(block("tutorial site")), *typed(block("tutorial"))]
+    environment = {"PATH": f"{PYTHON.parent}:{SYSTEM_PATH}", "XDG_CONFIG_HOME": str(workdir / "config")}
+    done = user.cluster.run(["bash", "-c", "\n".join(commands)], user=user.name, cwd=workdir, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ranks = [line for line in done.stdout.splitlines() if "add up" in line]
+    total = sum(range(len(ranks)))
+    assert sorted(ranks) == sorted(
+        f"{rank}: rank {rank} of {len(ranks)}: all ranks add up to {total}" for rank in range(len(ranks))
+    )
+    assert "2 nodes" in user.log("two-1")
