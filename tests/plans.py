@@ -28,7 +28,7 @@ def planned(machine: Site = TESTBED, **data: Any) -> Plan:
 
 def words(plan: Plan) -> list[str]:
     """Return the launch line, word by word."""
-    return [word.text for word in plan.launch]
+    return [word.text for word in plan.words]
 
 
 def changed(machine: Site, **changes: Any) -> Site:

@@ -7,7 +7,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from hpcdist.plan.model import Plan, Task
+from hpcdist.plan.model import Plan
+from hpcdist.plan.placement import Task
 from hpcdist.script import renderer
 from hpcdist.script.renderer import Script, render
 
@@ -35,7 +36,7 @@ def told(plan: Plan, folder: Path, tasks: Iterable[Task] | None = None, **more: 
 
     ``more`` are variables of the job.
     """
-    assert plan.rank_variables
+    assert plan.launch.rank_variables
     script = render(plan)
     (folder / "task.sh").write_text(script.task)
     (folder / "nodes").write_text("".join(f"node{node}\n" for node in range(plan.placement.nodes)))
@@ -46,7 +47,7 @@ def told(plan: Plan, folder: Path, tasks: Iterable[Task] | None = None, **more: 
         | NO_ADDRESSES
         | {
             "PATH": os.environ["PATH"],
-            str(plan.rank_variables.size): str(plan.placement.size),
+            str(plan.launch.rank_variables.size): str(plan.placement.size),
             "HPCDIST_JOB_DIR": str(folder),
             "HPCDIST_FAILURE": str(folder / "failure"),
             "HPCDIST_ENDED": str(folder),
@@ -55,7 +56,7 @@ def told(plan: Plan, folder: Path, tasks: Iterable[Task] | None = None, **more: 
             "CUDA_VISIBLE_DEVICES": ",".join(DEVICES),
         }
     )
-    line = exports(plan, script) + RANK_AFTER_RANK.format(rank=plan.rank_variables.rank)
+    line = exports(plan, script) + RANK_AFTER_RANK.format(rank=plan.launch.rank_variables.rank)
     done = subprocess.run(
         ["bash", "-c", line, "bash", *places],
         env=environ | more,
@@ -70,7 +71,7 @@ def told(plan: Plan, folder: Path, tasks: Iterable[Task] | None = None, **more: 
 def exports(plan: Plan, script: Script) -> str:
     """Return the lines of a job's script that export what all tasks have alike."""
     writer = renderer._Writer(plan, annotate=False)
-    lines = [f"  {writer.exported(variable)}\n" for variable in plan.variables]
+    lines = [f"  {writer.exported(variable)}\n" for variable in plan.environment.variables]
     assert "launch() {\n" + "".join(lines) in script.job
     return "".join(lines)
 

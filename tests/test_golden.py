@@ -153,7 +153,7 @@ def rendered(case: Case) -> Script:
         return f"{case.file.name} {'.'.join(map(str, path))}"
 
     plan = make_plan(loaded.experiment, site_named(case.site), where)
-    run_dir = None if case.by_hand else RUN_DIR.format(name=plan.name)
+    run_dir = None if case.by_hand else RUN_DIR.format(name=plan.identity.name)
     return render(plan, run_dir=run_dir, annotate=case.annotate)
 
 

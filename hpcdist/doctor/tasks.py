@@ -109,7 +109,7 @@ def _versions(trial: Trial) -> Iterator[Finding]:
 
 def _gpus(trial: Trial) -> Iterator[tuple[str, Finding]]:
     """Compare the GPUs that each task sees with those that it was to have."""
-    shown = trial.plan.gpu_visibility
+    shown = trial.plan.gpus.visibility
     for planned in trial.plan.placement.tasks:
         task = trial.tasks.get(planned.rank)
         on_node = trial.plan.placement.on_node(planned.node)
@@ -123,7 +123,9 @@ def _gpus(trial: Trial) -> Iterator[tuple[str, Finding]]:
             yield trial.node(task), Finding("nodes: gpus", "gpus", "ok", f"each task sees its {wanted}")
         else:
             seen = f"a task sees {task.host.gpus} GPUs, {wanted} are planned"
-            do = f"look at `gpus` in the site file, and at {trial.plan.gpu_variable}; run nvidia-smi in a job"
+            do = (
+                f"look at `gpus` in the site file, and at {trial.plan.gpus.variable}; run nvidia-smi in a job"
+            )
             yield trial.node(task), Finding("nodes: gpus", "gpus", "error", seen, do)
 
 
@@ -131,7 +133,7 @@ def _variables(trial: Trial) -> Iterator[tuple[str, Finding]]:
     """Compare the network's variables, as they arrived, with the plan's."""
     planned = {
         item.name: item.value
-        for item in trial.plan.variables
+        for item in trial.plan.environment.variables
         if item.name.startswith(FABRIC) and not (item.shell or item.found)
     }
     for task in trial.tasks.values():
@@ -240,10 +242,10 @@ def _sum(trial: Trial, way: str, found: Sequence[Sum]) -> Finding:
 
 def _alone(trial: Trial, way: str, found: Sum, name: str) -> Finding:
     seen = f"{found.by} sees {found.ranks} of {trial.plan.placement.size} tasks"
-    if way in _MPI and not launchers.get(trial.plan.launcher).brings_mpi:
-        seen = f"{seen}: launcher {trial.plan.launcher} brings no MPI"
+    if way in _MPI and not launchers.get(trial.plan.launch.launcher).brings_mpi:
+        seen = f"{seen}: launcher {trial.plan.launch.launcher} brings no MPI"
         return Finding("network", name, "note", seen, "try one that does: `--set batch.launcher=mpirun`")
-    do = f"use one that is built with the MPI of {trial.plan.launcher}"
-    if trial.plan.launcher == "srun":
+    do = f"use one that is built with the MPI of {trial.plan.launch.launcher}"
+    if trial.plan.launch.launcher == "srun":
         do = "set `launchers.srun.mpi` to a type that this MPI knows, or choose `batch.launcher: mpirun`"
     return Finding("network", name, "error", seen, do)

@@ -9,14 +9,15 @@ import json
 from collections.abc import Iterator
 
 from hpcdist.experiment.model import Experiment
-from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.model import JobSpec
 from hpcdist.plan.placeholders import INDEX, OUTPUTS, ROLE, RUN_DIR, template
+from hpcdist.plan.values import Variable
 from hpcdist.site.model import Site
 
 _ORIGIN = "polyaxon"
 
 
-def variables(experiment: Experiment, plan: Plan, site: Site) -> Iterator[Variable]:
+def variables(experiment: Experiment, job: JobSpec, site: Site) -> Iterator[Variable]:
     """Yield what is the same for all tasks: parameters, paths, identity."""
     for name in ("POLYAXON_RUN_OUTPUTS_PATH", "POLYAXON_OUTPUTS_PATH"):
         yield Variable.filled(name, template(OUTPUTS), _ORIGIN)
@@ -30,7 +31,7 @@ def variables(experiment: Experiment, plan: Plan, site: Site) -> Iterator[Variab
     if experiment.logging.level:
         yield _plain("POLYAXON_LOG_LEVEL", experiment.logging.level)
     name = "POLYAXON_JOB_INFO" if experiment.kind == "job" else "POLYAXON_EXPERIMENT_INFO"
-    yield _plain(name, json.dumps(_info(experiment, plan)))
+    yield _plain(name, json.dumps(_info(experiment, job)))
 
 
 def _data_names(experiment: Experiment) -> tuple[str, ...]:
@@ -38,12 +39,12 @@ def _data_names(experiment: Experiment) -> tuple[str, ...]:
     return (persistence.data if persistence else ()) + experiment.environment.data_refs
 
 
-def _info(experiment: Experiment, plan: Plan) -> dict[str, object]:
+def _info(experiment: Experiment, job: JobSpec) -> dict[str, object]:
     project = experiment.project or "hpcdist"
     return {
         "project_name": project,
-        "experiment_name": f"{project}.{plan.name}",
-        "experiment_uuid": plan.name,
+        "experiment_name": f"{project}.{job.identity.name}",
+        "experiment_uuid": job.identity.name,
         "framework": experiment.framework,
         "user": None,
     }

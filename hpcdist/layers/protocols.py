@@ -13,7 +13,8 @@ from hpcdist.errors import Problem
 from hpcdist.experiment.image import Image
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import ROLES
-from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.values import Variable, Word
 from hpcdist.site.dialects.container import Runtime
 from hpcdist.site.model import LauncherOptions, RankVariables, Site
 
@@ -24,11 +25,11 @@ class Topology(Model, frozen=True, kw_only=True):
     ``task``: whether a replica is one task or one for each of its GPUs, or all processes of a node are one
     task, which starts them. ``launchers``: those that can start it, the preferred one first; empty: any.
     ``spread``: each replica has a node of its own. ``needs_mpi``: its tasks meet over MPI, unless the
-    launcher wires them (``wired``). ``awaited``: the roles whose end is the end of the job; the others,
-    servers, are ended then. ``elastic``: it outlives the loss of a node. ``by_address``: its tasks reach each
-    other by addresses, not by names. ``sees``: whose GPUs a task is shown, if the file does not say it.
-    ``alike``: the roles whose tasks do the same work, each at the pace of the slowest.
-    ``why``: the key of the section that asks for its launchers or its task.
+    launcher wires them (``wired``). ``required_roles``: the roles whose end is the end of the job; the
+    others, servers, are ended then. ``elastic``: it outlives the loss of a node. ``by_address``: its tasks
+    reach each other by addresses, not by names. ``gpu_visibility``: whose GPUs a task is shown, if the file
+    does not say it. ``lockstep_roles``: the roles whose tasks do the same work, each at the pace of the
+    slowest. ``why``: the key of the section that asks for its launchers or its task.
     """
 
     task: Literal["replica", "gpu", "node"] = "replica"
@@ -36,11 +37,11 @@ class Topology(Model, frozen=True, kw_only=True):
     launchers: tuple[str, ...] = ()
     needs_mpi: bool = False
     wired: bool = True
-    awaited: frozenset[str] = ROLES
+    required_roles: frozenset[str] = ROLES
     elastic: bool = False
     by_address: bool = False
-    sees: Literal["task", "node"] = "task"
-    alike: frozenset[str] = frozenset({"master", "worker"})
+    gpu_visibility: Literal["task", "node"] = "task"
+    lockstep_roles: frozenset[str] = frozenset({"master", "worker"})
     why: str | None = None
 
 
@@ -64,7 +65,7 @@ class Framework(Protocol):
         """Return what it asks of placement and launch."""
         ...
 
-    def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> tuple[Word, ...]:
         """Return the words before the user's command.
 
         Raises:
@@ -72,15 +73,15 @@ class Framework(Protocol):
         """
         ...
 
-    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the variables that are the same for all tasks."""
         ...
 
-    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the variables that differ by task: ``Variable.filled``, with placeholders for its place."""
         ...
 
-    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
         """Yield what is odd and yet no error."""
         ...
 
@@ -113,7 +114,7 @@ class Launcher(Protocol):
     gives_pmi: bool
     labels_output: bool
 
-    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return the words before the task wrapper.
 
         Raises:
@@ -123,7 +124,7 @@ class Launcher(Protocol):
 
 
 @runtime_checkable
-class Container(Protocol):
+class ContainerRuntime(Protocol):
     """What runs an image; one file each in ``layers/containers/``.
 
     ``program``: what must be there where the job runs, "" for nothing. ``launchers``: those that start tasks
@@ -142,10 +143,12 @@ class Container(Protocol):
         """
         ...
 
-    def launcher_words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+    def launcher_words(
+        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
+    ) -> tuple[Word, ...]:
         """Return words for the launcher."""
         ...
 
-    def words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return the words between the task wrapper and what runs inside."""
         ...

@@ -12,24 +12,30 @@ from itertools import accumulate
 
 from hpcdist.plan import placeholders as given
 from hpcdist.plan.devices import devices
-from hpcdist.plan.model import Plan, Task, Variable
+from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placeholders import Peers, Placeholder
+from hpcdist.plan.placement import Task
+from hpcdist.plan.values import Variable
 
 
 class Wiring:
     """The variables that a plan's framework gives to tasks; ``shared`` are those that all have alike."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        runs = list(plan.placement.tasks_per_node())
+    def __init__(self, job: PreparedJob) -> None:
+        self._plan = job
+        runs = list(job.placement.tasks_per_node())
         self._ends = list(accumulate(count for count, _ in runs))
         self._sizes = [tasks for _, tasks in runs]
         self._peers: dict[str, str] = {}
-        self.shared = {item.name: self._value(item, {}) for item in plan.variables if item.name in plan.told}
+        self.shared = {
+            item.name: self._value(item, {})
+            for item in job.environment.variables
+            if item.name in job.environment.framework_variables
+        }
 
     def of(self, task: Task) -> dict[str, str]:
         """Return the variables that differ by task; without the task wrapper there are none."""
-        if self._plan.launches == "once":
+        if self._plan.launch.mode == "once":
             return {}
         known = {
             given.RANK.name: task.rank,
@@ -44,8 +50,9 @@ class Wiring:
         }
         return {
             variable.name: self._value(variable, known)
-            for variable in self._plan.task_variables
-            if variable.name in self._plan.told and variable.role in ("", task.role)
+            for variable in self._plan.environment.task_variables
+            if variable.name in self._plan.environment.framework_variables
+            and variable.role in ("", task.role)
         }
 
     def _value(self, variable: Variable, of_task: Mapping[str, object]) -> str:

@@ -16,7 +16,8 @@ from typing import Final
 from hpcdist.lint.finding import Around, Finding, summed, versions_of
 from hpcdist.lint.given import always_given, given
 from hpcdist.plan.fabric_variables import surroundings, text_of
-from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.site.model import Site
 
 PREFIXES: Final = (
@@ -25,7 +26,7 @@ PREFIXES: Final = (
 )  # fmt: skip
 """How the names begin that the lint knows something about."""
 
-__all__ = ["PREFIXES", "Around", "Finding", "always_given", "findings", "of_plan", "summed", "versions_of"]
+__all__ = ["PREFIXES", "Around", "Finding", "always_given", "findings", "of_job", "summed", "versions_of"]
 
 
 def findings(variables: Iterable[Variable], around: Around) -> tuple[Finding, ...]:
@@ -46,30 +47,32 @@ def _is_concerned(variable: Variable, around: Around) -> bool:
     return overrides or variable.name.upper().startswith(PREFIXES)
 
 
-def of_plan(plan: Plan, site: Site) -> tuple[Finding, ...]:
-    """Return what is odd about the variables of a plan, also of those that mpirun is told by ``--mca``."""
-    job = surroundings(site, plan.placement, container=plan.container is not None)
+def of_job(
+    job: PreparedJob, words: Iterable[Word], directives: Iterable[Directive], site: Site
+) -> tuple[Finding, ...]:
+    """Return what is odd about the variables of a job, also of those that mpirun is told by ``--mca``."""
+    facts = surroundings(site, job.placement, container=job.container is not None)
     around = Around(
         network=site.fabric.network,
-        library=job.library,
-        nodes=plan.placement.nodes,
-        words=(*_directives(plan), *plan.demanded, *plan.launch),
-        versions=versions_of(plan.modules),
+        library=facts.library,
+        nodes=job.placement.nodes,
+        words=(*_directives(job, directives), *job.request.site_directives, *words),
+        versions=versions_of(job.environment.modules),
         known=site.fabric.known,
-        given=given(site, job),
+        given=given(site, facts),
     )
-    return tuple(summed(findings((*plan.variables, *_parameters(plan, site)), around)))
+    return tuple(summed(findings((*job.environment.variables, *_parameters(job, site)), around)))
 
 
-def _directives(plan: Plan) -> Iterator[Word]:
-    for item in plan.directives:
+def _directives(job: PreparedJob, directives: Iterable[Directive]) -> Iterator[Word]:
+    for item in directives:
         yield Word(text=item.flag if item.value is None else f"{item.flag}={item.value}", origin=item.origin)
-    for text in plan.extra_directives:
+    for text in job.request.extra_directives:
         yield Word(text=text, origin="batch.directives")
 
 
-def _parameters(plan: Plan, site: Site) -> Iterator[Variable]:
-    if plan.launcher == "mpirun":
+def _parameters(job: PreparedJob, site: Site) -> Iterator[Variable]:
+    if job.launch.launcher == "mpirun":
         for name, value in site.options("mpirun").mca.items():
             origin = f"site {site.name}: launchers.mpirun.mca.{name}"
             yield Variable(name=f"OMPI_MCA_{name}", value=text_of(value), origin=origin)

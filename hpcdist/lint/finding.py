@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from hpcdist.plan.model import Variable, Word
+from hpcdist.plan.values import Variable, Word
 from hpcdist.site.fabric import Library, Network
 
 Severity = Literal["note", "warning", "error"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from hpcdist.lint.finding import Around, Finding, Given, told
 from hpcdist.plan.fabric_variables import text_of
-from hpcdist.plan.model import Variable
+from hpcdist.plan.values import Variable
 from hpcdist.site.fabric import Settled, Surroundings, settled
 from hpcdist.site.model import Site
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from hpcdist.lint.finding import Finding, told
 from hpcdist.lint.others import MPI_SOURCE
-from hpcdist.plan.model import Variable
+from hpcdist.plan.values import Variable
 
 _OF_PRRTE: Final = ("orte_", "plm_", "ras_", "rmaps_", "odls_", "ess_", "iof_", "hwloc_base_binding_policy")
 """How parameters begin that went from Open MPI to PRRTE, its launcher, in 5.0."""

@@ -9,7 +9,7 @@ from hpcdist.lint.given import of_given
 from hpcdist.lint.openmpi import of_open_mpi
 from hpcdist.lint.together import of_several
 from hpcdist.lint.values import of_one
-from hpcdist.plan.model import Variable
+from hpcdist.plan.values import Variable
 
 
 def judged(variables: Sequence[Variable], around: Around) -> Iterator[Finding]:

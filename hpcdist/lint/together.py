@@ -11,7 +11,7 @@ from hpcdist.lint.kinds import parts, read
 from hpcdist.lint.knowledge import KNOWN
 from hpcdist.lint.libfabric import CXI_SOURCE, SOURCE
 from hpcdist.lint.others import OFI_SOURCE, UCX_SOURCE
-from hpcdist.plan.model import Variable, Word
+from hpcdist.plan.values import Variable, Word
 
 Values = Mapping[str, Variable]
 """The variables whose value is certain before the job, by name."""

@@ -9,7 +9,7 @@ from hpcdist.lint.entry import GUIDE, Entry
 from hpcdist.lint.finding import Around, Finding, told
 from hpcdist.lint.knowledge import KNOWN, OF_RCCL, entry_of, family_of, near, spelled
 from hpcdist.lint.nccl_others import MISTAKEN, PLUGINS, VENDORS
-from hpcdist.plan.model import Variable
+from hpcdist.plan.values import Variable
 
 _ONECCL: Final = "github.com/argonne-lcf/user-guides @ 7d04a3f9, docs/aurora"
 _RCCL: Final = "https://rocm.docs.amd.com/projects/rccl/en/latest/api-reference/env-variables.html"

@@ -69,7 +69,7 @@ class Planned(NamedTuple):
     @property
     def summary(self) -> str:
         """In a few words what runs where: ``8 tasks by srun, 2 nodes, 8 GPUs (site perlmutter)``."""
-        return f"{summary(self.plan)} (site {self.plan.site})"
+        return f"{summary(self.plan)} (site {self.plan.identity.site})"
 
 
 def plan_experiment(
@@ -134,7 +134,7 @@ def _unknown_sites(
 
 def _script_warnings(file: str, plan: Plan) -> Iterator[str]:
     """Yield what the imports of the command's script show, where that lies beside the experiment's file."""
-    script = script_advice.script_of(plan.command)
+    script = script_advice.script_of(plan.identity.command)
     if script and file != "-":
         try:
             with untrusted.opened((FilePath(file).parent / script).resolve()) as stream:

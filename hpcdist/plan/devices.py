@@ -10,56 +10,61 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcdist.plan.model import Plan, Row, Task
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.placement import Row, Task
 
 
-def devices(plan: Plan, task: Task) -> tuple[int, ...]:
+def devices(job: JobSpec, task: Task) -> tuple[int, ...]:
     """Return the numbers of a task's GPUs among those that it sees: its ``HPCDIST_GPUS``."""
-    if plan.gpu_visibility != "node" or not task.gpus:
+    if job.gpus.visibility != "node" or not task.gpus:
         return tuple(range(len(task.gpus)))
-    place = task.local_rank % _gpus_on(plan, task.node)
+    place = task.local_rank % _gpus_on(job, task.node)
     return task.gpus if place in task.gpus else (place, *task.gpus[1:])
 
 
-def moved(plan: Plan) -> bool:
+def moved(job: JobSpec) -> bool:
     """Whether some task sees the GPUs of its node in another order than the plan counts them in."""
-    return plan.gpu_visibility == "node" and not all(map(_is_in_place, plan.placement.rows))
+    return job.gpus.visibility == "node" and not all(map(_is_in_place, job.placement.rows))
 
 
-def misplaced(plan: Plan) -> tuple[Task, int] | None:
+def misplaced(job: PreparedJob) -> tuple[Task, int] | None:
     """Return the first task whose local rank is no device of its own, with the number of its device."""
-    if plan.gpu_visibility == "node" and not moved(plan):
+    if job.gpus.visibility == "node" and not moved(job):
         return None
-    tells_rank = any(variable.name == "LOCAL_RANK" for variable in plan.task_variables)
-    for task in _of_each_shape(plan):
-        own = devices(plan, task)
-        taken = 0 if tells_rank and plan.gpu_visibility != "node" else task.local_rank
+    tells_rank = any(variable.name == "LOCAL_RANK" for variable in job.environment.task_variables)
+    for task in _of_each_shape(job):
+        own = devices(job, task)
+        taken = 0 if tells_rank and job.gpus.visibility != "node" else task.local_rank
         if own and taken not in own:
             return task, own[0]
     return None
 
 
-def _of_each_shape(plan: Plan) -> Iterator[Task]:
+def _of_each_shape(job: JobSpec) -> Iterator[Task]:
     """Yield the tasks of nodes among which there is one like any other node."""
-    rows = plan.placement.rows
+    rows = job.placement.rows
     edges = {edge for row in rows for edge in (row.node, row.node + row.nodes)}
     for node in sorted(edges):
-        yield from plan.placement.on_node(node)
+        yield from job.placement.on_node(node)
 
 
-def untold(plan: Plan) -> bool:
+def untold(job: JobSpec) -> bool:
     """Whether other jobs may be on the same nodes, and the batch system itself tells none which GPUs it has.
 
     Slurm, LSF and Flux set the variable of each job that asks for GPUs; PBS does by its cgroups hook alone,
     Grid Engine by a site's prolog.
     """
-    return not plan.exclusive and plan.scheduler in ("pbs", "sge") and plan.gpu_visibility != "launcher"
+    return (
+        not job.request.exclusive
+        and job.identity.scheduler in ("pbs", "sge")
+        and job.gpus.visibility != "launcher"
+    )
 
 
-def hidden(plan: Plan) -> bool:
+def hidden(job: JobSpec) -> bool:
     """Whether a job without GPUs would see those of other jobs."""
-    has_gpus = any(group.gpus for group in plan.placement.groups)
-    return not (has_gpus or plan.exclusive or plan.scheduler == "local")
+    has_gpus = any(group.gpus for group in job.placement.groups)
+    return not (has_gpus or job.request.exclusive or job.identity.scheduler == "local")
 
 
 def _is_in_place(row: Row) -> bool:
@@ -68,7 +73,7 @@ def _is_in_place(row: Row) -> bool:
     return not row.gpus or all(task.local_rank in task.gpus for task in tasks)
 
 
-def _gpus_on(plan: Plan, node: int) -> int:
+def _gpus_on(job: JobSpec, node: int) -> int:
     """Return how many GPUs the plan has on a node."""
-    rows = (row for row in plan.placement.rows if row.node <= node < row.node + row.nodes)
+    rows = (row for row in job.placement.rows if row.node <= node < row.node + row.nodes)
     return sum(row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in rows)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcdist.plan.model import Placement, Variable
+from hpcdist.plan.placement import Placement
+from hpcdist.plan.values import Variable
 from hpcdist.site.fabric import Surroundings, settled
 from hpcdist.site.model import Site, libraries_of
 

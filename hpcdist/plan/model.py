@@ -1,299 +1,189 @@
-"""The plan: experiment + site + placement, everything decided, each value with its origin.
+"""The plan: experiment + site + placement, everything decided, in pieces; each value has its origin.
 
-An origin is a short text: ``exp.yml:14``, ``site perlmutter: fabric.env``, ``default``.
-Tasks are kept as rows of equal ones; ``Placement.tasks`` unfolds them.
+An origin is a short text: ``exp.yml:14``, ``site perlmutter: fabric.env``, ``framework horovod``,
+``default``, ``rule slurm>=22.05``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Any, Literal, TypeVar
 
 from hpcdist.documents.fields import Model
-from hpcdist.plan.placeholders import Template
-from hpcdist.site.affinity import next_to
+from hpcdist.experiment.model import Mail
+from hpcdist.plan.placement import Placement
+from hpcdist.plan.values import Directive, Variable, Word
+from hpcdist.site.dialects.lsf import Lsf
+from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.fabric import Library
 from hpcdist.site.model import RankVariables
 from hpcdist.units import Walltime
 
 
-class Task(Model, frozen=True, kw_only=True):
-    """One process that the launcher starts, and how many it starts itself if it is a torchrun.
-
-    ``node`` is a number in the allocation, memory is MiB.
-    """
-
-    rank: int
-    role: str
-    index: int
-    node: int
-    local_rank: int
-    cpus: tuple[int, ...]
-    gpus: tuple[int, ...]
-    memory: int | None
-    processes: int = 1
-
-
-class Row(Model, frozen=True, kw_only=True):
-    """Equal tasks on consecutive nodes, in rank order.
-
-    Each node from ``node`` on holds ``tasks_per_node`` of them (a node that holds fewer is a row of its own).
-    Counted on its node, the first has local rank ``local_rank``, its CPUs begin at ``cpu`` and its GPUs at
-    ``gpu``; each has ``cpus`` CPUs and ``gpus`` GPUs of its own, or shares one GPU with its
-    ``tasks_per_gpu - 1`` neighbours. Where ``gpu_cpus`` tells which CPUs are next to each GPU of the node,
-    its CPUs are the first of those. ``index`` is that of the first replica. ``processes`` is how many
-    processes each starts itself (torchrun does).
-    """
-
-    role: str
-    index: int
-    rank: int
-    tasks: int
-    tasks_per_replica: int
-    tasks_per_node: int
-    node: int
-    local_rank: int
-    cpu: int
-    cpus: int
-    gpu: int
-    gpus: int
-    tasks_per_gpu: int = 1
-    processes: int = 1
-    memory: int | None = None
-    gpu_cpus: tuple[str, ...] = ()
-    origin: str = "default"
-
-    @property
-    def nodes(self) -> int:
-        """On how many nodes these tasks sit."""
-        return self.tasks // self.tasks_per_node
-
-    def task(self, offset: int) -> Task:
-        """Return the task at this offset in the row."""
-        along, slot = divmod(offset, self.tasks_per_node)
-        gpu = self.gpu + slot // self.tasks_per_gpu * self.gpus
-        gpus = tuple(range(gpu, gpu + self.gpus))
-        return Task(
-            rank=self.rank + offset,
-            role=self.role,
-            index=self.index + offset // self.tasks_per_replica,
-            node=self.node + along,
-            local_rank=self.local_rank + slot,
-            cpus=self._cpus(slot, gpus),
-            gpus=gpus,
-            memory=self.memory,
-            processes=self.processes,
-        )
-
-    def _cpus(self, slot: int, gpus: tuple[int, ...]) -> tuple[int, ...]:
-        if not self.gpu_cpus:
-            return tuple(range(self.cpu + slot * self.cpus, self.cpu + (slot + 1) * self.cpus))
-        first = slot % self.tasks_per_gpu * self.cpus
-        return next_to(self.gpu_cpus, gpus)[first : first + self.cpus]
-
-
-class Group(Model, frozen=True, kw_only=True):
-    """Nodes of one type in one partition: the whole job, or one component of a heterogeneous one.
-
-    ``partition`` is the scheduler's name of it, None where none is to be said; ``site_partition`` the site's.
-    ``cpus``, ``gpus`` and ``memory`` (MiB) are what is asked on each node; ``tasks_per_node`` is that of the
-    fullest one. ``even``: every node holds the same number of tasks, all with the same CPUs;
-    ``gpus_per_task`` is None where tasks differ in their GPUs. ``why`` tells why it is this partition.
-    """
-
-    partition: str | None
-    node_type: str | None
-    gpu_type: str | None
-    constraint: str | None
-    node: int
-    nodes: int
-    rank: int
-    tasks: int
-    tasks_per_node: int
-    cpus_per_task: int
-    cpus: int
-    gpus: int
-    memory: int | None
-    gpus_per_task: int | None
-    even: bool
-    site_partition: str | None = None
-    origin: str = "default"
-    why: str = ""
-
-
-class Placement(Model, frozen=True, kw_only=True):
-    """Which task sits on which node of the allocation, with which CPUs and GPUs."""
-
-    groups: tuple[Group, ...]
-    rows: tuple[Row, ...]
-
-    @property
-    def size(self) -> int:
-        """The number of tasks."""
-        return sum(row.tasks for row in self.rows)
-
-    @property
-    def nodes(self) -> int:
-        """The number of nodes."""
-        return sum(group.nodes for group in self.groups)
-
-    @property
-    def tasks(self) -> Iterator[Task]:
-        """Every task, in rank order."""
-        return (row.task(offset) for row in self.rows for offset in range(row.tasks))
-
-    def on_node(self, node: int) -> Iterator[Task]:
-        """Yield the tasks of one node, in rank order."""
-        for row in self.rows:
-            if row.node <= node < row.node + row.nodes:
-                first = (node - row.node) * row.tasks_per_node
-                yield from map(row.task, range(first, first + row.tasks_per_node))
-
-    def replicas(self, role: str) -> int:
-        """Return the number of replicas of a role."""
-        return sum(row.tasks // row.tasks_per_replica for row in self.rows if row.role == role)
-
-    @property
-    def is_even(self) -> bool:
-        """Whether one group holds everything, with equal tasks and the same number on each node."""
-        return len(self.groups) == 1 and self.groups[0].even
-
-    def tasks_per_node(self) -> Iterator[tuple[int, int]]:
-        """Yield runs of (number of nodes, tasks on each), in node order."""
-        counts: dict[int, int] = {}
-        for row in self.rows:
-            for node in range(row.node, row.node + row.nodes):
-                counts[node] = counts.get(node, 0) + row.tasks_per_node
-        run, last = 0, -1
-        for _, count in sorted(counts.items()):
-            if run and count != last:
-                yield run, last
-                run = 0
-            run, last = run + 1, count
-        if run:
-            yield run, last
-
-
-class Directive(Model, frozen=True, kw_only=True):
-    """One line for the scheduler: ``--nodes=2``; ``value`` None for a bare flag; ``group`` for het jobs."""
-
-    flag: str
-    value: str | None
-    origin: str
-    group: int = 0
-
-
-class Variable(Model, frozen=True, kw_only=True):
-    """A variable and its value; ``shell``: bash expands it, as its ``template`` says. ``role``: tasks, or "".
-
-    ``found``: where this file is not found when the job runs, it is ``otherwise`` (None: not set).
-    """
+class Identity(Model, frozen=True, kw_only=True):
+    """What the job is: its name, where it runs, what it runs."""
 
     name: str
-    value: str
-    origin: str
-    shell: bool = False
-    template: Template | None = None
-    role: str = ""
-    found: str | None = None
-    otherwise: str | None = None
-
-    @classmethod
-    def filled(cls, name: str, template: Template, origin: str, role: str = "") -> Variable:
-        """Return a variable whose value the script fills in."""
-        return cls(name=name, value=template.bash, origin=origin, shell=True, template=template, role=role)  # noqa: S604 - starts no process
-
-
-class Word(Model, frozen=True, kw_only=True):
-    """One word of the launch line, or several that belong together and are shell already (``shell``)."""
-
-    text: str
-    origin: str
-    shell: bool = False
-
-    @classmethod
-    def raw(cls, text: str, origin: str) -> Word:
-        """Return what is shell already."""
-        return cls(text=text, origin=origin, shell=True)  # noqa: S604 - starts no process
-
-
-TASK_WRAPPER: Final = Word.raw('bash -c "$hpcdist_start" "$HPCDIST_JOB_DIR/task.sh"', "task wrapper")
-
-
-class Plan(Model, frozen=True, kw_only=True):
-    """Everything decided; a scheduler's template only has to write it down.
-
-    ``launches`` ``once``: one program on the head node starts everything, without the task wrapper.
-    ``starts_processes``: each task is a launch of the processes of its node (torchrun). ``awaited``: the
-    roles whose end is the end of the job; empty for all. ``elastic``: the job goes on when it loses a node.
-    ``told``: the names of the variables that the framework gives. ``launch_node``: the script runs where no
-    task may. ``from_stdin``: the submit command reads it from its standard input. ``ports``: how many ports
-    each job has. ``remote``: how tasks on other hosts of a Grid Engine are started. ``gpu_library``: what the
-    job's GPUs speak to each other by, None without GPUs. ``container``: the runtime in which tasks find the
-    ``image``, named as it wants it, with ``binds``, each ``SRC:DST`` as it stands between double quotes.
-    ``modules`` and ``spack_env``: what ``setup`` loads and activates.
-    """
-
-    name: str
-    description: str | None
+    description: str | None = None
     tags: tuple[str, ...] = ()
     site: str
     scheduler: str
-    launcher: str
-    framework: str | None
+    framework: str | None = None
     command: str
-    launches: Literal["tasks", "once"]
-    starts_processes: bool = False
-    awaited: tuple[str, ...] = ()
-    elastic: bool = False
-    ports: int = 16
-    placement: Placement
-    walltime: Walltime | None
-    account: str | None
-    qos: str | None
-    exclusive: bool
+
+
+class Request(Model, frozen=True, kw_only=True):
+    """What the scheduler is asked for beside nodes, and how its site wants that to be written.
+
+    ``submit_environment``: whether the job inherits the variables of the shell that submits it.
+    ``site_directives``: what such a job needs on this site; ``extra_directives``: the experiment's own.
+    ``gpu_request`` and ``gpu_name``: how the site's GPUs are asked for. ``lsf`` and ``sge`` are read by those
+    schedulers alone.
+    """
+
+    walltime: Walltime | None = None
+    account: str | None = None
+    qos: str | None = None
+    exclusive: bool = False
     dependency: tuple[str, ...] = ()
     array: str | None = None
     signal: str | None = None
     requeue: bool | None = None
-    max_restarts: int = 0
-    demanded: tuple[Word, ...] = ()
+    mail: Mail | None = None
+    submit_environment: Literal["inherit", "clean"] = "inherit"
+    site_directives: tuple[Word, ...] = ()
     extra_directives: tuple[str, ...] = ()
-    launcher_args: tuple[Word, ...] = ()
-    mail_user: str | None = None
-    mail_events: tuple[str, ...] = ()
     gpu_request: str = "gres"
     gpu_name: str = "gpu"
-    gpu_variable: str = "CUDA_VISIBLE_DEVICES"
-    gpu_visibility: Literal["task", "node", "launcher"] = "task"
-    gpu_library: Library | None = None
-    container: str | None = None
-    image: str | None = None
-    binds: tuple[Word, ...] = ()
-    environment: Literal["inherit", "clean"] = "inherit"
-    launch_node: bool = False
-    from_stdin: bool = False
-    remote: Literal["ssh", "qrsh"] = "ssh"
-    head_suffix: str = ""
-    head_resolve: bool = False
-    needs_pmi: bool = False
+    lsf: Lsf = Lsf()
+    sge: Sge = Sge()
+
+
+class Gpus(Model, frozen=True, kw_only=True):
+    """Who chooses the GPUs that a task sees, and by which variable.
+
+    ``library``: what the job's GPUs speak to each other by, None without GPUs.
+    """
+
+    visibility: Literal["task", "node", "launcher"] = "task"
+    variable: str = "CUDA_VISIBLE_DEVICES"
+    library: Library | None = None
+
+
+class Launch(Model, frozen=True, kw_only=True):
+    """How tasks are started.
+
+    ``mode`` ``once``: one program on the head node starts everything, without the task wrapper; its
+    ``launcher`` is ``once`` where the user's own command is that program. ``starts_processes``: each task is
+    a launch of the processes of its node (torchrun). ``mpi`` and ``needs_pmi``: by what tasks find each
+    other, and whether each checks that it is there. ``hostfile_line``: a printf format for a host and its
+    number of tasks. ``label_in_task``: the task wrapper marks lines with the rank. ``arguments``: the words
+    that the site and the experiment want beside the launcher's own.
+    """
+
+    launcher: str
+    mode: Literal["tasks", "once"] = "tasks"
+    starts_processes: bool = False
     mpi: str | None = None
+    needs_pmi: bool = False
     rank_variables: RankVariables | None = None
     hostfile_line: str = "%s slots=%s"
     label_in_task: bool = False
-    directives: tuple[Directive, ...] = ()
+    arguments: tuple[Word, ...] = ()
+
+
+class Completion(Model, frozen=True, kw_only=True):
+    """When the job is over.
+
+    ``required_roles``: the roles whose end is the end of the job; empty for all. ``elastic``: the job goes on
+    when it loses a node.
+    """
+
+    required_roles: tuple[str, ...] = ()
+    elastic: bool = False
+    max_restarts: int = 0
+
+
+class Rendezvous(Model, frozen=True, kw_only=True):
+    """How tasks reach the first node: its name with this suffix, or its address; ``ports`` are the job's."""
+
+    suffix: str = ""
+    by_address: bool = False
+    ports: int = 16
+
+
+class Container(Model, frozen=True, kw_only=True):
+    """The runtime in which tasks find the image, named as it wants it.
+
+    ``binds``: each ``SRC:DST`` as it stands between double quotes.
+    """
+
+    runtime: str
+    image: str
+    binds: tuple[Word, ...] = ()
+
+
+class Environment(Model, frozen=True, kw_only=True):
+    """What is made ready before tasks start, and the variables of all of them and of each.
+
+    ``modules`` and ``spack_env``: what ``setup`` loads and activates. ``framework_variables``: the names of
+    the variables that the framework gives. Of ``variables`` each name stands once, with who set it last.
+    """
+
     modules: tuple[str, ...] = ()
     spack_env: str | None = None
     setup: tuple[Word, ...] = ()
     task_setup: tuple[Word, ...] = ()
     variables: tuple[Variable, ...] = ()
     task_variables: tuple[Variable, ...] = ()
-    told: tuple[str, ...] = ()
-    launch: tuple[Word, ...] = ()
+    framework_variables: tuple[str, ...] = ()
+
+
+class JobSpec(Model, frozen=True, kw_only=True):
+    """All that is decided before any word or variable of the job: what layers are given.
+
+    ``origins``: where each value of these pieces was decided, by the name of its field.
+    """
+
+    identity: Identity
+    placement: Placement
+    request: Request = Request()
+    gpus: Gpus = Gpus()
+    launch: Launch
+    completion: Completion = Completion()
+    rendezvous: Rendezvous = Rendezvous()
+    container: Container | None = None
     origins: dict[str, str] = {}
-    warnings: tuple[str, ...] = ()
 
     @property
-    def awaited_tasks(self) -> int:
+    def required_tasks(self) -> int:
         """The number of tasks whose end is the end of the job."""
-        return sum(row.tasks for row in self.placement.rows if row.role in self.awaited)
+        return sum(row.tasks for row in self.placement.rows if row.role in self.completion.required_roles)
+
+
+class PreparedJob(JobSpec, frozen=True, kw_only=True):
+    """The job with its variables: what launchers and the scheduler are given.
+
+    ``arguments``: the launch's, and what the container wants of the launcher.
+    """
+
+    environment: Environment = Environment()
+    arguments: tuple[Word, ...] = ()
+
+
+class Plan(PreparedJob, frozen=True, kw_only=True):
+    """Everything decided; a scheduler's template only has to write it down.
+
+    ``words``: the launch line. ``directives``: what the scheduler made of the request.
+    """
+
+    words: tuple[Word, ...] = ()
+    directives: tuple[Directive, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+P = TypeVar("P", bound=JobSpec)
+
+
+def extended(to: type[P], job: JobSpec, **pieces: Any) -> P:
+    """Return the job with further pieces."""
+    return to(**{name: getattr(job, name) for name in job.__struct_fields__}, **pieces)

@@ -4,59 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hpcdist.experiment.launch.line import UserLaunch
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import Replica, replicas
 from hpcdist.layers.launchers import jsrun
-from hpcdist.layers.protocols import Topology
 from hpcdist.plan import devices
-from hpcdist.plan.model import Group, Plan
+from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.placement import Group
 from hpcdist.planner import launch_advice
 from hpcdist.planner.feasibility import Where
+from hpcdist.planner.launcher_choice import Start
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.visibility import advice as about_devices
 from hpcdist.site.model import Site
 
 
-def advice(  # noqa: PLR0913, PLR0917 - all that may be odd
-    experiment: Experiment,
-    site: Site,
-    plan: Plan,
-    launch: UserLaunch | None,
-    topology: Topology,
-    where: Where,
-) -> Iterator[str]:
+def advice(experiment: Experiment, site: Site, job: PreparedJob, start: Start, where: Where) -> Iterator[str]:
     """Yield what the user should know before submitting."""
-    for text in launch_advice.advice(plan, site, launch):
+    for text in launch_advice.advice(job, site, start.launch):
         yield f"{where(('run', 'cmd'))}: {text}"
-    yield from _about_the_site(experiment, site, plan)
-    yield from _about_the_image(experiment, plan)
-    everybody = replicas(experiment, per_gpu=topology.task != "replica")
+    yield from _about_the_site(experiment, site, job)
+    yield from _about_the_image(experiment, job)
+    everybody = replicas(experiment, per_gpu=start.topology.task != "replica")
     kinds = {(replica.path, replica.selector_path): replica for replica in everybody}
     for replica in kinds.values():
         yield from _about_a_replica(replica)
-    if len(plan.placement.groups) > 1 and plan.launcher == "srun" and topology.needs_mpi:
+    if len(job.placement.groups) > 1 and job.launch.launcher == "srun" and start.topology.needs_mpi:
         yield (
             "MPI over several components of a Slurm job works only where node names ascend in the order of "
             "the components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas what "
             "nodes of one kind have"
         )
-    yield from about_devices(experiment, plan, topology)
-    if plan.launcher == "jsrun":
-        yield from jsrun.advice(plan, site.options("jsrun"))
-    yield from _unused(experiment, [*kinds.values()], site, plan, where)
+    yield from about_devices(experiment, job, start)
+    if job.launch.launcher == "jsrun":
+        yield from jsrun.advice(job, site.options("jsrun"))
+    yield from _unused(experiment, [*kinds.values()], site, job, where)
 
 
 def _unused(
-    experiment: Experiment, kinds: Sequence[Replica], site: Site, plan: Plan, where: Where
+    experiment: Experiment, kinds: Sequence[Replica], site: Site, job: PreparedJob, where: Where
 ) -> Iterator[str]:
     """Yield what the experiment says and a job there does not do, behind the place where it stands."""
-    for variable in plan.task_variables:
+    for variable in job.environment.task_variables:
         if variable.name in experiment.environment.env_vars:
             place = where(("environment", "env_vars", variable.name))
             yield f"{place}: {variable.name} has no effect: each task is given its own"
     yield from dict.fromkeys(text for kind in kinds for text in _selectors(kind, site, where))
-    yield from _memory(kinds, site, plan, where)
+    yield from _memory(kinds, site, job, where)
 
 
 def _selectors(replica: Replica, site: Site, where: Where) -> Iterator[str]:
@@ -68,20 +61,24 @@ def _selectors(replica: Replica, site: Site, where: Where) -> Iterator[str]:
             yield f"{place}: {what}{known}"
 
 
-def _memory(kinds: Sequence[Replica], site: Site, plan: Plan, where: Where) -> Iterator[str]:
+def _memory(kinds: Sequence[Replica], site: Site, job: PreparedJob, where: Where) -> Iterator[str]:
     """Yield each memory of which the batch system is not told; whole nodes have theirs, where it is known."""
     for replica in kinds:
-        group = _group_of(replica, plan)
-        if replica.memory and group.memory is None and not (plan.exclusive and _is_counted(group, site)):
+        group = _group_of(replica, job)
+        if (
+            replica.memory
+            and group.memory is None
+            and not (job.request.exclusive and _is_counted(group, site))
+        ):
             why = _without_memory(site, group)
             yield f"{where((*replica.path, 'memory'))}: memory is not asked for: {why}"
 
 
-def _group_of(replica: Replica, plan: Plan) -> Group:
+def _group_of(replica: Replica, job: PreparedJob) -> Group:
     """Return the nodes of a replica; of those that one torchrun starts on a node only the first has a row."""
-    rows = [row for row in plan.placement.rows if row.role == replica.role and row.index <= replica.index]
-    node = max(rows, key=lambda row: row.index, default=plan.placement.rows[0]).node
-    return next(group for group in plan.placement.groups if group.node <= node < group.node + group.nodes)
+    rows = [row for row in job.placement.rows if row.role == replica.role and row.index <= replica.index]
+    node = max(rows, key=lambda row: row.index, default=job.placement.rows[0]).node
+    return next(group for group in job.placement.groups if group.node <= node < group.node + group.nodes)
 
 
 def _is_counted(group: Group, site: Site) -> bool:
@@ -98,27 +95,28 @@ def _without_memory(site: Site, group: Group) -> str:
     return f"site {site.name} says `{said}`; a job has what the site gives unasked"
 
 
-def _about_the_image(experiment: Experiment, plan: Plan) -> Iterator[str]:
-    if experiment.build and experiment.build.image and plan.container is None:
+def _about_the_image(experiment: Experiment, job: PreparedJob) -> Iterator[str]:
+    container = job.container
+    if experiment.build and experiment.build.image and container is None:
         yield (
             f"the image {experiment.build.image} is not used (--no-container): the program runs with what "
             "the site's `modules` and `setup` give"
         )
     asked = [f"`{name}`" for name in ("modules", "spack_env") if getattr(experiment.batch, name)]
-    if plan.image and asked:
+    if container and asked:
         yield (
             f"what {' and '.join(asked)} give is outside of the container: the program sees what is in "
-            f"{plan.image}; give --no-container to run with them"
+            f"{container.image}; give --no-container to run with them"
         )
-    if plan.image and plan.image.startswith("docker://") and plan.placement.size > 1:
+    if container and container.image.startswith("docker://") and job.placement.size > 1:
         yield (
-            f"each of the {plan.placement.size} tasks fetches and unpacks {plan.image}: do it once, by "
-            f"`{plan.container} pull NAME.sif {plan.image}`, and write the file as `build.image`"
+            f"each of the {job.placement.size} tasks fetches and unpacks {container.image}: do it once, by "
+            f"`{container.runtime} pull NAME.sif {container.image}`, and write the file as `build.image`"
         )
 
 
-def _about_the_site(experiment: Experiment, site: Site, plan: Plan) -> Iterator[str]:
-    if not site.partitions and plan.placement.nodes > 1:
+def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Iterator[str]:
+    if not site.partitions and job.placement.nodes > 1:
         yield (
             f"site {site.name} does not say how large its nodes are: each replica gets a node of its own; "
             "a site file of your own mends that (docs/how-to/add-a-site.md)"
@@ -126,14 +124,14 @@ def _about_the_site(experiment: Experiment, site: Site, plan: Plan) -> Iterator[
     if site.scheduler == "sge":
         from hpcdist.schedulers.sge import environments  # its package reads XML
 
-        yield from environments.advice(plan, site)
-    if site.status == "unverified" and devices.untold(plan) and _has_some(plan, site):
+        yield from environments.advice(job, site)
+    if site.status == "unverified" and devices.untold(job) and _has_some(job, site):
         yield (
             f"other jobs may be on the same nodes, and {site.scheduler} itself tells no job which GPUs are "
-            f"its own: tasks fail where {plan.gpu_variable} is not set; ask for all GPUs of a node, or for "
+            f"its own: tasks fail where {job.gpus.variable} is not set; ask for all GPUs of a node, or for "
             "whole nodes by `batch: {exclusive: true}`"
         )
-    if plan.walltime is None and site.scheduler != "local":
+    if job.request.walltime is None and site.scheduler != "local":
         yield "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`"
     persistence = experiment.environment.persistence
     for name in (persistence.data if persistence else ()) + experiment.environment.data_refs:
@@ -141,9 +139,9 @@ def _about_the_site(experiment: Experiment, site: Site, plan: Plan) -> Iterator[
             yield f"site {site.name} has no volume {name!r}; a site file gives its path under `volumes`"
 
 
-def _has_some(plan: Plan, site: Site) -> bool:
+def _has_some(job: PreparedJob, site: Site) -> bool:
     """Whether the job has some GPUs of a node and, as far as is known, not all."""
-    for group in plan.placement.groups:
+    for group in job.placement.groups:
         node = site.node_types.get(group.node_type or "")
         if group.gpus and not (node and node.gpus == group.gpus):
             return True

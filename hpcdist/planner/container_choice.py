@@ -1,19 +1,18 @@
-"""Enclosing: the container in which an experiment's tasks run, and what speaks against it."""
+"""The choice of a container: in which an experiment's tasks run, and what speaks against it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
-
-import msgspec
+from typing import Final
 
 from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment import image as images
-from hpcdist.experiment.launch.line import UserLaunch
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.containers import containers
-from hpcdist.layers.protocols import Container, Launcher
-from hpcdist.plan.model import Plan, Word
+from hpcdist.layers.protocols import ContainerRuntime
+from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.values import Word
+from hpcdist.planner.launcher_choice import Start
 from hpcdist.site.model import Site
 from hpcdist.words import in_double_quotes, quote
 
@@ -21,17 +20,7 @@ _PATH: Final = ("build", "image")
 _OUTSIDE: Final = "give --no-container to run with the site's own modules"
 
 
-class Enclosure(NamedTuple):
-    """A runtime, the image as it wants to be told, and what is bound into it."""
-
-    runtime: str
-    image: str
-    binds: tuple[Word, ...]
-
-
-def enclosure_of(
-    experiment: Experiment, site: Site, launcher: Launcher, launch: UserLaunch | None
-) -> Enclosure | None:
+def container_of(experiment: Experiment, site: Site, start: Start) -> Container | None:
     """Return the container of an experiment, None for one without an image, or by ``--no-container``.
 
     Raises:
@@ -44,37 +33,46 @@ def enclosure_of(
         message = f"site {site.name} has no container runtime to run {text} in"
         hint = f"{_OUTSIDE}, or name its runtime in a site file (`container: {{runtime: apptainer}}`)"
         raise PlanError(Problem(message, _PATH, hint))
-    container = _container(site.container.runtime, site)
+    runtime, launch = _runtime(site.container.runtime, site), start.launch
     if launch and launch.runs == "once":
         by = launch.program if experiment.backend != "mpi" else "the user (`backend: mpi`)"
         message = f"the command is a launch by {by}, which would run outside the container"
         hint = f"let the command be the program itself, and hpcdist starts it; or {_OUTSIDE}"
         raise PlanError(Problem(message, _PATH, hint))
-    if container.launchers and launcher.name not in container.launchers:
-        able = " or ".join(sorted(container.launchers))
-        message = f"{container.name} starts its containers by {able}, not by {launcher.name}"
+    if runtime.launchers and start.launcher.name not in runtime.launchers:
+        able = " or ".join(sorted(runtime.launchers))
+        message = f"{runtime.name} starts its containers by {able}, not by {start.launcher.name}"
         raise PlanError(Problem(message, _PATH, f"write `batch: {{launcher: {able}}}`, or {_OUTSIDE}"))
-    return Enclosure(container.name, container.image(images.read(text)), tuple(_binds(experiment, site)))
+    binds = tuple(_binds(experiment, site))
+    return Container(runtime=runtime.name, image=runtime.image(images.read(text)), binds=binds)
 
 
-def enclosed(plan: Plan, site: Site) -> Plan:
-    """Return the plan with what its container wants of the launcher, and of the shell beforehand."""
-    if not (site.container and plan.container):
-        return plan
-    container = _container(plan.container, site)
-    own = container.launcher_words(plan, site.container)
-    lines = (Word.raw(line, f"site {site.name}: container.setup") for line in site.container.setup)
-    setup = (*plan.setup, *lines, *_checks(plan, container))
-    return msgspec.structs.replace(plan, launcher_args=(*plan.launcher_args, *own), setup=setup)
+def setup(job: JobSpec, site: Site) -> Iterator[Word]:
+    """Yield the lines that make the job's shell ready for its container, and check that it can run."""
+    if job.container and site.container:
+        for line in site.container.setup:
+            yield Word.raw(line, f"site {site.name}: container.setup")
+        yield from _checks(job.container, _runtime(job.container.runtime, site))
 
 
-def words(plan: Plan, site: Site) -> Iterator[Word]:
+def launcher_words(job: JobSpec, site: Site, environment: Environment) -> tuple[Word, ...]:
+    """Return what the container wants of the launcher."""
+    if not (job.container and site.container):
+        return ()
+    runtime = _runtime(job.container.runtime, site)
+    return runtime.launcher_words(job, job.container, environment, site.container)
+
+
+def words(job: PreparedJob, site: Site) -> Iterator[Word]:
     """Yield the words between the task wrapper and what runs inside."""
-    if not (site.container and plan.container):
+    if not (site.container and job.container):
         return
-    yield from _container(plan.container, site).words(plan, site.container)
+    runtime = _runtime(job.container.runtime, site)
+    yield from runtime.words(job, job.container, site.container)
     yield from _library_path(site, site.container.library_path)
-    given = {variable.name for variable in plan.variables if not variable.origin.startswith("site ")}
+    given = {
+        variable.name for variable in job.environment.variables if not variable.origin.startswith("site ")
+    }
     own = [(name, value) for name, value in site.container.env.items() if name not in given]
     if own:
         # env sets them inside, whatever the runtime and the image do with variables.
@@ -94,7 +92,7 @@ def _library_path(site: Site, folders: tuple[str, ...]) -> Iterator[Word]:
         yield Word.raw(f'"{":".join(folders)}"', origin)
 
 
-def _container(name: str, site: Site) -> Container:
+def _runtime(name: str, site: Site) -> ContainerRuntime:
     if name not in containers:
         message = f"site {site.name}: there is no container runtime {name!r}"
         raise PlanError(Problem(message, hint=did_you_mean(name, containers.names())))
@@ -115,14 +113,14 @@ def _binds(experiment: Experiment, site: Site) -> Iterator[Word]:
         yield Word.raw(bind if ":" in bind else f"{bind}:{bind}", f"site {site.name}: container.binds")
 
 
-def _checks(plan: Plan, container: Container) -> Iterator[Word]:
-    origin = f"container {container.name}"
-    if container.program:
-        program = quote(container.program)
+def _checks(container: Container, runtime: ContainerRuntime) -> Iterator[Word]:
+    origin = f"container {runtime.name}"
+    if runtime.program:
+        program = quote(runtime.program)
         message = f"there is no {program} on $(uname -n); load its module in the site file, or {_OUTSIDE}"
         yield Word.raw(f'type {program} >/dev/null 2>&1 || fail "{message}"', origin)
-    image = images.read(plan.image) if plan.image else None
-    if image and image.form == "file":
+    image = images.read(container.image)
+    if image.form == "file":
         name = quote(image.text)
         yield Word.raw(f'[[ -e {name} ]] || fail there is no image {name} on "$(uname -n)"', origin)
     # Both separate the parts of a bind, in every runtime.

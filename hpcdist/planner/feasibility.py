@@ -9,7 +9,7 @@ from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment.replica import Replica
 from hpcdist.layers.protocols import Topology
-from hpcdist.plan.model import Placement
+from hpcdist.plan.placement import Placement
 from hpcdist.planner.placement import Crowd, by_node, place
 from hpcdist.planner.pools import Misfit, Need, Pool, need_of, with_memory
 from hpcdist.site.model import Site

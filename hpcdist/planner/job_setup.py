@@ -1,4 +1,4 @@
-"""Preparing: the lines that make the job's shell ready before anything starts, in their order.
+"""Setup: the lines that make the job's shell ready before anything starts, and the variables of its tasks.
 
 ``load_module`` and ``activate_spack`` are functions of the script (``templates/preparing.sh.j2``), which end
 the job with a sentence where something is missing; their word is the origin, for that sentence.
@@ -9,10 +9,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.experiment.model import Experiment
-from hpcdist.plan.model import Word
+from hpcdist.layers import polyaxon_variables
+from hpcdist.plan.model import Environment, JobSpec, PreparedJob, extended
+from hpcdist.plan.values import Word
+from hpcdist.planner import container_choice
 from hpcdist.planner.feasibility import Where
+from hpcdist.planner.launcher_choice import Start
+from hpcdist.planner.variables import variables
 from hpcdist.site.model import Site
 from hpcdist.words import join
+
+
+def prepared(spec: JobSpec, experiment: Experiment, site: Site, start: Start, where: Where) -> PreparedJob:
+    """Return the job with all that is made ready before its tasks start."""
+    shared = start.framework.variables(spec, experiment, site)
+    own = start.framework.task_variables(spec, experiment, site)
+    environment = Environment(
+        modules=(*site.modules, *experiment.batch.modules),
+        spack_env=experiment.batch.spack_env,
+        setup=(*setup(experiment, site, where), *container_choice.setup(spec, site)),
+        task_setup=tuple(Word.raw(line, f"site {site.name}: task_setup") for line in site.task_setup),
+        variables=tuple(variables(experiment, site, spec, shared, where)),
+        task_variables=(*polyaxon_variables.task_variables(), *own),
+        framework_variables=tuple(dict.fromkeys(variable.name for variable in (*shared, *own))),
+    )
+    by_container = container_choice.launcher_words(spec, site, environment)
+    return extended(
+        PreparedJob, spec, environment=environment, arguments=(*spec.launch.arguments, *by_container)
+    )
 
 
 def setup(experiment: Experiment, site: Site, where: Where) -> Iterator[Word]:

@@ -11,7 +11,7 @@ from hpcdist.experiment.launch.hosts import hosts_in
 from hpcdist.experiment.launch.line import MPI, UNSEEN, UserLaunch
 from hpcdist.experiment.launch.options import Option
 from hpcdist.experiment.launch.problems import hostfile_option
-from hpcdist.plan.model import Plan
+from hpcdist.plan.model import PreparedJob
 from hpcdist.planner import node_launches
 from hpcdist.site.model import Site
 
@@ -27,37 +27,41 @@ _WITHOUT_SUPPORT: Final = {"pbs": "PBS", "sge": "Grid Engine", "lsf": "LSF", "fl
 _ADDRESS: Final = "MASTER_ADDR"
 
 
-def advice(plan: Plan, site: Site, launch: UserLaunch | None) -> Iterator[str]:
+def advice(job: PreparedJob, site: Site, launch: UserLaunch | None) -> Iterator[str]:
     """Yield what of a user's own launch does not fit the plan."""
     if launch is None:
-        yield from _about_the_address(plan)
+        yield from _about_the_address(job)
         return
-    yield from _about_its_tasks(plan, launch)
+    yield from _about_its_tasks(job, launch)
     if launch.runs == "per_node":
-        yield from node_launches.advice(plan, launch)
+        yield from node_launches.advice(job, launch)
     elif launch.starts and launch.starts.runs == "per_node":
-        yield from node_launches.within(plan, launch)
+        yield from node_launches.within(job, launch)
     else:
-        yield from _about_the_whole(plan, site, launch)
+        yield from _about_the_whole(job, site, launch)
 
 
-def _about_the_address(plan: Plan) -> Iterator[str]:
+def _about_the_address(job: PreparedJob) -> Iterator[str]:
     """Yield a warning where every task is told that its own machine is where all meet."""
     said = [
         value
-        for simple in simple_commands(plan.command)
+        for simple in simple_commands(job.identity.command)
         for name, value in assignments(simple)
         if name == _ADDRESS
     ]
-    said += [item.value for item in plan.variables if item.name == _ADDRESS and not item.shell]
+    said += [item.value for item in job.environment.variables if item.name == _ADDRESS and not item.shell]
     own = [value for value in said if node_launches.is_own(value)]
-    if own and own == said and plan.placement.nodes > 1:
+    if own and own == said and job.placement.nodes > 1:
         mend = f'write {_ADDRESS}="$HPCDIST_HEAD_ADDRESS"'
         yield f"{_ADDRESS} is {own[0]}, which is another machine on each node; {mend}"
 
 
-def _about_its_tasks(plan: Plan, launch: UserLaunch) -> Iterator[str]:
-    told = [variable.name for variable in plan.task_variables if variable.name in plan.told]
+def _about_its_tasks(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
+    told = [
+        variable.name
+        for variable in job.environment.task_variables
+        if variable.name in job.environment.framework_variables
+    ]
     if launch == UNSEEN:
         yield (
             "`backend: mpi` leaves the start of all tasks to the command, and this is no mpirun: it runs "
@@ -71,55 +75,57 @@ def _about_its_tasks(plan: Plan, launch: UserLaunch) -> Iterator[str]:
         )
 
 
-def _about_the_whole(plan: Plan, site: Site, launch: UserLaunch) -> Iterator[str]:
+def _about_the_whole(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[str]:
     """Yield what is wrong with a launch of the whole job, with the line in which all of it is right."""
-    over_nodes = [*_hosts(plan, site, launch), *_nodes(plan, launch)] if plan.placement.nodes > 1 else []
-    counted = [*_counts(plan, launch)]
+    over_nodes = [*_hosts(job, site, launch), *_nodes(job, launch)] if job.placement.nodes > 1 else []
+    counted = [*_counts(job, launch)]
     if mended := [*over_nodes, *counted]:
         line = launch.line(
             *(text for item in mended for text in item.add),
             without=[option for item in mended for option in item.without],
             instead={at: text for item in mended for at, text in item.instead.items()},
         )
-        other = f", or {_instead_of_a_count(plan, launch)}" if counted else ""
+        other = f", or {_instead_of_a_count(job, launch)}" if counted else ""
         yield f"{'; '.join(item.why for item in mended)}; write `{line}`{other}"
 
 
-def _instead_of_a_count(plan: Plan, launch: UserLaunch) -> str:
+def _instead_of_a_count(job: PreparedJob, launch: UserLaunch) -> str:
     """Return what makes room for as many processes as a launch starts."""
-    if plan.framework is None and launch.tasks == sum(row.gpus * row.tasks for row in plan.placement.rows):
+    if job.identity.framework is None and launch.tasks == sum(
+        row.gpus * row.tasks for row in job.placement.rows
+    ):
         framework = "horovod" if launch.program == "horovodrun" else "mpi"
         return f"`framework: {framework}`, under which each GPU has a process"
     return "ask for other `environment.replicas`"
 
 
-def _hosts(plan: Plan, site: Site, launch: UserLaunch) -> Iterator[node_launches.Mended]:
+def _hosts(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[node_launches.Mended]:
     """Yield what a launch must say where it stays on the first node."""
     named = [option for option in launch.says("hosts", "hostfile", "discovery", "include") if option.value]
-    if not named and (why := _why_on_the_first(plan, site, launch)):
+    if not named and (why := _why_on_the_first(job, site, launch)):
         yield node_launches.Mended(why, (hostfile_option(launch),), launch.says("hosts", "hostfile"))
     alone = [host for option in named if option.kind in ("hosts", "include")
              for host in hosts_in(option.kind, option.value)]  # fmt: skip
     if alone and all(node_launches.is_own(host) for host in alone):
-        where = f"{alone[0]}, the first of the {plan.placement.nodes} nodes"
+        where = f"{alone[0]}, the first of the {job.placement.nodes} nodes"
         instead = {named[0].start: hostfile_option(launch)}
         theirs = launch.says("hosts", "hostfile", "include")
         yield node_launches.Mended(f"{launch.program} starts all processes on {where}", (), theirs, instead)
 
 
-def _nodes(plan: Plan, launch: UserLaunch) -> Iterator[node_launches.Mended]:
+def _nodes(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Mended]:
     """Yield what a launch must say that names another number of nodes."""
     for option in launch.says("nodes"):
-        if not node_launches.has(option.value, plan.placement.nodes):
+        if not node_launches.has(option.value, job.placement.nodes):
             number = f"{option.value} node{'s' * (option.value != '1')}"
-            why = f"{launch.program} uses {number}, and the job has {plan.placement.nodes}"
-            yield _with(launch, option, str(plan.placement.nodes), why)
+            why = f"{launch.program} uses {number}, and the job has {job.placement.nodes}"
+            yield _with(launch, option, str(job.placement.nodes), why)
 
 
-def _counts(plan: Plan, launch: UserLaunch) -> Iterator[node_launches.Mended]:
+def _counts(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Mended]:
     """Yield what a launch must say where it starts other processes than the job has room for."""
-    size = plan.placement.size
-    runs = list(plan.placement.tasks_per_node())
+    size = job.placement.size
+    runs = list(job.placement.tasks_per_node())
     if launch.tasks is not None and launch.tasks != size:
         starts = node_launches.starts(launch, str(launch.tasks))
         why = f"{starts}, and the job has {size} task{'s' * (size > 1)}"
@@ -140,18 +146,18 @@ def _with(launch: UserLaunch, option: Option, value: str, why: str) -> node_laun
     return node_launches.Mended(why, (), (option,), {option.start: f"{name}{equals or ' '}{value}"})
 
 
-def _why_on_the_first(plan: Plan, site: Site, launch: UserLaunch) -> str:
+def _why_on_the_first(job: PreparedJob, site: Site, launch: UserLaunch) -> str:
     """Return why a launch without hosts stays on the first node, nothing where it finds the others."""
-    nodes, program = plan.placement.nodes, launch.program
+    nodes, program = job.placement.nodes, launch.program
     if program in _STARTS_ALONE:
         where = f"the first of the {nodes} nodes only, and still exits 0"
         return f"{program} without a list of hosts trains on {where}"
     if program in _NEEDS_HOSTS:
         return f"{program} without a list of hosts knows only the first of the {nodes} nodes"
     is_open_mpi = program in MPI and program != "mpiexec.hydra" and _is_open_mpi(site)
-    if not is_open_mpi or plan.scheduler not in _WITHOUT_SUPPORT:
+    if not is_open_mpi or job.identity.scheduler not in _WITHOUT_SUPPORT:
         return ""
-    name = _WITHOUT_SUPPORT[plan.scheduler]
+    name = _WITHOUT_SUPPORT[job.identity.scheduler]
     return f"an Open MPI that was built without {name} starts all processes on the first of the {nodes} nodes"
 
 

@@ -3,19 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from hpcdist.errors import PlanError, Problem, did_you_mean
-from hpcdist.experiment.launch.line import UserLaunch
+from hpcdist.experiment.launch.line import UNSEEN, UserLaunch, user_launch
 from hpcdist.experiment.model import Experiment
+from hpcdist.layers.frameworks import framework_of
 from hpcdist.layers.launchers import launchers
-from hpcdist.layers.protocols import Launcher, Topology
-from hpcdist.plan.model import Placement, Word
+from hpcdist.layers.protocols import Framework, Launcher, Topology
+from hpcdist.plan.placement import Placement
+from hpcdist.plan.values import Word
 from hpcdist.planner.feasibility import Where
 from hpcdist.site.fabric import Surroundings, groups
 from hpcdist.site.model import Site
 
 _PATH = ("batch", "launcher")
+
+
+class Start(NamedTuple):
+    """What starts the job's tasks: the framework and what it asks, the launcher, the user's own launch."""
+
+    framework: Framework
+    topology: Topology
+    launcher: Launcher
+    launch: UserLaunch | None
+
+    @property
+    def by_user(self) -> bool:
+        """Whether the user's command is what starts everything."""
+        return self.launch is not None and self.launch.runs == "once"
+
+    @property
+    def mode(self) -> Literal["tasks", "once"]:
+        """Whether the launcher starts each task, or one program on the head node everything."""
+        return "once" if self.by_user or self.launcher.rank_variables is None else "tasks"
+
+
+def start_of(experiment: Experiment, site: Site) -> Start:
+    """Return who starts the tasks.
+
+    Raises:
+        PlanError: where the launcher cannot do what is asked, or the command is a launch already.
+    """
+    env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
+    launch = user_launch(experiment.run.command, env)
+    if experiment.backend == "mpi" and launch is None:
+        launch = UNSEEN
+    framework = framework_of(experiment)
+    topology = framework.topology(experiment)
+    if launch and launch.runs == "per_node":
+        topology = msgspec.structs.replace(topology, spread=True, task="replica")
+    return Start(framework, topology, launcher_of(experiment, site, topology, launch), launch)
+
 
 GONE: Final = {
     "aprun": "aprun belonged to ALPS, which is gone with the Cray XC and XE machines: HPE Cray EX machines "
@@ -60,16 +101,20 @@ def launcher_of(
     return launcher
 
 
-def launcher_args(
-    experiment: Experiment, site: Site, launcher: Launcher | None, around: Surroundings, where: Where
-) -> Iterator[Word]:
-    """Yield the words that the site and the experiment want beside the launcher's own.
-
-    ``launcher`` is None where the command is a launch of its own.
+def own_arguments(
+    experiment: Experiment, site: Site, start: Start, job: Surroundings, where: Where
+) -> tuple[Word, ...]:
+    """Return the words that the site and the experiment want beside the launcher's own.
 
     Raises:
         PlanError: where the experiment's say what the plan says, or nobody reads them.
     """
+    return tuple(_arguments(experiment, site, None if start.by_user else start.launcher, job, where))
+
+
+def _arguments(
+    experiment: Experiment, site: Site, launcher: Launcher | None, job: Surroundings, where: Where
+) -> Iterator[Word]:
     path = (*_PATH, "args")
     if launcher is None or "args" not in launcher.reads:
         if experiment.batch.launcher_args:
@@ -82,7 +127,7 @@ def launcher_args(
         return
     for text in site.options(launcher.name).args:
         yield Word(text=text, origin=f"site {site.name}: launchers.{launcher.name}.args")
-    for index, group in groups(site.fabric, around):
+    for index, group in groups(site.fabric, job):
         for text in group.args:
             yield Word(text=text, origin=f"site {site.name}: fabric.together.{index}: {group.why}")
     for index, text in enumerate(experiment.batch.launcher_args):

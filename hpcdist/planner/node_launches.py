@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from hpcdist.experiment.launch.hosts import hosts_in, is_local
 from hpcdist.experiment.launch.line import UserLaunch
 from hpcdist.experiment.launch.options import Option
-from hpcdist.plan.model import Plan
+from hpcdist.plan.model import PreparedJob
 
 _OWN_NODE: Final = re.compile(r"\$\(\s*(?:\S*/)?hostname\b|`\s*(?:\S*/)?hostname\b|\$\{?HOSTNAME\b")
 _SPOKEN: Final = re.compile(
@@ -78,42 +78,42 @@ def is_own(host: str) -> bool:
     return is_local(host) or bool(_OWN_NODE.match(host))
 
 
-def advice(plan: Plan, launch: UserLaunch) -> Iterator[str]:
+def advice(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     """Yield what is wrong with a launch on every node, with the line in which all of it is right."""
-    said = _said(plan, launch)
-    mended = [*_meeting(plan, launch, said), *_processes(plan, launch, said)]
+    said = _said(job, launch)
+    mended = [*_meeting(job, launch, said), *_processes(job, launch, said)]
     if mended:
         add = [text for item in mended for text in item.add]
         line = launch.line(*add, without=[option for item in mended for option in item.without])
         yield f"{'; '.join(item.why for item in mended)}; write `{line}`{_instead(launch)}"
 
 
-def within(plan: Plan, launch: UserLaunch) -> Iterator[str]:
+def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     """Yield what is wrong with a launch that another starts on every node (`srun torchrun ...`)."""
-    inner, nodes = launch.starts, plan.placement.nodes
+    inner, nodes = launch.starts, job.placement.nodes
     if not (inner and inner.runs == "per_node" and nodes > 1) or inner.is_open:
         return
-    if why := _why_apart(inner, _said(plan, inner), nodes):
-        line = inner.line(*_options(plan, inner, nodes), without=_about_meeting(inner))
+    if why := _why_apart(inner, _said(job, inner), nodes):
+        line = inner.line(*_options(job, inner, nodes), without=_about_meeting(inner))
         yield (
             f"{launch.program} starts {inner.program} on {nodes} nodes, and {why}: {_APART}; write "
             f"`{line}`, which hpcdist starts on each{_instead(inner)}"
         )
 
 
-def _meeting(plan: Plan, launch: UserLaunch, said: Mapping[str, str]) -> Iterator[Mended]:
+def _meeting(job: PreparedJob, launch: UserLaunch, said: Mapping[str, str]) -> Iterator[Mended]:
     """Yield what a launch must say where its nodes do not become one training."""
-    size = plan.placement.size
+    size = job.placement.size
     if size > 1 and not launch.is_open and (why := _why_apart(launch, said, size)):
         where = f"{launch.program} runs on each of the {size} nodes, and {why}"
-        yield Mended(f"{where}: {_APART}", _options(plan, launch, size), _about_meeting(launch))
+        yield Mended(f"{where}: {_APART}", _options(job, launch, size), _about_meeting(launch))
 
 
-def _options(plan: Plan, launch: UserLaunch, nodes: int) -> tuple[str, ...]:
+def _options(job: PreparedJob, launch: UserLaunch, nodes: int) -> tuple[str, ...]:
     """Return the options by which a launch meets those on the other nodes."""
     add = [text.format(n=nodes) for text in _MEETING.get(launch.program, _MEETING["torchrun"])]
     if launch.program in _ALL and not launch.says("np"):
-        total = sum(row.tasks * max(row.gpus, 1) for row in plan.placement.rows)
+        total = sum(row.tasks * max(row.gpus, 1) for row in job.placement.rows)
         add.append(f"{_ALL[launch.program]}={total}")
     return tuple(add)
 
@@ -129,11 +129,11 @@ def _instead(launch: UserLaunch) -> str:
     return f", or the script alone with {by}, and hpcdist starts it" if by else ""
 
 
-def _said(plan: Plan, launch: UserLaunch) -> dict[str, str]:
+def _said(job: PreparedJob, launch: UserLaunch) -> dict[str, str]:
     """Return what a launch is told, by kind: by its options, or by variables of torchrun."""
     found = {option.kind: option.value for option in launch.options if option.kind}
     if launch.is_torch:
-        texts = [plan.command, *(variable.name for variable in plan.variables)]
+        texts = [job.identity.command, *(variable.name for variable in job.environment.variables)]
         for match in (match for text in texts for match in _SPOKEN.finditer(text)):
             found.setdefault(match.lastgroup or "", "$")
     return found
@@ -165,15 +165,15 @@ def has(nodes: str, size: int) -> bool:
     return not all(map(str.isdecimal, bounds)) or int(bounds[0]) <= size <= int(bounds[-1])
 
 
-def _processes(plan: Plan, launch: UserLaunch, said: Mapping[str, str]) -> Iterator[Mended]:
+def _processes(job: PreparedJob, launch: UserLaunch, said: Mapping[str, str]) -> Iterator[Mended]:
     """Yield what a launch must say where a node has other GPUs than it starts processes for."""
-    gpus = {row.gpus for row in plan.placement.rows}
+    gpus = {row.gpus for row in job.placement.rows}
     number = gpus.pop() if len(gpus) == 1 else 0
     counts = launch.is_torch or launch.program == "fabric run"
     usual = "1" if counts and not launch.is_open else ""
     each, total = said.get("per_node", usual), said.get("np", "")
     kind, least = ("per_node", each) if each.isdecimal() else ("np", total)
-    most = number * (plan.placement.size if kind == "np" else 1)
+    most = number * (job.placement.size if kind == "np" else 1)
     if number and least.isdecimal() and int(least) != most:
         theirs = launch.says(kind)
         name = launch.written(theirs[0]) if theirs else _EACH.get(launch.program, "--nproc_per_node")

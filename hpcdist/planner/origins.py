@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import replicas
-from hpcdist.layers.frameworks import framework_of
 from hpcdist.layers.protocols import Topology
-from hpcdist.plan.model import Placement
+from hpcdist.plan.placement import Placement
 from hpcdist.planner.feasibility import Where
 from hpcdist.planner.pools import memory_in
+from hpcdist.planner.request import whole_nodes
 from hpcdist.site.model import Site
 
 _BATCH_FIELDS = (
@@ -25,13 +25,9 @@ _SITE_FIELDS = {
 
 
 def origins(
-    experiment: Experiment, site: Site, placement: Placement, whole: str | None, where: Where
+    experiment: Experiment, site: Site, placement: Placement, topology: Topology, where: Where
 ) -> Iterator[tuple[str, str]]:
-    """Yield the origin of each field of a plan; of what comes twice the last holds.
-
-    ``whole`` is the key by which the site gives such a job nodes of its own, None where it does not.
-    """
-    topology = framework_of(experiment).topology(experiment)
+    """Yield the origin of each field of a plan; of what comes twice the last holds."""
     why = topology.why.split(".") if topology.why else ()
     yield "name", where(("name",)) if experiment.name != "experiment" else "default"
     for field in _BATCH_FIELDS:
@@ -46,7 +42,7 @@ def origins(
             yield field, "default"
     for field in ("gpus", "environment", "request_memory", "head_node"):
         yield field, f"site {site.name}: {field}"
-    yield from _of_partitions(experiment, site, placement, whole)
+    yield from _of_partitions(experiment, site, placement)
     yield from _of_selectors(experiment, where)
     yield "command", where(("run", "cmd"))
     if experiment.build and experiment.build.image:
@@ -60,13 +56,12 @@ def origins(
 def _of_framework(experiment: Experiment, topology: Topology, where: Where) -> Iterator[tuple[str, str]]:
     if topology.elastic and topology.why:
         yield "elastic", where(tuple(topology.why.split(".")))
-    if topology.sees == "node" and experiment.batch.gpu_visibility is None:
+    if topology.gpu_visibility == "node" and experiment.batch.gpu_visibility is None:
         yield "gpu_visibility", f"framework {experiment.framework}"
 
 
-def _of_partitions(
-    experiment: Experiment, site: Site, placement: Placement, whole: str | None
-) -> Iterator[tuple[str, str]]:
+def _of_partitions(experiment: Experiment, site: Site, placement: Placement) -> Iterator[tuple[str, str]]:
+    whole = whole_nodes(site, placement)
     if whole and experiment.batch.exclusive is None:
         yield "exclusive", f"site {site.name}: {whole}"
     asked = any(replica.memory for replica in replicas(experiment, per_gpu=False))

@@ -12,7 +12,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from hpcdist.documents.fields import Model
-from hpcdist.plan.model import Group, Placement, Row
+from hpcdist.plan.placement import Group, Placement, Row
 from hpcdist.planner.pools import EMPTY, Need, Pool
 from hpcdist.site.affinity import shares
 from hpcdist.site.model import NodeType, Site

@@ -8,7 +8,7 @@ from typing import Final
 
 from hpcdist.experiment.launch.bash_words import simple_commands, unquoted
 from hpcdist.experiment.launch.line import user_launch
-from hpcdist.plan.model import Plan
+from hpcdist.plan.model import JobSpec
 
 MOST: Final = 1 << 18
 """How many bytes of a script are read; imports stand at its head."""
@@ -43,32 +43,32 @@ def script_of(command: str) -> str:
     return ""
 
 
-def advice(plan: Plan, script: str, text: str) -> Iterator[str]:
+def advice(job: JobSpec, script: str, text: str) -> Iterator[str]:
     """Yield a warning where a script imports a library whose processes are not told their place, or launches.
 
     A launch that the user wrote in the command, or hpcdist's own of torchrun, tells them itself.
     """
-    gpus = max((row.gpus for row in plan.placement.rows), default=0)
-    if plan.launcher == "once" or plan.starts_processes:
+    gpus = max((row.gpus for row in job.placement.rows), default=0)
+    if job.launch.launcher == "once" or job.launch.starts_processes:
         return
     if not script.endswith(".py"):
-        yield from _launch_of(plan, script, text)
+        yield from _launch_of(job, script, text)
         return
     for library in dict.fromkeys(_LIBRARIES[name] for name in _IMPORT.findall(text)):
-        if plan.framework in _TOLD[library]:
+        if job.identity.framework in _TOLD[library]:
             continue
         mend = f"write `framework: {library}`"
-        if plan.placement.size > 1:
-            tasks = f"each of the {plan.placement.size} tasks"
+        if job.placement.size > 1:
+            tasks = f"each of the {job.placement.size} tasks"
             yield f"{script} imports {library}, and {tasks} would train alone; {mend}"
         elif gpus > 1 and library == "accelerate":
             yield f"{script} imports {library}, and one process uses one of its {gpus} GPUs; {mend}"
 
 
-def _launch_of(plan: Plan, script: str, text: str) -> Iterator[str]:
+def _launch_of(job: JobSpec, script: str, text: str) -> Iterator[str]:
     """Yield a warning where a shell script launches processes, and each task would run that script."""
     launch = user_launch(text)
-    size = plan.placement.size
+    size = job.placement.size
     if launch and launch.runs == "once" and size > 1:
         yield (
             f"{script} starts processes by {launch.program} itself, and each of the {size} tasks runs it; "

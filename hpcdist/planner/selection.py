@@ -20,7 +20,7 @@ from hpcdist.errors import Path, PlanError, Problem, did_you_mean
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.replica import Replica, replicas
 from hpcdist.layers.protocols import Topology
-from hpcdist.plan.model import Group, Placement
+from hpcdist.plan.placement import Group, Placement
 from hpcdist.planner.alternatives import answered
 from hpcdist.planner.feasibility import Block, Refusal, Request, Where, attempt, nearness, on
 from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools

@@ -10,20 +10,21 @@ from hpcdist.errors import Path
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers import polyaxon_variables
 from hpcdist.plan.fabric_variables import of_fabric, surroundings, text_of
-from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.model import JobSpec
+from hpcdist.plan.values import Variable
 from hpcdist.planner.feasibility import Where
 from hpcdist.site.model import Site
 
 
 def variables(
-    experiment: Experiment, site: Site, plan: Plan, shared: Iterable[Variable], where: Where
+    experiment: Experiment, site: Site, job: JobSpec, shared: Iterable[Variable], where: Where
 ) -> Iterator[Variable]:
     """Yield each variable once, at its last giver: site, Polyaxon, framework, then the experiment."""
     found: dict[str, Variable] = {}
     for variable in (
         Variable(name="PYTHONUNBUFFERED", value="1", origin="default"),
-        *of_fabric(site, surroundings(site, plan.placement, container=plan.container is not None)),
-        *polyaxon_variables.variables(experiment, plan, site),
+        *of_fabric(site, surroundings(site, job.placement, container=job.container is not None)),
+        *polyaxon_variables.variables(experiment, job, site),
         *(msgspec.structs.replace(item, origin=located(item.origin, where)) for item in shared),
         *_own_variables(experiment, where),
     ):

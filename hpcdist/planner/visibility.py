@@ -9,9 +9,11 @@ from typing import Final, Literal
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.protocols import Launcher, Topology
 from hpcdist.plan.devices import misplaced
-from hpcdist.plan.model import Placement, Plan, Word
+from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.placement import Placement
+from hpcdist.plan.values import Word
+from hpcdist.planner.launcher_choice import Start
 from hpcdist.site.model import LauncherOptions, Site
 
 _HANDS_OUT: Final = re.compile(
@@ -33,37 +35,40 @@ def bound_by(options: LauncherOptions, placement: Placement) -> tuple[Word, ...]
 
 
 def gpu_visibility(
-    experiment: Experiment, site: Site, launcher: Launcher, topology: Topology, words: Iterable[Word]
+    experiment: Experiment, site: Site, start: Start, words: Iterable[Word]
 ) -> Literal["task", "node", "launcher"]:
     """Return who chooses a task's GPUs: its launcher where that is so on the site, or by these words.
 
     Raises:
         PlanError: where the experiment chooses, and the launcher does already.
     """
-    own = site.gpus.bound_by == "launcher" and launcher.name == site.launcher
+    launcher = start.launcher.name
+    own = site.gpus.bound_by == "launcher" and launcher == site.launcher
     texts = [word.text for word in words]
     by_words = [text for text in (*texts, *map(" ".join, pairwise(texts))) if _HANDS_OUT.fullmatch(text)]
     if not (own or by_words):
-        return experiment.batch.gpu_visibility or topology.sees
+        return experiment.batch.gpu_visibility or start.topology.gpu_visibility
     if experiment.batch.gpu_visibility == "node":
         by = f" by `{by_words[0]}`" if by_words else ""
-        message = (
-            f"on site {site.name} each task sees the GPUs that {launcher.name} gives it{by}, and no others"
-        )
+        message = f"on site {site.name} each task sees the GPUs that {launcher} gives it{by}, and no others"
         raise PlanError(Problem(message, ("batch", "gpu_visibility"), "remove it"))
     return "launcher"
 
 
-def advice(experiment: Experiment, plan: Plan, topology: Topology) -> Iterator[str]:
+def advice(experiment: Experiment, job: PreparedJob, start: Start) -> Iterator[str]:
     """Yield a warning where a program that takes the device of its local rank finds none, or another's."""
     chosen = experiment.batch.gpu_visibility == "task"
-    found = None if chosen or topology.sees != "node" or plan.launches == "once" else misplaced(plan)
+    found = (
+        None
+        if chosen or start.topology.gpu_visibility != "node" or job.launch.mode == "once"
+        else misplaced(job)
+    )
     if found is None:
         return
     task, device = found
     seen = (
-        f"{plan.launcher} shows each task its own GPUs alone"
-        if plan.gpu_visibility == "launcher"
+        f"{job.launch.launcher} shows each task its own GPUs alone"
+        if job.gpus.visibility == "launcher"
         else "there are not as many GPUs on each node as tasks"
     )
     yield (

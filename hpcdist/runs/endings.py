@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hpcdist.documents import specs
+from hpcdist.runs.kept_plan import KeptPlan
 from hpcdist.runs.rundir import Event, RunDirectory
 from hpcdist.schedulers.job import Job, JobState, Status
 
@@ -43,9 +44,9 @@ def elements(job: Job) -> tuple[int, ...]:
 
 
 def _ranges(job: Job) -> Sequence[range]:
-    array = RunDirectory(Path(job.directory)).plan().get("array")
+    array = RunDirectory(Path(job.directory)).plan().array
     try:
-        return specs.array_ranges(array) if isinstance(array, str) else ()
+        return specs.array_ranges(array) if array else ()
     except ValueError:  # a step of 0, a number of thousands of digits: the file was changed
         return ()
 
@@ -86,12 +87,12 @@ def read(job: Job, indices: Iterable[int] = ()) -> dict[int | None, Status]:
     cancelled = max((event.at for event in stories[number] if event.what == _CANCELLED), default=None)
     if len(names) > 1:
         del stories[number]
-    plan = directory.plan() if any(stories.values()) else {}
+    plan = directory.plan() if any(stories.values()) else KeptPlan()
     ends = {names[name]: _end(story, cancelled, plan) for name, story in stories.items()}
     return {index: status for index, status in ends.items() if status}
 
 
-def _end(story: Sequence[Event], cancelled: int | None, plan: Mapping[str, Any]) -> Status | None:
+def _end(story: Sequence[Event], cancelled: int | None, plan: KeptPlan) -> Status | None:
     """Return how the last run of a job (or element) with these events ended; None for a living one."""
     began = max((place for place, event in enumerate(story) if event.what == "started"), default=0)
     events = {event.what: event for event in story[began:]}
@@ -101,15 +102,15 @@ def _end(story: Sequence[Event], cancelled: int | None, plan: Mapping[str, Any])
         return Status(JobState.CANCELLED, _CANCELLED, code, source=_SOURCE)
     if code is None:
         return Status(JobState.TIMEOUT, "timeout", source=_SOURCE) if timeout else None
-    if timeout or (code > _SIGNALLED and started and ended and _is_limit(ended.at - started.at, plan)):
+    if timeout or (
+        code > _SIGNALLED and started and ended and _is_limit(ended.at - started.at, plan.walltime)
+    ):
         return Status(JobState.TIMEOUT, "timeout" if timeout else "ended", code, source=_SOURCE)
-    if code == _TERMINATED and plan.get("requeue"):
+    if code == _TERMINATED and plan.requeue:
         return None
     return Status(JobState.FAILED if code else JobState.COMPLETED, "ended", code, source=_SOURCE)
 
 
-def _is_limit(seconds: int, plan: Mapping[str, Any]) -> bool:
+def _is_limit(seconds: int, limit: int | None) -> bool:
     """Whether a job that ran so long was at its time limit; what ran before its script counts, too."""
-    walltime = plan.get("walltime")
-    limit = walltime.get("seconds") if isinstance(walltime, dict) else None
-    return isinstance(limit, int) and seconds >= limit - min(60, limit // 20)
+    return limit is not None and seconds >= limit - min(60, limit // 20)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hpcdist.host import untrusted
 from hpcdist.runs.rundir import RunDirectory
@@ -101,23 +101,14 @@ def is_labelled(directory: RunDirectory) -> bool | None:
     Tasks are marked where there are several; horovodrun marks one as well, and so may a launch of one's own.
     """
     plan = directory.plan()
-    tasks = _tasks(plan)
-    if tasks is None or (tasks == 1 and str(plan.get("launcher")).startswith("horovodrun")):
+    if plan.tasks is None or (plan.tasks == 1 and plan.launcher.startswith("horovodrun")):
         return None
-    return tasks > 1
+    return plan.tasks > 1
 
 
 def tasks_of(directory: RunDirectory) -> int | None:
     """Return how many tasks hpcdist starts, by the run's plan; None where the command starts its own."""
-    return _tasks(directory.plan())
-
-
-def _tasks(plan: dict[str, Any]) -> int | None:
-    try:
-        tasks = sum(row["tasks"] for row in plan["placement"]["rows"])
-        return tasks if plan["launches"] == "tasks" else None
-    except (KeyError, TypeError, AttributeError):
-        return None
+    return directory.plan().tasks
 
 
 def of_rank(

@@ -17,14 +17,15 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hpcdist import words
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
 from hpcdist.host import ownership, untrusted
 from hpcdist.host.ownership import Trust
-from hpcdist.runs import events, record
+from hpcdist.runs import events, kept_plan, record
 from hpcdist.runs.events import Event
+from hpcdist.runs.kept_plan import KeptPlan
 from hpcdist.runs.record import Phase, Record, written
 from hpcdist.schedulers.job import Job
 
@@ -132,15 +133,15 @@ class RunDirectory(NamedTuple):
         except OSError:
             return ()
 
-    def plan(self) -> dict[str, Any]:
-        """Return the plan as its file has it; empty where it cannot be read."""
+    def plan(self) -> KeptPlan:
+        """Return what its plan says; nothing where that cannot be read."""
         import json
 
         try:
             data = json.loads(self.read("plan.json", _PLAN_BYTES))
         except (OSError, ValueError, RecursionError):
-            return {}
-        return data if isinstance(data, dict) else {}
+            data = None
+        return kept_plan.read(data)
 
 
 class Run(NamedTuple):

@@ -15,7 +15,8 @@ from hpcdist.schedulers.job import Job, Status
 
 if TYPE_CHECKING:
     from hpcdist.errors import Problem
-    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
 
 
@@ -83,7 +84,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the lines for the scheduler.
 
         Raises:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, Problem, did_you_mean
-from hpcdist.plan.model import Directive, Plan
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.values import Directive
 from hpcdist.site.model import Site
 
 Pair = tuple[str, str | None]
@@ -72,12 +73,12 @@ def options(short: Mapping[str, str]) -> Callable[[str], Sequence[Pair]]:
 
 
 def added(
-    language: Language, plan: Plan, site: Site, own: Sequence[Directive], problems: list[Problem]
+    language: Language, job: JobSpec, site: Site, own: Sequence[Directive], problems: list[Problem]
 ) -> Iterator[Directive]:
     """Yield what the site demands and what the experiment adds; note what is wrong with it."""
     values = {line.flag: line.value for line in own}
     demanded: dict[str, Directive] = {}
-    for text, origin in demands(plan, site):
+    for text, origin in demands(job, site):
         for line in _read(language, text, origin, problems):
             other = demanded.get(_key(language, line))
             if problem := _strange(language, line, site) or _crossed(
@@ -87,8 +88,8 @@ def added(
             elif line.flag not in values and other is None:
                 demanded[_key(language, line)] = line
                 yield line
-    for text in plan.extra_directives:
-        for line in _read(language, text, plan.origins.get("directives", "batch.directives"), problems):
+    for text in job.request.extra_directives:
+        for line in _read(language, text, job.origins.get("directives", "batch.directives"), problems):
             other = _demanded(language, line, demanded)
             if problem := _claimed(language, line.flag, values) or _strange(language, line, site):
                 problems.append(problem)
@@ -98,10 +99,10 @@ def added(
                 problems.append(_undone(line, other))
 
 
-def demands(plan: Plan, site: Site) -> Iterator[tuple[str, str]]:
+def demands(job: JobSpec, site: Site) -> Iterator[tuple[str, str]]:
     """Yield each text that the site wants of this job, with its origin."""
     yield from ((text, f"site {site.name}: directives.mandatory") for text in site.directives.mandatory)
-    yield from ((word.text, word.origin) for word in plan.demanded)
+    yield from ((word.text, word.origin) for word in job.request.site_directives)
 
 
 def _key(language: Language, line: Directive) -> str:
@@ -183,15 +184,15 @@ def forbidden(language: Language, lines: Sequence[Directive], site: Site) -> Ite
         yield Problem(f"site {site.name} refuses {flag} ({origin})", language.path(flag))
 
 
-def hidden(language: Language, plan: Plan) -> Iterator[Problem]:
+def hidden(language: Language, job: PreparedJob) -> Iterator[Problem]:
     """Yield each text of the user or of the site in which the scheduler would find a directive."""
-    texts: list[tuple[Path, str, str]] = [(("run", "cmd"), "the command", plan.command)]
+    texts: list[tuple[Path, str, str]] = [(("run", "cmd"), "the command", job.identity.command)]
     # The first line of a value stands behind the name of its variable.
     texts += [
         (("environment", "env_vars", item.name), item.name, item.value.partition("\n")[2])
-        for item in plan.variables
+        for item in job.environment.variables
     ]
-    texts += [((), word.origin, word.text) for word in plan.setup]
+    texts += [((), word.origin, word.text) for word in job.environment.setup]
     for path, name, text in texts:
         found = next((line for line in text.splitlines() if _is_directive(language, line)), None)
         if found is not None:
@@ -212,9 +213,9 @@ def _read(language: Language, text: str, origin: str, problems: list[Problem]) -
         yield Directive(flag=flag, value=value, origin=origin)
 
 
-def is_asked(plan: Plan, site: Site, field: str) -> bool:
+def is_asked(job: JobSpec, site: Site, field: str) -> bool:
     """Whether the experiment asks for it, rather than the site for all its jobs."""
-    return not plan.origins.get(field, "").startswith(f"site {site.name}: ")
+    return not job.origins.get(field, "").startswith(f"site {site.name}: ")
 
 
 def quoted(flag: str, value: str, *, plain: re.Pattern[str]) -> str:

@@ -19,7 +19,8 @@ from hpcdist.schedulers import Query, Submission
 from hpcdist.schedulers.job import Job, JobState, Status
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.plan.model import JobSpec, Plan, PreparedJob
+    from hpcdist.plan.values import Directive
     from hpcdist.schedulers.installations import Installation
     from hpcdist.site.model import Site
 
@@ -185,9 +186,9 @@ class Local:
     is_batch_system = False
     installation: Installation | None = None
 
-    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return nothing: there is no one to read directives."""
-        problems = tuple(_unsupported(plan, site))
+        problems = tuple(_unsupported(job, site))
         if problems:
             raise PlanError(*problems)
         return ()
@@ -246,29 +247,29 @@ class Local:
         return status.native == _ORPHANED
 
 
-def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
+def _unsupported(job: JobSpec, site: Site) -> Iterator[Problem]:
     from hpcdist.schedulers.directives import is_asked  # with all of a plan; asking for jobs needs none
 
-    groups = plan.placement.groups
+    groups = job.placement.groups
     asked = {
-        "account": plan.account,
-        "array": plan.array,
+        "account": job.request.account,
+        "array": job.request.array,
         "constraint": any(group.constraint for group in groups),
-        "dependency": plan.dependency,
-        "directives": plan.extra_directives,
-        "exclusive": plan.exclusive and is_asked(plan, site, "exclusive"),
-        "mail": plan.mail_user,
+        "dependency": job.request.dependency,
+        "directives": job.request.extra_directives,
+        "exclusive": job.request.exclusive and is_asked(job, site, "exclusive"),
+        "mail": job.request.mail,
         "partition": any(group.partition not in (None, site.default_partition) for group in groups),
-        "qos": plan.qos,
-        "requeue": plan.requeue,
-        "signal": plan.signal,
+        "qos": job.request.qos,
+        "requeue": job.request.requeue,
+        "signal": job.request.signal,
     }
     for name, value in asked.items():
         if value:
             message = f"there is no batch system on site {site.name} that could honour it"
             yield Problem(message, ("batch", name), "remove it, or choose another site with --site")
-    if plan.placement.nodes > 1:
-        message = f"these replicas need {plan.placement.nodes} nodes, and site {site.name} is one machine"
+    if job.placement.nodes > 1:
+        message = f"these replicas need {job.placement.nodes} nodes, and site {site.name} is one machine"
         yield Problem(message, ("environment", "replicas"), "choose another site with --site")
 
 

@@ -13,7 +13,8 @@ from hpcdist import __version__
 from hpcdist.errors import RenderError
 from hpcdist.host.resources import template_folders
 from hpcdist.plan import devices
-from hpcdist.plan.model import TASK_WRAPPER, Plan, Variable, Word
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import TASK_WRAPPER, Variable, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.script.bytecode import kept
 from hpcdist.site.model import RankVariables
@@ -52,10 +53,10 @@ def render(
         bytecode_cache=kept(Path(__file__)),
     )
     environment.filters |= {"plain": _plain, "bytes": _bytes}
-    scheduler = schedulers.get(plan.scheduler)
+    scheduler = schedulers.get(plan.identity.scheduler)
     try:
         context = writer.context() | {"run_dir": run_dir, "header": writer.header(run_dir)}
-        for name in ("command", "task", "start") if plan.rank_variables else ("command",):
+        for name in ("command", "task", "start") if plan.launch.rank_variables else ("command",):
             context[name] = Raw(environment.get_template(f"{name}.sh.j2").render(context))
         context["empty_line"] = Raw(_empty_line(plan, str(context["command"]) + str(context.get("task", ""))))
         environment.filters["filled"] = lambda text: _filled(text, context["empty_line"])
@@ -89,7 +90,7 @@ def _empty_line(plan: Plan, text: str) -> str:
 
     sbatch leaves them out of the script of a heterogeneous job (tried on 22.05).
     """
-    if plan.scheduler != "slurm" or len(plan.placement.groups) == 1:
+    if plan.identity.scheduler != "slurm" or len(plan.placement.groups) == 1:
         return ""
     return next(word for number in count() if (word := f"EMPTY_LINE{number or ''}") not in text)
 
@@ -131,15 +132,17 @@ class _Writer:
             "raw": Raw,
             "address": self.address,
             "value_of": lambda name, otherwise="": Raw(f"${{{_plain(name)}:-{_plain(otherwise)}}}"),
-            "ranks": plan.rank_variables or RankVariables(rank="", local_rank=""),
-            "program": "" if plan.launch[0].shell else _plain(plan.launch[0].text),
-            "command": Raw(plan.command),
-            "command_end": Raw(_end_of(plan.command)),
-            "checks_program": not plan.container and plan.launch[-2:-1] != (TASK_WRAPPER,),
-            "looks_for_files": any(variable.found for variable in plan.variables),
-            "names_variables": any("hpcdist_exports" in word.text for word in plan.launch),
-            "needs_peers": any(item.template and item.template.peers for item in plan.task_variables),
-            "tells_failure": plan.launches == "tasks" or plan.elastic,
+            "ranks": plan.launch.rank_variables or RankVariables(rank="", local_rank=""),
+            "program": "" if plan.words[0].shell else _plain(plan.words[0].text),
+            "command": Raw(plan.identity.command),
+            "command_end": Raw(_end_of(plan.identity.command)),
+            "checks_program": not plan.container and plan.words[-2:-1] != (TASK_WRAPPER,),
+            "looks_for_files": any(variable.found for variable in plan.environment.variables),
+            "names_variables": any("hpcdist_exports" in word.text for word in plan.words),
+            "needs_peers": any(
+                item.template and item.template.peers for item in plan.environment.task_variables
+            ),
+            "tells_failure": plan.launch.mode == "tasks" or plan.completion.elastic,
             "has_processes": any(row.processes > 1 for row in plan.placement.rows),
             "has_gpus": any(group.gpus for group in plan.placement.groups),
             "moves_gpus": devices.moved(plan),
@@ -150,18 +153,18 @@ class _Writer:
                 for number, group in enumerate(plan.placement.groups)
                 if not group.even
             ],
-            "hostfile_line": plan.hostfile_line + "\\n",
+            "hostfile_line": plan.launch.hostfile_line + "\\n",
             "exported_names": Raw(" ".join(self.exported_names())),
             "launch_line": self.launch_line(),
             "launch_origins": self.launch_origins(),
-            "gpu_devices": Raw(_DEVICES[plan.gpu_variable]),
+            "gpu_devices": Raw(_DEVICES[plan.gpus.variable]),
             "summary": summary(plan),
         }
 
     def header(self, run_dir: str | None) -> list[Raw]:
         """Return the scheduler's directives, with their origins above them where asked."""
         lines = []
-        for text, origin in schedulers.get(self.plan.scheduler).header(self.plan, run_dir):
+        for text, origin in schedulers.get(self.plan.identity.scheduler).header(self.plan, run_dir):
             lines += [Raw(f"# {_one_line(origin)}")] if self.annotate else []
             lines.append(Raw(text))
         return lines
@@ -189,19 +192,21 @@ class _Writer:
 
     def address(self, host: str) -> Raw:
         """Return the name by which other nodes reach a host that bash knows by this variable."""
-        suffix = self.plan.head_suffix
+        suffix = self.plan.rendezvous.suffix
         return Raw(f"${{{host}%%.*}}{_plain(suffix)}" if suffix else f"${{{host}}}")
 
     def exported_names(self) -> list[str]:
         own = ["RUN_DIR", "JOB_DIR", "JOB_ID", "OUTPUTS", "HOSTFILE", "HEAD_ADDRESS", "PORT", "FAILURE"]
-        own += ["ENDED"] if self.plan.awaited else []
-        return [f"HPCDIST_{name}" for name in own] + [variable.name for variable in self.plan.variables]
+        own += ["ENDED"] if self.plan.completion.required_roles else []
+        return [f"HPCDIST_{name}" for name in own] + [
+            variable.name for variable in self.plan.environment.variables
+        ]
 
     def launch_origins(self) -> list[Raw]:
         """Return a line for each origin of the launch line, with the words that come from there."""
         return [
             Raw(f"{_one_line(' '.join(word.text for word in words))}: {_one_line(origin)}")
-            for origin, words in groupby(self.plan.launch, key=lambda word: word.origin)
+            for origin, words in groupby(self.plan.words, key=lambda word: word.origin)
         ]
 
     def launch_line(self) -> Raw:
@@ -209,13 +214,14 @@ class _Writer:
 
         A first word that is shell already is a function of the script, which cannot be ``exec``'d.
         """
-        words = self.plan.launch
+        words = self.plan.words
+        inside = f"container {self.plan.container.runtime}" if self.plan.container else None
         text = "" if words[0].shell else "exec"
         before = None
         for word in words:
             piece = Raw(word.text) if word.shell else quote(word.text)
             starts = (word.shell and word.origin == "task wrapper") or word is words[-1]
-            starts |= before == "task wrapper" and word.origin == f"container {self.plan.container}"
+            starts |= before == "task wrapper" and word.origin == inside
             before = word.origin
             text += f" \\\n    {piece}" if text and starts else f" {piece}" if text else piece
         return Raw(text)
@@ -242,6 +248,6 @@ def summary(plan: Plan) -> str:
     placement = plan.placement
     gpus = sum(row.nodes * row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in placement.rows)
     tasks, nodes = placement.size, placement.nodes
-    launcher = "the command" if plan.launcher == "once" else plan.launcher
+    launcher = "the command" if plan.launch.launcher == "once" else plan.launch.launcher
     text = f"{tasks} task{'s' * (tasks != 1)} by {launcher}, {nodes} node{'s' * (nodes != 1)}"
     return f"{text}, {gpus} GPU{'s' * (gpus != 1)}" if gpus else text

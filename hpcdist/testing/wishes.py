@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from hpcdist.plan.model import Group, Placement, Plan, Row
+from hpcdist.documents.fields import Model
+from hpcdist.experiment.model import Mail
+from hpcdist.plan.model import Identity, JobSpec, Launch, Plan
+from hpcdist.plan.placement import Group, Placement, Row
 from hpcdist.units import Walltime
+
+J = TypeVar("J", bound=JobSpec)
 
 
 class Wish(NamedTuple):
@@ -26,10 +31,7 @@ class Wish(NamedTuple):
 
     def __str__(self) -> str:
         """Return what differs, for a message."""
-        values = (
-            (name, getattr(self.plan, name)) for name in self.plan.__struct_fields__ if name != "origins"
-        )
-        return ", ".join(f"{name}={value!r}" for name, value in values if value != getattr(PLAIN, name))
+        return ", ".join(f"{name}={value!r}" for name, value in differences(self.plan, PLAIN))
 
 
 def group(node: int = 0, **changes: Any) -> Group:
@@ -54,10 +56,35 @@ def group(node: int = 0, **changes: Any) -> Group:
     )
 
 
+def differences(plan: Plan, other: Plan) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of the pieces of a plan that are others in another plan, with their values."""
+    for piece in (name for name in plan.__struct_fields__ if name != "origins"):
+        own, their = getattr(plan, piece), getattr(other, piece)
+        if isinstance(own, Model) and type(own) is type(their):
+            fields = ((name, getattr(own, name)) for name in own.__struct_fields__)
+            yield from ((name, value) for name, value in fields if value != getattr(their, name))
+        elif own != their:
+            yield piece, own
+
+
+def altered(plan: J, **changes: Any) -> J:
+    """Return the plan, or an earlier stage of it, with changes of pieces, or of fields that one piece has."""
+    pieces: dict[str, dict[str, Any]] = {}
+    for name in changes.keys() - {*plan.__struct_fields__}:
+        (home,) = (
+            piece
+            for piece in plan.__struct_fields__
+            if name in getattr(getattr(plan, piece), "__struct_fields__", ())
+        )
+        pieces.setdefault(home, {})[name] = changes.pop(name)
+    inner = {home: msgspec.structs.replace(getattr(plan, home), **fields) for home, fields in pieces.items()}
+    return msgspec.structs.replace(plan, **inner, **changes)
+
+
 def plan(*groups: Group, **changes: Any) -> Plan:
-    """Return the plain plan with these groups and changes."""
+    """Return the plain plan with these groups, and with changes as `altered` takes them."""
     shape = Placement(groups=groups, rows=tuple(map(_row, groups))) if groups else PLAIN.placement
-    return msgspec.structs.replace(PLAIN, placement=shape, **changes)
+    return altered(PLAIN, placement=shape, **changes)
 
 
 def _row(of: Group) -> Row:
@@ -79,23 +106,13 @@ def _row(of: Group) -> Row:
 
 
 PLAIN: Final = Plan(
-    name="mnist",
-    description=None,
-    site="anywhere",
-    scheduler="any",
-    launcher="mpirun",
-    framework=None,
-    command="python train.py",
-    launches="tasks",
+    identity=Identity(name="mnist", site="anywhere", scheduler="any", command="python train.py"),
     placement=Placement(groups=(group(),), rows=(_row(group()),)),
-    walltime=None,
-    account=None,
-    qos=None,
-    exclusive=False,
+    launch=Launch(launcher="mpirun"),
 )
 
 _LIMITED: Final = plan(walltime=Walltime(5400))
-_MAILED: Final = plan(mail_user="me@example.org")
+_MAILED: Final = plan(mail=Mail("me@example.org", ()))
 
 _ARRAYS: Final = {
     "1-9": ("1-9",),
@@ -148,7 +165,7 @@ def _lists(job_id: str) -> Iterator[Wish]:
     for text, said in _SIGNALS.items():
         yield Wish("batch.signal", plan(walltime=Walltime(5400), signal=text), said, _LIMITED)
     for event in ("begin", "end", "fail", "all", "time_limit_80"):
-        mailed = plan(mail_user="me@example.org", mail_events=(event,))
+        mailed = plan(mail=Mail("me@example.org", (event,)))
         yield Wish("batch.mail", mailed, (), _MAILED)
     yield Wish("batch.mail", _MAILED, ("me@example.org",))
 

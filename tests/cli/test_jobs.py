@@ -37,7 +37,7 @@ def test_the_run_directory_has_it_all(real: Hpcdist, folder: Path) -> None:
     }
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
     assert (run / "experiment.yml").read_text() == f'{RANKS}# submitted with ["--set", "name=mine"]\n'
-    assert json.loads((run / "plan.json").read_text())["name"] == "mine"
+    assert json.loads((run / "plan.json").read_text())["identity"]["name"] == "mine"
 
 
 def test_follow_prints_the_output_and_ends_as_the_job_does(real: Hpcdist) -> None:

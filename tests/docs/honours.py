@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import PlanError
+from hpcdist.experiment.model import Mail
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
-from hpcdist.testing.wishes import PLAIN, Wish, plan, wishes
+from hpcdist.testing.wishes import PLAIN, Wish, differences, plan, wishes
 from tests.testing.test_contract import ANSWERS, LOCAL, SLOTS
 
 OWN_WORDS: Final = {
@@ -58,9 +59,9 @@ def _words(scheduler: str, wish: Wish) -> str:
 def _value(wish: Wish) -> str:
     """Return what the wish asks for that the plan without it does not have."""
     without = wish.without or PLAIN
-    names = (name for name in PLAIN.__struct_fields__ if name not in {"placement", "origins"})
-    pairs = ((getattr(wish.plan, name), getattr(without, name)) for name in names)
-    value = next((own for own, other in pairs if own != other), "")
+    value = next((own for name, own in differences(wish.plan, without) if name not in {"groups", "rows"}), "")
+    if isinstance(value, Mail):
+        return value.events[0] if value.events else value.user
     return str(value[0] if isinstance(value, tuple) else value)
 
 

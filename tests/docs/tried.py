@@ -140,7 +140,7 @@ def cell_of(case: Case) -> Cell:
     """Return the place of an experiment on a site."""
     loaded = load.load_experiment(source.load(case.file), settings=case.settings)
     plan = make_plan(loaded.experiment, _site(case.site), str)
-    return Cell(plan.scheduler, plan.launcher, plan.framework or "")
+    return Cell(plan.identity.scheduler, plan.launch.launcher, plan.identity.framework or "")
 
 
 _site = cache(site_named)

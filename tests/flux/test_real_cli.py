@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from hpcdist.plan.model import Directive
+from hpcdist.plan.values import Directive
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import FIELDS, OTHERS, SHORT, TAKEN, directive_text
 from hpcdist.script.renderer import render
@@ -157,7 +157,7 @@ def test_launch_lines(each: Any, expected: Mapping[str, Any], tasks: Any) -> Non
     )
     section = {"resources": each[0], "replicas": {"n_workers": 1, "default_worker": {"resources": each[1]}}}
     plan = planned(machine, framework="pytorch", environment=section)
-    words = shlex.split(" ".join(word.text for word in plan.launch))
+    words = shlex.split(" ".join(word.text for word in plan.words))
     assert words[:3] == ["start_flux", "flux", "run"]
     found = jobspec(*words[2:])
     assert (node(found), options(found).get("per-resource")) == (expected, tasks)

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.layers.wiring import Wiring
-from hpcdist.plan.model import Placement, Plan, Task
+from hpcdist.plan.model import Plan
+from hpcdist.plan.placement import Placement, Task
 from hpcdist.planner.placement import Crowd, by_node, place
+from hpcdist.testing.wishes import altered
 from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, changed, planned
@@ -90,7 +91,9 @@ def differences(plan: Plan, folder: Path, tasks: Sequence[Task]) -> list[tuple[s
     """Return what bash tells a task and ``Wiring`` does not, or differently."""
     wiring = Wiring(plan)
     names = {
-        item.name for item in (*plan.variables, *plan.task_variables) if item.origin.startswith("framework ")
+        item.name
+        for item in (*plan.environment.variables, *plan.environment.task_variables)
+        if item.origin.startswith("framework ")
     }
     found: list[tuple[str, str, str | None]] = []
     for task, variables in zip(tasks, told(plan, folder, tasks), strict=True):
@@ -140,10 +143,10 @@ def test_whatever_the_shape_of_the_job(
     tmp_path: Path, name: str, crowds: list[Crowd], data: st.DataObject
 ) -> None:
     plan, exp = SHAPED[name]
-    plan = replace(plan, placement=shaped(crowds, a_node="torchrun" in name))
-    framework = frameworks.get(plan.framework or "")
+    plan = altered(plan, placement=shaped(crowds, a_node="torchrun" in name))
+    framework = frameworks.get(plan.identity.framework or "")
     given_to_all = framework.variables(plan, exp, TESTBED)
-    plan = replace(plan, variables=given_to_all, task_variables=framework.task_variables(plan, exp, TESTBED))
+    plan = altered(plan, variables=given_to_all, task_variables=framework.task_variables(plan, exp, TESTBED))
     tasks = st.sampled_from(list(plan.placement.tasks))
     chosen = data.draw(st.lists(tasks, min_size=1, max_size=3, unique_by=lambda task: task.rank))
     assert differences(plan, tmp_path, chosen) == []

@@ -7,7 +7,7 @@ import pytest
 from hpcdist.lint import Around, always_given, findings
 from hpcdist.lint.finding import Given
 from hpcdist.lint.given import given
-from hpcdist.plan.model import Variable
+from hpcdist.plan.values import Variable
 from hpcdist.site.fabric import Surroundings
 from tests.sites import shipped_site
 

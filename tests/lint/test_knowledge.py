@@ -12,7 +12,7 @@ from hpcdist.lint.knowledge import KNOWN, TABLES, family_of
 from hpcdist.lint.nccl import SYSTEM
 from hpcdist.lint.nccl_debugging import DEBUGGING
 from hpcdist.plan.fabric_variables import text_of
-from hpcdist.plan.model import Variable, Word
+from hpcdist.plan.values import Variable, Word
 from hpcdist.site.fabric import Surroundings, groups, settled
 from tests.sites import SHIPPED, shipped_site
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.lint import Around, findings, summed, versions_of
-from hpcdist.plan.model import Variable, Word
+from hpcdist.plan.values import Variable, Word
 
 OFF = Word(text="--network=disable_rdzv_get", origin="site x: fabric.together.0")
 OTHER = Word(text="--network=single_node_vni", origin="batch.directives")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hpcdist.lint import Around, findings
 from hpcdist.lint.kinds import Integer, read
-from hpcdist.plan.model import Variable
+from hpcdist.plan.values import Variable
 from hpcdist.site.fabric import Library
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"

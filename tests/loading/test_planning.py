@@ -32,7 +32,7 @@ def test_all_that_was_decided_and_what_to_know(
     tmp_path: Path, environment: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = plan_experiment(ExperimentOptions(str(tmp_path / "train.yml")), environment)
-    assert made.experiment.name == made.plan.name == "train"
+    assert made.experiment.name == made.plan.identity.name == "train"
     assert made.summary == "2 tasks by processes, 1 node (site local)"
     assert made.machine.file == shipped("site_configs") / "local.yaml"
     launcher = "there is no mpirun on PATH, so the launcher is processes"

@@ -10,7 +10,7 @@ import pytest
 from hpcdist.errors import PlanError
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks import framework_of
-from hpcdist.plan.model import Placement
+from hpcdist.plan.placement import Placement
 from hpcdist.planner.selection import select
 from hpcdist.site.model import Site
 from tests.experiments import environment, experiment, resources, where

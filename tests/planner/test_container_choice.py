@@ -40,7 +40,11 @@ def test_without_the_container(machine: Site) -> None:
         f"the image {IMAGE} is not used (--no-container): the program runs with what the site's `modules` and "
         "`setup` give"
     )
-    assert (words(plan), plan.setup, plan.container, plan.image) == (words(bare), bare.setup, None, None)
+    assert (words(plan), plan.environment.setup, plan.container) == (
+        words(bare),
+        bare.environment.setup,
+        None,
+    )
     assert note in plan.warnings
 
 
@@ -73,12 +77,13 @@ def test_a_launch_of_the_users_own(data: dict[str, Any], by: str) -> None:
 def test_data_that_the_experiment_names_is_inside() -> None:
     section = two_environment() | {"persistence": {"data": ["data", "unknown"]}, "data_refs": ["data"]}
     plan = two_tasks(boxed("apptainer", binds=["/a"]), environment=section)
-    assert [word.text for word in plan.binds] == [*OWN, r"/data/\$x:/data/\$x", "/a:/a"]
+    assert plan.container
+    assert [word.text for word in plan.container.binds] == [*OWN, r"/data/\$x:/data/\$x", "/a:/a"]
 
 
 def test_the_job_looks_first() -> None:
     plan = two_tasks(boxed("apptainer", setup=["module load apptainer"]), "./my image")
-    assert [word.text for word in plan.setup] == [
+    assert [word.text for word in plan.environment.setup] == [
         "module load apptainer",
         (
             'type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site '
@@ -94,13 +99,14 @@ def test_conditions_of_the_fabric_know_of_the_container() -> None:
     data = {"build": {"image": "python"}}
     machine = site(fabric=fabric, container={"runtime": "shifter"})
     for more, expected in (({}, ["OUT"]), (data, ["IN"])):
-        names = [variable.name for variable in planned(machine, **more).variables]
+        names = [variable.name for variable in planned(machine, **more).environment.variables]
         assert [name for name in names if name in ("IN", "OUT")] == expected
 
 
 def test_the_image_is_told_where_it_comes_from() -> None:
     plan = two_tasks(boxed("apptainer"), "x.sif")
-    assert (plan.container, plan.image, plan.gpu_library) == ("apptainer", "x.sif", "nccl")
+    assert plan.container
+    assert (plan.container.runtime, plan.container.image, plan.gpus.library) == ("apptainer", "x.sif", "nccl")
     assert (plan.origins["image"], plan.origins["container"]) == (
         "exp.yml build.image",
         "site x: container.runtime",

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Word
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.script.renderer import render
 from hpcdist.site.model import Site
@@ -116,7 +117,7 @@ def node(tmp_path: Path) -> Node:
 def test_they_come_in_order_and_name_their_origins() -> None:
     machine = site(modules=["gcc/12", "cuda/12.4"], source=["$HOME/env.sh"], setup=["ulimit -c 0"])
     plan = planned(machine, batch={"modules": ["nccl/2.22"], "spack_env": "ml/torch"})
-    assert plan.setup == (
+    assert plan.environment.setup == (
         Word.raw(
             "if [[ -r $HOME/env.sh ]]; then source $HOME/env.sh; "
             'else fail "there is no $HOME/env.sh on $(uname -n)"; fi',
@@ -128,14 +129,22 @@ def test_they_come_in_order_and_name_their_origins() -> None:
         Word.raw("load_module nccl/2.22 'exp.yml batch.modules[0]'", "exp.yml batch.modules[0]"),
         Word.raw("activate_spack 'exp.yml batch.spack_env' ml/torch", "exp.yml batch.spack_env"),
     )
-    assert (plan.modules, plan.spack_env) == (("gcc/12", "cuda/12.4", "nccl/2.22"), "ml/torch")
-    assert msgspec.json.decode(msgspec.json.encode(plan.setup), type=tuple[Word, ...]) == plan.setup
+    assert (plan.environment.modules, plan.environment.spack_env) == (
+        ("gcc/12", "cuda/12.4", "nccl/2.22"),
+        "ml/torch",
+    )
+    assert (
+        msgspec.json.decode(msgspec.json.encode(plan.environment.setup), type=tuple[Word, ...])
+        == plan.environment.setup
+    )
 
 
 @pytest.mark.parametrize("place", ["/projects/torch", "./torch", "."])
 def test_a_path_is_called_one(place: str) -> None:
     plan = planned(batch={"spack_env": place})
-    assert [word.text for word in plan.setup] == [f"activate_spack 'exp.yml batch.spack_env' --dir {place}"]
+    assert [word.text for word in plan.environment.setup] == [
+        f"activate_spack 'exp.yml batch.spack_env' --dir {place}"
+    ]
 
 
 def test_a_container_does_not_see_them() -> None:

@@ -319,4 +319,4 @@ def test_a_process_for_each_gpu(command: str) -> None:
     ],
 )
 def test_the_hostfile_is_in_the_form_that_the_users_launcher_reads(command: str, line: str) -> None:
-    assert of(command).hostfile_line == line
+    assert of(command).launch.hostfile_line == line

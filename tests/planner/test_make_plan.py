@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.experiment.model import Mail
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from tests.experiments import environment, resources
@@ -15,7 +17,7 @@ from tests.sites import shipped_site, site
 
 
 def variable(plan: Plan, name: str) -> Variable | None:
-    return next((found for found in plan.variables if found.name == name), None)
+    return next((found for found in plan.environment.variables if found.name == name), None)
 
 
 def refused(machine: Site = TESTBED, **data: Any) -> str:
@@ -26,9 +28,9 @@ def refused(machine: Site = TESTBED, **data: Any) -> str:
 
 def test_a_command_alone() -> None:
     plan = planned(LOCAL, run={"cmd": "echo 'a b' && true"})
-    assert (plan.launches, plan.launcher, plan.framework) == ("tasks", "mpirun", None)
-    assert plan.launch[-1] == Word.raw(COMMAND, "exp.yml run.cmd")
-    assert (words(plan)[-1], plan.command) == (COMMAND, "echo 'a b' && true")
+    assert (plan.launch.mode, plan.launch.launcher, plan.identity.framework) == ("tasks", "mpirun", None)
+    assert plan.words[-1] == Word.raw(COMMAND, "exp.yml run.cmd")
+    assert (words(plan)[-1], plan.identity.command) == (COMMAND, "echo 'a b' && true")
     assert (plan.placement.size, plan.placement.nodes, plan.warnings) == (1, 1, ())
 
 
@@ -38,7 +40,7 @@ def test_a_command_alone() -> None:
 def test_the_file_comes_before_the_site() -> None:
     machine = changed(TESTBED, whole_nodes=True)
     plan = planned(machine, batch={"walltime": "1h", "exclusive": False, "launcher": "mpirun", "qos": "high"})
-    assert (plan.walltime, plan.exclusive, plan.launcher, plan.qos) == (
+    assert (plan.request.walltime, plan.request.exclusive, plan.launch.launcher, plan.request.qos) == (
         Walltime(3600),
         False,
         "mpirun",
@@ -59,7 +61,11 @@ def test_memory_that_the_site_asks_for() -> None:
 
 def test_the_site_comes_before_nothing() -> None:
     plan = planned(changed(TESTBED, whole_nodes=True))
-    assert (plan.walltime, plan.exclusive, plan.launcher) == (Walltime(600), True, "srun")
+    assert (plan.request.walltime, plan.request.exclusive, plan.launch.launcher) == (
+        Walltime(600),
+        True,
+        "srun",
+    )
     assert {
         name: plan.origins[name] for name in ("walltime", "exclusive", "launcher", "name", "command")
     } == {
@@ -85,26 +91,29 @@ def test_what_only_the_file_says() -> None:
             "directives": ["--reservation=x"],
         },
     )
-    assert (plan.name, plan.description, plan.max_restarts) == ("n", "d", 3)
-    assert (plan.dependency, plan.array, plan.signal, plan.requeue) == (("5",), "1-4%2", "USR1@60", True)
-    assert (plan.mail_user, plan.mail_events, plan.extra_directives) == (
-        "me@here",
-        ("end", "fail"),
+    assert (plan.identity.name, plan.identity.description, plan.completion.max_restarts) == ("n", "d", 3)
+    assert (plan.request.dependency, plan.request.array, plan.request.signal, plan.request.requeue) == (
+        ("5",),
+        "1-4%2",
+        "USR1@60",
+        True,
+    )
+    assert (plan.request.mail, plan.request.extra_directives) == (
+        Mail("me@here", ("end", "fail")),
         ("--reservation=x",),
     )
 
 
 @pytest.mark.parametrize(
-    ("mail", "user", "events"),
+    ("mail", "expected"),
     [
-        (None, None, ()),
-        ("me", "me", ("end", "fail")),
-        ({"user": "me", "events": ["begin"]}, "me", ("begin",)),
+        (None, None),
+        ("me", Mail("me", ("end", "fail"))),
+        ({"user": "me", "events": ["begin"]}, Mail("me", ("begin",))),
     ],
 )
-def test_mail(mail: object, user: str | None, events: tuple[str, ...]) -> None:
-    plan = planned(batch={"mail": mail})
-    assert (plan.mail_user, plan.mail_events) == (user, events)
+def test_mail(mail: object, expected: Mail | None) -> None:
+    assert planned(batch={"mail": mail}).request.mail == expected
 
 
 # --- Accounts, QOS, launchers, GPUs
@@ -133,8 +142,8 @@ def test_accounts_that_a_site_does_not_take(
 
 
 def test_accounts_that_a_site_takes() -> None:
-    assert planned(site(account={"pattern": "p[0-9]+"}), batch={"account": "p12"}).account == "p12"
-    assert planned(site(account={"pattern": "p[0-9]+"})).account is None
+    assert planned(site(account={"pattern": "p[0-9]+"}), batch={"account": "p12"}).request.account == "p12"
+    assert planned(site(account={"pattern": "p[0-9]+"})).request.account is None
 
 
 def test_the_qos_is_that_of_the_chosen_partition() -> None:
@@ -142,15 +151,15 @@ def test_the_qos_is_that_of_the_chosen_partition() -> None:
         node_types={"small": {"cpus": 2}, "big": {"cpus": 8}},
         partitions={"s": {"nodes": {"small": 9}, "qos": "low"}, "b": {"nodes": {"big": 9}, "qos": "high"}},
     )
-    assert planned(machine, environment=environment(each=resources(cpu=2))).qos == "low"
-    assert planned(machine, environment=environment(each=resources(cpu=8))).qos == "high"
+    assert planned(machine, environment=environment(each=resources(cpu=2))).request.qos == "low"
+    assert planned(machine, environment=environment(each=resources(cpu=8))).request.qos == "high"
     worker = {"node_selector": {"partition": "b"}}
     mixed = {"node_selector": {"partition": "s"}, "replicas": {"n_workers": 1, "default_worker": worker}}
     assert refused(machine, framework="mpi", environment=mixed) == (
         "batch.qos: the partitions s and b have different QOS, and a job has one; "
         "write the one that both take"
     )
-    assert planned(machine, framework="mpi", environment=mixed, batch={"qos": "any"}).qos == "any"
+    assert planned(machine, framework="mpi", environment=mixed, batch={"qos": "any"}).request.qos == "any"
 
 
 def test_launchers_that_are_not_there() -> None:
@@ -192,7 +201,7 @@ def test_the_origin_of_a_replicas_own_constraint() -> None:
     ],
 )
 def test_who_chooses_the_gpus_of_a_task(gpus: dict[str, str], batch: dict[str, str], visibility: str) -> None:
-    assert planned(site(gpus=gpus), batch=batch).gpu_visibility == visibility
+    assert planned(site(gpus=gpus), batch=batch).gpus.visibility == visibility
 
 
 def test_no_choice_where_the_launcher_binds() -> None:
@@ -214,7 +223,7 @@ def test_variables_have_one_giver_the_last() -> None:
     )
     found = {
         found.name: (found.value, found.origin)
-        for found in plan.variables
+        for found in plan.environment.variables
         if not found.name.startswith("POLYAXON_")
     }
     assert found == {
@@ -274,10 +283,10 @@ def test_the_users_own_launch_runs_once() -> None:
         run={"cmd": "mpirun -np 4 python train.py"},
         environment=environment(3, each=resources(cpu=4)),
     )
-    assert (plan.launches, plan.launcher, plan.rank_variables) == ("once", "once", None)
-    assert (words(plan), plan.command) == ([COMMAND], "mpirun -np 4 python train.py")
+    assert (plan.launch.mode, plan.launch.launcher, plan.launch.rank_variables) == ("once", "once", None)
+    assert (words(plan), plan.identity.command) == ([COMMAND], "mpirun -np 4 python train.py")
     assert plan.placement.size == 4
-    assert not plan.needs_pmi
+    assert not plan.launch.needs_pmi
     assert plan.warnings == ()
 
 
@@ -295,7 +304,7 @@ def test_a_count_that_differs_from_the_allocation() -> None:
 
 def test_a_command_under_backend_mpi_is_a_launch() -> None:
     plan = planned(backend="mpi", run={"cmd": "./start"}, environment=environment(2, each=resources(cpu=4)))
-    assert (plan.launches, plan.placement.size, words(plan)) == ("once", 2, [COMMAND])
+    assert (plan.launch.mode, plan.placement.size, words(plan)) == ("once", 2, [COMMAND])
 
 
 # --- Warnings
@@ -381,8 +390,8 @@ UNREAD = "so that nobody reads them; remove them"
 )
 def test_an_experiment_may_give_words_to_its_launcher(launcher: dict[str, Any], name: str) -> None:
     plan = planned(framework="mpi", environment=TWO, batch={"launcher": launcher})
-    assert plan.launcher == name
-    given = [word for word in plan.launch if word.text in ("--a=b d", "c")]
+    assert plan.launch.launcher == name
+    given = [word for word in plan.words if word.text in ("--a=b d", "c")]
     assert given == [
         Word(text="--a=b d", origin="exp.yml batch.launcher.args[0]"),
         Word(text="c", origin="exp.yml batch.launcher.args[1]"),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hpcdist.plan.model import Group, Placement, Row, Task
+from hpcdist.plan.placement import Group, Placement, Row, Task
 from hpcdist.planner import placement as placements
 from hpcdist.planner.placement import Crowd, by_node, place
 from hpcdist.planner.pools import UNLIMITED, Need, Pool

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from hpcdist.errors import PlanError
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks import framework_of
-from hpcdist.plan.model import Placement
+from hpcdist.plan.placement import Placement
 from hpcdist.planner.selection import select
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime

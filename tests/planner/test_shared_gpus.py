@@ -42,7 +42,7 @@ def seen(plan: Plan, folder: Path, **variables: str) -> str:
     """Run the first task on a node that shows four GPUs; return which it sees, or why it failed."""
     for number in range(4):
         (folder / f"nvidia{number}").touch()
-    assert plan.rank_variables
+    assert plan.launch.rank_variables
     task = folder / "task.sh"
     task.write_text(render(plan).task.replace("/dev/nvidia", f"{folder}/nvidia"))
     (folder / "nodes").write_text("localhost\n")
@@ -51,9 +51,9 @@ def seen(plan: Plan, folder: Path, **variables: str) -> str:
         "PATH": os.environ["PATH"],
         "HPCDIST_JOB_DIR": str(folder),
         "HPCDIST_FAILURE": str(folder / "failure"),
-        plan.rank_variables.rank: "0",
-        str(plan.rank_variables.size): str(plan.placement.size),
-        plan.rank_variables.local_rank: "0",
+        plan.launch.rank_variables.rank: "0",
+        str(plan.launch.rank_variables.size): str(plan.placement.size),
+        plan.launch.rank_variables.local_rank: "0",
     }
     words = ["bash", str(task), "bash", "-c", f'echo "${{CUDA_VISIBLE_DEVICES-unset}}" >{folder}/failure']
     subprocess.run(words, env=own | variables, capture_output=True, text=True, check=False)

@@ -15,6 +15,7 @@ from hpcdist.plan.devices import devices
 from hpcdist.plan.model import Plan
 from hpcdist.planner.placement import Crowd, place
 from hpcdist.site.model import LauncherOptions
+from hpcdist.testing.wishes import altered
 from tests.experiments import environment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, changed, planned
@@ -28,7 +29,7 @@ PLAN = planned(framework="mpi", environment=environment(1, each=ONE_GPU))
 @pytest.mark.parametrize("framework", ["horovod", "mpi", "chainermn", "deepspeed", "lightning", "accelerate"])
 def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, framework: str) -> None:
     plan = planned(framework=framework, environment=environment(5, each=ONE_GPU))
-    assert (plan.gpu_visibility, plan.origins["gpu_visibility"]) == ("node", f"framework {framework}")
+    assert (plan.gpus.visibility, plan.origins["gpu_visibility"]) == ("node", f"framework {framework}")
     for task, variables in zip(plan.placement.tasks, told(plan, tmp_path), strict=True):
         gpus = variables["CUDA_VISIBLE_DEVICES"].split(",")
         assert gpus == DEVICES
@@ -42,7 +43,7 @@ def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, frame
 def test_whatever_the_shape_the_device_of_its_local_rank_is_its_own(
     tmp_path: Path, crowds: list[Crowd], data: st.DataObject
 ) -> None:
-    plan = replace(PLAN, placement=place(crowds))
+    plan = altered(PLAN, placement=place(crowds))
     task = data.draw(st.sampled_from(list(plan.placement.tasks)))
     (variables,) = told(plan, tmp_path, [task])
     if not any(group.gpus for group in plan.placement.groups):
@@ -122,7 +123,7 @@ def test_a_launcher_that_hands_out_gpus_is_believed(launcher: str, machine: Any,
     data: dict[str, Any] = {"framework": "mpi", "environment": environment(1, each=ONE_GPU)}
     batch = {"launcher": launcher, "account": "abc"}
     plan = planned(machine, batch=batch, **data)
-    assert plan.gpu_visibility == "launcher"
+    assert plan.gpus.visibility == "launcher"
     alone = warned(f"{launcher} shows each task its own GPUs alone", 1, 0, 1)
     assert alone in plan.warnings
     with pytest.raises(PlanError, match=r"gives it by `--.*`, and no others; remove it"):
@@ -133,10 +134,10 @@ def test_a_launcher_that_hands_out_gpus_is_believed(launcher: str, machine: Any,
 def test_other_words_hide_nothing(text: str) -> None:
     batch = {"launcher": {"args": [text]}}
     plan: Plan = planned(site(), framework="mpi", batch=batch, environment=environment(1, each=ONE_GPU))
-    assert plan.gpu_visibility == "node"
+    assert plan.gpus.visibility == "node"
 
 
 def test_what_the_experiment_gives_the_launcher_counts_too() -> None:
     batch = {"launcher": {"args": ["--gpus-per-task=1"]}}
     plan = planned(framework="mpi", batch=batch, environment=environment(1, each=ONE_GPU))
-    assert plan.gpu_visibility == "launcher"
+    assert plan.gpus.visibility == "launcher"

@@ -11,6 +11,7 @@ import pytest
 from hpcdist.errors import ConfigError
 from hpcdist.host import ownership
 from hpcdist.runs import rundir
+from hpcdist.runs.kept_plan import KeptPlan
 from hpcdist.runs.rundir import Event, Phase, Record, Run, RunDirectory
 from hpcdist.schedulers.job import Job, JobState, Status
 
@@ -108,8 +109,8 @@ def test_ends_come_back(tmp_path: Path) -> None:
 
 def test_the_plan_as_its_file_has_it(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
-    assert directory.plan() == {}
-    for text, plan in (("{", {}), ("[]", {}), ('{"name": "a"}', {"name": "a"})):
+    assert directory.plan() == KeptPlan()
+    for text, plan in (("{", KeptPlan()), ("[]", KeptPlan()), ('{"array": "1-3"}', KeptPlan(array="1-3"))):
         directory.write("plan.json", text)
         assert directory.plan() == plan
 
@@ -242,7 +243,7 @@ def test_times_are_utc() -> None:
 def test_nothing_but_files_of_some_size_is_read(tmp_path: Path, name: str, kind: str) -> None:
     run = made(tmp_path).directory
     run.write("events", "started 12 1700000000 0\n")
-    run.write("plan.json", '{"name": "a"}')
+    run.write("plan.json", '{"array": "1"}')
     file = run.path / name
     file.unlink()
     if kind == "FIFO":
@@ -253,7 +254,7 @@ def test_nothing_but_files_of_some_size_is_read(tmp_path: Path, name: str, kind:
         file.touch()
         os.truncate(file, 1 << 40)
     runs, errors = rundir.listing(tmp_path)
-    read = (len(runs), len(errors), len(run.events()), len(run.plan()))
+    read = (len(runs), len(errors), len(run.events()), bool(run.plan().array))
     whole = {"record.json": (1, 0, 1, 1), "events": (1, 0, 1, 1), "plan.json": (1, 0, 1, 1)}[name]
     lacks = {"record.json": (-1, 1, 0, 0), "events": (0, 0, -1, 0), "plan.json": (0, 0, 0, -1)}[name]
     assert read == tuple(map(sum, zip(whole, lacks, strict=True)))

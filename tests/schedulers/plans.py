@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
-from hpcdist.plan.model import Group, Placement, Plan
+from hpcdist.plan.model import Identity, Launch, Plan
+from hpcdist.plan.placement import Group, Placement
 from hpcdist.site.model import Site
+from hpcdist.testing.wishes import altered
 
 GROUP = Group(
     partition="gpu",
@@ -28,19 +30,11 @@ GROUP = Group(
 )
 
 PLAN = Plan(
-    name="mnist",
-    description=None,
-    site="testbed",
-    scheduler="slurm",
-    launcher="srun",
-    framework="horovod",
-    command="python train.py",
-    launches="tasks",
+    identity=Identity(
+        name="mnist", site="testbed", scheduler="slurm", framework="horovod", command="python train.py"
+    ),
     placement=Placement(groups=(GROUP,), rows=()),
-    walltime=None,
-    account=None,
-    qos=None,
-    exclusive=False,
+    launch=Launch(launcher="srun"),
 )
 
 SITE = Site(name="testbed", description="a machine", scheduler="slurm", launcher="srun")
@@ -52,7 +46,7 @@ def group(**changes: Any) -> Group:
 
 def plan(*groups: Group, **changes: Any) -> Plan:
     placement = Placement(groups=groups or (GROUP,), rows=())
-    return msgspec.structs.replace(PLAN, placement=placement, **changes)
+    return altered(PLAN, placement=placement, **changes)
 
 
 def site(**changes: Any) -> Site:

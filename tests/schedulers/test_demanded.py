@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import Directive, Plan, Word
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Directive, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Directives, Site
 from tests.sites import shipped_site
@@ -46,7 +47,7 @@ def refusal(asked: Plan, machine: Site) -> str:
 
 @pytest.mark.parametrize("flag", ["--network", "--netw"])
 def test_what_variables_rest_on_is_not_undone(flag: str) -> None:
-    asked = plan(demanded=NETWORK, extra_directives=(f"{flag}=single_node_vni",))
+    asked = plan(site_directives=NETWORK, extra_directives=(f"{flag}=single_node_vni",))
     assert refusal(asked, site()) == (
         f"batch.directives: {flag}=single_node_vni would undo --network=disable_rdzv_get ({WHY}); "
         "remove it, or change that key in a site file of your own"
@@ -56,13 +57,13 @@ def test_what_variables_rest_on_is_not_undone(flag: str) -> None:
 def test_what_is_said_twice_is_written_once() -> None:
     machine = demanding("slurm", "--network=disable_rdzv_get", "--hint=nomultithread")
     asked = plan(
-        PLAIN, demanded=NETWORK, extra_directives=("--hint nomultithread", "--netw=disable_rdzv_get")
+        PLAIN, site_directives=NETWORK, extra_directives=("--hint nomultithread", "--netw=disable_rdzv_get")
     )
     assert added(asked, machine) == [("--network", "disable_rdzv_get"), ("--hint", "nomultithread")]
 
 
 def test_a_site_that_crosses_itself() -> None:
-    assert refusal(plan(demanded=NETWORK), demanding("slurm", "--network=no_vni")) == (
+    assert refusal(plan(site_directives=NETWORK), demanding("slurm", "--network=no_vni")) == (
         "site testbed demands both --network=no_vni (site testbed: directives.mandatory) and "
         f"--network=disable_rdzv_get ({WHY}); keep one of them in the site file"
     )
@@ -70,7 +71,10 @@ def test_a_site_that_crosses_itself() -> None:
 
 def test_every_part_of_a_heterogeneous_job_has_it_once() -> None:
     asked = plan(
-        group(), group(node=2, rank=8), demanded=NETWORK, extra_directives=("--network=disable_rdzv_get",)
+        group(),
+        group(node=2, rank=8),
+        site_directives=NETWORK,
+        extra_directives=("--network=disable_rdzv_get",),
     )
     found = [line.group for line in _lines(asked, site()) if line.flag == "--network"]
     assert found == [0, 1]

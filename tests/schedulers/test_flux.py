@@ -11,9 +11,12 @@ import pytest
 
 from hpcdist.documents import specs
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell
-from hpcdist.plan.model import Directive, Group, Plan, Variable, Word
+from hpcdist.plan.model import Plan
+from hpcdist.plan.placement import Group
+from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import directive_text
@@ -94,7 +97,7 @@ def test_directives_of_everything_at_once() -> None:
         exclusive=True,
         dependency=("12", "afterany:f21:34", "singleton"),
         signal="B:USR1@60",
-        environment="clean",
+        submit_environment="clean",
         extra_directives=("--setattr=rdzv_get_en=0", "-o 'fastload=on'", '--conf="a b"', "--unbuffered"),
         gpu_request="none",
     )
@@ -144,7 +147,7 @@ def test_origins() -> None:
     ("changed", "machine", "said"),
     [
         (plan(array="0-3"), HERE, "batch.array: flux batch has no arrays of jobs; submit the experiment"),
-        (plan(mail_user="me"), HERE, "batch.mail: Flux sends no mail; remove it"),
+        (plan(mail=Mail("me")), HERE, "batch.mail: Flux sends no mail; remove it"),
         (plan(qos="high"), HERE, "batch.qos: Flux has no QOS"),
         (plan(requeue=True), HERE, "batch.requeue: Flux does not run a job twice"),
         (plan(elastic=True), HERE, "horovod.elastic: a job of Flux ends when it loses a node"),

@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from hpcdist.errors import PlanError
+from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Completed
 from hpcdist.host.shell import Shell
 from hpcdist.runs import control
@@ -276,7 +277,7 @@ def test_an_answer_with_a_time_limit() -> None:
         ("exclusive", True),
         ("array", "0-3"),
         ("dependency", ("12",)),
-        ("mail_user", "me"),
+        ("mail", Mail("me")),
         ("qos", "high"),
         ("requeue", True),
         ("signal", "USR1@60"),
@@ -284,7 +285,7 @@ def test_an_answer_with_a_time_limit() -> None:
     ],
 )
 def test_what_no_batch_system_can_do(name: str, value: object) -> None:
-    field = {"mail_user": "mail", "extra_directives": "directives"}.get(name, name)
+    field = {"extra_directives": "directives"}.get(name, name)
     with pytest.raises(PlanError, match=rf"^batch\.{field}: there is no batch system on site local"):
         LOCAL.directives(
             plan(group(partition=None, nodes=1), **{name: value}, origins={name: "exp.yml:3"}), HERE
@@ -299,4 +300,4 @@ def test_partitions_constraints_and_nodes() -> None:
     origins = {"exclusive": "site local: whole_nodes"}
     harmless = plan(group(partition="local", nodes=1), exclusive=True, requeue=False, origins=origins)
     assert LOCAL.directives(harmless, HERE) == ()
-    assert PLAN.exclusive is False
+    assert PLAN.request.exclusive is False

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Command, Completed
-from hpcdist.plan.model import Directive, Plan, Variable, Word
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.lsf import LSF, words
@@ -93,9 +95,8 @@ def test_directives_of_everything_at_once() -> None:
         dependency=("12", "afterany:3:4_2", "afternotok:5_*?after:6"),
         signal="B:USR1@61",
         requeue=True,
-        mail_user="me@example.org",
-        mail_events=("begin", "end", "fail"),
-        environment="clean",
+        mail=Mail("me@example.org", ("begin", "end", "fail")),
+        submit_environment="clean",
         extra_directives=("-app gpu", "-G 'a b'", "-stage storage=5", "-H"),
     )
     machine = site(
@@ -177,7 +178,7 @@ def test_a_site_that_gives_gpus_unasked() -> None:
         (plan(signal="ALRM@60", walltime=Walltime(60)), SITE, "batch.signal: 'ALRM@60' cannot be asked"),
         (plan(signal="R:USR1@60", walltime=Walltime(60)), SITE, "batch.signal: 'R:USR1@60' cannot be asked"),
         (plan(signal="USR1@60"), SITE, "batch.signal: LSF sends it before the time limit, and there is none"),
-        (plan(mail_user="a", mail_events=("requeue",)), SITE, "LSF sends no mail at 'requeue'"),
+        (plan(mail=Mail("a", ("requeue",))), SITE, "LSF sends no mail at 'requeue'"),
         (plan(extra_directives=("-q x",)), SITE, "-q is set by hpcdist; use `batch.partition`"),
         (
             plan(extra_directives=("-R 'span[hosts=1]'",)),
@@ -231,12 +232,12 @@ def test_refusals(changed: Plan, machine: Site, message: str) -> None:
 
 def test_the_head_of_a_script() -> None:
     directives = (Directive(flag="-J", value="a", origin="exp.yml:2"),)
-    assert list(header(plan(directives=directives, from_stdin=True), "/runs/a 1")) == [
+    assert list(header(plan(directives=directives, lsf=Lsf(submit="stdin")), "/runs/a 1")) == [
         ("# bsub reads it from its standard input: bsub <job.sh", "site testbed: lsf.submit"),
         ('#BSUB -o "/runs/a 1/logs/lsf.report"', "rule run directory"),
         ("#BSUB -J a", "exp.yml:2"),
     ]
-    assert [line for line, _ in header(plan(array="1-3"), None)] == [
+    assert [line for line, _ in header(plan(array="1-3", lsf=Lsf(submit="file")), None)] == [
         "# bsub reads it by its name: bsub job.sh",
         "#BSUB -o mnist-%J.%I.out",
     ]
@@ -297,7 +298,11 @@ def test_submit_says_how_the_script_wants_to_be_read(tmp_path: Path) -> None:
     found = []
     for name, stdin in (("a b.sh", True), ("b.sh", False)):
         script = tmp_path / name
-        script.write_text("".join(f"{line}\n" for line, _ in header(plan(from_stdin=stdin), None)))
+        script.write_text(
+            "".join(
+                f"{line}\n" for line, _ in header(plan(lsf=Lsf(submit="stdin" if stdin else "file")), None)
+            )
+        )
         argv = LSF.submit(Submission(str(script), str(tmp_path), "tok")).argv
         done = subprocess.run(
             argv,

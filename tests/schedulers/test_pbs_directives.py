@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import Directive, Plan
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Directive
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.schedulers.pbs import PBS
 from hpcdist.schedulers.pbs.header import directive_text

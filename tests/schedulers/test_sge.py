@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Command, Completed
-from hpcdist.plan.model import Directive, Plan, Variable, Word
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.sge import SGE
@@ -78,9 +80,8 @@ def test_directives_of_everything_at_once() -> None:
         array="1-9:2%2",
         dependency=("afterany:12:13", "afterany:4"),
         requeue=True,
-        mail_user="me@example.org",
-        mail_events=("end", "fail"),
-        environment="clean",
+        mail=Mail("me@example.org", ("end", "fail")),
+        submit_environment="clean",
         extra_directives=("-R y", "-l scratch=2G,ssd", "-p -10", "-ckpt save", "-soft"),
     )
     dialect = Sge(
@@ -131,7 +132,7 @@ def test_directives_of_everything_at_once() -> None:
     ],
 )
 def test_parallel_environments(dialect: Sge, changed: Plan, expected: str) -> None:
-    owned = plan(*changed.placement.groups, exclusive=changed.exclusive, origins={"exclusive": WHOLE})
+    owned = plan(*changed.placement.groups, exclusive=changed.request.exclusive, origins={"exclusive": WHOLE})
     machine = site(scheduler="sge", sge=dialect, node_types={"a100": NodeType(cpus=40)})
     assert "".join(text for text in texts(owned, machine) if text.startswith("-pe")) == expected
 
@@ -182,7 +183,7 @@ def test_memory_for_each_host() -> None:
             "environment.resources.gpu: -l gpu is counted once a job, on its first host, and this job has 2",
         ),
         (
-            plan(remote="qrsh", launcher="horovodrun"),
+            plan(sge=Sge(remote="qrsh"), launcher="horovodrun"),
             MACHINE,
             "batch.launcher: horovodrun goes by ssh, and site testbed says `sge.remote: qrsh`; write",
         ),
@@ -196,7 +197,7 @@ def test_memory_for_each_host() -> None:
         (plan(dependency=("12",)), MACHINE, "cannot wait for '12'; write `afterany:12` if that will do"),
         (plan(dependency=("afterok:1:2",)), MACHINE, "write `afterany:1:2` if that will do"),
         (plan(dependency=("singleton",)), MACHINE, "write `afterany:ID`"),
-        (plan(mail_user="me", mail_events=("requeue",)), MACHINE, "Grid Engine sends no mail at 'requeue'"),
+        (plan(mail=Mail("me", ("requeue",))), MACHINE, "Grid Engine sends no mail at 'requeue'"),
         (
             plan(command="x\n#$ -l a=b\n"),
             MACHINE,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Command, Completed
-from hpcdist.plan.model import Directive, Plan
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Directive
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.slurm import SLURM
@@ -71,9 +73,8 @@ def test_directives_of_everything_at_once() -> None:
         dependency=("12", "afterany:3:4", "singleton"),
         signal="B:USR1@60",
         requeue=True,
-        mail_user="me@example.org",
-        mail_events=("end", "fail"),
-        environment="clean",
+        mail=Mail("me@example.org", ("end", "fail")),
+        submit_environment="clean",
         extra_directives=("--reservation=school", "-x 'n[1-2]'", '--licenses="a b"', "--contiguous"),
     )
     machine = site(directives=Directives(mandatory=("--exclusive", "-L scratch")), gpus=Gpus(typed=True))

@@ -12,15 +12,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpcdist.errors import RenderError
-from hpcdist.plan.model import Placement, Plan, Task, Variable
+from hpcdist.plan.model import Plan
+from hpcdist.plan.placement import Placement, Task
+from hpcdist.plan.values import Variable
 from hpcdist.planner.placement import Crowd, by_node, place
 from hpcdist.script.renderer import render, summary
+from hpcdist.testing.wishes import altered
 from tests.experiments import environment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, changed, planned
@@ -64,7 +66,7 @@ def test_each_task_finds_its_place_in_the_plan(
     tmp_path: Path, data: st.DataObject, crowds: list[Crowd], *, spread: bool, a_node: bool
 ) -> None:
     placement = by_node(place(crowds, spread=spread)) if a_node else place(crowds, spread=spread)
-    plan = msgspec.structs.replace(planned(), placement=placement, starts_processes=a_node)
+    plan = altered(planned(), placement=placement, starts_processes=a_node)
     chosen = data.draw(
         st.lists(
             st.sampled_from(list(placement.tasks)), min_size=1, max_size=6, unique_by=lambda task: task.rank
@@ -108,7 +110,7 @@ def test_gpus_that_the_launcher_gave_stay(tmp_path: Path) -> None:
 def test_the_address_of_a_task(
     tmp_path: Path, suffix: str, answer: str, address: str, *, resolve: bool
 ) -> None:
-    plan = msgspec.structs.replace(planned(), head_suffix=suffix, head_resolve=resolve)
+    plan = altered(planned(), suffix=suffix, by_address=resolve)
     getent = {"BASH_FUNC_getent%%": f'() {{ [[ $2 == node0{suffix} ]] && printf "{answer}\\n"; }}'}
     (variables,) = told(plan, tmp_path, [*plan.placement.tasks], **getent)
     assert variables["HPCDIST_ADDRESS"] == address
@@ -253,17 +255,13 @@ def test_hostile_values_arrive_through_launchers_that_are_not_there(tmp_path: Pa
 
 
 def test_a_name_that_no_variable_can_have() -> None:
-    plan = msgspec.structs.replace(
-        planned(ONE_PROCESS), variables=(Variable(name="A B", value="1", origin="x"),)
-    )
+    plan = altered(planned(ONE_PROCESS), variables=(Variable(name="A B", value="1", origin="x"),))
     with pytest.raises(RenderError, match="'A B' cannot be the name of a variable"):
         render(plan)
 
 
 def test_a_site_value_that_would_break_out_of_its_place() -> None:
-    plan = msgspec.structs.replace(
-        planned(environment=environment(each=resources(gpu=1))), head_suffix="$(id)"
-    )
+    plan = altered(planned(environment=environment(each=resources(gpu=1))), suffix="$(id)")
     with pytest.raises(RenderError, match="cannot stand unquoted in a script"):
         render(plan)
 
@@ -277,7 +275,7 @@ def test_a_template_that_asks_for_what_there_is_not(tmp_path: Path) -> None:
 
 
 def test_a_value_that_was_left_undecided(tmp_path: Path) -> None:
-    (tmp_path / "local.sh.j2").write_text("{{ plan.walltime }}")
+    (tmp_path / "local.sh.j2").write_text("{{ plan.request.walltime }}")
     for name in ("command", "task", "start"):
         (tmp_path / f"{name}.sh.j2").write_text("")
     with pytest.raises(RenderError, match="a value is None; the plan left it undecided"):
@@ -285,10 +283,10 @@ def test_a_value_that_was_left_undecided(tmp_path: Path) -> None:
 
 
 def test_ones_own_template_comes_first(tmp_path: Path) -> None:
-    (tmp_path / "local.sh.j2").write_text("{{ plan.name }} {{ raw('$HOME') }}\n")
+    (tmp_path / "local.sh.j2").write_text("{{ plan.identity.name }} {{ raw('$HOME') }}\n")
     for name in ("command", "task", "start"):
         (tmp_path / f"{name}.sh.j2").write_text("")
-    plan = msgspec.structs.replace(planned(ONE_PROCESS), name="it's")
+    plan = altered(planned(ONE_PROCESS), name="it's")
     assert render(plan, folders=[tmp_path]).job == "'it'\"'\"'s' $HOME\n"
 
 

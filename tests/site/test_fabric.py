@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hpcdist.documents import fields
-from hpcdist.plan.model import Variable, Word
+from hpcdist.plan.values import Variable, Word
 from hpcdist.script.renderer import render
 from hpcdist.site.fabric import Fabric, Settled, Surroundings, groups, problems_of, settled
 from tests.experiments import environment, resources
@@ -123,7 +123,7 @@ def test_the_plan_has_the_words_of_a_group_with_their_reason() -> None:
     )
     origin = "site x: fabric.together.0: alt_read needs it"
     assert [line.origin for line in plan.directives if line.flag == "--network"] == [origin]
-    assert plan.launcher_args == (
+    assert plan.arguments == (
         Word(text="--verbose", origin="site x: launchers.srun.args"),
         Word(text="--network=disable_rdzv_get", origin=origin),
     )
@@ -168,5 +168,5 @@ def test_what_is_found_is_told_in_the_plan() -> None:
             origin="site x: fabric.env.NCCL_NET (multi_node, if libnccl-net.so is found)",
             found="libnccl-net.so",
         )
-        in plan.variables
+        in plan.environment.variables
     )

@@ -8,7 +8,7 @@ import pytest
 
 from hpcdist.cli.site.site_text import Here, site_text
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import Directive
+from hpcdist.plan.values import Directive
 from hpcdist.site.model import Site
 from hpcdist.site.survey import Part, Survey
 from tests.experiments import environment, resources
@@ -75,8 +75,8 @@ def test_who_gives_whole_nodes(
     partition = {} if by_partition is None else {"whole_nodes": by_partition}
     batch = {} if by_user is None else {"exclusive": by_user}
     plan = planned(machine(partition, whole_nodes=by_site), batch=batch)
-    assert (plan.exclusive, plan.origins.get("exclusive")) == expected
-    assert any(line.flag == "--exclusive" for line in plan.directives) == plan.exclusive
+    assert (plan.request.exclusive, plan.origins.get("exclusive")) == expected
+    assert any(line.flag == "--exclusive" for line in plan.directives) == plan.request.exclusive
 
 
 def test_a_job_in_two_partitions_has_whole_nodes_where_one_gives_them() -> None:
@@ -98,7 +98,7 @@ def test_a_job_in_two_partitions_has_whole_nodes_where_one_gives_them() -> None:
 
 @pytest.mark.parametrize("keys", [SGE, {"scheduler": "local", "launcher": "mpirun"}])
 def test_whole_nodes_of_a_partition_ask_no_batch_system_that_has_no_word_for_them(keys: Any) -> None:
-    assert planned(machine({"whole_nodes": True}, **keys), batch={}).exclusive
+    assert planned(machine({"whole_nodes": True}, **keys), batch={}).request.exclusive
 
 
 LUMI = {"account": "project_465000001", "walltime": "1h"}

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
 import pytest
 
 from hpcdist.errors import PlanError
 from hpcdist.host.command import Command, Completed
-from hpcdist.plan.model import Directive, Plan
+from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.values import Directive
 from hpcdist.schedulers import Query, schedulers
 from hpcdist.schedulers.installations import SLURM
 from hpcdist.schedulers.job import Job, JobState, Status
@@ -16,6 +16,7 @@ from hpcdist.schedulers.slurm.queries import Squeue
 from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.model import Site
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, contract, failed
+from hpcdist.testing.wishes import altered
 
 from .natives import NATIVES
 
@@ -87,28 +88,28 @@ class Careless(Slurm):
 
 
 class Deaf(Slurm):
-    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
-        return tuple(line for line in super().directives(plan, site) if line.flag != "--qos")
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
+        return tuple(line for line in super().directives(job, site) if line.flag != "--qos")
 
 
 class Coarse(Slurm):
-    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
-        waits = tuple(text.replace("afternotok", "afterok") for text in plan.dependency)
-        return super().directives(msgspec.structs.replace(plan, dependency=waits), site)
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
+        waits = tuple(text.replace("afternotok", "afterok") for text in job.request.dependency)
+        return super().directives(altered(job, dependency=waits), site)
 
 
 class Vague(Slurm):
-    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
-        if plan.requeue:
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
+        if job.request.requeue:
             raise PlanError("this cannot be done")
-        return super().directives(plan, site)
+        return super().directives(job, site)
 
 
 class Broken(Slurm):
-    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
-        if plan.elastic:
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
+        if job.completion.elastic:
             raise KeyError("elastic")
-        return super().directives(plan, site)
+        return super().directives(job, site)
 
 
 class Everywhere(Slurm):

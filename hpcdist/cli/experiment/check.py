@@ -40,6 +40,10 @@ def checked(options: ExperimentOptions, document: Document | None = None) -> Pla
     made = planned(options, document)
     plan = made.plan
     render(plan)
-    notes = (item for item in lint.of_plan(plan, made.machine.site) if item.severity == "note")
+    notes = (
+        item
+        for item in lint.of_job(plan, plan.words, plan.directives, made.machine.site)
+        if item.severity == "note"
+    )
     tell(Problem(str(item), severity="note") for item in notes)
     return made

@@ -12,7 +12,9 @@ from hpcdist.cli.experiment.plan import counted, kind_of, span
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import planned
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.plan.model import Group, Row, Variable, Word
+from hpcdist.plan.model import Plan
+from hpcdist.plan.placement import Group, Row
+from hpcdist.plan.values import Variable, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Source
 from hpcdist.site.provenance import source_of
@@ -22,10 +24,12 @@ Line = tuple[str, str, str]
 """Section, what, origin."""
 
 _FIELDS = {
-    "name": "name", "command": "command", "launcher": "launcher", "walltime": "walltime",
-    "account": "account", "qos": "qos", "exclusive": "exclusive", "dependency": "dependency",
-    "array": "array", "signal": "signal", "requeue": "requeue", "max_restarts": "max_restarts",
-    "mail": "mail_user", "gpu_visibility": "gpu_visibility", "image": "image", "container": "container",
+    "name": "identity.name", "command": "identity.command", "launcher": "launch.launcher",
+    "walltime": "request.walltime", "account": "request.account", "qos": "request.qos",
+    "exclusive": "request.exclusive", "dependency": "request.dependency", "array": "request.array",
+    "signal": "request.signal", "requeue": "request.requeue", "max_restarts": "completion.max_restarts",
+    "mail": "request.mail.user", "gpu_visibility": "gpus.visibility", "image": "container.image",
+    "container": "container.runtime",
 }  # fmt: skip
 """Origins of a plan that belong to one of its fields."""
 
@@ -68,20 +72,32 @@ def _print(found: Sequence[Line], behind: Sequence[Source | None]) -> None:
 def lines(made: Planned) -> Iterator[Line]:
     """Yield every decision of a plan."""
     plan = made.plan
-    yield "decided", f"site: {plan.site}", made.machine.origin
-    for key, field in _FIELDS.items():
-        value = getattr(plan, field)
+    yield "decided", f"site: {plan.identity.site}", made.machine.origin
+    for key, path in _FIELDS.items():
+        value = _value(plan, path)
         if key in plan.origins and value not in (None, (), 0):
             yield "decided", f"{key}: {value}", plan.origins[key]
     yield from (("placement", _nodes(group), _chosen(group)) for group in plan.placement.groups)
     yield from (("placement", _replicas(row), row.origin) for row in plan.placement.rows)
-    header = schedulers.get(plan.scheduler).header(plan, None)
+    header = schedulers.get(plan.identity.scheduler).header(plan, None)
     yield from (("directives", text, origin) for text, origin in header)
-    yield from (("setup", word.text, word.origin) for word in (*plan.setup, *plan.task_setup))
-    yield from (("variables", _variable(item), item.origin) for item in plan.variables)
-    yield from (("variables of each task", _variable(item), item.origin) for item in plan.task_variables)
-    for origin, words in groupby(plan.launch, key=lambda word: word.origin):
+    yield from (
+        ("setup", word.text, word.origin) for word in (*plan.environment.setup, *plan.environment.task_setup)
+    )
+    yield from (("variables", _variable(item), item.origin) for item in plan.environment.variables)
+    yield from (
+        ("variables of each task", _variable(item), item.origin) for item in plan.environment.task_variables
+    )
+    for origin, words in groupby(plan.words, key=lambda word: word.origin):
         yield "launch", " ".join(map(_word, words)), origin
+
+
+def _value(plan: Plan, path: str) -> object:
+    """Return a field of a piece; None where the plan has no such piece."""
+    found: object = plan
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
 
 
 def _short(text: str) -> str:

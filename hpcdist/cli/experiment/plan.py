@@ -16,7 +16,8 @@ from hpcdist.documents.fields import Model
 from hpcdist.layers.wiring import Wiring
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.plan.devices import devices
-from hpcdist.plan.model import Group, Plan, Task
+from hpcdist.plan.model import Plan
+from hpcdist.plan.placement import Group, Task
 from hpcdist.script.renderer import summary
 from hpcdist.site.affinity import list_of
 
@@ -45,7 +46,7 @@ def command(options: ExperimentOptions, json: bool) -> None:
         show.as_json([*records(plan)])
         return
     wiring = Wiring(plan)
-    click.echo(f"{plan.name} on site {plan.site}: {summary(plan)}")
+    click.echo(f"{plan.identity.name} on site {plan.identity.site}: {summary(plan)}")
     for group in plan.placement.groups:
         if title := _title(group):
             click.echo(title)
@@ -54,7 +55,11 @@ def command(options: ExperimentOptions, json: bool) -> None:
     own = any(task.gpus != numbers[task.rank] for task in shown if isinstance(task, Task))
     heads = ("node", "rank", "role", "cpus", "gpus", *(["device"] if own else []), "memory")
     show.table(heads, (_row(item, numbers if own else {}) for item in shown))
-    for variable in {item.name: item for item in plan.task_variables if item.name in plan.told}.values():
+    for variable in {
+        item.name: item
+        for item in plan.environment.task_variables
+        if item.name in plan.environment.framework_variables
+    }.values():
         if form := variable.origin.partition(": ")[2]:
             click.echo(f"{variable.name}: {form}")
     _show_environment("all tasks", wiring.shared)

@@ -48,7 +48,7 @@ def _described(report: Report) -> dict[str, Any]:
 def _labels(directory: RunDirectory) -> dict[str, Any]:
     """Return what the user wrote to know the run by; it is kept in its plan."""
     plan = directory.plan()
-    return {"description": plan.get("description"), "tags": plan.get("tags", [])}
+    return {"description": plan.description, "tags": [*plan.tags]}
 
 
 def _text(value: object) -> str:

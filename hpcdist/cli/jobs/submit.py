@@ -94,9 +94,9 @@ def submitted(
 def request_of(made: Planned, options: ExperimentOptions) -> Request:
     """Return what is to be submitted of this plan."""
     return Request(
-        name=made.plan.name,
-        site=made.plan.site,
-        scheduler=made.plan.scheduler,
+        name=made.plan.identity.name,
+        site=made.plan.identity.site,
+        scheduler=made.plan.identity.scheduler,
         experiment=_with_changes(made.document.text, options.changes),
         files=lambda directory: _files(made, directory),
     )

@@ -19,7 +19,7 @@ from hpcdist.host import resources
 from hpcdist.lint import Around, Finding, versions_of
 from hpcdist.loading import machine, preferences
 from hpcdist.loading.sites import load_site
-from hpcdist.plan.model import Variable
+from hpcdist.plan.values import Variable
 from hpcdist.site.fabric import Surroundings, names
 from hpcdist.site.model import Site, libraries_of
 

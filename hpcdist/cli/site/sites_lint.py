@@ -8,7 +8,7 @@ from itertools import product
 from hpcdist import lint
 from hpcdist.errors import Path, Problem
 from hpcdist.plan.fabric_variables import of_fabric
-from hpcdist.plan.model import Word
+from hpcdist.plan.values import Word
 from hpcdist.site.fabric import Surroundings, groups
 from hpcdist.site.model import Site, libraries_of
 

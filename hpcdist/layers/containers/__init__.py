@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hpcdist.layers.protocols import Container
+from hpcdist.layers.protocols import ContainerRuntime
 from hpcdist.registry import Registry
 
-containers: Registry[Container] = Registry(
+containers: Registry[ContainerRuntime] = Registry(
     "container",
     {
         "apptainer": "hpcdist.layers.containers.apptainer:APPTAINER",

@@ -13,7 +13,8 @@ from typing import Final
 
 from hpcdist.experiment.image import Image
 from hpcdist.layers.containers.site_words import args
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
 _GPUS: Final = {"nccl": ("--nv",), "rccl": ("--rocm",)}
@@ -32,25 +33,27 @@ class Apptainer:
         """Return the image with its scheme."""
         return f"docker://{image.text}" if image.form == "registry" else image.text
 
-    def launcher_words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+    def launcher_words(
+        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
+    ) -> tuple[Word, ...]:
         """Return nothing: the launcher knows nothing of it."""
-        del plan, runtime
+        del job, container, environment, runtime
         return ()
 
-    def words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return ``apptainer exec`` with the binds, the GPUs and the image."""
-        return tuple(self._words(plan, runtime))
+        return tuple(self._words(job, container, runtime))
 
-    def _words(self, plan: Plan, runtime: Runtime) -> Iterator[Word]:
+    def _words(self, job: JobSpec, container: Container, runtime: Runtime) -> Iterator[Word]:
         origin = f"container {self.name}"
-        gpus = _GPUS.get(plan.gpu_library or "", ()) if runtime.gpus else ()
+        gpus = _GPUS.get(job.gpus.library or "", ()) if runtime.gpus else ()
         for text in (self.program, "exec", *gpus):
             yield Word(text=text, origin=origin)
-        for bind in plan.binds:
+        for bind in container.binds:
             yield Word.raw(f'--bind "{bind.text}"', bind.origin)
         yield Word.raw('--pwd "$PWD"', origin)
-        yield from args(plan, runtime)
-        yield Word(text=plan.image or "", origin=plan.origins["image"])
+        yield from args(job, runtime)
+        yield Word(text=container.image, origin=job.origins["image"])
 
 
 APPTAINER: Final = Apptainer("apptainer")

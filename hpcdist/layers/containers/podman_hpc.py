@@ -13,7 +13,8 @@ from typing import Final
 
 from hpcdist.experiment.image import Image, refused
 from hpcdist.layers.containers.site_words import args
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
 _ORIGIN: Final = "container podman-hpc"
@@ -41,38 +42,40 @@ class PodmanHpc:
             raise refused(image, self.name, "write a registry's image; `podman-hpc pull NAME` fetches it")
         return image.text
 
-    def launcher_words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+    def launcher_words(
+        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
+    ) -> tuple[Word, ...]:
         """Return nothing: the launcher knows nothing of it."""
-        del plan, runtime
+        del job, container, environment, runtime
         return ()
 
-    def words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return ``podman-hpc run`` with volumes, variables, GPUs and the image."""
-        return tuple(_words(plan, runtime))
+        return tuple(_words(job, container, runtime))
 
 
-def _words(plan: Plan, runtime: Runtime) -> Iterator[Word]:
-    gpu = ["--gpu"] if runtime.gpus and plan.gpu_library == "nccl" else []
+def _words(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator[Word]:
+    gpu = ["--gpu"] if runtime.gpus and job.gpus.library == "nccl" else []
     told = any(text.startswith(_MPI) for text in (*runtime.args, *runtime.gpu_args))
     for text in ("podman-hpc", "run", "--rm", *(() if told else _HOST), *gpu):
         yield Word(text=text, origin=_ORIGIN)
-    for bind in plan.binds:
+    for bind in container.binds:
         yield Word.raw(f'--volume="{bind.text}"', bind.origin)
     yield Word.raw('--workdir="$PWD"', _ORIGIN)
-    for name in dict.fromkeys(_names(plan)):
+    for name in dict.fromkeys(_names(job)):
         yield Word(text=f"--env={name}", origin=_ORIGIN)
-    yield from args(plan, runtime)
-    yield Word(text=plan.image or "", origin=plan.origins["image"])
+    yield from args(job, runtime)
+    yield Word(text=container.image, origin=job.origins["image"])
 
 
-def _names(plan: Plan) -> Iterator[str]:
+def _names(job: PreparedJob) -> Iterator[str]:
     families = tuple(f"{family}_" for family in _FAMILIES)
     yield from (f"{family}*" for family in families)
-    own = (variable.name for variable in (*plan.variables, *plan.task_variables))
+    own = (variable.name for variable in (*job.environment.variables, *job.environment.task_variables))
     yield from (name for name in own if not name.startswith(families))
     yield "OMP_NUM_THREADS"
-    if plan.gpu_library:
-        yield plan.gpu_variable
+    if job.gpus.library:
+        yield job.gpus.variable
 
 
 PODMAN_HPC: Final = PodmanHpc()

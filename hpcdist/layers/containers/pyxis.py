@@ -12,7 +12,8 @@ from typing import Final
 
 from hpcdist.experiment.image import Image, refused
 from hpcdist.layers.containers.site_words import args
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
 _ORIGIN: Final = "container pyxis"
@@ -40,24 +41,26 @@ class Pyxis:
             raise refused(image, self.name, "write its tag (NAME:TAG)")
         return image.text.replace("/", "#", 1) if image.host else image.text
 
-    def launcher_words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+    def launcher_words(
+        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
+    ) -> tuple[Word, ...]:
         """Return srun's options."""
-        return tuple(_words(plan, runtime))
+        return tuple(_words(job, container, environment, runtime))
 
-    def words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return nothing: all that srun starts is inside already."""
-        del plan, runtime
+        del job, container, runtime
         return ()
 
 
-def _words(plan: Plan, runtime: Runtime) -> Iterator[Word]:
-    yield Word(text=f"--container-image={plan.image}", origin=plan.origins["image"])
-    mounts = ",".join(bind.text for bind in plan.binds)
+def _words(job: JobSpec, container: Container, environment: Environment, runtime: Runtime) -> Iterator[Word]:
+    yield Word(text=f"--container-image={container.image}", origin=job.origins["image"])
+    mounts = ",".join(bind.text for bind in container.binds)
     yield Word.raw(f'--container-mounts="{mounts}"', _ORIGIN)
     yield Word.raw('--container-workdir="$PWD"', _ORIGIN)
-    names = [item.name for item in plan.variables if not item.name.startswith("POLYAXON_")]
+    names = [item.name for item in environment.variables if not item.name.startswith("POLYAXON_")]
     yield Word(text=f"--container-env={','.join(names)}", origin=_ORIGIN)
-    yield from args(plan, runtime)
+    yield from args(job, runtime)
 
 
 PYXIS: Final = Pyxis()

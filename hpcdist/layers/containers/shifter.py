@@ -14,7 +14,8 @@ from typing import Final
 
 from hpcdist.experiment.image import Image, refused
 from hpcdist.layers.containers.site_words import args
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
 _ORIGIN: Final = "container shifter"
@@ -37,24 +38,26 @@ class Shifter:
             raise refused(image, self.name, "write a registry's image; `shifterimg pull NAME` fetches it")
         return f"docker:{image.text}"
 
-    def launcher_words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+    def launcher_words(
+        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
+    ) -> tuple[Word, ...]:
         """Return nothing: the launcher knows nothing of it."""
-        del plan, runtime
+        del job, container, environment, runtime
         return ()
 
-    def words(self, plan: Plan, runtime: Runtime) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return ``shifter`` with the image and the site's volumes."""
-        return tuple(_words(plan, runtime))
+        return tuple(_words(job, container, runtime))
 
 
-def _words(plan: Plan, runtime: Runtime) -> Iterator[Word]:
+def _words(job: JobSpec, container: Container, runtime: Runtime) -> Iterator[Word]:
     yield Word(text="shifter", origin=_ORIGIN)
-    yield Word(text=f"--image={plan.image}", origin=plan.origins["image"])
-    for bind in plan.binds:
+    yield Word(text=f"--image={container.image}", origin=job.origins["image"])
+    for bind in container.binds:
         if bind.origin.endswith(": container.binds"):
             yield Word.raw(f'--volume="{bind.text}"', bind.origin)
     yield Word.raw('--workdir="$PWD"', _ORIGIN)
-    yield from args(plan, runtime)
+    yield from args(job, runtime)
 
 
 SHIFTER: Final = Shifter()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import JobSpec
+from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
 
-def args(plan: Plan, runtime: Runtime) -> Iterator[Word]:
+def args(job: JobSpec, runtime: Runtime) -> Iterator[Word]:
     """Yield ``args``, and ``gpu_args`` where the job has GPUs."""
-    for key, texts in (("args", runtime.args), ("gpu_args", runtime.gpu_args if plan.gpu_library else ())):
-        yield from (Word(text=text, origin=f"site {plan.site}: container.{key}") for text in texts)
+    for key, texts in (("args", runtime.args), ("gpu_args", runtime.gpu_args if job.gpus.library else ())):
+        yield from (Word(text=text, origin=f"site {job.identity.site}: container.{key}") for text in texts)

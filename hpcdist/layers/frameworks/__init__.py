@@ -77,7 +77,7 @@ def unequal(experiment: Experiment) -> Iterator[Problem]:
         return
     topology = frameworks.get(name).topology(experiment)
     everybody = replicas(experiment, per_gpu=topology.task != "replica")
-    alike = [replica for replica in everybody if replica.role in topology.alike]
+    alike = [replica for replica in everybody if replica.role in topology.lockstep_roles]
     fewest, most = (pick(alike, key=_gpus_of_a_task, default=None) for pick in (min, max))
     if fewest and most and _gpus_of_a_task(fewest) < _gpus_of_a_task(most):
         has = f"{fewest.gpus or 'no'} GPU{'s' * (fewest.gpus > 1)}"

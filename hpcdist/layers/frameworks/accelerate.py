@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.pytorch import OverTorch
-from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.values import Variable
 from hpcdist.site.model import Site
 
 
@@ -20,24 +21,24 @@ class Accelerate(OverTorch):
 
     name = "accelerate"
 
-    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where rank 0 listens, and that there are CPUs only where that is so."""
-        shared = super().variables(plan, experiment, site)
+        shared = super().variables(job, experiment, site)
         cpu = Variable(name="ACCELERATE_USE_CPU", value="true", origin="framework accelerate")
-        return shared if _has_gpus(plan) else (*shared, cpu)
+        return shared if _has_gpus(job) else (*shared, cpu)
 
-    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
         """Yield what no variable tells a program without GPUs."""
         del experiment, site
-        if plan.placement.size > 1 and plan.launches == "tasks" and not _has_gpus(plan):
+        if job.placement.size > 1 and job.launch.mode == "tasks" and not _has_gpus(job):
             yield (
                 "these tasks have no GPUs: `Accelerator()` meets the others, but a program that calls "
                 "`PartialState()` first trains alone; write `PartialState(cpu=True)` there"
             )
 
 
-def _has_gpus(plan: Plan) -> bool:
-    return any(group.gpus for group in plan.placement.groups)
+def _has_gpus(job: JobSpec) -> bool:
+    return any(group.gpus for group in job.placement.groups)
 
 
 ACCELERATE = Accelerate()

@@ -16,8 +16,9 @@ from hpcdist.errors import Path, PlanError, Problem, did_you_mean
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, section_of, threads
 from hpcdist.layers.protocols import Topology
-from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import OUTPUTS, template
+from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
 
 
@@ -153,31 +154,37 @@ class Horovod(Plain):
         if section.elastic:
             why = "horovod.elastic"
             elastic = ("horovodrun-elastic",)
-            return Topology(task="gpu", sees="node", launchers=elastic, elastic=True, why=why)
+            return Topology(task="gpu", gpu_visibility="node", launchers=elastic, elastic=True, why=why)
         if section.controller == "gloo":
-            return Topology(task="gpu", sees="node", launchers=("horovodrun",), why="horovod.controller")
-        return Topology(task="gpu", sees="node", needs_mpi=True, wired=section.controller != "mpi")
+            return Topology(
+                task="gpu", gpu_visibility="node", launchers=("horovodrun",), why="horovod.controller"
+            )
+        return Topology(task="gpu", gpu_visibility="node", needs_mpi=True, wired=section.controller != "mpi")
 
-    def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> tuple[Word, ...]:
         """Return the bounds of an elastic run; they follow the words of its launcher.
 
         Raises:
             PlanError: where they do not fit what is allocated.
         """
         elastic: Elastic | None = section_of(Section, experiment, self.name).elastic
-        return tuple(_elastic_words(plan, elastic, site)) if elastic else ()
+        return tuple(_elastic_words(job, elastic, site)) if elastic else ()
 
-    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return ``HOROVOD_*`` for the knobs that the file sets; an unset knob sets no variable."""
         del site
         section = section_of(Section, experiment, self.name)
         knobs = filter(None, (_variable(knob, getattr(section, knob.key)) for knob in KNOBS))
-        return (*knobs, *(threads(plan, "framework horovod") if section.elastic else ()))
+        return (*knobs, *(threads(job, "framework horovod") if section.elastic else ()))
 
-    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
         """Yield what elastic ranks, which come by ssh, do not know of the batch system."""
         del experiment, site
-        if plan.elastic and any(group.gpus for group in plan.placement.groups) and not plan.exclusive:
+        if (
+            job.completion.elastic
+            and any(group.gpus for group in job.placement.groups)
+            and not job.request.exclusive
+        ):
             yield (
                 "an elastic run reaches its nodes by ssh and sees all their GPUs, also those of other jobs; "
                 "write `batch: {exclusive: true}`"
@@ -212,8 +219,8 @@ def _elastic_problems(section: Any) -> Iterator[Problem]:
         yield Problem(message, ("horovod", "elastic", "max_np"))
 
 
-def _elastic_words(plan: Plan, elastic: Elastic, site: Site) -> Iterator[Word]:
-    size = plan.placement.size
+def _elastic_words(job: JobSpec, elastic: Elastic, site: Site) -> Iterator[Word]:
+    size = job.placement.size
     largest = size if elastic.max_np is None else elastic.max_np
     for key, number, wrong in (("min_np", elastic.min_np, elastic.min_np > size),
                                ("max_np", largest, largest > size)):  # fmt: skip
@@ -221,10 +228,10 @@ def _elastic_words(plan: Plan, elastic: Elastic, site: Site) -> Iterator[Word]:
             hint = "ask for more replicas, or write less"
             path = ("horovod", "elastic", key)
             raise PlanError(Problem(f"{number} processes are wanted, {size} are allocated", path, hint))
-    if len(plan.placement.groups) > 1:
+    if len(job.placement.groups) > 1:
         message = "its nodes are of several kinds, and Slurm ends such a job when it loses one"
         raise PlanError(Problem(message, ("horovod", "elastic"), "give all replicas the same resources"))
-    on_each = {tasks for _, tasks in plan.placement.tasks_per_node()}
+    on_each = {tasks for _, tasks in job.placement.tasks_per_node()}
     if elastic.slots_per_host is not None and on_each != {elastic.slots_per_host}:
         message = f"the plan has {', '.join(map(str, sorted(on_each)))} processes a node"
         path = ("horovod", "elastic", "slots_per_host")
@@ -238,7 +245,7 @@ def _elastic_words(plan: Plan, elastic: Elastic, site: Site) -> Iterator[Word]:
     # For nodes that come back, which they never do to an allocation; the default is 600 s.
     yield from _words("--elastic-timeout", 60, "rule a job gets no further nodes")
     # It cannot find out which interface joins several hosts where there is but one.
-    if plan.placement.nodes == 1:
+    if job.placement.nodes == 1:
         yield from _words("--network-interfaces", "lo", "rule one node")
     elif site.fabric.interface:
         origin = f"site {site.name}: fabric.interface"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, filled
-from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.model import JobSpec
 from hpcdist.plan.placeholders import GPUS, HEAD_ADDRESS, PORT, RANK, SIZE, template
+from hpcdist.plan.values import Variable
 from hpcdist.site.model import Site
 
 _ORIGIN = "framework jax"
@@ -20,16 +21,16 @@ class Jax(Plain):
 
     name = "jax"
 
-    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where process 0 listens."""
-        del plan, experiment, site
+        del job, experiment, site
         return tuple(filled({"JAX_COORDINATOR_ADDRESS": template(HEAD_ADDRESS, ":", PORT)}, _ORIGIN))
 
-    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the process's place in the world, and its GPUs: JAX would take one, by its local rank."""
         del experiment, site
         own = {"JAX_NUM_PROCESSES": template(SIZE), "JAX_PROCESS_ID": template(RANK)}
-        if any(group.gpus for group in plan.placement.groups):
+        if any(group.gpus for group in job.placement.groups):
             own["JAX_LOCAL_DEVICE_IDS"] = template(GPUS)
         return tuple(filled(own, _ORIGIN))
 

@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import filled
 from hpcdist.layers.frameworks.pytorch import OverTorch, environment
-from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import GPUS, JOB_ID, LOCAL_SIZE, NODE, NODES, RANK, SIZE, Template, template
+from hpcdist.plan.values import Variable
 from hpcdist.site.model import Site
 
 _ORIGIN = "framework lightning"
@@ -26,73 +27,73 @@ class Lightning(OverTorch):
 
     name = "lightning"
 
-    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where rank 0 listens, and that it is found as under torchrun.
 
         With the strategy named, a ``Trainer(devices=1)`` is an error and not a training of its own.
         """
-        shared = super().variables(plan, experiment, site)
-        if _is_launch(plan):
+        shared = super().variables(job, experiment, site)
+        if _is_launch(job):
             return shared
         ddp = Variable(name="PL_TRAINER_STRATEGY", value="ddp", origin=_ORIGIN)
-        several = (ddp,) if plan.placement.size > 1 else ()
+        several = (ddp,) if job.placement.size > 1 else ()
         return (*shared, Variable.filled("TORCHELASTIC_RUN_ID", template(JOB_ID), _ORIGIN), *several)
 
-    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's place and the world's shape; a launch tells its processes itself."""
-        if _is_launch(plan):
-            return super().task_variables(plan, experiment, site)
-        return tuple(filled(_by_node(plan) if _is_regular(plan) else _by_task(plan), _ORIGIN))
+        if _is_launch(job):
+            return super().task_variables(job, experiment, site)
+        return tuple(filled(_by_node(job) if _is_regular(job) else _by_task(job), _ORIGIN))
 
-    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
         """Yield what a shape means that Lightning has no words for."""
         del site
-        if not _is_launch(plan) and (why := _why_irregular(plan, experiment)):
+        if not _is_launch(job) and (why := _why_irregular(job, experiment)):
             yield (
                 f"{why}: each task is told that it is a node of its own, so the program must not say "
                 "`devices` or `num_nodes` itself, and each task runs `prepare_data`"
             )
 
 
-def _is_launch(plan: Plan) -> bool:
+def _is_launch(job: JobSpec) -> bool:
     """Whether the command is a launch: srun, or torchrun or fabric run on each node."""
-    return plan.launches == "once" or plan.starts_processes
+    return job.launch.mode == "once" or job.launch.starts_processes
 
 
-def _why_irregular(plan: Plan, experiment: Experiment) -> str:
+def _why_irregular(job: JobSpec, experiment: Experiment) -> str:
     """Return why a task is no n-th device of one of several equal nodes; empty where each is."""
-    if _is_regular(plan):
+    if _is_regular(job):
         return ""
-    rows = plan.placement.rows
-    if all((row.gpus, row.tasks_per_gpu) == (1, 1) for row in rows) and _is_even(plan):
+    rows = job.placement.rows
+    if all((row.gpus, row.tasks_per_gpu) == (1, 1) for row in rows) and _is_even(job):
         chosen = experiment.batch.gpu_visibility == "task"
-        by = "`batch.gpu_visibility: task`" if chosen else plan.launcher
+        by = "`batch.gpu_visibility: task`" if chosen else job.launch.launcher
         return f"Lightning counts the devices of a whole node, and {by} shows each task only its own"
     counts = "Lightning knows only nodes with equal numbers of devices, each a task's own"
     return f"{counts}, and this plan has others"
 
 
-def _is_even(plan: Plan) -> bool:
-    return len({tasks for _, tasks in plan.placement.tasks_per_node()}) == 1
+def _is_even(job: JobSpec) -> bool:
+    return len({tasks for _, tasks in job.placement.tasks_per_node()}) == 1
 
 
-def _is_regular(plan: Plan) -> bool:
+def _is_regular(job: JobSpec) -> bool:
     """Whether all nodes hold the same number of tasks, and task n of each has device n."""
-    rows = plan.placement.rows
+    rows = job.placement.rows
     if not any(row.gpus for row in rows):
-        return _is_even(plan)
+        return _is_even(job)
     return (
-        _is_even(plan)
-        and plan.gpu_visibility == "node"
+        _is_even(job)
+        and job.gpus.visibility == "node"
         and all((row.gpus, row.tasks_per_gpu) == (1, 1) for row in rows)
     )
 
 
-def _by_node(plan: Plan) -> dict[str, Template]:
-    return environment(plan) | {"GROUP_RANK": template(NODE)} | _shape(template(NODES), template(LOCAL_SIZE))
+def _by_node(job: JobSpec) -> dict[str, Template]:
+    return environment(job) | {"GROUP_RANK": template(NODE)} | _shape(template(NODES), template(LOCAL_SIZE))
 
 
-def _by_task(plan: Plan) -> dict[str, Template]:
+def _by_task(job: JobSpec) -> dict[str, Template]:
     """Return variables by which each task is a node of its own."""
     own = {
         "LOCAL_RANK": template("0"),
@@ -100,8 +101,8 @@ def _by_task(plan: Plan) -> dict[str, Template]:
         "NODE_RANK": template(RANK),
         "GROUP_RANK": template(RANK),
     }
-    device = template(GPUS, ",") if all(row.gpus for row in plan.placement.rows) else template("1")
-    return environment(plan) | own | _shape(template(SIZE), device)
+    device = template(GPUS, ",") if all(row.gpus for row in job.placement.rows) else template("1")
+    return environment(job) | own | _shape(template(SIZE), device)
 
 
 def _shape(nodes: Template, devices: Template) -> dict[str, Template]:

@@ -16,7 +16,7 @@ class Mpi(Plain):
     def topology(self, experiment: Experiment) -> Topology:
         """Return a task a GPU, over MPI; programs take the one whose number is their rank on the node."""
         del experiment
-        return Topology(task="gpu", sees="node", needs_mpi=True)
+        return Topology(task="gpu", gpu_visibility="node", needs_mpi=True)
 
 
 MPI = Mpi("mpi")

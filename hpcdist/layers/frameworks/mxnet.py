@@ -12,8 +12,9 @@ from hpcdist.errors import Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, filled, one_process
 from hpcdist.layers.protocols import Topology
-from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.model import JobSpec
 from hpcdist.plan.placeholders import ADDRESS, HEAD_ADDRESS, INDEX, PORT, template
+from hpcdist.plan.values import Variable
 from hpcdist.site.model import Site
 
 _ORIGIN = "framework mxnet"
@@ -44,12 +45,12 @@ class MxNet(Plain):
         """
         del experiment
         workers = frozenset({"worker"})
-        return Topology(awaited=workers, by_address=True, alike=workers)
+        return Topology(required_roles=workers, by_address=True, lockstep_roles=workers)
 
-    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where the scheduler is, how many there are of the others, and the interface to use."""
         del experiment
-        placement = plan.placement
+        placement = job.placement
         interface = site.fabric.interface
         origin = f"site {site.name}: fabric.interface"
         return (
@@ -61,9 +62,9 @@ class MxNet(Plain):
             *([Variable(name="DMLC_INTERFACE", value=interface, origin=origin)] if interface else []),
         )
 
-    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's role, which server it is, and its address where no interface says it."""
-        del plan, experiment
+        del job, experiment
         own = [Variable.filled("DMLC_ROLE", template(name), _ORIGIN, role) for role, name in _ROLES.items()]
         own.append(Variable.filled("DMLC_SERVER_ID", template(INDEX), _ORIGIN, "ps"))
         if not site.fabric.interface:

@@ -9,8 +9,9 @@ from hpcdist.documents.fields import M, Model
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.protocols import Topology
-from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import Template
+from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
 
 
@@ -35,24 +36,24 @@ class Plain:
         del experiment
         return Topology()
 
-    def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> tuple[Word, ...]:
         """Return nothing: the command is started as it is."""
-        del plan, experiment, site
+        del job, experiment, site
         return ()
 
-    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return nothing."""
-        del plan, experiment, site
+        del job, experiment, site
         return ()
 
-    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return nothing."""
-        del plan, experiment, site
+        del job, experiment, site
         return ()
 
-    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
         """Yield nothing."""
-        del plan, experiment, site
+        del job, experiment, site
         return ()
 
 
@@ -69,9 +70,9 @@ def one_process(experiment: Experiment, name: str) -> Iterator[Problem]:
         yield Problem(f"a replica is one process under {name}", path, "write more workers instead")
 
 
-def threads(plan: Plan, origin: str) -> Iterator[Variable]:
+def threads(job: JobSpec, origin: str) -> Iterator[Variable]:
     """Yield the threads of a process, for those that the task wrapper does not start itself."""
-    each = min(max(1, row.cpus // row.processes) for row in plan.placement.rows)
+    each = min(max(1, row.cpus // row.processes) for row in job.placement.rows)
     yield Variable(name="OMP_NUM_THREADS", value=str(each), origin=origin)
 
 

@@ -15,7 +15,7 @@ from hpcdist.errors import Problem
 from hpcdist.experiment.model import MOST, Experiment
 from hpcdist.layers.frameworks.plain import Plain, filled, section_of, threads
 from hpcdist.layers.protocols import Topology
-from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import (
     ADDRESS,
     HEAD_ADDRESS,
@@ -29,6 +29,7 @@ from hpcdist.plan.placeholders import (
     Template,
     template,
 )
+from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
 
 _ORIGIN = "framework pytorch"
@@ -67,29 +68,29 @@ class PyTorch(Plain):
         """Return a task a replica, a GPU or a node."""
         launch = section_of(Section, experiment, self.name).launch
         kinds: dict[str | None, Topology] = {
-            "env": Topology(task="gpu", sees="node", why="pytorch.launch"),
+            "env": Topology(task="gpu", gpu_visibility="node", why="pytorch.launch"),
             "torchrun": Topology(task="node", why="pytorch.launch"),
         }
         return kinds.get(launch, Topology())
 
-    def words(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> tuple[Word, ...]:
         """Return torchrun and its options where it is to be."""
         section = section_of(Section, experiment, self.name)
-        return tuple(_torchrun(plan, section, site)) if section.launch == "torchrun" else ()
+        return tuple(_torchrun(job, section, site)) if section.launch == "torchrun" else ()
 
-    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where rank 0 listens, and the interface that gloo is to use."""
         if section_of(Section, experiment, self.name).launch == "torchrun":
-            return (*gloo_interface(site), *threads(plan, _ORIGIN))
+            return (*gloo_interface(site), *threads(job, _ORIGIN))
         return (*filled(SHARED, _ORIGIN), *gloo_interface(site))
 
-    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's place in the world; torchrun is told who of them is the host, and its address."""
         del site
         if section_of(Section, experiment, self.name).launch != "torchrun":
-            return tuple(filled(environment(plan), _ORIGIN))
+            return tuple(filled(environment(job), _ORIGIN))
         own = {"PET_LOCAL_ADDR": template(ADDRESS)}
-        own |= {} if _processes(plan) else {"PET_NPROC_PER_NODE": template(PROCESSES)}
+        own |= {} if _processes(job) else {"PET_NPROC_PER_NODE": template(PROCESSES)}
         # torchrun compares its own name with the endpoint's, which is another on many machines.
         hosts = {"master": "is_host=1", "worker": "is_host=0"}
         return (
@@ -100,16 +101,16 @@ class PyTorch(Plain):
             ),
         )
 
-    def advice(self, plan: Plan, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
         """Yield the site's opinion of torchrun, and a word on GPUs that one process may not use."""
         launch = section_of(Section, experiment, self.name).launch
         reason = site.torchrun.discouraged
         if launch == "torchrun" and reason:
             hint = "`pytorch: {launch: env}` does without"
             yield f"site {site.name} advises against torchrun: {reason}; {hint}"
-        whole = (row.gpus for row in plan.placement.rows if row.tasks_per_replica == 1)
+        whole = (row.gpus for row in job.placement.rows if row.tasks_per_replica == 1)
         most = max(whole, default=0)
-        by_user = plan.launches == "once" or plan.starts_processes
+        by_user = job.launch.mode == "once" or job.launch.starts_processes
         if launch is None and most > 1 and not by_user:
             yield (
                 f"each replica is one process for its {most} GPUs; for a process a GPU write "
@@ -123,25 +124,25 @@ class OverTorch(Plain):
     def topology(self, experiment: Experiment) -> Topology:
         """Return a task a GPU; the library takes the one whose number is the task's LOCAL_RANK."""
         del experiment
-        return Topology(task="gpu", sees="node")
+        return Topology(task="gpu", gpu_visibility="node")
 
-    def variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where rank 0 listens."""
-        del plan, experiment
+        del job, experiment
         return (*filled(SHARED, f"framework {self.name}"), *gloo_interface(site))
 
-    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's place in the world."""
         del experiment, site
-        return tuple(filled(environment(plan), f"framework {self.name}"))
+        return tuple(filled(environment(job), f"framework {self.name}"))
 
 
-def environment(plan: Plan) -> dict[str, Template]:
+def environment(job: JobSpec) -> dict[str, Template]:
     """Return what tells a task its place in the world, for ``env://``.
 
     Programs take the GPU whose number is LOCAL_RANK; of a task that sees its own alone, that is the first.
     """
-    shares = plan.gpu_visibility == "node" or not any(group.gpus for group in plan.placement.groups)
+    shares = job.gpus.visibility == "node" or not any(group.gpus for group in job.placement.groups)
     return {
         "WORLD_SIZE": template(SIZE),
         "RANK": template(RANK),
@@ -158,17 +159,17 @@ def gloo_interface(site: Site) -> Iterator[Variable]:
         yield Variable(name="GLOO_SOCKET_IFNAME", value=site.fabric.interface, origin=origin)
 
 
-def _processes(plan: Plan) -> int | None:
+def _processes(job: JobSpec) -> int | None:
     """Return how many processes each torchrun starts, None where they differ."""
-    counts = {row.processes for row in plan.placement.rows}
+    counts = {row.processes for row in job.placement.rows}
     return counts.pop() if len(counts) == 1 else None
 
 
-def _torchrun(plan: Plan, section: Section, site: Site) -> Iterator[Word]:
+def _torchrun(job: JobSpec, section: Section, site: Site) -> Iterator[Word]:
     own = site.torchrun.program != "torchrun"
     yield Word(text=site.torchrun.program, origin=f"site {site.name}: torchrun.program" if own else _ORIGIN)
-    yield Word(text=f"--nnodes={plan.placement.size}", origin=_ORIGIN)
-    if processes := _processes(plan):
+    yield Word(text=f"--nnodes={job.placement.size}", origin=_ORIGIN)
+    if processes := _processes(job):
         yield Word(text=f"--nproc-per-node={processes}", origin=_ORIGIN)
     yield Word(text="--rdzv-backend=c10d", origin=_ORIGIN)
     yield Word.raw('--rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"', _ORIGIN)

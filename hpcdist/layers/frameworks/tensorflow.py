@@ -14,8 +14,9 @@ from hpcdist.errors import Problem
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.layers.frameworks.plain import Plain, one_process, section_of
 from hpcdist.layers.protocols import Topology
-from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.model import JobSpec
 from hpcdist.plan.placeholders import INDEX, OUTPUTS, RANK, ROLE, Peers, Placeholder, template
+from hpcdist.plan.values import Variable
 from hpcdist.site.model import Site
 
 _ORIGIN = "framework tensorflow"
@@ -90,16 +91,16 @@ class TensorFlow(Plain):
         ends_with = section.ends_with or ("master" if coordinated else "workers")
         every = frozenset({"master", "worker"})
         return Topology(
-            awaited=frozenset({"master"}) if ends_with == "master" else every,
-            alike=frozenset({"worker"}) if coordinated else every,
+            required_roles=frozenset({"master"}) if ends_with == "master" else every,
+            lockstep_roles=frozenset({"worker"}) if coordinated else every,
         )
 
-    def task_variables(self, plan: Plan, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return TF_CONFIG: where everybody is, and which of them this task is."""
         del site
         section = section_of(Section, experiment, self.name)
         roles = ("master", "worker", "ps", "evaluator")
-        present = [role for role in roles if plan.placement.replicas(role)]
+        present = [role for role in roles if job.placement.replicas(role)]
         if _has_chief(section, experiment.environment.replicas or Replicas()):
             return (_with_chief("master" if section.is_first else "chief", present),)
         return tuple(_of_workers(present))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from hpcdist.plan.model import Group, Plan
+from hpcdist.plan.model import JobSpec
+from hpcdist.plan.placement import Group
 
 
-def cpus_of_tasks(plan: Plan, group: Group) -> list[tuple[int, ...]]:
+def cpus_of_tasks(job: JobSpec, group: Group) -> list[tuple[int, ...]]:
     """Return the CPUs of each task on a node of the group; nothing where it is not known which are good."""
-    tasks = list(plan.placement.on_node(group.node))
-    return [task.cpus for task in tasks] if _is_known(plan, group) else []
+    tasks = list(job.placement.on_node(group.node))
+    return [task.cpus for task in tasks] if _is_known(job, group) else []
 
 
-def _is_known(plan: Plan, group: Group) -> bool:
-    return any(row.gpu_cpus for row in plan.placement.rows if row.node == group.node)
+def _is_known(job: JobSpec, group: Group) -> bool:
+    return any(row.gpu_cpus for row in job.placement.rows if row.node == group.node)
 
 
-def origin_of(plan: Plan, group: Group) -> str:
+def origin_of(job: JobSpec, group: Group) -> str:
     """Return where that is known from."""
-    return f"site {plan.site}: node_types.{group.node_type}.gpu_cpus"
+    return f"site {job.identity.site}: node_types.{group.node_type}.gpu_cpus"

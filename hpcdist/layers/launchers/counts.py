@@ -6,20 +6,21 @@ from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers import launchers
-from hpcdist.plan.model import Placement, Plan
+from hpcdist.plan.model import JobSpec
+from hpcdist.plan.placement import Placement
 
 
-def tasks_on_each_node(plan: Plan, why: str) -> int:
+def tasks_on_each_node(job: JobSpec, why: str) -> int:
     """Return the number of tasks that every node holds; ``why`` is what the launcher does.
 
     Raises:
         PlanError: with the plan's numbers, where nodes hold different ones.
     """
-    runs = list(plan.placement.tasks_per_node())
+    runs = list(job.placement.tasks_per_node())
     if len({tasks for _, tasks in runs}) > 1:
         planned = ", ".join(f"{tasks} on {nodes} node{'s' * (nodes != 1)}" for nodes, tasks in runs)
-        able = " or ".join(_for_unequal_nodes(plan))
-        hint = f"ask for as many replicas as fill all nodes alike{_totals(plan.placement)}"
+        able = " or ".join(_for_unequal_nodes(job))
+        hint = f"ask for as many replicas as fill all nodes alike{_totals(job.placement)}"
         hint += f", or write another `batch.launcher`: {able}" if able else ""
         message = f"{why}, and the plan has {planned}"
         raise PlanError(Problem(message, ("environment", "replicas"), hint))
@@ -41,9 +42,13 @@ def _totals(placement: Placement) -> str:
     return f", such as {fewer * size} or {most * nodes * size} processes"
 
 
-def _for_unequal_nodes(plan: Plan) -> Iterator[str]:
+def _for_unequal_nodes(job: JobSpec) -> Iterator[str]:
     """Name the launchers under the plan's scheduler that take such a plan."""
     for launcher in launchers.objects():
-        usable = launcher.rank_variables and plan.scheduler in launcher.schedulers
-        if usable and launcher.unequal_nodes and plan.framework in (launcher.wires or {plan.framework}):
+        usable = launcher.rank_variables and job.identity.scheduler in launcher.schedulers
+        if (
+            usable
+            and launcher.unequal_nodes
+            and job.identity.framework in (launcher.wires or {job.identity.framework})
+        ):
             yield launcher.name

@@ -18,7 +18,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import Placement, Plan, Word
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.placement import Placement
+from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _ORIGIN: Final = "launcher flux"
@@ -59,35 +61,35 @@ class FluxRun:
     gives_pmi = False  # it gives one, always; whether the program's MPI takes it no task can see
     labels_output = True
 
-    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``flux run`` and its options.
 
         Raises:
             PlanError: where Flux is to hand out GPUs that tasks share, or have in different numbers.
         """
-        return tuple(_words(plan, options))
+        return tuple(_words(job, options))
 
 
-def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
+def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     yield Word.raw("start_flux", _ORIGIN)
-    counted = _can_count(plan)
-    shape = _counted(plan) if counted else _whole_nodes(plan)
-    label = ("--label-io",) if plan.placement.size > 1 else ()
+    counted = _can_count(job)
+    shape = _counted(job) if counted else _whole_nodes(job)
+    label = ("--label-io",) if job.placement.size > 1 else ()
     for text in ("flux", "run", *shape, *label, "--setopt=exit-on-error", "--setopt=exit-timeout=none"):
         yield Word(text=text, origin=_ORIGIN)
-    yield from _affinity(plan)
+    yield from _affinity(job)
     if options.mpi:
-        yield Word(text=f"--setopt=mpi={options.mpi}", origin=f"site {plan.site}: launchers.flux.mpi")
-    if counted or plan.placement.is_even:
-        origin = f"site {plan.site}: launchers.flux.binding" if options.binding else _ORIGIN
+        yield Word(text=f"--setopt=mpi={options.mpi}", origin=f"site {job.identity.site}: launchers.flux.mpi")
+    if counted or job.placement.is_even:
+        origin = f"site {job.identity.site}: launchers.flux.binding" if options.binding else _ORIGIN
         yield from (Word(text=text, origin=origin) for text in options.binding or (_BINDING,))
-    yield from plan.launcher_args
+    yield from job.arguments
 
 
-def _can_count(plan: Plan) -> bool:
+def _can_count(job: JobSpec) -> bool:
     """Whether Flux can count CPUs and GPUs a task: all tasks have the same, none shares a GPU."""
-    rows, counts = plan.placement.rows, _tasks_on_each(plan.placement)
-    alike = len(plan.placement.groups) == 1 and len({(row.cpus, row.gpus) for row in rows}) == 1
+    rows, counts = job.placement.rows, _tasks_on_each(job.placement)
+    alike = len(job.placement.groups) == 1 and len({(row.cpus, row.gpus) for row in rows}) == 1
     spread = counts == sorted(counts, reverse=True) and counts[0] - counts[-1] <= 1
     return alike and spread and all(row.tasks_per_gpu == 1 for row in rows)
 
@@ -96,23 +98,23 @@ def _tasks_on_each(placement: Placement) -> list[int]:
     return [tasks for nodes, tasks in placement.tasks_per_node() for _ in range(nodes)]
 
 
-def _counted(plan: Plan) -> Iterator[str]:
-    row = plan.placement.rows[0]
-    yield from (f"--nodes={plan.placement.nodes}", f"--ntasks={plan.placement.size}")
+def _counted(job: JobSpec) -> Iterator[str]:
+    row = job.placement.rows[0]
+    yield from (f"--nodes={job.placement.nodes}", f"--ntasks={job.placement.size}")
     yield f"--cores-per-task={row.cpus}"
-    if row.gpus and _says_gpus(plan):
+    if row.gpus and _says_gpus(job):
         yield f"--gpus-per-task={row.gpus}"
 
 
-def _whole_nodes(plan: Plan) -> Iterator[str]:
-    runs = list(plan.placement.tasks_per_node())
-    yield f"--nodes={plan.placement.nodes}"
+def _whole_nodes(job: JobSpec) -> Iterator[str]:
+    runs = list(job.placement.tasks_per_node())
+    yield f"--nodes={job.placement.nodes}"
     if len(runs) > 1:
         # Without a word of GPUs: there is none for nodes beside --ntasks, and whole nodes come with theirs.
-        yield from (f"--ntasks={plan.placement.size}", "--exclusive", f"--taskmap=manual:{_taskmap(runs)}")
+        yield from (f"--ntasks={job.placement.size}", "--exclusive", f"--taskmap=manual:{_taskmap(runs)}")
         return
     yield from (f"--tasks-per-node={runs[0][1]}", "--exclusive")
-    if (gpus := max(group.gpus for group in plan.placement.groups)) and _says_gpus(plan):
+    if (gpus := max(group.gpus for group in job.placement.groups)) and _says_gpus(job):
         yield f"--gpus-per-node={gpus}"
 
 
@@ -125,21 +127,23 @@ def _taskmap(runs: Sequence[tuple[int, int]]) -> str:
     return f"[{','.join(blocks)}]"
 
 
-def _says_gpus(plan: Plan) -> bool:
-    return plan.gpu_request != "none" or plan.gpu_visibility == "launcher"
+def _says_gpus(job: JobSpec) -> bool:
+    return job.request.gpu_request != "none" or job.gpus.visibility == "launcher"
 
 
-def _affinity(plan: Plan) -> Iterator[Word]:
+def _affinity(job: JobSpec) -> Iterator[Word]:
     """Yield who chooses the GPUs of a task: Flux, or the task wrapper among those of the node."""
-    if not any(group.gpus for group in plan.placement.groups):
+    if not any(group.gpus for group in job.placement.groups):
         return
-    if plan.gpu_visibility == "launcher":
-        if not _can_count(plan):
-            message = f"site {plan.site} hands out GPUs by flux run, which gives all tasks the same number"
+    if job.gpus.visibility == "launcher":
+        if not _can_count(job):
+            message = (
+                f"site {job.identity.site} hands out GPUs by flux run, which gives all tasks the same number"
+            )
             hint = "give all replicas the same resources, with at least one GPU a process"
             raise PlanError(Problem(message, ("environment", "replicas"), hint))
-        yield Word(text="--setopt=gpu-affinity=per-task", origin=f"site {plan.site}: gpus.bound_by")
-    elif not _says_gpus(plan) or plan.gpu_variable != "CUDA_VISIBLE_DEVICES":
+        yield Word(text="--setopt=gpu-affinity=per-task", origin=f"site {job.identity.site}: gpus.bound_by")
+    elif not _says_gpus(job) or job.gpus.variable != "CUDA_VISIBLE_DEVICES":
         # Flux knows no other variable, and none that it was not asked for: it would say that there are none.
         yield Word(text="--setopt=gpu-affinity=off", origin=_ORIGIN)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from hpcdist.layers.launchers.mpirun import MPIRUN
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _GLOO: Final = RankVariables(rank="HOROVOD_RANK", size="HOROVOD_SIZE", local_rank="HOROVOD_LOCAL_RANK")
@@ -48,15 +49,15 @@ class Horovodrun:
     controller = "--gloo"
     hosts = '--hostfile "$HPCDIST_HOSTFILE"'
 
-    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:  # noqa: ARG002 - the protocol's
+    def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:  # noqa: ARG002 - the protocol's
         """Return ``horovodrun`` with its controller and where it finds its hosts."""
         origin = f"launcher {self.name}"
-        size = () if plan.elastic else ("-np", str(plan.placement.size))
+        size = () if job.completion.elastic else ("-np", str(job.placement.size))
         texts = ("horovodrun", self.controller, *size)
         return (
             *(Word(text=text, origin=origin) for text in texts),
             Word.raw(self.hosts, origin),
-            *plan.launcher_args,
+            *job.arguments,
         )
 
 

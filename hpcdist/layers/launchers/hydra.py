@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _ORIGIN: Final = "launcher hydra"
@@ -39,24 +40,26 @@ class Hydra:
     gives_pmi = False
     labels_output = False  # -prepend-rank writes [0], at the beginning of each piece that comes
 
-    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``mpiexec.hydra`` with the machine file and every variable of the plan by name."""
-        return tuple(_words(plan, options))
+        return tuple(_words(job, options))
 
 
-def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
+def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     yield Word(text="mpiexec.hydra", origin=_ORIGIN)
     yield Word.raw('-machinefile "$HPCDIST_HOSTFILE" -genvlist "${hpcdist_exports#,}"', _ORIGIN)
-    if plan.scheduler == "slurm" and len(plan.placement.groups) > 1:
+    if job.identity.scheduler == "slurm" and len(job.placement.groups) > 1:
         # srun inside the job starts on its first component only.
         for text in ("-launcher", "ssh"):
             yield Word(text=text, origin="rule hydra over several components")
-    bound = options.binding if plan.placement.is_even else ()
+    bound = options.binding if job.placement.is_even else ()
     usual = () if options.flavour == "intel" else ("-bind-to", "none")
     for text in bound or usual:
-        yield Word(text=text, origin=f"site {plan.site}: launchers.hydra.binding" if bound else _ORIGIN)
-    yield from plan.launcher_args
-    for text in ("-n", str(plan.placement.size)):
+        yield Word(
+            text=text, origin=f"site {job.identity.site}: launchers.hydra.binding" if bound else _ORIGIN
+        )
+    yield from job.arguments
+    for text in ("-n", str(job.placement.size)):
         yield Word(text=text, origin=_ORIGIN)
 
 

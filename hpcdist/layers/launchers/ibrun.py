@@ -14,7 +14,8 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers.counts import tasks_on_each_node
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _ORIGIN: Final = "launcher ibrun"
@@ -38,26 +39,26 @@ class Ibrun:
     gives_pmi = False
     labels_output = False
 
-    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``ibrun`` for all tasks of the job.
 
         Raises:
             PlanError: where Slurm's layout of the job is not that of the tasks.
         """
-        tasks_on_each_node(plan, "ibrun starts the same number of tasks on every node")
-        if not plan.placement.is_even:
+        tasks_on_each_node(job, "ibrun starts the same number of tasks on every node")
+        if not job.placement.is_even:
             message = "ibrun starts tasks as Slurm lays them out, equal ones on nodes of one kind"
             hint = "give all replicas the same CPUs, or write `batch: {launcher: srun}`"
             raise PlanError(Problem(message, ("environment", "replicas"), hint))
-        return tuple(_words(plan, options))
+        return tuple(_words(job, options))
 
 
-def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
-    for text in ("ibrun", "-n", str(plan.placement.size), "-o", "0"):
+def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
+    for text in ("ibrun", "-n", str(job.placement.size), "-o", "0"):
         yield Word(text=text, origin=_ORIGIN)
-    yield from plan.launcher_args
+    yield from job.arguments
     for text in options.binding:
-        yield Word(text=text, origin=f"site {plan.site}: launchers.ibrun.binding")
+        yield Word(text=text, origin=f"site {job.identity.site}: launchers.ibrun.binding")
 
 
 IBRUN: Final = Ibrun()

@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import Plan, Row, Word
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.placement import Row
+from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _ORIGIN = "launcher jsrun"
@@ -34,9 +36,9 @@ class Sets(NamedTuple):
     per_host: int
 
 
-def advice(plan: Plan, options: LauncherOptions) -> Iterator[str]:
+def advice(job: JobSpec, options: LauncherOptions) -> Iterator[str]:
     """Yield what the user should know of a plan whose tasks are no equal sets."""
-    if equal_sets(plan) is None:
+    if equal_sets(job) is None:
         threads = options.threads_per_core
         yield (
             "the tasks are not alike on all nodes, so that jsrun reads their cores from an explicit resource "
@@ -86,62 +88,62 @@ class Jsrun:
     gives_pmi = False
     labels_output = False
 
-    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``jsrun`` and its resource sets, or the file of unequal tasks.
 
         Raises:
             PlanError: for nodes of different types: the sets of one jsrun are equal.
         """
-        if len(plan.placement.groups) > 1:
+        if len(job.placement.groups) > 1:
             hint = "give all replicas the same resources, or `ps_on: worker_nodes`"
             raise PlanError(
                 Problem("jsrun has no nodes of different types", ("environment", "replicas"), hint)
             )
-        sets = equal_sets(plan)
-        shape = _of_sets(plan, options, sets) if sets else _of_file(plan, options)
+        sets = equal_sets(job)
+        shape = _of_sets(job, options, sets) if sets else _of_file(job, options)
         return (
             Word(text="jsrun", origin=_ORIGIN),
             *shape,
             # Else the peers of a failed rank may run on until the time limit.
             Word(text="--exit_on_error=1", origin=_ORIGIN),
-            *plan.launcher_args,
+            *job.arguments,
             Word.raw('"${hpcdist_unset[@]}"', "rule jsrun: OMP_NUM_THREADS is the plan's"),
         )
 
 
-def equal_sets(plan: Plan) -> Sets | None:
+def equal_sets(job: JobSpec) -> Sets | None:
     """Return the resource sets of equal tasks; None where there are no such."""
-    rows = plan.placement.rows
+    rows = job.placement.rows
     if len({(row.cpus, row.gpus, row.tasks_per_gpu) for row in rows}) > 1:
         return None
-    runs = list(plan.placement.tasks_per_node())
+    runs = list(job.placement.tasks_per_node())
     on_each = [tasks for _, tasks in runs]
     # jsrun fills one host after the other, so that only the last may have fewer.
     if runs[1:] and (len(runs) > 2 or runs[1][0] > 1 or on_each[1] > on_each[0]):  # noqa: PLR2004 - all, the last
         return None
     first = rows[0]
-    if first.gpus and plan.gpu_visibility != "launcher":
-        return _hosts(plan, on_each, first)
-    return _tasks(plan, on_each, first)
+    if first.gpus and job.gpus.visibility != "launcher":
+        return _hosts(job, on_each, first)
+    return _tasks(job, on_each, first)
 
 
-def _tasks(plan: Plan, on_each: list[int], row: Row) -> Sets | None:
+def _tasks(job: JobSpec, on_each: list[int], row: Row) -> Sets | None:
     """Return a set for each task, or for the tasks that share a GPU."""
     share = row.tasks_per_gpu
     if any(tasks % share for tasks in on_each):
         return None
-    return Sets(plan.placement.size // share, share, share * row.cpus, row.gpus, on_each[0] // share)
+    return Sets(job.placement.size // share, share, share * row.cpus, row.gpus, on_each[0] // share)
 
 
-def _hosts(plan: Plan, on_each: list[int], row: Row) -> Sets | None:
+def _hosts(job: JobSpec, on_each: list[int], row: Row) -> Sets | None:
     """Return a set for each host."""
     if len(on_each) > 1:
         return None
-    group = plan.placement.groups[0]
+    group = job.placement.groups[0]
     return Sets(group.nodes, on_each[0], on_each[0] * row.cpus, group.gpus, 1)
 
 
-def _of_sets(plan: Plan, options: LauncherOptions, sets: Sets) -> Iterator[Word]:
+def _of_sets(job: JobSpec, options: LauncherOptions, sets: Sets) -> Iterator[Word]:
     yield from (
         Word(text=text, origin=_ORIGIN)
         for text in (
@@ -156,15 +158,16 @@ def _of_sets(plan: Plan, options: LauncherOptions, sets: Sets) -> Iterator[Word]
     )
     if options.binding:
         yield from (
-            Word(text=text, origin=f"site {plan.site}: launchers.jsrun.binding") for text in options.binding
+            Word(text=text, origin=f"site {job.identity.site}: launchers.jsrun.binding")
+            for text in options.binding
         )
     else:
         yield Word(text=f"--bind=packed:{sets.cores // sets.tasks}", origin=_ORIGIN)
 
 
-def _of_file(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
-    rows = plan.placement.rows
-    seen_by_all = plan.gpu_visibility != "launcher" and any(row.gpus for row in rows)
+def _of_file(job: JobSpec, options: LauncherOptions) -> Iterator[Word]:
+    rows = job.placement.rows
+    seen_by_all = job.gpus.visibility != "launcher" and any(row.gpus for row in rows)
     shared = seen_by_all or any(row.tasks_per_gpu > 1 for row in rows)
     words = f"{options.threads_per_core} {'allow' if shared else 'error'}"
     yield Word.raw(f'--erf_input="$(resource_file {words})"', "rule jsrun: unequal tasks")

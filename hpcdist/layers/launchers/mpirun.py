@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _ORIGIN = "launcher mpirun"
@@ -57,7 +58,7 @@ class Mpirun:
     gives_pmi = False
     labels_output = False
 
-    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``mpirun`` with the hostfile and every variable of the plan by name.
 
         Raises:
@@ -65,31 +66,33 @@ class Mpirun:
         """
         if options.flavour not in (None, "openmpi"):
             raise PlanError(
-                f"site {plan.site}: the mpirun of {options.flavour} is not known yet; use srun there"
+                f"site {job.identity.site}: the mpirun of {options.flavour} is not known yet; use srun there"
             )
-        return tuple(_words(plan, options))
+        return tuple(_words(job, options))
 
 
-def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
-    for text in ("mpirun", "-np", str(plan.placement.size)):
+def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
+    for text in ("mpirun", "-np", str(job.placement.size)):
         yield Word(text=text, origin=_ORIGIN)
     yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
-    if plan.scheduler not in _STARTS_DAEMONS:
+    if job.identity.scheduler not in _STARTS_DAEMONS:
         # By ssh, which finds the other nodes' orted only where the login PATH has it; mpirun(1), --prefix.
         yield Word.raw('--prefix "$(dirname "$(dirname "$(type -P mpirun)")")"', "rule mpirun over ssh")
     for text in ("--map-by", "slot"):
         yield Word(text=text, origin=_ORIGIN)
-    bound = options.binding if plan.placement.is_even else ()
+    bound = options.binding if job.placement.is_even else ()
     for text in bound or ("--bind-to", "none"):
-        yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.binding" if bound else _ORIGIN)
-    if len(plan.placement.groups) > 1 and plan.scheduler == "slurm":
+        yield Word(
+            text=text, origin=f"site {job.identity.site}: launchers.mpirun.binding" if bound else _ORIGIN
+        )
+    if len(job.placement.groups) > 1 and job.identity.scheduler == "slurm":
         # Open MPI sees only the first component of a Slurm heterogeneous job: leave the starting to ssh.
         for text in ("--mca", "plm", "rsh", "--mca", "ras", "^slurm"):
             yield Word(text=text, origin="rule mpirun over several components")
     for key, value in options.mca.items():
         for text in ("--mca", key, str(value)):
-            yield Word(text=text, origin=f"site {plan.site}: launchers.mpirun.mca.{key}")
-    yield from plan.launcher_args
+            yield Word(text=text, origin=f"site {job.identity.site}: launchers.mpirun.mca.{key}")
+    yield from job.arguments
     yield Word.raw('"${hpcdist_exports[@]}"', "variables of the plan")
 
 

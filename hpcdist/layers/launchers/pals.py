@@ -13,7 +13,8 @@ from typing import Final
 
 from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
 from hpcdist.layers.launchers.counts import tasks_on_each_node
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.values import Word
 from hpcdist.site.affinity import list_of
 from hpcdist.site.model import LauncherOptions, RankVariables
 
@@ -40,39 +41,39 @@ class Pals:
     gives_pmi = False
     labels_output = False  # --label puts the host's name in front as well
 
-    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``mpiexec`` with the number of tasks on each node and what each is bound to.
 
         Raises:
             PlanError: where nodes hold different numbers of tasks.
         """
-        return tuple(_words(plan, options))
+        return tuple(_words(job, options))
 
 
-def _words(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
-    each = tasks_on_each_node(plan, "PALS mpiexec puts the same number of tasks on every node (--ppn)")
-    for text in ("mpiexec", "-n", str(plan.placement.size), "--ppn", str(each)):
+def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
+    each = tasks_on_each_node(job, "PALS mpiexec puts the same number of tasks on every node (--ppn)")
+    for text in ("mpiexec", "-n", str(job.placement.size), "--ppn", str(each)):
         yield Word(text=text, origin=_ORIGIN)
     yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
     yield Word(text="--envall", origin=_ORIGIN)
-    yield from _binding(plan, options)
-    yield from plan.launcher_args
+    yield from _binding(job, options)
+    yield from job.arguments
 
 
-def _binding(plan: Plan, options: LauncherOptions) -> Iterator[Word]:
+def _binding(job: JobSpec, options: LauncherOptions) -> Iterator[Word]:
     """Yield what each task is bound to; without a word PALS binds each to one core."""
-    group = plan.placement.groups[0]
-    if lists := [list_of(cpus) for cpus in cpus_of_tasks(plan, group)]:
+    group = job.placement.groups[0]
+    if lists := [list_of(cpus) for cpus in cpus_of_tasks(job, group)]:
         for text in ("--cpu-bind", f"list:{':'.join(lists)}"):
-            yield Word(text=text, origin=origin_of(plan, group))
+            yield Word(text=text, origin=origin_of(job, group))
         return
-    if plan.placement.is_even:
+    if job.placement.is_even:
         yield Word(text="--depth", origin=_ORIGIN)
         yield Word(text=str(group.cpus_per_task), origin=_ORIGIN)
-    own = options.binding if plan.placement.is_even else ()
-    usual = ("--cpu-bind", "depth" if plan.placement.is_even else "none")
+    own = options.binding if job.placement.is_even else ()
+    usual = ("--cpu-bind", "depth" if job.placement.is_even else "none")
     for text in own or usual:
-        yield Word(text=text, origin=f"site {plan.site}: launchers.pals.binding" if own else _ORIGIN)
+        yield Word(text=text, origin=f"site {job.identity.site}: launchers.pals.binding" if own else _ORIGIN)
 
 
 PALS: Final = Pals()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import Plan, Word
+from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 
@@ -25,14 +26,14 @@ class Processes:
     gives_pmi = False
     labels_output = False
 
-    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return the name of the script's own function.
 
         Raises:
             PlanError: on more than one node.
         """
         del options
-        if plan.placement.nodes > 1:
+        if job.placement.nodes > 1:
             raise PlanError("launcher processes starts tasks on one node only; use srun or mpirun")
         return (Word.raw("start_processes", "launcher processes"),)
 

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
-from hpcdist.plan.model import Group, Plan, Word
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.placement import Group
+from hpcdist.plan.values import Word
 from hpcdist.site.affinity import mask_of
 from hpcdist.site.model import LauncherOptions, RankVariables
 
@@ -55,13 +57,13 @@ class Srun:
     gives_pmi = True
     labels_output = True
 
-    def words(self, plan: Plan, options: LauncherOptions) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``srun`` and its options; a heterogeneous job has one set of them a component.
 
         Raises:
             PlanError: where srun is to hand out GPUs, and tasks share them or differ in their number.
         """
-        groups = plan.placement.groups
+        groups = job.placement.groups
         texts = [Word(text="srun", origin=_ORIGIN)]
         for index, group in enumerate(groups):
             if index:
@@ -69,22 +71,22 @@ class Srun:
             if len(groups) > 1:
                 texts.append(Word(text=f"--het-group={index}", origin=_ORIGIN))
             texts += _shape(index, group)
-            texts += [] if index else _common(plan)
-            texts += _gpus(plan, group)
-            texts += _site_words(plan, group, options)
+            texts += [] if index else _common(job)
+            texts += _gpus(job, group)
+            texts += _site_words(job, group, options)
         return tuple(texts)
 
 
-def _site_words(plan: Plan, group: Group, options: LauncherOptions) -> Iterator[Word]:
-    if plan.mpi:
-        site = f"site {plan.site}: launchers.srun.mpi"
-        origin = site if plan.mpi == options.mpi else "rule no PMI over several components, but for MPI"
-        yield Word(text=f"--mpi={plan.mpi}", origin=origin)
-    if masks := [mask_of(cpus) for cpus in cpus_of_tasks(plan, group)]:
-        yield Word(text=f"--cpu-bind=mask_cpu:{','.join(masks)}", origin=origin_of(plan, group))
+def _site_words(job: PreparedJob, group: Group, options: LauncherOptions) -> Iterator[Word]:
+    if job.launch.mpi:
+        site = f"site {job.identity.site}: launchers.srun.mpi"
+        origin = site if job.launch.mpi == options.mpi else "rule no PMI over several components, but for MPI"
+        yield Word(text=f"--mpi={job.launch.mpi}", origin=origin)
+    if masks := [mask_of(cpus) for cpus in cpus_of_tasks(job, group)]:
+        yield Word(text=f"--cpu-bind=mask_cpu:{','.join(masks)}", origin=origin_of(job, group))
     for text in options.binding if group.even and not masks else ():
-        yield Word(text=text, origin=f"site {plan.site}: launchers.srun.binding")
-    yield from plan.launcher_args
+        yield Word(text=text, origin=f"site {job.identity.site}: launchers.srun.binding")
+    yield from job.arguments
 
 
 def _shape(index: int, group: Group) -> Iterator[Word]:
@@ -99,26 +101,27 @@ def _shape(index: int, group: Group) -> Iterator[Word]:
         yield Word.raw(f'--nodelist="$HPCDIST_JOB_DIR/ranks.{index}"', _ORIGIN)
 
 
-def _common(plan: Plan) -> Iterator[Word]:
+def _common(job: JobSpec) -> Iterator[Word]:
     yield Word(text="--kill-on-bad-exit=1", origin=_ORIGIN)
-    if plan.placement.size > 1:
+    if job.placement.size > 1:
         yield Word(text="--label", origin=_ORIGIN)
 
 
-def _gpus(plan: Plan, group: Group) -> Iterator[Word]:
-    if plan.gpu_visibility != "launcher" or not group.gpus:
+def _gpus(job: JobSpec, group: Group) -> Iterator[Word]:
+    if job.gpus.visibility != "launcher" or not group.gpus:
         return
-    if group.gpus_per_task is None or any(row.tasks_per_gpu > 1 for row in plan.placement.rows):
-        message = (
-            f"site {plan.site} hands out GPUs by srun --gpus-per-task, which gives all tasks the same number"
-        )
+    if group.gpus_per_task is None or any(row.tasks_per_gpu > 1 for row in job.placement.rows):
+        site = job.identity.site
+        message = f"site {site} hands out GPUs by srun --gpus-per-task, which gives all tasks the same number"
         hint = (
             "ask for as many replicas as fill all nodes alike"
-            if plan.starts_processes
+            if job.launch.starts_processes
             else "give all replicas the same GPUs, at least one a process"
         )
         raise PlanError(Problem(message, ("environment", "replicas"), hint))
-    yield Word(text=f"--gpus-per-task={group.gpus_per_task}", origin=f"site {plan.site}: gpus.bound_by")
+    yield Word(
+        text=f"--gpus-per-task={group.gpus_per_task}", origin=f"site {job.identity.site}: gpus.bound_by"
+    )
 
 
 SRUN = Srun()

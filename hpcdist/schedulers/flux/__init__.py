@@ -17,7 +17,8 @@ from hpcdist.schedulers.flux.queries import ById, Listing
 from hpcdist.schedulers.job import Job
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
 
 _FOUND = re.compile(r'(\S+) "hpcdist": ?"hpcdist:([A-Za-z0-9_]+)"')
@@ -88,11 +89,11 @@ class Flux:
     is_batch_system = True
     installation = installations.FLUX
 
-    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#flux:`` lines."""
         from hpcdist.schedulers.flux import directives  # with all of a plan; asking for jobs needs none
 
-        return directives.directives(plan, site)
+        return directives.directives(job, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#flux:`` lines with their origins."""

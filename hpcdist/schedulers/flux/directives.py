@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import Directive, Group, Plan
+from hpcdist.plan.model import JobSpec, Plan, PreparedJob
+from hpcdist.plan.placement import Group
+from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import Language, added, forbidden, hidden, options, quoted
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.site.model import Site
@@ -71,57 +73,61 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./{}*-]+")
 _WAIT: Final = re.compile(r"(?:(?P<condition>after(?:any|ok|notok|except)?):)?(?P<ids>.+)")
 
 
-def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
+def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     """Return the lines.
 
     Raises:
         PlanError: with everything that Flux or the site refuses, each naming its field.
     """
-    problems = list(_unsupported(plan, site))
+    problems = list(_unsupported(job, site))
     own = [
-        Directive(flag=flag, value=value, origin=plan.origins.get(field, plan.placement.groups[0].origin))
-        for flag, value, field in _lines(plan, problems)
+        Directive(flag=flag, value=value, origin=job.origins.get(field, job.placement.groups[0].origin))
+        for flag, value, field in _lines(job, problems)
     ]
     once = [line for line in own if line.flag in FIELDS]
-    extra = list(added(_LANGUAGE, plan, site, once, problems))
+    extra = list(added(_LANGUAGE, job, site, once, problems))
     problems += forbidden(_LANGUAGE, [*own, *extra], site)
     if problems:
         raise PlanError(*problems)
     return (*own, *extra)
 
 
-def _lines(plan: Plan, problems: list[Problem]) -> Iterator[Line]:
-    group = plan.placement.groups[0]
-    yield "--job-name", plan.name, "name"
-    for text in plan.dependency:
+def _lines(job: JobSpec, problems: list[Problem]) -> Iterator[Line]:
+    group = job.placement.groups[0]
+    yield "--job-name", job.identity.name, "name"
+    for text in job.request.dependency:
         yield from _dependencies(text, problems)
-    if plan.signal is not None:
-        yield "--signal", plan.signal.rpartition(":")[2], "signal"  # all tasks get it, with B: or without
-    if plan.environment == "clean":
+    if job.request.signal is not None:
+        yield (
+            "--signal",
+            job.request.signal.rpartition(":")[2],
+            "signal",
+        )  # all tasks get it, with B: or without
+    if job.request.submit_environment == "clean":
         yield "--env-remove", "*", "environment"
         for name in ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER"):
             yield "--env", name, "environment"
-    yield from _where(plan, group)
+    yield from _where(job, group)
     yield "--nodes", str(group.nodes), "nodes"
     yield "--nslots", str(group.nodes), "nodes"
     yield "--cores-per-slot", str(group.cpus), "cpus"
-    if group.gpus and plan.gpu_request != "none":
+    if group.gpus and job.request.gpu_request != "none":
         yield "--gpus-per-slot", str(group.gpus), "gpus"
     elif group.gpus:
         yield "--setopt", "gpu-affinity=off", "gpus"  # else Flux says that there are none
 
 
-def _where(plan: Plan, group: Group) -> Iterator[Line]:
+def _where(job: JobSpec, group: Group) -> Iterator[Line]:
     asked = (
-        ("--bank", plan.account, "account"),
+        ("--bank", job.request.account, "account"),
         ("--queue", group.partition, "partition"),
-        ("--time-limit", f"{plan.walltime.seconds}s" if plan.walltime else None, "walltime"),
+        ("--time-limit", f"{job.request.walltime.seconds}s" if job.request.walltime else None, "walltime"),
         ("--requires", group.constraint, "constraint"),
     )
     for flag, value, field in asked:
         if value is not None:
             yield flag, value, field
-    if plan.exclusive:
+    if job.request.exclusive:
         yield "--exclusive", None, "exclusive"
 
 
@@ -140,33 +146,41 @@ def _dependencies(text: str, problems: list[Problem]) -> Iterator[Line]:
             problems.append(Problem(f"Flux cannot wait for {part!r}", ("batch", "dependency"), hint))
 
 
-def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
+def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
     refused = {
-        "array": (plan.array, "flux batch has no arrays of jobs", "submit the experiment once for each"),
-        "mail": (plan.mail_user, "Flux sends no mail", "remove it"),
-        "qos": (plan.qos, "Flux has no QOS", "remove it, or choose a queue by `batch.partition`"),
-        "requeue": (plan.requeue, "Flux does not run a job twice", "set `environment.max_restarts`"),
+        "array": (
+            job.request.array,
+            "flux batch has no arrays of jobs",
+            "submit the experiment once for each",
+        ),
+        "mail": (job.request.mail, "Flux sends no mail", "remove it"),
+        "qos": (job.request.qos, "Flux has no QOS", "remove it, or choose a queue by `batch.partition`"),
+        "requeue": (job.request.requeue, "Flux does not run a job twice", "set `environment.max_restarts`"),
     }
     for name, (value, message, hint) in refused.items():
         if value:
             yield Problem(message, ("batch", name), hint)
-    if plan.elastic:
+    if job.completion.elastic:
         message = "a job of Flux ends when it loses a node on which others depend"
         yield Problem(message, ("horovod", "elastic"), "remove it, or set `environment.max_restarts`")
-    yield from _unsupported_shapes(plan, site)
-    yield from hidden(_LANGUAGE, plan)
+    yield from _unsupported_shapes(job, site)
+    yield from hidden(_LANGUAGE, job)
 
 
-def _unsupported_shapes(plan: Plan, site: Site) -> Iterator[Problem]:
-    groups = plan.placement.groups
+def _unsupported_shapes(job: JobSpec, site: Site) -> Iterator[Problem]:
+    groups = job.placement.groups
     if len(groups) > 1:
         message = f"these replicas need nodes of {len(groups)} kinds, and flux batch asks for one"
         yield Problem(message, ("environment", "replicas"), "give all replicas resources that one kind has")
-    if any(group.memory for group in groups) and not plan.exclusive:
+    if any(group.memory for group in groups) and not job.request.exclusive:
         hint = "remove it, take whole nodes by `batch: {exclusive: true}`, or say `request_memory: false` in "
         hint += "the site file, as hpcdist's own have it: then a warning says that nobody is asked"
         yield Problem("flux batch cannot ask for memory", ("environment", "resources", "memory"), hint)
-    if any(group.gpus for group in groups) and plan.gpu_request == "none" and not plan.exclusive:
+    if (
+        any(group.gpus for group in groups)
+        and job.request.gpu_request == "none"
+        and not job.request.exclusive
+    ):
         message = f"site {site.name} asks for no GPUs, so they come with whole nodes only"
         yield Problem(message, ("batch", "exclusive"), "set it, or `gpus.request` in the site file")
 
@@ -198,7 +212,7 @@ def header(plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
     """
     if run_dir and "{{" in run_dir:
         raise PlanError(f"flux batch takes the braces of {run_dir} for a template; choose another directory")
-    path = f"{run_dir}/logs/job.out" if run_dir else f"{plan.name}-{{{{id}}}}.out"
+    path = f"{run_dir}/logs/job.out" if run_dir else f"{plan.identity.name}-{{{{id}}}}.out"
     output = Directive(flag="--output", value=path, origin="rule run directory")
     for directive in (output, *plan.directives):
         yield f"#flux: {directive_text(directive)}", directive.origin

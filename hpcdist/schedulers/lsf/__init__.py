@@ -18,7 +18,8 @@ from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tok
 from hpcdist.schedulers.lsf.script import BY_STDIN
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
 
 # $1 the token, $2 the script, which says how it wants to be read.
@@ -72,11 +73,11 @@ class Lsf:
     is_batch_system = True
     installation = installations.LSF
 
-    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#BSUB`` lines."""
         from hpcdist.schedulers.lsf import directives  # with all of a plan; asking for jobs needs none
 
-        return directives.directives(plan, site)
+        return directives.directives(job, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#BSUB`` lines with their origins.

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import Directive, Group, Plan
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.placement import Group
+from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden
 from hpcdist.schedulers.lsf import words
 from hpcdist.site.model import Site
@@ -78,45 +80,45 @@ _OF_CSM: Final = (
 https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bsub.smt.1.html."""
 
 
-def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
+def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     """Return the lines.
 
     Raises:
         PlanError: with everything that LSF or the site refuses, each naming its field.
     """
-    problems = [*_unsupported(plan, site), *words.problems(plan)]
+    problems = [*_unsupported(job, site), *words.problems(job)]
     if problems:
         raise PlanError(*problems)
-    group = plan.placement.groups[0]
+    group = job.placement.groups[0]
     own = [
-        Directive(flag=flag, value=value, origin=_origin(plan, field))
-        for flag, value, field in (*_job(plan, site), *_resources(plan, site, group), *_extras(plan))
+        Directive(flag=flag, value=value, origin=_origin(job, field))
+        for flag, value, field in (*_job(job, site), *_resources(job, site, group), *_extras(job))
     ]
     spoken = language(site)
-    more = list(added(spoken, plan, site, own, problems))
+    more = list(added(spoken, job, site, own, problems))
     problems += forbidden(spoken, [*own, *more], site)
     if problems:
         raise PlanError(*problems)
     return (*own, *more)
 
 
-def _origin(plan: Plan, field: str) -> str:
+def _origin(job: JobSpec, field: str) -> str:
     """Return where a field comes from; what only the site knows says so itself."""
-    return field if field.startswith("site ") else plan.origins.get(field, plan.placement.groups[0].origin)
+    return field if field.startswith("site ") else job.origins.get(field, job.placement.groups[0].origin)
 
 
-def _job(plan: Plan, site: Site) -> Iterator[Line]:
-    array = "" if plan.array is None else words.array(plan.array)
-    yield "-J", f"{plan.name}{array}", "array" if array else "name"
-    if plan.account is not None:
-        yield site.lsf.account, plan.account, "account"
-    if (queue := plan.placement.groups[0].partition) is not None:
+def _job(job: JobSpec, site: Site) -> Iterator[Line]:
+    array = "" if job.request.array is None else words.array(job.request.array)
+    yield "-J", f"{job.identity.name}{array}", "array" if array else "name"
+    if job.request.account is not None:
+        yield site.lsf.account, job.request.account, "account"
+    if (queue := job.placement.groups[0].partition) is not None:
         yield "-q", queue, "partition"
-    if plan.walltime:
-        yield "-W", words.hours_and_minutes(plan.walltime.seconds), "walltime"
+    if job.request.walltime:
+        yield "-W", words.hours_and_minutes(job.request.walltime.seconds), "walltime"
 
 
-def _resources(plan: Plan, site: Site, group: Group) -> Iterator[Line]:
+def _resources(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
     if site.lsf.request == "nodes":
         yield "-nnodes", str(group.nodes), "nodes"
         if site.lsf.alloc_flags:
@@ -124,11 +126,11 @@ def _resources(plan: Plan, site: Site, group: Group) -> Iterator[Line]:
         return
     yield "-n", str(group.nodes * group.cpus), "nodes"
     yield "-R", " ".join(_requirement(site, group)), "nodes"
-    if group.gpus and plan.gpu_request != "none":
+    if group.gpus and job.request.gpu_request != "none":
         # Without j_exclusive another job may get the same GPUs (bsub(1), -gpu).
         model = f":gmodel={group.gpu_type}" if group.gpu_type and site.gpus.typed else ""
         yield "-gpu", f"num={group.gpus}:mode=shared:j_exclusive=yes{model}", "gpus"
-    if plan.exclusive:
+    if job.request.exclusive:
         yield "-x", None, "exclusive"
 
 
@@ -143,40 +145,40 @@ def _requirement(site: Site, group: Group) -> Iterator[str]:
     yield f"span[ptile={group.cpus}]"
 
 
-def _extras(plan: Plan) -> Iterator[Line]:
-    if plan.dependency:
-        yield "-w", " && ".join(map(words.dependency, plan.dependency)), "dependency"
-    if plan.signal is not None:
-        name, minutes = words.signal(plan.signal)
+def _extras(job: JobSpec) -> Iterator[Line]:
+    if job.request.dependency:
+        yield "-w", " && ".join(map(words.dependency, job.request.dependency)), "dependency"
+    if job.request.signal is not None:
+        name, minutes = words.signal(job.request.signal)
         yield "-wa", name, "signal"
         yield "-wt", str(minutes), "signal"
-    yield "-r" if plan.requeue else "-rn", None, "requeue"
-    if plan.mail_user is not None:
-        yield "-u", plan.mail_user, "mail"
-        yield from ((flag, None, "mail") for flag in words.mail(plan.mail_events))
-    if plan.environment == "clean":
+    yield "-r" if job.request.requeue else "-rn", None, "requeue"
+    if (mail := job.request.mail) is not None:
+        yield "-u", mail.user, "mail"
+        yield from ((flag, None, "mail") for flag in words.mail(mail.events))
+    if job.request.submit_environment == "clean":
         yield "-env", "none", "environment"
 
 
-def _unsupported(plan: Plan, site: Site) -> Iterator[Problem]:
+def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
     replicas = ("environment", "replicas")
-    if len(plan.placement.groups) > 1:
+    if len(job.placement.groups) > 1:
         message = "these replicas need nodes of different types, which hpcdist cannot ask of LSF in one job"
         yield Problem(message, replicas, "give all replicas the same resources, or `ps_on: worker_nodes`")
-    yield from hidden(language(site), plan)
-    if plan.qos:
+    yield from hidden(language(site), job)
+    if job.request.qos:
         message = "LSF has no QOS"
         yield Problem(message, ("batch", "qos"), "write `-sla NAME` or `-app NAME` in `batch.directives`")
-    if plan.elastic:
+    if job.completion.elastic:
         message = "whether a job outlives the loss of a node is for LSF to decide, and not to be asked"
         yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
-    if plan.gpu_request == "gpus_per_task" and any(group.gpus for group in plan.placement.groups):
+    if job.request.gpu_request == "gpus_per_task" and any(group.gpus for group in job.placement.groups):
         message = f"LSF counts GPUs by host, and site {site.name} says `gpus.request: gpus_per_task`"
         yield Problem(message, ("environment", "resources", "gpu"), "write `gpus_per_node` in the site file")
     if site.lsf.request == "slots" and site.lsf.alloc_flags:
         message = f"site {site.name} asks for slots, and `lsf.alloc_flags` are of machines with CSM"
         yield Problem(message, hint="remove them, or write `lsf.request: nodes` in the site file")
-    if site.lsf.request == "nodes" and any(group.constraint for group in plan.placement.groups):
+    if site.lsf.request == "nodes" and any(group.constraint for group in job.placement.groups):
         message = f"site {site.name} asks for whole nodes by -nnodes, beside which LSF takes no constraint"
         yield Problem(message, ("batch", "constraint"), "remove it")
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import Directive, Plan
+from hpcdist.plan.model import JobSpec, Plan
+from hpcdist.plan.values import Directive
 from hpcdist.schedulers.lsf.script import BY_NAME, BY_STDIN
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -19,13 +20,16 @@ def header(plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
     Raises:
         PlanError: for a value that no directive can hold.
     """
-    yield BY_STDIN if plan.from_stdin else BY_NAME, f"site {plan.site}: lsf.submit"
+    yield (
+        BY_STDIN if plan.request.lsf.submit == "stdin" else BY_NAME,
+        f"site {plan.identity.site}: lsf.submit",
+    )
     yield f"#BSUB {directive_text(_output(plan, run_dir))}", "rule run directory"
     for directive in plan.directives:
         yield f"#BSUB {directive_text(directive)}", directive.origin
 
 
-def _output(plan: Plan, run_dir: str | None) -> Directive:
+def _output(job: JobSpec, run_dir: str | None) -> Directive:
     """Say where LSF's own report goes, and by hand the output too.
 
     LSF brings the output of a job to its place when the job is over, unless the whole cluster is set up
@@ -36,8 +40,10 @@ def _output(plan: Plan, run_dir: str | None) -> Directive:
     """
     if run_dir is not None and re.search("%[IJ]", run_dir):
         raise PlanError(f"LSF reads %J and %I in {run_dir!r} as a job's numbers; use another directory")
-    element = ".%I" if plan.array is not None else ""
-    path = f"{plan.name}-%J{element}.out" if run_dir is None else f"{run_dir}/logs/lsf{element}.report"
+    element = ".%I" if job.request.array is not None else ""
+    path = (
+        f"{job.identity.name}-%J{element}.out" if run_dir is None else f"{run_dir}/logs/lsf{element}.report"
+    )
     return Directive(flag="-o", value=path, origin="run directory")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hpcdist.errors import Problem
-from hpcdist.plan.model import Plan
+from hpcdist.plan.model import JobSpec
 
 _CONDITIONS: Final = {"afterok": "done", "afterany": "ended", "afternotok": "exit", "after": "started"}
 _WAIT: Final = re.compile(
@@ -68,22 +68,24 @@ def mail(events: Iterable[str]) -> list[str]:
     return [flag for flag in flags if flag != "-Ne" or "-N" not in flags]
 
 
-def problems(plan: Plan) -> Iterator[Problem]:
+def problems(job: JobSpec) -> Iterator[Problem]:
     """Yield what LSF cannot mean."""
-    if plan.array is not None and re.search(r"(?<![0-9:])0+(?![0-9])", plan.array):
+    if job.request.array is not None and re.search(r"(?<![0-9:])0+(?![0-9])", job.request.array):
         yield Problem(
-            f"LSF counts array elements from 1: {plan.array!r}", ("batch", "array"), "write 1-10, 1-10%2"
+            f"LSF counts array elements from 1: {job.request.array!r}",
+            ("batch", "array"),
+            "write 1-10, 1-10%2",
         )
-    yield from _dependency_problems(plan)
-    yield from _signal_problems(plan)
-    for event in plan.mail_events:
+    yield from _dependency_problems(job)
+    yield from _signal_problems(job)
+    for event in job.request.mail.events if job.request.mail else ():
         if event.lower() not in _MAIL:
             hint = f"it does at {', '.join(_MAIL)}"
             yield Problem(f"LSF sends no mail at {event!r}", ("batch", "mail", "events"), hint)
 
 
-def _dependency_problems(plan: Plan) -> Iterator[Problem]:
-    for text in plan.dependency:
+def _dependency_problems(job: JobSpec) -> Iterator[Problem]:
+    for text in job.request.dependency:
         try:
             dependency(text)
         except ValueError as error:
@@ -91,14 +93,16 @@ def _dependency_problems(plan: Plan) -> Iterator[Problem]:
             yield Problem(f"LSF has no way to wait for {error.args[0]!r}", ("batch", "dependency"), hint)
 
 
-def _signal_problems(plan: Plan) -> Iterator[Problem]:
-    if plan.signal is None:
+def _signal_problems(job: JobSpec) -> Iterator[Problem]:
+    if job.request.signal is None:
         return
     path = ("batch", "signal")
     try:
-        signal(plan.signal)
+        signal(job.request.signal)
     except ValueError:
         hint = f"write one of {', '.join(_SIGNALS)}, such as USR1@120"
-        yield Problem(f"{plan.signal!r} cannot be asked of LSF, which signals all of a job", path, hint)
-    if plan.walltime is None:
+        yield Problem(
+            f"{job.request.signal!r} cannot be asked of LSF, which signals all of a job", path, hint
+        )
+    if job.request.walltime is None:
         yield Problem("LSF sends it before the time limit, and there is none", path, "set `batch.walltime`")

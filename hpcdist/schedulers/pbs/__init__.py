@@ -17,7 +17,8 @@ from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs.queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
 
 _JOB_ID: Final = re.compile(r"[0-9]+(?:\[\])?\.[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
@@ -82,11 +83,11 @@ class Pbs:
     is_batch_system = True
     installation = installations.PBS
 
-    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#PBS`` lines."""
         from hpcdist.schedulers.pbs import directives  # with all of a plan; asking for jobs needs none
 
-        return directives.directives(plan, site)
+        return directives.directives(job, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#PBS`` lines with their origins.

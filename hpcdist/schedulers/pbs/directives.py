@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import Directive, Plan
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden
 from hpcdist.schedulers.pbs.chunks import chunk_problems, rounded, select, totals
 from hpcdist.schedulers.pbs.options import array, dependency, mail_points, option_problems
@@ -71,27 +72,27 @@ def language(site: Site) -> Language:
 _FREE: Final = frozenset({"-W umask"})
 
 
-def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
+def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     """Return the lines of the job.
 
     Raises:
         PlanError: with everything that PBS or the site refuses, each naming its field.
     """
-    problems = [*option_problems(plan), *chunk_problems(plan, site)]
-    group = plan.placement.groups[0]
+    problems = [*option_problems(job), *chunk_problems(job, site)]
+    group = job.placement.groups[0]
     if problems:
         raise PlanError(*problems)
-    cpus = f"{group.origin} ({why})" if (why := rounded(plan, site)) else group.origin
+    cpus = f"{group.origin} ({why})" if (why := rounded(job, site)) else group.origin
     origins = {"cpus": cpus, "nodes": cpus if site.pbs.cpus else group.origin}
     own = [
         Directive(
             flag=flag,
             value=value,
-            origin=_origin(plan, site, field) or origins.get(field, group.origin),
+            origin=_origin(job, site, field) or origins.get(field, group.origin),
         )
-        for flag, value, field in _lines(plan, site)
+        for flag, value, field in _lines(job, site)
     ]
-    extra = list(added(language(site), plan, site, own, problems))
+    extra = list(added(language(site), job, site, own, problems))
     problems += forbidden(language(site), [*own, *extra], site)
     problems += value_problems(language(site), [*own, *extra])
     if problems:
@@ -99,55 +100,55 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
     return (*own, *extra)
 
 
-def _origin(plan: Plan, site: Site, field: str) -> str | None:
-    return (
-        f"site {site.name}: pbs.{field}" if field in ("keep", "place", "umask") else plan.origins.get(field)
-    )
+def _origin(job: JobSpec, site: Site, field: str) -> str | None:
+    return f"site {site.name}: pbs.{field}" if field in ("keep", "place", "umask") else job.origins.get(field)
 
 
-def _lines(plan: Plan, site: Site) -> Iterator[Line]:
+def _lines(job: JobSpec, site: Site) -> Iterator[Line]:
     # Some versions want a letter first (ck_job_name.c of openpbs/openpbs).
-    yield "-N", plan.name if plan.name[0].isalpha() else f"j{plan.name}", "name"
-    yield from _where(plan, site)
-    yield from _resources(plan, site)
-    if plan.walltime:
-        yield "-l walltime", plan.walltime.clock, "walltime"
-    if elements := array(plan.array):
+    yield "-N", job.identity.name if job.identity.name[0].isalpha() else f"j{job.identity.name}", "name"
+    yield from _where(job, site)
+    yield from _resources(job, site)
+    if job.request.walltime:
+        yield "-l walltime", job.request.walltime.clock, "walltime"
+    if elements := array(job.request.array):
         yield "-J", elements, "array"
-    if plan.dependency:
-        yield "-W depend", dependency(plan.dependency), "dependency"
+    if job.request.dependency:
+        yield "-W depend", dependency(job.request.dependency), "dependency"
     # qsub refuses arrays that may not run again.
-    yield "-r", "y" if plan.requeue or elements else "n", "requeue"
-    if plan.mail_user is not None:
-        yield "-M", plan.mail_user, "mail"
-        yield "-m", mail_points(plan.mail_events), "mail"
+    yield "-r", "y" if job.request.requeue or elements else "n", "requeue"
+    if (mail := job.request.mail) is not None:
+        yield "-M", mail.user, "mail"
+        yield "-m", mail_points(mail.events), "mail"
     if site.pbs.keep != "none":
         yield "-k", site.pbs.keep, "keep"
     if site.pbs.umask:
         yield "-W umask", site.pbs.umask, "umask"
-    if plan.environment == "inherit":
+    if job.request.submit_environment == "inherit":
         yield "-V", None, "environment"
 
 
-def _where(plan: Plan, site: Site) -> Iterator[Line]:
-    if plan.account is not None:
-        yield site.pbs.account, plan.account, "account"
-    queue = plan.placement.groups[0].partition
+def _where(job: JobSpec, site: Site) -> Iterator[Line]:
+    if job.request.account is not None:
+        yield site.pbs.account, job.request.account, "account"
+    queue = job.placement.groups[0].partition
     if queue is not None:
         yield "-q", queue, "partition"
 
 
-def _resources(plan: Plan, site: Site) -> Iterator[Line]:
+def _resources(job: JobSpec, site: Site) -> Iterator[Line]:
     if site.pbs.request == "totals":
-        for name, value, field in totals(plan, site):
+        for name, value, field in totals(job, site):
             yield f"-l {name}", value, field
         return
-    yield "-l select", select(plan, site), "nodes"
+    yield "-l select", select(job, site), "nodes"
     words = [
-        word for word in (site.pbs.place, site.pbs.exclusive if plan.exclusive else "none") if word != "none"
+        word
+        for word in (site.pbs.place, site.pbs.exclusive if job.request.exclusive else "none")
+        if word != "none"
     ]
     if words:
-        yield "-l place", ":".join(words), "exclusive" if plan.exclusive else "place"
+        yield "-l place", ":".join(words), "exclusive" if job.request.exclusive else "place"
 
 
 def _read(text: str) -> Sequence[Pair]:

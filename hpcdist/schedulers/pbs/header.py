@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import Directive, Plan
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Directive
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./^\[\]-]+")
 _QUOTABLE: Final = re.compile(r"[ !#$&'()*;<>?`{|}~A-Za-z0-9_@%+=:,./^\[\]-]*")

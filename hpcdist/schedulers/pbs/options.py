@@ -11,7 +11,7 @@ from typing import Final
 
 from hpcdist.documents.specs import array_ranges
 from hpcdist.errors import Problem
-from hpcdist.plan.model import Plan
+from hpcdist.plan.model import JobSpec
 
 _MOST_ELEMENTS: Final = 10_000
 
@@ -60,43 +60,43 @@ def mail_points(events: Sequence[str]) -> str:
     return "".join(sorted(points)) or "n"
 
 
-def option_problems(plan: Plan) -> Iterator[Problem]:
+def option_problems(job: JobSpec) -> Iterator[Problem]:
     """Yield what PBS cannot express, each with its field."""
-    if plan.elastic:
+    if job.completion.elastic:
         message = "PBS ends a job that loses a node, so nothing can go on without it"
         yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
-    if plan.array is not None and plan.requeue is False:
+    if job.request.array is not None and job.request.requeue is False:
         message = "PBS takes no arrays whose elements may not run again"
         yield Problem(message, ("batch", "requeue"), "remove it")
-    if plan.signal is not None:
+    if job.request.signal is not None:
         hint = "remove it: at the time limit PBS sends TERM, and KILL some seconds later"
         yield Problem("PBS sends no signal before the time limit", ("batch", "signal"), hint)
-    if plan.qos is not None:
+    if job.request.qos is not None:
         hint = "remove it; a site that has such a resource takes `directives: ['-l qos=NAME']`"
         yield Problem("PBS has no QOS", ("batch", "qos"), hint)
-    yield from _placement_problems(plan)
-    yield from _array_problems(plan.array)
-    for text in plan.dependency:
+    yield from _placement_problems(job)
+    yield from _array_problems(job.request.array)
+    for text in job.request.dependency:
         if not all(map(_WAIT.fullmatch, text.split(","))):
             hint = (
                 "write the id of a job or a whole array, or after:ID, afterok:ID, afternotok:ID, afterany:ID"
             )
             yield Problem(f"PBS cannot wait for {text!r}", ("batch", "dependency"), hint)
-    for event in plan.mail_events:
+    for event in job.request.mail.events if job.request.mail else ():
         if event.lower() not in _MAIL_POINTS:
             hint = f"known: {', '.join(_MAIL_POINTS)}"
             yield Problem(f"PBS sends no mail at {event!r}", ("batch", "mail", "events"), hint)
 
 
-def _placement_problems(plan: Plan) -> Iterator[Problem]:
-    groups = plan.placement.groups
+def _placement_problems(job: JobSpec) -> Iterator[Problem]:
+    groups = job.placement.groups
     queues = list(dict.fromkeys(group.partition for group in groups))
     if len(queues) > 1:
         names = " and ".join(name or "the default one" for name in queues)
         message = f"a PBS job is in one queue, and these replicas need {names}"
         yield Problem(message, ("batch", "partition"), "give all replicas what one queue offers")
-    if plan.gpu_request == "gpus_per_task" and any(group.gpus for group in groups):
-        message = f"site {plan.site} asks for GPUs by task, and PBS counts them by chunk"
+    if job.request.gpu_request == "gpus_per_task" and any(group.gpus for group in groups):
+        message = f"site {job.identity.site} asks for GPUs by task, and PBS counts them by chunk"
         yield Problem(
             message, ("environment", "replicas"), "set `gpus: {request: gpus_per_node}` in the site file"
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, Problem
-from hpcdist.plan.model import Directive
+from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import Language
 
 _LONGEST_LINE: Final = 4000

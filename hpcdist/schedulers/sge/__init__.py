@@ -17,7 +17,8 @@ from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, tokens
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
 
 _JOB_ID: Final = r"([0-9]+)(?:\.[0-9]+-[0-9]+:[0-9]+)?"
@@ -94,11 +95,11 @@ class GridEngine:
     is_batch_system = True
     installation = installations.SGE
 
-    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#$`` lines."""
         from hpcdist.schedulers.sge import directives  # with all of a plan; asking for jobs needs none
 
-        return directives.directives(plan, site)
+        return directives.directives(job, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#$`` lines with their origins.

@@ -13,7 +13,9 @@ from decimal import Decimal
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import Directive, Group, Plan
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.placement import Group
+from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden, is_asked
 from hpcdist.schedulers.sge.environments import environment, no_environment, slots_of
 from hpcdist.schedulers.sge.options import array, dependency, mail_points, option_problems
@@ -74,69 +76,69 @@ _BARE: Final = frozenset((
 ))  # fmt: skip
 
 
-def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
+def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     """Return the lines.
 
     Raises:
         PlanError: with everything that Grid Engine or the site refuses, each naming its field.
     """
     spoken = language(site)
-    problems = [*option_problems(plan), *hidden(spoken, plan)]
-    if len(plan.placement.groups) > 1:
+    problems = [*option_problems(job), *hidden(spoken, job)]
+    if len(job.placement.groups) > 1:
         message = "a job of Grid Engine has the same slots on all its hosts, and these replicas need others"
         hint = "give all replicas the same resources, or choose another site with --site"
         raise PlanError(*problems, Problem(message, ("environment", "replicas"), hint))
-    group = plan.placement.groups[0]
+    group = job.placement.groups[0]
     own = [
-        Directive(flag=flag, value=value, origin=plan.origins.get(field, group.origin))
-        for flag, value, field in (*_job_wide(plan, site), *_of_group(plan, site, group, problems))
+        Directive(flag=flag, value=value, origin=job.origins.get(field, group.origin))
+        for flag, value, field in (*_job_wide(job, site), *_of_group(job, site, group, problems))
     ]
-    more = list(added(spoken, plan, site, own, problems))
+    more = list(added(spoken, job, site, own, problems))
     problems += forbidden(spoken, [*own, *more], site)
     if problems:
         raise PlanError(*problems)
     return (*own, *more)
 
 
-def _job_wide(plan: Plan, site: Site) -> Iterator[Line]:
+def _job_wide(job: JobSpec, site: Site) -> Iterator[Line]:
     # A name that begins with a digit is refused.
-    yield "-N", f"_{plan.name}" if plan.name[:1].isdecimal() else plan.name, "name"
-    if plan.account is not None:
-        yield site.sge.account, plan.account, "account"
-    if plan.array is not None:
-        elements, most = array(plan.array)
+    yield "-N", f"_{job.identity.name}" if job.identity.name[:1].isdecimal() else job.identity.name, "name"
+    if job.request.account is not None:
+        yield site.sge.account, job.request.account, "account"
+    if job.request.array is not None:
+        elements, most = array(job.request.array)
         yield "-t", elements, "array"
         if most:
             yield "-tc", most, "array"
-    if plan.dependency:
-        yield "-hold_jid", dependency(plan.dependency), "dependency"
-    yield "-r", "y" if plan.requeue else "n", "requeue"
-    if plan.mail_user is not None:
-        yield "-M", plan.mail_user, "mail"
-        yield "-m", mail_points(plan.mail_events), "mail"
-    if plan.environment == "inherit":
+    if job.request.dependency:
+        yield "-hold_jid", dependency(job.request.dependency), "dependency"
+    yield "-r", "y" if job.request.requeue else "n", "requeue"
+    if (mail := job.request.mail) is not None:
+        yield "-M", mail.user, "mail"
+        yield "-m", mail_points(mail.events), "mail"
+    if job.request.submit_environment == "inherit":
         yield "-V", None, "environment"
 
 
-def _of_group(plan: Plan, site: Site, group: Group, problems: list[Problem]) -> Iterator[Line]:
+def _of_group(job: JobSpec, site: Site, group: Group, problems: list[Problem]) -> Iterator[Line]:
     if group.partition is not None:
         yield "-q", group.partition, "partition"
-    slots = slots_of(plan, site, group)
+    slots = slots_of(job, site, group)
     name = environment(site, slots, group)
     if name:
         yield "-pe", f"{name} {slots * group.nodes}", "nodes"
     elif name is None:
         problems.append(no_environment(site, slots, group))
-    if plan.walltime is not None:
-        yield "-l h_rt", plan.walltime.clock, "walltime"
+    if job.request.walltime is not None:
+        yield "-l h_rt", job.request.walltime.clock, "walltime"
     if group.constraint is not None:
         yield "-l", group.constraint, "constraint"
-    yield from _resources(plan, site, group, slots, problems)
+    yield from _resources(job, site, group, slots, problems)
 
 
-def _resources(plan: Plan, site: Site, group: Group, slots: int, problems: list[Problem]) -> Iterator[Line]:
+def _resources(job: JobSpec, site: Site, group: Group, slots: int, problems: list[Problem]) -> Iterator[Line]:
     own = site.sge
-    if group.gpus and plan.gpu_request != "none":
+    if group.gpus and job.request.gpu_request != "none":
         if problem := _gpu_problem(site, group, slots):
             problems.append(problem)
         else:
@@ -145,9 +147,9 @@ def _resources(plan: Plan, site: Site, group: Group, slots: int, problems: list[
     if own.memory is not None and group.memory is not None:
         memory = -(-group.memory // (slots if own.memory_per == "slot" else 1))
         yield f"-l {own.memory}", f"{memory}M", "memory"
-    if plan.exclusive and own.exclusive is not None:
+    if job.request.exclusive and own.exclusive is not None:
         yield f"-l {own.exclusive}", "true", "exclusive"
-    elif plan.exclusive and is_asked(plan, site, "exclusive"):
+    elif job.request.exclusive and is_asked(job, site, "exclusive"):
         message = f"site {site.name} names no resource that keeps other jobs off the hosts"
         hint = "remove it, or write `sge.exclusive` in the site file"
         problems.append(Problem(message, ("batch", "exclusive"), hint))

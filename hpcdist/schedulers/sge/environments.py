@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import Problem
-from hpcdist.plan.model import Group, Plan
+from hpcdist.plan.model import JobSpec
+from hpcdist.plan.placement import Group
 from hpcdist.site.model import Site
 
 _ANY: Final = "*"
 
 
-def slots_of(plan: Plan, site: Site, group: Group) -> int:
+def slots_of(job: JobSpec, site: Site, group: Group) -> int:
     """Return how many slots to ask for on each host: all of them where whole nodes are filled."""
     known = site.node_types.get(group.node_type or "")
-    if site.sge.whole_nodes and plan.exclusive and known and known.cpus:
+    if site.sge.whole_nodes and job.request.exclusive and known and known.cpus:
         return known.cpus
     return group.cpus
 
@@ -55,11 +56,11 @@ def no_environment(site: Site, slots: int, group: Group) -> Problem:
     return Problem(message, ("environment", "replicas"), hint)
 
 
-def advice(plan: Plan, site: Site) -> Iterator[str]:
+def advice(job: JobSpec, site: Site) -> Iterator[str]:
     """Yield a warning for an environment of which nobody says how it deals slots out."""
     name = site.sge.environments.get(_ANY, "")
-    group = plan.placement.groups[0]
-    slots = slots_of(plan, site, group)
+    group = job.placement.groups[0]
+    slots = slots_of(job, site, group)
     if name and "{slots}" not in name and _sure(site, slots, group) is None:
         yield (
             f"site {site.name} does not say how parallel environment {name} deals slots out: unless its "

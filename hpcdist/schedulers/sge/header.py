@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import Directive, Plan
+from hpcdist.plan.model import JobSpec, Plan
+from hpcdist.plan.values import Directive
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./*$-]+")
 _PATH: Final = re.compile(r"[^\"',\n$#]*")
@@ -27,15 +28,15 @@ def header(plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         yield f"#$ {directive_text(directive)}", directive.origin
 
 
-def _output(plan: Plan, run_dir: str | None) -> Directive:
+def _output(job: JobSpec, run_dir: str | None) -> Directive:
     """Say where the output goes, behind the colon that ends the name of a host.
 
     Raises:
         PlanError: for a path with a comma, a dollar sign, # or quotes, which qsub reads in ways of its own.
     """
-    element = "-$TASK_ID" if plan.array is not None else ""
+    element = "-$TASK_ID" if job.request.array is not None else ""
     if run_dir is None:
-        return Directive(flag="-o", value=f"{plan.name}-$JOB_ID{element}.out", origin="run directory")
+        return Directive(flag="-o", value=f"{job.identity.name}-$JOB_ID{element}.out", origin="run directory")
     if not _PATH.fullmatch(run_dir):
         message = f"qsub takes no path with a comma, a dollar sign, # or quotes: {run_dir}"
         raise PlanError(Problem(message, hint="submit from another directory"))

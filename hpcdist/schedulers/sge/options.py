@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import Problem
-from hpcdist.plan.model import Plan
+from hpcdist.plan.model import JobSpec
 
 _RANGE: Final = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+)(?P<step>:\d+)?)?(?:%(?P<most>\d+))?", re.ASCII)
 _WAIT: Final = re.compile(r"afterany(?::\d+)+", re.ASCII)
@@ -38,33 +38,37 @@ def mail_points(events: Sequence[str]) -> str:
     )
 
 
-def option_problems(plan: Plan) -> Iterator[Problem]:
+def option_problems(job: JobSpec) -> Iterator[Problem]:
     """Yield what Grid Engine cannot express, each with its field."""
-    if plan.elastic:
+    if job.completion.elastic:
         message = (
             "a job of Grid Engine does not say which hosts it still has, so nothing can go on without one"
         )
         yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
-    if plan.remote == "qrsh" and plan.launcher.startswith("horovodrun") and plan.placement.nodes > 1:
-        message = f"{plan.launcher} goes by ssh, and site {plan.site} says `sge.remote: qrsh`"
+    if (
+        job.request.sge.remote == "qrsh"
+        and job.launch.launcher.startswith("horovodrun")
+        and job.placement.nodes > 1
+    ):
+        message = f"{job.launch.launcher} goes by ssh, and site {job.identity.site} says `sge.remote: qrsh`"
         yield Problem(message, ("batch", "launcher"), "write `mpirun`, or take a single host")
-    if plan.qos is not None:
+    if job.request.qos is not None:
         yield Problem(
             "Grid Engine has no QOS", ("batch", "qos"), "remove it, or use `directives: ['-p -10']`"
         )
-    yield from _array_problems(plan.array)
-    if plan.signal is not None:
+    yield from _array_problems(job.request.array)
+    if job.request.signal is not None:
         # -l s_rt sends USR1, but ended a job over two hosts there and then (tried on 8.1.9).
         message = "Grid Engine sends no signal before the time limit that a job over several hosts outlives"
         yield Problem(
             message, ("batch", "signal"), "remove it, and let the program save its state as it goes"
         )
-    for text in plan.dependency:
+    for text in job.request.dependency:
         if not all(map(_WAIT.fullmatch, text.split(","))):
             message = f"Grid Engine waits for the end of jobs, good or bad, and cannot wait for {text!r}"
             numbers = ":".join(re.findall(r"\d+", text)) or "ID"
             yield Problem(message, ("batch", "dependency"), f"write `afterany:{numbers}` if that will do")
-    for event in plan.mail_events:
+    for event in job.request.mail.events if job.request.mail else ():
         if event.lower() not in _MAIL_POINTS:
             hint = f"known: {', '.join(_MAIL_POINTS)}"
             yield Problem(f"Grid Engine sends no mail at {event!r}", ("batch", "mail", "events"), hint)

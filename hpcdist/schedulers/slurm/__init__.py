@@ -16,7 +16,8 @@ from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Directive, Plan
+    from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
 
 _ANSWER: Final = re.compile(
@@ -120,11 +121,11 @@ class Slurm:
     is_batch_system = True
     installation = installations.SLURM
 
-    def directives(self, plan: Plan, site: Site) -> tuple[Directive, ...]:
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#SBATCH`` lines."""
         from hpcdist.schedulers.slurm import directives  # with all of a plan; asking for jobs needs none
 
-        return directives.directives(plan, site)
+        return directives.directives(job, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#SBATCH`` lines with their origins, the components of a heterogeneous job apart.

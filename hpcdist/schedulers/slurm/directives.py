@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import Directive, Group, Plan
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.placement import Group
+from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import Language, added, forbidden, options
 from hpcdist.site.model import Site
 
@@ -85,7 +87,7 @@ _SHORT: Final = {
 }
 
 
-def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
+def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     """Return the lines of all groups; more than one group is a heterogeneous job.
 
     Job-wide lines stand in the first group only: Slurm applies them to all (tried).
@@ -93,10 +95,10 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
     Raises:
         PlanError: with everything that Slurm or the site refuses, each naming its field.
     """
-    groups = plan.placement.groups
-    problems = list(_unsupported(plan))
-    own = [line for number in range(len(groups)) for line in _lines(plan, site, number)]
-    extra = list(added(_LANGUAGE, plan, site, own, problems))
+    groups = job.placement.groups
+    problems = list(_unsupported(job))
+    own = [line for number in range(len(groups)) for line in _lines(job, site, number)]
+    extra = list(added(_LANGUAGE, job, site, own, problems))
     problems += forbidden(_LANGUAGE, [*own, *extra], site)
     if problems:
         raise PlanError(*problems)
@@ -108,39 +110,39 @@ def directives(plan: Plan, site: Site) -> tuple[Directive, ...]:
     return tuple(sorted([*own, *everywhere], key=lambda line: line.group))
 
 
-def _lines(plan: Plan, site: Site, number: int) -> Iterator[Directive]:
-    group = plan.placement.groups[number]
-    for flag, value, field in (*(() if number else _job_wide(plan)), *_of_group(plan, site, group)):
-        yield Directive(flag=flag, value=value, origin=plan.origins.get(field, group.origin), group=number)
+def _lines(job: JobSpec, site: Site, number: int) -> Iterator[Directive]:
+    group = job.placement.groups[number]
+    for flag, value, field in (*(() if number else _job_wide(job)), *_of_group(job, site, group)):
+        yield Directive(flag=flag, value=value, origin=job.origins.get(field, group.origin), group=number)
 
 
-def _job_wide(plan: Plan) -> Iterator[Line]:
-    yield "--job-name", plan.name, "name"
-    if plan.array is not None:
-        yield "--array", plan.array, "array"
-    if plan.dependency:
-        yield "--dependency", ",".join(map(_dependency, plan.dependency)), "dependency"
-    if plan.signal is not None:
-        yield "--signal", plan.signal, "signal"
-    if plan.requeue:
+def _job_wide(job: JobSpec) -> Iterator[Line]:
+    yield "--job-name", job.identity.name, "name"
+    if job.request.array is not None:
+        yield "--array", job.request.array, "array"
+    if job.request.dependency:
+        yield "--dependency", ",".join(map(_dependency, job.request.dependency)), "dependency"
+    if job.request.signal is not None:
+        yield "--signal", job.request.signal, "signal"
+    if job.request.requeue:
         yield "--requeue", None, "requeue"
         yield "--open-mode", "append", "requeue"
     else:
         yield "--no-requeue", None, "requeue"
-    if plan.elastic:
+    if job.completion.elastic:
         yield "--no-kill", None, "elastic"
-    if plan.mail_user is not None:
-        yield "--mail-user", plan.mail_user, "mail"
-        yield "--mail-type", ",".join(plan.mail_events).upper() or "NONE", "mail"
-    yield "--export", "NONE" if plan.environment == "clean" else "ALL", "environment"
+    if (mail := job.request.mail) is not None:
+        yield "--mail-user", mail.user, "mail"
+        yield "--mail-type", ",".join(mail.events).upper() or "NONE", "mail"
+    yield "--export", "NONE" if job.request.submit_environment == "clean" else "ALL", "environment"
 
 
 def _dependency(text: str) -> str:
     return f"afterok:{text}" if _BARE_IDS.fullmatch(text) else text
 
 
-def _of_group(plan: Plan, site: Site, group: Group) -> Iterator[Line]:
-    yield from _where(plan, group)
+def _of_group(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
+    yield from _where(job, group)
     yield "--nodes", str(group.nodes), "nodes"
     if group.even:
         yield "--ntasks-per-node", str(group.tasks_per_node), "nodes"
@@ -153,44 +155,45 @@ def _of_group(plan: Plan, site: Site, group: Group) -> Iterator[Line]:
     if group.memory is not None:
         yield "--mem", f"{group.memory}M", "memory"
     if group.gpus:
-        yield from _gpus(plan, site, group)
+        yield from _gpus(job, site, group)
 
 
-def _where(plan: Plan, group: Group) -> Iterator[Line]:
+def _where(job: JobSpec, group: Group) -> Iterator[Line]:
     asked = (
-        ("account", plan.account),
+        ("account", job.request.account),
         ("partition", group.partition),
-        ("qos", plan.qos),
-        ("time", str(plan.walltime) if plan.walltime else None),
+        ("qos", job.request.qos),
+        ("time", str(job.request.walltime) if job.request.walltime else None),
         ("constraint", group.constraint),
     )
     for name, value in asked:
         if value is not None:
             yield f"--{name}", value, "walltime" if name == "time" else name
-    if plan.exclusive:
+    if job.request.exclusive:
         yield "--exclusive", None, "exclusive"
 
 
-def _gpus(plan: Plan, site: Site, group: Group) -> Iterator[Line]:
+def _gpus(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
     kind = f"{group.gpu_type}:" if group.gpu_type and site.gpus.typed else ""
-    if plan.gpu_request == "gres":
-        yield "--gres", f"{plan.gpu_name}:{kind}{group.gpus}", "gpus"
-    elif plan.gpu_request == "gpus_per_node":
+    if job.request.gpu_request == "gres":
+        yield "--gres", f"{job.request.gpu_name}:{kind}{group.gpus}", "gpus"
+    elif job.request.gpu_request == "gpus_per_node":
         yield "--gpus-per-node", f"{kind}{group.gpus}", "gpus"
-    elif plan.gpu_request == "gpus_per_task":
+    elif job.request.gpu_request == "gpus_per_task":
         yield "--gpus-per-task", f"{kind}{group.gpus_per_task}", "gpus"
 
 
-def _unsupported(plan: Plan) -> Iterator[Problem]:
-    groups = plan.placement.groups
-    if len(groups) > 1 and plan.array is not None:
+def _unsupported(job: JobSpec) -> Iterator[Problem]:
+    groups = job.placement.groups
+    if len(groups) > 1 and job.request.array is not None:
         message = "Slurm has no arrays of jobs whose replicas need nodes of different types"
         yield Problem(message, ("batch", "array"), "remove it, or give all replicas the same resources")
-    if plan.gpu_request != "gpus_per_task":
+    if job.request.gpu_request != "gpus_per_task":
         return
     for group in groups:
         if group.gpus and not (group.even and group.gpus_per_task):
-            message = f"site {plan.site} asks for GPUs by task, and these tasks do not hold equal whole ones"
+            name = job.identity.site
+            message = f"site {name} asks for GPUs by task, and these tasks do not hold equal whole ones"
             hint = (
                 "give all replicas the same resources, or set `gpus.request: gpus_per_node` in the site file"
             )

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import Directive, Plan
+from hpcdist.plan.model import JobSpec, Plan
+from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import quoted
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -28,13 +29,13 @@ def header(plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         yield f"#SBATCH {directive_text(directive)}", directive.origin
 
 
-def _output(plan: Plan, run_dir: str | None) -> Directive:
+def _output(job: JobSpec, run_dir: str | None) -> Directive:
     """Say where the output goes; ``%`` in a path begins a pattern of sbatch, ``%%`` is the sign itself."""
-    element = "-%a" if plan.array is not None else ""
+    element = "-%a" if job.request.array is not None else ""
     path = (
         f"{run_dir.replace('%', '%%')}/logs/job{element}.out"
         if run_dir
-        else f"{plan.name}-%{'A_%a' if element else 'j'}.out"
+        else f"{job.identity.name}-%{'A_%a' if element else 'j'}.out"
     )
     return Directive(flag="--output", value=path, origin="run directory")
 

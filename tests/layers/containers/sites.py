@@ -36,5 +36,5 @@ def two_tasks(machine: Site, image: str = IMAGE, gpu: int | None = 1, **data: An
 
 def inside(plan: Plan) -> list[str]:
     """Return the words between the task wrapper and the command."""
-    texts = [word.text for word in plan.launch]
+    texts = [word.text for word in plan.words]
     return texts[texts.index(WRAPPER) + 1 : -1]

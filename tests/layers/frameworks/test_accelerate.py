@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.plan.model import Variable
+from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
 from tests.tasks import told
@@ -23,11 +23,11 @@ def test_a_process_a_gpu_with_the_variables_of_pytorch(tmp_path: Path) -> None:
     assert [own[:4] for own in seen] == [["node0", "4", str(rank), str(rank)] for rank in range(4)]
     assert len({own[4] for own in seen}) == 1  # all see all
     assert (words(plan)[-2:], plan.warnings) == (WRAPPED, ())
-    assert not [item for item in plan.variables if item.name == "ACCELERATE_USE_CPU"]
+    assert not [item for item in plan.environment.variables if item.name == "ACCELERATE_USE_CPU"]
 
 
 @pytest.mark.parametrize(("workers", "said"), [(0, ()), (1, (ON_CPUS,))])
 def test_it_is_told_to_use_cpus(workers: int, said: tuple[str, ...]) -> None:
     plan = planned(framework="accelerate", environment=environment(workers))
-    assert Variable(name="ACCELERATE_USE_CPU", value="true", origin=ORIGIN) in plan.variables
+    assert Variable(name="ACCELERATE_USE_CPU", value="true", origin=ORIGIN) in plan.environment.variables
     assert plan.warnings == said

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hpcdist.errors import PlanError
 from hpcdist.layers import frameworks
 from hpcdist.layers.frameworks.horovod import HOROVOD, KNOBS
-from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Variable
 from tests.experiments import environment, experiment, resources
 from tests.plans import TESTBED, planned
 from tests.tasks import told
@@ -155,7 +156,7 @@ def test_what_is_wrong_with_knobs(section: dict[str, object], sentences: list[st
 
 def test_an_unset_knob_sets_no_variable_and_a_set_one_says_where_it_stands() -> None:
     plan = planned(framework="horovod", horovod={"cycle_time_ms": 2})
-    assert [variable for variable in plan.variables if variable.name.startswith("HOROVOD_")] == [
+    assert [variable for variable in plan.environment.variables if variable.name.startswith("HOROVOD_")] == [
         Variable(name="HOROVOD_CYCLE_TIME", value="2.0", origin="exp.yml horovod.cycle_time_ms")
     ]
 
@@ -163,7 +164,7 @@ def test_an_unset_knob_sets_no_variable_and_a_set_one_says_where_it_stands() -> 
 def test_the_users_own_variable_wins() -> None:
     environment = {"env_vars": {"HOROVOD_CYCLE_TIME": 5}}
     plan = planned(framework="horovod", horovod={"cycle_time_ms": 2}, environment=environment)
-    assert [variable for variable in plan.variables if variable.name.startswith("HOROVOD_")] == [
+    assert [variable for variable in plan.environment.variables if variable.name.startswith("HOROVOD_")] == [
         Variable(
             name="HOROVOD_CYCLE_TIME",
             value="5",
@@ -206,7 +207,7 @@ def test_a_file_lies_among_the_outputs_whatever_its_name(tmp_path: Path, name: s
 
 def test_a_file_with_its_whole_path_stays_there() -> None:
     plan = planned(framework="horovod", horovod={"autotune": True, "autotune_log_file": "/$a"})
-    assert plan.variables[-1] == Variable(
+    assert plan.environment.variables[-1] == Variable(
         name="HOROVOD_AUTOTUNE_LOG", value="/$a", origin="exp.yml horovod.autotune_log_file"
     )
 
@@ -233,9 +234,9 @@ def test_the_controller_asks_for_a_launcher(
     section: dict[str, Any], batch: dict[str, str], launcher: str
 ) -> None:
     plan = planned(framework="horovod", horovod=section, batch=batch, environment=FOUR)
-    assert plan.launcher == launcher
-    assert plan.needs_pmi == (launcher == "srun")
-    assert plan.elastic == ("elastic" in section)
+    assert plan.launch.launcher == launcher
+    assert plan.launch.needs_pmi == (launcher == "srun")
+    assert plan.completion.elastic == ("elastic" in section)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +274,7 @@ def options(plan: Plan) -> dict[str, tuple[str, str]]:
     """Return each option of the launch line that has a value, with that and its origin."""
     return {
         option.text: (value.text, value.origin)
-        for option, value in pairwise(plan.launch)
+        for option, value in pairwise(plan.words)
         if option.text.startswith("-") and option.origin == value.origin
     }
 
@@ -289,7 +290,7 @@ def options(plan: Plan) -> dict[str, tuple[str, str]]:
 )
 def test_the_bounds_of_an_elastic_run(elastic: dict[str, int], least: str, most: str) -> None:
     plan = planned(framework="horovod", horovod={"elastic": elastic}, environment=FOUR)
-    assert plan.launches == "once"
+    assert plan.launch.mode == "once"
     found = options(plan)
     assert found["--min-np"] == (least, "exp.yml horovod.elastic.min_np")
     assert found["--max-np"] == (most, "exp.yml horovod.elastic.max_np")

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.model import Plan
 from hpcdist.plan.placeholders import HEAD_ADDRESS, PORT, RANK, SIZE, template
+from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
 from tests.tasks import DEVICES, told
@@ -18,7 +19,7 @@ def test_one_process_a_replica_with_all_its_gpus(tmp_path: Path) -> None:
         ["node0:20000", "3", "1", "0,1", "102,103"],
         ["node0:20000", "3", "2", "0,1", "100,101"],
     ]
-    assert (words(plan)[-2:], plan.warnings, plan.awaited) == (WRAPPED, (), ())
+    assert (words(plan)[-2:], plan.warnings, plan.completion.required_roles) == (WRAPPED, (), ())
 
 
 def test_its_own_gpus_where_it_sees_all_of_the_node(tmp_path: Path) -> None:
@@ -39,7 +40,11 @@ def place_of_each(plan: Plan, folder: Path) -> list[list[str]]:
 
 def test_what_it_is_told_comes_from_jax() -> None:
     plan = planned(framework="jax")
-    assert [item for item in (*plan.variables, *plan.task_variables) if item.origin == ORIGIN] == [
+    assert [
+        item
+        for item in (*plan.environment.variables, *plan.environment.task_variables)
+        if item.origin == ORIGIN
+    ] == [
         Variable.filled("JAX_COORDINATOR_ADDRESS", template(HEAD_ADDRESS, ":", PORT), ORIGIN),
         Variable.filled("JAX_NUM_PROCESSES", template(SIZE), ORIGIN),
         Variable.filled("JAX_PROCESS_ID", template(RANK), ORIGIN),

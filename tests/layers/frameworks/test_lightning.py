@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from hpcdist.plan.model import Plan, Variable
+from hpcdist.plan.model import Plan
 from hpcdist.plan.placeholders import HEAD_ADDRESS, JOB_ID, PORT, template
+from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
 from tests.sites import site_named
@@ -91,7 +92,9 @@ def test_launchers_that_show_each_task_its_own_gpus_are_the_reason() -> None:
 
 def test_what_it_is_told_comes_from_lightning() -> None:
     plan = planned(framework="lightning", environment=environment(1))
-    assert [item for item in plan.variables if item.origin == ORIGIN or "interface" in item.origin] == [
+    assert [
+        item for item in plan.environment.variables if item.origin == ORIGIN or "interface" in item.origin
+    ] == [
         Variable.filled("MASTER_ADDR", template(HEAD_ADDRESS), ORIGIN),
         Variable.filled("MASTER_PORT", template(PORT), ORIGIN),
         Variable(name="GLOO_SOCKET_IFNAME", value="eth0", origin="site testbed: fabric.interface"),
@@ -101,7 +104,7 @@ def test_what_it_is_told_comes_from_lightning() -> None:
 
 
 def test_one_process_is_left_the_strategy_of_one() -> None:
-    names = [item.name for item in planned(framework="lightning").variables]
+    names = [item.name for item in planned(framework="lightning").environment.variables]
     assert "PL_TRAINER_STRATEGY" not in names
 
 
@@ -110,5 +113,9 @@ def test_one_process_is_left_the_strategy_of_one() -> None:
 )
 def test_a_launch_tells_its_processes_itself(command: str) -> None:
     plan = planned(framework="lightning", run={"cmd": command}, environment=environment(1))
-    names = {item.name for item in (*plan.variables, *plan.task_variables) if item.origin == ORIGIN}
+    names = {
+        item.name
+        for item in (*plan.environment.variables, *plan.environment.task_variables)
+        if item.origin == ORIGIN
+    }
     assert not [name for name in names if name.startswith(("PL_", "LT_", "TORCHELASTIC", "GROUP"))]

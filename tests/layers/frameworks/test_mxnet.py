@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcdist.plan import placeholders
-from hpcdist.plan.model import Variable
 from hpcdist.plan.placeholders import HEAD_ADDRESS, template
+from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
 from tests.plans import planned
 from tests.sites import site
@@ -16,7 +16,7 @@ PLAN = planned(framework="mxnet", environment=SECTION)
 
 
 def test_where_the_scheduler_is_and_how_many_there_are_of_the_others() -> None:
-    assert [variable for variable in PLAN.variables if variable.name.startswith("DMLC_")] == [
+    assert [variable for variable in PLAN.environment.variables if variable.name.startswith("DMLC_")] == [
         Variable.filled("DMLC_PS_ROOT_URI", template(HEAD_ADDRESS), ORIGIN),
         Variable.filled("DMLC_PS_ROOT_PORT", template(placeholders.PORT), ORIGIN),
         Variable(name="DMLC_NUM_WORKER", value="2", origin=ORIGIN),
@@ -56,5 +56,5 @@ def test_its_address_where_no_interface_says_it(tmp_path: Path) -> None:
 
 
 def test_the_job_ends_with_its_workers() -> None:
-    assert (PLAN.awaited, PLAN.awaited_tasks) == (("worker",), 2)
-    assert planned(framework="mxnet").awaited == ()
+    assert (PLAN.completion.required_roles, PLAN.required_tasks) == (("worker",), 2)
+    assert planned(framework="mxnet").completion.required_roles == ()

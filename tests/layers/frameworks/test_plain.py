@@ -30,7 +30,7 @@ def test_no_framework_adds_nothing() -> None:
 def test_one_task_whatever_its_gpus() -> None:
     plan = planned(environment=environment(each=resources(cpu=4, gpu=4)))
     assert [task.gpus for task in plan.placement.tasks] == [(0, 1, 2, 3)]
-    assert (words(plan)[-2:], plan.framework) == (WRAPPED, None)
+    assert (words(plan)[-2:], plan.identity.framework) == (WRAPPED, None)
 
 
 def test_a_framework_checks_its_section_by_its_model() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from hpcdist.errors import PlanError
 from hpcdist.layers import frameworks
-from hpcdist.plan.model import Plan, Variable, Word
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Variable, Word
 from hpcdist.script.renderer import render
 from tests.experiments import environment, experiment, resources
 from tests.plans import COMMAND, LOCAL, TESTBED, WRAPPED, changed, planned, words
@@ -55,7 +56,7 @@ def test_without_launch_a_replica_is_one_process_whatever_its_gpus(tmp_path: Pat
         rank("2 3 1 0 1 100,101 4"),
     ]
     assert words(plan)[-2:] == WRAPPED
-    assert not plan.needs_pmi
+    assert not plan.launch.needs_pmi
     assert plan.warnings == (
         "each replica is one process for its 2 GPUs; for a process a GPU write `pytorch: {launch: env}`",
     )
@@ -93,10 +94,16 @@ def test_processes_of_a_replica() -> None:
 
 
 def test_the_interface_is_the_sites() -> None:
-    found = [item for item in planned(framework="pytorch").variables if item.name == "GLOO_SOCKET_IFNAME"]
+    found = [
+        item
+        for item in planned(framework="pytorch").environment.variables
+        if item.name == "GLOO_SOCKET_IFNAME"
+    ]
     origin = "site testbed: fabric.interface"
     assert found == [Variable(name="GLOO_SOCKET_IFNAME", value="eth0", origin=origin)]
-    assert "GLOO_SOCKET_IFNAME" not in {item.name for item in planned(site(), framework="pytorch").variables}
+    assert "GLOO_SOCKET_IFNAME" not in {
+        item.name for item in planned(site(), framework="pytorch").environment.variables
+    }
 
 
 # --- torchrun, one a node
@@ -158,16 +165,16 @@ def test_torchrun_without_gpus_starts_a_process_a_replica(tmp_path: Path) -> Non
 def test_restarts_are_torchruns() -> None:
     plan = planned(framework="pytorch", pytorch={**TORCHRUN, "max_restarts": 3})
     assert torchrun_words(plan) == rendezvous(1, "--nproc-per-node=1", restarts=3)
-    assert plan.max_restarts == 0
+    assert plan.completion.max_restarts == 0
 
 
 def test_the_torchrun_of_the_site() -> None:
     machine = changed(TESTBED, torchrun=site(torchrun={"program": "mytorchrun", "args": ["-v"]}).torchrun)
     plan = planned(machine, framework="pytorch", pytorch=TORCHRUN)
     at = words(plan).index("mytorchrun")
-    assert plan.launch[at] == Word(text="mytorchrun", origin="site testbed: torchrun.program")
-    assert plan.launch[-3] == Word(text="-v", origin="site testbed: torchrun.args")
-    assert plan.launch[at + 1] == Word(text="--nnodes=1", origin=ORIGIN)
+    assert plan.words[at] == Word(text="mytorchrun", origin="site testbed: torchrun.program")
+    assert plan.words[-3] == Word(text="-v", origin="site testbed: torchrun.args")
+    assert plan.words[at + 1] == Word(text="--nnodes=1", origin=ORIGIN)
 
 
 def test_torchrun_jsc() -> None:
@@ -203,7 +210,7 @@ def test_a_site_that_advises_against_torchrun() -> None:
 def test_the_users_own_torchrun_starts_once_a_node(tmp_path: Path) -> None:
     run = {"cmd": "torchrun --nproc_per_node=2 train.py"}
     plan = planned(framework="pytorch", run=run, environment=environment(3, each=TWO_GPUS))
-    assert (plan.launches, plan.placement.nodes, plan.placement.size) == ("tasks", 4, 4)
+    assert (plan.launch.mode, plan.placement.nodes, plan.placement.size) == ("tasks", 4, 4)
     assert [group.constraint for group in plan.placement.groups] == [None]
     assert [variables["NODE_RANK"] for variables in told(plan, tmp_path)] == ["0", "1", "2", "3"]
     assert plan.warnings == (

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from hpcdist.documents import source
 from hpcdist.host.resources import shipped
@@ -20,6 +19,7 @@ from hpcdist.layers.wiring import Wiring
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
 from hpcdist.planner.placement import Crowd, place
+from hpcdist.testing.wishes import altered
 from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, planned
@@ -32,7 +32,7 @@ PLAN = planned(framework="tensorflow", environment=environment(1, ps=1))
 @given(crowds=jobs(), data=st.data())
 def test_every_task_is_told_where_all_are(tmp_path: Path, crowds: list[Crowd], data: st.DataObject) -> None:
     placement = place(crowds)
-    plan = replace(PLAN, placement=placement, head_suffix="i")
+    plan = altered(PLAN, placement=placement, suffix="i")
     first: dict[tuple[str, int], str] = {}
     for task in placement.tasks:
         first.setdefault((task.role, task.index), f"node{task.node}i:{PORT + task.local_rank}")
@@ -41,7 +41,7 @@ def test_every_task_is_told_where_all_are(tmp_path: Path, crowds: list[Crowd], d
         peers.setdefault(role, []).append(address)
     chosen = data.draw(st.sampled_from(list(placement.tasks)))
     own = TENSORFLOW.task_variables(plan, experiment(tensorflow={"version": "1.15"}), TESTBED)
-    (variables,) = told(replace(plan, task_variables=own), tmp_path, [chosen])
+    (variables,) = told(altered(plan, task_variables=own), tmp_path, [chosen])
     assert json.loads(variables["TF_CONFIG"]) == {
         "cluster": peers,
         "task": {"type": chosen.role, "index": chosen.index},
@@ -103,7 +103,7 @@ def test_a_chief_where_somebody_needs_one(
     plan = planned(LOCAL, framework="tensorflow", tensorflow=section, environment=replicas)
     last = tf_configs(plan)[-1]
     assert (last["cluster"], last["task"]) == (cluster, task)
-    (origin,) = {item.origin for item in plan.task_variables if item.name == "TF_CONFIG"}
+    (origin,) = {item.origin for item in plan.environment.task_variables if item.name == "TF_CONFIG"}
     form = "a chief, which" if "chief" in cluster else "workers alone, the first of which"
     assert origin in (
         f"framework tensorflow: a cluster with {form} is the master",
@@ -220,13 +220,16 @@ def test_whose_end_is_the_end_of_the_job(
     section: dict[str, str], replicas: dict[str, Any], awaited: tuple[str, ...]
 ) -> None:
     plan = planned(framework="tensorflow", tensorflow=section, environment=replicas)
-    assert plan.awaited == awaited
-    assert plan.awaited_tasks == sum(task.role in awaited for task in plan.placement.tasks)
+    assert plan.completion.required_roles == awaited
+    assert plan.required_tasks == sum(task.role in awaited for task in plan.placement.tasks)
 
 
 def test_a_launch_of_the_users_own_is_not_ended_for_its_servers() -> None:
     run = {"cmd": "srun python train.py"}
-    assert planned(framework="tensorflow", run=run, environment=environment(1, ps=1)).awaited == ()
+    assert (
+        planned(framework="tensorflow", run=run, environment=environment(1, ps=1)).completion.required_roles
+        == ()
+    )
 
 
 def test_the_evaluator_is_beside_the_cluster() -> None:
@@ -260,10 +263,10 @@ def test_no_two_tasks_listen_on_the_same_port_of_a_node(
     addresses = [address for role in cluster.values() for address in role]
     assert len(set(addresses)) == len(addresses) == 1 + workers // few + ps // few
     offsets = [int(address.partition("+")[2] or 0) for address in addresses]
-    assert max(offsets) < plan.ports
+    assert max(offsets) < plan.rendezvous.ports
 
 
 @pytest.mark.parametrize(("workers", "ports"), [(0, 16), (15, 16), (16, 32), (32, 64)])
 def test_as_many_ports_as_a_node_has_tasks_and_sixteen_at_least(workers: int, ports: int) -> None:
     section = environment(workers, each=resources(cpu=1))
-    assert planned(LOCAL, framework="tensorflow", environment=section).ports == ports
+    assert planned(LOCAL, framework="tensorflow", environment=section).rendezvous.ports == ports

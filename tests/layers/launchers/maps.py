@@ -203,16 +203,16 @@ MODELS: Final[Mapping[str, Callable[[Launch], Seats]]] = {
 
 def launch_of(plan: Plan, site: Site, threads: int = 1) -> Launch:
     """Return what the launcher of a plan reads; hosts are ``node0``, ``node1``, ..., as large as is asked."""
-    words = shlex.split(" ".join(word.text if word.shell else shlex.quote(word.text) for word in plan.launch))
+    words = shlex.split(" ".join(word.text if word.shell else shlex.quote(word.text) for word in plan.words))
     counts = [tasks for nodes, tasks in plan.placement.tasks_per_node() for _ in range(nodes)]
-    lines = [printf(plan.hostfile_line, f"node{node}", tasks) for node, tasks in enumerate(counts)]
+    lines = [printf(plan.launch.hostfile_line, f"node{node}", tasks) for node, tasks in enumerate(counts)]
     allocation = (
         {
             line.flag: int(line.value)
             for line in SLURM.directives(plan, site)
             if line.value and line.value.isdecimal()
         }
-        if plan.scheduler == "slurm" and len(plan.placement.groups) == 1
+        if plan.identity.scheduler == "slurm" and len(plan.placement.groups) == 1
         else {}
     )
     groups = plan.placement.groups

@@ -9,6 +9,7 @@ from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers.counts import tasks_on_each_node
 from hpcdist.planner.placement import Crowd, place
 from hpcdist.planner.pools import Need
+from hpcdist.testing.wishes import altered
 from tests.planner.test_placement import BIG
 from tests.schedulers import plans
 
@@ -19,7 +20,7 @@ def workers(number: int) -> list[Crowd]:
 
 
 def test_the_same_number_on_all_nodes() -> None:
-    plan = replace(plans.PLAN, placement=place(workers(8)))
+    plan = altered(plans.PLAN, placement=place(workers(8)))
     assert tasks_on_each_node(plan, "it needs equal nodes") == 4
 
 
@@ -39,7 +40,7 @@ def test_the_same_number_on_all_nodes() -> None:
     ],
 )
 def test_the_hint_names_launchers_that_can(scheduler: str, framework: str | None, able: str) -> None:
-    plan = replace(plans.PLAN, scheduler=scheduler, framework=framework, placement=place(workers(10)))
+    plan = altered(plans.PLAN, scheduler=scheduler, framework=framework, placement=place(workers(10)))
     with pytest.raises(PlanError) as error:
         tasks_on_each_node(plan, "it needs equal nodes")
     assert error.value.problems == (
@@ -63,7 +64,7 @@ def test_the_hint_names_launchers_that_can(scheduler: str, framework: str | None
     ],
 )
 def test_the_hint_tells_numbers_that_fill_nodes_alike(crowds: list[Crowd], numbers: str) -> None:
-    plan = replace(plans.PLAN, scheduler="another", placement=place(crowds))
+    plan = altered(plans.PLAN, scheduler="another", placement=place(crowds))
     with pytest.raises(PlanError) as error:
         tasks_on_each_node(plan, "it needs equal nodes")
     assert [problem.hint for problem in error.value.problems] == [

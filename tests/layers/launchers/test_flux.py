@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import Word
+from hpcdist.plan.values import Word
 from hpcdist.site.model import RankVariables, Site
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
@@ -37,10 +37,10 @@ def test_equal_tasks() -> None:
         BOUND,
         *WRAPPED,
     ]
-    assert plan.rank_variables == RankVariables(
+    assert plan.launch.rank_variables == RankVariables(
         rank="FLUX_TASK_RANK", size="FLUX_JOB_SIZE", local_rank="FLUX_TASK_LOCAL_ID"
     )
-    assert (plan.needs_pmi, plan.label_in_task) == (False, False)
+    assert (plan.launch.needs_pmi, plan.launch.label_in_task) == (False, False)
 
 
 def test_one_task_has_no_label() -> None:
@@ -123,7 +123,7 @@ def test_gpus_that_flux_hands_out() -> None:
     giving = machine(gpus={"request": "gpus_per_node", "bound_by": "launcher"})
     plan = planned(giving, framework="mpi", environment=environment(3, each=resources(gpu=1)))
     assert "--gpus-per-task=1" in words(plan)
-    assert Word(text="--setopt=gpu-affinity=per-task", origin="site x: gpus.bound_by") in plan.launch
+    assert Word(text="--setopt=gpu-affinity=per-task", origin="site x: gpus.bound_by") in plan.words
     section = {
         "resources": resources(gpu=1),
         "replicas": {"n_workers": 1, "default_worker": {"resources": resources(gpu=2)}},
@@ -135,7 +135,7 @@ def test_gpus_that_flux_hands_out() -> None:
 def test_options_of_the_site() -> None:
     options = {"mpi": "spectrum", "binding": ["--setopt=cpu-affinity=off"], "args": ["--unbuffered"]}
     plan = planned(machine(launchers={"flux": options}), framework="mpi")
-    assert [(word.text, word.origin) for word in plan.launch[-5:-2]] == [
+    assert [(word.text, word.origin) for word in plan.words[-5:-2]] == [
         ("--setopt=mpi=spectrum", "site x: launchers.flux.mpi"),
         ("--setopt=cpu-affinity=off", "site x: launchers.flux.binding"),
         ("--unbuffered", "site x: launchers.flux.args"),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from hpcdist.layers.launchers.mpirun import MPIRUN
-from hpcdist.plan.model import Word
+from hpcdist.plan.values import Word
 from hpcdist.site.model import RankVariables
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
@@ -15,28 +15,28 @@ def test_horovodrun_with_gloo() -> None:
         environment=environment(3, each=resources(cpu=8)),
     )
     assert words(plan) == ["horovodrun", "--gloo", "-np", "4", '--hostfile "$HPCDIST_HOSTFILE"', *WRAPPED]
-    assert plan.rank_variables == RankVariables(
+    assert plan.launch.rank_variables == RankVariables(
         rank="HOROVOD_RANK", size="HOROVOD_SIZE", local_rank="HOROVOD_LOCAL_RANK"
     )
-    assert not plan.label_in_task
+    assert not plan.launch.label_in_task
 
 
 def test_horovodrun_with_mpi_brings_mpi() -> None:
     plan = planned(framework="mpi", batch={"launcher": "horovodrun-mpi"}, environment=environment(1))
     assert words(plan)[:4] == ["horovodrun", "--mpi", "-np", "2"]
-    assert plan.rank_variables is not None
-    assert plan.rank_variables.rank == "OMPI_COMM_WORLD_RANK"
+    assert plan.launch.rank_variables is not None
+    assert plan.launch.rank_variables.rank == "OMPI_COMM_WORLD_RANK"
 
 
 def test_horovodrun_over_mpirun() -> None:
     launcher = {"launcher": "horovodrun-mpi"}
     plan = planned(framework="horovod", batch=launcher, environment=environment(3, each=resources(cpu=8)))
     assert words(plan) == ["horovodrun", "--mpi", "-np", "4", '--hostfile "$HPCDIST_HOSTFILE"', *WRAPPED]
-    assert plan.rank_variables == MPIRUN.rank_variables
+    assert plan.launch.rank_variables == MPIRUN.rank_variables
 
 
 def test_options_of_the_site() -> None:
     options = {"horovodrun": {"args": ["--verbose"]}}
     machine = site(scheduler="local", launcher="horovodrun", launchers=options)
-    found = planned(machine, framework="horovod").launch[5]
+    found = planned(machine, framework="horovod").words[5]
     assert found == Word(text="--verbose", origin="site x: launchers.horovodrun.args")

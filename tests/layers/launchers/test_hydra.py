@@ -11,9 +11,13 @@ BATCH = {"launcher": "hydra"}
 def test_hydra_over_the_jobs_own_machine_file() -> None:
     plan = planned(framework="mpi", batch=BATCH, environment=environment(3, each=resources(cpu=8)))
     assert words(plan) == ["mpiexec.hydra", FILE, "-bind-to", "none", "-n", "4", *WRAPPED]
-    assert plan.rank_variables is not None
-    assert plan.rank_variables.rank == "PMI_RANK"
-    assert (plan.hostfile_line, plan.needs_pmi, plan.label_in_task) == ("%s:%s", False, True)
+    assert plan.launch.rank_variables is not None
+    assert plan.launch.rank_variables.rank == "PMI_RANK"
+    assert (plan.launch.hostfile_line, plan.launch.needs_pmi, plan.launch.label_in_task) == (
+        "%s:%s",
+        False,
+        True,
+    )
 
 
 def test_uneven_tasks_are_nothing_special() -> None:
@@ -51,6 +55,6 @@ def test_intel_mpi_binds_by_a_variable() -> None:
 
 def test_binding_of_the_site() -> None:
     machine = site(launcher="hydra", launchers={"hydra": {"binding": ["-bind-to", "core:8"]}})
-    found = planned(machine, framework="mpi").launch[2:4]
+    found = planned(machine, framework="mpi").words[2:4]
     assert [word.text for word in found] == ["-bind-to", "core:8"]
     assert {word.origin for word in found} == {"site x: launchers.hydra.binding"}

@@ -18,8 +18,8 @@ def test_all_tasks_of_the_job() -> None:
         VISTA, framework="horovod", batch={"account": "A"}, environment=environment(3, each=resources(gpu=1))
     )
     assert words(plan) == ["ibrun", "-n", "4", "-o", "0", *WRAPPED]
-    assert plan.rank_variables is not None
-    assert plan.rank_variables.rank == "OMPI_COMM_WORLD_RANK"
+    assert plan.launch.rank_variables is not None
+    assert plan.launch.rank_variables.rank == "OMPI_COMM_WORLD_RANK"
 
 
 def test_nothing_is_asked_that_tacc_refuses() -> None:
@@ -46,8 +46,8 @@ def test_options_of_the_site() -> None:
     options = {"binding": ["task_affinity"], "args": ["-v"]}
     plan = planned(site(launcher="ibrun", launchers={"ibrun": options}), framework="mpi")
     assert words(plan) == ["ibrun", "-n", "1", "-o", "0", "-v", "task_affinity", *WRAPPED]
-    assert plan.rank_variables is not None
-    assert plan.rank_variables.rank == "PMI_RANK"
+    assert plan.launch.rank_variables is not None
+    assert plan.launch.rank_variables.rank == "PMI_RANK"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import Plan, Task, Word
+from hpcdist.plan.model import Plan
+from hpcdist.plan.placement import Task
+from hpcdist.plan.values import Word
 from hpcdist.script.renderer import render
 from hpcdist.site.model import LauncherOptions, RankVariables
 from hpcdist.site.problems import problems_of
@@ -31,7 +33,7 @@ def meant(plan: Plan, folder: Path) -> tuple[Placed, ...]:
     hosts = tuple(f"h{number}" for number in range(plan.placement.nodes))
     line = [
         "--erf_input=resources" if word.text.startswith("--erf_input") else word.text
-        for word in plan.launch[: words(plan).index(UNSET)]
+        for word in plan.words[: words(plan).index(UNSET)]
     ]
     step = check(
         [*line, "bash"],
@@ -53,7 +55,7 @@ def agrees(plan: Plan, folder: Path) -> None:
     assert [(int(p.host[1:]), p.local_rank, len(p.cores)) for p in placed] == [shape(task) for task in tasks]
     cores = [(p.host, core) for p in placed for core in p.cores]
     assert len(cores) == len(set(cores))
-    if plan.gpu_visibility == "launcher":
+    if plan.gpus.visibility == "launcher":
         assert [p.gpus for p in placed] == [task.gpus for task in tasks]
     else:
         assert all(set(task.gpus) <= set(p.gpus) for p, task in zip(placed, tasks, strict=True))
@@ -76,9 +78,13 @@ def test_a_set_for_each_task() -> None:
         UNSET,
         *WRAPPED,
     ]
-    assert plan.launch[10] == Word(text="--smpiargs=-gpu", origin="site summit-like: launchers.jsrun.args")
-    assert (plan.gpu_visibility, plan.label_in_task, plan.needs_pmi) == ("launcher", True, False)
-    assert plan.rank_variables == RankVariables(
+    assert plan.words[10] == Word(text="--smpiargs=-gpu", origin="site summit-like: launchers.jsrun.args")
+    assert (plan.gpus.visibility, plan.launch.label_in_task, plan.launch.needs_pmi) == (
+        "launcher",
+        True,
+        False,
+    )
+    assert plan.launch.rank_variables == RankVariables(
         rank="JSM_NAMESPACE_RANK", size="JSM_NAMESPACE_SIZE", local_rank="JSM_NAMESPACE_LOCAL_RANK"
     )
 
@@ -93,7 +99,7 @@ def test_the_wrapper_takes_no_gpu_that_jsrun_has_renumbered() -> None:
 def test_a_set_for_each_host_where_the_wrapper_chooses_the_gpus() -> None:
     machine = site_named("summit-like-task")
     plan = summit(machine, environment=environment(11, each=resources(cpu=7, gpu=1)))
-    assert plan.gpu_visibility == "node"
+    assert plan.gpus.visibility == "node"
     assert words(plan)[1:9] == [
         "--nrs=2",
         "--tasks_per_rs=6",
@@ -110,7 +116,7 @@ def test_words_of_the_site_that_bind() -> None:
     options = {"jsrun": LauncherOptions(binding=("--bind=rs",))}
     plan = summit(changed(SUMMIT, launchers=options), environment=environment(1, each=resources(cpu=2)))
     assert words(plan)[7:] == ["--bind=rs", "--exit_on_error=1", UNSET, *WRAPPED]
-    assert plan.launch[7].origin == "site summit-like: launchers.jsrun.binding"
+    assert plan.words[7].origin == "site summit-like: launchers.jsrun.binding"
 
 
 def test_a_resource_file_for_unequal_tasks(tmp_path: Path) -> None:
@@ -231,7 +237,7 @@ def test_whose_gpus_a_task_sees(visibility: str, tmp_path: Path) -> None:
     batch = BATCH | {"gpu_visibility": visibility}
     for data in (environment(11, each=resources(cpu=7, gpu=1)), UNEQUAL):
         plan = summit(machine, framework="pytorch", batch=batch, environment=data)
-        assert plan.gpu_visibility == visibility
+        assert plan.gpus.visibility == visibility
         agrees(plan, tmp_path)
 
 

@@ -9,15 +9,17 @@ from typing import Any, Final, Literal
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from hpcdist.cli.experiment.plan import records
 from hpcdist.errors import PlanError
 from hpcdist.layers.launchers import launchers
-from hpcdist.plan.model import Placement, Plan, Word
+from hpcdist.plan.model import Plan
+from hpcdist.plan.placement import Placement
+from hpcdist.plan.values import Word
 from hpcdist.planner.placement import Crowd, by_node, place
 from hpcdist.planner.pools import Need
 from hpcdist.site.model import LauncherOptions
+from hpcdist.testing.wishes import altered
 from tests.layers.launchers import maps
 from tests.layers.launchers.jsrun_erf import RefusedError
 from tests.layers.launchers.maps import MODELS, Launch, Seats, launch_of, printf
@@ -67,18 +69,18 @@ def planned(
 ) -> Plan:
     """Return a plan whose launch line is the launcher's own part."""
     launcher, options = launchers.get(name), options or LauncherOptions()
-    plan = replace(
+    plan = altered(
         plans.PLAN,
         placement=placement,
         launcher=name,
         scheduler=SCHEDULERS.get(name, "slurm"),
         hostfile_line=launcher.hostfile_line,
-        gpu_visibility=visibility,
+        visibility=visibility,
         rank_variables=launcher.rank_variables,
         mpi=options.mpi,
-        launcher_args=tuple(Word(text=text, origin="site") for text in options.args),
+        arguments=tuple(Word(text=text, origin="site") for text in options.args),
     )
-    return replace(plan, launch=launcher.words(plan, options))
+    return altered(plan, words=launcher.words(plan, options))
 
 
 def refused(name: str, placement: Placement) -> bool:

@@ -18,10 +18,10 @@ def test_mpirun_over_the_jobs_own_hostfile() -> None:
         framework="mpi", batch={"launcher": "mpirun"}, environment=environment(3, each=resources(cpu=8))
     )
     assert words(plan) == [*MPIRUN, '"${hpcdist_exports[@]}"', *WRAPPED]
-    assert plan.rank_variables == RankVariables(
+    assert plan.launch.rank_variables == RankVariables(
         rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", local_rank="OMPI_COMM_WORLD_LOCAL_RANK"
     )
-    assert (plan.needs_pmi, plan.label_in_task, plan.mpi) == (False, True, None)
+    assert (plan.launch.needs_pmi, plan.launch.label_in_task, plan.launch.mpi) == (False, True, None)
 
 
 def test_the_local_site_has_it_too() -> None:
@@ -44,7 +44,7 @@ def test_several_components_are_reached_by_ssh() -> None:
 def test_parameters_and_options_of_the_site() -> None:
     options = {"flavour": "openmpi", "mca": {"btl": "^openib", "pml": "ucx"}, "args": ["--report-bindings"]}
     plan = planned(site(launcher="mpirun", launchers={"mpirun": options}))
-    assert [(word.text, word.origin) for word in plan.launch[8:15]] == [
+    assert [(word.text, word.origin) for word in plan.words[8:15]] == [
         ("--mca", "site x: launchers.mpirun.mca.btl"),
         ("btl", "site x: launchers.mpirun.mca.btl"),
         ("^openib", "site x: launchers.mpirun.mca.btl"),

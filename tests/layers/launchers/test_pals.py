@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import Word
+from hpcdist.plan.values import Word
 from hpcdist.site.model import RankVariables, Site
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
@@ -38,8 +38,10 @@ def test_equal_tasks() -> None:
         "depth",
         *WRAPPED,
     ]
-    assert plan.rank_variables == RankVariables(rank="PMI_RANK", size="PMI_SIZE", local_rank="PMI_LOCAL_RANK")
-    assert (plan.needs_pmi, plan.label_in_task) == (False, True)
+    assert plan.launch.rank_variables == RankVariables(
+        rank="PMI_RANK", size="PMI_SIZE", local_rank="PMI_LOCAL_RANK"
+    )
+    assert (plan.launch.needs_pmi, plan.launch.label_in_task) == (False, True)
 
 
 def test_tasks_of_different_sizes_are_not_bound() -> None:
@@ -64,7 +66,7 @@ def test_tasks_of_different_sizes_are_not_bound() -> None:
 def test_options_of_the_site() -> None:
     machine = cray(binding=["--cpu-bind", "list:0-7:8-15"], args=["--line-buffer"])
     plan = planned(machine, framework="mpi", environment=environment(3, each=resources(gpu=1)))
-    assert plan.launch[9:12] == (
+    assert plan.words[9:12] == (
         Word(text="--cpu-bind", origin="site x: launchers.pals.binding"),
         Word(text="list:0-7:8-15", origin="site x: launchers.pals.binding"),
         Word(text="--line-buffer", origin="site x: launchers.pals.args"),

@@ -17,7 +17,7 @@ def test_the_script_itself_starts_the_tasks() -> None:
         "start_processes",
         *WRAPPED,
     ]
-    assert plan.label_in_task
+    assert plan.launch.label_in_task
 
 
 @pytest.mark.parametrize("framework", ["mpi", "horovod"])

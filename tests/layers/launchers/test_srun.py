@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import Word
+from hpcdist.plan.values import Word
 from tests.experiments import environment, resources
 from tests.plans import TESTBED, WRAPPED, planned
 from tests.sites import shipped_site, site
@@ -20,7 +20,7 @@ def launch(*words: str) -> list[str]:
 
 def test_equal_tasks() -> None:
     plan = planned(framework="mpi", environment=environment(3, each=resources(cpu=4)))
-    assert [word.text for word in plan.launch] == launch(
+    assert [word.text for word in plan.words] == launch(
         "srun",
         "--nodes=1",
         "--ntasks=4",
@@ -30,18 +30,18 @@ def test_equal_tasks() -> None:
         "--label",
         "--mpi=pmix",
     )
-    assert plan.launch[7] == Word(text="--mpi=pmix", origin="site testbed: launchers.srun.mpi")
+    assert plan.words[7] == Word(text="--mpi=pmix", origin="site testbed: launchers.srun.mpi")
 
 
 def test_one_task_has_no_label() -> None:
     plan = planned(framework="mpi", environment=environment(each=resources(cpu=4)))
-    assert "--label" not in [word.text for word in plan.launch]
-    assert not plan.label_in_task
+    assert "--label" not in [word.text for word in plan.words]
+    assert not plan.launch.label_in_task
 
 
 def test_unequal_tasks_are_placed_one_by_one() -> None:
     plan = planned(framework="mpi", environment=environment(4, each=resources(cpu=4)))
-    assert [word.text for word in plan.launch][:6] == [
+    assert [word.text for word in plan.words][:6] == [
         "srun",
         "--nodes=2",
         "--ntasks=5",
@@ -49,7 +49,7 @@ def test_unequal_tasks_are_placed_one_by_one() -> None:
         "--cpu-bind=none",
         '--nodelist="$HPCDIST_JOB_DIR/ranks.0"',
     ]
-    assert plan.launch[5].shell
+    assert plan.words[5].shell
 
 
 def test_components_of_a_heterogeneous_job() -> None:
@@ -60,13 +60,13 @@ def test_components_of_a_heterogeneous_job() -> None:
             "replicas": {"n_workers": 2, "default_worker": {"resources": resources(cpu=1, gpu=1)}},
         },
     )
-    assert [word.text for word in plan.launch] == launch(
+    assert [word.text for word in plan.words] == launch(
         *["srun", "--het-group=0", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpus-per-task=20"],
         *["--kill-on-bad-exit=1", "--label", "--mpi=none"],
         *[":", "--het-group=1", "--nodes=1", "--ntasks=2", "--ntasks-per-node=2", "--cpus-per-task=1"],
         "--mpi=none",
     )
-    assert plan.launch[8].origin == "rule no PMI over several components, but for MPI"
+    assert plan.words[8].origin == "rule no PMI over several components, but for MPI"
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_over_several_components_only_what_meets_by_mpi_asks_for_pmi(
     workers = {"n_workers": 1, "default_worker": {"resources": resources(gpu=1)}}
     plan = planned(framework=framework, environment={"resources": master, "replicas": workers})
     assert len(plan.placement.groups) == components
-    assert [word.text for word in plan.launch if word.text.startswith("--mpi")] == mpi
+    assert [word.text for word in plan.words if word.text.startswith("--mpi")] == mpi
 
 
 @pytest.mark.parametrize(("framework", "mpi"), [("mpi", ["--mpi=pmix"]), ("pytorch", []), ("jax", [])])
 def test_a_guess_of_the_site_is_for_those_who_need_it(framework: str, mpi: list[str]) -> None:
     plan = planned(shipped_site("slurm"), framework=framework, environment=environment(1))
-    assert [word.text for word in plan.launch if word.text.startswith("--mpi")] == mpi
+    assert [word.text for word in plan.words if word.text.startswith("--mpi")] == mpi
 
 
 @pytest.mark.parametrize("framework", ["mpi", "horovod", "chainermn"])
@@ -100,16 +100,16 @@ def test_where_the_site_names_no_pmi_slurm_chooses(framework: str) -> None:
     section = {"resources": resources(cpu=20), "replicas": replicas}
     plan = planned(replace(TESTBED, launchers={}), framework=framework, environment=section)
     assert len(plan.placement.groups) == 2
-    assert [word.text for word in plan.launch if word.text.startswith("--mpi")] == []
+    assert [word.text for word in plan.words if word.text.startswith("--mpi")] == []
 
 
 def test_a_program_without_a_framework_may_use_mpi() -> None:
-    assert "--mpi=pmix" in [word.text for word in planned().launch]
+    assert "--mpi=pmix" in [word.text for word in planned().words]
 
 
 def test_options_of_the_site() -> None:
     plan = planned(site(launchers={"srun": {"args": ["--gpu-bind=none", "-v"]}}))
-    assert plan.launch[6:8] == (
+    assert plan.words[6:8] == (
         Word(text="--gpu-bind=none", origin="site x: launchers.srun.args"),
         Word(text="-v", origin="site x: launchers.srun.args"),
     )
@@ -124,13 +124,13 @@ def test_gpus_that_srun_hands_out(gpus: int, tasks: int) -> None:
         environment=environment(1, each=resources(gpu=gpus)),
     )
     assert plan.placement.size == tasks
-    assert plan.gpu_visibility == "launcher"
-    assert [word.text for word in plan.launch][7:10] == [
+    assert plan.gpus.visibility == "launcher"
+    assert [word.text for word in plan.words][7:10] == [
         "--gpus-per-task=1",
         "--mpi=cray_shasta",
         "--gpu-bind=closest",
     ]
-    assert plan.launch[7].origin == "site frontier: gpus.bound_by"
+    assert plan.words[7].origin == "site frontier: gpus.bound_by"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_as_many_gpus_as_a_task_holds(
 ) -> None:
     env = environment(1, each=each, processes_per_replica=processes)
     plan = planned(FRONTIER, framework="pytorch", batch={"account": "ABC123"}, environment=env)
-    found = [word.text for word in plan.launch if word.text.startswith("--gpus-per-task")]
+    found = [word.text for word in plan.words if word.text.startswith("--gpus-per-task")]
     assert found == ([option] if option else [])
 
 

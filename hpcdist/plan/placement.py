@@ -1,0 +1,169 @@
+"""Placement: which task sits on which node of the allocation, with which CPUs and GPUs.
+
+Tasks are kept as rows of equal ones, so that a placement of 100,000 tasks is as small as the reasons for it;
+``Placement.tasks`` unfolds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcdist.documents.fields import Model
+from hpcdist.site.affinity import next_to
+
+
+class Task(Model, frozen=True, kw_only=True):
+    """One process that the launcher starts, and how many it starts itself if it is a torchrun.
+
+    ``node`` is a number in the allocation, memory is MiB.
+    """
+
+    rank: int
+    role: str
+    index: int
+    node: int
+    local_rank: int
+    cpus: tuple[int, ...]
+    gpus: tuple[int, ...]
+    memory: int | None
+    processes: int = 1
+
+
+class Row(Model, frozen=True, kw_only=True):
+    """Equal tasks on consecutive nodes, in rank order.
+
+    Each node from ``node`` on holds ``tasks_per_node`` of them (a node that holds fewer is a row of its own).
+    Counted on its node, the first has local rank ``local_rank``, its CPUs begin at ``cpu`` and its GPUs at
+    ``gpu``; each has ``cpus`` CPUs and ``gpus`` GPUs of its own, or shares one GPU with its
+    ``tasks_per_gpu - 1`` neighbours. Where ``gpu_cpus`` tells which CPUs are next to each GPU of the node,
+    its CPUs are the first of those. ``index`` is that of the first replica. ``processes`` is how many
+    processes each starts itself (torchrun does).
+    """
+
+    role: str
+    index: int
+    rank: int
+    tasks: int
+    tasks_per_replica: int
+    tasks_per_node: int
+    node: int
+    local_rank: int
+    cpu: int
+    cpus: int
+    gpu: int
+    gpus: int
+    tasks_per_gpu: int = 1
+    processes: int = 1
+    memory: int | None = None
+    gpu_cpus: tuple[str, ...] = ()
+    origin: str = "default"
+
+    @property
+    def nodes(self) -> int:
+        """On how many nodes these tasks sit."""
+        return self.tasks // self.tasks_per_node
+
+    def task(self, offset: int) -> Task:
+        """Return the task at this offset in the row."""
+        along, slot = divmod(offset, self.tasks_per_node)
+        gpu = self.gpu + slot // self.tasks_per_gpu * self.gpus
+        gpus = tuple(range(gpu, gpu + self.gpus))
+        return Task(
+            rank=self.rank + offset,
+            role=self.role,
+            index=self.index + offset // self.tasks_per_replica,
+            node=self.node + along,
+            local_rank=self.local_rank + slot,
+            cpus=self._cpus(slot, gpus),
+            gpus=gpus,
+            memory=self.memory,
+            processes=self.processes,
+        )
+
+    def _cpus(self, slot: int, gpus: tuple[int, ...]) -> tuple[int, ...]:
+        if not self.gpu_cpus:
+            return tuple(range(self.cpu + slot * self.cpus, self.cpu + (slot + 1) * self.cpus))
+        first = slot % self.tasks_per_gpu * self.cpus
+        return next_to(self.gpu_cpus, gpus)[first : first + self.cpus]
+
+
+class Group(Model, frozen=True, kw_only=True):
+    """Nodes of one type in one partition: the whole job, or one component of a heterogeneous one.
+
+    ``partition`` is the scheduler's name of it, None where none is to be said; ``site_partition`` the site's.
+    ``cpus``, ``gpus`` and ``memory`` (MiB) are what is asked on each node; ``tasks_per_node`` is that of the
+    fullest one. ``even``: every node holds the same number of tasks, all with the same CPUs;
+    ``gpus_per_task`` is None where tasks differ in their GPUs. ``why`` tells why it is this partition.
+    """
+
+    partition: str | None
+    node_type: str | None
+    gpu_type: str | None
+    constraint: str | None
+    node: int
+    nodes: int
+    rank: int
+    tasks: int
+    tasks_per_node: int
+    cpus_per_task: int
+    cpus: int
+    gpus: int
+    memory: int | None
+    gpus_per_task: int | None
+    even: bool
+    site_partition: str | None = None
+    origin: str = "default"
+    why: str = ""
+
+
+class Placement(Model, frozen=True, kw_only=True):
+    """Which task sits on which node of the allocation, with which CPUs and GPUs."""
+
+    groups: tuple[Group, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of tasks."""
+        return sum(row.tasks for row in self.rows)
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return sum(group.nodes for group in self.groups)
+
+    @property
+    def tasks(self) -> Iterator[Task]:
+        """Every task, in rank order."""
+        return (row.task(offset) for row in self.rows for offset in range(row.tasks))
+
+    def on_node(self, node: int) -> Iterator[Task]:
+        """Yield the tasks of one node, in rank order."""
+        for row in self.rows:
+            if row.node <= node < row.node + row.nodes:
+                first = (node - row.node) * row.tasks_per_node
+                yield from map(row.task, range(first, first + row.tasks_per_node))
+
+    def replicas(self, role: str) -> int:
+        """Return the number of replicas of a role."""
+        return sum(row.tasks // row.tasks_per_replica for row in self.rows if row.role == role)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether one group holds everything, with equal tasks and the same number on each node."""
+        return len(self.groups) == 1 and self.groups[0].even
+
+    def tasks_per_node(self) -> Iterator[tuple[int, int]]:
+        """Yield runs of (number of nodes, tasks on each), in node order."""
+        counts: dict[int, int] = {}
+        for row in self.rows:
+            for node in range(row.node, row.node + row.nodes):
+                counts[node] = counts.get(node, 0) + row.tasks_per_node
+        run, last = 0, -1
+        for _, count in sorted(counts.items()):
+            if run and count != last:
+                yield run, last
+                run = 0
+            run, last = run + 1, count
+        if run:
+            yield run, last

@@ -1,0 +1,54 @@
+"""What a script is made of, each with its origin: directives, variables, words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hpcdist.documents.fields import Model
+from hpcdist.plan.placeholders import Template
+
+
+class Directive(Model, frozen=True, kw_only=True):
+    """One line for the scheduler: ``--nodes=2``; ``value`` None for a bare flag; ``group`` for het jobs."""
+
+    flag: str
+    value: str | None
+    origin: str
+    group: int = 0
+
+
+class Variable(Model, frozen=True, kw_only=True):
+    """A variable and its value; ``shell``: bash expands it, as its ``template`` says. ``role``: tasks, or "".
+
+    ``found``: where this file is not found when the job runs, it is ``otherwise`` (None: not set).
+    """
+
+    name: str
+    value: str
+    origin: str
+    shell: bool = False
+    template: Template | None = None
+    role: str = ""
+    found: str | None = None
+    otherwise: str | None = None
+
+    @classmethod
+    def filled(cls, name: str, template: Template, origin: str, role: str = "") -> Variable:
+        """Return a variable whose value the script fills in."""
+        return cls(name=name, value=template.bash, origin=origin, shell=True, template=template, role=role)  # noqa: S604 - starts no process
+
+
+class Word(Model, frozen=True, kw_only=True):
+    """One word of the launch line, or several that belong together and are shell already (``shell``)."""
+
+    text: str
+    origin: str
+    shell: bool = False
+
+    @classmethod
+    def raw(cls, text: str, origin: str) -> Word:
+        """Return what is shell already."""
+        return cls(text=text, origin=origin, shell=True)  # noqa: S604 - starts no process
+
+
+TASK_WRAPPER: Final = Word.raw('bash -c "$hpcdist_start" "$HPCDIST_JOB_DIR/task.sh"', "task wrapper")

@@ -1,0 +1,107 @@
+"""The job's specification: what is asked for and where it runs, before any word or variable of it."""
+
+from __future__ import annotations
+
+from hpcdist.experiment.launch.line import SLOTS
+from hpcdist.experiment.model import Experiment
+from hpcdist.plan.fabric_variables import surroundings
+from hpcdist.plan.model import Completion, Gpus, Identity, JobSpec, Launch, Rendezvous
+from hpcdist.plan.placement import Placement
+from hpcdist.plan.values import Word
+from hpcdist.planner.container_choice import container_of
+from hpcdist.planner.feasibility import Where
+from hpcdist.planner.launcher_choice import Start, must_meet_by_mpi, own_arguments, pmi_of
+from hpcdist.planner.origins import origins
+from hpcdist.planner.placement import beside_gpus
+from hpcdist.planner.request import request_of
+from hpcdist.planner.selection import select
+from hpcdist.planner.visibility import bound_by, gpu_visibility
+from hpcdist.site.model import Site
+
+
+def job_spec(experiment: Experiment, site: Site, start: Start, where: Where) -> JobSpec:
+    """Decide all that layers build on.
+
+    Raises:
+        PlanError: when the site cannot take the experiment.
+    """
+    walltime = experiment.batch.walltime or site.walltime
+    placement = select(experiment, site, walltime, where, start.topology)
+    container = container_of(experiment, site, start)
+    job = surroundings(site, placement, container=container is not None)
+    request = request_of(experiment, site, placement, job)
+    arguments = own_arguments(experiment, site, start, job, where)
+    gpus = Gpus(
+        visibility=gpu_visibility(
+            experiment, site, start, (*bound_by(site.options(start.launcher.name), placement), *arguments)
+        ),
+        variable=site.gpus.visible,
+        library=job.library if any(group.gpus for group in placement.groups) else None,
+    )
+    if start.launcher.lists_cpus and gpus.visibility != "launcher" and start.mode == "tasks":
+        placement = beside_gpus(placement, site, exclusive=request.exclusive)
+    return JobSpec(
+        identity=_identity(experiment, site),
+        placement=placement,
+        request=request,
+        gpus=gpus,
+        launch=_launch(experiment, site, placement, start, arguments),
+        completion=_completion(experiment, placement, start),
+        rendezvous=Rendezvous(
+            suffix=site.head_node.suffix,
+            by_address=site.head_node.resolve or start.topology.by_address,
+            ports=_ports(placement),
+        ),
+        container=container,
+        origins=dict(origins(experiment, site, placement, start.topology, where)),
+    )
+
+
+def _identity(experiment: Experiment, site: Site) -> Identity:
+    return Identity(
+        name=experiment.name,
+        description=experiment.description,
+        tags=experiment.tags,
+        site=site.name,
+        scheduler=site.scheduler,
+        framework=experiment.framework,
+        command=experiment.run.command,
+    )
+
+
+def _launch(
+    experiment: Experiment, site: Site, placement: Placement, start: Start, arguments: tuple[Word, ...]
+) -> Launch:
+    launcher, topology, launch = start.launcher, start.topology, start.launch
+    meets_by_mpi = topology.needs_mpi and launch is None and placement.size > 1
+    if meets_by_mpi:
+        must_meet_by_mpi(start.framework.name, site, topology, launcher)
+    mpi = pmi_of(experiment, site, topology, placement) if launcher.gives_pmi else None
+    own = site.options(launcher.name).rank_variables or launcher.rank_variables
+    return Launch(
+        launcher="once" if start.by_user else launcher.name,
+        mode=start.mode,
+        starts_processes=topology.spread or topology.task == "node",
+        mpi=mpi,
+        # Cray's PMI has other variables (https://slurm.schedmd.com/mpi_guide.html).
+        needs_pmi=meets_by_mpi and launcher.gives_pmi and mpi != "cray_shasta",
+        rank_variables=own if start.mode == "tasks" else None,
+        hostfile_line=SLOTS.get(launch.program if launch else "", launcher.hostfile_line),
+        label_in_task=placement.size > 1 and not launcher.labels_output,
+        arguments=arguments,
+    )
+
+
+def _completion(experiment: Experiment, placement: Placement, start: Start) -> Completion:
+    roles, required = {row.role for row in placement.rows}, start.topology.required_roles
+    return Completion(
+        required_roles=() if start.mode == "once" or roles <= required else tuple(sorted(required & roles)),
+        elastic=start.topology.elastic,
+        max_restarts=experiment.environment.max_restarts or 0,
+    )
+
+
+def _ports(placement: Placement) -> int:
+    """Return how many ports a job has on each node: one a task, and sixteen at least."""
+    most = max(count for _, count in placement.tasks_per_node())
+    return min(max(16, 1 << (most - 1).bit_length()), 8192)

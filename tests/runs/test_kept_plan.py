@@ -1,0 +1,63 @@
+"""What state and logs read of plan.json, also of runs of earlier versions."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from hpcdist.runs.kept_plan import KeptPlan, read
+from hpcdist.units import Walltime
+from tests.experiments import environment, resources
+from tests.plans import planned
+
+OLD = {
+    "description": "a try",
+    "tags": ["a"],
+    "array": "1-3",
+    "walltime": {"seconds": 60},
+    "requeue": True,
+    "launcher": "mpirun",
+    "launches": "tasks",
+    "placement": {"rows": [{"tasks": 2}, {"tasks": 1}]},
+}
+
+
+def test_what_a_plan_writes_is_read() -> None:
+    batch = {"array": "1-3", "requeue": True, "walltime": "1m"}
+    plan = planned(
+        description="a try",
+        tags=["a"],
+        batch=batch,
+        framework="horovod",
+        environment=environment(each=resources(gpu=1), workers=2),
+    )
+    assert plan.request.walltime == Walltime(60)
+    assert read(json.loads(msgspec.json.encode(plan))) == KeptPlan(
+        "a try", ("a",), "1-3", 60, requeue=True, launcher="srun", tasks=3
+    )
+
+
+def test_a_plan_of_an_earlier_version_is_read() -> None:
+    assert read(OLD) == KeptPlan("a try", ("a",), "1-3", 60, requeue=True, launcher="mpirun", tasks=3)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        3,
+        [],
+        {"request": 3, "launch": []},
+        {
+            "request": {"array": 3, "walltime": 4, "requeue": "yes"},
+            "identity": {"tags": 3, "description": {}},
+        },
+        {"launch": {"mode": "tasks", "launcher": None}, "placement": 3},
+        {"launch": {"mode": "tasks"}, "placement": {"rows": [{"tasks": "2"}]}},
+        {"launch": {"mode": "once"}, "placement": {"rows": [{"tasks": 2}]}},
+    ],
+)
+def test_what_is_strange_says_nothing(data: object) -> None:
+    assert read(data) == KeptPlan()
