@@ -53,7 +53,7 @@ def answered(request: Request, refusals: Sequence[Refusal], *, apart: bool = Fal
             takes = _taking(_names(sized if refusal.too_large else whole))
             yield problem._replace(hint=f"without `ps_on` {takes}" if apart else takes)
         elif whole:
-            yield problem._replace(hint=_untold(whole[0]))
+            yield problem._replace(hint=_size_unknown(whole[0]))
         else:
             yield problem._replace(hint=_nearest(request, refusal))
 
@@ -76,9 +76,9 @@ def _taking(names: Sequence[str]) -> str:
     return f"partitions {', '.join(names[:-1])} and {names[-1]} take it"
 
 
-def _untold(pool: Pool) -> str:
-    untold = f"how many nodes partition {pool.partition} gives a job is not known"
-    return f"{untold}; to try it, write `batch: {{partition: {pool.partition}}}`"
+def _size_unknown(pool: Pool) -> str:
+    unknown = f"how many nodes partition {pool.partition} gives a job is not known"
+    return f"{unknown}; to try it, write `batch: {{partition: {pool.partition}}}`"
 
 
 def _node_hint(site: Site, misfit: Misfit, run: Block) -> str:

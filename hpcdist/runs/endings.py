@@ -12,7 +12,7 @@ from typing import Final
 from hpcdist.documents import specs
 from hpcdist.runs.kept_plan import KeptPlan
 from hpcdist.runs.rundir import Event, RunDirectory
-from hpcdist.schedulers.job import Job, JobState, Status
+from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status
 
 _CANCELLED: Final = "cancelled"
 _ENDS: Final = frozenset({"ended", _CANCELLED, "timeout"})
@@ -22,8 +22,6 @@ _MOST_ELEMENTS: Final = 1 << 20
 """Of larger arrays the rest is not looked at; no batch system takes so many."""
 
 _NODES_BYTES: Final = 1 << 22
-_SIGNALLED: Final = 128
-_TERMINATED: Final = 143
 
 
 def note_cancelled(job: Job, at: float) -> None:
@@ -103,10 +101,10 @@ def _end(story: Sequence[Event], cancelled: int | None, plan: KeptPlan) -> Statu
     if code is None:
         return Status(JobState.TIMEOUT, "timeout", source=_SOURCE) if timeout else None
     if timeout or (
-        code > _SIGNALLED and started and ended and _is_limit(ended.at - started.at, plan.walltime)
+        code > SIGNALLED and started and ended and _is_limit(ended.at - started.at, plan.walltime)
     ):
         return Status(JobState.TIMEOUT, "timeout" if timeout else "ended", code, source=_SOURCE)
-    if code == _TERMINATED and plan.requeue:
+    if code == TERMINATED and plan.requeue:
         return None
     return Status(JobState.FAILED if code else JobState.COMPLETED, "ended", code, source=_SOURCE)
 

@@ -11,7 +11,7 @@ from hpcdist.host.command import Completed, Runner
 from hpcdist.runs import endings
 from hpcdist.runs.deadline import side_by_side
 from hpcdist.schedulers import Query, Scheduler, answers
-from hpcdist.schedulers.job import Job, JobState, Status, fold, fold_array
+from hpcdist.schedulers.job import SIGNALLED, Job, JobState, Status, fold, fold_array
 
 MISSING: Final = Status(
     JobState.UNKNOWN, reason="the batch system knows no such job any more", source="batch system"
@@ -93,11 +93,10 @@ class Known:
 
 def _explains(end: Status, ended: Status) -> bool:
     """Whether the batch system's word for an end tells why a signal ended a job, by the job's own word."""
-    by_signal = (ended.exit_code or 0) > _SIGNALLED
+    by_signal = (ended.exit_code or 0) > SIGNALLED
     return by_signal and ended.state is JobState.FAILED and end.state in _REASONS
 
 
-_SIGNALLED: Final = 128
 _REASONS: Final = frozenset(
     {JobState.CANCELLED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY, JobState.NODE_FAIL, JobState.PREEMPTED}
 )

@@ -16,7 +16,7 @@ from hpcdist.runs.inquiry import MISSING, Inquiry, inquire
 from hpcdist.runs.rundir import Phase, Run, timestamp
 from hpcdist.runs.services import World, fresh
 from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
-from hpcdist.schedulers.job import Job, JobState, Status
+from hpcdist.schedulers.job import TERMINATED, Job, JobState, Status
 
 GRACE: Final = 180.0
 """For so many seconds a submission may be under way elsewhere, or its job not be listed yet.
@@ -30,7 +30,7 @@ _VANISHED_AFTER: Final = 120.0
 _SKEW: Final = 86400.0
 """The clocks of two hosts, both of which speak to one batch system, are less than so many seconds apart."""
 
-_TOLD_TO_END: Final = (JobState.FAILED, 143)
+_TOLD_TO_END: Final = (JobState.FAILED, TERMINATED)
 """How a job may end that lost a node, before the batch system knows of it: the launcher is told to end."""
 
 
@@ -203,10 +203,10 @@ def _status(run: Run, answered: frozenset[str], world: World) -> Status:
     if run.record.phase == Phase.CREATED:
         reason = "it was prepared, but never submitted"
         return Status(JobState.UNSUBMITTED, "created", reason=reason, source="record")
-    return _unanswered(run, answered, world)
+    return _submission_status(run, answered, world)
 
 
-def _unanswered(run: Run, answered: frozenset[str], world: World) -> Status:
+def _submission_status(run: Run, answered: frozenset[str], world: World) -> Status:
     """Tell of a submission whose answer was lost and whose job was not found."""
     if run.record.scheduler not in answered:
         reason = "its submission got no answer, and the batch system cannot be asked now"

@@ -6,6 +6,12 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
+SIGNALLED: Final = 128
+"""An exit code above it is that of a program which a signal ended, as shells show it: 128 + signal."""
+
+TERMINATED: Final = SIGNALLED + 15
+"""The exit code of what was told to end (SIGTERM)."""
+
 
 class JobState(Enum):
     """The state of a job in words that all schedulers share; the native word is kept beside it.

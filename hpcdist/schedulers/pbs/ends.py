@@ -12,7 +12,7 @@ from typing import Final
 
 from hpcdist.schedulers.job import JobState, Status
 
-Record = Mapping[str, str]
+Attributes = Mapping[str, str]
 
 _PENDING: Final = frozenset("QHWT")
 _RUNNING: Final = frozenset("RE")
@@ -61,7 +61,7 @@ _COUNT: Final = re.compile(r"(Queued|Running|Exiting):([0-9]+)")
 _HOLDERS: Final = {"u": "its owner", "o": "an operator", "s": "the system", "p": "its owner's wrong password"}
 
 
-def status(record: Record) -> Status:
+def status(record: Attributes) -> Status:
     """Return what a record says of its job."""
     word, comment = record.get("job_state", ""), record.get("comment", "").strip()
     if word in _PENDING:
@@ -78,7 +78,7 @@ def status(record: Record) -> Status:
     return Status(JobState.UNKNOWN, word, None, reason, "qstat")
 
 
-def _waits(record: Record) -> str:
+def _waits(record: Attributes) -> str:
     """Return what a job without a comment waits for."""
     if record.get("Execution_Time"):
         return f"it is to begin at {record['Execution_Time']}"
@@ -88,19 +88,19 @@ def _waits(record: Record) -> str:
     return f"it is held by {holder}" if holder and record.get("job_state") == "H" else ""
 
 
-def _others(record: Record) -> str:
+def _others(record: Attributes) -> str:
     """Return what a job depends on, as one writes it for qsub; jobs that depend on it are no matter."""
     parts = re.sub(r"@[^:,]+", "", record.get("depend", "")).split(",")
     return ",".join(part for part in parts if not part.startswith("before"))
 
 
-def _of_array(record: Record) -> JobState:
+def _of_array(record: Attributes) -> JobState:
     counts = {name: int(count) for name, count in _COUNT.findall(record.get("array_state_count", ""))}
     waits = counts.get("Queued", 0) and not counts.get("Running", 0) + counts.get("Exiting", 0)
     return JobState.PENDING if waits else JobState.RUNNING
 
 
-def _end(record: Record) -> Status:
+def _end(record: Attributes) -> Status:
     """Read Exit_status: the script's own code, 256 and a signal, or a reason of PBS's own below zero."""
     text, substate = record.get("Exit_status", ""), record.get("substate")
     code = int(text) if re.fullmatch(r"-?[0-9]{1,9}", text, re.ASCII) else None
@@ -120,7 +120,7 @@ def _end(record: Record) -> Status:
     return Status(JobState.FAILED if failed else JobState.COMPLETED, exit_code=_shown(code, record))
 
 
-def _is_out_of_time(record: Record) -> bool:
+def _is_out_of_time(record: Attributes) -> bool:
     """Whether a job that a signal ended had used up its time: not every PBS writes -29 then."""
     used, limit = (
         _seconds(record.get(f"{name}.walltime", "")) for name in ("resources_used", "Resource_List")
@@ -133,7 +133,7 @@ def _seconds(text: str) -> int | None:
     return int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3]) if match else None
 
 
-def _shown(code: int, record: Record) -> int | None:
+def _shown(code: int, record: Attributes) -> int | None:
     """Return an exit code as a shell shows it.
 
     An array has that of the element that ended last: 0 tells nothing of one that failed or was deleted.
@@ -143,13 +143,13 @@ def _shown(code: int, record: Record) -> int | None:
     return code - _SIGNALLED + 128 if code >= _SIGNALLED else code
 
 
-def _never_ran(record: Record) -> bool:
+def _never_ran(record: Attributes) -> bool:
     """Whether it was deleted before it began; elements of an array have an Exit_status all the same."""
     ran = record.get("exec_host") or record.get("run_count") or record.get("array") == "True"
     return not ran
 
 
-def _why_never(record: Record) -> str:
+def _why_never(record: Attributes) -> str:
     others = _others(record)
     if record.get("substate") == _DELETED or not others:
         waited = re.match(
@@ -159,7 +159,7 @@ def _why_never(record: Record) -> str:
     return f"it never ran: what it waited for cannot happen any more: {others}"
 
 
-def _who(record: Record) -> str:
+def _who(record: Attributes) -> str:
     """Return who deleted it, where the comment names somebody."""
     match = re.search(r"terminated by (\S+)$", record.get("comment", "").strip())
     return f"deleted by {match[1]}" if match else "deleted"

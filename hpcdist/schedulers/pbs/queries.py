@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.job import Job, JobState, Status, element_id
-from hpcdist.schedulers.pbs.ends import status
+from hpcdist.schedulers.pbs.ends import Attributes, status
 
 TOKEN: Final = "HPCDIST_TOKEN"  # noqa: S105 - its name
 PREFIX: Final = "hpcdist:"
@@ -60,7 +60,6 @@ _TOKEN: Final = re.compile(rf"(?:^|(?<!\\),){TOKEN}={PREFIX}(\w+)(?=,|$)", re.AS
 
 _OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
 
-Record = Mapping[str, str]
 _Key = tuple[str, str]
 
 
@@ -80,7 +79,7 @@ def key(job_id: str) -> _Key | None:
     return (match[1], match[2]) if match else None
 
 
-def records(text: str) -> dict[str, Record]:
+def records(text: str) -> dict[str, Attributes]:
     """Return the jobs of an answer, by id; nothing of junk, nor of a line that was cut off."""
     found = {}
     for line in text.split("\n")[:-1]:
@@ -91,13 +90,13 @@ def records(text: str) -> dict[str, Record]:
     return {job_id: record for job_id, record in found.items() if record.get("job_state")}
 
 
-def token_of(record: Record) -> str:
+def token_of(record: Attributes) -> str:
     """Return the token that a job carries, empty for one that hpcdist did not submit."""
     match = _TOKEN.search(record.get("Variable_List", ""))
     return match[1] if match else ""
 
 
-def _of(job: Job, record: Record) -> Status:
+def _of(job: Job, record: Attributes) -> Status:
     token = token_of(record)
     return _OTHER if token and job.token and token != job.token else status(record)
 
