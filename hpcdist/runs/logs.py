@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,6 +18,11 @@ _LONGEST: Final = 1 << 20
 _TAIL: Final = 1 << 26
 """So many bytes from the end, at most, are looked through for the last lines."""
 
+_LAST: Final = 100
+"""In so many lines at the end stands why a job failed, as its script writes that last."""
+
+_SENTENCE: Final = re.compile(r"hpcdist: (.{1,1000})")
+_HEADLINE: Final = re.compile(r" \(job \S+\)$")
 _LABEL = re.compile(r"\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:| *(\d+): ?", re.ASCII)
 
 
@@ -76,6 +82,19 @@ def follow(
         over = is_over()
         if not over:
             sleep(pause)
+
+
+def last_sentence(directory: RunDirectory) -> str:
+    """Return why the job failed, as its script wrote it last (`rank 3 on n1 was the first to fail, ...`).
+
+    Empty where it wrote nothing of the kind; its headline, which ends with the job's id, is none.
+    """
+    for file in files(directory):
+        with contextlib.suppress(OSError):
+            found = [match[1] for line in tail(file, _LAST) if (match := _SENTENCE.fullmatch(line))]
+            if found and not _HEADLINE.search(found[-1]):
+                return found[-1]
+    return ""
 
 
 def _new_lines(file: Path, position: int, *, rest: bool) -> Iterator[tuple[str, int]]:

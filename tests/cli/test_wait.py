@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from hpcdist.cli.jobs.wait import TimeIsUp, patient
+from hpcdist.cli.jobs.wait import TimeIsUp, patient, wait
 from hpcdist.host.command import Command
 from hpcdist.runs.services import World
 from hpcdist.testing import FakeShell
+from tests.cli.test_follow import a_run
 
 
 @pytest.mark.parametrize(("seconds", "limit"), [(0, 10), (5, 10), (30, 30), (500, 60)])
@@ -26,3 +29,13 @@ def test_sleeping_on_ends_the_patience() -> None:
     assert slept == [3, 2]
     with pytest.raises(TimeIsUp):
         world.sleep(1)
+
+
+def test_waiting_for_a_job_that_fails_prints_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its log has the sentence, and `wait` does not show that."""
+    run = a_run(folder)
+    (run.directory.logs / "job.out").write_text("hpcdist: there is no mpirun on n1; load its module\n")
+    run.directory.write("events", "started 7 1000 0\nended 7 1001 86\n")
+    (report,) = wait([run], World(FakeShell([(lambda command: bool(command.argv), "")])))
+    assert report.status.exit_code == 86
+    assert capsys.readouterr().err == "note: x-1: there is no mpirun on n1; load its module\n"

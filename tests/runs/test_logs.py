@@ -154,3 +154,20 @@ def test_a_file_without_line_ends_comes_in_pieces(run: RunDirectory) -> None:
     assert (len(first), next(iter(logs.follow(run, lambda: True, lambda _: None)))) == (1 << 20, first)
     (last,) = logs.tail(file, 1)
     assert len(last) == 1 << 26
+
+
+FIRST = "rank 1 on n1 was the first to fail, with exit code 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("hpcdist: x: 2 tasks by mpirun, 1 node: n1 (job 7)\nboom\n", ""),
+        (f"hpcdist: x: 2 tasks: n1 (job 7)\n1: boom\nhpcdist: {FIRST}\nmpirun: bye\n", FIRST),
+        ("0: hpcdist: a task's\n", ""),
+    ],
+)
+def test_the_last_sentence_of_the_script(run: RunDirectory, text: str, sentence: str) -> None:
+    assert not logs.last_sentence(run)
+    (run.logs / "job.out").write_text(text)
+    assert logs.last_sentence(run) == sentence

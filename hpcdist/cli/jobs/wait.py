@@ -11,11 +11,12 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import job_options
 from hpcdist.cli.tell import note
 from hpcdist.errors import ExitCode
-from hpcdist.runs import control
+from hpcdist.runs import control, logs
 from hpcdist.runs.deadline import Deadline
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import World
 from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState
 
 ANSWER = 10.0
 """How long the batch system has for its first answer, however short the user's patience is."""
@@ -50,10 +51,17 @@ def command(
 def wait(found: Sequence[Run], world: World) -> list[Report]:
     """Wait until these jobs are over; say on a break that they go on."""
     try:
-        return control.wait(found, world, told=runs.explain)
+        return control.wait(found, world, told=_explain)
     except KeyboardInterrupt:
         note(f"{', '.join(run.name for run in found)} goes on")
         raise
+
+
+def _explain(report: Report) -> None:
+    """Print why a job does not run, or failed, by its log, which is not shown."""
+    runs.explain(report)
+    if report.status.state is JobState.FAILED and (why := logs.last_sentence(report.run.directory)):
+        note(f"{report.run.name}: {why}")
 
 
 class TimeIsUp(Exception):  # noqa: N818 - it is no error
