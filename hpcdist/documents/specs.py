@@ -15,6 +15,9 @@ from hpcdist.words import misnomer
 LONGEST: Final = 120 * 1024
 """How many bytes an argument or variable may have: Linux refuses 128 KiB (execve(2), MAX_ARG_STRLEN)."""
 
+MOST_ELEMENTS: Final = 4_000_000
+"""The largest index of an array that Slurm can be set up for (slurm.conf(5), MaxArraySize)."""
+
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL", "NOTSET")
 _EXPANDED: Final = re.compile(r"\$[A-Za-z_{(]|^~(/|$)")
 _PLAIN: Final = re.compile(r"[\w/.:,@%+=~${}-]+", re.ASCII)
@@ -46,6 +49,19 @@ def array_problems(text: str, path: Path) -> Iterator[Problem]:
     ranges = re.findall(r"(\d+)-(\d+)", text.partition("%")[0])
     if not _ARRAY.fullmatch(text) or any(int(first) > int(last) for first, last in ranges):
         yield Problem(f"{text!r} is no array of jobs", path, "write 0-15, 0-15:4, 1,3,5 or 0-15%4")
+    elif _has_long_number(text) or max(array_size(text)) > MOST_ELEMENTS:
+        hint = "submit several arrays, or let each element do the work of many"
+        yield Problem(f"no batch system takes so many elements, or such indices: {text!r}", path, hint)
+
+
+def _has_long_number(text: str) -> bool:
+    return any(len(number) > len(str(MOST_ELEMENTS)) for number in re.findall(r"\d+", text))
+
+
+def array_size(text: str) -> tuple[int, int]:
+    """Return how many elements such an array has, and the largest index, without a list of them."""
+    ranges = array_ranges(text)
+    return sum(map(len, ranges)), max((some[-1] for some in ranges if some), default=0)
 
 
 def array_ranges(text: str) -> list[range]:

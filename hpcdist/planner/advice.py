@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hpcdist.documents import specs
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import Replica, replicas
 from hpcdist.layers.launchers import jsrun
@@ -15,6 +16,7 @@ from hpcdist.planner.feasibility import Where
 from hpcdist.planner.launcher_choice import Start
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.visibility import advice as about_devices
+from hpcdist.schedulers import LimitsArrays, schedulers
 from hpcdist.site.model import Site
 
 
@@ -23,6 +25,7 @@ def advice(experiment: Experiment, site: Site, job: PreparedJob, start: Start, w
     for text in launch_advice.advice(job, site, start.launch):
         yield f"{where(('run', 'cmd'))}: {text}"
     yield from _about_the_site(experiment, site, job)
+    yield from _array_size(site, job, where)
     yield from _about_the_image(experiment, job)
     everybody = replicas(experiment, per_gpu=start.topology.task != "replica")
     kinds = {(replica.path, replica.selector_path): replica for replica in everybody}
@@ -137,6 +140,20 @@ def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Ite
     for name in (persistence.data if persistence else ()) + experiment.environment.data_refs:
         if name not in site.volumes:
             yield f"site {site.name} has no volume {name!r}; a site file gives its path under `volumes`"
+
+
+def _array_size(site: Site, job: PreparedJob, where: Where) -> Iterator[str]:
+    """Yield a warning of an array that the batch system refuses unless the site has raised its limit."""
+    scheduler = schedulers.get(site.scheduler)
+    if job.request.array is None or not isinstance(scheduler, LimitsArrays):
+        return
+    _, largest = specs.array_size(job.request.array)
+    if largest > scheduler.array_limit.largest:
+        most, setting = scheduler.array_limit
+        yield (
+            f"{where(('batch', 'array'))}: {scheduler.name} takes indices up to {most}, unless the site has "
+            f"raised {setting}; {largest} may be refused"
+        )
 
 
 def _has_some(job: PreparedJob, site: Site) -> bool:

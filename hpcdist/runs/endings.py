@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -70,23 +70,27 @@ def nodes(job: Job) -> tuple[str, ...]:
     return ()
 
 
-def read(job: Job, indices: Iterable[int] = ()) -> dict[int | None, Status]:
+def read(job: Job, indices: Collection[int] = ()) -> dict[int | None, Status]:
     """Return how the job ended by its own word, under None, or those elements of it that did.
 
     A job does not tell that it is ended to be queued again: for those that may be, 143 (TERM) says nothing,
     unless hpcdist's user cancelled it.
     """
     number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
-    names: dict[str, int | None] = {number: None, **{f"{number}_{index}": index for index in indices}}
-    stories: dict[str, list[Event]] = {name: [] for name in names}
+    stories: dict[int | None, list[Event]] = {None: []}
     for event in directory.events():
-        if event.job_id in stories:
-            stories[event.job_id].append(event)
-    cancelled = max((event.at for event in stories[number] if event.what == _CANCELLED), default=None)
-    if len(names) > 1:
-        del stories[number]
+        job_id, _, element = event.job_id.rpartition("_")
+        if event.job_id == number:
+            stories[None].append(event)
+        elif job_id == number and element.isdecimal() and int(element) in indices:
+            stories.setdefault(int(element), []).append(event)
+    cancelled = max((event.at for event in stories[None] if event.what == _CANCELLED), default=None)
+    if indices:
+        del stories[None]
+    for index in indices if cancelled is not None else ():
+        stories.setdefault(index, [])
     plan = directory.plan() if any(stories.values()) else KeptPlan()
-    ends = {names[name]: _end(story, cancelled, plan) for name, story in stories.items()}
+    ends = {index: _end(story, cancelled, plan) for index, story in stories.items()}
     return {index: status for index, status in ends.items() if status}
 
 

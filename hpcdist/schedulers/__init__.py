@@ -154,6 +154,23 @@ class KnowsNodes(Protocol):
         ...
 
 
+class ArrayLimit(NamedTuple):
+    """The largest index of an array that a batch system takes by default, and its setting for that."""
+
+    largest: int
+    setting: str
+
+
+@runtime_checkable
+class LimitsArrays(Protocol):
+    """What a scheduler may have besides: a limit of arrays, which a site may have changed."""
+
+    @property
+    def array_limit(self) -> ArrayLimit:
+        """The limit where nobody has changed it."""
+        ...
+
+
 @runtime_checkable
 class KnowsLeftovers(Protocol):
     """What a scheduler may have besides: whether a job that is over has left processes, for `cancel`."""

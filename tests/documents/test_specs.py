@@ -107,3 +107,14 @@ NO_NAME = "is no Spack environment; write its name, or the path of its folder, w
 )
 def test_no_spack_environments(text: str, sentence: str) -> None:
     assert [str(problem) for problem in specs.spack_env_problems(text, ())] == [sentence]
+
+
+@pytest.mark.parametrize("text", ["1-4000001", "5000000", "0-3999999,0-9", "1-99999999999999999999"])
+def test_arrays_that_no_batch_system_takes(text: str) -> None:
+    (problem,) = specs.array_problems(text, ("batch", "array"))
+    assert problem.message == f"no batch system takes so many elements, or such indices: {text!r}"
+
+
+def test_the_size_of_an_array() -> None:
+    assert specs.array_size("0-15:4,20%2") == (5, 20)
+    assert specs.array_size("1-4000000") == (4_000_000, 4_000_000)

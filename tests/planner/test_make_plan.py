@@ -13,7 +13,7 @@ from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from tests.experiments import environment, resources
 from tests.plans import COMMAND, LOCAL, TESTBED, changed, planned, words
-from tests.sites import shipped_site, site
+from tests.sites import shipped_site, site, site_named
 
 
 def variable(plan: Plan, name: str) -> Variable | None:
@@ -448,3 +448,25 @@ def test_words_that_are_not_the_experiments_to_give(
     with pytest.raises(PlanError) as error:
         planned(machine, environment=TWO, batch={"launcher": batch}, run={"cmd": command})
     assert [str(found) for found in error.value.problems] == [problem]
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "said"),
+    [
+        ("testbed", "0-1000", None),
+        (
+            "testbed",
+            "0-1001",
+            "slurm takes indices up to 1000, unless the site has raised MaxArraySize; 1001",
+        ),
+        (
+            "sge-like",
+            "1-75001",
+            "sge takes indices up to 75000, unless the site has raised max_aj_tasks; 75001",
+        ),
+    ],
+)
+def test_an_array_beyond_the_default_limit_is_a_warning(name: str, array: str, said: str | None) -> None:
+    plan = planned(site_named(name), batch={"array": array, "walltime": "1h"})
+    told = [text for text in plan.warnings if "indices" in text]
+    assert told == ([] if said is None else [f"exp.yml batch.array: {said} may be refused"])

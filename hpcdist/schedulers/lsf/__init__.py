@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission, answers, installations
+from hpcdist.schedulers import ArrayLimit, Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tokens
 from hpcdist.schedulers.lsf.script import BY_STDIN
@@ -71,6 +71,7 @@ class Lsf:
     name: Final = "lsf"
     template: Final = "lsf.sh.j2"
     is_batch_system = True
+    array_limit: Final = ArrayLimit(1000, "MAX_JOB_ARRAY_SIZE")  # lsb.params(5)
     installation = installations.LSF
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission, answers, installations
+from hpcdist.schedulers import ArrayLimit, Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, tokens
 
@@ -93,6 +93,7 @@ class GridEngine:
     name: Final = "sge"
     template: Final = "sge.sh.j2"
     is_batch_system = True
+    array_limit: Final = ArrayLimit(75_000, "max_aj_tasks")  # sge_conf(5)
     installation = installations.SGE
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:

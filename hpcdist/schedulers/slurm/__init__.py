@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission, answers, installations
+from hpcdist.schedulers import ArrayLimit, Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
 
@@ -119,6 +119,7 @@ class Slurm:
     name: Final = "slurm"
     template: Final = "slurm.sh.j2"
     is_batch_system = True
+    array_limit: Final = ArrayLimit(1000, "MaxArraySize")  # 1001, one above (slurm.conf(5))
     installation = installations.SLURM
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
