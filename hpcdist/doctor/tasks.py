@@ -32,7 +32,7 @@ _FIRST: Final = "mend first what keeps the tasks from meeting"
 _MPI: Final = ("mpi4py", "horovod")
 
 
-class Trial(NamedTuple):
+class CheckJob(NamedTuple):
     """A job that is over: the name of its run, what was planned, and what its tasks wrote, by rank."""
 
     run: str
@@ -58,36 +58,36 @@ class Trial(NamedTuple):
         return found
 
 
-def findings(trial: Trial) -> Iterator[Finding]:
+def findings(check: CheckJob) -> Iterator[Finding]:
     """Yield all of it."""
-    yield _records(trial)
-    if not trial.tasks:
+    yield _records(check)
+    if not check.tasks:
         return
     yield from folded(
-        (name, finding) for name, task in trial.by_node().items() for finding in _host(trial, task)
+        (name, finding) for name, task in check.by_node().items() for finding in _host(check, task)
     )
-    yield from _versions(trial)
-    yield from folded(_gpus(trial))
-    yield from folded(_variables(trial))
-    yield from folded(_names(trial))
-    yield from _meetings(trial)
-    yield from _clocks(trial)
-    yield from _sums(trial)
+    yield from _versions(check)
+    yield from folded(_gpus(check))
+    yield from folded(_variables(check))
+    yield from folded(_names(check))
+    yield from _meetings(check)
+    yield from _clocks(check)
+    yield from _sums(check)
 
 
-def _records(trial: Trial) -> Finding:
-    size = trial.plan.placement.size
-    missing = [str(rank) for rank in range(size) if rank not in trial.tasks]
+def _records(check: CheckJob) -> Finding:
+    size = check.plan.placement.size
+    missing = [str(rank) for rank in range(size) if rank not in check.tasks]
     if missing:
         seen = f"of {size} tasks these left no record: rank {listed(missing)}"
-        do = f"{trial.log}, and look whether the nodes see the folder of the runs"
+        do = f"{check.log}, and look whether the nodes see the folder of the runs"
         return Finding("job", "records", "error", seen, do)
     return Finding("job", "records", "ok", f"{size} of {size} tasks wrote into the run directory")
 
 
-def _host(trial: Trial, task: Task) -> Iterator[Finding]:
-    site = trial.site
-    has_gpus = any(group.gpus for group in trial.plan.placement.groups)
+def _host(check: CheckJob, task: Task) -> Iterator[Finding]:
+    site = check.site
+    has_gpus = any(group.gpus for group in check.plan.placement.groups)
     for finding in (
         *software.findings(task.host, gpus=has_gpus),
         *limits.findings(task.host, site.fabric.network),
@@ -96,9 +96,9 @@ def _host(trial: Trial, task: Task) -> Iterator[Finding]:
         yield finding._replace(group=f"nodes: {finding.group}")
 
 
-def _versions(trial: Trial) -> Iterator[Finding]:
+def _versions(check: CheckJob) -> Iterator[Finding]:
     """Yield what is not alike on all nodes; the findings before it tell what each has."""
-    hosts = [task.host for task in trial.by_node().values()]
+    hosts = [task.host for task in check.by_node().values()]
     shown = [{("python", host.python), *host.packages.items()} for host in hosts]
     unlike = {item for one in shown for item in one ^ shown[0]}
     if unlike:
@@ -107,50 +107,50 @@ def _versions(trial: Trial) -> Iterator[Finding]:
         yield Finding("nodes: python", "versions", "warning", seen, do)
 
 
-def _gpus(trial: Trial) -> Iterator[tuple[str, Finding]]:
+def _gpus(check: CheckJob) -> Iterator[tuple[str, Finding]]:
     """Compare the GPUs that each task sees with those that it was to have."""
-    shown = trial.plan.gpus.visibility
-    for planned in trial.plan.placement.tasks:
-        task = trial.tasks.get(planned.rank)
-        on_node = trial.plan.placement.on_node(planned.node)
+    shown = check.plan.gpus.visibility
+    for planned in check.plan.placement.tasks:
+        task = check.tasks.get(planned.rank)
+        on_node = check.plan.placement.on_node(planned.node)
         wanted = len({gpu for one in on_node for gpu in one.gpus}) if shown == "node" else len(planned.gpus)
         if task is None or not planned.gpus:
             continue
         if task.host.gpus is None:
             do = "load the driver's library where there is one: without it no framework finds a GPU"
-            yield trial.node(task), Finding("nodes: gpus", "gpus", "unknown", task.host.gpus_why, do)
+            yield check.node(task), Finding("nodes: gpus", "gpus", "unknown", task.host.gpus_why, do)
         elif task.host.gpus == wanted:
-            yield trial.node(task), Finding("nodes: gpus", "gpus", "ok", f"each task sees its {wanted}")
+            yield check.node(task), Finding("nodes: gpus", "gpus", "ok", f"each task sees its {wanted}")
         else:
             seen = f"a task sees {task.host.gpus} GPUs, {wanted} are planned"
             do = (
-                f"look at `gpus` in the site file, and at {trial.plan.gpus.variable}; run nvidia-smi in a job"
+                f"look at `gpus` in the site file, and at {check.plan.gpus.variable}; run nvidia-smi in a job"
             )
-            yield trial.node(task), Finding("nodes: gpus", "gpus", "error", seen, do)
+            yield check.node(task), Finding("nodes: gpus", "gpus", "error", seen, do)
 
 
-def _variables(trial: Trial) -> Iterator[tuple[str, Finding]]:
+def _variables(check: CheckJob) -> Iterator[tuple[str, Finding]]:
     """Compare the network's variables, as they arrived, with the plan's."""
     planned = {
         item.name: item.value
-        for item in trial.plan.environment.variables
+        for item in check.plan.environment.variables
         if item.name.startswith(FABRIC) and not (item.shell or item.found)
     }
-    for task in trial.tasks.values():
+    for task in check.tasks.values():
         differ = {name: task.host.variables.get(name) for name in planned}
         differ = {name: value for name, value in differ.items() if value != planned[name]}
         for name, value in differ.items():
             seen = f"it is {'not set' if value is None else value}, {planned[name]} is planned"
             do = f"something sets {name} anew: look at modules, profiles and `task_setup`"
-            yield trial.node(task), Finding("nodes: variables", name, "warning", seen, do)
+            yield check.node(task), Finding("nodes: variables", name, "warning", seen, do)
         if planned and not differ:
             seen = f"{listed(planned)} arrived as planned"
-            yield trial.node(task), Finding("nodes: variables", "fabric", "ok", seen)
+            yield check.node(task), Finding("nodes: variables", "fabric", "ok", seen)
 
 
-def _names(trial: Trial) -> Iterator[tuple[str, Finding]]:
+def _names(check: CheckJob) -> Iterator[tuple[str, Finding]]:
     """Yield how each node resolves the names of all."""
-    for own, task in trial.by_node().items():
+    for own, task in check.by_node().items():
         names = task.meeting.names if task.meeting else {}
         bad = {name: found for name, found in names.items() if found and found[0].startswith("(")}
         looped = [name for name, found in names.items() if name != own and found[0].startswith("127.")]
@@ -164,23 +164,23 @@ def _names(trial: Trial) -> Iterator[tuple[str, Finding]]:
             yield own, Finding("network", "names", "ok", f"{listed(names)} can be resolved")
 
 
-def _meetings(trial: Trial) -> Iterator[Finding]:
+def _meetings(check: CheckJob) -> Iterator[Finding]:
     failed: dict[str, list[str]] = {}
-    for rank, task in sorted(trial.tasks.items()):
+    for rank, task in sorted(check.tasks.items()):
         why = task.meeting.error if task.meeting else _NOT_SO_FAR
         failed.setdefault(why, []).append(str(rank))
     for why in filter(None, failed):
-        do = trial.log if why == _NOT_SO_FAR else _REACH
+        do = check.log if why == _NOT_SO_FAR else _REACH
         yield Finding("network", "meeting", "error", f"rank {listed(failed[why])}: {why}", do)
-    met = [task for task in trial.tasks.values() if task.meeting and not task.meeting.error]
-    if len(met) == trial.plan.placement.size:
+    met = [task for task in check.tasks.values() if task.meeting and not task.meeting.error]
+    if len(met) == check.plan.placement.size:
         seen = f"{len(met)} of {len(met)} tasks reach rank 0 at the job's port, and their neighbours"
         yield Finding("network", "meeting", "ok", seen)
 
 
-def _clocks(trial: Trial) -> Iterator[Finding]:
+def _clocks(check: CheckJob) -> Iterator[Finding]:
     """Yield the clocks that are certainly off, else the largest difference."""
-    by_node = trial.by_node()
+    by_node = check.by_node()
     first, *others = by_node
     right: list[tuple[float, str]] = [] if others else [(0.0, f"all on {first} have one clock")]
     for name in others:
@@ -206,29 +206,29 @@ def _seconds(value: float) -> str:
     return f"{value:.1f} s" if value >= 1 else f"{value * 1000:.2f} ms"
 
 
-def _sums(trial: Trial) -> Iterator[Finding]:
+def _sums(check: CheckJob) -> Iterator[Finding]:
     """Yield each way to sum, over all tasks."""
     ways: dict[str, list[Sum]] = {}
-    for task in trial.tasks.values():
+    for task in check.tasks.values():
         for one in task.meeting.sums if task.meeting else ():
             ways.setdefault(re.split(r"\W", one.by)[0], []).append(one)
-    if not ways and trial.plan.placement.size > 1:
+    if not ways and check.plan.placement.size > 1:
         yield Finding("network", "all-reduce", "unknown", "the tasks did not meet", _FIRST)
     for name, found in ways.items():
-        yield _sum(trial, name, found)
+        yield _sum(check, name, found)
 
 
-def _sum(trial: Trial, way: str, found: Sequence[Sum]) -> Finding:
-    size, name = trial.plan.placement.size, f"sum by {way}"
+def _sum(check: CheckJob, way: str, found: Sequence[Sum]) -> Finding:
+    size, name = check.plan.placement.size, f"sum by {way}"
     failed = next((one for one in found if one.error), None)
     if failed or len(found) < size:
         seen = f"{size - len(found)} of {size} tasks did not come so far"
         seen = " ".join(failed.error.split())[:_LONGEST] if failed else seen
-        do = trial.log + ("; NCCL_DEBUG=INFO tells more" if way == "torch" else "")
+        do = check.log + ("; NCCL_DEBUG=INFO tells more" if way == "torch" else "")
         return Finding("network", name, "error", seen, do)
     alone = next((one for one in found if one.ranks != size), None)
     if alone:
-        return _alone(trial, way, alone, name)
+        return _alone(check, way, alone, name)
     slowest = max(found, key=lambda one: one.seconds)
     seen = (
         f"{slowest.by}, {in_bytes(slowest.bytes)} over {size} tasks: "
@@ -240,12 +240,12 @@ def _sum(trial: Trial, way: str, found: Sequence[Sum]) -> Finding:
     return Finding("network", name, "error", f"{seen}; the sum is WRONG", do)
 
 
-def _alone(trial: Trial, way: str, found: Sum, name: str) -> Finding:
-    seen = f"{found.by} sees {found.ranks} of {trial.plan.placement.size} tasks"
-    if way in _MPI and not launchers.get(trial.plan.launch.launcher).brings_mpi:
-        seen = f"{seen}: launcher {trial.plan.launch.launcher} brings no MPI"
+def _alone(check: CheckJob, way: str, found: Sum, name: str) -> Finding:
+    seen = f"{found.by} sees {found.ranks} of {check.plan.placement.size} tasks"
+    if way in _MPI and not launchers.get(check.plan.launch.launcher).brings_mpi:
+        seen = f"{seen}: launcher {check.plan.launch.launcher} brings no MPI"
         return Finding("network", name, "note", seen, "try one that does: `--set batch.launcher=mpirun`")
-    do = f"use one that is built with the MPI of {trial.plan.launch.launcher}"
-    if trial.plan.launch.launcher == "srun":
+    do = f"use one that is built with the MPI of {check.plan.launch.launcher}"
+    if check.plan.launch.launcher == "srun":
         do = "set `launchers.srun.mpi` to a type that this MPI knows, or choose `batch.launcher: mpirun`"
     return Finding("network", name, "error", seen, do)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from hpcdist.errors import Problem, SchedulerError
 from hpcdist.runs import endings
 from hpcdist.runs.rundir import Phase, Run
-from hpcdist.runs.services import World
+from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import KnowsLeftovers, schedulers
 from hpcdist.schedulers.job import Job
 
 
-def cancel(runs: Sequence[Run], world: World) -> list[Run]:
+def cancel(runs: Sequence[Run], services: Services) -> list[Run]:
     """End the jobs of these runs; return the runs for whose job the batch system took the order.
 
     A job that is over stays as it is, unless it has left processes behind. So does one that has got the id of
@@ -23,11 +23,11 @@ def cancel(runs: Sequence[Run], world: World) -> list[Run]:
     Raises:
         SchedulerError: when the batch system refused or did not answer, or a run's job is not known.
     """
-    reports = status(runs, world)
+    reports = status(runs, services)
     problems: list[Problem] = []
     ended: list[Run] = []
     for group in _groups(reports):
-        found = list(_not_cancelled(group, world))
+        found = list(_not_cancelled(group, services))
         problems += found
         ended += [] if found else [report.run for report in group]
     problems += _no_reply(reports)
@@ -53,12 +53,12 @@ def _can_be_ended(report: Report) -> bool:
     return bool(report.status.native) or report.is_missing
 
 
-def _not_cancelled(group: Sequence[Report], world: World) -> Iterator[Problem]:
+def _not_cancelled(group: Sequence[Report], services: Services) -> Iterator[Problem]:
     """End these jobs of one batch system; yield why that was not done."""
     name = group[0].run.record.scheduler
     jobs = [report.run.job for report in group if report.run.job is not None]
     try:
-        completed = world.runner.run(schedulers.get(name).cancel(jobs))
+        completed = services.runner.run(schedulers.get(name).cancel(jobs))
     except SchedulerError as error:
         yield from error.problems
         return
@@ -67,7 +67,7 @@ def _not_cancelled(group: Sequence[Report], world: World) -> Iterator[Problem]:
         yield _not_listed(name, jobs, why) if group[0].is_missing else _refused(why)
         return
     for job in jobs:
-        endings.note_cancelled(job, world.now())
+        endings.note_cancelled(job, services.now())
 
 
 def _refused(why: str) -> Problem:

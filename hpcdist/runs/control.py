@@ -24,7 +24,7 @@ from hpcdist.runs import rundir
 from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.deadline import limited
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
-from hpcdist.runs.services import World, fresh
+from hpcdist.runs.services import Services, reread
 from hpcdist.runs.states import GRACE, Report, age, find_tokens, status
 from hpcdist.runs.waiting import wait
 from hpcdist.schedulers import Scheduler, Submission, schedulers
@@ -34,7 +34,7 @@ __all__ = [
     "Report",
     "Request",
     "Screen",
-    "World",
+    "Services",
     "cancel",
     "overview",
     "status",
@@ -81,7 +81,7 @@ SILENT: Final = Screen()
 
 
 def submit(
-    request: Request, runs_dir: Path, world: World, screen: Screen = SILENT, *, again: bool = False
+    request: Request, runs_dir: Path, services: Services, screen: Screen = SILENT, *, again: bool = False
 ) -> Run:
     """Make a run directory, write the files, submit the script, once, and print the job's id.
 
@@ -97,52 +97,53 @@ def submit(
         Interrupted: when the user broke off and the job may exist.
     """
     if again:
-        return _finished(_prepared(request, runs_dir, world), world, screen)
+        return _submit_and_print(_create_run(request, runs_dir, services), services, screen)
     ownership.make(runs_dir)
     with locks.exclusive(
-        runs_dir, rundir.digest(request.experiment), world.sleep, lambda: screen.note(_BUSY)
+        runs_dir, rundir.digest(request.experiment), services.sleep, lambda: screen.note(_BUSY)
     ):
-        run = _interrupted(request, runs_dir, world, screen) or _prepared(request, runs_dir, world)
-        return _finished(run, world, screen)
+        run = _find_interrupted(request, runs_dir, services, screen)
+        run = run or _create_run(request, runs_dir, services)
+        return _submit_and_print(run, services, screen)
 
 
-def _finished(run: Run, world: World, screen: Screen) -> Run:
+def _submit_and_print(run: Run, services: Services, screen: Screen) -> Run:
     try:
-        return _printed(run if run.job else _sent(run, world, screen), world, screen)
+        return _print_id(run if run.job else _submit_script(run, services, screen), services, screen)
     except KeyboardInterrupt as error:
-        raise Interrupted(fresh(run)) from error
+        raise Interrupted(reread(run)) from error
 
 
-def _prepared(request: Request, runs_dir: Path, world: World) -> Run:
-    directory = world.create(runs_dir, request.name)
+def _create_run(request: Request, runs_dir: Path, services: Services) -> Run:
+    directory = services.create(runs_dir, request.name)
     record = Record(
         name=request.name,
-        token=world.token(),
+        token=services.token(),
         site=request.site,
         scheduler=request.scheduler,
         digest=rundir.digest(request.experiment),
-        created_at=rundir.timestamp(world.now()),
+        created_at=rundir.timestamp(services.now()),
     )
     try:
         for name, text in {"experiment.yml": request.experiment, **request.files(directory)}.items():
             directory.write(name, text)
-        world.save(directory, record)
+        services.save(directory, record)
     except Exception:
         rundir.remove(directory)
         raise
     return Run(directory, record)
 
 
-def _sent(run: Run, world: World, screen: Screen) -> Run:
+def _submit_script(run: Run, services: Services, screen: Screen) -> Run:
     """Return the run with the id of its job, which is on the disk where that can be written."""
     scheduler = schedulers.get(run.record.scheduler)
     submission = Submission(str(run.directory.script), str(run.directory.path), run.record.token)
-    run = world.update(
-        run, phase=Phase.SUBMITTING, submitted_at=rundir.timestamp(world.now()), clock=world.host
+    run = services.update(
+        run, phase=Phase.SUBMITTING, submitted_at=rundir.timestamp(services.now()), clock=services.host
     )
-    job_id = _answer(run, scheduler, submission, world)
+    job_id = _run_submit(run, scheduler, submission, services)
     try:
-        return world.update(run, phase=Phase.ACCEPTED, job_id=job_id)
+        return services.update(run, phase=Phase.ACCEPTED, job_id=job_id)
     except OSError as error:
         screen.note(
             f"{run.directory.record_file}: {error.strerror}: the job's id is not kept there, but found again"
@@ -150,7 +151,7 @@ def _sent(run: Run, world: World, screen: Screen) -> Run:
         return run._replace(record=run.record._replace(phase=Phase.ACCEPTED, job_id=job_id))
 
 
-def _printed(run: Run, world: World, screen: Screen) -> Run:
+def _print_id(run: Run, services: Services, screen: Screen) -> Run:
     """Print the id of the run's job, and remember that."""
     try:
         screen.result(run)
@@ -158,36 +159,36 @@ def _printed(run: Run, world: World, screen: Screen) -> Run:
         message = f"standard output cannot be written ({error.strerror}), but {run.name} is submitted"
         hint = f"it is job {run.record.job_id}, in `{run.directory.path}`; do not submit it again"
         raise OutputError(Problem(message, hint=hint)) from error
-    return world.keep(run, phase=Phase.SUBMITTED, job_id=run.record.job_id)
+    return services.try_update(run, phase=Phase.SUBMITTED, job_id=run.record.job_id)
 
 
-def _answer(run: Run, scheduler: Scheduler, submission: Submission, world: World) -> str:
+def _run_submit(run: Run, scheduler: Scheduler, submission: Submission, services: Services) -> str:
     """Submit the script and return the job's id."""
     command = scheduler.submit(submission)
     command = command._replace(timeout=min(command.timeout, _LIMIT))
     try:
-        return scheduler.read_submit(world.runner.run(command))
+        return scheduler.read_submit(services.runner.run(command))
     except SubmissionUnknown as error:
-        return _looked_up(run, scheduler, world, error)
+        return _look_up_job(run, scheduler, services, error)
     except SchedulerError as error:
-        world.keep(run, phase=Phase.REFUSED, message=str(error))
+        services.try_update(run, phase=Phase.REFUSED, message=str(error))
         raise
 
 
-def _looked_up(run: Run, scheduler: Scheduler, world: World, error: SubmissionUnknown) -> str:
+def _look_up_job(run: Run, scheduler: Scheduler, services: Services, error: SubmissionUnknown) -> str:
     """Return the id of the job that carries the token, looking for it a few times."""
-    bounded = world._replace(runner=limited(world.runner, world.now))
+    bounded = services._replace(runner=limited(services.runner, services.now))
     for pause in _LOOK_PAUSES:
-        world.sleep(pause)
+        services.sleep(pause)
         found, _ = find_tokens(scheduler, bounded)
         if run.record.token in found:
             return found[run.record.token]
-    world.keep(run, message=str(error))
+    services.try_update(run, message=str(error))
     hint = f"do not submit it again: `hpcdist status {run.name}` tells in some minutes whether the job exists"
     raise SubmissionUnknown(*error.problems[:-1], Problem(error.problems[-1].message, hint=hint)) from error
 
 
-def _interrupted(request: Request, runs_dir: Path, world: World, screen: Screen) -> Run | None:
+def _find_interrupted(request: Request, runs_dir: Path, services: Services, screen: Screen) -> Run | None:
     """Return the run of an interrupted submission of the same experiment, if its job is what is wanted."""
     runs, _ = rundir.listing(runs_dir)
     wanted = (rundir.digest(request.experiment), request.site)
@@ -196,7 +197,7 @@ def _interrupted(request: Request, runs_dir: Path, world: World, screen: Screen)
         for run in runs
         if run.record.phase in _UNFINISHED and (run.record.digest, run.record.site) == wanted
     ]
-    for report in status(twins, world):
+    for report in status(twins, services):
         run, state = report.run, report.status.state
         if state is JobState.UNSUBMITTED:
             screen.note(f"run {run.name} of the same experiment is {state.value}: {report.status.reason}")
@@ -204,7 +205,7 @@ def _interrupted(request: Request, runs_dir: Path, world: World, screen: Screen)
             hint = f"ask `hpcdist status {run.name}` later, or submit with --again"
             message = f"run {run.name} of the same experiment may exist: {report.status.reason}"
             raise SubmissionUnknown(Problem(message, hint=hint))
-        elif _is_wanted(report, world):
+        elif _is_this_submission(report, services):
             said = f"the same experiment is {state.value} as job {run.job.id}, run {run.name}"
             screen.note(
                 f"{said}; its submission was interrupted, so this is its end, and makes no other; {_AGAIN}"
@@ -214,18 +215,18 @@ def _interrupted(request: Request, runs_dir: Path, world: World, screen: Screen)
             screen.note(
                 f"run {run.name} of the same experiment, whose submission was interrupted, is {state.value}"
             )
-            world.keep(run, phase=Phase.SUBMITTED)
+            services.try_update(run, phase=Phase.SUBMITTED)
     return None
 
 
-def _is_wanted(report: Report, world: World) -> bool:
+def _is_this_submission(report: Report, services: Services) -> bool:
     """Whether a job is the one that this submission is to make: it lives, or was submitted just now."""
     state = report.status.state
     may_live = report.no_reply or not (state.is_final or state is JobState.UNKNOWN)
-    return may_live or (state is not JobState.CANCELLED and age(report.run, world) < GRACE)
+    return may_live or (state is not JobState.CANCELLED and age(report.run, services) < GRACE)
 
 
-def overview(runs_dir: Path, world: World) -> tuple[list[Report], tuple[ConfigError, ...]]:
+def overview(runs_dir: Path, services: Services) -> tuple[list[Report], tuple[ConfigError, ...]]:
     """Return a report of every run, oldest first, and what is wrong with those that cannot be read."""
     runs, errors = rundir.listing(runs_dir)
-    return status(runs, world), errors
+    return status(runs, services), errors

@@ -23,7 +23,7 @@ VANISHED: Final = Status(
 )
 
 
-class Known:
+class JobStatuses:
     """What is known of one job: of itself under None, of an array's elements under their indices.
 
     ``settled`` is what stands: an end, or a living state. ``hints`` a later answer may replace.
@@ -125,13 +125,13 @@ def _silence(completed: Completed) -> str:
 class Inquiry:
     """What was heard of jobs so far; no id occurs twice.
 
-    ``heard``: the first query, which knows the living, got all its answers. Without them nothing that a job
+    ``replied``: the first query, which knows the living, got all its answers. Without them nothing that a job
     wrote is its end, since it may be queued again, and no state is certain to stay.
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        self.heard: bool | None = None
-        self._known = {job.id: Known(job) for job in jobs}
+        self.replied: bool | None = None
+        self._known = {job.id: JobStatuses(job) for job in jobs}
         self._silence = ""
         self._unreachable = False
 
@@ -140,8 +140,8 @@ class Inquiry:
         left = [known.job for known in self._known.values() if known.is_open()]
         commands = query.commands(left) if left else ()
         said = side_by_side([partial(runner.run, command) for command in commands])
-        if self.heard is None and said:
-            self.heard = all(completed.ok for completed in said)
+        if self.replied is None and said:
+            self.replied = all(completed.ok for completed in said)
         for completed in said:
             self._unreachable = self._unreachable or answers.is_unreachable(completed)
             self._silence = self._silence or _silence(completed)
@@ -159,7 +159,7 @@ class Inquiry:
     def read_events(self) -> None:
         """Take the word of jobs for their end, where the queue was heard and does not have them."""
         for known in self._known.values():
-            if self.heard and known.is_open():
+            if self.replied and known.is_open():
                 known.read_events()
 
     def answer(self, job: Job) -> Status:
@@ -167,14 +167,14 @@ class Inquiry:
         return self._known[job.id].status() or self._unknown()
 
     def _unknown(self) -> Status:
-        if self.heard:
+        if self.replied:
             return MISSING
         return Status(JobState.UNKNOWN, reason=f"the batch system did not answer{self._silence}")
 
     def is_missing(self, job: Job) -> bool:
         """Whether the batch system answered, and has not this job (or not all of its elements)."""
         status = self.answer(job)
-        reachable = self.heard and not self._unreachable
+        reachable = self.replied and not self._unreachable
         return bool(reachable) and status.state is JobState.UNKNOWN and not status.native
 
     def vanished(self, job: Job) -> Status:
@@ -189,7 +189,7 @@ class Inquiry:
         """Whether the job's state is final for good; a failure without a code is worth another question."""
         known = self._known[job.id]
         status = known.status()
-        if not self.heard or status is None or not status.state.is_final:
+        if not self.replied or status is None or not status.state.is_final:
             return False
         if None not in known.settled and known.is_open():
             return False

@@ -23,7 +23,7 @@ def new_token() -> str:
     return secrets.token_hex(8)
 
 
-class World(NamedTuple):
+class Services(NamedTuple):
     """The real one needs a ``Shell`` only; tests hand in functions of their own."""
 
     runner: Runner
@@ -41,18 +41,18 @@ class World(NamedTuple):
         phase is a later one. Processes of one host do this one after the other.
         """
         with run.directory.opened() as handle, locks.folder(handle, self.sleep):
-            record = fresh(run).record.changed(**changes)
+            record = reread(run).record.changed(**changes)
             self.save(run.directory, record)
         return run._replace(record=record)
 
-    def keep(self, run: Run, **changes: Any) -> Run:
+    def try_update(self, run: Run, **changes: Any) -> Run:
         """As `update`; where the disk is full, or another user's, only the returned run has the changes."""
         with contextlib.suppress(OSError):
             return self.update(run, **changes)
         return run._replace(record=run.record.changed(**changes))
 
 
-def fresh(run: Run) -> Run:
+def reread(run: Run) -> Run:
     """Return the run with the record that is on the disk now, where it can be read."""
     with contextlib.suppress(ConfigError):
         return run._replace(record=run.directory.record())

@@ -14,7 +14,7 @@ from hpcdist.runs import endings
 from hpcdist.runs.deadline import limited, side_by_side
 from hpcdist.runs.inquiry import MISSING, Inquiry, inquire
 from hpcdist.runs.rundir import Phase, Run, timestamp
-from hpcdist.runs.services import World, fresh
+from hpcdist.runs.services import Services, reread
 from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
 from hpcdist.schedulers.job import TERMINATED, Job, JobState, Status
 
@@ -30,7 +30,7 @@ _VANISHED_AFTER: Final = 120.0
 _SKEW: Final = 86400.0
 """The clocks of two hosts, both of which speak to one batch system, are less than so many seconds apart."""
 
-_TOLD_TO_END: Final = (JobState.FAILED, TERMINATED)
+_TERMINATED: Final = (JobState.FAILED, TERMINATED)
 """How a job may end that lost a node, before the batch system knows of it: the launcher is told to end."""
 
 
@@ -56,7 +56,7 @@ class Report(NamedTuple):
         return self.status.state is JobState.UNKNOWN and self.status.source == MISSING.source
 
 
-def status(runs: Sequence[Run], world: World) -> list[Report]:
+def status(runs: Sequence[Run], services: Services) -> list[Report]:
     """Return what is known of these runs, at the cost of one squeue (or its like) for all of them.
 
     A record that stands at ``submitting`` is settled where the job left a trace or the batch system knows
@@ -66,24 +66,24 @@ def status(runs: Sequence[Run], world: World) -> list[Report]:
     by_scheduler: dict[str, list[Run]] = {}
     for run in runs:
         by_scheduler.setdefault(run.record.scheduler, []).append(run)
-    calls = [partial(_of_scheduler, name, group, world) for name, group in by_scheduler.items()]
+    calls = [partial(_of_scheduler, name, group, services) for name, group in by_scheduler.items()]
     found = itertools.chain.from_iterable(side_by_side(calls))
     reports = {report.run.directory: report for report in found}
     return [reports[run.directory] for run in runs]
 
 
-def _of_scheduler(name: str, runs: Sequence[Run], world: World) -> list[Report]:
+def _of_scheduler(name: str, runs: Sequence[Run], services: Services) -> list[Report]:
     """Ask one scheduler for all its runs, within one deadline."""
-    world = world._replace(runner=limited(world.runner, world.now))
-    settled, answered = settle(runs, world)
+    services = services._replace(runner=limited(services.runner, services.now))
+    settled, answered = find_lost_jobs(runs, services)
     jobs = [run.job for run in settled if run.job is not None and run.record.ended is None]
     inquiries: dict[Job, Inquiry] = {}
     for batch in _batches(jobs):
-        inquiries |= dict.fromkeys(batch, inquire(schedulers.get(name), batch, world.runner))
-    return [_report(run, inquiries, answered, world) for run in settled]
+        inquiries |= dict.fromkeys(batch, inquire(schedulers.get(name), batch, services.runner))
+    return [_report(run, inquiries, answered, services) for run in settled]
 
 
-def settle(runs: Iterable[Run], world: World) -> tuple[list[Run], frozenset[str]]:
+def find_lost_jobs(runs: Iterable[Run], services: Services) -> tuple[list[Run], frozenset[str]]:
     """Find out the ids of jobs whose submission got no answer; return the runs, and who could be asked.
 
     The run directory is asked first, since a batch system forgets; then each scheduler once for all.
@@ -96,38 +96,38 @@ def settle(runs: Iterable[Run], world: World) -> tuple[list[Run], frozenset[str]
         if run.record.phase == Phase.SUBMITTING and not (job_id := _id_from_events(run)):
             name = run.record.scheduler
             if name not in tokens:
-                tokens[name], heard = find_tokens(schedulers.get(name), world)
-                answered |= {name} if heard else set()
+                tokens[name], replied = find_tokens(schedulers.get(name), services)
+                answered |= {name} if replied else set()
             job_id = tokens[name].get(run.record.token)
-        settled.append(_settled(run, job_id, world))
+        settled.append(_with_found_job(run, job_id, services))
     return settled, frozenset(answered)
 
 
-def _settled(run: Run, job_id: str | None, world: World) -> Run:
+def _with_found_job(run: Run, job_id: str | None, services: Services) -> Run:
     """Return the run with the id that was found; its own `submit` may have settled it meanwhile.
 
     A submission that began at a time that no clock here has shown counts from now on.
     """
     if run.record.phase == Phase.SUBMITTING:
-        run = fresh(run)
+        run = reread(run)
     if run.record.phase != Phase.SUBMITTING:
         return run
     if job_id:
-        return world.keep(run, phase=Phase.ACCEPTED, job_id=job_id, message="")
-    if not _is_trusted(age(run, world), run, world):
-        return world.keep(run, submitted_at=timestamp(world.now()), clock=world.host)
+        return services.try_update(run, phase=Phase.ACCEPTED, job_id=job_id, message="")
+    if not _is_trusted(age(run, services), run, services):
+        return services.try_update(run, submitted_at=timestamp(services.now()), clock=services.host)
     return run
 
 
-def age(run: Run, world: World) -> float:
+def age(run: Run, services: Services) -> float:
     """Return how long ago its submission began, in seconds; below 0 where that machine's clock is ahead."""
     began = datetime.fromisoformat(run.record.submitted_at or run.record.created_at)
-    return world.now() - began.timestamp()
+    return services.now() - began.timestamp()
 
 
-def _is_trusted(seconds: float, run: Run, world: World) -> bool:
+def _is_trusted(seconds: float, run: Run, services: Services) -> bool:
     """Whether so much time has passed since the record's last time, which another clock may have shown."""
-    return seconds >= (0 if run.record.clock == world.host else _SKEW)
+    return seconds >= (0 if run.record.clock == services.host else _SKEW)
 
 
 def _id_from_events(run: Run) -> str | None:
@@ -135,10 +135,10 @@ def _id_from_events(run: Run) -> str | None:
     return next((re.sub(r"_[0-9]+$", "", job_id) for job_id in ids), None)
 
 
-def find_tokens(scheduler: Scheduler, world: World) -> tuple[dict[str, str], bool]:
+def find_tokens(scheduler: Scheduler, services: Services) -> tuple[dict[str, str], bool]:
     """Return job ids by token, and whether the batch system answered at all."""
     found: dict[str, str] = {}
-    answers = [world.runner.run(command) for command in scheduler.find()]
+    answers = [services.runner.run(command) for command in scheduler.find()]
     for completed in answers:
         found = {**scheduler.read_find(completed), **found}
     return found, bool(answers) and answers[0].ok
@@ -155,62 +155,63 @@ def _batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
     return (list(batch.values()) for batch in batches)
 
 
-def _report(run: Run, inquiries: Mapping[Job, Inquiry], answered: frozenset[str], world: World) -> Report:
+def _report(
+    run: Run, inquiries: Mapping[Job, Inquiry], answered: frozenset[str], services: Services
+) -> Report:
     if run.record.ended is not None:
         return Report(run, run.record.ended)
     if run.job is None:
-        return Report(run, _status(run, answered, world))
+        return Report(run, _status(run, answered, services))
     inquiry = inquiries[run.job]
     status = inquiry.answer(run.job)
     if inquiry.is_missing(run.job):
-        return _missing(run, run.job, inquiry, world)
+        return _missing(run, run.job, inquiry, services)
     if inquiry.is_certain(run.job):
-        status = _with_lost_nodes(run.job, status, schedulers.get(run.record.scheduler), world)
-        run = world.keep(run, ended=status, missing_since=None)
-    elif inquiry.heard and run.record.missing_since:
-        run = world.keep(run, missing_since=None)
+        status = _with_lost_nodes(run.job, status, schedulers.get(run.record.scheduler), services)
+        run = services.try_update(run, ended=status, missing_since=None)
+    elif inquiry.replied and run.record.missing_since:
+        run = services.try_update(run, missing_since=None)
     return Report(run, status)
 
 
-def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, world: World) -> Status:
+def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, services: Services) -> Status:
     """Return the status with the names of nodes that are down now, where that may be why the job ended."""
-    suspect = status.state is JobState.NODE_FAIL or (status.state, status.exit_code) == _TOLD_TO_END
+    suspect = status.state is JobState.NODE_FAIL or (status.state, status.exit_code) == _TERMINATED
     nodes = endings.nodes(job) if suspect and isinstance(scheduler, KnowsNodes) else ()
     if not nodes or not isinstance(scheduler, KnowsNodes):
         return status
-    lost = [
-        name for name in scheduler.read_nodes(world.runner.run(scheduler.ask_nodes(nodes))) if name in nodes
-    ]
+    completed = services.runner.run(scheduler.ask_nodes(nodes))
+    lost = [name for name in scheduler.read_nodes(completed) if name in nodes]
     said = f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
     return status._replace(reason=": ".join(filter(None, [status.reason, said])))
 
 
-def _missing(run: Run, job: Job, inquiry: Inquiry, world: World) -> Report:
+def _missing(run: Run, job: Job, inquiry: Inquiry, services: Services) -> Report:
     """Report a job that the batch system does not know: for a grace period, it may be known again."""
     since = run.record.missing_since
-    lasted = world.now() - datetime.fromisoformat(since).timestamp() if since else -1.0
-    if not _is_trusted(lasted, run, world):
-        run = world.keep(run, missing_since=timestamp(world.now()), clock=world.host)
+    lasted = services.now() - datetime.fromisoformat(since).timestamp() if since else -1.0
+    if not _is_trusted(lasted, run, services):
+        run = services.try_update(run, missing_since=timestamp(services.now()), clock=services.host)
     elif lasted >= _VANISHED_AFTER:
         return Report(run, inquiry.vanished(job))
     return Report(run, inquiry.answer(job))
 
 
-def _status(run: Run, answered: frozenset[str], world: World) -> Status:
+def _status(run: Run, answered: frozenset[str], services: Services) -> Status:
     """Tell of a run without a job."""
     if run.record.phase == Phase.REFUSED:
         return Status(JobState.UNSUBMITTED, "refused", reason=run.record.message, source="record")
     if run.record.phase == Phase.CREATED:
         reason = "it was prepared, but never submitted"
         return Status(JobState.UNSUBMITTED, "created", reason=reason, source="record")
-    return _submission_status(run, answered, world)
+    return _submission_status(run, answered, services)
 
 
-def _submission_status(run: Run, answered: frozenset[str], world: World) -> Status:
+def _submission_status(run: Run, answered: frozenset[str], services: Services) -> Status:
     """Tell of a submission whose answer was lost and whose job was not found."""
     if run.record.scheduler not in answered:
         reason = "its submission got no answer, and the batch system cannot be asked now"
-    elif (left := GRACE - age(run, world)) > 0:
+    elif (left := GRACE - age(run, services)) > 0:
         reason = f"its submission got no answer yet; ask again in {left:.0f} s"
     else:
         reason = "its submission got no answer, and the batch system has no such job"

@@ -10,7 +10,7 @@ from typing import Final
 
 from hpcdist.runs import endings
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.services import World
+from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import Waits, schedulers
 from hpcdist.schedulers.job import JobState
@@ -33,22 +33,24 @@ _LOOK: Final = 2.0
 """How often the event logs are looked at, in seconds, a stat(2) for each run; at first after `_SOON`."""
 
 
-def wait(runs: Sequence[Run], world: World, *, told: Callable[[Report], None] | None = None) -> list[Report]:
+def wait(
+    runs: Sequence[Run], services: Services, *, on_change: Callable[[Report], None] | None = None
+) -> list[Report]:
     """Return when all these jobs are over, or when nothing was heard of the rest for a long time.
 
     A pause is a tenth of the time waited, 1 to 60 s, on this machine 0.1 to 1 s; it ends when the event log
-    of a run has grown. ``told`` is given each report whose state, or reason, is another.
+    of a run has grown. ``on_change`` is given each report whose state, or reason, is another.
     """
     reports: dict[Path, Report] = {}
-    pauses = Pauses(world, local=is_local(runs))
-    left, silence = list(runs), Silence()
+    pauses = PollTimer(services, local=is_local(runs))
+    left, silence = list(runs), SilenceTimeout()
     while left:
-        now = status(left, world)
+        now = status(left, services)
         for report in now:
             old = reports.get(report.run.directory.path)
             reports[report.run.directory.path] = report
-            if told and (old is None or gist(old) != gist(report)):
-                told(report)
+            if on_change and (old is None or state_and_reason(old) != state_and_reason(report)):
+                on_change(report)
         left = [report.run for report in now if not report.is_over]
         if not left or silence.is_too_long(now, pauses.slept):
             break
@@ -61,7 +63,7 @@ def is_local(runs: Sequence[Run]) -> bool:
     return not any(schedulers.get(run.record.scheduler).is_batch_system for run in runs)
 
 
-def gist(report: Report) -> tuple[JobState, str]:
+def state_and_reason(report: Report) -> tuple[JobState, str]:
     """Return what is told once; a reason in which only a number changed is the same."""
     return report.status.state, re.sub("[0-9]+", "", report.status.reason)
 
@@ -72,7 +74,7 @@ def pause_after(waited: float, *, local: bool) -> float:
     return min(max(_SHORTEST * scale, waited * _SHARE), 1.0 if local else _LONGEST)
 
 
-class Silence:
+class SilenceTimeout:
     """How long nothing has been known of any of the jobs that are waited for."""
 
     def __init__(self, since: float = 0.0) -> None:
@@ -85,7 +87,7 @@ class Silence:
         return at - self._since > _PATIENCE
 
 
-class Pauses:
+class PollTimer:
     """The pauses between questions; ``slept`` is how long they were in all.
 
     A log that grew ends a pause: at once for the first times, then after ``EAGER`` seconds at least, since an
@@ -93,9 +95,9 @@ class Pauses:
     short.
     """
 
-    def __init__(self, world: World, *, local: bool) -> None:
+    def __init__(self, services: Services, *, local: bool) -> None:
         self.slept = 0.0
-        self._world = world
+        self._services = services
         self._local = local
         self._eager = min(_SOON, pause_after(0, local=local))
         self._sizes: dict[Path, int] = {}
@@ -108,7 +110,7 @@ class Pauses:
         if self._is_ending(runs):
             length = min(length, self._eager)
         grown = self._look(runs)
-        if length <= _LOOK or self._told_after(runs, length) < _LOOK:  # else without a pause, for ever
+        if length <= _LOOK or self._wait_by_scheduler(runs, length) < _LOOK:  # else without a pause, for ever
             is_cut = self._sleep(runs, min(length, self._eager) if self._is_ending(runs) else length)
             grown = grown or is_cut
         if grown or self._is_ending(runs):
@@ -122,7 +124,7 @@ class Pauses:
         slept, grown = 0.0, False
         step = max(min(_LOOK, _SOON + self.slept * _SHARE), len(runs) / 10)
         while slept < length and not (grown and slept >= self._eager):
-            self._world.sleep(min(step, length - slept))
+            self._services.sleep(min(step, length - slept))
             slept += min(step, length - slept)
             grown = self._look(runs) or grown
         self.slept += slept
@@ -136,16 +138,16 @@ class Pauses:
         self._ending |= {run.directory.path for run in grown if is_ending(run)}
         return bool(grown)
 
-    def _told_after(self, runs: Sequence[Run], length: float) -> float:
+    def _wait_by_scheduler(self, runs: Sequence[Run], length: float) -> float:
         """Wait by the scheduler's own command, where there is one, and one job; return how many seconds."""
         scheduler = schedulers.get(runs[0].record.scheduler)
         if len(runs) > 1 or self._refused or runs[0].job is None or not isinstance(scheduler, Waits):
             return 0.0
-        began = self._world.now()
-        completed = self._world.runner.run(scheduler.wait(runs[0].job)._replace(timeout=length))
+        began = self._services.now()
+        completed = self._services.runner.run(scheduler.wait(runs[0].job)._replace(timeout=length))
         self._refused = not completed.ok and not completed.timed_out
         self._ending |= {runs[0].directory.path} if completed.ok else set()
-        waited = max(0.0, self._world.now() - began)
+        waited = max(0.0, self._services.now() - began)
         self.slept += waited
         return waited
 

@@ -15,7 +15,7 @@ from hpcdist.cli.site.doctor_job import Wanted, sizes, trial
 from hpcdist.doctor.devices import TELLS_MORE
 from hpcdist.doctor.finding import Finding
 from hpcdist.host.command import Command, Completed
-from hpcdist.runs.services import World
+from hpcdist.runs.services import Services
 from hpcdist.schedulers import local
 from hpcdist.site.model import Site
 from hpcdist.testing import FakeShell
@@ -158,10 +158,10 @@ def answer(command: Command) -> Completed:
 
 def test_a_job_that_takes_too_long_is_cancelled(tmp_path: Path) -> None:
     clock, shell = Clock(), FakeShell([(("bash", "-c"), answer)])
-    world = World(shell, lambda: clock.now, clock.sleep)
+    services = Services(shell, lambda: clock.now, clock.sleep)
     wanted = Wanted("local", (), 2, None, None, (), timeout=60)
     with click.Context(main).scope():
-        found = [*trial(LOCAL, wanted, tmp_path, world)]
+        found = [*trial(LOCAL, wanted, tmp_path, services)]
     assert found == [
         Finding(
             "job",
@@ -207,7 +207,7 @@ def test_a_user_who_breaks_off_leaves_no_job(tmp_path: Path) -> None:
     shell = FakeShell([(("bash", "-c"), answer)])
     wanted = Wanted("local", (), 2, None, None, (), timeout=60)
     with click.Context(main).scope(), pytest.raises(KeyboardInterrupt):
-        [*trial(LOCAL, wanted, tmp_path, World(shell, sleep=break_off))]
+        [*trial(LOCAL, wanted, tmp_path, Services(shell, sleep=break_off))]
     assert shell.commands[-1].argv[2] == local._CANCEL
 
 
@@ -215,7 +215,7 @@ def test_a_folder_in_which_nothing_can_be_written_is_a_finding(tmp_path: Path) -
     (tmp_path / "runs").write_text("a file")
     wanted = Wanted("local", (), 2, None, None, (), timeout=60)
     with click.Context(main).scope():
-        found = [*trial(LOCAL, wanted, tmp_path / "runs", World(FakeShell()))]
+        found = [*trial(LOCAL, wanted, tmp_path / "runs", Services(FakeShell()))]
     assert found == [
         Finding(
             "job",

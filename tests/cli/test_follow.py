@@ -11,7 +11,7 @@ from hpcdist.cli.jobs.follow import Watch, follow
 from hpcdist.cli.jobs.runs import exit_code, sentence
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record, Run
-from hpcdist.runs.services import World
+from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import FakeShell, failed
@@ -44,7 +44,7 @@ def a_run(folder: Path) -> Run:
 def test_a_talkative_job_does_not_make_us_ask_all_the_time(folder: Path) -> None:
     clock, shell = Clock(), FakeShell([(lambda command: bool(command.argv), "")])
     run = a_run(folder)
-    watch = Watch(run, World(shell, now=clock.now))
+    watch = Watch(run, Services(shell, now=clock.now))
     assert not watch.is_over()
     at_first = len(shell.commands)
     for _ in range(9):
@@ -64,7 +64,7 @@ def test_a_talkative_job_does_not_make_us_ask_all_the_time(folder: Path) -> None
 def test_a_job_that_says_that_it_ended_is_asked_for_at_once(folder: Path) -> None:
     shell = FakeShell([(lambda command: bool(command.argv), "")])
     run = a_run(folder)
-    watch = Watch(run, World(shell, now=Clock().now))
+    watch = Watch(run, Services(shell, now=Clock().now))
     assert not watch.is_over()
     run.directory.write("events", "started 7 1000 0\nended 7 1001 3\n")
     assert watch.is_over()
@@ -80,7 +80,7 @@ def test_an_array_is_asked_for_at_once_when_its_last_element_ended(folder: Path)
     shell = FakeShell([(lambda command: bool(command.argv), "")])
     run = a_run(folder)
     run.directory.write("plan.json", '{"array": "1-3"}')
-    watch = Watch(run, World(shell, now=Clock().now))
+    watch = Watch(run, Services(shell, now=Clock().now))
     watch.is_over()
     asked = len(shell.commands)
     for count, is_asked in ((1, False), (2, False), (3, True)):
@@ -101,7 +101,7 @@ def test_following_ends_after_a_long_silence(folder: Path, capsys: pytest.Captur
             output.write_text("first\nsecond\n" if late.pop(0) < 2000 else "first\nsecond\nthird\n")
 
     clock, shell = Clock(), FakeShell([(lambda command: bool(command.argv), failed(1, "slurm is down"))])
-    report = follow(run, World(shell, clock.now, sleep))
+    report = follow(run, Services(shell, clock.now, sleep))
     assert report.status == Status(JobState.UNKNOWN, reason="the batch system did not answer: slurm is down")
     assert 3300 < clock.at < 3400
     out, err = capsys.readouterr()

@@ -8,7 +8,7 @@ import pytest
 
 from hpcdist.cli.jobs.wait import TimeIsUp, patient, wait
 from hpcdist.host.command import Command
-from hpcdist.runs.services import World
+from hpcdist.runs.services import Services
 from hpcdist.testing import FakeShell
 from tests.cli.test_follow import a_run
 
@@ -16,19 +16,19 @@ from tests.cli.test_follow import a_run
 @pytest.mark.parametrize(("seconds", "limit"), [(0, 10), (5, 10), (30, 30), (500, 60)])
 def test_even_without_patience_there_is_one_answer(seconds: float, limit: float) -> None:
     shell = FakeShell([(("squeue",), "")])
-    world = patient(World(shell, now=lambda: 1000.0, sleep=lambda _: None), seconds)
-    assert world.runner.run(Command(("squeue",))).ok
+    services = patient(Services(shell, now=lambda: 1000.0, sleep=lambda _: None), seconds)
+    assert services.runner.run(Command(("squeue",))).ok
     assert [command.timeout for command in shell.commands] == [limit]
 
 
 def test_sleeping_on_ends_the_patience() -> None:
     slept: list[float] = []
-    world = patient(World(FakeShell(), now=lambda: 1000.0 + sum(slept), sleep=slept.append), 5)
-    world.sleep(3)
-    world.sleep(3)
+    services = patient(Services(FakeShell(), now=lambda: 1000.0 + sum(slept), sleep=slept.append), 5)
+    services.sleep(3)
+    services.sleep(3)
     assert slept == [3, 2]
     with pytest.raises(TimeIsUp):
-        world.sleep(1)
+        services.sleep(1)
 
 
 def test_waiting_for_a_job_that_fails_prints_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,6 +36,6 @@ def test_waiting_for_a_job_that_fails_prints_why(folder: Path, capsys: pytest.Ca
     run = a_run(folder)
     (run.directory.logs / "job.out").write_text("hpcdist: there is no mpirun on n1; load its module\n")
     run.directory.write("events", "started 7 1000 0\nended 7 1001 86\n")
-    (report,) = wait([run], World(FakeShell([(lambda command: bool(command.argv), "")])))
+    (report,) = wait([run], Services(FakeShell([(lambda command: bool(command.argv), "")])))
     assert report.status.exit_code == 86
     assert capsys.readouterr().err == "note: x-1: there is no mpirun on n1; load its module\n"

@@ -6,7 +6,7 @@ import msgspec
 
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.records import Clock, Sum, Task
-from hpcdist.doctor.tasks import Trial, findings
+from hpcdist.doctor.tasks import CheckJob, findings
 from hpcdist.plan.model import Plan
 from hpcdist.site.model import Site
 from tests.doctor.hosts import GOOD, SUMS, host, task
@@ -29,13 +29,13 @@ def plan(site: Site = TESTBED, gpus: int = 1) -> Plan:
 
 
 def judged(*tasks: Task, site: Site = TESTBED, groups: tuple[str, ...] = ("network",)) -> list[Finding]:
-    trial = Trial("doctor-1", site, plan(site), dict(enumerate(tasks)))
-    return [item for item in findings(trial) if item.group in groups]
+    check = CheckJob("doctor-1", site, plan(site), dict(enumerate(tasks)))
+    return [item for item in findings(check) if item.group in groups]
 
 
 def test_two_good_nodes() -> None:
-    trial = Trial("doctor-1", TESTBED, plan(), {0: task(0), 1: task(1, clock=Clock(-0.002, 0.0001))})
-    assert [*findings(trial)] == [
+    check = CheckJob("doctor-1", TESTBED, plan(), {0: task(0), 1: task(1, clock=Clock(-0.002, 0.0001))})
+    assert [*findings(check)] == [
         Finding("job", "records", "ok", "2 of 2 tasks wrote into the run directory"),
         Finding("nodes: python", "python", "ok", "n1, n2: 3.11.2, /usr/bin/python"),
         Finding("nodes: python", "torch", "ok", "n1, n2: 2.3.0"),
@@ -121,8 +121,8 @@ def test_a_library_that_not_all_tasks_have() -> None:
 def test_plain_processes_bring_no_mpi() -> None:
     here = planned(changed(LOCAL, launcher="processes"), framework="pytorch", environment=environment(1))
     alone = (Sum("horovod mpi", 1, 8 << 20, right=True, seconds=0.1),)
-    trial = Trial("doctor-1", LOCAL, here, {0: task(0, sums=alone), 1: task(1, sums=alone)})
-    assert [*findings(trial)][-1] == Finding(
+    check = CheckJob("doctor-1", LOCAL, here, {0: task(0, sums=alone), 1: task(1, sums=alone)})
+    assert [*findings(check)][-1] == Finding(
         "network",
         "sum by horovod",
         "note",
@@ -183,7 +183,7 @@ def test_names_that_mean_nothing_or_the_wrong_host() -> None:
 
 
 def test_tasks_that_left_nothing_or_half() -> None:
-    trial = Trial("doctor-1", TESTBED, plan(), {})
+    check = CheckJob("doctor-1", TESTBED, plan(), {})
     nothing = Finding(
         "job",
         "records",
@@ -191,7 +191,7 @@ def test_tasks_that_left_nothing_or_half() -> None:
         "of 2 tasks these left no record: rank 0, 1",
         f"{LOG}, and look whether the nodes see the folder of the runs",
     )
-    assert [*findings(trial)] == [nothing]
+    assert [*findings(check)] == [nothing]
     found = judged(Task(GOOD), groups=("job", "network"))
     assert found == [
         nothing._replace(seen="of 2 tasks these left no record: rank 1"),
@@ -257,5 +257,5 @@ def test_nodes_that_are_not_alike() -> None:
 
 
 def test_the_names_of_nodes_are_those_of_the_job() -> None:
-    assert Trial("doctor-1", TESTBED, plan(), {}).node(task(1, host(host="other"))) == "n2"
-    assert Trial("doctor-1", TESTBED, plan(), {}).node(Task(host(host="other"))) == "other"
+    assert CheckJob("doctor-1", TESTBED, plan(), {}).node(task(1, host(host="other"))) == "n2"
+    assert CheckJob("doctor-1", TESTBED, plan(), {}).node(Task(host(host="other"))) == "other"

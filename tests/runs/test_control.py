@@ -16,7 +16,7 @@ import pytest
 from hpcdist.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import control, rundir, states
-from hpcdist.runs.control import Request, Screen, World
+from hpcdist.runs.control import Request, Screen, Services
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, failed
@@ -93,9 +93,9 @@ class Queue:
         rundir.save(directory, record)
 
     @property
-    def world(self) -> World:
+    def services(self) -> Services:
         tokens = (f"t{number}" for number in itertools.count(self.saves))
-        return World(self.shell, lambda: self.time, self.sleep, lambda: next(tokens), self.save)
+        return Services(self.shell, lambda: self.time, self.sleep, lambda: next(tokens), self.save)
 
 
 def files(directory: RunDirectory) -> Mapping[str, str]:
@@ -139,12 +139,12 @@ FINISHED = Seen(
 def repeated(runs: Path, queue: Queue) -> Seen:
     """Submit the experiment once more."""
     seen = Seen()
-    control.submit(REQUEST, runs, queue.world, seen.screen)
+    control.submit(REQUEST, runs, queue.services, seen.screen)
     return seen
 
 
 def state_of(run: Run, queue: Queue) -> Status:
-    (report,) = control.status([run], queue.world)
+    (report,) = control.status([run], queue.services)
     return report.status
 
 
@@ -155,7 +155,7 @@ def queue() -> Queue:
 
 def test_submit(tmp_path: Path, queue: Queue) -> None:
     seen = Seen()
-    run = control.submit(REQUEST, tmp_path, queue.world, seen.screen)
+    run = control.submit(REQUEST, tmp_path, queue.services, seen.screen)
     directory = tmp_path / "mnist-1"
     assert run == only_run(tmp_path)
     assert (seen.results, seen.notes, run.directory.path) == ([("mnist-1", "100")], [], directory)
@@ -181,7 +181,7 @@ def test_a_plan_that_fails_leaves_nothing(tmp_path: Path, queue: Queue) -> None:
         raise PlanError("no")
 
     with pytest.raises(PlanError):
-        control.submit(Request("mnist", "testbed", "slurm", "", broken), tmp_path, queue.world)
+        control.submit(Request("mnist", "testbed", "slurm", "", broken), tmp_path, queue.services)
     assert [*tmp_path.iterdir()] == [tmp_path / f".submit-{os.getuid()}.lock"]
     assert queue.shell.commands == []
 
@@ -191,26 +191,26 @@ def test_a_refusal_is_recorded_and_may_be_tried_again(tmp_path: Path, queue: Que
         1, "sbatch: error: Batch job submission failed: Invalid qos specification"
     )
     with pytest.raises(SchedulerError, match="Invalid qos"):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     run = only_run(tmp_path)
     assert (run.record.phase, run.record.job_id) == ("refused", None)
     assert "Invalid qos" in run.record.message
     assert state_of(run, queue).state is JobState.UNSUBMITTED
     assert "Invalid qos" in state_of(run, queue).reason
     queue.answers.clear()
-    assert control.submit(REQUEST, tmp_path, queue.world).name == "mnist-2"
+    assert control.submit(REQUEST, tmp_path, queue.services).name == "mnist-2"
 
 
 def test_no_sbatch_here(tmp_path: Path, queue: Queue) -> None:
     queue.answers["sbatch"] = MISSING
     with pytest.raises(SchedulerError, match="hpcdist render"):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     assert only_run(tmp_path).record.phase == "refused"
 
 
 def test_a_lost_answer_is_found_by_the_token(tmp_path: Path, queue: Queue) -> None:
     queue.answers["sbatch"] = TIMED_OUT
-    assert control.submit(REQUEST, tmp_path, queue.world).record.job_id == "100"
+    assert control.submit(REQUEST, tmp_path, queue.services).record.job_id == "100"
     assert only_run(tmp_path).record.phase == "submitted"
     assert queue.shell.programs == ["sbatch", "squeue", "sacct"]
     assert queue.pauses == [0.5]
@@ -220,7 +220,7 @@ def test_a_lost_submission_is_never_repeated(tmp_path: Path, queue: Queue) -> No
     queue.answers["sbatch"] = TIMED_OUT
     queue.answers["squeue"] = failed(1, "slurm_load_jobs error: Socket timed out on send/recv operation")
     with pytest.raises(SubmissionUnknown, match="hpcdist status mnist-1"):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     assert queue.shell.programs.count("sbatch") == 1
     assert queue.pauses == sorted(queue.pauses)
     assert 5 < sum(queue.pauses) < 30
@@ -229,7 +229,7 @@ def test_a_lost_submission_is_never_repeated(tmp_path: Path, queue: Queue) -> No
     assert "within 120 s" in run.record.message
     assert state_of(run, queue).state is JobState.UNKNOWN
     with pytest.raises(SubmissionUnknown, match="mnist-1"):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     assert queue.shell.programs.count("sbatch") == 1
 
     queue.answers.clear()
@@ -242,7 +242,7 @@ def test_a_lost_submission_is_never_repeated(tmp_path: Path, queue: Queue) -> No
 def test_the_next_submission_finishes_the_lost_one(tmp_path: Path, queue: Queue, looks: int) -> None:
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     queue.answers.clear()
     for _ in range(looks):
         assert state_of(only_run(tmp_path), queue).state is JobState.PENDING
@@ -256,9 +256,9 @@ def test_the_next_submission_finishes_the_lost_one(tmp_path: Path, queue: Queue,
 def test_who_wants_a_second_job_has_it(tmp_path: Path, queue: Queue) -> None:
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     queue.answers.clear()
-    assert control.submit(REQUEST, tmp_path, queue.world, again=True).record.job_id == "101"
+    assert control.submit(REQUEST, tmp_path, queue.services, again=True).record.job_id == "101"
     assert repeated(tmp_path, queue) == FINISHED
 
 
@@ -271,7 +271,7 @@ def test_an_id_that_cannot_be_printed_is_printed_by_the_next(tmp_path: Path, que
 
     for _ in range(3):
         with pytest.raises(OutputError, match="mnist-1 is submitted; it is job 100, in") as error:
-            control.submit(REQUEST, tmp_path, queue.world, Screen(full))
+            control.submit(REQUEST, tmp_path, queue.services, Screen(full))
         assert error.value.exit_code == 74
         assert (only_run(tmp_path).record.phase, only_run(tmp_path).record.job_id) == ("accepted", "100")
     assert repeated(tmp_path, queue) == FINISHED
@@ -282,7 +282,7 @@ def test_an_id_that_cannot_be_printed_is_printed_by_the_next(tmp_path: Path, que
 def test_a_record_that_cannot_be_written_loses_no_job(tmp_path: Path, queue: Queue, last_save: int) -> None:
     queue.last_save, queue.failure = last_save, FULL
     seen = Seen()
-    assert control.submit(REQUEST, tmp_path, queue.world, seen.screen).record.job_id == "100"
+    assert control.submit(REQUEST, tmp_path, queue.services, seen.screen).record.job_id == "100"
     assert seen.results == [("mnist-1", "100")]
     assert [note.partition(": ")[2] for note in seen.notes] == [
         "No space left on device: the job's id is not kept there, but found again"
@@ -296,12 +296,12 @@ def test_a_record_that_cannot_be_written_loses_no_job(tmp_path: Path, queue: Que
 def test_a_disk_that_is_full_before_anybody_is_asked(tmp_path: Path, queue: Queue) -> None:
     queue.last_save, queue.failure = 0, FULL
     with pytest.raises(OSError, match="No space left"):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     assert rundir.listing(tmp_path) == ((), ())
     assert not (tmp_path / "mnist-1").exists()
     queue.last_save = 2
     with pytest.raises(OSError, match="No space left"):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     assert queue.shell.programs == []
 
 
@@ -311,7 +311,7 @@ def test_a_refusal_stays_one_though_it_cannot_be_recorded(tmp_path: Path, queue:
     )
     queue.last_save, queue.failure = 2, FULL
     with pytest.raises(SchedulerError, match="Invalid qos"):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_the_job_of_an_interrupted_submission_is_over(
 ) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     queue.last_save = 1000
     queue.jobs["100"] = state
     queue.time += later
@@ -343,7 +343,7 @@ def test_the_job_of_an_interrupted_submission_is_over(
 def test_a_job_that_is_gone_is_not_what_a_later_submission_is_to_make(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     queue.last_save = 1000
     del queue.jobs["100"]
     queue.time += 1_000_000
@@ -353,17 +353,17 @@ def test_a_job_that_is_gone_is_not_what_a_later_submission_is_to_make(tmp_path: 
 def test_a_submission_to_another_site_is_another_one(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     queue.last_save = 1000
     seen = Seen()
-    control.submit(REQUEST._replace(site="other"), tmp_path, queue.world, seen.screen)
+    control.submit(REQUEST._replace(site="other"), tmp_path, queue.services, seen.screen)
     assert seen == Seen([("mnist-2", "101")])
 
 
 def test_a_submission_in_the_future_is_not_waited_for_for_ever(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 1
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     (run,), _ = rundir.listing(tmp_path)
     rundir.save(
         run.directory, run.record._replace(phase=Phase.SUBMITTING, submitted_at="2099-01-01T00:00:00+00:00")
@@ -380,40 +380,40 @@ def test_a_look_does_not_undo_what_the_submission_writes_meanwhile(tmp_path: Pat
     """`status` reads the record, asks for a while, and the submission ends in between."""
     queue.last_save = 2
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     queue.last_save = 1000
     run = only_run(tmp_path)
-    queue.world.update(run, phase=Phase.SUBMITTED, job_id="100")
+    queue.services.update(run, phase=Phase.SUBMITTED, job_id="100")
     assert state_of(run, queue).state is JobState.PENDING
     assert only_run(tmp_path).record.phase == "submitted"
 
 
 def test_a_phase_never_goes_back(tmp_path: Path, queue: Queue) -> None:
     """What `status` found out too late changes nothing, whatever it writes."""
-    run = control.submit(REQUEST, tmp_path, queue.world)
+    run = control.submit(REQUEST, tmp_path, queue.services)
     for phase in (Phase.CREATED, Phase.SUBMITTING, Phase.REFUSED, Phase.ACCEPTED):
-        late = queue.world.update(run, phase=phase, job_id="7", message="late")
+        late = queue.services.update(run, phase=phase, job_id="7", message="late")
         assert late == run == only_run(tmp_path)
 
 
 def test_two_who_write_at_once_do_not_undo_each_other(tmp_path: Path, queue: Queue) -> None:
     """`submit` writes between the moment in which `status` reads the record and that in which it writes."""
-    run = control.submit(REQUEST, tmp_path, queue.world)
+    run = control.submit(REQUEST, tmp_path, queue.services)
     rundir.save(run.directory, run.record._replace(phase=Phase.ACCEPTED))
-    submit = threading.Thread(target=lambda: World(queue.shell).update(run, phase=Phase.SUBMITTED))
+    submit = threading.Thread(target=lambda: Services(queue.shell).update(run, phase=Phase.SUBMITTED))
 
     def save(directory: RunDirectory, record: Record) -> None:
         submit.start()
         submit.join(0.3)
         rundir.save(directory, record)
 
-    World(queue.shell, save=save).update(run, phase=Phase.ACCEPTED, message="")
+    Services(queue.shell, save=save).update(run, phase=Phase.ACCEPTED, message="")
     submit.join()
     assert only_run(tmp_path).record.phase is Phase.SUBMITTED
 
 
 def test_a_submission_takes_two_minutes_at_most(tmp_path: Path, queue: Queue) -> None:
-    control.submit(REQUEST, tmp_path, queue.world)
+    control.submit(REQUEST, tmp_path, queue.services)
     assert [command.timeout for command in queue.shell.commands] == [120]
     assert sum(control._LOOK_PAUSES) + 120 < states.GRACE
 
@@ -421,10 +421,10 @@ def test_a_submission_takes_two_minutes_at_most(tmp_path: Path, queue: Queue) ->
 def test_another_experiment_does_not_wait(tmp_path: Path, queue: Queue) -> None:
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     queue.answers.clear()
     other = Request("other", "testbed", "slurm", "run: {cmd: other}\n", files)
-    assert control.submit(other, tmp_path, queue.world).record.job_id == "101"
+    assert control.submit(other, tmp_path, queue.services).record.job_id == "101"
 
 
 @pytest.mark.parametrize(
@@ -437,11 +437,11 @@ def test_killed_before_a_record_is_written(
     """Whatever step this process dies at, there is one job in the end."""
     queue.last_save = last_save
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     assert queue.shell.programs.count("sbatch") == sbatches
     assert [run.record.phase for run in rundir.listing(tmp_path)[0]] == [phase] * (phase is not None)
     queue.last_save = 1000
-    assert control.submit(REQUEST, tmp_path, queue.world).record.job_id == "100"
+    assert control.submit(REQUEST, tmp_path, queue.services).record.job_id == "100"
     assert list(queue.jobs) == ["100"]
 
 
@@ -453,7 +453,7 @@ def test_killed_while_sbatch_runs(tmp_path: Path, queue: Queue, *, arrived: bool
         raise Killed
 
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, World(FakeShell([(("sbatch",), die)]), lambda: queue.time))
+        control.submit(REQUEST, tmp_path, Services(FakeShell([(("sbatch",), die)]), lambda: queue.time))
     run = only_run(tmp_path)
     assert run.record.phase == "submitting"
     if arrived:
@@ -461,7 +461,7 @@ def test_killed_while_sbatch_runs(tmp_path: Path, queue: Queue, *, arrived: bool
         return
     assert state_of(run, queue).state is JobState.UNKNOWN  # another process may be about to submit it
     with pytest.raises(SubmissionUnknown, match="--again"):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     queue.time += 1000
     assert state_of(run, queue) == Status(
         JobState.UNSUBMITTED,
@@ -478,8 +478,9 @@ def test_a_break_tells_which_job_may_exist(tmp_path: Path, queue: Queue) -> None
     def interrupted(_: Command) -> Completed:
         raise KeyboardInterrupt
 
+    shell = FakeShell([(("sbatch",), interrupted)])
     with pytest.raises(control.Interrupted) as error:
-        control.submit(REQUEST, tmp_path, World(FakeShell([(("sbatch",), interrupted)]), lambda: queue.time))
+        control.submit(REQUEST, tmp_path, Services(shell, lambda: queue.time))
     assert error.value.run == only_run(tmp_path)
     assert error.value.run.record.phase == "submitting"
 
@@ -487,7 +488,7 @@ def test_a_break_tells_which_job_may_exist(tmp_path: Path, queue: Queue) -> None
 def test_a_killed_submission_is_adopted_by_what_the_job_wrote(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     queue.last_save = 1000
     queue.jobs.clear()
     (tmp_path / "mnist-1" / "events").write_text("started 100_3 1700000000 0\n")
@@ -496,13 +497,13 @@ def test_a_killed_submission_is_adopted_by_what_the_job_wrote(tmp_path: Path, qu
 
 
 def submitted(queue: Queue, runs: Path, count: int) -> list[Run]:
-    return [control.submit(REQUEST, runs, queue.world) for _ in range(count)]
+    return [control.submit(REQUEST, runs, queue.services) for _ in range(count)]
 
 
 def test_one_squeue_for_all(tmp_path: Path, queue: Queue) -> None:
     runs = submitted(queue, tmp_path, 20)
     del queue.shell.commands[:]
-    reports = control.status(runs, queue.world)
+    reports = control.status(runs, queue.services)
     assert [report.status.state for report in reports] == [JobState.PENDING] * 20
     assert queue.shell.programs == ["squeue"]
 
@@ -515,7 +516,7 @@ def test_exit_codes_come_from_accounting_else_from_the_controller(tmp_path: Path
         "JobId=102 JobName=x\n   JobState=FAILED Reason=NonZeroExitCode\n   Requeue=1 ExitCode=6:0\n"
     )
     del queue.shell.commands[:]
-    assert [report.status for report in control.status(runs, queue.world)] == [
+    assert [report.status for report in control.status(runs, queue.services)] == [
         Status(JobState.RUNNING, "RUNNING", None, "", "squeue"),
         Status(JobState.FAILED, "FAILED", 5, "", "sacct"),
         Status(JobState.FAILED, "FAILED", 6, "NonZeroExitCode", "scontrol"),
@@ -634,10 +635,10 @@ def test_an_end_is_asked_for_once(tmp_path: Path, queue: Queue, *, listed: bool)
         if listed
         else Status(JobState.FAILED, "ended", 5, "", "run directory")
     )
-    reports, _ = control.overview(tmp_path, queue.world)
+    reports, _ = control.overview(tmp_path, queue.services)
     assert [report.status for report in reports] == [expected] * 200
     assert queue.shell.programs == ["squeue", "sacct"]
-    again, _ = control.overview(tmp_path, queue.world)
+    again, _ = control.overview(tmp_path, queue.services)
     assert again == reports
     assert queue.shell.programs == ["squeue", "sacct"]
 
@@ -655,9 +656,9 @@ def test_no_end_is_kept_while_the_queue_is_silent(tmp_path: Path, queue: Queue) 
 def test_an_id_that_came_again_is_told_apart(tmp_path: Path, queue: Queue) -> None:
     (old,) = submitted(queue, tmp_path, 1)
     queue.tokens.clear()
-    new = control.submit(REQUEST, tmp_path, queue.world)
+    new = control.submit(REQUEST, tmp_path, queue.services)
     assert (old.record.job_id, new.record.job_id) == ("100", "100")
-    assert [report.status.state for report in control.status([old, new], queue.world)] == [
+    assert [report.status.state for report in control.status([old, new], queue.services)] == [
         JobState.UNKNOWN,
         JobState.PENDING,
     ]
@@ -666,19 +667,19 @@ def test_an_id_that_came_again_is_told_apart(tmp_path: Path, queue: Queue) -> No
 def test_overview(tmp_path: Path, queue: Queue) -> None:
     submitted(queue, tmp_path, 2)
     (tmp_path / "mnist-2" / "record.json").write_text("{")
-    reports, errors = control.overview(tmp_path, queue.world)
+    reports, errors = control.overview(tmp_path, queue.services)
     assert [report.run.name for report in reports] == ["mnist-1"]
     assert len(errors) == 1
 
 
 def test_cancel(tmp_path: Path, queue: Queue) -> None:
     runs = submitted(queue, tmp_path, 2)
-    assert control.cancel(runs, queue.world) == runs
+    assert control.cancel(runs, queue.services) == runs
     assert queue.shell.commands[-1].argv == ("scancel", "100", "101")
     queue.jobs = dict.fromkeys(queue.jobs, "RUNNING")
     queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
     with pytest.raises(SchedulerError, match="Access denied"):
-        control.cancel(runs, queue.world)
+        control.cancel(runs, queue.services)
 
 
 def test_cancel_says_all_that_is_wrong(tmp_path: Path, queue: Queue) -> None:
@@ -688,7 +689,7 @@ def test_cancel_says_all_that_is_wrong(tmp_path: Path, queue: Queue) -> None:
     del queue.jobs["101"]
     queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
     with pytest.raises(SchedulerError) as caught:
-        control.cancel([alive, lost], queue.world)
+        control.cancel([alive, lost], queue.services)
     assert [problem.message for problem in caught.value.problems] == [
         "the jobs could not be cancelled: scancel: error: Access denied",
         "whether there is a job of mnist-2 is not known",
@@ -700,13 +701,13 @@ def test_cancel_ends_only_what_lives_and_carries_the_token(tmp_path: Path, queue
     queue.jobs |= {"100": "COMPLETED", "101": "RUNNING", "102": "RUNNING"}
     queue.tokens["101"] = "hpcdist:another"
     queue.accounting = "101|RUNNING|0:0|None\n"
-    control.cancel([over, other], queue.world)
+    control.cancel([over, other], queue.services)
     assert "scancel" not in queue.shell.programs
-    control.cancel([over, other, mine], queue.world)
+    control.cancel([over, other, mine], queue.services)
     assert queue.shell.commands[-1].argv == ("scancel", "102")
     queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
     with pytest.raises(SchedulerError) as caught:
-        control.cancel([mine], queue.world)
+        control.cancel([mine], queue.services)
     said = "not cancelled: 102 (mnist-3): the batch system did not answer: slurm is down"
     assert str(caught.value) == f"{said}; cancel again when it answers"
 
@@ -715,7 +716,7 @@ def test_cancel_of_a_job_that_is_not_listed_yet(tmp_path: Path, queue: Queue) ->
     """The order is given all the same; one for those that are listed does not fail with it."""
     listed, missing = submitted(queue, tmp_path, 2)
     del queue.jobs["101"]
-    ended = control.cancel([listed, missing], queue.world)
+    ended = control.cancel([listed, missing], queue.services)
     assert [run.record.job_id for run in ended] == ["100", "101"]
     ends = [command.argv for command in queue.shell.commands if command.argv[0] == "scancel"]
     assert ends == [("scancel", "100"), ("scancel", "101")]
@@ -727,28 +728,28 @@ def test_cancel_of_a_job_that_nobody_knows(tmp_path: Path, queue: Queue) -> None
     queue.jobs.clear()
     queue.answers["scancel"] = failed(1, "scancel: error: Invalid job id specified\n")
     with pytest.raises(SchedulerError) as caught:
-        control.cancel([missing], queue.world)
+        control.cancel([missing], queue.services)
     assert str(caught.value) == (
         "whether 100 (mnist-1) lives is not known: slurm does not list it, and scancel: error: Invalid job "
         "id specified; a job that was submitted just now may be listed later: cancel again in a minute"
     )
     queue.time += 200
-    assert control.cancel([only_run(tmp_path)], queue.world) == []
+    assert control.cancel([only_run(tmp_path)], queue.services) == []
 
 
 def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue) -> None:
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):
-        control.submit(REQUEST, tmp_path, queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
     run = only_run(tmp_path)
     with pytest.raises(SchedulerError) as caught:
-        control.cancel([run], queue.world)
+        control.cancel([run], queue.services)
     assert str(caught.value) == (
         "whether there is a job of mnist-1 is not known; ask `hpcdist status` in some minutes; "
         f"if you know that mnist-1 has no job, remove `{tmp_path}/mnist-1`"
     )
     queue.answers.clear()
-    (cancelled,) = control.cancel([run], queue.world)
+    (cancelled,) = control.cancel([run], queue.services)
     assert (cancelled.record.job_id, queue.jobs["100"]) == ("100", "CANCELLED")
 
 
@@ -766,8 +767,8 @@ def test_wait(tmp_path: Path, queue: Queue) -> None:
     def told(report: states.Report) -> None:
         seen.append((report.run.name, report.status.state))
 
-    world = World(queue.shell, lambda: queue.time, sleep)
-    reports = control.wait(runs, world, told=told)
+    services = Services(queue.shell, lambda: queue.time, sleep)
+    reports = control.wait(runs, services, on_change=told)
     assert [report.status.exit_code for report in reports] == [0, 0]
     assert seen == [
         (name, state)
@@ -781,7 +782,7 @@ def test_wait(tmp_path: Path, queue: Queue) -> None:
 def test_wait_gives_up_on_a_batch_system_that_is_silent_for_long(tmp_path: Path, queue: Queue) -> None:
     (run,) = submitted(queue, tmp_path, 1)
     queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
-    (report,) = control.wait([run], queue.world)
+    (report,) = control.wait([run], queue.services)
     assert report.status == SILENCE
     assert 900 < sum(queue.pauses) < 1000
     assert queue.shell.programs.count("squeue") < 60
@@ -790,7 +791,7 @@ def test_wait_gives_up_on_a_batch_system_that_is_silent_for_long(tmp_path: Path,
 def test_wait_for_what_was_never_submitted(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 1
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.world)
-    (report,) = control.wait([only_run(tmp_path)], queue.world)
+        control.submit(REQUEST, tmp_path, queue.services)
+    (report,) = control.wait([only_run(tmp_path)], queue.services)
     assert report.status.state is JobState.UNSUBMITTED
     assert queue.pauses == []

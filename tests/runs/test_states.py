@@ -33,7 +33,7 @@ def queue() -> Queue:
 
 @pytest.fixture
 def run(tmp_path: Path, queue: Queue) -> Run:
-    return control.submit(REQUEST, tmp_path, queue.world)
+    return control.submit(REQUEST, tmp_path, queue.services)
 
 
 def test_a_job_that_nobody_knows_vanishes_after_a_grace_period(
@@ -64,7 +64,7 @@ def test_what_another_hosts_clock_showed_counts_from_now_on(
     tmp_path: Path, run: Run, queue: Queue, ahead: int, lasted: int
 ) -> None:
     queue.jobs.clear()
-    elsewhere = queue.world._replace(now=lambda: queue.time + ahead, host="login2")
+    elsewhere = queue.services._replace(now=lambda: queue.time + ahead, host="login2")
     assert [report.status for report in control.status([run], elsewhere)] == [FORGOTTEN]
     queue.time += lasted
     assert state_of(only_run(tmp_path), queue) == (GONE if lasted else FORGOTTEN)
@@ -76,7 +76,7 @@ def test_what_another_hosts_clock_showed_counts_from_now_on(
 def test_a_submission_on_a_host_with_another_clock_is_not_given_up_at_once(
     tmp_path: Path, queue: Queue, ahead: int
 ) -> None:
-    elsewhere = queue.world._replace(now=lambda: queue.time + ahead, host="login2")
+    elsewhere = queue.services._replace(now=lambda: queue.time + ahead, host="login2")
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):
         control.submit(REQUEST, tmp_path, elsewhere)
@@ -90,7 +90,7 @@ def test_a_submission_on_a_host_with_another_clock_is_not_given_up_at_once(
 def test_a_query_without_commands_is_no_answer() -> None:
     inquiry = Inquiry([Job("100", "x", "/nowhere", "t")])
     inquiry.ask(Nothing(), FakeShell([]))
-    assert inquiry.heard is None
+    assert inquiry.replied is None
     assert inquiry.answer(Job("100", "x", "/nowhere", "t")) == Status(
         JobState.UNKNOWN, reason="the batch system did not answer"
     )
@@ -127,7 +127,7 @@ def test_a_job_does_not_vanish_while_one_of_those_asked_is_down(run: Run, queue:
 
 def test_wait_ends_when_a_job_has_vanished(run: Run, queue: Queue) -> None:
     queue.jobs.clear()
-    (report,) = control.wait([run], queue.world)
+    (report,) = control.wait([run], queue.services)
     assert report.status == GONE
     assert 120 <= sum(queue.pauses) < 200
 
@@ -137,7 +137,7 @@ def test_wait_ends_where_the_record_cannot_be_written(run: Run, queue: Queue) ->
         raise PermissionError
 
     queue.jobs.clear()
-    (report,) = control.wait([run], queue.world._replace(save=refuse))
+    (report,) = control.wait([run], queue.services._replace(save=refuse))
     assert report.status == GONE
 
 
@@ -154,7 +154,7 @@ def test_wait_ends_where_the_record_cannot_be_written(run: Run, queue: Queue) ->
     ],
 )
 def test_ones_own_cancel_is_remembered(run: Run, queue: Queue, events: str, known: Status) -> None:
-    control.cancel([run], queue.world)
+    control.cancel([run], queue.services)
     with (run.directory.path / "events").open("a") as file:
         file.write(events)
     queue.jobs.clear()
@@ -164,7 +164,7 @@ def test_ones_own_cancel_is_remembered(run: Run, queue: Queue, events: str, know
 def test_a_cancel_that_was_refused_is_not_remembered(run: Run, queue: Queue) -> None:
     queue.answers["scancel"] = failed(1, "Access denied")
     with pytest.raises(SchedulerError):
-        control.cancel([run], queue.world)
+        control.cancel([run], queue.services)
     queue.jobs.clear()
     assert state_of(run, queue) == FORGOTTEN
 
@@ -225,11 +225,11 @@ def test_an_array_of_which_an_element_is_lost_ends_as_the_others(run: Run, queue
     run.directory.write("plan.json", json.dumps({"array": "0-2"}))
     queue.jobs.clear()
     queue.accounting = "100_1|FAILED|7:0|None\n100_2|COMPLETED|0:0|None\n"
-    (report,) = control.wait([run], queue.world)
+    (report,) = control.wait([run], queue.services)
     reason = "first in element 1; 1 of 3 elements completed"
     assert report.status == Status(JobState.FAILED, "FAILED", 7, reason, "sacct")
     queue.accounting = "100_1|COMPLETED|0:0|None\n100_2|COMPLETED|0:0|None\n"
-    (report,) = control.wait([run], queue.world)
+    (report,) = control.wait([run], queue.services)
     assert report.status.state is JobState.VANISHED
 
 
@@ -252,7 +252,7 @@ def test_one_hung_server_costs_a_minute_and_is_one_sentence(tmp_path: Path, queu
         return Completed(command, 124, timed_out=True)
 
     before = queue.time
-    reports = control.status(runs, queue.world._replace(runner=FakeShell([(lambda _: True, hang)])))
+    reports = control.status(runs, queue.services._replace(runner=FakeShell([(lambda _: True, hang)])))
     assert queue.time == before + 60
     silence = Status(JobState.UNKNOWN, reason="the batch system did not answer within 60 s")
     assert [report.status for report in reports] == [silence] * 3
@@ -260,8 +260,8 @@ def test_one_hung_server_costs_a_minute_and_is_one_sentence(tmp_path: Path, queu
 
 def test_a_run_of_an_unknown_scheduler_does_not_fail_the_others(tmp_path: Path, queue: Queue) -> None:
     odd, good = submitted(queue, tmp_path, 2)
-    queue.world.update(odd, scheduler="cobalt")
-    reports, errors = control.overview(tmp_path, queue.world)
+    queue.services.update(odd, scheduler="cobalt")
+    reports, errors = control.overview(tmp_path, queue.services)
     assert [report.status for report in reports] == [state_of(good, queue)]
     assert [("there is no scheduler 'cobalt' here" in str(error)) for error in errors] == [True]
 
@@ -269,15 +269,15 @@ def test_a_run_of_an_unknown_scheduler_does_not_fail_the_others(tmp_path: Path, 
 def test_two_schedulers_that_hang_are_asked_side_by_side(tmp_path: Path, queue: Queue) -> None:
     """Each waits for the other to be asked too."""
     slurm, flux = submitted(queue, tmp_path, 2)
-    flux = queue.world.update(flux, scheduler="flux")
+    flux = queue.services.update(flux, scheduler="flux")
     meeting = threading.Barrier(2)
 
     def hang(command: Command) -> Completed:
         meeting.wait(timeout=20)
         return Completed(command, 124, timed_out=True)
 
-    world = queue.world._replace(runner=FakeShell([(lambda _: True, hang)]))
-    limit = world._replace(now=iter([*[1.7e9] * 4, *[1.8e9] * 100]).__next__)
+    services = queue.services._replace(runner=FakeShell([(lambda _: True, hang)]))
+    limit = services._replace(now=iter([*[1.7e9] * 4, *[1.8e9] * 100]).__next__)
     assert [report.no_reply for report in control.status([slurm, flux], limit)] == [True, True]
 
 
@@ -323,10 +323,10 @@ def test_what_the_batch_system_says_of_a_whole_array_explains_its_elements(
     state, code, substate = case[0].split("|")
     run.directory.write("plan.json", json.dumps({"array": "0"}))
     run.directory.write("events", case[1])
-    run = queue.world.update(run, scheduler="pbs", job_id="7.head")
+    run = queue.services.update(run, scheduler="pbs", job_id="7.head")
     said = (
         f"Job Id: 7.head|job_state={state}|Exit_status={code}|substate={substate}|exec_host=n1/0|run_count=1"
     )
     shell = FakeShell([(lambda command: "-x" in command.argv, f"{said}\n"), (lambda _: True, "")])
-    (report,) = control.status([run], queue.world._replace(runner=shell))
+    (report,) = control.status([run], queue.services._replace(runner=shell))
     assert (report.status.state, report.status.exit_code) == WHOLE[case]

@@ -13,7 +13,7 @@ import pytest
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record, Run
-from hpcdist.runs.services import World
+from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.runs.waiting import pause_after, wait
 from hpcdist.schedulers import Waits
@@ -39,7 +39,7 @@ class Story:
         self.asked.append(self.time)
         return Completed(command, 0, self.answer(self.time))
 
-    def world(self, run: Run, *, others: FakeShell | None = None) -> World:
+    def services(self, run: Run, *, others: FakeShell | None = None) -> Services:
         def sleep(seconds: float) -> None:
             self.time += seconds
             text = "".join(line for at, line in self.events.items() if at <= self.time)
@@ -50,7 +50,7 @@ class Story:
             (("sacct",), ""),
             (("scontrol",), failed(1, "Invalid job id")),
         ]
-        return World(others or FakeShell(rules), lambda: self.time, sleep)
+        return Services(others or FakeShell(rules), lambda: self.time, sleep)
 
     def tell(self, report: Report) -> None:
         self.told.append(f"{self.time:.0f} {report.status.state.value} {report.status.reason}".strip())
@@ -72,7 +72,7 @@ def test_a_pause_is_a_tenth_of_the_time_waited(waited: float, local: bool, pause
 def test_a_long_job_is_asked_for_once_a_minute(tmp_path: Path) -> None:
     story = Story(lambda at: RUNNING if at < 7200 else "100|COMPLETED|None|hpcdist:t\n")
     run = a_run(tmp_path)
-    (report,) = wait([run], story.world(run))
+    (report,) = wait([run], story.services(run))
     assert report.status.state is JobState.COMPLETED
     assert 7200 <= story.time < 7260
     assert len(story.asked) < 170
@@ -83,7 +83,7 @@ def test_what_a_job_writes_of_its_end_ends_the_pause(tmp_path: Path) -> None:
     events = {3000.0: "started 100 3000 0\n", 5000.0: "ended 100 5000 0\n"}
     story = Story(lambda at: RUNNING if at < 5030 else "100|COMPLETED|None|hpcdist:t\n", events)
     run = a_run(tmp_path)
-    wait([run], story.world(run))
+    wait([run], story.services(run))
     late = [at for at in story.asked if at >= 5000]
     assert late[0] < 5003
     assert story.time < 5040
@@ -95,7 +95,7 @@ def test_the_end_of_a_short_job_is_known_at_once(tmp_path: Path) -> None:
     events = {2.0: "started 100 2 0\n", 3.2: "ended 100 3 0\n"}
     story = Story(lambda at: RUNNING if at < 3.3 else "100|COMPLETED|None|hpcdist:t\n", events)
     run = a_run(tmp_path)
-    wait([run], story.world(run))
+    wait([run], story.services(run))
     assert story.time < 3.8
     assert len(story.asked) < 12
 
@@ -104,7 +104,7 @@ def test_an_array_that_writes_often_is_not_asked_for_often(tmp_path: Path) -> No
     events = {float(at): f"ended 100_{at} {at} 0\n" for at in range(1000, 2000)}
     story = Story(lambda at: RUNNING if at < 2000 else "100|COMPLETED|None|hpcdist:t\n", events)
     run = a_run(tmp_path)
-    wait([run], story.world(run))
+    wait([run], story.services(run))
     assert sum(1000 <= at < 2000 for at in story.asked) < 120
 
 
@@ -116,7 +116,7 @@ def test_pauses_are_long_again_while_an_array_or_a_job_that_began_anew_goes_on(
     story = Story(lambda at: RUNNING if at < 7000 else "100|COMPLETED|None|hpcdist:t\n", events)
     run = a_run(tmp_path)
     run.directory.write("plan.json", plan)
-    wait([run], story.world(run))
+    wait([run], story.services(run))
     pauses = [later - at for at, later in pairwise(story.asked) if 2000 < at < 6900]
     assert pauses == [pytest.approx(60)] * len(pauses)
 
@@ -135,7 +135,7 @@ def test_why_a_job_waits_is_told_at_once_and_when_it_changes(tmp_path: Path) -> 
 
     story = Story(answer)
     run = a_run(tmp_path)
-    wait([run], story.world(run), told=story.tell)
+    wait([run], story.services(run), on_change=story.tell)
     assert [line.split(maxsplit=1)[1] for line in story.told] == [
         "pending Resources",
         "pending Priority of 17 jobs",
@@ -176,7 +176,7 @@ def test_the_schedulers_own_waiting(tmp_path: Path, *, can_wait: bool) -> None:
         return Completed(command, 124 if timed_out else 0, timed_out=timed_out)
 
     shell = FakeShell([(("bwait",), bwait), (("bash",), bjobs)])
-    wait([run], story.world(run, others=shell))
+    wait([run], story.services(run, others=shell))
     assert story.time == pytest.approx(1000, abs=0 if can_wait else 60)
     assert len(story.asked) < 65
     assert (len(waited) > 10, max(waited) <= 60) == (can_wait, True)
@@ -195,5 +195,5 @@ def test_a_command_that_ends_at_once_is_no_pause(tmp_path: Path) -> None:
     def bwait(command: Command) -> Completed:
         return Completed(command, 124, timed_out=True)
 
-    wait([run], story.world(run, others=FakeShell([(("bwait",), bwait), (("bash",), bjobs)])))
+    wait([run], story.services(run, others=FakeShell([(("bwait",), bwait), (("bash",), bjobs)])))
     assert len(story.asked) < 65

@@ -17,7 +17,7 @@ from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Completed
 from hpcdist.host.shell import Shell
 from hpcdist.runs import control
-from hpcdist.runs.control import Request, World
+from hpcdist.runs.control import Request, Services
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.local import LOCAL
@@ -27,7 +27,7 @@ from tests import processes
 from .plans import PLAN, group, plan, site
 
 HERE = site(name="local", scheduler="local", default_partition="local")
-WORLD = World(Shell())
+WORLD = Services(Shell())
 
 HEAD: Final = """\
 #!/bin/bash

@@ -299,4 +299,4 @@ def test_what_pyslurm_cannot_answer_is_not_asked_of_it() -> None:
 def test_the_verbs_read_through_pyslurm_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(reader.VARIABLE, raising=False)
     monkeypatch.syspath_prepend(STANDINS)
-    assert runs.world().runner == Reader(Shell())
+    assert runs.services().runner == Reader(Shell())

@@ -24,14 +24,14 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
     One that is over stays as it is.
     """
     asked, code = runs.find(runs_dir, jobs)
-    cancelled = control.cancel(asked, runs.world())
+    cancelled = control.cancel(asked, runs.services())
     if json:
         show.as_json([runs.record_of(run) for run in cancelled])
         ctx.exit(code)
     for run in cancelled:
         click.echo(f"{run.name}: asked to end job {run.record.job_id}")
     names = {run.name for run in cancelled}
-    for report in control.status([run for run in asked if run.name not in names], runs.world()):
+    for report in control.status([run for run in asked if run.name not in names], runs.services()):
         note(f"{report.run.name} {_left_alone(report)}")
     ctx.exit(code)
 

@@ -20,7 +20,7 @@ from hpcdist.runs.states import Report
 @job_options(several=False)
 def command(jobs: str, runs_dir: Path, json: bool) -> None:
     """Tell everything about one job."""
-    [report] = control.status([rundir.find(runs_dir, jobs)], runs.world())
+    [report] = control.status([rundir.find(runs_dir, jobs)], runs.services())
     said = _described(report)
     if json:
         show.as_json(said)

@@ -46,7 +46,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         labelled = logs.is_labelled(run.directory)
         only = partial(logs.of_rank, rank=rank, labelled=labelled, live=following)
     if following:
-        report = follow(run, runs.world(), only)
+        report = follow(run, runs.services(), only)
         note(runs.sentence(report))
         ctx.exit(runs.exit_code(report.status))
     written = {file.name: _lines(file, only, count) for file in logs.files(run.directory)}

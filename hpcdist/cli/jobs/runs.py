@@ -16,16 +16,16 @@ from hpcdist.host.shell import Shell
 from hpcdist.runs import rundir
 from hpcdist.runs.cancelling import discard_hint
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.services import World
+from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 
 
-def world() -> World:
+def services() -> Services:
     """Return the real one."""
     from hpcdist.schedulers.slurm import reader  # with all that knows Slurm
 
-    return World(reader.over(Shell()), create=partial(rundir.create, trusts=_trusts))
+    return Services(reader.over(Shell()), create=partial(rundir.create, trusts=_trusts))
 
 
 def check(runs_dir: Path) -> None:

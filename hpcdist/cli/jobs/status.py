@@ -22,9 +22,9 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
     code = 0
     if jobs:
         found, code = runs.find(runs_dir, jobs)
-        reports = control.status(found, runs.world())
+        reports = control.status(found, runs.services())
     else:
-        reports, errors = control.overview(runs_dir, runs.world())
+        reports, errors = control.overview(runs_dir, runs.services())
         runs.tell_unreadable(errors)
     runs.show_reports(reports, runs_dir, json=json)
     ctx.exit(code)

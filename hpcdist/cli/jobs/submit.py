@@ -23,7 +23,7 @@ from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import control, rundir
 from hpcdist.runs.control import Request, Screen
 from hpcdist.runs.rundir import Run, RunDirectory
-from hpcdist.runs.services import World
+from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import Submission, schedulers
 from hpcdist.script.renderer import render, summary
@@ -62,13 +62,13 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     result: Callable[[Run], object] = functools.partial(_say, made=made, runs_dir=runs_dir)
     if json:
         result = _id_as_note if following or waiting else _as_json
-    run = submitted(request, runs_dir, runs.world(), result, again=again)
+    run = submitted(request, runs_dir, runs.services(), result, again=again)
     if following or waiting:
         _see_it_through(ctx, run, following=following, json=json)
 
 
 def submitted(
-    request: Request, runs_dir: Path, world: World, result: Callable[[Run], object], *, again: bool
+    request: Request, runs_dir: Path, services: Services, result: Callable[[Run], object], *, again: bool
 ) -> Run:
     """Submit the job, and print its id by ``result``; on a break say that it may exist.
 
@@ -78,7 +78,7 @@ def submitted(
     """
     runs.check(runs_dir)
     try:
-        return control.submit(request, runs_dir, world, Screen(result, note), again=again)
+        return control.submit(request, runs_dir, services, Screen(result, note), again=again)
     except control.Interrupted as error:
         run = error.run
         there = (
@@ -135,8 +135,8 @@ def _id_as_note(run: Run) -> None:
 
 
 def _see_it_through(ctx: click.Context, run: Run, *, following: bool, json: bool) -> None:
-    world = runs.world()
-    report: Report = follow(run, world) if following else wait([run], world)[0]
+    services = runs.services()
+    report: Report = follow(run, services) if following else wait([run], services)[0]
     if json:
         show.as_json(runs.report_of(report))
     else:

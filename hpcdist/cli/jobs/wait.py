@@ -14,7 +14,7 @@ from hpcdist.errors import ExitCode
 from hpcdist.runs import control, logs
 from hpcdist.runs.deadline import Deadline
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.services import World
+from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 
@@ -38,9 +38,9 @@ def command(
 
     Of several jobs, it is that of the first one that failed.
     """
-    (found, code), world = runs.find(runs_dir, jobs), runs.world()
+    (found, code), services = runs.find(runs_dir, jobs), runs.services()
     try:
-        reports = wait(found, world if timeout is None else patient(world, timeout))
+        reports = wait(found, services if timeout is None else patient(services, timeout))
     except TimeIsUp:
         note(f"not over after {timeout:g} s")
         ctx.exit(ExitCode.TIMEOUT)
@@ -48,10 +48,10 @@ def command(
     ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), code))
 
 
-def wait(found: Sequence[Run], world: World) -> list[Report]:
+def wait(found: Sequence[Run], services: Services) -> list[Report]:
     """Wait until these jobs are over; say on a break that they go on."""
     try:
-        return control.wait(found, world, told=_explain)
+        return control.wait(found, services, on_change=_explain)
     except KeyboardInterrupt:
         note(f"{', '.join(run.name for run in found)} goes on")
         raise
@@ -68,21 +68,21 @@ class TimeIsUp(Exception):  # noqa: N818 - it is no error
     """The user does not want to wait any longer."""
 
 
-def patient(world: World, seconds: float) -> World:
-    """Return a world in which one can sleep, and run commands, for so many seconds in all.
+def patient(services: Services, seconds: float) -> Services:
+    """Return a services in which one can sleep, and run commands, for so many seconds in all.
 
     Sleeping on raises ``TimeIsUp``. Commands have ``ANSWER`` seconds at least, so that there is one answer.
     """
-    end = world.now() + seconds
-    runner = Deadline(world.runner, world.now, max(end, world.now() + ANSWER))
-    return world._replace(runner=runner, sleep=_sleep_until(end, world))
+    end = services.now() + seconds
+    runner = Deadline(services.runner, services.now, max(end, services.now() + ANSWER))
+    return services._replace(runner=runner, sleep=_sleep_until(end, services))
 
 
-def _sleep_until(end: float, world: World) -> Callable[[float], None]:
+def _sleep_until(end: float, services: Services) -> Callable[[float], None]:
     def sleep(pause: float) -> None:
-        left = end - world.now()
+        left = end - services.now()
         if left <= 0:
             raise TimeIsUp
-        world.sleep(min(pause, left))
+        services.sleep(min(pause, left))
 
     return sleep

@@ -29,7 +29,7 @@ from hpcdist.doctor.login import Patience, Scene
 from hpcdist.doctor.runs import SYSTEM
 from hpcdist.errors import listed
 from hpcdist.loading import preferences
-from hpcdist.runs.services import World
+from hpcdist.runs.services import Services
 from hpcdist.schedulers.surveyors import surveyors
 
 _OF_JOB: Final = ("nodes", "gpus", "account", "partition", "qos", "walltime", "settings", "timeout")
@@ -83,13 +83,13 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if not job:
         _refuse_what_is_of_the_job(ctx)
     chosen = _chosen(site, site_path)
-    world = runs.world()
-    found = [*_login(chosen, runs_dir, world)]
+    services = runs.services()
+    found = [*_login(chosen, runs_dir, services)]
     if job:
         batch = {"account": account, "partition": partition, "qos": qos, "walltime": walltime}
         own = [(f"batch.{name}", value) for name, value in batch.items() if value is not None]
         wanted = Wanted(site, site_path, nodes, gpus, partition, (*own, *settings), timeout)
-        found = settled(found, [*trial(chosen.site, wanted, runs_dir, world)])
+        found = settled(found, [*trial(chosen.site, wanted, runs_dir, services)])
     if json:
         show.as_json([item._asdict() for item in found])
     else:
@@ -119,10 +119,10 @@ def _chosen(name: str | None, site_path: tuple[str, ...]) -> Chosen:
     return Chosen(found.site, found.origin, str(found.file))
 
 
-def _login(chosen: Chosen, runs_dir: Path, world: World) -> Iterator[Finding]:
+def _login(chosen: Chosen, runs_dir: Path, services: Services) -> Iterator[Finding]:
     scheduler = chosen.site.scheduler
-    runner = Patience(world.runner)
-    node = LoginNode(runner, world.now)
+    runner = Patience(services.runner)
+    node = LoginNode(runner, services.now)
     survey = look(scheduler, node) if scheduler in surveyors else None
     yield from login.findings(chosen, survey, runs_dir, Scene(runner, shutil.which))
     yield from _of_shell(chosen)

@@ -16,7 +16,7 @@ from hpcdist.doctor import records, tasks
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import program
 from hpcdist.doctor.records import Task
-from hpcdist.doctor.tasks import Trial
+from hpcdist.doctor.tasks import CheckJob
 from hpcdist.errors import HpcdistError, errors_in
 from hpcdist.host import resources
 from hpcdist.loading.planning import ExperimentOptions, Planned
@@ -24,7 +24,7 @@ from hpcdist.planner.pools import Pool, pools
 from hpcdist.runs import control, logs
 from hpcdist.runs.control import Request
 from hpcdist.runs.rundir import Run, RunDirectory
-from hpcdist.runs.services import World
+from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
@@ -51,7 +51,7 @@ class Wanted(NamedTuple):
     timeout: float
 
 
-def trial(site: Site, wanted: Wanted, runs_dir: Path, world: World) -> Iterator[Finding]:
+def trial(site: Site, wanted: Wanted, runs_dir: Path, services: Services) -> Iterator[Finding]:
     """Submit the job, wait for it, and yield what its tasks found; a refusal is a finding too."""
     options = ExperimentOptions(
         str(resources.shipped("templates") / "doctor.yml"),
@@ -61,20 +61,20 @@ def trial(site: Site, wanted: Wanted, runs_dir: Path, world: World) -> Iterator[
     )
     try:
         made = planned(options)
-        run = _submitted(request_of(made, options), runs_dir, world)
-        report = _waited(run, wanted.timeout, world)
+        run = _submitted(request_of(made, options), runs_dir, services)
+        report = _waited(run, wanted.timeout, services)
     except HpcdistError as error:
         tell(problem for problem in error.problems if problem.severity != "error")
         for problem in errors_in(error.problems):
             yield Finding("job", "job", "error", str(problem._replace(hint="")), problem.hint or _OTHERWISE)
     else:
-        yield from _outcome(made, run, report, world)
+        yield from _outcome(made, run, report, services)
 
 
-def _submitted(plain: Request, runs_dir: Path, world: World) -> Run:
+def _submitted(plain: Request, runs_dir: Path, services: Services) -> Run:
     """Submit the job with its programs beside it, once, whatever became of earlier ones."""
     request = plain._replace(files=lambda directory: _with_programs(plain.files(directory)))
-    return submitted(request, runs_dir, world, _say, again=True)
+    return submitted(request, runs_dir, services, _say, again=True)
 
 
 def _say(run: Run) -> None:
@@ -120,21 +120,21 @@ def _with_programs(files: Mapping[str, str]) -> dict[str, str]:
     return {**files, **programs, "secret": secrets.token_hex(32)}
 
 
-def _waited(run: Run, seconds: float, world: World) -> Report:
+def _waited(run: Run, seconds: float, services: Services) -> Report:
     """Wait until the job is over, and return how; after so many seconds, or on a break, cancel it."""
     try:
-        return control.wait([run], patient(world, seconds))[0]
+        return control.wait([run], patient(services, seconds))[0]
     except TimeIsUp:
-        (last,) = control.status([run], world)
-        control.cancel([run], world)
+        (last,) = control.status([run], services)
+        control.cancel([run], services)
         return last
     except KeyboardInterrupt:
-        control.cancel([run], world)
+        control.cancel([run], services)
         note(f"{run.name} is cancelled")
         raise
 
 
-def _outcome(made: Planned, run: Run, report: Report, world: World) -> Iterator[Finding]:
+def _outcome(made: Planned, run: Run, report: Report, services: Services) -> Iterator[Finding]:
     if not report.status.state.is_final:
         do = "give it more time with --timeout, or choose a partition or QOS in which jobs begin sooner"
         seen = f"{sentence(report)} when the time was up, so it is cancelled"
@@ -144,8 +144,8 @@ def _outcome(made: Planned, run: Run, report: Report, world: World) -> Iterator[
     do = "" if well else f"read `hpcdist logs {run.name}`"
     seen = sentence(report) if well else f"{sentence(report)}: {_last_line(run.directory)}"
     yield Finding("job", "job", "ok" if well else "error", seen, do)
-    found = _read(run.directory, made.plan.placement.size, world)
-    yield from tasks.findings(Trial(run.name, made.machine.site, made.plan, found))
+    found = _read(run.directory, made.plan.placement.size, services)
+    yield from tasks.findings(CheckJob(run.name, made.machine.site, made.plan, found))
 
 
 def _last_line(directory: RunDirectory) -> str:
@@ -153,13 +153,13 @@ def _last_line(directory: RunDirectory) -> str:
     return ([line for line in lines if line.strip()] or ["its log is empty"])[-1]
 
 
-def _read(directory: RunDirectory, size: int, world: World) -> dict[int, Task]:
+def _read(directory: RunDirectory, size: int, services: Services) -> dict[int, Task]:
     """Return the records of the tasks by rank, as far as there are any."""
     files = {rank: f"outputs/task.{rank}.json" for rank in range(size)}
     for _ in range(_PATIENCE):
         if all((directory.path / file).exists() for file in files.values()):
             break
-        world.sleep(1)
+        services.sleep(1)
     read = {rank: records.read(_text(directory, file)) for rank, file in files.items()}
     return {rank: task for rank, task in read.items() if task}
 

@@ -95,8 +95,8 @@ def init_site(name: str, scheduler: str | None, output: str | None, site_path: t
     from hpcdist.cli.jobs import runs
     from hpcdist.cli.site import sites_init
 
-    world = runs.world()
-    sites_init.init(name, scheduler, output, site_path, sites_init.LoginNode(world.runner, world.now))
+    services = runs.services()
+    sites_init.init(name, scheduler, output, site_path, sites_init.LoginNode(services.runner, services.now))
 
 
 @_verb("path")
