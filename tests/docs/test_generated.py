@@ -35,6 +35,13 @@ def test_exit_codes() -> None:
     keeps_table("exit codes", f"\n{table(('exit code', 'meaning'), rows)}\n")
 
 
+def test_scripts_end_with_these_codes() -> None:
+    templates = "".join(file.read_text() for file in (CHECKOUT / "templates").rglob("*.j2"))
+    started = 186  # of what starts the task wrapper; the script makes 86 of it
+    codes = {int(code) for code in re.findall(r"\bexit (\d+)\b", templates)}
+    assert codes - {started} <= {*ExitCode}
+
+
 def test_rooms() -> None:
     rooms = re.findall(r"^    (\S+(?: \S+)*)    (\S.*)$", hpcdist.__doc__ or "", re.MULTILINE)
     rows = [(", ".join(f"`{name}`" for name in names.split()), what) for names, what in rooms]

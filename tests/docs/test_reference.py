@@ -88,7 +88,7 @@ def _section(name: str, entries: Sequence[Entry], who: Callable[[Entry], str]) -
         [_key(entry, name), entry.kind, entry.default, *([found] if any(names) else []), entry.meaning]
         for entry, found in zip(entries, names, strict=True)
     ]
-    title = f"**`{name}`**\n\n" if name else ""
+    title = f"## `{name}`\n\n" if name else ""
     return f"\n{title}{table(heads, rows)}"
 
 
