@@ -34,6 +34,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [*broken(page)] == []
 
 
+def test_pages_that_messages_name_are_there() -> None:
+    folders = ("hpcdist", "templates", "examples")
+    files = [file for folder in folders for file in (CHECKOUT / folder).rglob("*.*") if file.is_file()]
+    texts = (file.read_bytes().decode(errors="replace") for file in files)
+    named = {
+        name
+        for text in texts
+        for name in re.findall(r"\bdocs/(?:tutorial|how-to|reference|explanation)/[\w-]+\.md", text)
+    }
+    assert {"docs/how-to/plug-ins.md"} <= named
+    assert [name for name in named if not (CHECKOUT / name).is_file()] == []
+
+
 def test_every_page_is_in_the_menu() -> None:
     menu = yaml.safe_load((CHECKOUT / "mkdocs.yml").read_text())["nav"]
     pages = [file for section in menu for entry in section.values() for file in _files(entry)]
