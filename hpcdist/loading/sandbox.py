@@ -15,7 +15,6 @@ from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, Va
 from typing import Any, Final
 
 import jinja2
-import msgspec
 from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.filters import FILTERS
@@ -23,6 +22,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.visitor import NodeTransformer
 
 from hpcdist.errors import did_you_mean
+from hpcdist.loading.inputs import SpeltFloat, SpeltInt
 
 MAX_VALUE: Final = 20_000
 MAX_INTEGER: Final = 10**300  # Python itself writes none of more than 4300 digits
@@ -53,7 +53,7 @@ class Renderer:
     """Renders the texts of one file with the same values."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = msgspec.to_builtins(values)  # a Map has attributes that hide its keys
+        self._values = _plain(values)
         self._sandbox = _Sandbox(finalize=self._finalized)
 
     def render(self, text: str, *, native: bool) -> Any:
@@ -108,6 +108,13 @@ class Renderer:
             return TemplateProblem(f"the template fails: {message}")
         hint = did_you_mean(name, self._values) or "write it under `params`"
         return TemplateProblem(f"there is no param {name!r}", hint, name)
+
+
+def _plain(value: Any) -> Any:
+    """Return the value with the very types dict and list: a Map has attributes that hide its keys."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _broken(message: str) -> TemplateProblem:
@@ -180,6 +187,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         self.charge(value)
         if isinstance(value, (str, list, range)):
             _check_length(len(value))
+        if isinstance(value, (SpeltInt, SpeltFloat)):
+            _check_length(len(value.text))
         if isinstance(value, int) and abs(value) > MAX_INTEGER:
             raise TemplateProblem("a number of the template has more than 300 digits")
         return value
@@ -192,6 +201,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             total += 1
             if isinstance(one, (str, range)):
                 total += len(one)
+            elif isinstance(one, (SpeltInt, SpeltFloat)):
+                total += len(one.text)
             elif isinstance(one, dict):
                 waiting += [*one.keys(), *one.values()]
             elif isinstance(one, (list, tuple, KeysView, ValuesView, ItemsView)):

@@ -156,6 +156,17 @@ def test_params_of_any_length_are_kept_but_not_rendered() -> None:
         command("{{ long }}", long="a" * 30_000)
 
 
+def test_a_number_counts_as_it_is_spelt() -> None:
+    text = "params: {x: 1.%s}\nrun: {cmd: '{{ %s }}'}"
+    for zeros, template, message in (
+        (20_000, "x", LONG),
+        (9_999, "([x] * 9)|join", LONG),
+        (9_999, "x" + " ~ x" * 300, MUCH),
+    ):
+        (problem,) = said(text % ("0" * zeros, template))
+        assert problem.split(": run.cmd: ", 1)[1] == message
+
+
 def test_jinja_is_imported_for_templates_only() -> None:
     program = """
 import sys
