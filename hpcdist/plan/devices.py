@@ -42,10 +42,8 @@ def misplaced(job: PreparedJob) -> tuple[Task, int] | None:
 
 def _of_each_shape(job: JobSpec) -> Iterator[Task]:
     """Yield the tasks of nodes among which there is one like any other node."""
-    rows = job.placement.rows
-    edges = {edge for row in rows for edge in (row.node, row.node + row.nodes)}
-    for node in sorted(edges):
-        yield from job.placement.on_node(node)
+    for shape in job.placement.shapes():
+        yield from job.placement.on_node(shape.node)
 
 
 def untold(job: JobSpec) -> bool:

@@ -7,6 +7,8 @@ Tasks are kept as rows of equal ones, so that a placement of 100,000 tasks is as
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby, pairwise
+from typing import NamedTuple
 
 from hpcdist.documents.fields import Model
 from hpcdist.site.affinity import next_to
@@ -116,6 +118,34 @@ class Group(Model, frozen=True, kw_only=True):
     why: str = ""
 
 
+class Shape(NamedTuple):
+    """Equal nodes, of which ``node`` is the first; each has ``tasks_per_node`` tasks of each row."""
+
+    node: int
+    nodes: int
+    rows: tuple[Row, ...]
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks on each node."""
+        return sum(row.tasks_per_node for row in self.rows)
+
+    @property
+    def cpus(self) -> int:
+        """The number of CPUs of these tasks."""
+        return sum(row.tasks_per_node * row.cpus for row in self.rows)
+
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs of these tasks."""
+        return sum(row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in self.rows)
+
+    @property
+    def memory(self) -> int:
+        """The MiB of these tasks, of those that ask for a number of them."""
+        return sum(row.tasks_per_node * (row.memory or 0) for row in self.rows)
+
+
 class Placement(Model, frozen=True, kw_only=True):
     """Which task sits on which node of the allocation, with which CPUs and GPUs."""
 
@@ -155,15 +185,12 @@ class Placement(Model, frozen=True, kw_only=True):
 
     def tasks_per_node(self) -> Iterator[tuple[int, int]]:
         """Yield runs of (number of nodes, tasks on each), in node order."""
-        counts: dict[int, int] = {}
-        for row in self.rows:
-            for node in range(row.node, row.node + row.nodes):
-                counts[node] = counts.get(node, 0) + row.tasks_per_node
-        run, last = 0, -1
-        for _, count in sorted(counts.items()):
-            if run and count != last:
-                yield run, last
-                run = 0
-            run, last = run + 1, count
-        if run:
-            yield run, last
+        for tasks, runs in groupby(self.shapes(), key=lambda shape: shape.tasks):
+            yield sum(shape.nodes for shape in runs), tasks
+
+    def shapes(self) -> Iterator[Shape]:
+        """Yield runs of equal nodes, in node order: nodes can only differ where a row begins or ends."""
+        edges = sorted({edge for row in self.rows for edge in (row.node, row.node + row.nodes)})
+        for node, end in pairwise(edges):
+            here = tuple(row for row in self.rows if row.node <= node < row.node + row.nodes)
+            yield Shape(node, end - node, here)

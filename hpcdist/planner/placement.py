@@ -12,7 +12,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from hpcdist.documents.fields import Model
-from hpcdist.plan.placement import Group, Placement, Row
+from hpcdist.plan.placement import Group, Placement, Row, Shape
 from hpcdist.planner.pools import EMPTY, Need, Pool
 from hpcdist.site.affinity import shares
 from hpcdist.site.model import NodeType, Site
@@ -59,36 +59,34 @@ def place(crowds: Sequence[Crowd], *, spread: bool = False) -> Placement:
 
 def by_node(placement: Placement) -> Placement:
     """Make one task of all tasks on a node, which is to start them itself: ``processes`` says how many."""
-    starts = sorted({edge for row in placement.rows for edge in (row.node, row.node + row.nodes)})
-    rows = [folded for first, end in pairwise(starts) for folded in _on_each(placement.rows, first, end)]
+    rows = [folded for shape in placement.shapes() for folded in _on_each(shape)]
     groups = tuple(_of_nodes(group, rows) for group in placement.groups)
     return Placement(groups=groups, rows=tuple(rows))
 
 
-def _on_each(rows: Sequence[Row], first: int, end: int) -> Iterator[Row]:
+def _on_each(shape: Shape) -> Iterator[Row]:
     """Yield the tasks, one a node, of nodes that are alike; node 0 has the master."""
-    here = [row for row in rows if row.node <= first < row.node + row.nodes]
-    processes, cpus, gpus, memory = _load(rows, first)
+    row = shape.rows[0]
     node = Row(
         role="worker",
-        index=first - 1,
-        rank=first,
-        tasks=end - first,
+        index=shape.node - 1,
+        rank=shape.node,
+        tasks=shape.nodes,
         tasks_per_replica=1,
         tasks_per_node=1,
-        node=first,
+        node=shape.node,
         local_rank=0,
         cpu=0,
-        cpus=cpus,
+        cpus=shape.cpus,
         gpu=0,
-        gpus=gpus,
-        processes=processes,
-        memory=None if here[0].memory is None else memory,
-        origin=here[0].origin,
+        gpus=shape.gpus,
+        processes=shape.tasks,
+        memory=None if row.memory is None else shape.memory,
+        origin=row.origin,
     )
-    if first == 0:
+    if shape.node == 0:
         yield replace(node, role="master", index=0, tasks=1)
-        node = replace(node, index=0, rank=1, node=1, tasks=end - 1)
+        node = replace(node, index=0, rank=1, node=1, tasks=shape.nodes - 1)
     if node.tasks:
         yield node
 
@@ -248,7 +246,7 @@ def _row(piece: _Piece, nodes: int, rank: int) -> Row:
 
 
 def _group(pool: Pool, rows: Sequence[Row], node: int, rank: int) -> Group:
-    loads = [_load(rows, at) for at in _shapes(rows)]
+    shapes = [*Placement(groups=(), rows=tuple(rows)).shapes()]
     cpus_per_task = {row.cpus for row in rows}
     nodes = max(row.node + row.nodes for row in rows) - node
     return Group(
@@ -260,28 +258,15 @@ def _group(pool: Pool, rows: Sequence[Row], node: int, rank: int) -> Group:
         nodes=nodes,
         rank=rank,
         tasks=sum(row.tasks for row in rows),
-        tasks_per_node=max(load[0] for load in loads),
+        tasks_per_node=max(shape.tasks for shape in shapes),
         cpus_per_task=max(cpus_per_task),
-        cpus=max(load[1] for load in loads),
-        gpus=max(load[2] for load in loads),
-        memory=max(load[3] for load in loads) if pool.request_memory and rows[0].memory is not None else None,
+        cpus=max(shape.cpus for shape in shapes),
+        gpus=max(shape.gpus for shape in shapes),
+        memory=max(shape.memory for shape in shapes)
+        if pool.request_memory and rows[0].memory is not None
+        else None,
         gpus_per_task=rows[0].gpus if len({(row.gpus, row.tasks_per_gpu) for row in rows}) == 1 else None,
-        even=len(cpus_per_task) == 1 and len({load[0] for load in loads}) == 1,
+        even=len(cpus_per_task) == 1 and len({shape.tasks for shape in shapes}) == 1,
         site_partition=pool.partition,
         origin=pool.origin,
     )
-
-
-def _shapes(rows: Sequence[Row]) -> list[int]:
-    """Return one node of each shape: a shape can only change where a row begins or ends."""
-    edges = {row.node for row in rows} | {row.node + row.nodes - 1 for row in rows}
-    return sorted(edges)
-
-
-def _load(rows: Sequence[Row], node: int) -> tuple[int, int, int, int]:
-    """Return tasks, CPUs, GPUs and MiB on this node."""
-    here = [row for row in rows if row.node <= node < row.node + row.nodes]
-    tasks = sum(row.tasks_per_node for row in here)
-    cpus = sum(row.tasks_per_node * row.cpus for row in here)
-    gpus = sum(row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in here)
-    return tasks, cpus, gpus, sum(row.tasks_per_node * (row.memory or 0) for row in here)

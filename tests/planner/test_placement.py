@@ -464,6 +464,19 @@ def test_runs_of_tasks_per_node(crowds: list[Crowd], spread: bool) -> None:  # n
 
 
 @given(jobs(), st.booleans())
+def test_shapes_are_runs_of_nodes_with_the_same_rows(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
+    placement = place(crowds, spread=spread)
+    found = [(shape.node + number, shape) for shape in placement.shapes() for number in range(shape.nodes)]
+    assert [node for node, _ in found] == list(range(placement.nodes))
+    for node, shape in found:
+        assert shape.rows == tuple(row for row in placement.rows if row.node <= node < row.node + row.nodes)
+        tasks = [*placement.on_node(node)]
+        load = (len({gpu for task in tasks for gpu in task.gpus}), sum(task.memory or 0 for task in tasks))
+        assert (shape.tasks, shape.gpus, shape.memory) == (len(tasks), *load)
+        assert shape.cpus == sum(len(task.cpus) for task in tasks)
+
+
+@given(jobs(), st.booleans())
 def test_a_task_a_node_takes_what_all_its_tasks_took(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
     before = place(crowds, spread=spread)
     after = by_node(before)

@@ -6,13 +6,12 @@ What PBS refuses, and what it takes in silence though wrong, was tried on an Ope
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Problem
 from hpcdist.plan.model import JobSpec
-from hpcdist.plan.placement import Group, Row
+from hpcdist.plan.placement import Group, Placement
 from hpcdist.schedulers.pbs.values import chunk_word_problem
 from hpcdist.site.model import Site
 
@@ -42,7 +41,7 @@ def chunks(job: JobSpec, site: Site) -> Iterator[Chunk]:
     """
     for group in job.placement.groups:
         last: Chunk | None = None
-        for chunk in _pieces(group, job.placement.rows, cpus_per_gpu(group, site) or 0):
+        for chunk in _pieces(group, job.placement, cpus_per_gpu(group, site) or 0):
             if last and last._replace(nodes=0) == chunk._replace(nodes=0):
                 last = last._replace(nodes=last.nodes + chunk.nodes)
                 continue
@@ -59,26 +58,20 @@ def cpus_per_gpu(group: Group, site: Site) -> int | None:
     return node.cpus_per_gpu if node else None
 
 
-def _pieces(group: Group, rows: Sequence[Row], rule: int) -> Iterator[Chunk]:
-    """Yield the nodes between the places where a row begins or ends."""
-    own = [row for row in rows if group.node <= row.node < group.node + group.nodes]
-    edges = sorted({edge for row in own for edge in (row.node, row.node + row.nodes)})
-    for first, end in pairwise(edges):
-        here = [row for row in own if row.node <= first < row.node + row.nodes]
-        used = sum(row.tasks_per_node * row.cpus for row in here)
-        gpus = sum(row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in here)
-        yield Chunk(
-            group=group,
-            nodes=end - first,
-            tasks=sum(row.tasks_per_node for row in here),
-            threads=min(max(1, row.cpus // row.processes) for row in here),
-            used=used,
-            cpus=max(used, rule * gpus),
-            gpus=gpus,
-            memory=None
-            if group.memory is None
-            else sum(row.tasks_per_node * (row.memory or 0) for row in here),
-        )
+def _pieces(group: Group, placement: Placement, rule: int) -> Iterator[Chunk]:
+    """Yield a chunk for each shape of the group's nodes."""
+    for shape in placement.shapes():
+        if group.node <= shape.node < group.node + group.nodes:
+            yield Chunk(
+                group=group,
+                nodes=shape.nodes,
+                tasks=shape.tasks,
+                threads=min(max(1, row.cpus // row.processes) for row in shape.rows),
+                used=shape.cpus,
+                cpus=max(shape.cpus, rule * shape.gpus),
+                gpus=shape.gpus,
+                memory=None if group.memory is None else shape.memory,
+            )
 
 
 def select(job: JobSpec, site: Site) -> str:
