@@ -218,15 +218,6 @@ def is_asked(job: JobSpec, site: Site, field: str) -> bool:
     return not job.origins.get(field, "").startswith(f"site {site.name}: ")
 
 
-def quoted(flag: str, value: str, *, plain: re.Pattern[str]) -> str:
-    r"""Write a flag with its value, in double quotes if need be, where ``\`` and ``"`` need a ``\``."""
-    between = "=" if flag.startswith("--") else " "
-    if plain.fullmatch(value):
-        return f"{flag}{between}{value}"
-    escaped = value.replace("\\", r"\\").replace('"', r"\"")
-    return f'{flag}{between}"{escaped}"'
-
-
 def _written(flag: str, value: str | None) -> str:
     if value is None:
         return flag

@@ -19,9 +19,10 @@ from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.flux import FLUX
-from hpcdist.schedulers.flux.directives import directive_text
+from hpcdist.schedulers.flux.directives import HEADER
 from hpcdist.schedulers.flux.ids import f58, plain_id
 from hpcdist.schedulers.flux.queries import STATES, ById, Listing, status
+from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.site.model import Directives, Site
 from hpcdist.testing import MISSING, contract, failed
@@ -46,7 +47,7 @@ BARE = plan(group(partition=None))
 
 
 def texts(found: Plan, machine: Site = HERE) -> list[str]:
-    return [directive_text(line) for line in FLUX.directives(found, machine)]
+    return [directive_text(HEADER, line) for line in FLUX.directives(found, machine)]
 
 
 def job(job_id: str) -> Job:
@@ -240,14 +241,21 @@ def test_memory_comes_with_whole_nodes() -> None:
     ["plain", "two words", "a#b", 'a"b', r"a\b", r"\\", "it's", "(a|b)&c;<d>", "{{x}}", "\u00e9", "$X", "*"],
 )  # fmt: skip
 def test_values_are_read_as_they_were_meant(value: str) -> None:
-    text = directive_text(Directive(flag="--x", value=value, origin=""))
+    text = directive_text(HEADER, Directive(flag="--x", value=value, origin=""))
     assert split(f" {text}") == [f"--x={value}"]
 
 
-@pytest.mark.parametrize("value", ["a\nb", "\x00", "'''"])
-def test_values_that_no_directive_can_hold(value: str) -> None:
-    with pytest.raises(PlanError, match="--x cannot hold a line break, a control character or three quotes"):
-        directive_text(Directive(flag="--x", value=value, origin="exp.yml:3"))
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("a\nb", "a line break or a control character"),
+        ("\x00", "a line break or a control character"),
+        ("'''", "three quotes in a row"),
+    ],
+)
+def test_values_that_no_directive_can_hold(value: str, what: str) -> None:
+    with pytest.raises(PlanError, match=f"--x cannot hold {what}"):
+        directive_text(HEADER, Directive(flag="--x", value=value, origin="exp.yml:3"))
 
 
 def test_the_head_of_a_script() -> None:

@@ -14,9 +14,10 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers import Submission
+from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.lsf import LSF, words
-from hpcdist.schedulers.lsf.header import directive_text, header
+from hpcdist.schedulers.lsf.directives import HEADER
 from hpcdist.schedulers.lsf.queries import REASONS, Bhist, Bjobs, status
 from hpcdist.site.dialects.lsf import Lsf
 from hpcdist.site.model import Directives, Gpus, Site
@@ -33,7 +34,7 @@ ANSWER = "Job <123> is submitted to queue <batch>.\n"
 
 
 def texts(asked: Plan, machine: Site = SITE) -> list[str]:
-    return [directive_text(line) for line in LSF.directives(asked, machine)]
+    return [directive_text(HEADER, line) for line in LSF.directives(asked, machine)]
 
 
 def job(job_id: str, token: str = "") -> Job:
@@ -232,21 +233,21 @@ def test_refusals(changed: Plan, machine: Site, message: str) -> None:
 
 def test_the_head_of_a_script() -> None:
     directives = (Directive(flag="-J", value="a", origin="exp.yml:2"),)
-    assert list(header(plan(directives=directives, lsf=Lsf(submit="stdin")), "/runs/a 1")) == [
+    assert list(LSF.header(plan(directives=directives, lsf=Lsf(submit="stdin")), "/runs/a 1")) == [
         ("# bsub reads it from its standard input: bsub <job.sh", "site testbed: lsf.submit"),
         ('#BSUB -o "/runs/a 1/logs/lsf.report"', "rule run directory"),
         ("#BSUB -J a", "exp.yml:2"),
     ]
-    assert [line for line, _ in header(plan(array="1-3", lsf=Lsf(submit="file")), None)] == [
+    assert [line for line, _ in LSF.header(plan(array="1-3", lsf=Lsf(submit="file")), None)] == [
         "# bsub reads it by its name: bsub job.sh",
         "#BSUB -o mnist-%J.%I.out",
     ]
-    assert [line for line, _ in header(plan(array="1-3"), "/r")][1] == "#BSUB -o /r/logs/lsf.%I.report"
+    assert [line for line, _ in LSF.header(plan(array="1-3"), "/r")][1] == "#BSUB -o /r/logs/lsf.%I.report"
 
 
 def test_a_directory_that_bsub_would_read_as_a_pattern() -> None:
     with pytest.raises(PlanError, match="LSF reads %J and %I in '/runs/%J-1'"):
-        list(header(PLAN, "/runs/%J-1"))
+        list(LSF.header(PLAN, "/runs/%J-1"))
 
 
 @pytest.mark.parametrize(
@@ -261,13 +262,13 @@ def test_a_directory_that_bsub_would_read_as_a_pattern() -> None:
     ],
 )
 def test_quoting(value: str | None, text: str) -> None:
-    assert directive_text(Directive(flag="-x", value=value, origin="default")) == text
+    assert directive_text(HEADER, Directive(flag="-x", value=value, origin="default")) == text
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\0b", "both ' and \"", "it's $5"])
 def test_values_that_no_directive_can_hold(value: str) -> None:
     with pytest.raises(PlanError, match=r"exp\.yml:3"):
-        directive_text(Directive(flag="-J", value=value, origin="exp.yml:3"))
+        directive_text(HEADER, Directive(flag="-J", value=value, origin="exp.yml:3"))
 
 
 @pytest.mark.parametrize(
@@ -300,7 +301,8 @@ def test_submit_says_how_the_script_wants_to_be_read(tmp_path: Path) -> None:
         script = tmp_path / name
         script.write_text(
             "".join(
-                f"{line}\n" for line, _ in header(plan(lsf=Lsf(submit="stdin" if stdin else "file")), None)
+                f"{line}\n"
+                for line, _ in LSF.header(plan(lsf=Lsf(submit="stdin" if stdin else "file")), None)
             )
         )
         argv = LSF.submit(Submission(str(script), str(tmp_path), "tok")).argv

@@ -10,8 +10,9 @@ from hpcdist.errors import PlanError
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Directive
 from hpcdist.planner.make_plan import make_plan
+from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.pbs import PBS
-from hpcdist.schedulers.pbs.header import directive_text
+from hpcdist.schedulers.pbs.directives import HEADER
 from hpcdist.schedulers.pbs.options import array, dependency, mail_points
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
@@ -45,7 +46,7 @@ def planned(machine: Site | None = None, workers: int = 0, **data: Any) -> Plan:
 
 
 def lines(plan: Plan) -> list[str]:
-    return [directive_text(line) for line in plan.directives]
+    return [directive_text(HEADER, line) for line in plan.directives]
 
 
 def select(plan: Plan) -> str:
@@ -309,13 +310,13 @@ def test_replicas_in_different_queues_are_refused() -> None:
     ],
 )
 def test_quoting_as_qsub_reads_it(flag: str, value: str | None, text: str) -> None:
-    assert directive_text(Directive(flag=flag, value=value, origin="default")) == text
+    assert directive_text(HEADER, Directive(flag=flag, value=value, origin="default")) == text
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", 'a"b', "a\\b", "ünï"])
 def test_values_that_no_directive_can_hold(value: str) -> None:
     with pytest.raises(PlanError, match=r"exp\.yml:3"):
-        directive_text(Directive(flag="-o", value=value, origin="exp.yml:3"))
+        directive_text(HEADER, Directive(flag="-o", value=value, origin="exp.yml:3"))
 
 
 def test_the_output_is_in_the_run_directory() -> None:

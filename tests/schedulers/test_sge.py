@@ -15,9 +15,10 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers import Submission
+from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.sge import SGE
-from hpcdist.schedulers.sge.header import directive_text
+from hpcdist.schedulers.sge.directives import HEADER
 from hpcdist.schedulers.sge.queries import Qacct, Qstat, state
 from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.model import Directives, NodeType, Site
@@ -39,7 +40,7 @@ FRACTION = (
 
 
 def texts(plan: Plan, site: Site = MACHINE) -> list[str]:
-    return [directive_text(line) for line in SGE.directives(plan, site)]
+    return [directive_text(HEADER, line) for line in SGE.directives(plan, site)]
 
 
 def job(job_id: str, token: str = "") -> Job:
@@ -252,13 +253,13 @@ def test_refusals(changed: Plan, machine: Site, said: str) -> None:
     ],
 )
 def test_quoting_as_qsub_reads_it(flag: str, value: str | None, text: str) -> None:
-    assert directive_text(Directive(flag=flag, value=value, origin="default")) == text
+    assert directive_text(HEADER, Directive(flag=flag, value=value, origin="default")) == text
 
 
 @pytest.mark.parametrize("value", ["a\nb", 'a"b', "it's", "a#b", "a\x1bb"])
 def test_values_that_no_directive_can_hold(value: str) -> None:
     with pytest.raises(PlanError, match=r"exp\.yml:3"):
-        directive_text(Directive(flag="-P", value=value, origin="exp.yml:3"))
+        directive_text(HEADER, Directive(flag="-P", value=value, origin="exp.yml:3"))
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers import Submission
+from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.slurm import SLURM
-from hpcdist.schedulers.slurm.header import directive_text
+from hpcdist.schedulers.slurm.directives import HEADER
 from hpcdist.schedulers.slurm.queries import STATES, Sacct, Scontrol, Squeue, status
 from hpcdist.site.model import Directives, Gpus, Site
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
@@ -24,7 +25,7 @@ SAID = "sbatch: error: Batch job submission failed: "
 
 
 def texts(plan: Plan, site: Site, number: int = 0) -> list[str]:
-    return [directive_text(line) for line in SLURM.directives(plan, site) if line.group == number]
+    return [directive_text(HEADER, line) for line in SLURM.directives(plan, site) if line.group == number]
 
 
 def job(job_id: str, token: str = "") -> Job:
@@ -240,13 +241,13 @@ def test_gres_of_ones_own_where_hpcdist_asks_for_none() -> None:
     ],
 )
 def test_quoting_as_sbatch_reads_it(value: str | None, text: str) -> None:
-    assert directive_text(Directive(flag="--hold", value=value, origin="default")) == text
+    assert directive_text(HEADER, Directive(flag="--hold", value=value, origin="default")) == text
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "a\x1bb", "a\x85b", "a\u2028b"])
 def test_values_that_no_directive_can_hold(value: str) -> None:
     with pytest.raises(PlanError, match=r"exp\.yml:3"):
-        directive_text(Directive(flag="--job-name", value=value, origin="exp.yml:3"))
+        directive_text(HEADER, Directive(flag="--job-name", value=value, origin="exp.yml:3"))
 
 
 def test_submit_command() -> None:

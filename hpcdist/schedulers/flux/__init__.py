@@ -97,9 +97,10 @@ class Flux:
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#flux:`` lines with their origins."""
-        from hpcdist.schedulers.flux import directives
+        from hpcdist.schedulers.flux.directives import HEADER
+        from hpcdist.schedulers.header import header
 
-        return directives.header(plan, run_dir)
+        return header(HEADER, plan, run_dir)
 
     def directive_problems(self, site: Site) -> Iterator[Problem]:
         """Yield what no job can obey of the directives in a site file."""

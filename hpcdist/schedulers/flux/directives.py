@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import JobSpec, Plan, PreparedJob
+from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import Language, added, forbidden, hidden, options, quoted
+from hpcdist.schedulers.directives import Language, added, forbidden, hidden, options
 from hpcdist.schedulers.flux.ids import plain_id
+from hpcdist.schedulers.header import HeaderSyntax, escaped
 from hpcdist.site.model import Site
 
 Line = tuple[str, str | None, str]
@@ -69,7 +70,6 @@ _SEVERAL: Final = ("--add-file", "--conf", "--env", "--env-file", "--rlimit", "-
 _REPEATS: Final = {flag: flag for flag in _SEVERAL} | {"-S": "--setattr", "-o": "--setopt"}
 """Those of them that may stand more than once (flux-batch(1)), each in full."""
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./{}*-]+")
 _WAIT: Final = re.compile(r"(?:(?P<condition>after(?:any|ok|notok|except)?):)?(?P<ids>.+)")
 
 
@@ -204,32 +204,26 @@ def language(_site: Site) -> Language:
     return _LANGUAGE
 
 
-def header(plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
-    """Yield the lines with their origins; ``{{id}}`` in the output's name is for Flux to fill in.
+def _directory(path: str) -> str:
+    """Return the path.
 
     Raises:
-        PlanError: for a value that no directive can hold.
+        PlanError: for one that flux batch would take for a template.
     """
-    if run_dir and "{{" in run_dir:
-        raise PlanError(f"flux batch takes the braces of {run_dir} for a template; choose another directory")
-    path = f"{run_dir}/logs/job.out" if run_dir else f"{plan.identity.name}-{{{{id}}}}.out"
-    output = Directive(flag="--output", value=path, origin="rule run directory")
-    for directive in (output, *plan.directives):
-        yield f"#flux: {directive_text(directive)}", directive.origin
+    if "{{" in path:
+        raise PlanError(f"flux batch takes the braces of {path} for a template; choose another directory")
+    return path
 
 
-def directive_text(directive: Directive) -> str:
-    r"""Return the text behind ``#flux:``, quoted as Python's shlex reads it there.
-
-    Words end at spaces, ``#`` and ``();<>|&``; in double quotes only ``\`` and ``"`` need a ``\``. Three
-    quotes in a row begin something else.
-
-    Raises:
-        PlanError: for a value that no directive can hold.
-    """
-    if directive.value is None:
-        return directive.flag
-    if not directive.value.isprintable() or "'''" in directive.value:
-        message = f"{directive.flag} cannot hold a line break, a control character or three quotes"
-        raise PlanError(Problem(f"{message}: {directive.value!r} ({directive.origin})"))
-    return quoted(directive.flag, directive.value, plain=_PLAIN)
+# shlex of Python reads them: words end at spaces, ``#`` and ``();<>|&``; in double quotes only ``\`` and
+# ``"`` need a ``\``; three quotes in a row begin something else. Flux fills in ``{{id}}``.
+HEADER: Final = HeaderSyntax(
+    prefix="#flux: ",
+    plain=re.compile(r"[A-Za-z0-9_@%+=:,./{}*-]+"),
+    quote=lambda text: None if "'''" in text else escaped(text),
+    cannot_hold="three quotes in a row",
+    output="--output",
+    in_run_dir=("logs/job.out", "logs/job.out"),
+    beside=("-{{id}}.out", "-{{id}}.out"),
+    directory=_directory,
+)

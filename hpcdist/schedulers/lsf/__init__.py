@@ -15,12 +15,15 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import ArrayLimit, Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tokens
-from hpcdist.schedulers.lsf.script import BY_STDIN
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
+
+BY_STDIN: Final = "# bsub reads it from its standard input: bsub <job.sh"
+BY_NAME: Final = "# bsub reads it by its name: bsub job.sh"
+"""How a script for LSF is given to bsub: it says so itself, to its user and to hpcdist."""
 
 # $1 the token, $2 the script, which says how it wants to be read.
 _SUBMIT: Final = f"""\
@@ -86,9 +89,12 @@ class Lsf:
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers.lsf import header
+        from hpcdist.schedulers.header import header
+        from hpcdist.schedulers.lsf.directives import HEADER
 
-        return header.header(plan, run_dir)
+        by_stdin = plan.request.lsf.submit == "stdin"
+        yield BY_STDIN if by_stdin else BY_NAME, f"site {plan.identity.site}: lsf.submit"
+        yield from header(HEADER, plan, run_dir)
 
     def directive_problems(self, site: Site) -> Iterator[Problem]:
         """Yield what no job can obey of the directives in a site file."""

@@ -16,6 +16,7 @@ from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden
+from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.schedulers.lsf import words
 from hpcdist.site.model import Site
 
@@ -207,3 +208,35 @@ def language(site: Site) -> Language:
         useless=dict.fromkeys(_OF_CSM if site.lsf.request == "slots" else (), reason),
         sentinel=re.compile(r"#BSUB\b"),
     )
+
+
+def _quoted(text: str) -> str | None:
+    """Return the text in quotes in which bsub expands nothing."""
+    if not re.search(r'["\\$`]', text):
+        return f'"{text}"'
+    return f"'{text}'" if "'" not in text else None
+
+
+def _directory(path: str) -> str:
+    """Return the path.
+
+    Raises:
+        PlanError: for one that bsub would read as a pattern, since nothing can hide ``%J`` from it.
+    """
+    if re.search("%[IJ]", path):
+        raise PlanError(f"LSF reads %J and %I in {path!r} as a job's numbers; use another directory")
+    return path
+
+
+# LSF brings the output of a job to its place when the job is over, unless the whole cluster is set up
+# otherwise (LSB_STDOUT_DIRECT): in a run directory the script writes it itself, and LSF its report.
+HEADER: Final = HeaderSyntax(
+    prefix="#BSUB ",
+    plain=re.compile(r"[A-Za-z0-9_@%+=:,./-]+"),
+    quote=_quoted,
+    cannot_hold="both kinds of quotes, nor ' beside $, ` or \\",
+    output="-o",
+    in_run_dir=("logs/lsf.report", "logs/lsf.%I.report"),
+    beside=("-%J.out", "-%J.%I.out"),
+    directory=_directory,
+)

@@ -14,6 +14,7 @@ from hpcdist.errors import PlanError
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden
+from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.schedulers.pbs.chunks import chunk_problems, rounded, select, totals
 from hpcdist.schedulers.pbs.options import array, dependency, mail_points, option_problems
 from hpcdist.schedulers.pbs.values import value_problems
@@ -174,3 +175,20 @@ def _named(option: str, parts: Sequence[str]) -> Sequence[Pair]:
     if not all(re.fullmatch(r"[A-Za-z][\w-]*", name) for name, _, _ in pairs):
         return ()
     return tuple((f"{option} {name}", value if equals else None) for name, equals, value in pairs)
+
+
+_QUOTABLE: Final = re.compile(r"[ !#$&'()*;<>?`{|}~A-Za-z0-9_@%+=:,./^\[\]-]*")
+
+# Without a run directory PBS makes NAME.oNUMBER beside where the script is submitted. The folder of another
+# must exist: PBS makes none, and a job waits long for its output to be delivered (tried).
+HEADER: Final = HeaderSyntax(
+    prefix="#PBS ",
+    plain=re.compile(r"[A-Za-z0-9_@%+=:,./^\[\]-]+"),
+    quote=lambda text: f'"{text}"' if _QUOTABLE.fullmatch(text) else None,
+    cannot_hold="quotes, a backslash or anything but plain ASCII",
+    first=(("-S /bin/bash", "rule the script is bash"), ("-j oe", "rule run directory")),
+    output="-o",
+    in_run_dir=("logs/job.out", "logs/job-^array_index^.out"),
+    beside=None,
+    is_array=lambda plan: any(line.flag == "-J" for line in plan.directives),
+)

@@ -108,9 +108,10 @@ class GridEngine:
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers.sge import header
+        from hpcdist.schedulers.header import header
+        from hpcdist.schedulers.sge.directives import HEADER
 
-        return header.header(plan, run_dir)
+        return header(HEADER, plan, run_dir)
 
     def directive_problems(self, site: Site) -> Iterator[Problem]:
         """Yield what no job can obey of the directives in a site file."""

@@ -17,6 +17,7 @@ from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden, is_asked
+from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.schedulers.sge.environments import environment, no_environment, slots_of
 from hpcdist.schedulers.sge.options import array, dependency, mail_points, option_problems
 from hpcdist.site.model import Site
@@ -220,3 +221,38 @@ def _read(text: str) -> Sequence[Pair]:
         return ((flag, value or None),)
     pairs = (item.partition("=") for item in value.split(","))
     return tuple((f"-l {name}", amount if equals else "true") for name, equals, amount in pairs)
+
+
+def _quoted(text: str) -> str | None:
+    """Return the text in quotes; qsub ends a line at ``#`` even there, and takes all quotes away (tried)."""
+    return None if any(character in text for character in "\"'#") else f'"{text}"'
+
+
+def _directory(path: str) -> str:
+    """Return the path behind the colon that ends the name of a host.
+
+    Raises:
+        PlanError: for one with a comma, a dollar sign, # or quotes, which qsub reads in ways of its own.
+    """
+    if any(character in path for character in "\"',\n$#"):
+        message = f"qsub takes no path with a comma, a dollar sign, # or quotes: {path}"
+        raise PlanError(Problem(message, hint="submit from another directory"))
+    return f":{path}"
+
+
+HEADER: Final = HeaderSyntax(
+    prefix="#$ ",
+    plain=re.compile(r"[A-Za-z0-9_@%+=:,./*$-]+"),
+    quote=_quoted,
+    cannot_hold="quotes or #",
+    verbatim=frozenset({"-pe"}),
+    first=(
+        ("-S /bin/bash", "rule the script is bash"),
+        ("-cwd", "rule the job runs where it is submitted"),
+        ("-j y", "rule run directory"),
+    ),
+    output="-o",
+    in_run_dir=("logs/job.out", "logs/job-$TASK_ID.out"),
+    beside=("-$JOB_ID.out", "-$JOB_ID-$TASK_ID.out"),
+    directory=_directory,
+)

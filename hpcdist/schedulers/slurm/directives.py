@@ -14,6 +14,7 @@ from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import Language, added, forbidden, options
+from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.site.model import Site
 
 Line = tuple[str, str | None, str]
@@ -214,3 +215,16 @@ _LANGUAGE: Final = Language(
 def language(_site: Site) -> Language:
     """Return how directives are written, which is the same on all machines."""
     return _LANGUAGE
+
+
+# sbatch ends an unquoted value at a space and silently at ``#``; in double quotes it takes everything as it
+# stands but ``\`` and ``"``, and expands nothing (all tried). ``%`` in a path begins a pattern.
+HEADER: Final = HeaderSyntax(
+    prefix="#SBATCH ",
+    plain=re.compile(r"[A-Za-z0-9_@%+=:,./-]+"),
+    output="--output",
+    in_run_dir=("logs/job.out", "logs/job-%a.out"),
+    beside=("-%j.out", "-%A_%a.out"),
+    directory=lambda path: path.replace("%", "%%"),
+    component="hetjob",
+)

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.schedulers.slurm.header import directive_text
+from hpcdist.schedulers.header import directive_text
+from hpcdist.schedulers.slurm.directives import HEADER
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
 from tests.sites import site, site_named
@@ -29,7 +30,7 @@ def test_nothing_is_asked_that_tacc_refuses() -> None:
         environment=environment(3, each=resources(gpu=1, memory=1000)),
         batch={"walltime": "1h"},
     )
-    assert [directive_text(line) for line in plan.directives] == [
+    assert [directive_text(HEADER, line) for line in plan.directives] == [
         "--job-name=experiment",
         "--no-requeue",
         "--export=ALL",
