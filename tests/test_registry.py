@@ -63,6 +63,8 @@ def test_launchers_keep_their_protocol(name: str) -> None:
     assert isinstance(launcher, Launcher)
     assert launcher.name == name
     assert launcher.schedulers <= set(schedulers.names())
+    assert set(launcher.substitutes) <= set(launchers.names())
+    assert launcher.program
     assert re.fullmatch(r"%s.*%(\.0)?s", launcher.hostfile_line)  # printf uses both, or passes one by
 
 

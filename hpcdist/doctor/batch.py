@@ -11,17 +11,13 @@ from hpcdist.doctor.finding import Finding, Which, by_hand, failure, said
 from hpcdist.host.command import Command
 from hpcdist.layers.containers import containers
 from hpcdist.layers.launchers import launchers
+from hpcdist.layers.protocols import Launcher
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.slurm.reader import Probe
 from hpcdist.schedulers.slurm.survey import MPI, mpi_types
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.model import Site
 from hpcdist.site.survey import Survey
-
-_PROGRAMS: Final = {"hydra": "mpiexec", "pals": "mpiexec", "processes": "bash"}
-"""The programs of launchers that have another name; ``horovodrun-mpi`` is horovodrun."""
-
-_TELL_VERSION: Final = ("srun", "mpirun", "mpiexec", "jsrun", "flux", "horovodrun")
 
 _FLAVOURS: Final = {
     "openmpi": r"Open ?MPI|OpenRTE|PRRTE",
@@ -30,9 +26,6 @@ _FLAVOURS: Final = {
     "pals": r"PALS",
 }
 """What ``mpirun --version`` says, tried on Open MPI 4.1 and MPICH 4.0; the others as their guides show it."""
-
-_FITTING: Final = {"mpirun": ("openmpi",), "hydra": ("mpich", "intel"), "pals": ("pals",)}
-"""The MPIs whose options each launcher speaks."""
 
 
 class Chosen(NamedTuple):
@@ -43,21 +36,16 @@ class Chosen(NamedTuple):
     file: str
 
 
-def version(program: str) -> Command:
-    """Return what asks a program for its version."""
-    return Command((program, "version" if program == "flux" else "--version"), timeout=20)
-
-
-def program_of(launcher: str) -> str:
-    """Return the program that a launcher is."""
-    return _PROGRAMS.get(launcher, launcher.partition("-")[0])
+def version(launcher: Launcher) -> Command:
+    """Return what asks a launcher's program for its version."""
+    return Command((launcher.program, *launcher.version_words), timeout=20)
 
 
 def ask(site: Site, which: Which) -> Iterator[Command]:
     """Yield what to ask of launchers that are there."""
-    for program in _programs(site):
-        if program in _TELL_VERSION and which(program):
-            yield version(program)
+    for launcher in _candidates(site):
+        if launcher.version_words and which(launcher.program):
+            yield version(launcher)
     if which("srun"):
         yield MPI
 
@@ -103,26 +91,30 @@ def _scheduler(survey: Survey | None) -> Iterator[Finding]:
         yield Finding("site", item.command, "unknown", item.why, by_hand(item.command))
 
 
-def _programs(site: Site) -> list[str]:
-    """Return the programs of launchers, each once: the site's own first, then others that would do here."""
-    others = (item.name for item in launchers.objects() if site.scheduler in item.schedulers)
-    return [*dict.fromkeys(map(program_of, (site.launcher, *site.launchers, *others)))]
+def _candidates(site: Site) -> Iterator[Launcher]:
+    """Yield launchers, one for each program: the site's own first, then others that would do here."""
+    others = (item for item in launchers.objects() if site.scheduler in item.schedulers)
+    programs: set[str] = set()
+    for launcher in (*map(launchers.get, (site.launcher, *site.launchers)), *others):
+        if launcher.program not in programs:
+            programs.add(launcher.program)
+            yield launcher
 
 
 def _launchers(site: Site, which: Which, answers: Answers) -> Iterator[Finding]:
-    own = program_of(site.launcher)
-    for program in _programs(site):
-        path = which(program)
+    for launcher in _candidates(site):
+        path = which(launcher.program)
         if path:
-            yield _there(site, program, path, answers)
-        elif program == own:
-            yield _lacking(site, program)
+            yield _there(site, launcher, path, answers)
+        elif launcher.name == site.launcher:
+            yield _lacking(site, launcher.program)
 
 
-def _there(site: Site, program: str, path: str, answers: Answers) -> Finding:
-    if program not in _TELL_VERSION:
+def _there(site: Site, launcher: Launcher, path: str, answers: Answers) -> Finding:
+    program = launcher.program
+    if not launcher.version_words:
         return Finding("launchers", program, "ok", path)
-    done = said(answers, version(program))
+    done = said(answers, version(launcher))
     if not done.ok:
         seen = f"{path}; {failure(done)}"
         return Finding("launchers", program, "unknown", seen, by_hand(done.command))
@@ -132,15 +124,16 @@ def _there(site: Site, program: str, path: str, answers: Answers) -> Finding:
 
 def _judged(site: Site, finding: Finding, text: str) -> Finding:
     """Return the finding; an error where the site's launcher is for another MPI than this program's."""
-    fitting = _FITTING.get(site.launcher, ())
+    own = launchers.get(site.launcher)
+    fitting = own.mpi_flavours
     flavour = next((name for name, words in _FLAVOURS.items() if re.search(words, text)), "")
-    if program_of(site.launcher) != finding.name or not fitting or flavour in fitting:
+    if own.program != finding.name or not fitting or flavour in fitting:
         return finding
     if not flavour:
         seen = f"{finding.seen}; which MPI that is, is not known"
         do = f"launcher {site.launcher} is for {' and '.join(fitting)}: try it by `hpcdist doctor --job`"
         return finding._replace(status="unknown", seen=seen, do=do)
-    other = next(name for name, flavours in _FITTING.items() if flavour in flavours)
+    other = next(item.name for item in launchers.objects() if flavour in item.mpi_flavours)
     do = f"launcher {site.launcher} is for {' and '.join(fitting)}: load such a module, or write"
     return finding._replace(status="error", do=f"{do} `launcher: {other}` in the site file")
 

@@ -242,10 +242,12 @@ def _sum(check: CheckJob, way: str, found: Sequence[Sum]) -> Finding:
 
 def _alone(check: CheckJob, way: str, found: Sum, name: str) -> Finding:
     seen = f"{found.by} sees {found.ranks} of {check.plan.placement.size} tasks"
-    if way in _MPI and not launchers.get(check.plan.launch.launcher).brings_mpi:
-        seen = f"{seen}: launcher {check.plan.launch.launcher} brings no MPI"
+    launcher = launchers.get(check.plan.launch.launcher)
+    if way in _MPI and not launcher.brings_mpi:
+        seen = f"{seen}: launcher {launcher.name} brings no MPI"
         return Finding("network", name, "note", seen, "try one that does: `--set batch.launcher=mpirun`")
-    do = f"use one that is built with the MPI of {check.plan.launch.launcher}"
-    if check.plan.launch.launcher == "srun":
-        do = "set `launchers.srun.mpi` to a type that this MPI knows, or choose `batch.launcher: mpirun`"
+    do = f"use one that is built with the MPI of {launcher.name}"
+    if "mpi" in launcher.reads:
+        key = f"launchers.{launcher.name}.mpi"
+        do = f"set `{key}` to a type that this MPI knows, or choose `batch.launcher: mpirun`"
     return Finding("network", name, "error", seen, do)

@@ -99,9 +99,18 @@ class Launcher(Protocol):
     number may differ by node. ``labels_output``: it marks each line with its rank by itself; otherwise the
     task wrapper does. ``brings_mpi``: tasks that call MPI_Init find one world; ``gives_pmi``: by a PMI that
     each task can check.
+
+    ``program``: what must be on PATH where the job runs; ``version_words`` ask it for its version (empty:
+    nothing does). ``mpi_flavours``: the MPIs whose options it takes (empty: of no importance).
+    ``substitutes``: on a machine without a batch system where the program is missing, the first of these
+    launchers that fits is taken, else the last.
     """
 
     name: str
+    program: str
+    version_words: tuple[str, ...]
+    mpi_flavours: tuple[str, ...]
+    substitutes: tuple[str, ...]
     rank_variables: RankVariables | None
     schedulers: frozenset[str]
     wires: frozenset[str]

@@ -13,6 +13,8 @@ import msgspec
 
 from hpcdist.errors import ConfigError, Place, Problem, located, preceded_by, unknown
 from hpcdist.host import resources
+from hpcdist.layers.launchers import launchers
+from hpcdist.layers.protocols import Launcher
 from hpcdist.loading.preferences import Preferences
 from hpcdist.loading.sites import load_known, load_site, readable
 from hpcdist.schedulers import installations, schedulers
@@ -195,15 +197,19 @@ def _useless_commands(environment: Mapping[str, str]) -> Iterator[str]:
 def with_working_launcher(
     machine: Machine, framework: str | None, environment: Mapping[str, str] = os.environ
 ) -> Machine:
-    """Return the machine; without a batch system and without mpirun, with a launcher that is there."""
+    """Return the machine; where it has neither a batch system nor its launcher, with one that is there."""
 
-    def is_there(program: str) -> bool:
-        return shutil.which(program, path=environment.get("PATH")) is not None
+    def is_there(launcher: Launcher) -> bool:
+        return shutil.which(launcher.program, path=environment.get("PATH")) is not None
 
-    site = machine.site
-    if schedulers.get(site.scheduler).is_batch_system or site.launcher != "mpirun" or is_there("mpirun"):
+    if schedulers.get(machine.site.scheduler).is_batch_system:
         return machine
-    launcher = "horovodrun" if framework == "horovod" and is_there("horovodrun") else "processes"
-    text = f"there is no mpirun on PATH, so the launcher is {launcher}"
-    problems = (*machine.problems, Problem(text, severity="note"))
-    return machine._replace(site=msgspec.structs.replace(site, launcher=launcher), problems=problems)
+    own = launchers.get(machine.site.launcher)
+    others = [launchers.get(name) for name in own.substitutes]
+    if not others or is_there(own):
+        return machine
+    fitting = (item for item in others if is_there(item) and (not item.wires or framework in item.wires))
+    name = next(fitting, others[-1]).name
+    note = Problem(f"there is no {own.program} on PATH, so the launcher is {name}", severity="note")
+    site = msgspec.structs.replace(machine.site, launcher=name)
+    return machine._replace(site=site, problems=(*machine.problems, note))

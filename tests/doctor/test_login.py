@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from hpcdist.doctor import devices, limits, login, runs
+from hpcdist.doctor import batch, devices, limits, login, runs
 from hpcdist.doctor.batch import Chosen
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import Patience, Scene
@@ -20,6 +20,7 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell
 from hpcdist.schedulers.slurm.reader import Probe
 from hpcdist.schedulers.slurm.survey import MPI
+from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.dialects.container import Runtime
 from hpcdist.site.fabric import Fabric, Network, Setting
 from hpcdist.site.model import LauncherOptions, Site
@@ -27,6 +28,7 @@ from hpcdist.site.survey import NodeKind, Survey, Unseen
 from hpcdist.testing import TIMED_OUT, Answer, FakeShell, failed
 from tests.doctor.hosts import GOOD, host
 from tests.plans import LOCAL, TESTBED, changed
+from tests.plug_in import plugged_in
 
 RUNS: Final = Path("/home/hu1/runs")
 MPI_LIST: Final = (
@@ -315,6 +317,31 @@ def test_a_program_that_hangs_is_asked_once() -> None:
     asked = [Command(words) for words in (("scontrol", "ping"), ("srun",), ("scontrol", "show"), ("srun",))]
     assert [runner.run(command).timed_out for command in asked] == [True, False, True, False]
     assert shell.commands == [asked[0], asked[1], asked[3]]
+
+
+PLAUNCH = """\
+from hpcdist.layers.launchers.mpirun import Mpirun
+
+class Plaunch(Mpirun):
+    name = program = "plaunch"
+    version_words = ("-V",)
+    mpi_flavours = ("mpich",)
+
+PLAUNCH = Plaunch()
+"""
+
+
+def test_the_launcher_of_a_plug_in_says_how_to_ask_it(tmp_path: Path) -> None:
+    chosen = Chosen(changed(LOCAL, launcher="plaunch"), "--site", "here.yaml")
+    asked = Command(("plaunch", "-V"), timeout=20)
+    answer = Completed(asked, 0, "mpirun (Open MPI) 4.1.4\n")
+    with plugged_in(tmp_path, "launcher", "plaunch", PLAUNCH):
+        assert [*batch.ask(chosen.site, {"plaunch": "/opt/plaunch"}.get)] == [asked]
+        found = [*batch.findings(chosen, None, None, {"plaunch": "/opt/plaunch"}.get, Answers((answer,)))]
+    seen = "/opt/plaunch: mpirun (Open MPI) 4.1.4"
+    do = "launcher plaunch is for mpich: load such a module, or write `launcher: mpirun` in the site file"
+    expected = Finding("launchers", "plaunch", "error", seen, do)
+    assert [item for item in found if item.group == "launchers"] == [expected]
 
 
 def test_a_host_that_has_python3_alone() -> None:

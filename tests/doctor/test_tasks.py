@@ -12,6 +12,7 @@ from hpcdist.site.model import Site
 from tests.doctor.hosts import GOOD, SUMS, host, task
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, TESTBED, changed, planned
+from tests.sites import shipped_site
 
 LOG = "read `hpcdist logs doctor-1`"
 PORTS = (
@@ -106,6 +107,16 @@ def test_libraries_that_fail_or_do_not_see_each_other() -> None:
             "set `launchers.srun.mpi` to a type that this MPI knows, or choose `batch.launcher: mpirun`",
         ),
     ]
+
+
+def test_the_key_for_the_type_of_mpi_is_that_of_the_launcher() -> None:
+    flux = shipped_site("flux")
+    here = planned(flux, framework="pytorch", environment=environment(1))
+    alone = (Sum("mpi4py", 1, 8 << 20, right=True, seconds=0.1),)
+    check = CheckJob("doctor-1", flux, here, {0: task(0, sums=alone), 1: task(1, sums=alone)})
+    assert [*findings(check)][-1].do == (
+        "set `launchers.flux.mpi` to a type that this MPI knows, or choose `batch.launcher: mpirun`"
+    )
 
 
 def test_a_library_that_not_all_tasks_have() -> None:

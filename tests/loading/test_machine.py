@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hpcdist.errors import ConfigError, Place, Problem
@@ -225,6 +226,37 @@ def test_without_mpirun_this_machine_has_another_launcher(
     text = f"there is no mpirun on PATH, so the launcher is {launcher}"
     notes = () if launcher == "mpirun" else (Problem(text, severity="note"),)
     assert (found.site.launcher, found.problems) == (launcher, notes)
+
+
+PLAUNCH = """\
+from hpcdist.layers.launchers.processes import Processes
+
+class Plaunch(Processes):
+    name = program = "plaunch"
+    substitutes = ("horovodrun", "processes")
+
+PLAUNCH = Plaunch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("framework", "programs", "launcher"),
+    [
+        ("horovod", ["horovodrun"], "horovodrun"),
+        ("mpi", ["horovodrun"], "processes"),
+        ("mpi", ["plaunch"], "plaunch"),
+    ],
+)
+def test_the_launcher_of_a_plug_in_may_have_substitutes(
+    framework: str, programs: list[str], launcher: str, tmp_path: Path
+) -> None:
+    for name in programs:
+        program(tmp_path / name)
+    local = shipped_site("local")
+    chosen = Machine(msgspec.structs.replace(local, launcher="plaunch"), "", SITES[0] / "local.yaml")
+    with plugged_in(tmp_path / "lib", "launcher", "plaunch", PLAUNCH):
+        found = machine.with_working_launcher(chosen, framework, {"PATH": str(tmp_path)})
+    assert found.site.launcher == launcher
 
 
 def test_a_batch_system_may_bring_its_launcher_in_the_job(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from hpcdist.doctor.records import Task
 from hpcdist.doctor.tasks import CheckJob
 from hpcdist.errors import HpcdistError, errors_in
 from hpcdist.host import resources
+from hpcdist.layers.launchers import launchers
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.planner.pools import Pool, pools
 from hpcdist.runs import control, logs
@@ -100,13 +101,13 @@ def sizes(site: Site, wanted: Wanted) -> Iterator[tuple[str, str]]:
 
 
 def _pmi(site: Site) -> Iterator[tuple[str, str]]:
-    """Yield the setting by which srun gives PMI also to this job, whose tasks sum by MPI besides.
+    """Yield the setting by which the launcher gives PMI also to this job, whose tasks sum by MPI besides.
 
     Where the site is verified it is given anyway (`starting.pmi_of`).
     """
-    mpi = site.options("srun").mpi
-    if site.launcher == "srun" and mpi and site.status == "unverified":
-        yield "batch.launcher", f"{{name: srun, args: [--mpi={mpi}]}}"
+    mpi = site.options(site.launcher).mpi
+    if launchers.get(site.launcher).gives_pmi and mpi and site.status == "unverified":
+        yield "batch.launcher", f"{{name: {site.launcher}, args: [--mpi={mpi}]}}"
 
 
 def _pool(site: Site, partition: str | None) -> Pool:

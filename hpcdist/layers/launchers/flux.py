@@ -31,6 +31,10 @@ class FluxRun:
     """Flux's own launcher."""
 
     name = "flux"
+    program = "flux"
+    version_words: tuple[str, ...] = ("version",)
+    mpi_flavours: tuple[str, ...] = ()
+    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="FLUX_TASK_RANK", size="FLUX_JOB_SIZE", local_rank="FLUX_TASK_LOCAL_ID"
     )

@@ -19,6 +19,10 @@ class Horovodrun:
     """Horovod's own launcher, with one of its two controllers; gloo needs no MPI."""
 
     name = "horovodrun"
+    program = "horovodrun"
+    version_words: tuple[str, ...] = ("--version",)
+    mpi_flavours: tuple[str, ...] = ()
+    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = _GLOO
     schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
     wires = frozenset({"horovod"})

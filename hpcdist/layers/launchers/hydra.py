@@ -24,6 +24,10 @@ class Hydra:
     """mpiexec.hydra, over the job's own machine file."""
 
     name = "hydra"
+    program = "mpiexec"
+    version_words: tuple[str, ...] = ("--version",)
+    mpi_flavours: tuple[str, ...] = ("mpich", "intel")
+    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="PMI_RANK", size="PMI_SIZE", local_rank="MPI_LOCALRANKID"
     )

@@ -25,6 +25,10 @@ class Ibrun:
     """TACC's ibrun; a site with Open MPI names that one's rank variables."""
 
     name = "ibrun"
+    program = "ibrun"
+    version_words: tuple[str, ...] = ()
+    mpi_flavours: tuple[str, ...] = ()
+    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="PMI_RANK", size="PMI_SIZE", local_rank="MPI_LOCALRANKID"
     )

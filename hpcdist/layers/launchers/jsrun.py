@@ -53,6 +53,10 @@ class Jsrun:
     """The launcher of CSM machines."""
 
     name = "jsrun"
+    program = "jsrun"
+    version_words: tuple[str, ...] = ("--version",)
+    mpi_flavours: tuple[str, ...] = ()
+    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="JSM_NAMESPACE_RANK", size="JSM_NAMESPACE_SIZE", local_rank="JSM_NAMESPACE_LOCAL_RANK"
     )

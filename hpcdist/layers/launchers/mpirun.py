@@ -24,6 +24,10 @@ class Mpirun:
     """Open MPI's launcher."""
 
     name = "mpirun"
+    program = "mpirun"
+    version_words: tuple[str, ...] = ("--version",)
+    mpi_flavours: tuple[str, ...] = ("openmpi",)
+    substitutes: tuple[str, ...] = ("horovodrun", "processes")
     rank_variables: RankVariables | None = RankVariables(
         rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", local_rank="OMPI_COMM_WORLD_LOCAL_RANK"
     )

@@ -25,6 +25,10 @@ class Pals:
     """mpiexec of the Parallel Application Launch Service; its host file has one line a node."""
 
     name = "pals"
+    program = "mpiexec"
+    version_words: tuple[str, ...] = ("--version",)
+    mpi_flavours: tuple[str, ...] = ("pals",)
+    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="PMI_RANK", size="PMI_SIZE", local_rank="PMI_LOCAL_RANK"
     )

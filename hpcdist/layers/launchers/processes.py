@@ -12,6 +12,10 @@ class Processes:
     """The job script itself starts the tasks and ends them all when one fails."""
 
     name = "processes"
+    program = "bash"
+    version_words: tuple[str, ...] = ()
+    mpi_flavours: tuple[str, ...] = ()
+    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="HPCDIST_START_RANK", size="HPCDIST_START_SIZE", local_rank="HPCDIST_START_RANK"
     )

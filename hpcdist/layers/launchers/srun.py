@@ -24,6 +24,10 @@ class Srun:
     """Slurm's own launcher."""
 
     name = "srun"
+    program = "srun"
+    version_words: tuple[str, ...] = ("--version",)
+    mpi_flavours: tuple[str, ...] = ()
+    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="SLURM_PROCID", size="SLURM_NTASKS", local_rank="SLURM_LOCALID"
     )
