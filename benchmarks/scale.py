@@ -43,7 +43,7 @@ def main() -> None:
             print(
                 f"plan + render, {tasks:>7} tasks, {odd} odd: {(planned - begun) * 1000:8.1f} + "
                 f"{(rendered - planned) * 1000:5.1f} ms = {(rendered - begun) / tasks * 1e6:6.1f} us a task, "
-                f"script {len(script.job):6} bytes, {len(plan.placement.rows)} rows",
+                f"script {len(script):6} bytes, {len(plan.placement.rows)} rows",
                 flush=True,
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Task
 from hpcdist.script import renderer
-from hpcdist.script.renderer import Script, render
+from hpcdist.script.renderer import render
 
 PORT = 20000
 DEVICES = [str(number) for number in range(100, 600)]
@@ -38,7 +39,7 @@ def told(plan: Plan, folder: Path, tasks: Iterable[Task] | None = None, **more: 
     """
     assert plan.launch.rank_variables
     script = render(plan)
-    (folder / "task.sh").write_text(script.task)
+    (folder / "task.sh").write_text(task_wrapper(script))
     (folder / "nodes").write_text("".join(f"node{node}\n" for node in range(plan.placement.nodes)))
     chosen = list(plan.placement.tasks if tasks is None else tasks)
     places = [text for task in chosen for text in (str(task.rank), f"node{task.node}")]
@@ -68,11 +69,19 @@ def told(plan: Plan, folder: Path, tasks: Iterable[Task] | None = None, **more: 
     return [variables_in(folder / f"told.{task.rank}") for task in chosen]
 
 
-def exports(plan: Plan, script: Script) -> str:
+def task_wrapper(script: str) -> str:
+    """Return what the job writes as ``task.sh``; empty where its tasks have no wrapper."""
+    _, _, behind = script.partition("\nkeep task.sh <<'TASK_WRAPPER' || unwritten\n")
+    text = behind.partition("TASK_WRAPPER\n")[0]
+    marker = re.search(r"^  text=\$\{text//(EMPTY_LINE\d*)/\}", script, re.MULTILINE)
+    return text.replace(marker[1], "") if marker else text
+
+
+def exports(plan: Plan, script: str) -> str:
     """Return the lines of a job's script that export what all tasks have alike."""
     writer = renderer._Writer(plan, annotate=False)
     lines = [f"  {writer.exported(variable)}\n" for variable in plan.environment.variables]
-    assert "launch() {\n" + "".join(lines) in script.job
+    assert "launch() {\n" + "".join(lines) in script
     return "".join(lines)
 
 

@@ -20,8 +20,9 @@ from hpcdist.documents import source
 from hpcdist.loading import load
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.planner.pools import pools
-from hpcdist.script.renderer import Script, render
+from hpcdist.script.renderer import render
 from tests.sites import SHIPPED, shipped_site, site_named
+from tests.tasks import task_wrapper
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -145,7 +146,7 @@ def _of_sites() -> Iterator[tuple[str, Case]]:
 CASES |= {name: case for name, case in _of_sites() if case.site not in {"local", "testbed"}}
 
 
-def rendered(case: Case) -> Script:
+def rendered(case: Case) -> str:
     document = source.load(case.file)
     loaded = load.load_experiment(document, settings=case.settings)
 
@@ -166,7 +167,7 @@ def batches(names: Iterable[str], size: int) -> Iterator[list[str]]:
 def written(name: str, folder: Path) -> Iterator[Path]:
     """Write a case's scripts to files that are named after it."""
     script = rendered(CASES[name])
-    for kind, text in (("job", script.job), ("task", script.task)):
+    for kind, text in (("job", script), ("task", task_wrapper(script))):
         if text:
             file = folder / f"{name.replace('/', '.')}.{kind}.sh"
             file.write_text(text)
@@ -176,7 +177,7 @@ def written(name: str, folder: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("name", CASES)
 def test_the_script_is_the_same(name: str) -> None:
     file = GOLDEN / f"{name}.sh"
-    script = rendered(CASES[name]).job
+    script = rendered(CASES[name])
     before = file.read_text() if file.exists() else ""
     if os.environ.get("HPCDIST_REWRITE_GOLDEN") and script != before:
         file.write_text(script)

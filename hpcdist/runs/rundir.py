@@ -2,7 +2,7 @@
 
 RUNS/mnist-3/
     experiment.yml  plan.json   what was asked and decided
-    job.sh  task.sh             what runs
+    job.sh                      what runs
     record.json                 what became of the submission
     events                      what happened: ``started ID EPOCH RESTARTS``, ``ended ID EPOCH CODE``
     logs/
@@ -30,8 +30,6 @@ from hpcdist.runs.record import Phase, Record, written
 from hpcdist.schedulers.job import Job
 
 __all__ = ["Event", "Phase", "Record", "Run", "RunDirectory"]
-
-EXECUTABLE = frozenset({"job.sh", "task.sh"})
 
 _PLAN_BYTES: Final = 1 << 26
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
@@ -73,7 +71,7 @@ class RunDirectory(NamedTuple):
             OSError: when it cannot be written, or the directory belongs to somebody else.
         """
         with self.opened() as handle:
-            untrusted.write(handle, name, text.encode(), 0o700 if name in EXECUTABLE else 0o600)
+            untrusted.write(handle, name, text.encode(), 0o700 if name == self.script.name else 0o600)
 
     def append_event(self, event: Event) -> None:
         """Add a line to the event log.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count, groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 
@@ -21,16 +21,9 @@ from hpcdist.site.model import RankVariables
 from hpcdist.words import VARIABLE_NAME, Raw, quote
 
 
-class Script(NamedTuple):
-    """The text that the scheduler gets, and the task wrapper that is inside it as well."""
-
-    job: str
-    task: str
-
-
 def render(
     plan: Plan, *, run_dir: str | None = None, annotate: bool = False, folders: Iterable[Path] | None = None
-) -> Script:
+) -> str:
     """Write the plan as a script.
 
     ``run_dir`` is the absolute path of the run directory; without one the script makes its own where it is
@@ -61,10 +54,9 @@ def render(
         context["empty_line"] = Raw(_empty_line(plan, str(context["command"]) + str(context.get("task", ""))))
         environment.filters["filled"] = lambda text: _filled(text, context["empty_line"])
         context["task_start"] = str(context.get("start", "")).rstrip("\n")
-        job = environment.get_template(scheduler.template).render(context)
+        return environment.get_template(scheduler.template).render(context)
     except (jinja2.TemplateError, ValueError) as error:
         raise RenderError(f"template {scheduler.template}: {error}") from error
-    return Script(job, str(context.get("task", "")))
 
 
 def _finalized(value: object) -> Raw:

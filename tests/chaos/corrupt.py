@@ -24,7 +24,7 @@ from hpcdist.cli import main
 from tests.chaos.result import Result
 
 FILES: Final = (
-    "record.json", "plan.json", "events", "job.sh", "task.sh", "experiment.yml", "logs/job.out", "logs",
+    "record.json", "plan.json", "events", "job.sh", "experiment.yml", "logs/job.out", "logs",
     "jobs", "outputs", ".",
 )  # fmt: skip
 """What is corrupted of the run ``c-1``; ``c-2`` stays whole beside it."""

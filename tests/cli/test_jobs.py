@@ -32,8 +32,8 @@ def test_submit_says_what_it_did_and_what_comes_next(real: Hpcdist, folder: Path
 def test_the_run_directory_has_it_all(real: Hpcdist, folder: Path) -> None:
     assert real("submit", "-", "--set", "name=mine", "--wait", stdin=RANKS).code == 0
     run = folder / "runs" / "mine-1"
-    assert {"experiment.yml", "plan.json", "job.sh", "task.sh", "record.json", "events", "logs"} <= {
-        path.name for path in run.iterdir()
+    assert {path.name for path in run.iterdir()} == {
+        *("experiment.yml", "plan.json", "job.sh", "record.json", "events", "logs", "jobs", "outputs")
     }
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
     assert (run / "experiment.yml").read_text() == f'{RANKS}# submitted with ["--set", "name=mine"]\n'
@@ -77,18 +77,18 @@ def test_a_dry_run_touches_nothing(real: Hpcdist, folder: Path) -> None:
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
     run = f"{folder}/runs/ranks-1"
-    assert [line.split("  ")[0] for line in lines[:4]] == [
-        f"write {run}/{name}" for name in ("experiment.yml", "plan.json", "task.sh", "job.sh")
+    assert [line.split("  ")[0] for line in lines[:3]] == [
+        f"write {run}/{name}" for name in ("experiment.yml", "plan.json", "job.sh")
     ]
-    assert lines[4].startswith("run sbatch --parsable ")
-    assert lines[4].endswith(f" {run}/job.sh")
-    assert lines[6:8] == [f"==> {run}/job.sh <==", "#!/bin/bash"]
+    assert lines[3].startswith("run sbatch --parsable ")
+    assert lines[3].endswith(f" {run}/job.sh")
+    assert lines[5:7] == [f"==> {run}/job.sh <==", "#!/bin/bash"]
     assert sorted(folder.rglob("*")) == before
 
 
 def test_a_dry_run_as_json(real: Hpcdist) -> None:
     found = json.loads(real("submit", "ranks.yml", "--dry-run", "--json").out)
-    assert {"experiment.yml", "plan.json", "task.sh", "job.sh"} == set(found["files"])
+    assert {"experiment.yml", "plan.json", "job.sh"} == set(found["files"])
     assert found["command"][0] == "bash"
 
 

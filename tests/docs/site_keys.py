@@ -94,7 +94,7 @@ def _usual(scheduler: str) -> str:
 def _said(site: Site) -> str:
     """Return the script of a small job there, or why there is none."""
     try:
-        return render(make_plan(_experiment(site.scheduler), site, str), run_dir="/r").job
+        return render(make_plan(_experiment(site.scheduler), site, str), run_dir="/r")
     except HpcdistError as error:
         return str(error)
 

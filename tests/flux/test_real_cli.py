@@ -98,7 +98,7 @@ def test_all_that_a_plan_can_say(tmp_path: Path) -> None:
         },
     )
     script = tmp_path / "job.sh"
-    script.write_text(render(plan, run_dir=f"{tmp_path}/my runs").job)
+    script.write_text(render(plan, run_dir=f"{tmp_path}/my runs"))
     found = jobspec("batch", "--setattr=user.hpcdist=hpcdist:12345678e0123456", script)
     system = found["attributes"]["system"]
     assert node(found) == {"nodes": 2, "exclusive": True, "slots": 1, "core": 16, "gpu": 4}

@@ -91,7 +91,7 @@ class Node:
 
     def run_plan(self, plan: Plan) -> tuple[int, list[str]]:
         """Return a job's exit code and what it says, without the greeting."""
-        script = render(plan, run_dir=f"{self.folder}/run").job
+        script = render(plan, run_dir=f"{self.folder}/run")
         file = self.has("job.sh", script.replace("/etc/profile.d/", f"{self.folder}/profile.d/"))
         done = subprocess.run(
             [BASH, file],

@@ -14,6 +14,7 @@ from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
 from tests.plans import planned
 from tests.sites import site
+from tests.tasks import task_wrapper
 
 TWO_GPUS = environment(each=resources(cpu=1, gpu=2))
 NOTHING_SAYS = (
@@ -44,7 +45,7 @@ def seen(plan: Plan, folder: Path, **variables: str) -> str:
         (folder / f"nvidia{number}").touch()
     assert plan.launch.rank_variables
     task = folder / "task.sh"
-    task.write_text(render(plan).task.replace("/dev/nvidia", f"{folder}/nvidia"))
+    task.write_text(task_wrapper(render(plan)).replace("/dev/nvidia", f"{folder}/nvidia"))
     (folder / "nodes").write_text("localhost\n")
     (folder / "failure").unlink(missing_ok=True)
     own = {

@@ -74,7 +74,7 @@ def test_submitters_at_the_same_time_get_different_directories(tmp_path: Path) -
 
 def test_only_the_owner_may_look(tmp_path: Path) -> None:
     run = made(tmp_path)
-    for name in ("experiment.yml", "job.sh", "task.sh"):
+    for name in ("experiment.yml", "job.sh"):
         run.directory.write(name, "text")
     modes = {path.name: path.stat().st_mode & 0o777 for path in run.directory.path.iterdir()}
     assert modes == {
@@ -82,7 +82,6 @@ def test_only_the_owner_may_look(tmp_path: Path) -> None:
         "job.sh": 0o700,
         "logs": 0o700,
         "record.json": 0o600,
-        "task.sh": 0o700,
     }
     assert run.directory.path.stat().st_mode & 0o777 == 0o700
 

@@ -29,7 +29,7 @@ def test_what_does_not_listen_is_killed_in_every_process_group(tmp_path: Path) -
     )
 
     def files(directory: RunDirectory) -> dict[str, str]:
-        return {"job.sh": render(plan, run_dir=str(directory.path)).job}
+        return {"job.sh": render(plan, run_dir=str(directory.path))}
 
     run = control.submit(Request("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
     began = time.monotonic()
@@ -45,7 +45,7 @@ def test_what_does_not_listen_is_killed_in_every_process_group(tmp_path: Path) -
 
 def test_the_watch_does_not_hold_the_output(tmp_path: Path) -> None:
     plan = planned(MACHINE, framework="pytorch", run={"cmd": "exit 0"}, batch={"walltime": "1h"})
-    (tmp_path / "job.sh").write_text(render(plan, run_dir=str(tmp_path)).job)
+    (tmp_path / "job.sh").write_text(render(plan, run_dir=str(tmp_path)))
     with subprocess.Popen(["bash", tmp_path / "job.sh"], stdout=subprocess.PIPE) as process:
         process.wait()
         process.communicate(timeout=60)  # and not the hour of the watch

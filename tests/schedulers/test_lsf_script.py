@@ -46,7 +46,7 @@ def run(folder: Path, job: str, **variables: str) -> subprocess.CompletedProcess
 
 
 def script(site: str = "lsf", run_dir: str | None = None, **data: Any) -> str:
-    return render(planned(site_named(site), **({"run": {"cmd": TOLD}} | data)), run_dir=run_dir).job
+    return render(planned(site_named(site), **({"run": {"cmd": TOLD}} | data)), run_dir=run_dir)
 
 
 def nodes(folder: Path) -> list[str]:

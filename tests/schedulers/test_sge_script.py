@@ -36,7 +36,7 @@ def run(folder: Path, hosts: str, **sge: Any) -> subprocess.CompletedProcess[str
     (folder / "mpirun").write_text(MPIRUN)
     (folder / "mpirun").chmod(0o755)
     (folder / "hosts").write_text(hosts)
-    (folder / "job.sh").write_text(render(planned(machine(**sge), **TWO_HOSTS)).job)
+    (folder / "job.sh").write_text(render(planned(machine(**sge), **TWO_HOSTS)))
     env = {
         "PATH": f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin",
         "JOB_ID": "7",

@@ -27,7 +27,7 @@ from tests.experiments import environment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, changed, planned
 from tests.sites import shipped_site, site
-from tests.tasks import DEVICES, told, variables_in
+from tests.tasks import DEVICES, task_wrapper, told, variables_in
 
 BASH = shutil.which("bash") or "bash"
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -142,7 +142,7 @@ def test_tasks_that_are_awaited_say_that_they_ended_well(tmp_path: Path) -> None
 )  # fmt: skip
 def test_a_launcher_that_did_something_else(tmp_path: Path, changes: dict[str, str], sentence: str) -> None:
     plan = planned(framework="mpi", environment=environment(1, each=resources(cpu=1, gpu=1)))
-    (tmp_path / "task.sh").write_text(render(plan).task)
+    (tmp_path / "task.sh").write_text(task_wrapper(render(plan)))
     (tmp_path / "nodes").write_text(changes.pop("NODES", "localhost\n"))
     environ = {"PATH": os.environ["PATH"], "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "PMIX_RANK": "1"}
     environ |= {"CUDA_VISIBLE_DEVICES": "0,1", "HPCDIST_JOB_DIR": str(tmp_path), **changes}
@@ -187,7 +187,7 @@ def caught(plan: Plan, folder: Path, run_dir: Path, *, annotate: bool) -> tuple[
     (stubs / "bash").write_text(CATCH.format(bash=BASH, folder=folder))
     (stubs / "bash").chmod(0o755)
     script = folder / "job.sh"
-    script.write_text(render(plan, run_dir=str(run_dir), annotate=annotate).job)
+    script.write_text(render(plan, run_dir=str(run_dir), annotate=annotate))
     subprocess.run([BASH, "-n", script], check=True)
     done = subprocess.run(
         [BASH, script],
@@ -236,7 +236,7 @@ def test_hostile_values_arrive_through_launchers_that_are_not_there(tmp_path: Pa
         environment=environment(1, env_vars={"HOSTILE": hostile}),
     )
     script = tmp_path / "job.sh"
-    script.write_text(render(plan, run_dir=str(tmp_path / "run")).job)
+    script.write_text(render(plan, run_dir=str(tmp_path / "run")))
     subprocess.run(
         [BASH, script],
         env={"PATH": f"{stub.parent}:{os.environ['PATH']}"},
@@ -287,7 +287,7 @@ def test_ones_own_template_comes_first(tmp_path: Path) -> None:
     for name in ("command", "task", "start"):
         (tmp_path / f"{name}.sh.j2").write_text("")
     plan = altered(planned(ONE_PROCESS), name="it's")
-    assert render(plan, folders=[tmp_path]).job == "'it'\"'\"'s' $HOME\n"
+    assert render(plan, folders=[tmp_path]) == "'it'\"'\"'s' $HOME\n"
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def started(
         ONE_PROCESS, **{"framework": "pytorch", "environment": environment(1)} | data, run={"cmd": command}
     )
     script = tmp_path / "job.sh"
-    script.write_text(render(plan, run_dir=str(tmp_path / "run")).job)
+    script.write_text(render(plan, run_dir=str(tmp_path / "run")))
     # Under nohup this process ignores HUP, and bash cannot trap what was ignored when it began.
     command_line: list[str | Path] = ["env", "--default-signal=HUP", f"PATH={path}", BASH, script]
     return subprocess.Popen(
@@ -485,4 +485,4 @@ def test_a_worker_that_fails_ends_the_job_with_its_exit_code(tmp_path: Path) -> 
 def test_lines_of_the_site_for_each_task_stand_before_its_program() -> None:
     machine = site(task_setup=['mkdir -p "/tmp/$USER"'])
     script = render(planned(machine, environment=environment(1, each=resources(cpu=1)), framework="mpi"))
-    assert script.task.index('\nmkdir -p "/tmp/$USER"\n') < script.task.index('\n"$@"\n')
+    assert task_wrapper(script).index('\nmkdir -p "/tmp/$USER"\n') < task_wrapper(script).index('\n"$@"\n')

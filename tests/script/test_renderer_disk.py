@@ -13,6 +13,7 @@ import pytest
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, changed, planned
+from tests.tasks import task_wrapper
 
 BASH = shutil.which("bash") or "bash"
 ONE_PROCESS = changed(LOCAL, launcher="processes")
@@ -22,7 +23,7 @@ LONG = f"echo one >>ran\n# {'é' * 4000}\necho rm -r important/ >>ran\necho end 
 def job(folder: Path, before: str = "", **data: Any) -> subprocess.CompletedProcess[str]:
     """Run a job's script in this folder, ``before`` being a line of the shell that starts it."""
     machine = data.pop("machine", ONE_PROCESS)
-    (folder / "job.sh").write_text(render(planned(machine, **data), run_dir=str(folder / "run")).job)
+    (folder / "job.sh").write_text(render(planned(machine, **data), run_dir=str(folder / "run")))
     return subprocess.run(
         [BASH, "-c", f"{before}\nexec {BASH} job.sh"],
         cwd=folder,
@@ -159,7 +160,7 @@ def test_memory_that_ran_out_is_named(tmp_path: Path) -> None:
     )
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("low 0\noom_kill 2\n")
-    (tmp_path / "task.sh").write_text(script.task.replace("/sys/fs/cgroup", str(tmp_path)))
+    (tmp_path / "task.sh").write_text(task_wrapper(script).replace("/sys/fs/cgroup", str(tmp_path)))
     (tmp_path / "nodes").write_text("localhost\n")
     environ = {"PATH": os.environ["PATH"], "HPCDIST_JOB_DIR": str(tmp_path), "HPCDIST_START_RANK": "0"}
     environ |= {"HPCDIST_START_SIZE": "1"}
@@ -196,7 +197,7 @@ def test_the_script_of_a_heterogeneous_job_without_its_empty_lines(tmp_path: Pat
     plan = planned(framework="tensorflow", environment=section, run={"cmd": command})
     assert len(plan.placement.groups) == 2
     script = render(plan, run_dir=str(tmp_path / "run"))
-    (tmp_path / "job.sh").write_text("".join(f"{line}\n" for line in script.job.split("\n") if line))
+    (tmp_path / "job.sh").write_text("".join(f"{line}\n" for line in script.split("\n") if line))
     nodes = {f"SLURM_JOB_NODELIST_HET_GROUP_{n}": f"n{n}" for n in range(2)}
     done = subprocess.run(
         [BASH, "job.sh"],
@@ -208,6 +209,6 @@ def test_the_script_of_a_heterogeneous_job_without_its_empty_lines(tmp_path: Pat
     )
     assert done.returncode == 3, done.stderr
     folder = tmp_path / "run" / "jobs" / "7"
-    assert (folder / "task.sh").read_text() == script.task
+    assert (folder / "task.sh").read_text() == task_wrapper(script)
     assert (folder / "command.sh").read_text().split("\n", 2)[2] == f"{command}\n"
     assert (tmp_path / "hostile").read_text() == "it's\n\n\na value\n"

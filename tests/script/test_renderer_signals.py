@@ -28,7 +28,7 @@ def started(
     folder: Path, machine: Site = ONE_PROCESS, environ: Mapping[str, str] = NO_CHANGE, **data: Any
 ) -> subprocess.Popen[str]:
     """Start a job's script in this folder, with no signal ignored."""
-    (folder / "job.sh").write_text(render(planned(machine, **data), run_dir=str(folder / "run")).job)
+    (folder / "job.sh").write_text(render(planned(machine, **data), run_dir=str(folder / "run")))
     words: list[str | Path] = ["env", "--default-signal", BASH, "job.sh"]
     return subprocess.Popen(
         words,

@@ -149,7 +149,7 @@ def test_bash_looks_for_the_file_when_the_job_runs(
     plan = planned(site(fabric={"env": {"NCCL_NET": entry}}), **TWO_NODES)
     for name in files:
         (tmp_path / name).touch()
-    lines = render(plan).job.splitlines()
+    lines = render(plan).splitlines()
     begin = lines.index("found() {")
     function = lines[begin : lines.index("}", begin) + 1]
     export = next(line for line in lines if "export NCCL_NET" in line)

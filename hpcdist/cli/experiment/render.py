@@ -34,8 +34,8 @@ def command(options: ExperimentOptions, output: str | None, annotate: bool, json
     made = planned(options)
     script = render(made.plan, annotate=annotate)
     if output:
-        overwrite(Path(output), script.job.encode(), script=True)
+        overwrite(Path(output), script.encode(), script=True)
     elif json:
-        show.as_json({"script": script.job, "task": script.task, "warnings": [*map(str, made.warnings)]})
+        show.as_json({"script": script, "warnings": [*map(str, made.warnings)]})
     else:
-        click.echo(script.job.encode(), nl=False)
+        click.echo(script.encode(), nl=False)

@@ -111,10 +111,8 @@ def _with_changes(text: str, changes: Sequence[str]) -> str:
 
 def _files(made: Planned, directory: RunDirectory) -> dict[str, str]:
     """Return the files of a run beside the experiment, by name."""
-    script = render(made.plan, run_dir=str(directory.path))
     plan = msgspec.json.format(msgspec.json.encode(made.plan), indent=2).decode()
-    found = {"plan.json": f"{plan}\n", "task.sh": script.task, "job.sh": script.job}
-    return {name: text for name, text in found.items() if text}
+    return {"plan.json": f"{plan}\n", "job.sh": render(made.plan, run_dir=str(directory.path))}
 
 
 def _say(run: Run, made: Planned, runs_dir: Path) -> None:

@@ -15,7 +15,7 @@ from hpcdist.script.renderer import render
 from tests.experiments import environment, experiment, resources
 from tests.plans import COMMAND, LOCAL, TESTBED, WRAPPED, changed, planned, words
 from tests.sites import shipped_site, site
-from tests.tasks import told
+from tests.tasks import task_wrapper, told
 
 ORIGIN = "framework pytorch"
 TWO_GPUS = resources(cpu=4, gpu=2)
@@ -241,7 +241,7 @@ def test_ones_own_torchrun_that_says_where_it_meets(command: str) -> None:
 
 def test_a_node_without_torchrun(tmp_path: Path) -> None:
     plan = planned(LOCAL, framework="pytorch", pytorch=TORCHRUN, batch={"launcher": "processes"})
-    (tmp_path / "task.sh").write_text(render(plan).task)
+    (tmp_path / "task.sh").write_text(task_wrapper(render(plan)))
     (tmp_path / "nodes").write_text("localhost\n")
     ranks = {"HPCDIST_START_RANK": "0", "HPCDIST_START_SIZE": "1", "HPCDIST_HEAD_ADDRESS": "localhost"}
     failure = tmp_path / "failure"
@@ -263,7 +263,7 @@ def test_a_node_without_torchrun(tmp_path: Path) -> None:
 def test_what_runs_inside_a_container_is_not_looked_for_outside() -> None:
     inside = {"build": {"image": "/x.sif"}, "batch": {"account": "project_465000001"}}
     texts = [
-        render(planned(shipped_site("lumi"), framework="pytorch", pytorch=TORCHRUN, **more)).task
+        task_wrapper(render(planned(shipped_site("lumi"), framework="pytorch", pytorch=TORCHRUN, **more)))
         for more in (inside, {"batch": inside["batch"]})
     ]
     assert ['type "$1"' in text for text in texts] == [False, True]

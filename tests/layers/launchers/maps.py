@@ -226,7 +226,7 @@ def launch_of(plan: Plan, site: Site, threads: int = 1) -> Launch:
 
     def resources(_: str) -> str:
         with tempfile.TemporaryDirectory() as folder:
-            return resource_file(render(plan).job, hosts, Path(folder))
+            return resource_file(render(plan), hosts, Path(folder))
 
     hostfile = "".join(f"{line}\n" for line in lines)
     return Launch(words, hostfile, allocation, [group.nodes for group in groups], machine, resources)

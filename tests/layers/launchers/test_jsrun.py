@@ -18,6 +18,7 @@ from tests.layers.launchers.jsrun_erf import Machine, Placed
 from tests.layers.launchers.jsrun_script import resource_file
 from tests.plans import WRAPPED, changed, planned, words
 from tests.sites import site_named
+from tests.tasks import task_wrapper
 
 SUMMIT = site_named("summit-like")
 BATCH = {"account": "abc"}
@@ -39,7 +40,7 @@ def meant(plan: Plan, folder: Path) -> tuple[Placed, ...]:
         [*line, "bash"],
         Machine(hosts),
         {"LSB_JOBID": "1"},
-        lambda _: resource_file(render(plan).job, hosts, folder),
+        lambda _: resource_file(render(plan), hosts, folder),
     )
     assert step.program == ("bash",)
     return step.tasks
@@ -91,7 +92,7 @@ def test_a_set_for_each_task() -> None:
 
 def test_the_wrapper_takes_no_gpu_that_jsrun_has_renumbered() -> None:
     plan = summit(environment=environment(5, each=resources(cpu=7, gpu=1)))
-    task = render(plan).task
+    task = task_wrapper(render(plan))
     assert "${#visible[@]} >= gpus" in task
     assert "visible[@]:gpu" not in task
 
@@ -129,7 +130,7 @@ def test_a_resource_file_for_unequal_tasks(tmp_path: Path) -> None:
         UNSET,
         *WRAPPED,
     ]
-    assert resource_file(render(plan).job, ("h0", "h1"), tmp_path) == (
+    assert resource_file(render(plan), ("h0", "h1"), tmp_path) == (
         "cpu_index_using: logical\n"
         "launch_distribution: packed\n"
         "overlapping_rs: error\n"
