@@ -59,6 +59,11 @@ class Problem(NamedTuple):
         return f"{text}; {self.hint}" if self.hint else text
 
 
+def warning(message: str, path: Path = (), hint: str = "") -> Problem:
+    """Return what is odd and yet no error."""
+    return Problem(message, path, hint, "warning")
+
+
 class ExitCode(IntEnum):
     """Every exit code of the command line and of job scripts that is not a program's own."""
 

@@ -81,7 +81,7 @@ class Framework(Protocol):
         """Return the variables that differ by task: ``Variable.filled``, with placeholders for its place."""
         ...
 
-    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
         """Yield what is odd and yet no error."""
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import msgspec
 
 from hpcdist.documents import source
 from hpcdist.documents.tree import Document
-from hpcdist.errors import Path, Place, Problem, located, preceded_by
+from hpcdist.errors import Path, Place, Problem, located, preceded_by, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources, untrusted
 from hpcdist.loading import load, machine, preferences
@@ -53,7 +53,7 @@ class ExperimentOptions(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A plan, what it was made of, and all warnings and notes, located, in the order of the work."""
+    """A plan, what it was made of, and all that is to be said of it, located, in the order of the work."""
 
     document: Document
     experiment: Experiment
@@ -65,6 +65,12 @@ class Planned(NamedTuple):
     def warnings(self) -> tuple[Problem, ...]:
         """What is odd, without the notes."""
         return tuple(problem for problem in self.problems if problem.severity == "warning")
+
+    @property
+    def habits(self) -> tuple[Problem, ...]:
+        """What is right and yet no habit, such as a variable for debugging."""
+        notes = (note for note in self.plan.notes if note.severity == "note")
+        return tuple(located_once(notes, self.document))
 
     @property
     def summary(self) -> str:
@@ -92,11 +98,23 @@ def plan_experiment(
     so_far = (*loaded.problems, *chosen.problems, *_unknown_sites(own, chosen, options, environment))
     loaded = _named(preferences.filled(loaded, own, chosen.site))
     document = loaded.document
-    with preceded_by(so_far), located(lambda problem: document.locate(problem) if problem.path else problem):
+    with preceded_by(so_far), located(lambda problem: _located(problem, document)):
         plan = make_plan(loaded.experiment, chosen.site, origins(document))
-    texts = (*plan.warnings, *_script_warnings(options.file, plan))
-    warnings = (Problem(text, severity="warning") for text in texts)
+    odd = (note for note in plan.notes if note.severity == "warning")
+    warnings = located_once((*odd, *_script_warnings(options.file, plan)), document)
     return Planned(document, loaded.experiment, chosen, plan, (*so_far, *warnings))
+
+
+def located_once(problems: Iterable[Problem], document: Document) -> Iterable[Problem]:
+    """Return each with its place; of those that say the same of one place, as several replicas may, one."""
+    found: dict[object, Problem] = {}
+    for problem in (_located(problem, document) for problem in problems):
+        found.setdefault((problem.message, problem.place or problem.path), problem)
+    return found.values()
+
+
+def _located(problem: Problem, document: Document) -> Problem:
+    return document.locate(problem) if problem.path else problem
 
 
 def _loaded(options: ExperimentOptions, document: Document) -> Loaded:
@@ -132,7 +150,7 @@ def _unknown_sites(
         yield from preferences.unknown_sites(own, {chosen.site.name, *known})
 
 
-def _script_warnings(file: str, plan: Plan) -> Iterator[str]:
+def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
     """Yield what the imports of the command's script show, where that lies beside the experiment's file."""
     script = script_advice.script_of(plan.identity.command)
     if script and file != "-":
@@ -141,7 +159,7 @@ def _script_warnings(file: str, plan: Plan) -> Iterator[str]:
                 head = stream.read(script_advice.MOST).decode("utf-8", "replace")
         except (OSError, ValueError):
             return
-        yield from script_advice.advice(plan, script, head)
+        yield from map(warning, script_advice.advice(plan, script, head))
 
 
 def origins(document: Document) -> Callable[[Path], str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeVar
 
 from hpcdist.documents.fields import Model
+from hpcdist.errors import Problem
 from hpcdist.experiment.model import Mail
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Directive, Variable, Word
@@ -173,12 +174,18 @@ class PreparedJob(JobSpec, frozen=True, kw_only=True):
 class Plan(PreparedJob, frozen=True, kw_only=True):
     """Everything decided; a scheduler's template only has to write it down.
 
-    ``words``: the launch line. ``directives``: what the scheduler made of the request.
+    ``words``: the launch line. ``directives``: what the scheduler made of the request. ``notes``: what is
+    odd and yet no error, as warnings; and what is right and yet no habit, as notes.
     """
 
     words: tuple[Word, ...] = ()
     directives: tuple[Directive, ...] = ()
-    warnings: tuple[str, ...] = ()
+    notes: tuple[Problem, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings among the notes, as sentences."""
+        return tuple(str(note) for note in self.notes if note.severity == "warning")
 
 
 P = TypeVar("P", bound=JobSpec)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hpcdist.documents import specs
+from hpcdist.errors import Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import Replica, replicas
 from hpcdist.layers.launchers import jsrun
@@ -12,7 +13,6 @@ from hpcdist.plan import devices
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.planner import launch_advice
-from hpcdist.planner.feasibility import Where
 from hpcdist.planner.launcher_choice import Start
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.visibility import advice as about_devices
@@ -20,51 +20,50 @@ from hpcdist.schedulers import LimitsArrays, schedulers
 from hpcdist.site.model import Site
 
 
-def advice(experiment: Experiment, site: Site, job: PreparedJob, start: Start, where: Where) -> Iterator[str]:
+def advice(experiment: Experiment, site: Site, job: PreparedJob, start: Start) -> Iterator[Problem]:
     """Yield what the user should know before submitting."""
     for text in launch_advice.advice(job, site, start.launch):
-        yield f"{where(('run', 'cmd'))}: {text}"
+        yield warning(text, ("run", "cmd"))
     yield from _about_the_site(experiment, site, job)
-    yield from _array_size(site, job, where)
+    yield from _array_size(site, job)
     yield from _about_the_image(experiment, job)
     everybody = replicas(experiment, per_gpu=start.topology.task != "replica")
     kinds = {(replica.path, replica.selector_path): replica for replica in everybody}
     for replica in kinds.values():
         yield from _about_a_replica(replica)
     if len(job.placement.groups) > 1 and job.launch.launcher == "srun" and start.topology.needs_mpi:
-        yield (
+        yield warning(
             "MPI over several components of a Slurm job works only where node names ascend in the order of "
             "the components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas what "
             "nodes of one kind have"
         )
-    yield from about_devices(experiment, job, start)
+    yield from map(warning, about_devices(experiment, job, start))
     if job.launch.launcher == "jsrun":
-        yield from jsrun.advice(job, site.options("jsrun"))
-    yield from _unused(experiment, [*kinds.values()], site, job, where)
+        yield from map(warning, jsrun.advice(job, site.options("jsrun")))
+    yield from _unused(experiment, [*kinds.values()], site, job)
 
 
 def _unused(
-    experiment: Experiment, kinds: Sequence[Replica], site: Site, job: PreparedJob, where: Where
-) -> Iterator[str]:
-    """Yield what the experiment says and a job there does not do, behind the place where it stands."""
+    experiment: Experiment, kinds: Sequence[Replica], site: Site, job: PreparedJob
+) -> Iterator[Problem]:
+    """Yield what the experiment asks for and a job there does not do."""
     for variable in job.environment.task_variables:
         if variable.name in experiment.environment.env_vars:
-            place = where(("environment", "env_vars", variable.name))
-            yield f"{place}: {variable.name} has no effect: each task is given its own"
-    yield from dict.fromkeys(text for kind in kinds for text in _selectors(kind, site, where))
-    yield from _memory(kinds, site, job, where)
+            path = ("environment", "env_vars", variable.name)
+            yield warning(f"{variable.name} has no effect: each task is given its own", path)
+    yield from dict.fromkeys(found for kind in kinds for found in _selectors(kind, site))
+    yield from _memory(kinds, site, job)
 
 
-def _selectors(replica: Replica, site: Site, where: Where) -> Iterator[str]:
+def _selectors(replica: Replica, site: Site) -> Iterator[Problem]:
     for key, value in replica.node_selector:
         if key not in ("partition", "constraint") and value not in site.node_selectors.get(key, {}):
             known = f"; known: {', '.join(site.node_selectors[key])}" if key in site.node_selectors else ""
-            place = where((*replica.selector_path, key))
             what = f"the node selector {key}: {value} has no meaning on site {site.name} and is not used"
-            yield f"{place}: {what}{known}"
+            yield warning(f"{what}{known}", (*replica.selector_path, key))
 
 
-def _memory(kinds: Sequence[Replica], site: Site, job: PreparedJob, where: Where) -> Iterator[str]:
+def _memory(kinds: Sequence[Replica], site: Site, job: PreparedJob) -> Iterator[Problem]:
     """Yield each memory of which the batch system is not told; whole nodes have theirs, where it is known."""
     for replica in kinds:
         group = _group_of(replica, job)
@@ -73,8 +72,9 @@ def _memory(kinds: Sequence[Replica], site: Site, job: PreparedJob, where: Where
             and group.memory is None
             and not (job.request.exclusive and _is_counted(group, site))
         ):
-            why = _without_memory(site, group)
-            yield f"{where((*replica.path, 'memory'))}: memory is not asked for: {why}"
+            yield warning(
+                f"memory is not asked for: {_without_memory(site, group)}", (*replica.path, "memory")
+            )
 
 
 def _group_of(replica: Replica, job: PreparedJob) -> Group:
@@ -98,51 +98,55 @@ def _without_memory(site: Site, group: Group) -> str:
     return f"site {site.name} says `{said}`; a job has what the site gives unasked"
 
 
-def _about_the_image(experiment: Experiment, job: PreparedJob) -> Iterator[str]:
+def _about_the_image(experiment: Experiment, job: PreparedJob) -> Iterator[Problem]:
     container = job.container
     if experiment.build and experiment.build.image and container is None:
-        yield (
+        yield warning(
             f"the image {experiment.build.image} is not used (--no-container): the program runs with what "
             "the site's `modules` and `setup` give"
         )
     asked = [f"`{name}`" for name in ("modules", "spack_env") if getattr(experiment.batch, name)]
     if container and asked:
-        yield (
+        yield warning(
             f"what {' and '.join(asked)} give is outside of the container: the program sees what is in "
             f"{container.image}; give --no-container to run with them"
         )
     if container and container.image.startswith("docker://") and job.placement.size > 1:
-        yield (
+        yield warning(
             f"each of the {job.placement.size} tasks fetches and unpacks {container.image}: do it once, by "
             f"`{container.runtime} pull NAME.sif {container.image}`, and write the file as `build.image`"
         )
 
 
-def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Iterator[str]:
+def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Iterator[Problem]:
     if not site.partitions and job.placement.nodes > 1:
-        yield (
+        yield warning(
             f"site {site.name} does not say how large its nodes are: each replica gets a node of its own; "
             "a site file of your own mends that (docs/how-to/add-a-site.md)"
         )
     if site.scheduler == "sge":
         from hpcdist.schedulers.sge import environments  # its package reads XML
 
-        yield from environments.advice(job, site)
+        yield from map(warning, environments.advice(job, site))
     if site.status == "unverified" and devices.untold(job) and _has_some(job, site):
-        yield (
+        yield warning(
             f"other jobs may be on the same nodes, and {site.scheduler} itself tells no job which GPUs are "
             f"its own: tasks fail where {job.gpus.variable} is not set; ask for all GPUs of a node, or for "
             "whole nodes by `batch: {exclusive: true}`"
         )
     if job.request.walltime is None and site.scheduler != "local":
-        yield "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`"
+        yield warning(
+            "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`"
+        )
     persistence = experiment.environment.persistence
     for name in (persistence.data if persistence else ()) + experiment.environment.data_refs:
         if name not in site.volumes:
-            yield f"site {site.name} has no volume {name!r}; a site file gives its path under `volumes`"
+            yield warning(
+                f"site {site.name} has no volume {name!r}; a site file gives its path under `volumes`"
+            )
 
 
-def _array_size(site: Site, job: PreparedJob, where: Where) -> Iterator[str]:
+def _array_size(site: Site, job: PreparedJob) -> Iterator[Problem]:
     """Yield a warning of an array that the batch system refuses unless the site has raised its limit."""
     scheduler = schedulers.get(site.scheduler)
     if job.request.array is None or not isinstance(scheduler, LimitsArrays):
@@ -150,9 +154,10 @@ def _array_size(site: Site, job: PreparedJob, where: Where) -> Iterator[str]:
     _, largest = specs.array_size(job.request.array)
     if largest > scheduler.array_limit.largest:
         most, setting = scheduler.array_limit
-        yield (
-            f"{where(('batch', 'array'))}: {scheduler.name} takes indices up to {most}, unless the site has "
-            f"raised {setting}; {largest} may be refused"
+        yield warning(
+            f"{scheduler.name} takes indices up to {most}, unless the site has raised {setting}; "
+            f"{largest} may be refused",
+            ("batch", "array"),
         )
 
 
@@ -165,10 +170,10 @@ def _has_some(job: PreparedJob, site: Site) -> bool:
     return False
 
 
-def _about_a_replica(replica: Replica) -> Iterator[str]:
+def _about_a_replica(replica: Replica) -> Iterator[Problem]:
     if replica.cpus and replica.cpus > replica.tasks and replica.cpus % replica.tasks:
         each, idle = divmod(replica.cpus, replica.tasks)
-        yield (
+        yield warning(
             f"the {replica.cpus} CPUs of {replica.name} are {each} for each of its {replica.tasks} tasks; "
             f"{idle} stay{'s' * (idle == 1)} idle"
         )

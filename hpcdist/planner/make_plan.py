@@ -36,11 +36,11 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     spec = job_spec(experiment, site, start, where)
     job = prepared(spec, experiment, site, start, where)
     words = tuple(_launch_line(job, experiment, site, start, where))
-    warnings = (*advice(experiment, site, job, start, where), *start.framework.advice(job, experiment, site))
+    notes = (*advice(experiment, site, job, start), *start.framework.advice(job, experiment, site))
     directives = schedulers.get(site.scheduler).directives(job, site)
     found = lint.of_job(job, words, directives, site)
-    warnings += tuple(_odd(found, experiment))
-    return extended(Plan, job, words=words, directives=directives, warnings=warnings)
+    notes += tuple(_notes(found, experiment))
+    return extended(Plan, job, words=words, directives=directives, notes=notes)
 
 
 def _launch_line(
@@ -56,19 +56,20 @@ def _launch_line(
     yield Word.raw('bash "$HPCDIST_JOB_DIR/command.sh"', where(("run", "cmd")))
 
 
-def _odd(found: Sequence[lint.Finding], experiment: Experiment) -> Iterator[str]:
-    """Yield what is odd about the plan's variables; notes are for `check`.
+def _notes(found: Sequence[lint.Finding], experiment: Experiment) -> Iterator[Problem]:
+    """Return what is odd about the plan's variables.
 
     Raises:
         PlanError: where one of them cannot work.
     """
-    never = [item for item in found if item.severity == "error"]
-    if never:
-        raise PlanError(*(_refused(item, experiment) for item in never))
-    return (str(item) for item in found if item.severity == "warning")
+    problems = [_located(item, experiment) for item in found]
+    if never := [problem for problem in problems if problem.severity == "error"]:
+        raise PlanError(*never)
+    return iter(problems)
 
 
-def _refused(found: lint.Finding, experiment: Experiment) -> Problem:
+def _located(found: lint.Finding, experiment: Experiment) -> Problem:
     if found.name in experiment.environment.env_vars:
-        return Problem(found.text, ("environment", "env_vars", found.name), found.hint)
-    return Problem(f"{found.origin}: {found.text}", hint=found.hint)
+        path = ("environment", "env_vars", found.name)
+        return Problem(found.text, path, found.hint, found.severity)
+    return Problem(f"{found.origin}: {found.text}", (), found.hint, found.severity)

@@ -6,7 +6,7 @@ import pytest
 
 from hpcdist.documents import source
 from hpcdist.loading.load import load_experiment
-from hpcdist.loading.planning import origins
+from hpcdist.loading.planning import located_once, origins
 from hpcdist.planner.make_plan import make_plan
 from tests.plans import TESTBED
 
@@ -41,14 +41,27 @@ spec:
 @pytest.mark.parametrize(
     ("text", "warnings"),
     [
-        (TOLD, ("f.yml:7: WORLD_SIZE has no effect: each task is given its own",)),
+        (
+            TOLD,
+            (
+                (
+                    "f.yml:7:7: environment.env_vars.WORLD_SIZE: "
+                    "WORLD_SIZE has no effect: each task is given its own"
+                ),
+            ),
+        ),
         (
             SELECTED,
-            ("f.yml:12: the node selector disk: tape has no meaning on site testbed and is not used",),
+            (
+                (
+                    "f.yml:12:19: environment.node_selector.disk: "
+                    "the node selector disk: tape has no meaning on site testbed and is not used"
+                ),
+            ),
         ),
     ],
 )
 def test_a_warning_of_the_planner(text: str, warnings: tuple[str, ...]) -> None:
     loaded = load_experiment(source.parse(text, "f.yml"))
     plan = make_plan(loaded.experiment, TESTBED, origins(loaded.document))
-    assert plan.warnings == warnings
+    assert tuple(map(str, located_once(plan.notes, loaded.document))) == warnings

@@ -21,8 +21,8 @@ BY_HPCDIST = ", or the script alone with `pytorch: {launch: torchrun}`, and hpcd
 
 
 def warned(*texts: str) -> tuple[str, ...]:
-    """Return warnings with the place of the command."""
-    return tuple(f"exp.yml run.cmd: {text}" for text in texts)
+    """Return warnings of the command."""
+    return tuple(f"run.cmd: {text}" for text in texts)
 
 
 def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, framework: str = "mpi") -> Plan:

@@ -296,7 +296,7 @@ def test_a_count_that_differs_from_the_allocation() -> None:
     )
     assert plan.warnings == (
         (
-            "exp.yml run.cmd: mpirun starts 2 processes, and the job has 4 tasks; write `mpirun -np 4 a`, or "
+            "run.cmd: mpirun starts 2 processes, and the job has 4 tasks; write `mpirun -np 4 a`, or "
             "ask for other `environment.replicas`"
         ),
     )
@@ -347,11 +347,11 @@ def test_a_node_selector_without_a_meaning() -> None:
     plan = planned(machine, framework="pytorch", environment=section, batch={"walltime": "1h"})
     assert plan.warnings == (
         (
-            "exp.yml environment.node_selector.zone: "
+            "environment.node_selector.zone: "
             "the node selector zone: 1 has no meaning on site x and is not used"
         ),
         (
-            "exp.yml environment.replicas.default_worker.node_selector.disk: "
+            "environment.replicas.default_worker.node_selector.disk: "
             "the node selector disk: tape has no meaning on site x and is not used; known: ssd"
         ),
     )
@@ -469,4 +469,4 @@ def test_words_that_are_not_the_experiments_to_give(
 def test_an_array_beyond_the_default_limit_is_a_warning(name: str, array: str, said: str | None) -> None:
     plan = planned(site_named(name), batch={"array": array, "walltime": "1h"})
     told = [text for text in plan.warnings if "indices" in text]
-    assert told == ([] if said is None else [f"exp.yml batch.array: {said} may be refused"])
+    assert told == ([] if said is None else [f"batch.array: {said} may be refused"])

@@ -23,9 +23,7 @@ SGE: dict[str, Any] = {"scheduler": "sge", "launcher": "mpirun", "sge": {"enviro
 FLUX: dict[str, Any] = {"scheduler": "flux", "launcher": "flux"}
 PBS: dict[str, Any] = {"scheduler": "pbs", "launcher": "mpirun"}
 
-MASTER, WORKER = (
-    f"exp.yml environment.{section}resources.memory" for section in ("", "replicas.default_worker.")
-)
+MASTER, WORKER = (f"environment.{section}resources.memory" for section in ("", "replicas.default_worker."))
 BATCH = {"walltime": "1h"}
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import click
 
-from hpcdist import lint
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import planned
 from hpcdist.cli.tell import listed, tell
 from hpcdist.documents.tree import Document
-from hpcdist.errors import Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.script.renderer import render
 
@@ -38,12 +36,6 @@ def checked(options: ExperimentOptions, document: Document | None = None) -> Pla
         HpcdistError: with everything that is wrong.
     """
     made = planned(options, document)
-    plan = made.plan
-    render(plan)
-    notes = (
-        item
-        for item in lint.of_job(plan, plan.words, plan.directives, made.machine.site)
-        if item.severity == "note"
-    )
-    tell(Problem(str(item), severity="note") for item in notes)
+    render(made.plan)
+    tell(made.habits)
     return made

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hpcdist.errors import Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.pytorch import OverTorch
 from hpcdist.plan.model import JobSpec, PreparedJob
@@ -27,11 +28,11 @@ class Accelerate(OverTorch):
         cpu = Variable(name="ACCELERATE_USE_CPU", value="true", origin="framework accelerate")
         return shared if _has_gpus(job) else (*shared, cpu)
 
-    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
         """Yield what no variable tells a program without GPUs."""
         del experiment, site
         if job.placement.size > 1 and job.launch.mode == "tasks" and not _has_gpus(job):
-            yield (
+            yield warning(
                 "these tasks have no GPUs: `Accelerator()` meets the others, but a program that calls "
                 "`PartialState()` first trains alone; write `PartialState(cpu=True)` there"
             )

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from hpcdist.documents.fields import Model
-from hpcdist.errors import Path, PlanError, Problem, did_you_mean
+from hpcdist.errors import Path, PlanError, Problem, did_you_mean, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, section_of, threads
 from hpcdist.layers.protocols import Topology
@@ -177,7 +177,7 @@ class Horovod(Plain):
         knobs = filter(None, (_variable(knob, getattr(section, knob.key)) for knob in KNOBS))
         return (*knobs, *(threads(job, "framework horovod") if section.elastic else ()))
 
-    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
         """Yield what elastic ranks, which come by ssh, do not know of the batch system."""
         del experiment, site
         if (
@@ -185,7 +185,7 @@ class Horovod(Plain):
             and any(group.gpus for group in job.placement.groups)
             and not job.request.exclusive
         ):
-            yield (
+            yield warning(
                 "an elastic run reaches its nodes by ssh and sees all their GPUs, also those of other jobs; "
                 "write `batch: {exclusive: true}`"
             )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hpcdist.errors import Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import filled
 from hpcdist.layers.frameworks.pytorch import OverTorch, environment
@@ -45,11 +46,11 @@ class Lightning(OverTorch):
             return super().task_variables(job, experiment, site)
         return tuple(filled(_by_node(job) if _is_regular(job) else _by_task(job), _ORIGIN))
 
-    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
         """Yield what a shape means that Lightning has no words for."""
         del site
         if not _is_launch(job) and (why := _why_irregular(job, experiment)):
-            yield (
+            yield warning(
                 f"{why}: each task is told that it is a node of its own, so the program must not say "
                 "`devices` or `num_nodes` itself, and each task runs `prepare_data`"
             )

@@ -51,7 +51,7 @@ class Plain:
         del job, experiment, site
         return ()
 
-    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
         """Yield nothing."""
         del job, experiment, site
         return ()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from hpcdist.documents.fields import Model
-from hpcdist.errors import Problem
+from hpcdist.errors import Problem, warning
 from hpcdist.experiment.model import MOST, Experiment
 from hpcdist.layers.frameworks.plain import Plain, filled, section_of, threads
 from hpcdist.layers.protocols import Topology
@@ -101,18 +101,18 @@ class PyTorch(Plain):
             ),
         )
 
-    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[str]:
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
         """Yield the site's opinion of torchrun, and a word on GPUs that one process may not use."""
         launch = section_of(Section, experiment, self.name).launch
         reason = site.torchrun.discouraged
         if launch == "torchrun" and reason:
             hint = "`pytorch: {launch: env}` does without"
-            yield f"site {site.name} advises against torchrun: {reason}; {hint}"
+            yield warning(f"site {site.name} advises against torchrun: {reason}; {hint}")
         whole = (row.gpus for row in job.placement.rows if row.tasks_per_replica == 1)
         most = max(whole, default=0)
         by_user = job.launch.mode == "once" or job.launch.starts_processes
         if launch is None and most > 1 and not by_user:
-            yield (
+            yield warning(
                 f"each replica is one process for its {most} GPUs; for a process a GPU write "
                 "`pytorch: {launch: env}`"
             )
