@@ -13,7 +13,7 @@ from hpcdist.errors import Problem
 from hpcdist.experiment.image import Image
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import ROLES
-from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob, RemoteShell
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.dialects.container import Runtime
 from hpcdist.site.model import LauncherOptions, RankVariables, Site
@@ -98,7 +98,8 @@ class Launcher(Protocol):
     knows. ``hostfile_line`` is a printf format for a host and its number of tasks; ``unequal_nodes``: that
     number may differ by node. ``labels_output``: it marks each line with its rank by itself; otherwise the
     task wrapper does. ``brings_mpi``: tasks that call MPI_Init find one world; ``gives_pmi``: by a PMI that
-    each task can check.
+    each task can check. ``remote_shell``: by what it reaches other nodes, None: by the batch system.
+    ``orders_nodes``: ranks follow an order of nodes of its own, not the batch system's.
 
     ``program``: what must be on PATH where the job runs; ``version_words`` ask it for its version (empty:
     nothing does). ``mpi_flavours``: the MPIs whose options it takes (empty: of no importance).
@@ -122,6 +123,8 @@ class Launcher(Protocol):
     brings_mpi: bool
     gives_pmi: bool
     labels_output: bool
+    remote_shell: RemoteShell | None
+    orders_nodes: bool
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return the words before the task wrapper.
@@ -129,6 +132,15 @@ class Launcher(Protocol):
         Raises:
             PlanError: when this launcher cannot start such a placement.
         """
+        ...
+
+
+@runtime_checkable
+class AdvisingLauncher(Protocol):
+    """What a launcher may have besides: what is odd about a job that it starts, and yet no error."""
+
+    def advice(self, job: PreparedJob, options: LauncherOptions) -> Iterable[Problem]:
+        """Yield what the user should know before submitting."""
         ...
 
 

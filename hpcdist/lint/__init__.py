@@ -72,7 +72,7 @@ def _directives(job: PreparedJob, directives: Iterable[Directive]) -> Iterator[W
 
 
 def _parameters(job: PreparedJob, site: Site) -> Iterator[Variable]:
-    if job.launch.launcher == "mpirun":
-        for name, value in site.options("mpirun").mca.items():
-            origin = f"site {site.name}: launchers.mpirun.mca.{name}"
-            yield Variable(name=f"OMPI_MCA_{name}", value=text_of(value), origin=origin)
+    launcher = job.launch.launcher
+    for name, value in site.options(launcher).mca.items():
+        origin = f"site {site.name}: launchers.{launcher}.mca.{name}"
+        yield Variable(name=f"OMPI_MCA_{name}", value=text_of(value), origin=origin)

@@ -47,22 +47,14 @@ def _of_each_shape(job: JobSpec) -> Iterator[Task]:
 
 
 def untold(job: JobSpec) -> bool:
-    """Whether other jobs may be on the same nodes, and the batch system itself tells none which GPUs it has.
-
-    Slurm, LSF and Flux set the variable of each job that asks for GPUs; PBS does by its cgroups hook alone,
-    Grid Engine by a site's prolog.
-    """
-    return (
-        not job.request.exclusive
-        and job.identity.scheduler in ("pbs", "sge")
-        and job.gpus.visibility != "launcher"
-    )
+    """Whether other jobs may be on the same nodes, and the batch system tells none which GPUs it has."""
+    return job.gpus.shared_nodes and not job.gpus.named and job.gpus.visibility != "launcher"
 
 
 def hidden(job: JobSpec) -> bool:
     """Whether a job without GPUs would see those of other jobs."""
     has_gpus = any(group.gpus for group in job.placement.groups)
-    return not (has_gpus or job.request.exclusive or job.identity.scheduler == "local")
+    return job.gpus.shared_nodes and not has_gpus
 
 
 def _is_in_place(row: Row) -> bool:

@@ -62,34 +62,52 @@ class Request(Model, frozen=True, kw_only=True):
 class Gpus(Model, frozen=True, kw_only=True):
     """Who chooses the GPUs that a task sees, and by which variable.
 
-    ``library``: what the job's GPUs speak to each other by, None without GPUs.
+    ``library``: what the job's GPUs speak to each other by, None without GPUs. ``shared_nodes``: other jobs
+    may have GPUs of the same nodes; ``named``: the batch system itself tells each job which are its own.
     """
 
     visibility: Literal["task", "node", "launcher"] = "task"
     variable: str = "CUDA_VISIBLE_DEVICES"
     library: Library | None = None
+    shared_nodes: bool = False
+    named: bool = True
+
+
+RemoteShell = Literal["ssh", "agent"]
+"""By what a launcher reaches other nodes: by ssh alone, or by any program that is named to it, else ssh."""
 
 
 class Launch(Model, frozen=True, kw_only=True):
     """How tasks are started.
 
     ``mode`` ``once``: one program on the head node starts everything, without the task wrapper; its
-    ``launcher`` is ``once`` where the user's own command is that program. ``starts_processes``: each task is
-    a launch of the processes of its node (torchrun). ``mpi`` and ``needs_pmi``: by what tasks find each
-    other, and whether each checks that it is there. ``hostfile_line``: a printf format for a host and its
-    number of tasks. ``label_in_task``: the task wrapper marks lines with the rank. ``arguments``: the words
-    that the site and the experiment want beside the launcher's own.
+    ``launcher`` is ``once`` where the user's own command is that program (``by_user``). ``starts_processes``:
+    each task is a launch of the processes of its node (torchrun). ``meets_by_mpi``: the tasks find each other
+    over MPI; ``mpi`` and ``needs_pmi``: by which PMI, and whether each checks that it is there.
+    ``hostfile_line``: a printf format for a host and its number of tasks. ``label_in_task``: the task wrapper
+    marks lines with the rank. ``remote_shell``, ``orders_nodes``: the launcher's. ``components``: the groups
+    of nodes are components of a heterogeneous job. ``arguments``: the words that the site and the experiment
+    want beside the launcher's own.
     """
 
     launcher: str
     mode: Literal["tasks", "once"] = "tasks"
     starts_processes: bool = False
+    meets_by_mpi: bool = False
     mpi: str | None = None
     needs_pmi: bool = False
     rank_variables: RankVariables | None = None
     hostfile_line: str = "%s slots=%s"
     label_in_task: bool = False
+    remote_shell: RemoteShell | None = None
+    orders_nodes: bool = False
+    components: bool = False
     arguments: tuple[Word, ...] = ()
+
+    @property
+    def by_user(self) -> bool:
+        """Whether the user's own command starts everything."""
+        return self.launcher == "once"
 
 
 class Completion(Model, frozen=True, kw_only=True):

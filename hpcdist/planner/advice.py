@@ -8,7 +8,7 @@ from hpcdist.documents import specs
 from hpcdist.errors import Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import Replica, replicas
-from hpcdist.layers.launchers import jsrun
+from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import devices
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group
@@ -16,7 +16,7 @@ from hpcdist.planner import launch_advice
 from hpcdist.planner.launcher_choice import Start
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.visibility import advice as about_devices
-from hpcdist.schedulers import LimitsArrays, schedulers
+from hpcdist.schedulers import AdvisingScheduler, LimitsArrays, schedulers
 from hpcdist.site.model import Site
 
 
@@ -31,15 +31,9 @@ def advice(experiment: Experiment, site: Site, job: PreparedJob, start: Start) -
     kinds = {(replica.path, replica.selector_path): replica for replica in everybody}
     for replica in kinds.values():
         yield from _about_a_replica(replica)
-    if len(job.placement.groups) > 1 and job.launch.launcher == "srun" and start.topology.needs_mpi:
-        yield warning(
-            "MPI over several components of a Slurm job works only where node names ascend in the order of "
-            "the components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas what "
-            "nodes of one kind have"
-        )
     yield from map(warning, about_devices(experiment, job, start))
-    if job.launch.launcher == "jsrun":
-        yield from map(warning, jsrun.advice(job, site.options("jsrun")))
+    if isinstance(start.launcher, AdvisingLauncher) and not start.by_user:
+        yield from start.launcher.advice(job, site.options(start.launcher.name))
     yield from _unused(experiment, [*kinds.values()], site, job)
 
 
@@ -124,17 +118,16 @@ def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Ite
             f"site {site.name} does not say how large its nodes are: each replica gets a node of its own; "
             "a site file of your own mends that (docs/how-to/add-a-site.md)"
         )
-    if site.scheduler == "sge":
-        from hpcdist.schedulers.sge import environments  # its package reads XML
-
-        yield from map(warning, environments.advice(job, site))
+    scheduler = schedulers.get(site.scheduler)
+    if isinstance(scheduler, AdvisingScheduler):
+        yield from scheduler.advice(job, site)
     if site.status == "unverified" and devices.untold(job) and _has_some(job, site):
         yield warning(
             f"other jobs may be on the same nodes, and {site.scheduler} itself tells no job which GPUs are "
             f"its own: tasks fail where {job.gpus.variable} is not set; ask for all GPUs of a node, or for "
             "whole nodes by `batch: {exclusive: true}`"
         )
-    if job.request.walltime is None and site.scheduler != "local":
+    if job.request.walltime is None and scheduler.is_batch_system:
         yield warning(
             "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`"
         )

@@ -16,6 +16,7 @@ from hpcdist.planner.placement import beside_gpus
 from hpcdist.planner.request import request_of
 from hpcdist.planner.selection import select
 from hpcdist.planner.visibility import bound_by, gpu_visibility
+from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
 
@@ -31,12 +32,15 @@ def job_spec(experiment: Experiment, site: Site, start: Start, where: Where) -> 
     job = surroundings(site, placement, container=container is not None)
     request = request_of(experiment, site, placement, job)
     arguments = own_arguments(experiment, site, start, job, where)
+    scheduler = schedulers.get(site.scheduler)
     gpus = Gpus(
         visibility=gpu_visibility(
             experiment, site, start, (*bound_by(site.options(start.launcher.name), placement), *arguments)
         ),
         variable=site.gpus.visible,
         library=job.library if any(group.gpus for group in placement.groups) else None,
+        shared_nodes=scheduler.is_batch_system and not request.exclusive,
+        named=scheduler.names_gpus,
     )
     if start.launcher.lists_cpus and gpus.visibility != "launcher" and start.mode == "tasks":
         placement = beside_gpus(placement, site, exclusive=request.exclusive)
@@ -82,12 +86,16 @@ def _launch(
         launcher="once" if start.by_user else launcher.name,
         mode=start.mode,
         starts_processes=topology.spread or topology.task == "node",
+        meets_by_mpi=meets_by_mpi,
         mpi=mpi,
         # Cray's PMI has other variables (https://slurm.schedmd.com/mpi_guide.html).
         needs_pmi=meets_by_mpi and launcher.gives_pmi and mpi != "cray_shasta",
         rank_variables=own if start.mode == "tasks" else None,
         hostfile_line=SLOTS.get(launch.program if launch else "", launcher.hostfile_line),
         label_in_task=placement.size > 1 and not launcher.labels_output,
+        remote_shell=None if start.by_user else launcher.remote_shell,
+        orders_nodes=launcher.orders_nodes and not start.by_user and placement.nodes > 1,
+        components=schedulers.get(site.scheduler).has_components and len(placement.groups) > 1,
         arguments=arguments,
     )
 

@@ -49,7 +49,7 @@ def advice(job: JobSpec, script: str, text: str) -> Iterator[str]:
     A launch that the user wrote in the command, or hpcdist's own of torchrun, tells them itself.
     """
     gpus = max((row.gpus for row in job.placement.rows), default=0)
-    if job.launch.launcher == "once" or job.launch.starts_processes:
+    if job.launch.by_user or job.launch.starts_processes:
         return
     if not script.endswith(".py"):
         yield from _launch_of(job, script, text)

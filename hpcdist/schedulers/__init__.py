@@ -84,6 +84,30 @@ class Scheduler(Protocol):
         """
         ...
 
+    @property
+    def names_gpus(self) -> bool:
+        """Whether it sets the variable of each job that asks for GPUs, so that none takes another job's."""
+        ...
+
+    @property
+    def gpu_hook(self) -> str:
+        """What of it does so where a site has set it up; empty where there is nothing to name."""
+        ...
+
+    @property
+    def sets_threads(self) -> bool:
+        """Whether it sets OMP_NUM_THREADS, to what is no task's own number."""
+        ...
+
+    @property
+    def has_components(self) -> bool:
+        """Whether nodes of different kinds are components of a heterogeneous job.
+
+        Its first component alone is the job for a launcher that asks the batch system; empty lines of its
+        script do not reach it (both tried on Slurm 22.05).
+        """
+        ...
+
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the lines for the scheduler.
 
@@ -177,6 +201,15 @@ class KnowsLeftovers(Protocol):
 
     def has_leftovers(self, status: Status) -> bool:
         """Return whether there are processes of the job with this status, though it is over."""
+        ...
+
+
+@runtime_checkable
+class AdvisingScheduler(Protocol):
+    """What a scheduler may have besides: what is odd about a job for it, and yet no error."""
+
+    def advice(self, job: PreparedJob, site: Site) -> Iterator[Problem]:
+        """Yield what the user should know before submitting."""
         ...
 
 

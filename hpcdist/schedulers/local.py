@@ -184,6 +184,10 @@ class Local:
     name: Final = "local"
     template: Final = "local.sh.j2"
     is_batch_system = False
+    names_gpus = True
+    gpu_hook = ""
+    sets_threads = False
+    has_components = False
     installation: Installation | None = None
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:

@@ -80,9 +80,9 @@ def _plain(value: object) -> Raw:
 def _empty_line(plan: Plan, text: str) -> str:
     """Return a word, none of this text, that stands for an empty line where those do not reach the job.
 
-    sbatch leaves them out of the script of a heterogeneous job (tried on 22.05).
+    Those of the script of a heterogeneous job do not.
     """
-    if plan.identity.scheduler != "slurm" or len(plan.placement.groups) == 1:
+    if not plan.launch.components:
         return ""
     return next(word for number in count() if (word := f"EMPTY_LINE{number or ''}") not in text)
 
@@ -114,7 +114,7 @@ class _Writer:
         self.annotate = annotate
 
     def context(self) -> dict[str, Any]:
-        plan = self.plan
+        plan, scheduler = self.plan, schedulers.get(self.plan.identity.scheduler)
         return {
             "plan": plan,
             "version": Raw(__version__),
@@ -136,6 +136,9 @@ class _Writer:
             ),
             "tells_failure": plan.launch.mode == "tasks" or plan.completion.elastic,
             "has_processes": any(row.processes > 1 for row in plan.placement.rows),
+            "resets_threads": scheduler.sets_threads
+            and not any(item.name == "OMP_NUM_THREADS" for item in plan.environment.variables),
+            "gpu_hook": scheduler.gpu_hook,
             "has_gpus": any(group.gpus for group in plan.placement.groups),
             "moves_gpus": devices.moved(plan),
             "untold_gpus": devices.untold(plan),
@@ -240,6 +243,6 @@ def summary(plan: Plan) -> str:
     placement = plan.placement
     gpus = sum(row.nodes * row.tasks_per_node * row.gpus // row.tasks_per_gpu for row in placement.rows)
     tasks, nodes = placement.size, placement.nodes
-    launcher = "the command" if plan.launch.launcher == "once" else plan.launch.launcher
+    launcher = "the command" if plan.launch.by_user else plan.launch.launcher
     text = f"{tasks} task{'s' * (tasks != 1)} by {launcher}, {nodes} node{'s' * (nodes != 1)}"
     return f"{text}, {gpus} GPU{'s' * (gpus != 1)}" if gpus else text

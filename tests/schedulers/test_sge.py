@@ -184,7 +184,7 @@ def test_memory_for_each_host() -> None:
             "environment.resources.gpu: -l gpu is counted once a job, on its first host, and this job has 2",
         ),
         (
-            plan(sge=Sge(remote="qrsh"), launcher="horovodrun"),
+            plan(sge=Sge(remote="qrsh"), launcher="horovodrun", remote_shell="ssh"),
             MACHINE,
             "batch.launcher: horovodrun goes by ssh, and site testbed says `sge.remote: qrsh`; write",
         ),

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.model import JobSpec, PreparedJob, RemoteShell
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
@@ -64,6 +64,8 @@ class FluxRun:
     brings_mpi = True
     gives_pmi = False  # it gives one, always; whether the program's MPI takes it no task can see
     labels_output = True
+    remote_shell: RemoteShell | None = None
+    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``flux run`` and its options.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hpcdist.layers.launchers.mpirun import MPIRUN
-from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.model import PreparedJob, RemoteShell
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
@@ -50,6 +50,8 @@ class Horovodrun:
     brings_mpi = False
     gives_pmi = False
     labels_output = True
+    remote_shell: RemoteShell | None = "ssh"
+    orders_nodes = False
     controller = "--gloo"
     hosts = '--hostfile "$HPCDIST_HOSTFILE"'
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.model import PreparedJob, RemoteShell
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
@@ -43,6 +43,8 @@ class Hydra:
     brings_mpi = True
     gives_pmi = False
     labels_output = False  # -prepend-rank writes [0], at the beginning of each piece that comes
+    remote_shell: RemoteShell | None = "agent"
+    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``mpiexec.hydra`` with the machine file and every variable of the plan by name."""
@@ -52,7 +54,7 @@ class Hydra:
 def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     yield Word(text="mpiexec.hydra", origin=_ORIGIN)
     yield Word.raw('-machinefile "$HPCDIST_HOSTFILE" -genvlist "${hpcdist_exports#,}"', _ORIGIN)
-    if job.identity.scheduler == "slurm" and len(job.placement.groups) > 1:
+    if job.launch.components:
         # srun inside the job starts on its first component only.
         for text in ("-launcher", "ssh"):
             yield Word(text=text, origin="rule hydra over several components")

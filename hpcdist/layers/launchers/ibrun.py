@@ -14,7 +14,7 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers.counts import tasks_on_each_node
-from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.model import PreparedJob, RemoteShell
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
@@ -42,6 +42,8 @@ class Ibrun:
     brings_mpi = True
     gives_pmi = False
     labels_output = False
+    remote_shell: RemoteShell | None = None
+    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``ibrun`` for all tasks of the job.

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.errors import PlanError, Problem, warning
+from hpcdist.plan.model import JobSpec, PreparedJob, RemoteShell
 from hpcdist.plan.placement import Row
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
@@ -34,19 +34,6 @@ class Sets(NamedTuple):
     cores: int
     gpus: int
     per_host: int
-
-
-def advice(job: JobSpec, options: LauncherOptions) -> Iterator[str]:
-    """Yield what the user should know of a plan whose tasks are no equal sets."""
-    if equal_sets(job) is None:
-        threads = options.threads_per_core
-        yield (
-            "the tasks are not alike on all nodes, so that jsrun reads their cores from an explicit resource "
-            f"file (--erf_input): it counts {threads} hardware thread{'s' * (threads > 1)} a core (the "
-            "site's `threads_per_core`), binds each task to its cores, whatever the site's `binding`, and "
-            "was never tried on a real jsrun; Summit's refused files that named the first core of the second "
-            "socket; the same resources for all replicas, as many on each node, need no file"
-        )
 
 
 class Jsrun:
@@ -91,6 +78,8 @@ class Jsrun:
     brings_mpi = True
     gives_pmi = False
     labels_output = False
+    remote_shell: RemoteShell | None = None
+    orders_nodes = True
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``jsrun`` and its resource sets, or the file of unequal tasks.
@@ -113,6 +102,19 @@ class Jsrun:
             *job.arguments,
             Word.raw('"${hpcdist_unset[@]}"', "rule jsrun: OMP_NUM_THREADS is the plan's"),
         )
+
+    def advice(self, job: PreparedJob, options: LauncherOptions) -> Iterator[Problem]:
+        """Yield what the user should know of a plan whose tasks are no equal sets."""
+        if equal_sets(job) is None:
+            threads = options.threads_per_core
+            yield warning(
+                "the tasks are not alike on all nodes, so that jsrun reads their cores from an explicit "
+                f"resource file (--erf_input): it counts {threads} hardware thread{'s' * (threads > 1)} a "
+                "core (the site's `threads_per_core`), binds each task to its cores, whatever the site's "
+                "`binding`, and was never tried on a real jsrun; Summit's refused files that named the first "
+                "core of the second socket; the same resources for all replicas, as many on each node, need "
+                "no file"
+            )
 
 
 def equal_sets(job: JobSpec) -> Sets | None:

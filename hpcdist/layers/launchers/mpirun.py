@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.model import PreparedJob, RemoteShell
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
@@ -61,6 +61,8 @@ class Mpirun:
     brings_mpi = True
     gives_pmi = False
     labels_output = False
+    remote_shell: RemoteShell | None = "agent"
+    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``mpirun`` with the hostfile and every variable of the plan by name.
@@ -89,7 +91,7 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
         yield Word(
             text=text, origin=f"site {job.identity.site}: launchers.mpirun.binding" if bound else _ORIGIN
         )
-    if len(job.placement.groups) > 1 and job.identity.scheduler == "slurm":
+    if job.launch.components:
         # Open MPI sees only the first component of a Slurm heterogeneous job: leave the starting to ssh.
         for text in ("--mca", "plm", "rsh", "--mca", "ras", "^slurm"):
             yield Word(text=text, origin="rule mpirun over several components")

@@ -13,7 +13,7 @@ from typing import Final
 
 from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
 from hpcdist.layers.launchers.counts import tasks_on_each_node
-from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.model import JobSpec, PreparedJob, RemoteShell
 from hpcdist.plan.values import Word
 from hpcdist.site.affinity import list_of
 from hpcdist.site.model import LauncherOptions, RankVariables
@@ -44,6 +44,8 @@ class Pals:
     brings_mpi = True
     gives_pmi = False
     labels_output = False  # --label puts the host's name in front as well
+    remote_shell: RemoteShell | None = None
+    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``mpiexec`` with the number of tasks on each node and what each is bound to.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.model import PreparedJob, RemoteShell
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
@@ -29,6 +29,8 @@ class Processes:
     brings_mpi = False
     gives_pmi = False
     labels_output = False
+    remote_shell: RemoteShell | None = None
+    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return the name of the script's own function.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcdist.errors import PlanError, Problem
+from hpcdist.errors import PlanError, Problem, warning
 from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
-from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.model import JobSpec, PreparedJob, RemoteShell
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Word
 from hpcdist.site.affinity import mask_of
@@ -60,6 +60,8 @@ class Srun:
     brings_mpi = True
     gives_pmi = True
     labels_output = True
+    remote_shell: RemoteShell | None = None
+    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``srun`` and its options; a heterogeneous job has one set of them a component.
@@ -79,6 +81,15 @@ class Srun:
             texts += _gpus(job, group)
             texts += _site_words(job, group, options)
         return tuple(texts)
+
+    def advice(self, job: PreparedJob, options: LauncherOptions) -> Iterator[Problem]:  # noqa: ARG002
+        """Yield a warning for MPI over the components of a heterogeneous job."""
+        if job.launch.components and job.launch.meets_by_mpi:
+            yield warning(
+                "MPI over several components of a Slurm job works only where node names ascend in the order "
+                "of the components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas "
+                "what nodes of one kind have"
+            )
 
 
 def _site_words(job: PreparedJob, group: Group, options: LauncherOptions) -> Iterator[Word]:

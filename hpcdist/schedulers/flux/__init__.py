@@ -87,6 +87,10 @@ class Flux:
     name: Final = "flux"
     template: Final = "flux.sh.j2"
     is_batch_system = True
+    names_gpus = True
+    gpu_hook = ""
+    sets_threads = False
+    has_components = False
     installation = installations.FLUX
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:

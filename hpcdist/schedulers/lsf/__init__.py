@@ -75,6 +75,10 @@ class Lsf:
     template: Final = "lsf.sh.j2"
     is_batch_system = True
     array_limit: Final = ArrayLimit(1000, "MAX_JOB_ARRAY_SIZE")  # lsb.params(5)
+    names_gpus = True
+    gpu_hook = ""
+    sets_threads = False
+    has_components = False
     installation = installations.LSF
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:

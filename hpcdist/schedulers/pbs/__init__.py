@@ -81,6 +81,10 @@ class Pbs:
     name: Final = "pbs"
     template: Final = "pbs.sh.j2"
     is_batch_system = True
+    names_gpus = False  # only a hook of it does
+    gpu_hook = "PBS's cgroups hook"
+    sets_threads = True  # to the CPUs of a chunk
+    has_components = False
     installation = installations.PBS
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:

@@ -94,6 +94,10 @@ class GridEngine:
     template: Final = "sge.sh.j2"
     is_batch_system = True
     array_limit: Final = ArrayLimit(75_000, "max_aj_tasks")  # sge_conf(5)
+    names_gpus = False  # only a site's prolog does
+    gpu_hook = ""
+    sets_threads = False
+    has_components = False
     installation = installations.SGE
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
@@ -101,6 +105,12 @@ class GridEngine:
         from hpcdist.schedulers.sge import directives  # with all of a plan; asking for jobs needs none
 
         return directives.directives(job, site)
+
+    def advice(self, job: PreparedJob, site: Site) -> Iterator[Problem]:
+        """Yield a warning for a parallel environment of which nobody says how it deals slots out."""
+        from hpcdist.schedulers.sge import environments
+
+        return environments.advice(job, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
         """Yield the ``#$`` lines with their origins.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.errors import Problem
+from hpcdist.errors import Problem, warning
 from hpcdist.plan.model import JobSpec
 from hpcdist.plan.placement import Group
 from hpcdist.site.model import Site
@@ -56,13 +56,13 @@ def no_environment(site: Site, slots: int, group: Group) -> Problem:
     return Problem(message, ("environment", "replicas"), hint)
 
 
-def advice(job: JobSpec, site: Site) -> Iterator[str]:
+def advice(job: JobSpec, site: Site) -> Iterator[Problem]:
     """Yield a warning for an environment of which nobody says how it deals slots out."""
     name = site.sge.environments.get(_ANY, "")
     group = job.placement.groups[0]
     slots = slots_of(job, site, group)
     if name and "{slots}" not in name and _sure(site, slots, group) is None:
-        yield (
+        yield warning(
             f"site {site.name} does not say how parallel environment {name} deals slots out: unless its "
             f"allocation_rule is {slots} (`qconf -sp {name}`), the job may end at once with exit code 86; "
             f'write one that has it as `sge: {{environments: {{"{slots}": NAME}}}}` in the site file'

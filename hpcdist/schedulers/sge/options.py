@@ -45,11 +45,7 @@ def option_problems(job: JobSpec) -> Iterator[Problem]:
             "a job of Grid Engine does not say which hosts it still has, so nothing can go on without one"
         )
         yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
-    if (
-        job.request.sge.remote == "qrsh"
-        and job.launch.launcher.startswith("horovodrun")
-        and job.placement.nodes > 1
-    ):
+    if job.request.sge.remote == "qrsh" and job.launch.remote_shell == "ssh" and job.placement.nodes > 1:
         message = f"{job.launch.launcher} goes by ssh, and site {job.identity.site} says `sge.remote: qrsh`"
         yield Problem(message, ("batch", "launcher"), "write `mpirun`, or take a single host")
     if job.request.qos is not None:

@@ -120,6 +120,10 @@ class Slurm:
     template: Final = "slurm.sh.j2"
     is_batch_system = True
     array_limit: Final = ArrayLimit(1000, "MaxArraySize")  # 1001, one above (slurm.conf(5))
+    names_gpus = True
+    gpu_hook = ""
+    sets_threads = False
+    has_components = True
     installation = installations.SLURM
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
