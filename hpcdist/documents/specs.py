@@ -1,4 +1,4 @@
-"""What a text must be to be meant: arrays, signals, dependencies, modules, variables, arguments and others.
+"""What a text must be to be meant: signals, dependencies, modules, variables, arguments and others.
 
 Each function yields what is wrong with a text at a path, and nothing for one that can be meant.
 """
@@ -15,9 +15,6 @@ from hpcdist.words import misnomer
 LONGEST: Final = 120 * 1024
 """How many bytes an argument or variable may have: Linux refuses 128 KiB (execve(2), MAX_ARG_STRLEN)."""
 
-MOST_ELEMENTS: Final = 4_000_000
-"""The largest index of an array that Slurm can be set up for (slurm.conf(5), MaxArraySize)."""
-
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL", "NOTSET")
 _EXPANDED: Final = re.compile(r"\$[A-Za-z_{(]|^~(/|$)")
 _PLAIN: Final = re.compile(r"[\w/.:,@%+=~${}-]+", re.ASCII)
@@ -31,8 +28,6 @@ _SIGNALS: Final = frozenset(
     (*_FORWARDED, "QUIT", "ABRT", "KILL", "ALRM", "URG", "CONT", "STOP", "TSTP", "TTIN", "TTOU")
 )
 _SIGNAL: Final = re.compile(r"((?P<shell>[BR]+):)?(?P<signal>\w+)(@(?P<seconds>\d{1,5}))?", re.ASCII)
-_RANGE: Final = r"\d+(?:-\d+(?::[1-9]\d*)?)?"
-_ARRAY: Final = re.compile(rf"{_RANGE}(?:,{_RANGE})*(?:%\d+)?", re.ASCII)
 _FLUX_JOB: Final = "[f\u0192][1-9A-HJ-NP-Za-km-z]{4,11}"
 _PBS_JOB: Final = r"\d+(?:\[\d*\])?(?:\.[A-Za-z0-9-]+)*"
 _JOB: Final = rf"(?:\d+(?:_\d+|_\*)?(?:\+\d+)?|{_FLUX_JOB}|{_PBS_JOB})"
@@ -42,33 +37,6 @@ _DEPENDENCY: Final = re.compile(rf"{_WAIT}(?:[,?]{_WAIT})*", re.ASCII)
 _MODULE: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+:@=~%-]*")
 _SPACK_NAME: Final = re.compile(r"\w[\w/-]*")
 """As Spack 1.1 takes it (spack.environment, ``valid_environment_name_re``)."""
-
-
-def array_problems(text: str, path: Path) -> Iterator[Problem]:
-    """Read ``7``, ``0-15``, ``0-15:4``, ``1,3,5-7``, each with ``%4`` for so many at once."""
-    ranges = re.findall(r"(\d+)-(\d+)", text.partition("%")[0])
-    if not _ARRAY.fullmatch(text) or any(int(first) > int(last) for first, last in ranges):
-        yield Problem(f"{text!r} is no array of jobs", path, "write 0-15, 0-15:4, 1,3,5 or 0-15%4")
-    elif _has_long_number(text) or max(array_size(text)) > MOST_ELEMENTS:
-        hint = "submit several arrays, or let each element do the work of many"
-        yield Problem(f"no batch system takes so many elements, or such indices: {text!r}", path, hint)
-
-
-def _has_long_number(text: str) -> bool:
-    return any(len(number) > len(str(MOST_ELEMENTS)) for number in re.findall(r"\d+", text))
-
-
-def array_size(text: str) -> tuple[int, int]:
-    """Return how many elements such an array has, and the largest index, without a list of them."""
-    ranges = array_ranges(text)
-    return sum(map(len, ranges)), max((some[-1] for some in ranges if some), default=0)
-
-
-def array_ranges(text: str) -> list[range]:
-    """Return the elements of such an array; of a text that is none, nothing."""
-    parts = text.partition("%")[0].split(",") if _ARRAY.fullmatch(text) else []
-    numbers = [[int(number) for number in re.split("[-:]", part)] for part in parts]
-    return [range(first, (rest or [first])[0] + 1, *rest[1:]) for first, *rest in numbers]
 
 
 def signal_problems(text: str, path: Path) -> Iterator[Problem]:

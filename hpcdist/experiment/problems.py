@@ -10,6 +10,7 @@ from typing import Final
 from hpcdist.documents import specs
 from hpcdist.documents.yaml_words import quoted
 from hpcdist.errors import Path, Problem
+from hpcdist.experiment import batch_specs
 from hpcdist.experiment.amounts import resource_problems
 from hpcdist.experiment.model import (
     MOST,
@@ -122,7 +123,7 @@ def _batch_problems(batch: Batch) -> Iterator[Problem]:
     waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
     yield from specs.dependency_problems(waits, ("batch", "dependency"))
     if batch.array is not None:
-        yield from specs.array_problems(str(batch.array), ("batch", "array"))
+        yield from batch_specs.array_problems(str(batch.array), ("batch", "array"))
     if batch.signal is not None:
         yield from specs.signal_problems(batch.signal, ("batch", "signal"))
     if isinstance(batch.mail, Mail):

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
+from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.experiment.model import Mail
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Directive, Variable, Word
@@ -46,7 +47,7 @@ class Request(Model, frozen=True, kw_only=True):
     qos: str | None = None
     exclusive: bool = False
     dependency: tuple[str, ...] = ()
-    array: str | None = None
+    array: ArraySpec | None = None
     signal: str | None = None
     requeue: bool | None = None
     mail: Mail | None = None

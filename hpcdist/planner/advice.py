@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hpcdist.documents import specs
 from hpcdist.errors import Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import Replica, replicas
@@ -144,7 +143,7 @@ def _array_size(site: Site, job: PreparedJob) -> Iterator[Problem]:
     scheduler = schedulers.get(site.scheduler)
     if job.request.array is None or not isinstance(scheduler, LimitsArrays):
         return
-    _, largest = specs.array_size(job.request.array)
+    largest = job.request.array.largest
     if largest > scheduler.array_limit.largest:
         most, setting = scheduler.array_limit
         yield warning(

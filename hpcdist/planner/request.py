@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem
+from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.experiment.model import Experiment, Mail
 from hpcdist.plan.model import Request
 from hpcdist.plan.placement import Placement
@@ -28,7 +29,7 @@ def request_of(experiment: Experiment, site: Site, placement: Placement, job: Su
         qos=batch.qos or _qos_of_partition(site, placement),
         exclusive=bool(whole_nodes(site, placement)) if batch.exclusive is None else batch.exclusive,
         dependency=(batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency,
-        array=None if batch.array is None else str(batch.array),
+        array=None if batch.array is None else ArraySpec.parse(str(batch.array)),
         signal=batch.signal,
         requeue=batch.requeue,
         mail=Mail(batch.mail) if isinstance(batch.mail, str) else batch.mail,

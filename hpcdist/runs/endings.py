@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
-from hpcdist.documents import specs
 from hpcdist.runs.kept_plan import KeptPlan
 from hpcdist.runs.rundir import Event, RunDirectory
 from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status
@@ -43,10 +42,7 @@ def elements(job: Job) -> tuple[int, ...]:
 
 def _ranges(job: Job) -> Sequence[range]:
     array = RunDirectory(Path(job.directory)).plan().array
-    try:
-        return specs.array_ranges(array) if array else ()
-    except ValueError:  # a step of 0, a number of thousands of digits: the file was changed
-        return ()
+    return [part.indices for part in array.ranges] if array else ()
 
 
 def has_written_its_end(job: Job) -> bool:

@@ -1,13 +1,16 @@
 """What a run's ``plan.json`` says, as far as its state and its logs need it.
 
 It is read without the models of plans, which `status` would load for nothing. Runs that were submitted before
-plans had pieces have all fields side by side, some under other names.
+plans had pieces have all fields side by side, some under other names, and their array as a text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from hpcdist.experiment.batch_specs import ArraySpec
 
 _OLD: Final = {"mode": "launches"}
 """What fields were called before plans had pieces."""
@@ -21,7 +24,7 @@ class KeptPlan(NamedTuple):
 
     description: str | None = None
     tags: tuple[str, ...] = ()
-    array: str | None = None
+    array: ArraySpec | None = None
     walltime: int | None = None
     requeue: bool = False
     launcher: str = ""
@@ -37,7 +40,7 @@ def read(data: object) -> KeptPlan:
     return KeptPlan(
         description=_text(identity("description")),
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
-        array=_text(request("array")),
+        array=_array(request("array")),
         walltime=seconds if isinstance(seconds, int) else None,
         requeue=request("requeue") is True,
         launcher=_text(launch("launcher")) or "",
@@ -55,6 +58,20 @@ def _piece(plan: Mapping[str, Any], name: str) -> Callable[[str], Any]:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _array(value: object) -> ArraySpec | None:
+    """Read an array again from its text, so that a file that somebody changed cannot hold what is none."""
+    if value is None:
+        return None
+    import msgspec  # which runs without an array need not
+
+    from hpcdist.experiment.batch_specs import ArraySpec
+
+    try:
+        return ArraySpec.parse(value if isinstance(value, str) else str(msgspec.convert(value, ArraySpec)))
+    except ValueError:  # msgspec.ValidationError is one
+        return None
 
 
 def _tasks(plan: Mapping[str, Any]) -> int | None:

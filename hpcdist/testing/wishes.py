@@ -9,12 +9,15 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from hpcdist.documents.fields import Model
+from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.experiment.model import Mail
 from hpcdist.plan.model import Identity, JobSpec, Launch, Plan
 from hpcdist.plan.placement import Group, Placement, Row
 from hpcdist.units import Walltime
 
 J = TypeVar("J", bound=JobSpec)
+
+_PARSED: Final = {"array": ArraySpec}
 
 
 class Wish(NamedTuple):
@@ -68,7 +71,11 @@ def differences(plan: Plan, other: Plan) -> Iterator[tuple[str, Any]]:
 
 
 def altered(plan: J, **changes: Any) -> J:
-    """Return the plan, or an earlier stage of it, with changes of pieces, or of fields that one piece has."""
+    """Return the plan, or an earlier stage of it, with changes of pieces, or of fields that one piece has.
+
+    What an experiment has as a text of Slurm's may be given as one here, too.
+    """
+    changes = {name: _read(name, value) for name, value in changes.items()}
     pieces: dict[str, dict[str, Any]] = {}
     for name in changes.keys() - {*plan.__struct_fields__}:
         (home,) = (
@@ -79,6 +86,10 @@ def altered(plan: J, **changes: Any) -> J:
         pieces.setdefault(home, {})[name] = changes.pop(name)
     inner = {home: msgspec.structs.replace(getattr(plan, home), **fields) for home, fields in pieces.items()}
     return msgspec.structs.replace(plan, **inner, **changes)
+
+
+def _read(name: str, value: Any) -> Any:
+    return _PARSED[name].parse(value) if name in _PARSED and isinstance(value, str) else value
 
 
 def plan(*groups: Group, **changes: Any) -> Plan:

@@ -5,16 +5,6 @@ import pytest
 from hpcdist.documents import specs
 
 
-@pytest.mark.parametrize("text", ["7", "0-15", "0-15:4", "1,3,5-7", "0-15%4", "0-3:2,9%1"])
-def test_arrays(text: str) -> None:
-    assert [*specs.array_problems(text, ())] == []
-
-
-@pytest.mark.parametrize("text", ["", "x y", "-1", "3-1", "0-7:0", "1,,2", "1%", "1\n"])
-def test_no_arrays(text: str) -> None:
-    assert len([*specs.array_problems(text, ())]) == 1
-
-
 @pytest.mark.parametrize("text", ["USR1", "B:USR1@120", "sigterm@60", "10", "B:12@5", "R:CONT", "KILL"])
 def test_signals(text: str) -> None:
     assert [*specs.signal_problems(text, ())] == []
@@ -107,14 +97,3 @@ NO_NAME = "is no Spack environment; write its name, or the path of its folder, w
 )
 def test_no_spack_environments(text: str, sentence: str) -> None:
     assert [str(problem) for problem in specs.spack_env_problems(text, ())] == [sentence]
-
-
-@pytest.mark.parametrize("text", ["1-4000001", "5000000", "0-3999999,0-9", "1-99999999999999999999"])
-def test_arrays_that_no_batch_system_takes(text: str) -> None:
-    (problem,) = specs.array_problems(text, ("batch", "array"))
-    assert problem.message == f"no batch system takes so many elements, or such indices: {text!r}"
-
-
-def test_the_size_of_an_array() -> None:
-    assert specs.array_size("0-15:4,20%2") == (5, 20)
-    assert specs.array_size("1-4000000") == (4_000_000, 4_000_000)

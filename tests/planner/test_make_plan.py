@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
+from hpcdist.experiment.batch_specs import ArraySpec, IndexRange
 from hpcdist.experiment.model import Mail
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Variable, Word
@@ -94,7 +95,7 @@ def test_what_only_the_file_says() -> None:
     assert (plan.identity.name, plan.identity.description, plan.completion.max_restarts) == ("n", "d", 3)
     assert (plan.request.dependency, plan.request.array, plan.request.signal, plan.request.requeue) == (
         ("5",),
-        "1-4%2",
+        ArraySpec((IndexRange(1, 4),), 2),
         "USR1@60",
         True,
     )

@@ -7,11 +7,13 @@ import json
 import msgspec
 import pytest
 
+from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.runs.kept_plan import KeptPlan, read
 from hpcdist.units import Walltime
 from tests.experiments import environment, resources
 from tests.plans import planned
 
+ARRAY = ArraySpec.parse("1-3")
 OLD = {
     "description": "a try",
     "tags": ["a"],
@@ -35,12 +37,12 @@ def test_what_a_plan_writes_is_read() -> None:
     )
     assert plan.request.walltime == Walltime(60)
     assert read(json.loads(msgspec.json.encode(plan))) == KeptPlan(
-        "a try", ("a",), "1-3", 60, requeue=True, launcher="srun", tasks=3
+        "a try", ("a",), ARRAY, 60, requeue=True, launcher="srun", tasks=3
     )
 
 
 def test_a_plan_of_an_earlier_version_is_read() -> None:
-    assert read(OLD) == KeptPlan("a try", ("a",), "1-3", 60, requeue=True, launcher="mpirun", tasks=3)
+    assert read(OLD) == KeptPlan("a try", ("a",), ARRAY, 60, requeue=True, launcher="mpirun", tasks=3)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,10 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
             "request": {"array": 3, "walltime": 4, "requeue": "yes"},
             "identity": {"tags": 3, "description": {}},
         },
+        {"array": "3-1"},
+        {"array": f"1-{'9' * 5000}"},
+        {"request": {"array": {"ranges": [{"first": 1, "last": 9, "step": 0}]}}},
+        {"request": {"array": {"ranges": []}}},
         {"launch": {"mode": "tasks", "launcher": None}, "placement": 3},
         {"launch": {"mode": "tasks"}, "placement": {"rows": [{"tasks": "2"}]}},
         {"launch": {"mode": "once"}, "placement": {"rows": [{"tasks": 2}]}},

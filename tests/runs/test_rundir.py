@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import ConfigError
+from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.host import ownership
 from hpcdist.runs import rundir
 from hpcdist.runs.kept_plan import KeptPlan
@@ -109,7 +110,11 @@ def test_ends_come_back(tmp_path: Path) -> None:
 def test_the_plan_as_its_file_has_it(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
     assert directory.plan() == KeptPlan()
-    for text, plan in (("{", KeptPlan()), ("[]", KeptPlan()), ('{"array": "1-3"}', KeptPlan(array="1-3"))):
+    for text, plan in (
+        ("{", KeptPlan()),
+        ("[]", KeptPlan()),
+        ('{"array": "1-3"}', KeptPlan(array=ArraySpec.parse("1-3"))),
+    ):
         directory.write("plan.json", text)
         assert directory.plan() == plan
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
+from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Directive
 from hpcdist.planner.make_plan import make_plan
@@ -167,7 +168,7 @@ def test_one_element_is_no_array(element: str) -> None:
      ("0-2,3-5", "0-5"), ("0-9999", "0-9999"), ("7", None)],
 )  # fmt: skip
 def test_arrays(text: str, value: str | None) -> None:
-    assert array(text) == value
+    assert array(ArraySpec.parse(text)) == value
 
 
 @pytest.mark.parametrize(

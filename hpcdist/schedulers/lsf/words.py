@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hpcdist.errors import Problem
+from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.plan.model import JobSpec
 
 _CONDITIONS: Final = {"afterok": "done", "afterany": "ended", "afternotok": "exit", "after": "started"}
@@ -29,10 +30,9 @@ def hours_and_minutes(seconds: int) -> str:
     return f"{minutes // 60}:{minutes % 60:02}"
 
 
-def array(text: str) -> str:
+def array(spec: ArraySpec) -> str:
     """Return what stands behind the name: ``[1-10:2]%4``."""
-    indexes, percent, limit = text.partition("%")
-    return f"[{indexes}]{percent}{limit}"
+    return f"[{spec.indices}]" if spec.at_once is None else f"[{spec.indices}]%{spec.at_once}"
 
 
 def dependency(text: str) -> str:
@@ -70,12 +70,10 @@ def mail(events: Iterable[str]) -> list[str]:
 
 def problems(job: JobSpec) -> Iterator[Problem]:
     """Yield what LSF cannot mean."""
-    if job.request.array is not None and re.search(r"(?<![0-9:])0+(?![0-9])", job.request.array):
-        yield Problem(
-            f"LSF counts array elements from 1: {job.request.array!r}",
-            ("batch", "array"),
-            "write 1-10, 1-10%2",
-        )
+    array = job.request.array
+    if array is not None and 0 in (array.at_once, *(part.first for part in array.ranges)):
+        message = f"LSF counts array elements from 1: {str(array)!r}"
+        yield Problem(message, ("batch", "array"), "write 1-10, 1-10%2")
     yield from _dependency_problems(job)
     yield from _signal_problems(job)
     for event in job.request.mail.events if job.request.mail else ():

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hpcdist.documents.specs import array_ranges
 from hpcdist.errors import Problem
+from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.plan.model import JobSpec
 
 _MOST_ELEMENTS: Final = 10_000
@@ -25,9 +25,9 @@ _MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "no
 """A job that fails by itself ends: only PBS's own aborting is ``a``."""
 
 
-def _elements(text: str) -> range | None:
+def _elements(array: ArraySpec) -> range | None:
     """Return the elements of an array, None where they are not evenly spaced."""
-    ranges = array_ranges(text)
+    ranges = [part.indices for part in array.ranges]
     if len(ranges) == 1:
         return ranges[0]
     if sum(map(len, ranges)) > _MOST_ELEMENTS:
@@ -38,14 +38,14 @@ def _elements(text: str) -> range | None:
     return spaced if list(spaced) == numbers else None
 
 
-def array(text: str | None) -> str | None:
+def array(spec: ArraySpec | None) -> str | None:
     """Return the value of ``-J``; None for an array of one element, which PBS refuses."""
-    indexes, percent, most = (text or "").partition("%")
-    elements = _elements(indexes) if indexes else None
-    if elements is None or len(elements) < 2:  # noqa: PLR2004 - PBS refuses -J 0-0
+    elements = _elements(spec) if spec else None
+    if spec is None or elements is None or len(elements) < 2:  # noqa: PLR2004 - PBS refuses -J 0-0
         return None
     step = f":{elements.step}" if elements.step > 1 else ""
-    return f"{elements[0]}-{elements[-1]}{step}{percent}{most}"
+    at_once = "" if spec.at_once is None else f"%{spec.at_once}"
+    return f"{elements[0]}-{elements[-1]}{step}{at_once}"
 
 
 def dependency(texts: Sequence[str]) -> str:
@@ -102,11 +102,11 @@ def _placement_problems(job: JobSpec) -> Iterator[Problem]:
         )
 
 
-def _array_problems(text: str | None) -> Iterator[Problem]:
-    elements = _elements(text.partition("%")[0]) if text else range(1)
+def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
+    elements = _elements(array) if array else range(1)
     if elements is None:
-        message = f"PBS takes elements at even distances, not {text!r}"
+        message = f"PBS takes elements at even distances, not {str(array)!r}"
         yield Problem(message, ("batch", "array"), "write 0-15 or 0-15:4, or submit several arrays")
     elif len(elements) > _MOST_ELEMENTS:
-        message = f"PBS takes arrays of up to {_MOST_ELEMENTS} elements, not {text!r}"
+        message = f"PBS takes arrays of up to {_MOST_ELEMENTS} elements, not {str(array)!r}"
         yield Problem(message, ("batch", "array"), "submit several arrays")

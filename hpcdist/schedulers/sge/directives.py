@@ -19,7 +19,7 @@ from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden, is_asked
 from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.schedulers.sge.environments import environment, no_environment, slots_of
-from hpcdist.schedulers.sge.options import array, dependency, mail_points, option_problems
+from hpcdist.schedulers.sge.options import dependency, elements, mail_points, option_problems
 from hpcdist.site.model import Site
 
 Line = tuple[str, str | None, str]
@@ -107,10 +107,9 @@ def _job_wide(job: JobSpec, site: Site) -> Iterator[Line]:
     if job.request.account is not None:
         yield site.sge.account, job.request.account, "account"
     if job.request.array is not None:
-        elements, most = array(job.request.array)
-        yield "-t", elements, "array"
-        if most:
-            yield "-tc", most, "array"
+        yield "-t", elements(job.request.array.ranges[0]), "array"
+        if (at_once := job.request.array.at_once) is not None:
+            yield "-tc", str(at_once), "array"
     if job.request.dependency:
         yield "-hold_jid", dependency(job.request.dependency), "dependency"
     yield "-r", "y" if job.request.requeue else "n", "requeue"

@@ -11,19 +11,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import Problem
+from hpcdist.experiment.batch_specs import ArraySpec, IndexRange
 from hpcdist.plan.model import JobSpec
 
-_RANGE: Final = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+)(?P<step>:\d+)?)?(?:%(?P<most>\d+))?", re.ASCII)
 _WAIT: Final = re.compile(r"afterany(?::\d+)+", re.ASCII)
 _MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
 
 
-def array(text: str) -> tuple[str, str | None]:
-    """Return the values of ``-t`` and ``-tc`` for a range."""
-    part = _RANGE.fullmatch(text)
-    if part is None:
-        return text, None
-    return f"{part['first']}-{part['last'] or part['first']}{part['step'] or ''}", part["most"]
+def elements(only: IndexRange) -> str:
+    """Return the value of ``-t``."""
+    return f"{only.first}-{only.first}" if only.last is None else str(only)
 
 
 def dependency(texts: Sequence[str]) -> str:
@@ -70,10 +67,7 @@ def option_problems(job: JobSpec) -> Iterator[Problem]:
             yield Problem(f"Grid Engine sends no mail at {event!r}", ("batch", "mail", "events"), hint)
 
 
-def _array_problems(text: str | None) -> Iterator[Problem]:
-    if text is None:
-        return
-    match = _RANGE.fullmatch(text)
-    if match is None or int(match["first"]) == 0:
-        message = f"Grid Engine has arrays of one range that begins at 1 or later, not {text!r}"
+def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
+    if array and (len(array.ranges) > 1 or array.ranges[0].first == 0):
+        message = f"Grid Engine has arrays of one range that begins at 1 or later, not {str(array)!r}"
         yield Problem(message, ("batch", "array"), "write 1-15, 1-15:4 or 1-15%4")

@@ -120,7 +120,7 @@ def _lines(job: JobSpec, site: Site, number: int) -> Iterator[Directive]:
 def _job_wide(job: JobSpec) -> Iterator[Line]:
     yield "--job-name", job.identity.name, "name"
     if job.request.array is not None:
-        yield "--array", job.request.array, "array"
+        yield "--array", str(job.request.array), "array"
     if job.request.dependency:
         yield "--dependency", ",".join(map(_dependency, job.request.dependency)), "dependency"
     if job.request.signal is not None:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from hpcdist.documents import specs
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold
 
@@ -136,11 +135,19 @@ def _keys(job_id: str, text: str, part: Status) -> Iterator[str]:
 
     Of those that wait nobody needs to know one by one; of a long list, Slurm shows the beginning only.
     """
-    elements = specs.array_ranges(text.partition("_")[2].strip("[]")) if part.native else []
+    elements = _elements(text.partition("_")[2].strip("[]")) if part.native else []
     if not elements or not (part.state.is_final or "[" not in text):
         yield job_id
         return
     yield from (element_id(job_id, index) for some in elements for index in some)
+
+
+def _elements(text: str) -> list[range]:
+    if not text:
+        return []
+    from hpcdist.experiment.batch_specs import array_ranges  # with msgspec, which other jobs need not
+
+    return array_ranges(text)
 
 
 class Squeue:
