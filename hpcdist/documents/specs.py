@@ -1,4 +1,4 @@
-"""What a text must be to be meant: signals, dependencies, modules, variables, arguments and others.
+"""What a text must be to be meant: mail, modules, variables, arguments and others.
 
 Each function yields what is wrong with a text at a path, and nothing for one that can be meant.
 """
@@ -22,42 +22,9 @@ _MAIL_EVENTS: Final = frozenset(
     ("none", "begin", "end", "fail", "requeue", "all", "invalid_depend", "stage_out", "time_limit",
      "time_limit_90", "time_limit_80", "time_limit_50", "array_tasks")
 )  # fmt: skip
-_FORWARDED: Final = {"TERM": 15, "INT": 2, "HUP": 1, "USR1": 10, "USR2": 12}
-"""The signals that the job script hands on to the program; any other ends it."""
-_SIGNALS: Final = frozenset(
-    (*_FORWARDED, "QUIT", "ABRT", "KILL", "ALRM", "URG", "CONT", "STOP", "TSTP", "TTIN", "TTOU")
-)
-_SIGNAL: Final = re.compile(r"((?P<shell>[BR]+):)?(?P<signal>\w+)(@(?P<seconds>\d{1,5}))?", re.ASCII)
-_FLUX_JOB: Final = "[f\u0192][1-9A-HJ-NP-Za-km-z]{4,11}"
-_PBS_JOB: Final = r"\d+(?:\[\d*\])?(?:\.[A-Za-z0-9-]+)*"
-_JOB: Final = rf"(?:\d+(?:_\d+|_\*)?(?:\+\d+)?|{_FLUX_JOB}|{_PBS_JOB})"
-_CONDITION: Final = r"after(?:any|ok|notok|corr|burstbuffer)?"
-_WAIT: Final = rf"(?:singleton|(?:{_CONDITION}:)?{_JOB}(?::{_JOB})*)"
-_DEPENDENCY: Final = re.compile(rf"{_WAIT}(?:[,?]{_WAIT})*", re.ASCII)
 _MODULE: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+:@=~%-]*")
 _SPACK_NAME: Final = re.compile(r"\w[\w/-]*")
 """As Spack 1.1 takes it (spack.environment, ``valid_environment_name_re``)."""
-
-
-def signal_problems(text: str, path: Path) -> Iterator[Problem]:
-    """Read ``USR1``, ``B:USR1@120``, ``10@60``."""
-    match = _SIGNAL.fullmatch(text)
-    if not match:
-        yield Problem(f"{text!r} is no signal", path, "write NAME@SECONDS, such as USR1@120 or B:TERM@60")
-        return
-    name = match["signal"].upper().removeprefix("SIG")
-    if not (0 < int(name) <= 64 if name.isdecimal() else name in _SIGNALS):  # noqa: PLR2004 - SIGRTMAX
-        yield Problem(f"there is no signal {match['signal']!r}", path, did_you_mean(name, _SIGNALS))
-    elif "B" in (match["shell"] or "") and name not in {*_FORWARDED, *map(str, _FORWARDED.values())}:
-        hint = f"after `B:` stands one that it hands on: {', '.join(_FORWARDED)}"
-        yield Problem(f"{match['signal']} would end the job script", path, hint)
-
-
-def dependency_problems(texts: Iterable[str], path: Path) -> Iterator[Problem]:
-    """Read ``4711``, ``afterok:4711:4712``, ``after:4711+5``, ``singleton``."""
-    for text in texts:
-        if not _DEPENDENCY.fullmatch(text):
-            yield Problem(f"{text!r} is nothing to wait for", path, "write an id, afterok:ID:ID or singleton")
 
 
 def mail_problems(events: Iterable[str], path: Path) -> Iterator[Problem]:

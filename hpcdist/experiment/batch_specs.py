@@ -1,18 +1,18 @@
-"""What the texts of ``batch`` mean that Slurm has forms of its own for: arrays.
+"""What the texts of ``batch`` mean that Slurm has forms of its own for: arrays, signals, dependencies.
 
 Each is read once, into a frozen value whose ``str`` is Slurm's form again; schedulers are given the value.
-Source: sbatch(1), ``--array``.
+Source: sbatch(1), ``--array``, ``--signal``, ``--dependency``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
-from hpcdist.errors import Path, Problem
+from hpcdist.errors import Path, Problem, did_you_mean
 
 MOST_ELEMENTS: Final = 4_000_000
 """The largest index of an array that Slurm can be set up for (slurm.conf(5), MaxArraySize)."""
@@ -22,6 +22,20 @@ _NUMBER: Final = r"\d{1,18}"
 _LONG: Final = re.compile(r"\d{19,}", re.ASCII)
 _RANGE: Final = rf"{_NUMBER}(?:-{_NUMBER}(?::[1-9]\d{{0,17}})?)?"
 _ARRAY: Final = re.compile(rf"({_RANGE}(?:,{_RANGE})*)(?:%({_NUMBER}))?", re.ASCII)
+
+_FORWARDED: Final = {"TERM": 15, "INT": 2, "HUP": 1, "USR1": 10, "USR2": 12}
+"""The signals that the job script hands on to the program; any other ends it."""
+_SIGNALS: Final = frozenset(
+    (*_FORWARDED, "QUIT", "ABRT", "KILL", "ALRM", "URG", "CONT", "STOP", "TSTP", "TTIN", "TTOU")
+)
+_SIGNAL: Final = re.compile(r"(?:(?P<options>[BR]+):)?(?P<name>\w{1,18})(?:@(?P<seconds>\d{1,5}))?", re.ASCII)
+
+_FLUX_JOB: Final = "[f\u0192][1-9A-HJ-NP-Za-km-z]{4,11}"
+_PBS_JOB: Final = r"\d+(?:\[\d*\])?(?:\.[A-Za-z0-9-]+)*"
+_JOB: Final = re.compile(
+    rf"(?P<number>\d+)(?:_(?P<element>\d+|\*))?(?:\+(?P<delay>{_NUMBER}))?|{_FLUX_JOB}|{_PBS_JOB}", re.ASCII
+)
+_KINDS: Final = ("after", "afterany", "afterok", "afternotok", "aftercorr", "afterburstbuffer")
 
 
 class IndexRange(msgspec.Struct, frozen=True):
@@ -80,6 +94,119 @@ class ArraySpec(msgspec.Struct, frozen=True):
         return max(part.indices[-1] for part in self.ranges)
 
 
+class SignalSpec(msgspec.Struct, frozen=True):
+    """The signal that a job gets before its end: ``B:USR1@120``.
+
+    ``name``: as it was written, perhaps a number. ``seconds``: how long before, None for Slurm's 60.
+    ``options``: ``B`` for the job script alone, ``R`` for jobs of a reservation, or both.
+    """
+
+    name: str
+    seconds: int | None = None
+    options: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> SignalSpec:
+        """Read ``USR1``, ``B:USR1@120``, ``10@60``; whether there is such a signal is not looked at.
+
+        Raises:
+            ValueError: with a sentence, for a text that is no signal.
+        """
+        match = _SIGNAL.fullmatch(text)
+        if not match:
+            raise ValueError(f"{text!r} is no signal")
+        return cls(match["name"], int(match["seconds"]) if match["seconds"] else None, match["options"] or "")
+
+    def __str__(self) -> str:
+        return f"{self.options}:{self.of_tasks}" if self.options else self.of_tasks
+
+    @property
+    def of_tasks(self) -> str:
+        """It without options: ``USR1@120``."""
+        return self.name if self.seconds is None else f"{self.name}@{self.seconds}"
+
+    @property
+    def plain_name(self) -> str:
+        """Its name in capitals and without ``SIG``, or its number."""
+        return self.name.upper().removeprefix("SIG")
+
+
+class AwaitedJob(msgspec.Struct, frozen=True):
+    """A job that is waited for: ``12``, ``12_3``, ``12_*``, ``12+5``, or an id of Flux or PBS.
+
+    ``element``: which one of an array, ``*`` for each. ``delay``: minutes after its beginning.
+    """
+
+    id: str
+    element: str | None = None
+    delay: int | None = None
+
+    def __str__(self) -> str:
+        element = "" if self.element is None else f"_{self.element}"
+        return f"{self.id}{element}" if self.delay is None else f"{self.id}{element}+{self.delay}"
+
+
+class WaitCondition(msgspec.Struct, frozen=True):
+    """``afterok:12:13``, ``12`` (which has no kind), or ``singleton`` (which has no jobs)."""
+
+    kind: str | None = None
+    jobs: tuple[AwaitedJob, ...] = ()
+
+    def __str__(self) -> str:
+        return ":".join([*([self.kind] if self.kind else []), *map(str, self.jobs)])
+
+    @property
+    def awaited(self) -> str:
+        """Its kind; by ids alone their success is meant."""
+        return self.kind or "afterok"
+
+
+class Dependency(msgspec.Struct, frozen=True):
+    """What a job waits for: all conditions of one of the alternatives."""
+
+    alternatives: tuple[tuple[WaitCondition, ...], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Dependency:
+        """Read ``4711``, ``afterok:4711:4712``, ``after:4711+5``, ``singleton``; ``,`` is and, ``?`` is or.
+
+        Raises:
+            ValueError: with a sentence, for a text that is nothing to wait for.
+        """
+        alternatives = [[_condition(part) for part in one.split(",")] for one in text.split("?")]
+        found = tuple(tuple(part for part in one if part) for one in alternatives)
+        if [*map(len, found)] != [*map(len, alternatives)]:
+            raise ValueError(f"{text!r} is nothing to wait for")
+        return cls(found)
+
+    def __str__(self) -> str:
+        return self.written(str)
+
+    @property
+    def conditions(self) -> tuple[WaitCondition, ...]:
+        """The conditions of all alternatives."""
+        return tuple(condition for conditions in self.alternatives for condition in conditions)
+
+    def written(self, condition: Callable[[WaitCondition], str]) -> str:
+        """Return it in Slurm's form, with each condition as this function writes it."""
+        return "?".join(",".join(map(condition, conditions)) for conditions in self.alternatives)
+
+
+def _condition(text: str) -> WaitCondition | None:
+    if text == "singleton":
+        return WaitCondition(text)
+    kind, colon, ids = text.partition(":")
+    known = bool(colon) and kind in _KINDS
+    matches = [_JOB.fullmatch(one) for one in (ids if known else text).split(":")]
+    jobs = tuple(_job(match) for match in matches if match)
+    return WaitCondition(kind if known else None, jobs) if len(jobs) == len(matches) else None
+
+
+def _job(match: re.Match[str]) -> AwaitedJob:
+    delay = int(match["delay"]) if match["delay"] else None
+    return AwaitedJob(match["number"] or match[0], match["element"], delay)
+
+
 def array_problems(text: str, path: Path) -> Iterator[Problem]:
     """Yield what is wrong with an array."""
     try:
@@ -98,3 +225,27 @@ def array_ranges(text: str) -> list[range]:
         return [part.indices for part in ArraySpec.parse(text).ranges]
     except ValueError:
         return []
+
+
+def signal_problems(text: str, path: Path) -> Iterator[Problem]:
+    """Yield what is wrong with a signal."""
+    try:
+        signal = SignalSpec.parse(text)
+    except ValueError as error:
+        yield Problem(str(error), path, "write NAME@SECONDS, such as USR1@120 or B:TERM@60")
+        return
+    name = signal.plain_name
+    if not (0 < int(name) <= 64 if name.isdecimal() else name in _SIGNALS):  # noqa: PLR2004 - SIGRTMAX
+        yield Problem(f"there is no signal {signal.name!r}", path, did_you_mean(name, _SIGNALS))
+    elif "B" in signal.options and name not in {*_FORWARDED, *map(str, _FORWARDED.values())}:
+        hint = f"after `B:` stands one that it hands on: {', '.join(_FORWARDED)}"
+        yield Problem(f"{signal.name} would end the job script", path, hint)
+
+
+def dependency_problems(texts: Iterable[str], path: Path) -> Iterator[Problem]:
+    """Yield what is wrong with what a job waits for."""
+    for text in texts:
+        try:
+            Dependency.parse(text)
+        except ValueError as error:
+            yield Problem(str(error), path, "write an id, afterok:ID:ID or singleton")

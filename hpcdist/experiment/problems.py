@@ -121,11 +121,11 @@ def _variable_problems(experiment: Experiment) -> Iterator[Problem]:
 
 def _batch_problems(batch: Batch) -> Iterator[Problem]:
     waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
-    yield from specs.dependency_problems(waits, ("batch", "dependency"))
+    yield from batch_specs.dependency_problems(waits, ("batch", "dependency"))
     if batch.array is not None:
         yield from batch_specs.array_problems(str(batch.array), ("batch", "array"))
     if batch.signal is not None:
-        yield from specs.signal_problems(batch.signal, ("batch", "signal"))
+        yield from batch_specs.signal_problems(batch.signal, ("batch", "signal"))
     if isinstance(batch.mail, Mail):
         yield from specs.mail_problems(batch.mail.events, ("batch", "mail", "events"))
     yield from specs.module_problems(batch.modules, ("batch", "modules"))

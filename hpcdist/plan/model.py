@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
-from hpcdist.experiment.batch_specs import ArraySpec
+from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
 from hpcdist.experiment.model import Mail
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Directive, Variable, Word
@@ -46,9 +46,9 @@ class Request(Model, frozen=True, kw_only=True):
     account: str | None = None
     qos: str | None = None
     exclusive: bool = False
-    dependency: tuple[str, ...] = ()
+    dependency: tuple[Dependency, ...] = ()
     array: ArraySpec | None = None
-    signal: str | None = None
+    signal: SignalSpec | None = None
     requeue: bool | None = None
     mail: Mail | None = None
     submit_environment: Literal["inherit", "clean"] = "inherit"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.experiment.batch_specs import ArraySpec
+from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
 from hpcdist.experiment.model import Experiment, Mail
 from hpcdist.plan.model import Request
 from hpcdist.plan.placement import Placement
@@ -23,14 +23,15 @@ def request_of(experiment: Experiment, site: Site, placement: Placement, job: Su
         PlanError: where the site wants another account, or the partitions have different QOS.
     """
     batch = experiment.batch
+    waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
     return Request(
         walltime=batch.walltime or site.walltime,
         account=_account(experiment, site),
         qos=batch.qos or _qos_of_partition(site, placement),
         exclusive=bool(whole_nodes(site, placement)) if batch.exclusive is None else batch.exclusive,
-        dependency=(batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency,
+        dependency=tuple(map(Dependency.parse, waits)),
         array=None if batch.array is None else ArraySpec.parse(str(batch.array)),
-        signal=batch.signal,
+        signal=None if batch.signal is None else SignalSpec.parse(batch.signal),
         requeue=batch.requeue,
         mail=Mail(batch.mail) if isinstance(batch.mail, str) else batch.mail,
         submit_environment=site.environment,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from hpcdist.documents.fields import Model
-from hpcdist.experiment.batch_specs import ArraySpec
+from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec, dependency_problems
 from hpcdist.experiment.model import Mail
 from hpcdist.plan.model import Identity, JobSpec, Launch, Plan
 from hpcdist.plan.placement import Group, Placement, Row
@@ -17,7 +17,11 @@ from hpcdist.units import Walltime
 
 J = TypeVar("J", bound=JobSpec)
 
-_PARSED: Final = {"array": ArraySpec}
+_PARSED: Final[Mapping[str, Callable[[str], Any]]] = {
+    "array": ArraySpec.parse,
+    "dependency": Dependency.parse,
+    "signal": SignalSpec.parse,
+}
 
 
 class Wish(NamedTuple):
@@ -34,7 +38,7 @@ class Wish(NamedTuple):
 
     def __str__(self) -> str:
         """Return what differs, for a message."""
-        return ", ".join(f"{name}={value!r}" for name, value in differences(self.plan, PLAIN))
+        return ", ".join(f"{name}={_text(name, value)!r}" for name, value in differences(self.plan, PLAIN))
 
 
 def group(node: int = 0, **changes: Any) -> Group:
@@ -88,8 +92,16 @@ def altered(plan: J, **changes: Any) -> J:
     return msgspec.structs.replace(plan, **inner, **changes)
 
 
+def _text(name: str, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_text(name, item) for item in value)
+    return str(value) if name in _PARSED else value
+
+
 def _read(name: str, value: Any) -> Any:
-    return _PARSED[name].parse(value) if name in _PARSED and isinstance(value, str) else value
+    if isinstance(value, tuple) and name in _PARSED:
+        return tuple(_read(name, item) for item in value)
+    return _PARSED[name](value) if name in _PARSED and isinstance(value, str) else value
 
 
 def plan(*groups: Group, **changes: Any) -> Plan:
@@ -171,7 +183,10 @@ def _lists(job_id: str) -> Iterator[Wish]:
     for text, said in _ARRAYS.items():
         yield Wish("batch.array", plan(array=text), said)
     for text in _DEPENDENCIES:
-        waits = plan(dependency=(text.replace("ID", job_id),))
+        asked = text.replace("ID", job_id)
+        if any(dependency_problems([asked], ())):
+            continue  # no experiment can have it: ids of PBS take no delay
+        waits = plan(dependency=(asked,))
         yield Wish("batch.dependency", waits, (re.escape(job_id if "ID" in text else text),))
     for text, said in _SIGNALS.items():
         yield Wish("batch.signal", plan(walltime=Walltime(5400), signal=text), said, _LIMITED)

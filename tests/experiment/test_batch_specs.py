@@ -5,7 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.experiment.batch_specs import ArraySpec, IndexRange, array_problems, array_ranges
+from hpcdist.experiment.batch_specs import (
+    ArraySpec,
+    AwaitedJob,
+    Dependency,
+    IndexRange,
+    SignalSpec,
+    WaitCondition,
+    array_problems,
+    array_ranges,
+    dependency_problems,
+    signal_problems,
+)
 
 COUNTS = st.integers(0, 10**18 - 1)
 
@@ -76,3 +87,75 @@ def test_arrays_that_no_batch_system_takes(text: str) -> None:
 def test_the_size_of_an_array(text: str, size: tuple[int, int]) -> None:
     array = ArraySpec.parse(text)
     assert (array.size, array.largest) == size
+
+
+@pytest.mark.parametrize("text", ["USR1", "B:USR1@120", "sigterm@60", "10", "B:12@5", "R:CONT", "KILL"])
+def test_signals(text: str) -> None:
+    assert [*signal_problems(text, ())] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "B:", "B:KILL@60", "B:9", "BOGUS", "USR1@", "USR1@1m", "X:USR1", "99", "9" * 5000]
+)
+def test_no_signals(text: str) -> None:
+    assert len([*signal_problems(text, ())]) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["4711", "4711:4712", "4711_3", "afterok:1:2", "after:1+5", "singleton", "afterok:1,afterany:2?3"]
+)
+def test_dependencies(text: str) -> None:
+    assert [*dependency_problems([text], ())] == []
+
+
+@pytest.mark.parametrize("text", ["", "after all", "afterwards:1", "afterok:", "afterok", "resnet-1"])
+def test_no_dependencies(text: str) -> None:
+    assert len([*dependency_problems([text], ())]) == 1
+
+
+SIGNALS = st.builds(
+    SignalSpec,
+    st.from_regex("[A-Za-z0-9_]{1,18}", fullmatch=True),
+    st.none() | st.integers(0, 99_999),
+    st.sampled_from(["", "B", "R", "BR"]),
+)
+
+
+@given(SIGNALS)
+def test_a_signal_is_read_again_as_it_is_written_and_from_json(signal: SignalSpec) -> None:
+    assert SignalSpec.parse(str(signal)) == signal
+    assert msgspec.json.decode(msgspec.json.encode(signal), type=SignalSpec) == signal
+
+
+NUMBERS = st.from_regex("[0-9]{1,20}", fullmatch=True)
+JOBS = st.builds(AwaitedJob, NUMBERS, st.none() | st.just("*") | NUMBERS, st.none() | COUNTS) | st.builds(
+    AwaitedJob, st.sampled_from(["f21234", "\u0192M7Zq9AKHno", "12.server-1", "12[]", "12[5].a.b"])
+)
+KINDS = ["after", "afterany", "afterok", "afternotok", "aftercorr", "afterburstbuffer", None]
+CONDITIONS = st.just(WaitCondition("singleton")) | st.builds(
+    WaitCondition, st.sampled_from(KINDS), st.lists(JOBS, min_size=1, max_size=4).map(tuple)
+)
+SEVERAL = st.lists(CONDITIONS, min_size=1, max_size=4).map(tuple)
+DEPENDENCIES = st.builds(Dependency, st.lists(SEVERAL, min_size=1, max_size=4).map(tuple))
+
+
+@given(DEPENDENCIES)
+def test_a_dependency_is_read_again_as_it_is_written_and_from_json(dependency: Dependency) -> None:
+    assert Dependency.parse(str(dependency)) == dependency
+    assert msgspec.json.decode(msgspec.json.encode(dependency), type=Dependency) == dependency
+
+
+def test_the_parts_of_a_dependency() -> None:
+    twelve, later = AwaitedJob("12", "3"), AwaitedJob("13", None, 5)
+    assert Dependency.parse("afterok:12_3:14,singleton?after:13+5?12_3") == Dependency(
+        (
+            (WaitCondition("afterok", (twelve, AwaitedJob("14"))), WaitCondition("singleton")),
+            (WaitCondition("after", (later,)),),
+            (WaitCondition(None, (twelve,)),),
+        )
+    )
+
+
+def test_a_long_list_of_jobs_with_a_slip_at_its_end_is_read_at_once() -> None:
+    """Where two forms of an id fit a number, a regex over all of the list tries every combination."""
+    assert len([*dependency_problems([":".join(["1"] * 200) + ":x"], ())]) == 1

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.experiment.batch_specs import ArraySpec, IndexRange
+from hpcdist.experiment.batch_specs import (
+    ArraySpec,
+    AwaitedJob,
+    Dependency,
+    IndexRange,
+    SignalSpec,
+    WaitCondition,
+)
 from hpcdist.experiment.model import Mail
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Variable, Word
@@ -94,9 +101,9 @@ def test_what_only_the_file_says() -> None:
     )
     assert (plan.identity.name, plan.identity.description, plan.completion.max_restarts) == ("n", "d", 3)
     assert (plan.request.dependency, plan.request.array, plan.request.signal, plan.request.requeue) == (
-        ("5",),
+        (Dependency(((WaitCondition(None, (AwaitedJob("5"),)),),)),),
         ArraySpec((IndexRange(1, 4),), 2),
-        "USR1@60",
+        SignalSpec("USR1", 60),
         True,
     )
     assert (plan.request.mail, plan.request.extra_directives) == (

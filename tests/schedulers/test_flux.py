@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import specs
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.experiment.batch_specs import dependency_problems
 from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell
@@ -96,7 +96,7 @@ def test_directives_of_everything_at_once() -> None:
         account="proj",
         walltime=Walltime(5400),
         exclusive=True,
-        dependency=("12", "afterany:f21:34", "singleton"),
+        dependency=("12", "afterany:f2111:34", "singleton"),
         signal="B:USR1@60",
         submit_environment="clean",
         extra_directives=("--setattr=rdzv_get_en=0", "-o 'fastload=on'", '--conf="a b"', "--unbuffered"),
@@ -106,7 +106,7 @@ def test_directives_of_everything_at_once() -> None:
     assert texts(rich, machine) == [
         '--job-name="my job #1"',
         "--dependency=afterok:fD",
-        "--dependency=afterany:f21",
+        "--dependency=afterany:f2111",
         "--dependency=afterany:fb",
         "--dependency=singleton",
         "--signal=USR1@60",
@@ -161,6 +161,7 @@ def test_origins() -> None:
         (plan(gpu_request="none"), HERE, "batch.exclusive: site testbed asks for no GPUs"),
         (plan(dependency=("aftercorr:12",)), HERE, "batch.dependency: Flux cannot wait for 'aftercorr:12'"),
         (plan(dependency=("afterok:12_3",)), HERE, "Flux cannot wait for 'afterok:12_3'"),
+        (plan(dependency=("afterok:1?afterok:2",)), HERE, "Flux cannot wait for 'afterok:1?afterok:2'"),
         (
             plan(command="echo\n# flux: -N1\n"),
             HERE,
@@ -222,7 +223,7 @@ def test_text_behind_the_name_of_a_variable_is_no_directive() -> None:
 
 def test_an_id_of_flux_may_be_waited_for() -> None:
     texts_of_file = ("\u0192M7Zq9AKHno", "afterok:fM7Zq9AKHno:fMjRLfK1", "afterany:12")
-    assert list(specs.dependency_problems(texts_of_file, ("batch", "dependency"))) == []
+    assert list(dependency_problems(texts_of_file, ("batch", "dependency"))) == []
     lines = FLUX.directives(plan(dependency=texts_of_file), HERE)
     assert [line.value for line in lines if line.flag == "--dependency"] == [
         "afterok:fM7Zq9AKHno",

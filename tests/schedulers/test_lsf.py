@@ -116,7 +116,7 @@ def test_directives_of_everything_at_once() -> None:
         '-R "select[a100 && !busy] rusage[mem=2000MB] span[ptile=32]"',
         "-gpu num=4:mode=shared:j_exclusive=yes:gmodel=a100",
         "-x",
-        '-w "done(12) && ended(3) && ended(4[2]) && exit(5) || started(6)"',
+        '-w "done(12) && ended(3) && ended(4[2]) && (exit(5) || started(6))"',
         "-wa USR1",
         "-wt 2",
         "-r",
@@ -587,3 +587,18 @@ def test_cancel(body: str, code: int, err: str, tmp_path: Path) -> None:
 )
 def test_junk(text: str) -> None:
     assert Bjobs().read(said(text), [job("1")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("texts_of_file", "value"),
+    [
+        (("1?2,3",), "done(1) || (done(2) && done(3))"),
+        (("1:2?3", "afterany:4"), "((done(1) && done(2)) || done(3)) && ended(4)"),
+        (("1?2",), "done(1) || done(2)"),
+    ],
+)
+def test_conditions_with_another_operator_stand_in_parentheses(
+    texts_of_file: tuple[str, ...], value: str
+) -> None:
+    found = LSF.directives(plan(dependency=texts_of_file), SITE)
+    assert [line.value for line in found if line.flag == "-w"] == [value]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.experiment.batch_specs import ArraySpec
+from hpcdist.experiment.batch_specs import ArraySpec, Dependency
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Directive
 from hpcdist.planner.make_plan import make_plan
@@ -180,7 +180,8 @@ def test_walltime_never_has_days(seconds: int, text: str) -> None:
 
 
 def test_dependencies_and_mail() -> None:
-    assert dependency(["12", "afterany:3:4,afternotok:5"]) == "afterok:12,afterany:3:4,afternotok:5"
+    waits = [Dependency.parse(text) for text in ("12", "afterany:3:4,afternotok:5")]
+    assert dependency(waits) == "afterok:12,afterany:3:4,afternotok:5"
     assert [
         mail_points(events) for events in (("begin",), ("end", "fail"), ("fail",), ("all",), ("none",))
     ] == [

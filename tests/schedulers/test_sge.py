@@ -198,6 +198,8 @@ def test_memory_for_each_host() -> None:
         (plan(dependency=("12",)), MACHINE, "cannot wait for '12'; write `afterany:12` if that will do"),
         (plan(dependency=("afterok:1:2",)), MACHINE, "write `afterany:1:2` if that will do"),
         (plan(dependency=("singleton",)), MACHINE, "write `afterany:ID`"),
+        (plan(dependency=("after:1+5,afterok:2_3",)), MACHINE, "write `afterany:1:2` if that will do"),
+        (plan(dependency=("afterany:1?afterany:2",)), MACHINE, "cannot wait for 'afterany:1?afterany:2'"),
         (plan(mail=Mail("me", ("requeue",))), MACHINE, "Grid Engine sends no mail at 'requeue'"),
         (
             plan(command="x\n#$ -l a=b\n"),

@@ -169,6 +169,22 @@ def test_origins() -> None:
 
 
 @pytest.mark.parametrize(
+    ("texts_of_file", "value"),
+    [
+        (("4711,4712:4713",), "afterok:4711,afterok:4712:4713"),
+        (("12_*",), "afterok:12_*"),
+        (("12?afterany:13+5",), "afterok:12?afterany:13+5"),
+        (("12", "singleton"), "afterok:12,singleton"),
+    ],
+)
+def test_ids_alone_are_written_with_a_kind_wherever_they_stand(
+    texts_of_file: tuple[str, ...], value: str
+) -> None:
+    found = SLURM.directives(plan(dependency=texts_of_file), SITE)
+    assert [line.value for line in found if line.flag == "--dependency"] == [value]
+
+
+@pytest.mark.parametrize(
     ("changed", "machine", "said"),
     [
         (
@@ -176,6 +192,8 @@ def test_origins() -> None:
             SITE,
             "batch.array: Slurm has no arrays of jobs whose replicas need nodes of different types",
         ),
+        (plan(dependency=("1", "2?3")), SITE, "batch.dependency: Slurm waits for all conditions or for any"),
+        (plan(dependency=("1,2?3",)), SITE, "takes no `?` beside others; write `afterok:ID:ID` for jobs"),
         (
             plan(group(even=False), gpu_request="gpus_per_task"),
             SITE,

@@ -32,7 +32,7 @@ ANSWERS = {
     "slurm": ("123\n", "123"),
     "pbs": ("123.pbs01\n", "123.pbs01"),
     "lsf": ("Job <123> is submitted to queue <normal>.\n", "123"),
-    "flux": ("\u0192f1\n", "ff1"),
+    "flux": ("\u0192BSmuzWv3\n", "fBSmuzWv3"),
     "sge": ("123\n", "123"),
     "local": ("123\n", "123"),
 }
@@ -94,7 +94,7 @@ class Deaf(Slurm):
 
 class Coarse(Slurm):
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
-        waits = tuple(text.replace("afternotok", "afterok") for text in job.request.dependency)
+        waits = tuple(str(one).replace("afternotok", "afterok") for one in job.request.dependency)
         return super().directives(altered(job, dependency=waits), site)
 
 

@@ -97,7 +97,7 @@ def _value(plan: Plan, path: str) -> object:
     found: object = plan
     for name in path.split("."):
         found = getattr(found, name, None)
-    return found
+    return tuple(map(str, found)) if isinstance(found, tuple) else found
 
 
 def _short(text: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
+from hpcdist.experiment.batch_specs import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
@@ -70,7 +71,7 @@ _SEVERAL: Final = ("--add-file", "--conf", "--env", "--env-file", "--rlimit", "-
 _REPEATS: Final = {flag: flag for flag in _SEVERAL} | {"-S": "--setattr", "-o": "--setopt"}
 """Those of them that may stand more than once (flux-batch(1)), each in full."""
 
-_WAIT: Final = re.compile(r"(?:(?P<condition>after(?:any|ok|notok|except)?):)?(?P<ids>.+)")
+_KINDS: Final = ("after", "afterany", "afterok", "afternotok")
 
 
 def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
@@ -95,14 +96,10 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
 def _lines(job: JobSpec, problems: list[Problem]) -> Iterator[Line]:
     group = job.placement.groups[0]
     yield "--job-name", job.identity.name, "name"
-    for text in job.request.dependency:
-        yield from _dependencies(text, problems)
+    for one in job.request.dependency:
+        yield from _dependencies(one, problems)
     if job.request.signal is not None:
-        yield (
-            "--signal",
-            job.request.signal.rpartition(":")[2],
-            "signal",
-        )  # all tasks get it, with B: or without
+        yield "--signal", job.request.signal.of_tasks, "signal"  # all get it, with B: or without
     if job.request.submit_environment == "clean":
         yield "--env-remove", "*", "environment"
         for name in ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER"):
@@ -131,19 +128,24 @@ def _where(job: JobSpec, group: Group) -> Iterator[Line]:
         yield "--exclusive", None, "exclusive"
 
 
-def _dependencies(text: str, problems: list[Problem]) -> Iterator[Line]:
+def _dependencies(one: Dependency, problems: list[Problem]) -> Iterator[Line]:
     """Yield a line for each job that is waited for; ids alone must end well, as sbatch's do."""
-    for part in text.split(","):
-        match = _WAIT.fullmatch(part)
-        ids = [plain_id(job_id) for job_id in match["ids"].split(":")] if match else []
-        if part == "singleton":
-            yield "--dependency", part, "dependency"
-        elif match and all(ids):
-            for job_id in ids:
-                yield "--dependency", f"{match['condition'] or 'afterok'}:{job_id}", "dependency"
+    if len(one.alternatives) > 1:
+        problems.append(_never(one))
+        return
+    for wait in one.conditions:
+        ids = [plain_id(str(job)) for job in wait.jobs]
+        if wait.kind == "singleton":
+            yield "--dependency", "singleton", "dependency"
+        elif wait.awaited in _KINDS and all(ids):
+            yield from (("--dependency", f"{wait.awaited}:{job_id}", "dependency") for job_id in ids)
         else:
-            hint = "write an id, afterok:ID, afterany:ID, afternotok:ID or singleton"
-            problems.append(Problem(f"Flux cannot wait for {part!r}", ("batch", "dependency"), hint))
+            problems.append(_never(wait))
+
+
+def _never(wait: Dependency | WaitCondition) -> Problem:
+    hint = "write an id, afterok:ID, afterany:ID, afternotok:ID or singleton"
+    return Problem(f"Flux cannot wait for {str(wait)!r}", ("batch", "dependency"), hint)
 
 
 def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:

@@ -148,7 +148,7 @@ def _requirement(site: Site, group: Group) -> Iterator[str]:
 
 def _extras(job: JobSpec) -> Iterator[Line]:
     if job.request.dependency:
-        yield "-w", " && ".join(map(words.dependency, job.request.dependency)), "dependency"
+        yield "-w", words.dependency(job.request.dependency), "dependency"
     if job.request.signal is not None:
         name, minutes = words.signal(job.request.signal)
         yield "-wa", name, "signal"

@@ -6,21 +6,16 @@ Source: bsub(1) of LSF 10.1, ``-J``, ``-w``, ``-wa``, ``-wt``, ``-B``, ``-N``, `
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import Problem
-from hpcdist.experiment.batch_specs import ArraySpec
+from hpcdist.experiment.batch_specs import ArraySpec, AwaitedJob, Dependency, SignalSpec, WaitCondition
 from hpcdist.plan.model import JobSpec
 
 _CONDITIONS: Final = {"afterok": "done", "afterany": "ended", "afternotok": "exit", "after": "started"}
-_WAIT: Final = re.compile(
-    r"(?:(afterok|afterany|afternotok|after):)?([0-9]+(?:_(?:[0-9]+|\*))?(?::[0-9]+(?:_(?:[0-9]+|\*))?)*)"
-)
 _SIGNALS: Final = ("TERM", "INT", "HUP", "USR1", "USR2")
 """Those that the script hands on to the program; LSF signals all processes of a job."""
-_SIGNAL: Final = re.compile(r"(?:B:)?(?:SIG)?([A-Za-z0-9]+)(?:@([0-9]+))?")
 _MAIL: Final = {"begin": ("-B",), "end": ("-N",), "fail": ("-Ne",), "all": ("-B", "-N"), "none": ()}
 
 
@@ -35,31 +30,37 @@ def array(spec: ArraySpec) -> str:
     return f"[{spec.indices}]" if spec.at_once is None else f"[{spec.indices}]%{spec.at_once}"
 
 
-def dependency(text: str) -> str:
-    """Return a condition: ``done(12) && done(13)`` for ``afterok:12:13``; ``,`` is and, ``?`` is or."""
-    parts = re.split(r"([,?])", text)
-    return "".join({",": " && ", "?": " || "}.get(part) or _condition(part) for part in parts)
+def dependency(waits: Sequence[Dependency]) -> str:
+    """Return a condition: ``done(12) && done(13)`` for ``afterok:12:13``, ``||`` for ``?``."""
+    return _joined("&&", "||", [_any(one) for one in waits])
 
 
-def _condition(text: str) -> str:
-    match = _WAIT.fullmatch(text)
-    if not match:
-        raise ValueError(text)
-    name = _CONDITIONS[match[1] or "afterok"]
-    return " && ".join(f"{name}({_job(job)})" for job in match[2].split(":"))
+def _any(one: Dependency) -> str:
+    return _joined("||", "&&", [" && ".join(map(_condition, all_of)) for all_of in one.alternatives])
 
 
-def _job(text: str) -> str:
-    number, _, element = text.partition("_")
-    return f"{number}[{element}]" if element not in ("", "*") else number
+def _joined(operator: str, other: str, texts: Sequence[str]) -> str:
+    """Join conditions, those with the other operator in parentheses."""
+    found = (f"({text})" if other in text and len(texts) > 1 else text for text in texts)
+    return f" {operator} ".join(found)
 
 
-def signal(text: str) -> tuple[str, int]:
+def _condition(wait: WaitCondition) -> str:
+    return " && ".join(f"{_CONDITIONS[wait.awaited]}({_job(job)})" for job in wait.jobs)
+
+
+def _job(job: AwaitedJob) -> str:
+    return job.id if job.element in (None, "*") else f"{job.id}[{job.element}]"
+
+
+def _can_wait(wait: WaitCondition) -> bool:
+    return wait.awaited in _CONDITIONS and all(job.id.isdecimal() and job.delay is None for job in wait.jobs)
+
+
+def signal(spec: SignalSpec) -> tuple[str, int]:
     """Return a signal's name, and how many minutes before the run limit it comes (a minute unless said)."""
-    match = _SIGNAL.fullmatch(text)
-    if not match or match[1].upper() not in _SIGNALS:
-        raise ValueError(text)
-    return match[1].upper(), max(1, -(-int(match[2] or 60) // 60))
+    seconds = 60 if spec.seconds is None else spec.seconds
+    return spec.plain_name, max(1, -(-seconds // 60))
 
 
 def mail(events: Iterable[str]) -> list[str]:
@@ -83,24 +84,18 @@ def problems(job: JobSpec) -> Iterator[Problem]:
 
 
 def _dependency_problems(job: JobSpec) -> Iterator[Problem]:
-    for text in job.request.dependency:
-        try:
-            dependency(text)
-        except ValueError as error:
+    for wait in (wait for one in job.request.dependency for wait in one.conditions):
+        if not _can_wait(wait):
             hint = f"write an id, or {', '.join(f'{name}:ID' for name in _CONDITIONS)}"
-            yield Problem(f"LSF has no way to wait for {error.args[0]!r}", ("batch", "dependency"), hint)
+            yield Problem(f"LSF has no way to wait for {str(wait)!r}", ("batch", "dependency"), hint)
 
 
 def _signal_problems(job: JobSpec) -> Iterator[Problem]:
-    if job.request.signal is None:
+    spec, path = job.request.signal, ("batch", "signal")
+    if spec is None:
         return
-    path = ("batch", "signal")
-    try:
-        signal(job.request.signal)
-    except ValueError:
+    if "R" in spec.options or spec.plain_name not in _SIGNALS:
         hint = f"write one of {', '.join(_SIGNALS)}, such as USR1@120"
-        yield Problem(
-            f"{job.request.signal!r} cannot be asked of LSF, which signals all of a job", path, hint
-        )
+        yield Problem(f"{str(spec)!r} cannot be asked of LSF, which signals all of a job", path, hint)
     if job.request.walltime is None:
         yield Problem("LSF sends it before the time limit, and there is none", path, "set `batch.walltime`")

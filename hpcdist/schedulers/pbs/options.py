@@ -10,16 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import Problem
-from hpcdist.experiment.batch_specs import ArraySpec
+from hpcdist.experiment.batch_specs import ArraySpec, Dependency
 from hpcdist.plan.model import JobSpec
 
 _MOST_ELEMENTS: Final = 10_000
 
-_JOB: Final = r"[0-9]+(?:\[\])?(?:\.[A-Za-z0-9-]+)*"
+_JOB: Final = re.compile(r"[0-9]+(?:\[\])?(?:\.[A-Za-z0-9-]+)*")
 """Not an element of an array: PBS refuses to wait for one (``parse_depend.c`` of openpbs/openpbs)."""
-_WAIT: Final = re.compile(
-    rf"(?:(?P<type>after|afterok|afternotok|afterany):)?(?P<ids>{_JOB}(?::{_JOB})*)", re.ASCII
-)
+_KINDS: Final = ("after", "afterok", "afternotok", "afterany")
 
 _MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
 """A job that fails by itself ends: only PBS's own aborting is ``a``."""
@@ -48,10 +46,17 @@ def array(spec: ArraySpec | None) -> str | None:
     return f"{elements[0]}-{elements[-1]}{step}{at_once}"
 
 
-def dependency(texts: Sequence[str]) -> str:
+def dependency(waits: Sequence[Dependency]) -> str:
     """Return the value of ``-W depend=``; a bare id is one whose success is waited for."""
-    waits = (_WAIT.fullmatch(part) for text in texts for part in text.split(","))
-    return ",".join(f"{wait['type'] or 'afterok'}:{wait['ids']}" for wait in waits if wait)
+    conditions = (condition for one in waits for condition in one.conditions)
+    return ",".join(f"{wait.awaited}:{':'.join(map(str, wait.jobs))}" for wait in conditions)
+
+
+def _can_wait(one: Dependency) -> bool:
+    return len(one.alternatives) == 1 and all(
+        wait.awaited in _KINDS and all(_JOB.fullmatch(str(job)) for job in wait.jobs)
+        for wait in one.conditions
+    )
 
 
 def mail_points(events: Sequence[str]) -> str:
@@ -76,12 +81,12 @@ def option_problems(job: JobSpec) -> Iterator[Problem]:
         yield Problem("PBS has no QOS", ("batch", "qos"), hint)
     yield from _placement_problems(job)
     yield from _array_problems(job.request.array)
-    for text in job.request.dependency:
-        if not all(map(_WAIT.fullmatch, text.split(","))):
+    for one in job.request.dependency:
+        if not _can_wait(one):
             hint = (
                 "write the id of a job or a whole array, or after:ID, afterok:ID, afternotok:ID, afterany:ID"
             )
-            yield Problem(f"PBS cannot wait for {text!r}", ("batch", "dependency"), hint)
+            yield Problem(f"PBS cannot wait for {str(one)!r}", ("batch", "dependency"), hint)
     for event in job.request.mail.events if job.request.mail else ():
         if event.lower() not in _MAIL_POINTS:
             hint = f"known: {', '.join(_MAIL_POINTS)}"

@@ -6,15 +6,13 @@ not waited for.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import Problem
-from hpcdist.experiment.batch_specs import ArraySpec, IndexRange
+from hpcdist.experiment.batch_specs import ArraySpec, Dependency, IndexRange
 from hpcdist.plan.model import JobSpec
 
-_WAIT: Final = re.compile(r"afterany(?::\d+)+", re.ASCII)
 _MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
 
 
@@ -23,9 +21,15 @@ def elements(only: IndexRange) -> str:
     return f"{only.first}-{only.first}" if only.last is None else str(only)
 
 
-def dependency(texts: Sequence[str]) -> str:
+def dependency(waits: Iterable[Dependency]) -> str:
     """Return the value of ``-hold_jid``."""
-    return ",".join(number for text in texts for number in re.findall(r"\d+", text))
+    return ",".join(job.id for one in waits for wait in one.conditions for job in wait.jobs)
+
+
+def _can_wait(one: Dependency) -> bool:
+    return len(one.alternatives) == 1 and all(
+        wait.kind == "afterany" and all(str(job).isdecimal() for job in wait.jobs) for wait in one.conditions
+    )
 
 
 def mail_points(events: Sequence[str]) -> str:
@@ -56,10 +60,11 @@ def option_problems(job: JobSpec) -> Iterator[Problem]:
         yield Problem(
             message, ("batch", "signal"), "remove it, and let the program save its state as it goes"
         )
-    for text in job.request.dependency:
-        if not all(map(_WAIT.fullmatch, text.split(","))):
-            message = f"Grid Engine waits for the end of jobs, good or bad, and cannot wait for {text!r}"
-            numbers = ":".join(re.findall(r"\d+", text)) or "ID"
+    for one in job.request.dependency:
+        if not _can_wait(one):
+            message = f"Grid Engine waits for the end of jobs, good or bad, and cannot wait for {str(one)!r}"
+            ids = (job.id for wait in one.conditions for job in wait.jobs if job.id.isdecimal())
+            numbers = ":".join(ids) or "ID"
             yield Problem(message, ("batch", "dependency"), f"write `afterany:{numbers}` if that will do")
     for event in job.request.mail.events if job.request.mail else ():
         if event.lower() not in _MAIL_POINTS:

@@ -6,10 +6,11 @@ Source: sbatch(1) of 22.05; quoting, uneven tasks and heterogeneous jobs were tr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
+from hpcdist.experiment.batch_specs import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
@@ -19,8 +20,6 @@ from hpcdist.site.model import Site
 
 Line = tuple[str, str | None, str]
 """A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
-
-_BARE_IDS = re.compile(r"[0-9][0-9_+]*(?::[0-9][0-9_+]*)*")
 
 _CPU, _GPU, _MEMORY = (f"environment.resources.{name}" for name in ("cpu", "gpu", "memory"))
 
@@ -122,9 +121,9 @@ def _job_wide(job: JobSpec) -> Iterator[Line]:
     if job.request.array is not None:
         yield "--array", str(job.request.array), "array"
     if job.request.dependency:
-        yield "--dependency", ",".join(map(_dependency, job.request.dependency)), "dependency"
+        yield "--dependency", ",".join(one.written(_wait) for one in job.request.dependency), "dependency"
     if job.request.signal is not None:
-        yield "--signal", job.request.signal, "signal"
+        yield "--signal", str(job.request.signal), "signal"
     if job.request.requeue:
         yield "--requeue", None, "requeue"
         yield "--open-mode", "append", "requeue"
@@ -138,8 +137,15 @@ def _job_wide(job: JobSpec) -> Iterator[Line]:
     yield "--export", "NONE" if job.request.submit_environment == "clean" else "ALL", "environment"
 
 
-def _dependency(text: str) -> str:
-    return f"afterok:{text}" if _BARE_IDS.fullmatch(text) else text
+def _wait(condition: WaitCondition) -> str:
+    """Write a condition with its kind, also where the experiment has ids alone."""
+    return str(WaitCondition(condition.awaited, condition.jobs))
+
+
+def _is_mixed(waits: Sequence[Dependency]) -> bool:
+    """Whether both separators are needed, of which Slurm takes one (sbatch(1), ``--dependency``)."""
+    any_of = [one for one in waits if len(one.alternatives) > 1]
+    return any(len(waits) > 1 or len(one.conditions) > len(one.alternatives) for one in any_of)
 
 
 def _of_group(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
@@ -189,6 +195,9 @@ def _unsupported(job: JobSpec) -> Iterator[Problem]:
     if len(groups) > 1 and job.request.array is not None:
         message = "Slurm has no arrays of jobs whose replicas need nodes of different types"
         yield Problem(message, ("batch", "array"), "remove it, or give all replicas the same resources")
+    if _is_mixed(job.request.dependency):
+        message = "Slurm waits for all conditions or for any, and takes no `?` beside others"
+        yield Problem(message, ("batch", "dependency"), "write `afterok:ID:ID` for jobs that belong together")
     if job.request.gpu_request != "gpus_per_task":
         return
     for group in groups:
