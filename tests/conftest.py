@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let pytest-xdist run side by side what does not disturb each other.
 
     Tests without a group run wherever there is time. The real ones are two groups: jobs that mostly wait, and
-    what needs the machine for itself. Each worker has clusters of its own, in namespaces.
+    what needs the machine for itself. Each worker has clusters of its own, in namespaces; one has accounting.
     """
     for item in items:
         if group := group_of(item):
@@ -59,8 +59,8 @@ def group_of(item: pytest.Item) -> str:
     folder, name = item.path.parent.name, item.path.stem
     if item.get_closest_marker("real") is None:
         return name if name in BUILDS_ONCE else ""
-    on_cluster = folder in {"lsf", "pbs", "sge", "slurm"}
-    return "jobs" if on_cluster and name not in TRAINS | COMPARES else "machine"
+    is_alone = name in TRAINS | COMPARES or "accounting_cluster" in getattr(item, "fixturenames", ())
+    return "jobs" if folder in {"lsf", "pbs", "sge", "slurm"} and not is_alone else "machine"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -451,7 +451,7 @@ SERVERS = """
 echo "$HPCDIST_RANK is $$"
 case $DMLC_ROLE$HPCDIST_INDEX in
 worker0) {worker} ;;
-worker1) sleep 1.5; echo "the last worker" ;;
+worker1) sleep 1.5; echo "the last worker"; sleep 1 ;;
 *) exec sleep 60 ;;
 esac
 """

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.config import DEFAULT_NODES
 from tests.slurm.process import until
 from tests.slurm.users import User
 
@@ -28,6 +29,16 @@ FOUR_TASKS = {
 @pytest.fixture
 def user(cluster: Cluster, workdir: Path) -> User:
     return User(cluster, workdir)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    """Somebody on a cluster of their own, whose job reaches the shortest limit of Slurm meanwhile."""
+    with Cluster.boot(tmp_path_factory.mktemp("limited"), nodes=DEFAULT_NODES[:2]) as cluster:
+        user = User(cluster, cluster.home())
+        done = user.hpcdist("submit", four_tasks(user, "slow", "sleep 600", walltime="1m"))
+        assert done.returncode == 0, done.stderr
+        yield user
 
 
 def four_tasks(user: User, name: str, command: str, **batch: Any) -> Path:
@@ -82,7 +93,7 @@ def test_cancel(user: User) -> None:
     assert user.hpcdist("submit", file).returncode == 0
     user.await_log("cancelled-1", "up")
     assert user.hpcdist("cancel", "cancelled-1").returncode == 0
-    assert user.hpcdist("wait", "cancelled-1", timeout=60).returncode not in (0, None)
+    assert user.hpcdist("wait", "cancelled-1").returncode not in (0, None)
     assert state(user, "cancelled-1") == "cancelled"
 
 
@@ -90,18 +101,11 @@ def test_a_program_hears_the_signal_before_its_end(user: User) -> None:
     command = "trap 'echo saved; exit 0' USR1; echo up; while :; do sleep 0.2; done"
     file = four_tasks(user, "signal", command, signal="B:USR1@60")
     assert user.hpcdist("submit", file).returncode == 0
-    user.await_log("signal-1", "up")
+    until(lambda: user.await_log("signal-1", "up").count("up\n") == 4, "all tasks to be ready for it")
     (job,) = (user.directory / "runs" / "signal-1" / "jobs").iterdir()
     user.cluster.run(["scancel", "--batch", "--signal=USR1", job.name], check=True)
     assert user.hpcdist("wait", "signal-1").returncode == 0
     assert user.log("signal-1").count("saved") == 4
-
-
-def test_time_limit(user: User) -> None:
-    file = four_tasks(user, "slow", "sleep 600", walltime="1m")
-    done = user.hpcdist("submit", file, "--wait", timeout=180)
-    assert done.returncode not in (0, None)
-    assert state(user, "slow-1") == "timeout"
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
@@ -110,7 +114,7 @@ def test_a_node_that_crashes(user: User, launcher: str) -> None:
     assert user.hpcdist("submit", file).returncode == 0
     until(lambda: "up" in user.await_log("crash-1", "up"), "the job to run")
     user.cluster.crash("n2")
-    done = user.hpcdist("wait", "crash-1", timeout=180)
+    done = user.hpcdist("wait", "crash-1")
     assert done.returncode not in (0, None)
     (record,) = user.json("status", "crash-1")
     assert (record["state"], record["reason"]) == ("node_fail", "NodeDown: n2 is down")
@@ -188,3 +192,8 @@ def test_follow_shows_the_log_and_ends_with_the_job(user: User) -> None:
     only = user.hpcdist("logs", "follow-1", "--rank", "2")
     assert only.stdout.splitlines()[0].endswith("line 2")
     assert time.monotonic() - begun < 600
+
+
+def test_time_limit(limited: User) -> None:
+    assert limited.hpcdist("wait", "slow-1").returncode not in (0, None)
+    assert state(limited, "slow-1") == "timeout"

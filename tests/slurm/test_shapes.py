@@ -55,21 +55,38 @@ def user(cluster: Cluster, workdir: Path) -> User:
 
 
 def lands_as_planned(user: User, name: str, experiment: dict[str, Any], launcher: str) -> None:
-    file = user.write(name, experiment | {"run": {"cmd": PROBE}, "batch": {"launcher": launcher}})
-    planned = user.json("plan", file)
-    done = user.hpcdist("submit", file, "--wait")
-    log = user.log(f"{name}-1")
-    assert done.returncode == 0, done.stderr + log
-    for record in planned:
-        for key in ("cpus", "memory", "processes", "devices", "variables"):
-            del record[key]
-    assert probes(user, f"{name}-1") == planned, log
+    all_land_as_planned(user, {name: experiment}, launcher)
+
+
+def all_land_as_planned(
+    user: User, experiments: Mapping[str, dict[str, Any]], launcher: str, **batch: Any
+) -> None:
+    """Submit all before waiting for any of them."""
+    planned = {}
+    for name, experiment in experiments.items():
+        more = {"run": {"cmd": PROBE}, "batch": {"launcher": launcher, **batch}}
+        file = user.write(name, experiment | more)
+        planned[name] = [placed(record) for record in user.json("plan", file)]
+        submitted = user.hpcdist("submit", file)
+        assert submitted.returncode == 0, submitted.stderr
+    done = user.hpcdist("wait", *(f"{name}-1" for name in experiments))
+    logs = {name: user.log(f"{name}-1") for name in experiments}
+    assert done.returncode == 0, (done.stderr, logs)
+    assert {name: probes(user, f"{name}-1") for name in experiments} == planned, logs
+
+
+def placed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a probe prints too."""
+    unseen = {"cpus", "memory", "processes", "devices", "variables"}
+    return {key: value for key, value in record.items() if key not in unseen}
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
-@pytest.mark.parametrize("name", SHAPES)
-def test_shape(user: User, name: str, launcher: str) -> None:
-    lands_as_planned(user, name, {"framework": "horovod", "environment": SHAPES[name]}, launcher)
+def test_shapes(user: User, launcher: str) -> None:
+    shapes = {
+        name: {"framework": "horovod", "environment": environment} for name, environment in SHAPES.items()
+    }
+    all_land_as_planned(user, shapes, launcher, exclusive=True)  # a plan counts the GPUs of a node from 0
 
 
 def test_one_task_a_replica_under_pytorch(user: User) -> None:
