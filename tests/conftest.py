@@ -6,9 +6,11 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from typing import Final
+from pathlib import PurePath
+from typing import Any, Final
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests import processes
 
@@ -21,46 +23,59 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 MARK: Final = "TESTS_OF_HPCDIST"
 """A variable of everything that the tests of one worker start."""
 
-BUILDS_ONCE: Final = {"test_wheel"}
+BUILDS_ONCE: Final = frozenset({"test_wheel"})
 """Files of which each worker would build the same again."""
 
-TRAINS: Final = {
-    "test_containers",
-    "test_elastic",
-    "test_frameworks",
-    "test_guides",
-    "test_imported",
-    "test_nodes",
-    "test_pbs_training",
-    "test_servers",
-    "test_survey",
-    "test_training",
-}
+TRAINS: Final = frozenset(
+    {
+        "test_containers",
+        "test_elastic",
+        "test_frameworks",
+        "test_guides",
+        "test_imported",
+        "test_launch_lines",
+        "test_nodes",
+        "test_pbs_training",
+        "test_servers",
+        "test_survey",
+        "test_training",
+    }
+)
 """Files whose jobs want all cores: two at once, whose ranks spin, take much more than twice as long."""
 
-COMPARES: Final = {"test_cluster"}
+COMPARES: Final = frozenset({"test_cluster"})
 """Files that look whether this machine is as it was, which it is not while a training uses /dev/shm."""
 
+ACCOUNTS: Final = frozenset({"test_states"})
+"""Files with the cluster that has accounting, of which one worker boots one."""
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+
+class Groups(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types for it
     """Let pytest-xdist run side by side what does not disturb each other.
 
-    Tests without a group run wherever there is time. The real ones are two groups: jobs that mostly wait, and
-    what needs the machine for itself. Each worker has clusters of its own, in namespaces; one has accounting.
+    The real tests are two groups: jobs that mostly wait, and what needs the machine for itself. Each worker
+    has clusters of its own, in namespaces. Other tests run wherever there is time. Marks of pytest-xdist
+    would say the same, but its 3.8 does not read them under pytest 9.2.
     """
-    for item in items:
-        if group := group_of(item):
-            item.add_marker(pytest.mark.xdist_group(group))
+
+    def _split_scope(self, nodeid: str) -> str:
+        return (
+            group_of(PurePath(nodeid.partition("::")[0]), real=self.config.option.markexpr == "real")
+            or nodeid
+        )
 
 
-def group_of(item: pytest.Item) -> str:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    """Have the groups, whatever --dist says."""
+    return Groups(config, log)
+
+
+def group_of(file: PurePath, *, real: bool) -> str:
     """Return the name of the group whose tests run one after the other; empty where there is none."""
-    folder, name = item.path.parent.name, item.path.stem
-    if item.get_closest_marker("real") is None:
-        return name if name in BUILDS_ONCE else ""
-    is_alone = name in TRAINS | COMPARES or "accounting_cluster" in getattr(item, "fixturenames", ())
-    return "jobs" if folder in {"lsf", "pbs", "sge", "slurm"} and not is_alone else "machine"
+    if not real:
+        return file.stem if file.stem in BUILDS_ONCE else ""
+    is_alone = file.stem in TRAINS | COMPARES | ACCOUNTS
+    return "jobs" if file.parent.name in {"lsf", "pbs", "sge", "slurm"} and not is_alone else "machine"
 
 
 @pytest.fixture(scope="session", autouse=True)
