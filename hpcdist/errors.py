@@ -16,7 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar, cast
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
 Path = tuple[str | int, ...]
 """Where a value sits in a file: ``("environment", "replicas", "worker", 0, "index")``."""
@@ -162,6 +166,24 @@ def preceded_by(problems: Sequence[Problem]) -> Iterator[None]:
         if not problems:
             raise
         raise type(error)(*problems, *error.problems) from error
+
+
+def independent(first: Callable[[], A], second: Callable[[], B], third: Callable[[], C]) -> tuple[A, B, C]:
+    """Return what these steps return, none of which needs another.
+
+    Raises:
+        PlanError: with the problems of all of them.
+    """
+    found: list[Any] = []
+    problems: list[Problem] = []
+    for step in (first, second, third):
+        try:
+            found.append(step())
+        except PlanError as error:
+            problems += error.problems
+    if problems:
+        raise PlanError(*problems)
+    return cast("tuple[A, B, C]", tuple(found))
 
 
 def dotted(path: Path) -> str:

@@ -14,20 +14,17 @@ from hpcdist.planner.launcher_choice import Start, must_meet_by_mpi, own_argumen
 from hpcdist.planner.origins import origins
 from hpcdist.planner.placement import beside_gpus
 from hpcdist.planner.request import request_of
-from hpcdist.planner.selection import select
 from hpcdist.planner.visibility import bound_by, gpu_visibility
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
 
-def job_spec(experiment: Experiment, site: Site, start: Start, where: Where) -> JobSpec:
+def job_spec(experiment: Experiment, site: Site, start: Start, placement: Placement, where: Where) -> JobSpec:
     """Decide all that layers build on.
 
     Raises:
         PlanError: when the site cannot take the experiment.
     """
-    walltime = experiment.batch.walltime or site.walltime
-    placement = select(experiment, site, walltime, where, start.topology)
     container = container_of(experiment, site, start)
     job = surroundings(site, placement, container=container is not None)
     request = request_of(experiment, site, placement, job)

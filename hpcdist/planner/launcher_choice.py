@@ -22,13 +22,21 @@ from hpcdist.site.model import Site
 _PATH = ("batch", "launcher")
 
 
-class Start(NamedTuple):
-    """What starts the job's tasks: the framework and what it asks, the launcher, the user's own launch."""
+class Asked(NamedTuple):
+    """What the experiment asks of its start: the framework, what that asks, and the user's own launch."""
 
     framework: Framework
     topology: Topology
-    launcher: Launcher
     launch: UserLaunch | None
+
+
+class Start(NamedTuple):
+    """What starts the job's tasks: all that is asked, and the launcher."""
+
+    framework: Framework
+    topology: Topology
+    launch: UserLaunch | None
+    launcher: Launcher
 
     @property
     def by_user(self) -> bool:
@@ -41,12 +49,8 @@ class Start(NamedTuple):
         return "once" if self.by_user or self.launcher.rank_variables is None else "tasks"
 
 
-def start_of(experiment: Experiment, site: Site) -> Start:
-    """Return who starts the tasks.
-
-    Raises:
-        PlanError: where the launcher cannot do what is asked, or the command is a launch already.
-    """
+def asked_of(experiment: Experiment) -> Asked:
+    """Return what the experiment asks of the start of its tasks."""
     env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
     launch = user_launch(experiment.run.command, env)
     if experiment.backend == "mpi" and launch is None:
@@ -55,7 +59,7 @@ def start_of(experiment: Experiment, site: Site) -> Start:
     topology = framework.topology(experiment)
     if launch and launch.runs == "per_node":
         topology = msgspec.structs.replace(topology, spread=True, task="replica")
-    return Start(framework, topology, launcher_of(experiment, site, topology, launch), launch)
+    return Asked(framework, topology, launch)
 
 
 GONE: Final = {
@@ -65,14 +69,13 @@ GONE: Final = {
 """Launchers that were, and what has come instead."""
 
 
-def launcher_of(
-    experiment: Experiment, site: Site, topology: Topology, launch: UserLaunch | None
-) -> Launcher:
+def launcher_of(experiment: Experiment, site: Site, asked: Asked) -> Launcher:
     """Return the launcher: the file's, else one that the framework asks for, else the site's.
 
     Raises:
         PlanError: where it cannot do what is asked, or the command is a launch already.
     """
+    topology, launch = asked.topology, asked.launch
     if launch and topology.why:
         by = launch.program if experiment.backend != "mpi" else "the user (`backend: mpi`)"
         hint = "remove this, or let the command be the program that it starts"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from hpcdist import lint
-from hpcdist.errors import PlanError, Problem
+from hpcdist.errors import PlanError, Problem, independent
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Plan, PreparedJob, extended
 from hpcdist.plan.values import TASK_WRAPPER, Word
@@ -20,7 +20,9 @@ from hpcdist.planner.advice import advice
 from hpcdist.planner.feasibility import Where
 from hpcdist.planner.job_setup import prepared
 from hpcdist.planner.job_spec import job_spec
-from hpcdist.planner.launcher_choice import Start, start_of
+from hpcdist.planner.launcher_choice import Start, asked_of, launcher_of
+from hpcdist.planner.request import account_of
+from hpcdist.planner.selection import select
 from hpcdist.planner.variables import located
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
@@ -32,8 +34,15 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     Raises:
         PlanError: when the site cannot take the experiment; all reasons at once where they are independent.
     """
-    start = start_of(experiment, site)
-    spec = job_spec(experiment, site, start, where)
+    asked = asked_of(experiment)
+    walltime = experiment.batch.walltime or site.walltime
+    launcher, placement, _ = independent(
+        lambda: launcher_of(experiment, site, asked),
+        lambda: select(experiment, site, walltime, where, asked.topology),
+        lambda: account_of(experiment, site),
+    )
+    start = Start(*asked, launcher)
+    spec = job_spec(experiment, site, start, placement, where)
     job = prepared(spec, experiment, site, start, where)
     words = tuple(_launch_line(job, experiment, site, start, where))
     notes = (*advice(experiment, site, job, start), *start.framework.advice(job, experiment, site))

@@ -26,7 +26,7 @@ def request_of(experiment: Experiment, site: Site, placement: Placement, job: Su
     waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
     return Request(
         walltime=batch.walltime or site.walltime,
-        account=_account(experiment, site),
+        account=account_of(experiment, site),
         qos=batch.qos or _qos_of_partition(site, placement),
         exclusive=bool(whole_nodes(site, placement)) if batch.exclusive is None else batch.exclusive,
         dependency=tuple(map(Dependency.parse, waits)),
@@ -51,7 +51,12 @@ def _site_directives(site: Site, job: Surroundings) -> Iterator[Word]:
             yield Word(text=text, origin=f"site {site.name}: fabric.together.{index}: {group.why}")
 
 
-def _account(experiment: Experiment, site: Site) -> str | None:
+def account_of(experiment: Experiment, site: Site) -> str | None:
+    """Return the account that pays for the job.
+
+    Raises:
+        PlanError: where the site wants one, or another.
+    """
     account, rule = experiment.batch.account, site.account
     path = ("batch", "account")
     hint = rule.hint or "write `batch: {account: NAME}` or `--set batch.account=NAME`"

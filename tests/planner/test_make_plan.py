@@ -149,6 +149,19 @@ def test_accounts_that_a_site_does_not_take(
     assert refused(site(account=account), batch=batch) == sentence
 
 
+def test_what_is_wrong_for_several_reasons_has_them_all() -> None:
+    machine = site(
+        node_types={"n": {"cpus": 4}}, partitions={"p": {"nodes": {"n": 1}}}, account={"required": True}
+    )
+    with pytest.raises(PlanError) as error:
+        planned(machine, batch={"launcher": "srum"}, environment=environment(each=resources(cpu=8)))
+    assert [problem.path for problem in error.value.problems] == [
+        ("batch", "launcher"),
+        ("environment", "resources"),
+        ("batch", "account"),
+    ]
+
+
 def test_accounts_that_a_site_takes() -> None:
     assert planned(site(account={"pattern": "p[0-9]+"}), batch={"account": "p12"}).request.account == "p12"
     assert planned(site(account={"pattern": "p[0-9]+"})).request.account is None
