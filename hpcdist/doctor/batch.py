@@ -55,7 +55,7 @@ def findings(
 ) -> Iterator[Finding]:
     """Yield what was found."""
     yield _site(chosen)
-    yield from _scheduler(survey)
+    yield from _scheduler(chosen.site, survey)
     if probe:
         yield _pyslurm(probe)
     yield from _launchers(chosen.site, which, answers)
@@ -77,9 +77,13 @@ def _site(chosen: Chosen) -> Finding:
     return Finding("site", "site", "note", f"{seen}: nothing is known of its nodes", do)
 
 
-def _scheduler(survey: Survey | None) -> Iterator[Finding]:
-    if survey is None:
+def _scheduler(site: Site, survey: Survey | None) -> Iterator[Finding]:
+    if not schedulers.get(site.scheduler).is_batch_system:
         yield Finding("site", "scheduler", "ok", "none: jobs are processes of this machine")
+        return
+    if survey is None:
+        seen = f"{site.scheduler}: its plug-in brings nothing by which the doctor could look at it"
+        yield Finding("site", "scheduler", "unknown", seen, "try it by `hpcdist doctor --job`")
         return
     if not (survey.kinds or survey.parts):
         why = "; ".join(dict.fromkeys(item.why for item in survey.unseen)) or "it named no nodes"

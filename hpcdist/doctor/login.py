@@ -56,8 +56,9 @@ def program(name: str) -> str:
 
 
 def findings(chosen: Chosen, survey: Survey | None, folder: Path, scene: Scene) -> Iterator[Finding]:
-    """Look around, and yield what was found; ``survey`` None: there is no batch system."""
+    """Look around, and yield what was found; ``survey`` None: nobody can ask a batch system."""
     site, which = chosen.site, scene.which
+    has_batch_system = schedulers.get(site.scheduler).is_batch_system
     commands = (*batch.ask(site, which), *devices.ask(which), *runs.ask(folder))
     heard = Answers(tuple(map(scene.runner.run, commands)))
     reader = scene.pyslurm(scene.runner) if site.scheduler == "slurm" else None
@@ -65,13 +66,12 @@ def findings(chosen: Chosen, survey: Survey | None, folder: Path, scene: Scene) 
     host, unseen = _host(scene)
     yield from unseen
     if host:
-        gpus = any(kind.gpus != 0 for kind in site.node_types.values())
-        gpus = gpus and schedulers.get(site.scheduler).is_batch_system
+        gpus = has_batch_system and any(kind.gpus != 0 for kind in site.node_types.values())
         yield from software.findings(host, gpus=gpus)
         yield from limits.findings(host, site.fabric.network)
-        yield from devices.network(host, site.fabric, "node" if survey is None else "login")
+        yield from devices.network(host, site.fabric, "login" if has_batch_system else "node")
     yield devices.login_gpus(which, heard)
-    yield from runs.findings(folder, heard, alone=survey is None)
+    yield from runs.findings(folder, heard, alone=not has_batch_system)
 
 
 def _host(scene: Scene) -> tuple[Host | None, list[Finding]]:

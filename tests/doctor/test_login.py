@@ -344,6 +344,26 @@ def test_the_launcher_of_a_plug_in_says_how_to_ask_it(tmp_path: Path) -> None:
     assert [item for item in found if item.group == "launchers"] == [expected]
 
 
+QUEUE = """\
+from hpcdist.schedulers.local import Local
+
+class Queue(Local):
+    name = "plain_queue"
+    is_batch_system = True
+
+PLAIN_QUEUE = Queue()
+"""
+
+
+def test_the_batch_system_of_a_plug_in_is_none_that_is_not_there(tmp_path: Path) -> None:
+    chosen = Chosen(changed(LOCAL, scheduler="plain_queue"), "--site", "here.yaml")
+    with plugged_in(tmp_path, "scheduler", "plain_queue", QUEUE):
+        found = [*batch.findings(chosen, None, None, {"": ""}.get, Answers(()))]
+    seen = "plain_queue: its plug-in brings nothing by which the doctor could look at it"
+    expected = Finding("site", "scheduler", "unknown", seen, "try it by `hpcdist doctor --job`")
+    assert [item for item in found if item.name == "scheduler"] == [expected]
+
+
 def test_a_host_that_has_python3_alone() -> None:
     place = scene({"python3 -": json.dumps({"host": msgspec.to_builtins(GOOD)})}, lacking=("python",))
     do = (

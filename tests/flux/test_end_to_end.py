@@ -203,9 +203,14 @@ def test_a_job_that_flux_has_forgotten_is_not_called_over(user: User) -> None:
     (record,) = (user.flux_folder / "jobs").glob("*.json")
     record.unlink()
     (user.folder / "runs" / "exp-1" / "events").unlink()
-    said = user.hpcdist("cancel", "exp-1").stderr
+    done = user.hpcdist("cancel", "exp-1")
     job = user.status("exp-1")["job_id"]
-    assert said == f"note: exp-1 has job {job}, which flux does not know: there was nothing to cancel\n"
+    told = f"error: whether {job} (exp-1) lives is not known: flux does not list it, and flux-cancel: ERROR: "
+    assert (done.returncode, done.stderr) == (
+        5,
+        f"{told}{job}: unknown job id; a job that was submitted just now may be listed later: cancel again in "
+        "a minute\n",
+    )
 
 
 def test_an_answer_that_was_lost_leads_to_no_second_job(user: User) -> None:
