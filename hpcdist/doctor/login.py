@@ -22,7 +22,7 @@ PYTHONS: Final = ("python", "python3", sys.executable)
 """What is asked for its packages, the first that is there: jobs say ``python``."""
 
 
-class Scene(NamedTuple):
+class HostProbe(NamedTuple):
     """The host that is looked at; tests hand in one of their own."""
 
     runner: Runner
@@ -30,7 +30,7 @@ class Scene(NamedTuple):
     pyslurm: Callable[[Runner], Probe] = probe
 
 
-class Patience:
+class TimeoutGuard:
     """A runner in front of another that asks no program again which once did not end in time.
 
     A controller that is down costs its time once, not once a question.
@@ -55,7 +55,7 @@ def program(name: str) -> str:
     return files("hpcdist.doctor").joinpath(f"{name}.py").read_text(encoding="utf-8")
 
 
-def findings(chosen: Chosen, survey: Survey | None, folder: Path, scene: Scene) -> Iterator[Finding]:
+def findings(chosen: Chosen, survey: Survey | None, folder: Path, scene: HostProbe) -> Iterator[Finding]:
     """Look around, and yield what was found; ``survey`` None: nobody can ask a batch system."""
     site, which = chosen.site, scene.which
     has_batch_system = schedulers.get(site.scheduler).is_batch_system
@@ -74,7 +74,7 @@ def findings(chosen: Chosen, survey: Survey | None, folder: Path, scene: Scene) 
     yield from runs.findings(folder, heard, alone=not has_batch_system)
 
 
-def _host(scene: Scene) -> tuple[Host | None, list[Finding]]:
+def _host(scene: HostProbe) -> tuple[Host | None, list[Finding]]:
     """Ask the first Python that is there; what is odd about it is said, and the next one asked."""
     found: list[Finding] = []
     for name in PYTHONS:

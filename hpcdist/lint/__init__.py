@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hpcdist.lint.finding import Around, Finding, summed, versions_of
+from hpcdist.lint.finding import Finding, LintContext, summed, versions_of
 from hpcdist.lint.given import always_given, given
 from hpcdist.plan.fabric_variables import surroundings, text_of
 from hpcdist.plan.model import PreparedJob
@@ -26,10 +26,19 @@ PREFIXES: Final = (
 )  # fmt: skip
 """How the names begin that the lint knows something about."""
 
-__all__ = ["PREFIXES", "Around", "Finding", "always_given", "findings", "of_job", "summed", "versions_of"]
+__all__ = [
+    "PREFIXES",
+    "Finding",
+    "LintContext",
+    "always_given",
+    "findings",
+    "of_job",
+    "summed",
+    "versions_of",
+]
 
 
-def findings(variables: Iterable[Variable], around: Around) -> tuple[Finding, ...]:
+def findings(variables: Iterable[Variable], around: LintContext) -> tuple[Finding, ...]:
     """Return what is odd about variables, without what a site's file does and calls known."""
     concerned = [item for item in variables if _is_concerned(item, around)]
     if not concerned and not any("rdzv_get" in word.text for word in around.words or ()):
@@ -42,7 +51,7 @@ def findings(variables: Iterable[Variable], around: Around) -> tuple[Finding, ..
     )
 
 
-def _is_concerned(variable: Variable, around: Around) -> bool:
+def _is_concerned(variable: Variable, around: LintContext) -> bool:
     overrides = variable.name in around.given and not variable.origin.startswith("site ")
     return overrides or variable.name.upper().startswith(PREFIXES)
 
@@ -52,7 +61,7 @@ def of_job(
 ) -> tuple[Finding, ...]:
     """Return what is odd about the variables of a job, also of those that mpirun is told by ``--mca``."""
     facts = surroundings(site, job.placement, container=job.container is not None)
-    around = Around(
+    around = LintContext(
         network=site.fabric.network,
         library=facts.library,
         nodes=job.placement.nodes,

@@ -76,7 +76,7 @@ def _as_one(notes: Sequence[Finding]) -> Finding:
     )
 
 
-class Given(NamedTuple):
+class SiteValue(NamedTuple):
     """What a site's file sets a variable to, why ("": it does not say), and who says so."""
 
     value: str
@@ -85,7 +85,7 @@ class Given(NamedTuple):
     source: str
 
 
-class Around(NamedTuple):
+class LintContext(NamedTuple):
     """What variables are judged against; None: not known.
 
     ``words``: what the scheduler and the launcher are told. ``versions``: of ``nccl`` and ``openmpi``, as far
@@ -99,7 +99,7 @@ class Around(NamedTuple):
     words: tuple[Word, ...] | None = None
     versions: Mapping[str, tuple[int, ...]] = {}
     known: Mapping[str, str] = {}
-    given: Mapping[str, Given] = {}
+    given: Mapping[str, SiteValue] = {}
 
 
 def versions_of(modules: Iterable[str]) -> dict[str, tuple[int, ...]]:

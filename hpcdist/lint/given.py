@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from hpcdist.lint.finding import Around, Finding, Given, told
+from hpcdist.lint.finding import Finding, LintContext, SiteValue, told
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.values import Variable
-from hpcdist.site.fabric import Settled, Surroundings, settled
+from hpcdist.site.fabric import JobFacts, Settled, settled
 from hpcdist.site.model import Site
 
 
-def given(site: Site, around: Surroundings) -> dict[str, Given]:
+def given(site: Site, around: JobFacts) -> dict[str, SiteValue]:
     """Return what the site sets for certain: not what waits for a file that may be there."""
     items = (item for item in settled(site.fabric, around) if item.found is None)
     return {item.name: _given(item, site) for item in items}
 
 
-def always_given(site: Site, arounds: Iterable[Surroundings]) -> dict[str, Given]:
+def always_given(site: Site, arounds: Iterable[JobFacts]) -> dict[str, SiteValue]:
     """Return what the site sets alike in all surroundings."""
     first, *others = (given(site, around) for around in arounds)
     return {name: item for name, item in first.items() if all(other.get(name) == item for other in others)}
 
 
-def _given(item: Settled, site: Site) -> Given:
+def _given(item: Settled, site: Site) -> SiteValue:
     key, _, why = item.where.partition(": ")
     why = site.fabric.known.get(item.name, why)
-    return Given(text_of(item.value), site.name, why, _source(key.partition(" ")[0], site))
+    return SiteValue(text_of(item.value), site.name, why, _source(key.partition(" ")[0], site))
 
 
 def _source(key: str, site: Site) -> str:
@@ -36,7 +36,7 @@ def _source(key: str, site: Site) -> str:
     return vouched[max(fitting, key=len)] if fitting else f"site {site.name}: {key}"
 
 
-def of_given(values: Mapping[str, Variable], around: Around) -> Iterator[Finding]:
+def of_given(values: Mapping[str, Variable], around: LintContext) -> Iterator[Finding]:
     """Yield the user's values that differ from the site's."""
     for name, variable in values.items():
         own = around.given.get(name)

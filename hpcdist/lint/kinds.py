@@ -17,7 +17,7 @@ _YES: Final = frozenset({"y", "yes", "t", "true", "on", "enable", "enabled"})
 _NO: Final = frozenset({"n", "no", "f", "false", "off", "disable", "disabled"})
 
 
-class Wrong(NamedTuple):
+class ValueProblem(NamedTuple):
     """What will happen, and what to write."""
 
     happens: str
@@ -27,7 +27,7 @@ class Wrong(NamedTuple):
 class Kind(Protocol):
     """What a variable may be set to."""
 
-    def wrong(self, value: str) -> Wrong | None:
+    def wrong(self, value: str) -> ValueProblem | None:
         """Return what is wrong with a value, None for a good one."""
         ...
 
@@ -68,7 +68,7 @@ class Integer(NamedTuple):
     strict: bool = False
     needs_digits: bool = False
 
-    def wrong(self, value: str) -> Wrong | None:
+    def wrong(self, value: str) -> ValueProblem | None:
         """Return what is wrong with a value, None for a good one."""
         if not value.strip():
             return self._of_nothing()
@@ -77,11 +77,11 @@ class Integer(NamedTuple):
             return self._misread(value, number, rest)
         if self.base == 0 and value.strip().lstrip("+-").isdecimal() and number != int(value):
             happens = f"{self.program} takes a number with a leading 0 for octal and reads {number}"
-            return Wrong(happens, f"write {int(value)}")
+            return ValueProblem(happens, f"write {int(value)}")
         if number in self.also or self._within(number):
             return None
         happens = f"{self.program} documents {self.range} and does not check it"
-        return Wrong(self.beyond or happens, f"write a number that is {self.range}")
+        return ValueProblem(self.beyond or happens, f"write a number that is {self.range}")
 
     @property
     def range(self) -> str:
@@ -93,20 +93,24 @@ class Integer(NamedTuple):
     def _within(self, number: int) -> bool:
         return (self.low is None or number >= self.low) and (self.high is None or number <= self.high)
 
-    def _of_nothing(self) -> Wrong | None:
+    def _of_nothing(self) -> ValueProblem | None:
         if self.program == "NCCL":  # it takes an empty value for none
             return None
         ends = self.strict or self.needs_digits
         happens = "ends with an error at an empty value" if ends else "reads an empty value as 0"
-        return Wrong(f"{self.program} {happens}", "remove it, or write a number")
+        return ValueProblem(f"{self.program} {happens}", "remove it, or write a number")
 
-    def _misread(self, value: str, number: int, rest: str) -> Wrong:
+    def _misread(self, value: str, number: int, rest: str) -> ValueProblem:
         if not -(2**63) <= number < 2**63:
-            return Wrong(f"{self.program} cannot hold the number and takes its default", self._advice(value))
+            return ValueProblem(
+                f"{self.program} cannot hold the number and takes its default", self._advice(value)
+            )
         if self.strict or (self.needs_digits and rest == value):
-            return Wrong(f"{self.program} ends with an error: this is no whole number", self._advice(value))
+            return ValueProblem(
+                f"{self.program} ends with an error: this is no whole number", self._advice(value)
+            )
         ignored = "no digit stands first" if rest == value else f"what follows, {rest.strip()!r}, is ignored"
-        return Wrong(f"{self.program} reads {number} without a word: {ignored}", self._advice(value))
+        return ValueProblem(f"{self.program} reads {number} without a word: {ignored}", self._advice(value))
 
     def _advice(self, value: str) -> str:
         word = value.strip().lower()
@@ -126,15 +130,15 @@ class OneOf(NamedTuple):
     program: str = "NCCL"
     exact: bool = False
 
-    def wrong(self, value: str) -> Wrong | None:
+    def wrong(self, value: str) -> ValueProblem | None:
         """Return what is wrong with a value, None for a good one."""
         if value in self.words or (not self.exact and value.lower() in map(str.lower, self.words)):
             return None
         happens = f"{self.program} {self.otherwise}"
         meant = [word for word in self.words if word.lower() == value.strip().lower()]
         if meant:
-            return Wrong(f"{happens}, since capital and small letters differ", f"write {meant[0]}")
-        return Wrong(happens, f"write {listed(self.words)}")
+            return ValueProblem(f"{happens}, since capital and small letters differ", f"write {meant[0]}")
+        return ValueProblem(happens, f"write {listed(self.words)}")
 
 
 class Level(NamedTuple):
@@ -146,13 +150,13 @@ class Level(NamedTuple):
 
     words: tuple[str, ...]
 
-    def wrong(self, value: str) -> Wrong | None:
+    def wrong(self, value: str) -> ValueProblem | None:
         """Return what is wrong with a value, None for a good one."""
         if value in (*self.words, "NVL", "NVB", "C2C", "P2C", "PXN") or re.fullmatch("[0-9]", value):
             return None
         capital = value.strip().upper()
         happens = "NCCL ignores it without a word: levels are words in capital letters"
-        return Wrong(happens, f"write {capital if capital in self.words else listed(self.words)}")
+        return ValueProblem(happens, f"write {capital if capital in self.words else listed(self.words)}")
 
 
 class Listed(NamedTuple):
@@ -162,13 +166,13 @@ class Listed(NamedTuple):
     otherwise: str
     program: str = "NCCL"
 
-    def wrong(self, value: str) -> Wrong | None:
+    def wrong(self, value: str) -> ValueProblem | None:
         """Return what is wrong with a value, None for a good one."""
         known = {word.lower() for word in self.words}
         unknown = [word for word in value.removeprefix("^").split(",") if word.lower() not in known]
         if not unknown:
             return None
-        return Wrong(
+        return ValueProblem(
             f"{self.program} {self.otherwise.format(repr(unknown[0]))}",
             f"write some of {', '.join(self.words)}, with commas and no blanks between",
         )
@@ -182,7 +186,7 @@ class ByFunction(NamedTuple):
 
     words: tuple[str, ...]
 
-    def wrong(self, value: str) -> Wrong | None:
+    def wrong(self, value: str) -> ValueProblem | None:
         """Return what is wrong with a value, None for a good one."""
         known = {word.lower() for word in self.words}
         for words in parts(value):
@@ -191,7 +195,9 @@ class ByFunction(NamedTuple):
                     happens = (
                         f"NCCL does not know {word!r} and ends with an error when it starts (since 2.24)"
                     )
-                    return Wrong(happens, f"write some of {', '.join(self.words)}, with commas between")
+                    return ValueProblem(
+                        happens, f"write some of {', '.join(self.words)}, with commas between"
+                    )
         return None
 
 
@@ -208,11 +214,11 @@ class Shape(NamedTuple):
     otherwise: str = ""
     program: str = "NCCL"
 
-    def wrong(self, value: str) -> Wrong | None:
+    def wrong(self, value: str) -> ValueProblem | None:
         """Return what is wrong with a value, None for a good one."""
         if not self.pattern or re.fullmatch(self.pattern, value):
             return None
-        return Wrong(f"{self.program} {self.otherwise}", f"write {self.like}")
+        return ValueProblem(f"{self.program} {self.otherwise}", f"write {self.like}")
 
 
 def listed(words: Sequence[str]) -> str:

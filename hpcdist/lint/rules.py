@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hpcdist.lint.finding import Around, Finding
+from hpcdist.lint.finding import Finding, LintContext
 from hpcdist.lint.given import of_given
 from hpcdist.lint.openmpi import of_open_mpi
 from hpcdist.lint.together import of_several
@@ -12,7 +12,7 @@ from hpcdist.lint.values import of_one
 from hpcdist.plan.values import Variable
 
 
-def judged(variables: Sequence[Variable], around: Around) -> Iterator[Finding]:
+def judged(variables: Sequence[Variable], around: LintContext) -> Iterator[Finding]:
     """Yield what is odd about variables: each alone, then together."""
     major = around.versions.get("openmpi")
     for variable in variables:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hpcdist.lint.entry import GUIDE
-from hpcdist.lint.finding import Around, Finding, told
+from hpcdist.lint.finding import Finding, LintContext, told
 from hpcdist.lint.kinds import parts, read
 from hpcdist.lint.knowledge import KNOWN
 from hpcdist.lint.libfabric import CXI_SOURCE, SOURCE
@@ -30,7 +30,7 @@ _ORDERED: Final = (
 )
 
 
-def of_several(values: Values, around: Around) -> Iterator[Finding]:
+def of_several(values: Values, around: LintContext) -> Iterator[Finding]:
     """Yield what does not go together."""
     yield from _sockets(values)
     yield from _order(values)
@@ -64,7 +64,7 @@ def _order(values: Values) -> Iterator[Finding]:
             yield told(values[low], f"it is above {high}={most}", f"write {most} or less", source)
 
 
-def _lists(values: Values, around: Around) -> Iterator[Finding]:
+def _lists(values: Values, around: LintContext) -> Iterator[Finding]:
     algorithm = values.get("NCCL_ALGO")
     if algorithm and around.library != "rccl" and _is_right(algorithm):
         whole = ";".join(_with_ring(part) for part in algorithm.value.split(";"))
@@ -96,7 +96,7 @@ def _with_ring(part: str) -> str:
     )
 
 
-def _network(values: Values, around: Around) -> Iterator[Finding]:
+def _network(values: Values, around: LintContext) -> Iterator[Finding]:
     net = values.get("NCCL_NET")
     if net is None:
         return
@@ -121,7 +121,7 @@ def _network(values: Values, around: Around) -> Iterator[Finding]:
         yield told(net, happens, "remove it", source)
 
 
-def _provider(values: Values, around: Around) -> Iterator[Finding]:
+def _provider(values: Values, around: LintContext) -> Iterator[Finding]:
     provider = values.get("FI_PROVIDER")
     right = _PROVIDERS.get(around.network or "")
     if provider is None or right is None:
@@ -132,7 +132,7 @@ def _provider(values: Values, around: Around) -> Iterator[Finding]:
         yield told(provider, happens, f"remove it, or write {right[0]}", SOURCE)
 
 
-def _rendezvous(values: Values, around: Around) -> Iterator[Finding]:
+def _rendezvous(values: Values, around: LintContext) -> Iterator[Finding]:
     if around.words is None or around.network not in (None, "slingshot"):
         return
     counting = {_flag(word): word for word in around.words}.values()  # the last of a flag wins
@@ -159,7 +159,7 @@ def _rendezvous(values: Values, around: Around) -> Iterator[Finding]:
         )
 
 
-def _transports(values: Values, around: Around) -> Iterator[Finding]:
+def _transports(values: Values, around: LintContext) -> Iterator[Finding]:
     memory = _GPU_MEMORY.get(around.library or "")
     chosen = values.get("UCX_TLS")
     if chosen is None or memory is None or around.network == "slingshot":

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hpcdist.lint.entry import GUIDE, Entry
-from hpcdist.lint.finding import Around, Finding, told
+from hpcdist.lint.finding import Finding, LintContext, told
 from hpcdist.lint.knowledge import KNOWN, OF_RCCL, entry_of, family_of, near, spelled
 from hpcdist.lint.nccl_others import MISTAKEN, PLUGINS, VENDORS
 from hpcdist.plan.values import Variable
@@ -61,7 +61,7 @@ _NAMES: Final = {
 }  # fmt: skip
 
 
-def of_one(variable: Variable, around: Around) -> Iterator[Finding]:
+def of_one(variable: Variable, around: LintContext) -> Iterator[Finding]:
     """Yield what is odd about a variable alone; of a value that only bash knows nothing is said."""
     entry = entry_of(variable.name, around.library)
     if entry and entry.never:
@@ -79,7 +79,7 @@ def of_one(variable: Variable, around: Around) -> Iterator[Finding]:
         yield from _kept(variable, entry)
 
 
-def _foreign(variable: Variable, around: Around) -> Finding | None:
+def _foreign(variable: Variable, around: LintContext) -> Finding | None:
     if variable.name == "NCCL_IB_DISABLE":  # where there are no verbs it is superfluous, and said by centres
         return None
     for rule in _FOREIGN:
@@ -89,7 +89,7 @@ def _foreign(variable: Variable, around: Around) -> Finding | None:
     return None
 
 
-def _unknown(variable: Variable, around: Around) -> Iterator[Finding]:
+def _unknown(variable: Variable, around: LintContext) -> Iterator[Finding]:
     family = family_of(variable.name)
     name = variable.name
     if meant := spelled(name):
@@ -113,7 +113,7 @@ def _unknown(variable: Variable, around: Around) -> Iterator[Finding]:
         yield told(variable, happens, "look whether `ucx_info -f` lists it", family.source, "note")
 
 
-def _too_new(variable: Variable, entry: Entry, around: Around) -> Iterator[Finding]:
+def _too_new(variable: Variable, entry: Entry, around: LintContext) -> Iterator[Finding]:
     have = around.versions.get("nccl")
     if have and entry.since and have < tuple(map(int, entry.since.split("."))):
         here = ".".join(map(str, have))

@@ -27,7 +27,7 @@ from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 
 
-class Wishes(Model, frozen=True, kw_only=True):
+class BatchDefaults(Model, frozen=True, kw_only=True):
     """What ``batch`` says where an experiment does not.
 
     ``account``, ``partition``, ``qos``, ``walltime`` and ``mail``: as in ``batch`` of an experiment.
@@ -51,8 +51,8 @@ class Config(Model, frozen=True, kw_only=True):
     """
 
     site: str | None = None
-    defaults: Wishes = Wishes()
-    sites: dict[str, Wishes] = {}
+    defaults: BatchDefaults = BatchDefaults()
+    sites: dict[str, BatchDefaults] = {}
     trusted_runs: tuple[str, ...] = ()
 
 
@@ -109,7 +109,9 @@ def _shown(path: Path) -> str:
 
 def _problems_of(config: Config) -> Iterator[Problem]:
     """Yield what no type can say."""
-    named: list[tuple[Keys, Wishes]] = [(("sites", name), wishes) for name, wishes in config.sites.items()]
+    named: list[tuple[Keys, BatchDefaults]] = [
+        (("sites", name), wishes) for name, wishes in config.sites.items()
+    ]
     for path, wishes in [(("defaults",), config.defaults), *named]:
         if isinstance(wishes.mail, Mail):
             yield from specs.mail_problems(wishes.mail.events, (*path, "mail", "events"))
@@ -133,7 +135,7 @@ def filled(loaded: Loaded, own: Preferences, site: Site) -> Loaded:
     data = loaded.document.data
     section = data.get("batch")
     batch = section.copy() if isinstance(section, Map) else Map(section or {}, place=data.place)
-    for name in fields.names(Wishes):
+    for name in fields.names(BatchDefaults):
         wished = next((found for found in _sections(own, site) if found.get(name) is not None), None)
         if wished is not None and batch.get(name) is None:
             batch.take(wished, name)

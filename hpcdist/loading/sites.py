@@ -14,7 +14,7 @@ from hpcdist.errors import Path as Keys
 from hpcdist.layers.containers import containers
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading.load import load_model
-from hpcdist.planner.launcher_choice import GONE
+from hpcdist.planner.launcher_choice import REMOVED_LAUNCHERS
 from hpcdist.registry import Registry
 from hpcdist.schedulers import UNSUPPORTED, schedulers
 from hpcdist.site.detection import Known
@@ -80,11 +80,11 @@ def problems_in(site: Site) -> Iterator[Problem]:
 def _unknown_names(site: Site) -> Iterator[Problem]:
     """Yield the schedulers, launchers, their options, and runtimes of containers that there are none of."""
     yield from _missing(schedulers, site.scheduler, ("scheduler",), UNSUPPORTED)
-    yield from _missing(launchers, site.launcher, ("launcher",), GONE)
+    yield from _missing(launchers, site.launcher, ("launcher",), REMOVED_LAUNCHERS)
     if site.container:
         yield from _missing(containers, site.container.runtime, ("container", "runtime"), {})
     for name, options in site.launchers.items():
-        yield from _missing(launchers, name, ("launchers", Key(name)), GONE)
+        yield from _missing(launchers, name, ("launchers", Key(name)), REMOVED_LAUNCHERS)
         if name in launchers:
             yield from _unknown_options(name, options)
 

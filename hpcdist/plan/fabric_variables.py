@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Variable
-from hpcdist.site.fabric import Surroundings, settled
+from hpcdist.site.fabric import JobFacts, settled
 from hpcdist.site.model import Site, libraries_of
 
 
-def of_fabric(site: Site, around: Surroundings) -> Iterator[Variable]:
+def of_fabric(site: Site, around: JobFacts) -> Iterator[Variable]:
     """Yield what the site's fabric sets for such a job."""
     for item in settled(site.fabric, around):
         yield Variable(
@@ -22,12 +22,12 @@ def of_fabric(site: Site, around: Surroundings) -> Iterator[Variable]:
         )
 
 
-def surroundings(site: Site, placement: Placement, *, container: bool = False) -> Surroundings:
+def surroundings(site: Site, placement: Placement, *, container: bool = False) -> JobFacts:
     """Return what the conditions of the site's fabric are held against."""
     kinds = [site.node_types[group.node_type] for group in placement.groups if group.node_type]
     kinds = kinds or list(site.node_types.values())
     libraries = libraries_of(kinds)
-    return Surroundings(placement.nodes, libraries[0] if len(libraries) == 1 else None, container)
+    return JobFacts(placement.nodes, libraries[0] if len(libraries) == 1 else None, container)
 
 
 def text_of(value: object) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hpcdist.errors import Problem
 from hpcdist.planner.feasibility import Block, Refusal, Request, counted, nodes_on, on
-from hpcdist.planner.pools import UNLIMITED, Misfit, Pool, need_of, pools
+from hpcdist.planner.pools import UNLIMITED, Pool, Shortfall, need_of, pools
 from hpcdist.site.model import Partition, Site
 from hpcdist.units import Walltime
 
@@ -81,7 +81,7 @@ def _size_unknown(pool: Pool) -> str:
     return f"{unknown}; to try it, write `batch: {{partition: {pool.partition}}}`"
 
 
-def _node_hint(site: Site, misfit: Misfit, run: Block) -> str:
+def _node_hint(site: Site, misfit: Shortfall, run: Block) -> str:
     """Say who has such nodes, though too few of them or not for so long; else the most that any node has."""
     having = [pool for pool in pools(site) if not [*pool.misfits(need_of(run.first, site, pool))]]
     if having:

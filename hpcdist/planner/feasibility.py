@@ -10,8 +10,8 @@ from hpcdist.errors import Path, Problem
 from hpcdist.experiment.replica import Replica
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.placement import Placement
-from hpcdist.planner.placement import Crowd, by_node, place
-from hpcdist.planner.pools import Misfit, Need, Pool, need_of, with_memory
+from hpcdist.planner.placement import ReplicaGroup, by_node, place
+from hpcdist.planner.pools import Need, Pool, Shortfall, need_of, with_memory
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 
@@ -46,7 +46,7 @@ class Refusal(NamedTuple):
 
     problem: Problem
     pool: Pool | None = None
-    misfit: Misfit | None = None
+    misfit: Shortfall | None = None
     run: Block | None = None
     nodes: int = 0
     walltime: Walltime | None = None
@@ -96,9 +96,9 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def _crowds(request: Request, choice: Sequence[Pool]) -> list[Crowd]:
+def _crowds(request: Request, choice: Sequence[Pool]) -> list[ReplicaGroup]:
     return [
-        Crowd(run.first.role, run.first.index, run.count, need, pool, _origin(request, run.first))
+        ReplicaGroup(run.first.role, run.first.index, run.count, need, pool, _origin(request, run.first))
         for run, need, pool in zip(request.runs, _needs(request, choice), choice, strict=True)
     ]
 
@@ -125,7 +125,7 @@ def _node_refusals(request: Request, choice: Sequence[Pool]) -> Iterator[Refusal
         yield from map(Refusal, _memory_problems(request.runs, _needs(request, choice)))
 
 
-def _lacking(site: Site, pool: Pool, misfit: Misfit, run: Block) -> Problem:
+def _lacking(site: Site, pool: Pool, misfit: Shortfall, run: Block) -> Problem:
     if misfit.size is None:
         message = f"site {site.name} does not say how many {misfit.what} its nodes have"
         return Problem(message, run.first.path, f"add `{misfit.what.lower()}:` to a copy of its file")

@@ -16,7 +16,7 @@ from hpcdist.layers.protocols import Framework, Launcher, Topology
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.planner.feasibility import Where
-from hpcdist.site.fabric import Surroundings, groups
+from hpcdist.site.fabric import JobFacts, groups
 from hpcdist.site.model import Site
 
 _PATH = ("batch", "launcher")
@@ -62,7 +62,7 @@ def asked_of(experiment: Experiment) -> Asked:
     return Asked(framework, topology, launch)
 
 
-GONE: Final = {
+REMOVED_LAUNCHERS: Final = {
     "aprun": "aprun belonged to ALPS, which is gone with the Cray XC and XE machines: HPE Cray EX machines "
     "start tasks by srun under Slurm, and by PALS mpiexec (launcher pals) under PBS",
 }
@@ -83,8 +83,8 @@ def launcher_of(experiment: Experiment, site: Site, asked: Asked) -> Launcher:
         raise PlanError(Problem(f"the command is a launch by {by} already", path, hint))
     name = experiment.batch.launcher_name or next(iter(topology.launchers), site.launcher)
     if name not in launchers:
-        if name in GONE:
-            raise PlanError(Problem(GONE[name], _PATH, _one_of(site)))
+        if name in REMOVED_LAUNCHERS:
+            raise PlanError(Problem(REMOVED_LAUNCHERS[name], _PATH, _one_of(site)))
         hint = did_you_mean(name, launchers.names())
         raise PlanError(Problem(f"there is no launcher {name!r}", _PATH, hint))
     launcher = launchers.get(name)
@@ -105,7 +105,7 @@ def launcher_of(experiment: Experiment, site: Site, asked: Asked) -> Launcher:
 
 
 def own_arguments(
-    experiment: Experiment, site: Site, start: Start, job: Surroundings, where: Where
+    experiment: Experiment, site: Site, start: Start, job: JobFacts, where: Where
 ) -> tuple[Word, ...]:
     """Return the words that the site and the experiment want beside the launcher's own.
 
@@ -116,7 +116,7 @@ def own_arguments(
 
 
 def _arguments(
-    experiment: Experiment, site: Site, launcher: Launcher | None, job: Surroundings, where: Where
+    experiment: Experiment, site: Site, launcher: Launcher | None, job: JobFacts, where: Where
 ) -> Iterator[Word]:
     path = (*_PATH, "args")
     if launcher is None or "args" not in launcher.reads:

@@ -18,7 +18,7 @@ from hpcdist.site.affinity import shares
 from hpcdist.site.model import NodeType, Site
 
 
-class Crowd(Model, frozen=True):
+class ReplicaGroup(Model, frozen=True):
     """Equal replicas that follow one another in rank order; ``index`` is that of the first."""
 
     role: str
@@ -32,7 +32,7 @@ class Crowd(Model, frozen=True):
 class _Piece(Model, frozen=True):
     """Replicas of one crowd on one node; ``first`` counts from the beginning of the crowd."""
 
-    crowd: Crowd
+    crowd: ReplicaGroup
     first: int
     count: int
     node: int
@@ -41,7 +41,7 @@ class _Piece(Model, frozen=True):
     gpu: int
 
 
-def place(crowds: Sequence[Crowd], *, spread: bool = False) -> Placement:
+def place(crowds: Sequence[ReplicaGroup], *, spread: bool = False) -> Placement:
     """Place crowds on nodes, numbered from 0; consecutive crowds of one pool share a group.
 
     ``spread`` puts each replica on a node of its own. Every replica must fit its pool's node.
@@ -129,8 +129,8 @@ def _gpu_cpus(group: Group, rows: Sequence[Row], site: Site, *, exclusive: bool)
     return known if suffice and group.even and all(row.processes == 1 for row in rows) else ()
 
 
-def _by_pool(crowds: Sequence[Crowd]) -> list[list[Crowd]]:
-    members: list[list[Crowd]] = [[crowds[0]]]
+def _by_pool(crowds: Sequence[ReplicaGroup]) -> list[list[ReplicaGroup]]:
+    members: list[list[ReplicaGroup]] = [[crowds[0]]]
     for last, crowd in pairwise(crowds):
         if crowd.pool == last.pool:
             members[-1].append(crowd)
@@ -139,7 +139,7 @@ def _by_pool(crowds: Sequence[Crowd]) -> list[list[Crowd]]:
     return members
 
 
-def _node_sizes(crowds: Sequence[Crowd], *, spread: bool) -> list[int]:
+def _node_sizes(crowds: Sequence[ReplicaGroup], *, spread: bool) -> list[int]:
     """Return how many replicas each node takes, in node order."""
     total = sum(crowd.count for crowd in crowds)
     if spread:
@@ -152,7 +152,7 @@ def _node_sizes(crowds: Sequence[Crowd], *, spread: bool) -> list[int]:
     return _mixed_sizes(crowds)
 
 
-def _mixed_sizes(crowds: Sequence[Crowd]) -> list[int]:
+def _mixed_sizes(crowds: Sequence[ReplicaGroup]) -> list[int]:
     """Fill nodes in order; then lower the filling as far as the number of nodes allows."""
     best = _fill(crowds, 1.0)
     low, high = 0.0, 1.0
@@ -166,7 +166,7 @@ def _mixed_sizes(crowds: Sequence[Crowd]) -> list[int]:
     return best
 
 
-def _fill(crowds: Sequence[Crowd], fullness: float) -> list[int]:
+def _fill(crowds: Sequence[ReplicaGroup], fullness: float) -> list[int]:
     """Return how many replicas each node takes when it is filled to this share of itself, at least by one."""
     sizes, used = [0], EMPTY
     for crowd in crowds:
@@ -181,7 +181,7 @@ def _fill(crowds: Sequence[Crowd], fullness: float) -> list[int]:
     return sizes
 
 
-def _pieces(crowds: Sequence[Crowd], sizes: Sequence[int], first_node: int) -> Iterator[_Piece]:
+def _pieces(crowds: Sequence[ReplicaGroup], sizes: Sequence[int], first_node: int) -> Iterator[_Piece]:
     remaining = iter(crowds)
     crowd, taken = next(remaining), 0
     for node, size in enumerate(sizes, first_node):

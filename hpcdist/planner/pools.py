@@ -36,7 +36,7 @@ class Need(Model, frozen=True):
 EMPTY: Final = Need(tasks=0)
 
 
-class Misfit(NamedTuple):
+class Shortfall(NamedTuple):
     """What one replica asks beyond what a node has; None: it is not known, and so nothing can be had."""
 
     what: str
@@ -90,17 +90,17 @@ class Pool(Model, frozen=True):
         ]
         return max(0, min(rooms)) if rooms else UNLIMITED if self.nodes == 1 else int(not used.tasks)
 
-    def misfits(self, need: Need) -> Iterator[Misfit]:
+    def misfits(self, need: Need) -> Iterator[Shortfall]:
         """Yield what one replica asks beyond what a node has."""
         if self.gpus_unknown and need.gpus:
-            yield Misfit("GPUs", None, need.gpus)
+            yield Shortfall("GPUs", None, need.gpus)
         for what, size, wanted in (
             ("GPUs", self.gpus, need.gpus),
             ("CPUs", self.cpus, need.cpus),
             ("MiB of memory", self.memory, need.memory or 0),
         ):
             if size is not None and wanted > size:
-                yield Misfit(what, size, wanted)
+                yield Shortfall(what, size, wanted)
 
 
 def whole_nodes_in(site: Site, partition: str | None) -> tuple[bool, str]:

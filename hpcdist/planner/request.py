@@ -12,11 +12,11 @@ from hpcdist.plan.model import Request
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.planner.pools import whole_nodes_in
-from hpcdist.site.fabric import Surroundings, groups
+from hpcdist.site.fabric import JobFacts, groups
 from hpcdist.site.model import Site
 
 
-def request_of(experiment: Experiment, site: Site, placement: Placement, job: Surroundings) -> Request:
+def request_of(experiment: Experiment, site: Site, placement: Placement, job: JobFacts) -> Request:
     """Return what is asked.
 
     Raises:
@@ -44,7 +44,7 @@ def request_of(experiment: Experiment, site: Site, placement: Placement, job: Su
     )
 
 
-def _site_directives(site: Site, job: Surroundings) -> Iterator[Word]:
+def _site_directives(site: Site, job: JobFacts) -> Iterator[Word]:
     """Yield the directives that such a job's variables need."""
     for index, group in groups(site.fabric, job):
         for text in group.directives:

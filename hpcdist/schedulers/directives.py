@@ -25,7 +25,7 @@ _ALWAYS: Final = frozenset({"name", "environment.replicas"})
 """The fields that every job has."""
 
 
-class Language(NamedTuple):
+class DirectiveSyntax(NamedTuple):
     """How one scheduler's directives are written.
 
     ``read`` takes a text apart, into nothing where it is no directive; ``form`` says how to write one.
@@ -73,7 +73,7 @@ def options(short: Mapping[str, str]) -> Callable[[str], Sequence[Pair]]:
 
 
 def added(
-    language: Language, job: JobSpec, site: Site, own: Sequence[Directive], problems: list[Problem]
+    language: DirectiveSyntax, job: JobSpec, site: Site, own: Sequence[Directive], problems: list[Problem]
 ) -> Iterator[Directive]:
     """Yield what the site demands and what the experiment adds; note what is wrong with it."""
     values = {line.flag: line.value for line in own}
@@ -105,14 +105,16 @@ def demands(job: JobSpec, site: Site) -> Iterator[tuple[str, str]]:
     yield from ((word.text, word.origin) for word in job.request.site_directives)
 
 
-def _key(language: Language, line: Directive) -> str:
+def _key(language: DirectiveSyntax, line: Directive) -> str:
     """Return what may be said once only: the flag, or a name of those that one flag may give several of."""
     if line.flag not in language.repeats:
         return line.flag
     return f"{language.repeats[line.flag]} {(line.value or '').partition('=')[0]}"
 
 
-def _demanded(language: Language, line: Directive, demanded: Mapping[str, Directive]) -> Directive | None:
+def _demanded(
+    language: DirectiveSyntax, line: Directive, demanded: Mapping[str, Directive]
+) -> Directive | None:
     """Return the line of the site that says what this one says, also where this one's flag is cut short."""
     whole = {*language.fields, *language.taken, *(language.others or ())}
     if line.flag not in whole and _key(language, line) not in demanded:
@@ -122,7 +124,7 @@ def _demanded(language: Language, line: Directive, demanded: Mapping[str, Direct
     return demanded.get(_key(language, line))
 
 
-def misdemanded(language: Language, site: Site) -> Iterator[Problem]:
+def site_directive_problems(language: DirectiveSyntax, site: Site) -> Iterator[Problem]:
     """Yield what no job can obey of the directives in a site file, at its place."""
     texts: list[tuple[Path, str]] = [
         (("directives", "mandatory", index), text) for index, text in enumerate(site.directives.mandatory)
@@ -138,7 +140,7 @@ def misdemanded(language: Language, site: Site) -> Iterator[Problem]:
         yield from (problem._replace(path=path) for problem in found)
 
 
-def _never(language: Language, flag: str) -> Problem | None:
+def _never(language: DirectiveSyntax, flag: str) -> Problem | None:
     """Say that every job says this flag itself; what some jobs leave open a site may demand (``--mem=0``)."""
     if flag in language.taken:
         return Problem(f"{flag} is set by hpcdist", hint=language.taken[flag])
@@ -150,7 +152,7 @@ def _never(language: Language, flag: str) -> Problem | None:
 
 
 def _crossed(  # noqa: PLR0913, PLR0917 - both that it may be held against
-    language: Language,
+    language: DirectiveSyntax,
     text: str,
     line: Directive,
     own: Mapping[str, str | None],
@@ -177,14 +179,14 @@ def _undone(line: Directive, other: Directive) -> Problem:
     return Problem(message, _PATH, "remove it, or change that key in a site file of your own")
 
 
-def forbidden(language: Language, lines: Sequence[Directive], site: Site) -> Iterator[Problem]:
+def forbidden(language: DirectiveSyntax, lines: Sequence[Directive], site: Site) -> Iterator[Problem]:
     """Yield a problem for each flag that the site refuses."""
     for flag in sorted({line.flag for line in lines} & set(site.directives.forbidden)):
         origin = next(line.origin for line in lines if line.flag == flag)
         yield Problem(f"site {site.name} refuses {flag} ({origin})", language.path(flag))
 
 
-def hidden(language: Language, job: PreparedJob) -> Iterator[Problem]:
+def hidden(language: DirectiveSyntax, job: PreparedJob) -> Iterator[Problem]:
     """Yield each text of the user or of the site in which the scheduler would find a directive."""
     texts: list[tuple[Path, str, str]] = [(("run", "cmd"), "the command", job.identity.command)]
     # The first line of a value stands behind the name of its variable.
@@ -201,11 +203,11 @@ def hidden(language: Language, job: PreparedJob) -> Iterator[Problem]:
             yield Problem(message, path, hint)
 
 
-def _is_directive(language: Language, line: str) -> bool:
+def _is_directive(language: DirectiveSyntax, line: str) -> bool:
     return language.sentinel is not None and language.sentinel.match(line) is not None
 
 
-def _read(language: Language, text: str, origin: str, problems: list[Problem]) -> Iterator[Directive]:
+def _read(language: DirectiveSyntax, text: str, origin: str, problems: list[Problem]) -> Iterator[Directive]:
     pairs = language.read(text)
     if not pairs:
         problems.append(Problem(f"{text!r} is not a directive of {language.scheduler}", _PATH, language.form))
@@ -224,7 +226,7 @@ def _written(flag: str, value: str | None) -> str:
     return f"{flag}{'=' if ' ' in flag or flag.startswith('--') else ' '}{value}"
 
 
-def _claimed(language: Language, flag: str, own: Mapping[str, str | None]) -> Problem | None:
+def _claimed(language: DirectiveSyntax, flag: str, own: Mapping[str, str | None]) -> Problem | None:
     """Say what to use instead of a flag that hpcdist sets."""
     if flag in language.free and flag not in own:
         return None
@@ -237,7 +239,7 @@ def _claimed(language: Language, flag: str, own: Mapping[str, str | None]) -> Pr
     return None
 
 
-def _strange(language: Language, line: Directive, site: Site) -> Problem | None:
+def _strange(language: DirectiveSyntax, line: Directive, site: Site) -> Problem | None:
     """Say that the scheduler has no such flag, or none on this site; names of resources are the site's."""
     flag = line.flag.partition(" ")[0]
     theirs = line.origin.startswith("site ")
@@ -255,5 +257,5 @@ def _strange(language: Language, line: Directive, site: Site) -> Problem | None:
     return Problem(f"{language.scheduler} has no flag {flag}{origin}", path, hint)
 
 
-def _is_short(language: Language, flag: str, known: str) -> bool:
+def _is_short(language: DirectiveSyntax, flag: str, known: str) -> bool:
     return language.abbreviates and known.startswith(flag)

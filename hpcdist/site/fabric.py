@@ -1,6 +1,7 @@
 """The fabric: what a machine's network wants said, and under which conditions.
 
-A variable is a plain value or a ``Setting`` with conditions; what only works together is a ``Together``.
+A variable is a plain value or a ``Setting`` with conditions; what works only together is a
+``ConditionalGroup``.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Setting(Condition, frozen=True, kw_only=True):
     otherwise: Scalar | None = None
 
 
-class Together(Condition, frozen=True, kw_only=True):
+class ConditionalGroup(Condition, frozen=True, kw_only=True):
     """Variables, directives and words of the launcher that are right only all together.
 
     ``why``: the reason. ``env``: the variables. ``directives``: lines for the scheduler. ``args``: words of
@@ -81,11 +82,11 @@ class Fabric(Model, frozen=True):
     network: Network | None = None
     interface: str | None = None
     env: dict[str, Setting | Scalar] = {}
-    together: tuple[Together, ...] = ()
+    together: tuple[ConditionalGroup, ...] = ()
     known: dict[str, str] = {}
 
 
-class Surroundings(NamedTuple):
+class JobFacts(NamedTuple):
     """What conditions are held against; ``library`` is None where it is not known, or where there are two."""
 
     nodes: int
@@ -112,7 +113,7 @@ class Settled(NamedTuple):
     otherwise: Scalar | None = None
 
 
-def settled(fabric: Fabric, surroundings: Surroundings) -> Iterator[Settled]:
+def settled(fabric: Fabric, surroundings: JobFacts) -> Iterator[Settled]:
     """Yield the variables of a job; ``where`` is the key of the site file, with the condition it met."""
     for name, entry in fabric.env.items():
         setting = entry if isinstance(entry, Setting) else Setting(value=entry)
@@ -133,7 +134,7 @@ def _in_brackets(condition: Condition) -> str:
     return f" ({', '.join(condition.words)})" if condition.words else ""
 
 
-def groups(fabric: Fabric, surroundings: Surroundings) -> Iterator[tuple[int, Together]]:
+def groups(fabric: Fabric, surroundings: JobFacts) -> Iterator[tuple[int, ConditionalGroup]]:
     """Yield the groups that count, with their number in the file."""
     return ((index, group) for index, group in enumerate(fabric.together) if surroundings.meet(group))
 

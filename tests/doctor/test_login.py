@@ -14,7 +14,7 @@ import pytest
 from hpcdist.doctor import batch, devices, limits, login, runs
 from hpcdist.doctor.batch import Chosen
 from hpcdist.doctor.finding import Finding
-from hpcdist.doctor.login import Patience, Scene
+from hpcdist.doctor.login import HostProbe, TimeoutGuard
 from hpcdist.doctor.records import Host, Port
 from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell
@@ -45,22 +45,24 @@ ANSWERS: Final[Mapping[str, Answer]] = {
 }
 
 
-def scene(answers: Mapping[str, Answer], own: Host = GOOD, lacking: tuple[str, ...] = ()) -> Scene:
+def scene(answers: Mapping[str, Answer], own: Host = GOOD, lacking: tuple[str, ...] = ()) -> HostProbe:
     """Return a host with all programs that answer, and python."""
     python = json.dumps({"host": msgspec.to_builtins(own)})
     rules = [*answers.items(), *ANSWERS.items(), ("python -", python)]
     there = {words.split()[0] for words, _ in rules} - {*lacking}
     shell = FakeShell([(tuple(words.split()), answer) for words, answer in rules])
     probe = Probe(works=True, why="pyslurm 22.5.3 reads Slurm 22.05.8")
-    return Scene(shell, lambda name: f"/usr/bin/{name}" if name in there else None, pyslurm=lambda _: probe)
+    return HostProbe(
+        shell, lambda name: f"/usr/bin/{name}" if name in there else None, pyslurm=lambda _: probe
+    )
 
 
-def found(place: Scene, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[Finding]:
+def found(place: HostProbe, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[Finding]:
     chosen = Chosen(site, "--site", f"/etc/{site.name}.yaml")
     return [*login.findings(chosen, survey, RUNS, place)]
 
 
-def group(name: str, place: Scene, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[Finding]:
+def group(name: str, place: HostProbe, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[Finding]:
     return [item for item in found(place, site, survey) if item.group == name]
 
 
@@ -290,7 +292,9 @@ def test_a_login_node_on_which_all_is_odd() -> None:
 
 def test_a_host_on_which_nothing_answers() -> None:
     shell = FakeShell([((), TIMED_OUT)])
-    place = Scene(shell, lambda name: f"/usr/bin/{name}", lambda _: Probe(works=False, why="it is not there"))
+    place = HostProbe(
+        shell, lambda name: f"/usr/bin/{name}", lambda _: Probe(works=False, why="it is not there")
+    )
     silent = Survey("slurm", "Slurm", unseen=(Unseen("scontrol show config", "it did not end within 60 s"),))
     odd = [item for item in found(place, survey=silent) if item.status not in ("ok", "note")]
     assert {item.name: item.status for item in odd} == {
@@ -313,7 +317,7 @@ def test_a_host_on_which_nothing_answers() -> None:
 
 def test_a_program_that_hangs_is_asked_once() -> None:
     shell = FakeShell([(("scontrol",), TIMED_OUT), (("srun",), "slurm-wlm 22.05.8\n")])
-    runner = Patience(shell)
+    runner = TimeoutGuard(shell)
     asked = [Command(words) for words in (("scontrol", "ping"), ("srun",), ("scontrol", "show"), ("srun",))]
     assert [runner.run(command).timed_out for command in asked] == [True, False, True, False]
     assert shell.commands == [asked[0], asked[1], asked[3]]

@@ -14,7 +14,7 @@ from hpcdist.layers.frameworks import frameworks
 from hpcdist.layers.wiring import Wiring
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, Task
-from hpcdist.planner.placement import Crowd, by_node, place
+from hpcdist.planner.placement import ReplicaGroup, by_node, place
 from hpcdist.testing.wishes import altered
 from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs
@@ -140,7 +140,7 @@ SHAPED = {
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(sorted(SHAPED)), crowds=jobs(), data=st.data())
 def test_whatever_the_shape_of_the_job(
-    tmp_path: Path, name: str, crowds: list[Crowd], data: st.DataObject
+    tmp_path: Path, name: str, crowds: list[ReplicaGroup], data: st.DataObject
 ) -> None:
     plan, exp = SHAPED[name]
     plan = altered(plan, placement=shaped(crowds, a_node="torchrun" in name))
@@ -152,7 +152,7 @@ def test_whatever_the_shape_of_the_job(
     assert differences(plan, tmp_path, chosen) == []
 
 
-def shaped(crowds: list[Crowd], *, a_node: bool) -> Placement:
+def shaped(crowds: list[ReplicaGroup], *, a_node: bool) -> Placement:
     return by_node(place(crowds)) if a_node else place(crowds)
 
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.lint import Around, always_given, findings
-from hpcdist.lint.finding import Given
+from hpcdist.lint import LintContext, always_given, findings
+from hpcdist.lint.finding import SiteValue
 from hpcdist.lint.given import given
 from hpcdist.plan.values import Variable
-from hpcdist.site.fabric import Surroundings
+from hpcdist.site.fabric import JobFacts
 from tests.sites import shipped_site
 
 MPICH = "MPICH_GPU_SUPPORT_ENABLED"
 WHY = "GPU-aware MPI beside NCCL can hang (CSCS)"
 SOURCE = "github.com/eth-cscs/cscs-docs @ 0910c3c, docs/software/ml/pytorch.md"
 CLARIDEN = shipped_site("clariden")
-OUTSIDE = Surroundings(2, "nccl")
-INSIDE = Surroundings(2, "nccl", container=True)
+OUTSIDE = JobFacts(2, "nccl")
+INSIDE = JobFacts(2, "nccl", container=True)
 
 
 def said(name: str, value: str, origin: str = "exp.yml:3") -> list[str]:
-    around = Around(given=given(CLARIDEN, OUTSIDE))
+    around = LintContext(given=given(CLARIDEN, OUTSIDE))
     found = findings([Variable(name=name, value=value, origin=origin)], around)
     return [str(item) for item in found if item.severity == "warning"]
 
@@ -48,4 +48,4 @@ def test_what_does_not_differ(name: str, value: str, origin: str) -> None:
 
 
 def test_what_is_given_alike_everywhere() -> None:
-    assert always_given(CLARIDEN, (OUTSIDE, INSIDE)) == {MPICH: Given("0", "clariden", WHY, SOURCE)}
+    assert always_given(CLARIDEN, (OUTSIDE, INSIDE)) == {MPICH: SiteValue("0", "clariden", WHY, SOURCE)}

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from hpcdist.lint import PREFIXES, Around, findings, versions_of
+from hpcdist.lint import PREFIXES, LintContext, findings, versions_of
 from hpcdist.lint.entry import Entry
 from hpcdist.lint.knowledge import KNOWN, TABLES, family_of
 from hpcdist.lint.nccl import SYSTEM
 from hpcdist.lint.nccl_debugging import DEBUGGING
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.values import Variable, Word
-from hpcdist.site.fabric import Surroundings, groups, settled
+from hpcdist.site.fabric import JobFacts, groups, settled
 from tests.sites import SHIPPED, shipped_site
 
 ENTRIES = [entry for table in TABLES for entry in table]
@@ -41,7 +41,7 @@ def test_shipped_sites_are_clean(name: str, nodes: int) -> None:
     site = shipped_site(name)
     libraries = {kind.library for kind in site.node_types.values() if kind.gpus != 0}
     for library in libraries:
-        around = Surroundings(nodes, library)
+        around = JobFacts(nodes, library)
         variables = [
             Variable(
                 name=item.name,
@@ -57,7 +57,7 @@ def test_shipped_sites_are_clean(name: str, nodes: int) -> None:
             for _, group in groups(site.fabric, around)
             for text in (*group.directives, *group.args)
         ]
-        context = Around(
+        context = LintContext(
             site.fabric.network, library, nodes, tuple(words), versions_of(site.modules), site.fabric.known
         )
         assert [str(item) for item in findings(variables, context)] == []

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.lint import Around, findings, summed, versions_of
+from hpcdist.lint import LintContext, findings, summed, versions_of
 from hpcdist.plan.values import Variable, Word
 
 OFF = Word(text="--network=disable_rdzv_get", origin="site x: fabric.together.0")
 OTHER = Word(text="--network=single_node_vni", origin="batch.directives")
 FLUX_OFF = Word(text="--setattr=rdzv_get_en=0", origin="site x: fabric.together.0")
 FLUX_OTHER = Word(text="--setattr=other=1", origin="batch.directives")
-SLINGSHOT = Around(network="slingshot", library="nccl", nodes=2, words=())
+SLINGSHOT = LintContext(network="slingshot", library="nccl", nodes=2, words=())
 
 
-def said(around: Around, **values: str) -> list[str]:
+def said(around: LintContext, **values: str) -> list[str]:
     """Return `name: what happens` of warnings about several variables."""
     variables = [Variable(name=name, value=value, origin="exp.yml:3") for name, value in values.items()]
     found = findings(variables, around)
@@ -26,26 +26,26 @@ def said(around: Around, **values: str) -> list[str]:
 @pytest.mark.parametrize(
     ("around", "values", "expected"),
     [
-        (Around(network="infiniband"), {"FI_CXI_RX_MATCH_MODE": "hybrid"},
+        (LintContext(network="infiniband"), {"FI_CXI_RX_MATCH_MODE": "hybrid"},
          ["FI_CXI_RX_MATCH_MODE: it is for Slingshot; the network here is InfiniBand, so it has no effect"]),
         (SLINGSHOT, {"NCCL_IB_HCA": "mlx5"},
          ["NCCL_IB_HCA: it is for InfiniBand verbs; NCCL reaches Slingshot by a plug-in, so it has no effect"]),
         (SLINGSHOT, {"NCCL_IB_DISABLE": "1"}, []),
         (SLINGSHOT, {"UCX_TLS": "rc"},
          ["UCX_TLS: UCX has no transport for Slingshot, so it does nothing there"]),
-        (Around(library="oneccl"), {"NCCL_CROSS_NIC": "1"},
+        (LintContext(library="oneccl"), {"NCCL_CROSS_NIC": "1"},
          ["NCCL_CROSS_NIC: the GPUs here use oneCCL, which reads no such variable"]),
-        (Around(), {"NCCL_SOCKET_NTHREADS": "8", "NCCL_NSOCKS_PERTHREAD": "9"},
+        (LintContext(), {"NCCL_SOCKET_NTHREADS": "8", "NCCL_NSOCKS_PERTHREAD": "9"},
          [("NCCL_NSOCKS_PERTHREAD: 8 threads (NCCL_SOCKET_NTHREADS) with 9 sockets each are 72; NCCL takes 64 at "
           "most and lowers this to 8")]),
-        (Around(), {"NCCL_SOCKET_NTHREADS": "8", "NCCL_NSOCKS_PERTHREAD": "8"}, []),
-        (Around(), {"NCCL_MIN_CTAS": "9", "NCCL_MAX_CTAS": "8"}, ["NCCL_MIN_CTAS: it is above NCCL_MAX_CTAS=8"]),
-        (Around(), {"NCCL_ALGO": "Tree"},
+        (LintContext(), {"NCCL_SOCKET_NTHREADS": "8", "NCCL_NSOCKS_PERTHREAD": "8"}, []),
+        (LintContext(), {"NCCL_MIN_CTAS": "9", "NCCL_MAX_CTAS": "8"}, ["NCCL_MIN_CTAS: it is above NCCL_MAX_CTAS=8"]),
+        (LintContext(), {"NCCL_ALGO": "Tree"},
          ["NCCL_ALGO: where none of these works NCCL ends with an error: since 2.24 it falls back to no ring"]),
-        (Around(), {"NCCL_ALGO": "^Tree"}, []),
-        (Around(), {"NCCL_ALGO": "Rings"},
+        (LintContext(), {"NCCL_ALGO": "^Tree"}, []),
+        (LintContext(), {"NCCL_ALGO": "Rings"},
          ["NCCL_ALGO: NCCL does not know 'Rings' and ends with an error when it starts (since 2.24)"]),
-        (Around(), {"NCCL_PROTO": "LL128"},
+        (LintContext(), {"NCCL_PROTO": "LL128"},
          [("NCCL_PROTO: LL128 on a platform that does not support it corrupts data, and NCCL turns it on where it "
           "does")]),
         (SLINGSHOT._replace(nodes=1), {"NCCL_NET": "OFI"},
@@ -67,37 +67,37 @@ def said(around: Around, **values: str) -> list[str]:
         (SLINGSHOT._replace(words=(OFF, OTHER)), {}, []),
         (SLINGSHOT._replace(words=(OTHER, OFF)), {"FI_CXI_RDZV_PROTO": "alt_read"}, []),
         (SLINGSHOT._replace(words=(FLUX_OFF, FLUX_OTHER)), {"FI_CXI_RDZV_PROTO": "alt_read"}, []),
-        (Around(library="nccl"), {"UCX_TLS": "rc,sm"},
+        (LintContext(library="nccl"), {"UCX_TLS": "rc,sm"},
          ["UCX_TLS: it leaves out cuda, so MPI over UCX cannot send from the memory of GPUs"]),
-        (Around(library="rccl"), {"UCX_TLS": "rc,cuda"},
+        (LintContext(library="rccl"), {"UCX_TLS": "rc,cuda"},
          ["UCX_TLS: it leaves out rocm, so MPI over UCX cannot send from the memory of GPUs"]),
-        (Around(library="nccl"), {"UCX_TLS": "rc,cuda_copy"}, []),
-        (Around(library="nccl"), {"UCX_TLS": "^ud"}, []),
-        (Around(), {"UCX_TLS": "rc"}, []),
-        (Around(network="efa"), {"RDMAV_FORK_SAFE": "1"}, ["RDMAV_FORK_SAFE: AWS says never to set it on EFA"]),
-        (Around(network="infiniband"), {"RDMAV_FORK_SAFE": "1"}, []),
+        (LintContext(library="nccl"), {"UCX_TLS": "rc,cuda_copy"}, []),
+        (LintContext(library="nccl"), {"UCX_TLS": "^ud"}, []),
+        (LintContext(), {"UCX_TLS": "rc"}, []),
+        (LintContext(network="efa"), {"RDMAV_FORK_SAFE": "1"}, ["RDMAV_FORK_SAFE: AWS says never to set it on EFA"]),
+        (LintContext(network="infiniband"), {"RDMAV_FORK_SAFE": "1"}, []),
         (SLINGSHOT._replace(words=None), {"FI_CXI_RDZV_PROTO": "alt_read"}, []),
         (SLINGSHOT, {"FI_CXI_RX_MATCH_MODE": "software", "FI_CXI_HYBRID_PREEMPTIVE": "1"},
          ["FI_CXI_HYBRID_PREEMPTIVE: FI_CXI_RX_MATCH_MODE=software makes libfabric ignore it"]),
-        (Around(), {"OMPI_MCA_btl_tcp_if_exclude": "docker0"},
+        (LintContext(), {"OMPI_MCA_btl_tcp_if_exclude": "docker0"},
          [("OMPI_MCA_btl_tcp_if_exclude: it replaces Open MPI's own list, so the loopback interface is used between "
           "nodes")]),
-        (Around(versions={"openmpi": (5, 0)}), {"OMPI_MCA_btl": "^openib"},
+        (LintContext(versions={"openmpi": (5, 0)}), {"OMPI_MCA_btl": "^openib"},
          ["OMPI_MCA_btl: Open MPI 5 has no openib"]),
-        (Around(versions={"openmpi": (4, 1)}), {"OMPI_MCA_btl": "^openib"}, []),
-        (Around(versions={"openmpi": (5, 0)}), {"OMPI_MCA_plm_rsh_agent": "ssh"},
+        (LintContext(versions={"openmpi": (4, 1)}), {"OMPI_MCA_btl": "^openib"}, []),
+        (LintContext(versions={"openmpi": (5, 0)}), {"OMPI_MCA_plm_rsh_agent": "ssh"},
          ["OMPI_MCA_plm_rsh_agent: since 5.0 it is a parameter of PRRTE, and this is Open MPI 5"]),
-        (Around(versions={"openmpi": (4, 1)}), {"PRTE_MCA_plm_rsh_agent": "ssh"},
+        (LintContext(versions={"openmpi": (4, 1)}), {"PRTE_MCA_plm_rsh_agent": "ssh"},
          ["PRTE_MCA_plm_rsh_agent: only Open MPI 5 and later read it, and this is 4"]),
     ],
 )  # fmt: skip
-def test_together(around: Around, values: dict[str, str], expected: list[str]) -> None:
+def test_together(around: LintContext, values: dict[str, str], expected: list[str]) -> None:
     assert said(around, **values) == expected
 
 
 def test_a_list_is_put_back_in_its_place() -> None:
     value = "allreduce:tree,collnetdirect;broadcast:ring;^PAT"
-    found = findings([Variable(name="NCCL_ALGO", value=value, origin="exp.yml:3")], Around())
+    found = findings([Variable(name="NCCL_ALGO", value=value, origin="exp.yml:3")], LintContext())
     assert [item.write for item in found if item.severity == "warning"] == [
         ("write allreduce:tree,collnetdirect,Ring;broadcast:ring;^PAT, or exclude what you do not want by ^")
     ]
@@ -111,7 +111,8 @@ def test_notes_are_summed() -> None:
         for line, (name, value) in enumerate(zip(names, values, strict=True), 3)
     ]
     found = [
-        (item.severity, item.name, item.value, item.origin) for item in summed(findings(variables, Around()))
+        (item.severity, item.name, item.value, item.origin)
+        for item in summed(findings(variables, LintContext()))
     ]
     assert found == [
         ("warning", "NCCL_ALGO", "Tree", "exp.yml:4"),

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.lint import Around, findings
+from hpcdist.lint import LintContext, findings
 from hpcdist.lint.kinds import Integer, read
 from hpcdist.plan.values import Variable
 from hpcdist.site.fabric import Library
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
-ANYWHERE = Around()
+ANYWHERE = LintContext()
 _CAPITALS = "capital and small letters differ in names, so nobody reads it"
 
 
@@ -20,7 +20,7 @@ def variable(name: str, value: str, origin: str = "exp.yml:3") -> Variable:
     return Variable(name=name, value=value, origin=origin)
 
 
-def said(name: str, value: str, around: Around = ANYWHERE) -> list[str]:
+def said(name: str, value: str, around: LintContext = ANYWHERE) -> list[str]:
     """Return the warnings and errors about one variable."""
     return [str(item) for item in findings([variable(name, value)], around) if item.severity != "note"]
 
@@ -195,7 +195,7 @@ def test_an_unknown_name_of_ucx_is_noted() -> None:
     ],
 )
 def test_few_letters_are_alike_too_soon(library: Library, message: str) -> None:
-    (found,) = findings([variable("NCCL_MSCCL_ENABLE", "1")], Around(library=library))
+    (found,) = findings([variable("NCCL_MSCCL_ENABLE", "1")], LintContext(library=library))
     assert f"{found.happens}; {found.write}" == message
 
 
@@ -234,8 +234,8 @@ def test_what_nobody_may_set(name: str) -> None:
 
 
 def test_rccl_reads_some_in_its_own_way() -> None:
-    assert said("NCCL_MIN_NCHANNELS", "112", Around(library="rccl")) == []
-    assert said("NCCL_CUMEM_ENABLE", "-2", Around(library="rccl")) == []
+    assert said("NCCL_MIN_NCHANNELS", "112", LintContext(library="rccl")) == []
+    assert said("NCCL_CUMEM_ENABLE", "-2", LintContext(library="rccl")) == []
 
 
 def test_a_debugging_variable_is_noted() -> None:
@@ -250,7 +250,7 @@ def test_a_debugging_variable_is_noted() -> None:
 def test_a_site_may_know_better() -> None:
     odd = variable("NCCL_IB_TIMEOUT", "50", "site x: fabric.env.NCCL_IB_TIMEOUT")
     assert len(findings([odd], ANYWHERE)) == 1
-    assert findings([odd], Around(known={"NCCL_IB_TIMEOUT": "the centre says so"})) == ()
+    assert findings([odd], LintContext(known={"NCCL_IB_TIMEOUT": "the centre says so"})) == ()
 
 
 def test_what_only_bash_knows_is_not_judged() -> None:

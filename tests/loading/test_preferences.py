@@ -9,7 +9,7 @@ from hpcdist.documents import source
 from hpcdist.errors import ConfigError, Place
 from hpcdist.experiment.model import Batch, Mail
 from hpcdist.loading import load, preferences
-from hpcdist.loading.preferences import NONE, Config, Wishes
+from hpcdist.loading.preferences import NONE, BatchDefaults, Config
 from hpcdist.units import Walltime
 from tests.plug_in import plugged_in
 from tests.sites import site
@@ -45,8 +45,8 @@ def test_what_the_file_says(tmp_path: Path) -> None:
     own = preferences.read(at(tmp_path))
     assert own.config == Config(
         site="x",
-        defaults=Wishes(account="mine", walltime=HOUR, mail=MAIL),
-        sites={"x": Wishes(account="007", qos="debug"), "y": Wishes(account="y")},
+        defaults=BatchDefaults(account="mine", walltime=HOUR, mail=MAIL),
+        sites={"x": BatchDefaults(account="007", qos="debug"), "y": BatchDefaults(account="y")},
     )
     assert own.place("site") == Place(f"{tmp_path}/hpcdist/config.yml", 1, 7)
 

@@ -18,7 +18,7 @@ from hpcdist.planner.feasibility import (
     on,
     title,
 )
-from hpcdist.planner.pools import Misfit, pools
+from hpcdist.planner.pools import Shortfall, pools
 from hpcdist.units import Walltime
 from tests.experiments import where
 from tests.sites import site
@@ -48,7 +48,7 @@ def test_what_fits_is_placed() -> None:
     [
         (
             request(8, cpus=5),
-            [("partition p (n nodes) has 4 CPUs a node, 5 asked by worker 0", Misfit("CPUs", 4, 5), 0)],
+            [("partition p (n nodes) has 4 CPUs a node, 5 asked by worker 0", Shortfall("CPUs", 4, 5), 0)],
         ),
         (request(8, walltime="2h"), [("partition p (n nodes) allows 01:00:00, 02:00:00 asked", None, 0)]),
         (request(2), [("partition p (n nodes) takes jobs of 2 nodes and more, 1 would do", None, 1)]),
@@ -58,7 +58,7 @@ def test_what_fits_is_placed() -> None:
         ),
     ],
 )
-def test_what_stands_against_it(asked: Request, refusals: list[tuple[str, Misfit | None, int]]) -> None:
+def test_what_stands_against_it(asked: Request, refusals: list[tuple[str, Shortfall | None, int]]) -> None:
     found = on(asked, SMALL)
     assert [(refusal.problem.message, refusal.misfit, refusal.nodes) for refusal in found] == refusals
     assert {refusal.pool for refusal in found} == {SMALL}

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hpcdist.plan.placement import Group, Placement, Row, Task
 from hpcdist.planner import placement as placements
-from hpcdist.planner.placement import Crowd, by_node, place
+from hpcdist.planner.placement import ReplicaGroup, by_node, place
 from hpcdist.planner.pools import UNLIMITED, Need, Pool
 
 BIG = Pool(
@@ -33,11 +33,11 @@ CPU = replace(BIG, partition="cpu", submit_as="cpu", node_type="cpu", gpu_type=N
 UNKNOWN = Pool(None, None, None, None, None, None, None, None, UNLIMITED, "site x: no partitions")
 
 
-def crowd(role: str, count: int, need: Need, pool: Pool = BIG, index: int = 0) -> Crowd:
-    return Crowd(role, index, count, need, pool, f"exp.yml:{role}")
+def crowd(role: str, count: int, need: Need, pool: Pool = BIG, index: int = 0) -> ReplicaGroup:
+    return ReplicaGroup(role, index, count, need, pool, f"exp.yml:{role}")
 
 
-def nodes_of(*crowds: Crowd, spread: bool = False) -> list[list[str]]:
+def nodes_of(*crowds: ReplicaGroup, spread: bool = False) -> list[list[str]]:
     """Return the replicas on each node: ``m0``, ``w3``."""
     found: dict[int, dict[str, None]] = defaultdict(dict)
     for task in place(crowds, spread=spread).tasks:
@@ -112,7 +112,7 @@ def test_equal_replicas_fill_nodes_evenly(count: int, sizes: list[int]) -> None:
         ([crowd("worker", 1, Need(1, 1)), crowd("worker", 1, Need(1, 2), index=1)], [["w0", "w1"]]),
     ],
 )  # fmt: skip
-def test_unequal_replicas(crowds: list[Crowd], nodes: list[list[str]]) -> None:
+def test_unequal_replicas(crowds: list[ReplicaGroup], nodes: list[list[str]]) -> None:
     assert nodes_of(*crowds) == nodes
 
 
@@ -306,9 +306,9 @@ def needs(draw: st.DrawFn, pool: Pool) -> Need:
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> list[Crowd]:
+def jobs(draw: st.DrawFn) -> list[ReplicaGroup]:
     available = [draw(pools("a")), draw(pools("b"))]
-    crowds: list[Crowd] = []
+    crowds: list[ReplicaGroup] = []
     for role in draw(st.lists(st.sampled_from(["master", "worker", "ps"]), min_size=1, max_size=4)):
         pool = draw(st.sampled_from(available))
         index = sum(other.count for other in crowds if other.role == role)
@@ -316,7 +316,7 @@ def jobs(draw: st.DrawFn) -> list[Crowd]:
     return crowds
 
 
-def tasks_one_by_one(crowds: Sequence[Crowd], sizes: Sequence[int]) -> list[Task]:
+def tasks_one_by_one(crowds: Sequence[ReplicaGroup], sizes: Sequence[int]) -> list[Task]:
     """Hand out CPUs and GPUs task by task, given how many replicas each node takes."""
     node_of_each = [node for node, size in enumerate(sizes) for _ in range(size)]
     tasks: list[Task] = []
@@ -343,20 +343,20 @@ def tasks_one_by_one(crowds: Sequence[Crowd], sizes: Sequence[int]) -> list[Task
     return tasks
 
 
-def sizes_of(crowds: Sequence[Crowd], *, spread: bool) -> list[int]:
+def sizes_of(crowds: Sequence[ReplicaGroup], *, spread: bool) -> list[int]:
     members = [list(group) for _, group in groupby(crowds, key=lambda crowd: crowd.pool)]
     return [size for group in members for size in placements._node_sizes(group, spread=spread)]
 
 
 @given(jobs(), st.booleans())
-def test_rows_unfold_to_the_tasks(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
+def test_rows_unfold_to_the_tasks(crowds: list[ReplicaGroup], spread: bool) -> None:  # noqa: FBT001 - drawn
     placement = place(crowds, spread=spread)
     assert list(placement.tasks) == tasks_one_by_one(crowds, sizes_of(crowds, spread=spread))
     assert len(list(placement.tasks)) == placement.size
 
 
 @given(jobs(), st.booleans())
-def test_what_every_placement_keeps(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
+def test_what_every_placement_keeps(crowds: list[ReplicaGroup], spread: bool) -> None:  # noqa: FBT001 - drawn
     placement = place(crowds, spread=spread)
     tasks = list(placement.tasks)
     assert [task.rank for task in tasks] == list(range(placement.size))
@@ -372,7 +372,7 @@ def test_what_every_placement_keeps(crowds: list[Crowd], spread: bool) -> None: 
 
 
 @given(jobs(), st.booleans())
-def test_no_node_gives_more_than_it_has(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
+def test_no_node_gives_more_than_it_has(crowds: list[ReplicaGroup], spread: bool) -> None:  # noqa: FBT001 - drawn
     placement = place(crowds, spread=spread)
     pool_of = {
         node: pool
@@ -392,12 +392,12 @@ def test_no_node_gives_more_than_it_has(crowds: list[Crowd], spread: bool) -> No
         assert pool.memory is None or sum(task.memory or 0 for task in here) <= pool.memory
 
 
-def runs_of(crowds: Sequence[Crowd]) -> list[Pool]:
+def runs_of(crowds: Sequence[ReplicaGroup]) -> list[Pool]:
     return [pool for pool, _ in groupby(crowds, key=lambda crowd: crowd.pool)]
 
 
 @given(jobs())
-def test_there_are_as_few_nodes_as_the_order_allows(crowds: list[Crowd]) -> None:
+def test_there_are_as_few_nodes_as_the_order_allows(crowds: list[ReplicaGroup]) -> None:
     expected = 0
     for pool, members in groupby(crowds, key=lambda crowd: crowd.pool):
         used: Need | None = None
@@ -436,7 +436,7 @@ def test_equal_replicas_take_the_fewest_nodes_and_differ_by_one(data: st.DataObj
 
 
 @given(jobs(), st.booleans())
-def test_groups_cover_all_tasks_and_nodes(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
+def test_groups_cover_all_tasks_and_nodes(crowds: list[ReplicaGroup], spread: bool) -> None:  # noqa: FBT001 - drawn
     placement = place(crowds, spread=spread)
     node = rank = 0
     for group in placement.groups:
@@ -456,7 +456,7 @@ def test_groups_cover_all_tasks_and_nodes(crowds: list[Crowd], spread: bool) -> 
 
 
 @given(jobs(), st.booleans())
-def test_runs_of_tasks_per_node(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
+def test_runs_of_tasks_per_node(crowds: list[ReplicaGroup], spread: bool) -> None:  # noqa: FBT001 - drawn
     placement = place(crowds, spread=spread)
     counts = [len(list(members)) for _, members in groupby(placement.tasks, key=lambda task: task.node)]
     runs = [(len(list(members)), count) for count, members in groupby(counts)]
@@ -464,7 +464,7 @@ def test_runs_of_tasks_per_node(crowds: list[Crowd], spread: bool) -> None:  # n
 
 
 @given(jobs(), st.booleans())
-def test_shapes_are_runs_of_nodes_with_the_same_rows(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
+def test_shapes_are_runs_of_nodes_with_the_same_rows(crowds: list[ReplicaGroup], spread: bool) -> None:  # noqa: FBT001 - drawn
     placement = place(crowds, spread=spread)
     found = [(shape.node + number, shape) for shape in placement.shapes() for number in range(shape.nodes)]
     assert [node for node, _ in found] == list(range(placement.nodes))
@@ -477,7 +477,7 @@ def test_shapes_are_runs_of_nodes_with_the_same_rows(crowds: list[Crowd], spread
 
 
 @given(jobs(), st.booleans())
-def test_a_task_a_node_takes_what_all_its_tasks_took(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
+def test_a_task_a_node_takes_what_all_its_tasks_took(crowds: list[ReplicaGroup], spread: bool) -> None:  # noqa: FBT001 - drawn
     before = place(crowds, spread=spread)
     after = by_node(before)
     loads = [list(members) for _, members in groupby(before.tasks, key=lambda task: task.node)]
@@ -500,7 +500,7 @@ def test_a_task_a_node_takes_what_all_its_tasks_took(crowds: list[Crowd], spread
 
 
 @given(jobs(), st.booleans())
-def test_the_components_of_tasks_a_node(crowds: list[Crowd], spread: bool) -> None:  # noqa: FBT001 - drawn
+def test_the_components_of_tasks_a_node(crowds: list[ReplicaGroup], spread: bool) -> None:  # noqa: FBT001 - drawn
     before = place(crowds, spread=spread)
     after = by_node(before)
     for old, group in zip(before.groups, after.groups, strict=True):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hpcdist.errors import PlanError
 from hpcdist.plan.devices import devices
 from hpcdist.plan.model import Plan
-from hpcdist.planner.placement import Crowd, place
+from hpcdist.planner.placement import ReplicaGroup, place
 from hpcdist.site.model import LauncherOptions
 from hpcdist.testing.wishes import altered
 from tests.experiments import environment, resources
@@ -41,7 +41,7 @@ def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, frame
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(crowds=jobs(), data=st.data())
 def test_whatever_the_shape_the_device_of_its_local_rank_is_its_own(
-    tmp_path: Path, crowds: list[Crowd], data: st.DataObject
+    tmp_path: Path, crowds: list[ReplicaGroup], data: st.DataObject
 ) -> None:
     plan = altered(PLAN, placement=place(crowds))
     task = data.draw(st.sampled_from(list(plan.placement.tasks)))

@@ -20,7 +20,7 @@ from hpcdist.errors import RenderError
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, Task
 from hpcdist.plan.values import Variable
-from hpcdist.planner.placement import Crowd, by_node, place
+from hpcdist.planner.placement import ReplicaGroup, by_node, place
 from hpcdist.script.renderer import render, summary
 from hpcdist.testing.wishes import altered
 from tests.experiments import environment, resources
@@ -63,7 +63,7 @@ def found_of(variables: dict[str, str], names: Iterable[str]) -> dict[str, str |
 @SLOW
 @given(data=st.data(), crowds=jobs(), spread=st.booleans(), a_node=st.booleans())
 def test_each_task_finds_its_place_in_the_plan(
-    tmp_path: Path, data: st.DataObject, crowds: list[Crowd], *, spread: bool, a_node: bool
+    tmp_path: Path, data: st.DataObject, crowds: list[ReplicaGroup], *, spread: bool, a_node: bool
 ) -> None:
     placement = by_node(place(crowds, spread=spread)) if a_node else place(crowds, spread=spread)
     plan = altered(planned(), placement=placement, starts_processes=a_node)

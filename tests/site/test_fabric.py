@@ -11,12 +11,12 @@ import pytest
 from hpcdist.documents import fields
 from hpcdist.plan.values import Variable, Word
 from hpcdist.script.renderer import render
-from hpcdist.site.fabric import Fabric, Settled, Surroundings, groups, problems_of, settled
+from hpcdist.site.fabric import Fabric, JobFacts, Settled, groups, problems_of, settled
 from tests.experiments import environment, resources
 from tests.plans import planned, words
 from tests.sites import site
 
-ALONE, TWO = Surroundings(1, "nccl"), Surroundings(2, "nccl")
+ALONE, TWO = JobFacts(1, "nccl"), JobFacts(2, "nccl")
 TOGETHER = {"why": "alt_read needs it", "env": {"FI_CXI_RDZV_PROTO": "alt_read"}}
 LIBRARY = {"value": "AWS Libfabric", "found": "libnccl-net.so", "when": "multi_node"}
 
@@ -41,7 +41,7 @@ def fabric(**data: Any) -> Fabric:
         ),
         ({"value": 1, "library": "nccl"}, TWO, [Settled("X", 1, "fabric.env.X (nccl)")]),
         ({"value": 1, "library": "rccl"}, TWO, []),
-        ({"value": 1, "library": "nccl"}, Surroundings(2), []),
+        ({"value": 1, "library": "nccl"}, JobFacts(2), []),
         ({"value": 1, "container": True}, TWO, []),
         ({"value": 1, "container": False}, TWO, [Settled("X", 1, "fabric.env.X (outside containers)")]),
         (
@@ -57,7 +57,7 @@ def fabric(**data: Any) -> Fabric:
     ],
 )
 def test_a_setting_counts_where_all_its_conditions_hold(
-    entry: object, around: Surroundings, expected: list[Settled]
+    entry: object, around: JobFacts, expected: list[Settled]
 ) -> None:
     assert list(settled(fabric(env={"X": entry}), around)) == expected
 

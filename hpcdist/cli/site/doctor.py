@@ -25,7 +25,7 @@ from hpcdist.doctor import login
 from hpcdist.doctor.batch import Chosen
 from hpcdist.doctor.devices import TELLS_MORE
 from hpcdist.doctor.finding import Finding
-from hpcdist.doctor.login import Patience, Scene
+from hpcdist.doctor.login import HostProbe, TimeoutGuard
 from hpcdist.doctor.runs import SYSTEM
 from hpcdist.errors import listed
 from hpcdist.loading import preferences
@@ -121,10 +121,10 @@ def _chosen(name: str | None, site_path: tuple[str, ...]) -> Chosen:
 
 def _login(chosen: Chosen, runs_dir: Path, services: Services) -> Iterator[Finding]:
     scheduler = chosen.site.scheduler
-    runner = Patience(services.runner)
+    runner = TimeoutGuard(services.runner)
     node = LoginNode(runner, services.now)
     survey = look(scheduler, node) if scheduler in surveyors else None
-    yield from login.findings(chosen, survey, runs_dir, Scene(runner, shutil.which))
+    yield from login.findings(chosen, survey, runs_dir, HostProbe(runner, shutil.which))
     yield from _of_shell(chosen)
 
 

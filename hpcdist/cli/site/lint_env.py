@@ -16,11 +16,11 @@ from hpcdist.cli.tell import tell
 from hpcdist.documents import source
 from hpcdist.errors import ExitCode
 from hpcdist.host import resources
-from hpcdist.lint import Around, Finding, versions_of
+from hpcdist.lint import Finding, LintContext, versions_of
 from hpcdist.loading import machine, preferences
 from hpcdist.loading.sites import load_site
 from hpcdist.plan.values import Variable
-from hpcdist.site.fabric import Surroundings, names
+from hpcdist.site.fabric import JobFacts, names
 from hpcdist.site.model import Site, libraries_of
 
 FOUND = ExitCode.PLAN
@@ -84,14 +84,14 @@ def _site(name: str | None, site_path: tuple[str, ...]) -> Site | None:
     return load_site(found.files[found.detection.site]) if found.detection.site else None
 
 
-def _around(site: Site | None) -> Around:
+def _around(site: Site | None) -> LintContext:
     modules = os.environ.get("LOADEDMODULES", "").split(":")
     if site is None:
-        return Around(versions=versions_of(modules))
+        return LintContext(versions=versions_of(modules))
     libraries = libraries_of(site.node_types.values())
     library = libraries[0] if len(libraries) == 1 else None
-    jobs = [Surroundings(nodes, library, inside) for nodes in (1, 2) for inside in (False, True)]
-    return Around(
+    jobs = [JobFacts(nodes, library, inside) for nodes in (1, 2) for inside in (False, True)]
+    return LintContext(
         network=site.fabric.network,
         library=library,
         versions=versions_of((*site.modules, *modules)),

@@ -9,7 +9,7 @@ from hpcdist import lint
 from hpcdist.errors import Path, Problem
 from hpcdist.plan.fabric_variables import of_fabric
 from hpcdist.plan.values import Word
-from hpcdist.site.fabric import Surroundings, groups
+from hpcdist.site.fabric import JobFacts, groups
 from hpcdist.site.model import Site, libraries_of
 
 
@@ -24,16 +24,16 @@ def findings(site: Site) -> Iterator[Problem]:
                 yield Problem(found.text, path, found.hint, severity=found.severity)
 
 
-def _jobs(site: Site) -> Iterator[Surroundings]:
+def _jobs(site: Site) -> Iterator[JobFacts]:
     """Yield what the conditions of the file can meet: one node or two, each library, containers or none."""
     libraries = libraries_of(site.node_types.values())
     images = (False, True) if site.container else (False,)
     for nodes, library, container in product((2, 1), libraries or (None,), images):
-        yield Surroundings(nodes, library, container)
+        yield JobFacts(nodes, library, container)
 
 
-def _around(site: Site, around: Surroundings) -> lint.Around:
-    return lint.Around(
+def _around(site: Site, around: JobFacts) -> lint.LintContext:
+    return lint.LintContext(
         network=site.fabric.network,
         library=around.library,
         nodes=around.nodes,
@@ -43,7 +43,7 @@ def _around(site: Site, around: Surroundings) -> lint.Around:
     )
 
 
-def _words(site: Site, around: Surroundings) -> Iterator[Word]:
+def _words(site: Site, around: JobFacts) -> Iterator[Word]:
     together = (text for _, group in groups(site.fabric, around) for text in (*group.directives, *group.args))
     for text in (*site.directives.mandatory, *together, *site.options(site.launcher).args):
         yield Word(text=text, origin=f"site {site.name}")

@@ -16,7 +16,7 @@ from hpcdist.experiment.batch_specs import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import Language, added, forbidden, hidden, options
+from hpcdist.schedulers.directives import DirectiveSyntax, added, forbidden, hidden, options
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.schedulers.header import HeaderSyntax, escaped
 from hpcdist.site.model import Site
@@ -187,7 +187,7 @@ def _unsupported_shapes(job: JobSpec, site: Site) -> Iterator[Problem]:
         yield Problem(message, ("batch", "exclusive"), "set it, or `gpus.request` in the site file")
 
 
-_LANGUAGE: Final = Language(
+_LANGUAGE: Final = DirectiveSyntax(
     scheduler="Flux",
     form="write --flag=value, with quotes around spaces",
     read=options(SHORT),
@@ -201,7 +201,7 @@ _LANGUAGE: Final = Language(
 )
 
 
-def language(_site: Site) -> Language:
+def language(_site: Site) -> DirectiveSyntax:
     """Return how directives are written, which is the same on all machines."""
     return _LANGUAGE
 

@@ -102,10 +102,10 @@ class Lsf:
 
     def directive_problems(self, site: Site) -> Iterator[Problem]:
         """Yield what no job can obey of the directives in a site file."""
-        from hpcdist.schedulers.directives import misdemanded
+        from hpcdist.schedulers.directives import site_directive_problems
         from hpcdist.schedulers.lsf.directives import language
 
-        return misdemanded(language(site), site)
+        return site_directive_problems(language(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the bsub command; the script says whether it is read from standard input or by its name."""

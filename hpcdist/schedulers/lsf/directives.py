@@ -15,7 +15,7 @@ from hpcdist.errors import PlanError, Problem
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden
+from hpcdist.schedulers.directives import DirectiveSyntax, Pair, added, forbidden, hidden
 from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.schedulers.lsf import words
 from hpcdist.site.model import Site
@@ -193,10 +193,10 @@ def _read(text: str) -> Sequence[Pair]:
     return ((first, next(iter(rest), None)),) if first.startswith("-") and len(rest) <= 1 else ()
 
 
-def language(site: Site) -> Language:
+def language(site: Site) -> DirectiveSyntax:
     """Return how directives are written, with the words that this site has for them."""
     reason = f"it is of machines with CSM, and site {site.name} asks for slots (`lsf.request`)"
-    return Language(
+    return DirectiveSyntax(
         scheduler="LSF",
         form="write `-flag value` as bsub(1) has it, with quotes around spaces",
         read=_read,

@@ -13,7 +13,7 @@ from typing import Final
 from hpcdist.errors import PlanError
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import Language, Pair, added, forbidden
+from hpcdist.schedulers.directives import DirectiveSyntax, Pair, added, forbidden
 from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.schedulers.pbs.chunks import chunk_problems, rounded, select, totals
 from hpcdist.schedulers.pbs.options import array, dependency, mail_points, option_problems
@@ -64,10 +64,12 @@ _TAKEN: Final = {
 }
 
 
-def language(site: Site) -> Language:
+def language(site: Site) -> DirectiveSyntax:
     """Return how directives are written, with the option that takes the account here."""
     fields = {**_FIELDS, site.pbs.account: "batch.account"}
-    return Language("PBS", "write -q NAME, -l name=value or -W name=value", _read, fields, _TAKEN, _FREE)
+    return DirectiveSyntax(
+        "PBS", "write -q NAME, -l name=value or -W name=value", _read, fields, _TAKEN, _FREE
+    )
 
 
 _FREE: Final = frozenset({"-W umask"})

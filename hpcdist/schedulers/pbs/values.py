@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, Problem
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import Language
+from hpcdist.schedulers.directives import DirectiveSyntax
 
 _LONGEST_LINE: Final = 4000
 """qsub reads 4094 characters of a line, and what follows as another line."""
@@ -52,7 +52,7 @@ _FORMS: Final[Mapping[str, _Form]] = {
 _CHUNK: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=[A-Za-z0-9_./@-]+", re.ASCII)
 
 
-def value_problems(language: Language, lines: Sequence[Directive]) -> Iterator[Problem]:
+def value_problems(language: DirectiveSyntax, lines: Sequence[Directive]) -> Iterator[Problem]:
     """Yield the values that qsub refuses or cuts, each with the field that says them."""
     for line in lines:
         yield from _value_problems(line, line.value or "", language.path(line.flag))

@@ -16,7 +16,7 @@ from hpcdist.errors import PlanError, Problem
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import Language, Pair, added, forbidden, hidden, is_asked
+from hpcdist.schedulers.directives import DirectiveSyntax, Pair, added, forbidden, hidden, is_asked
 from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.schedulers.sge.environments import environment, no_environment, slots_of
 from hpcdist.schedulers.sge.options import dependency, elements, mail_points, option_problems
@@ -191,12 +191,12 @@ def _fraction(name: str, gpus: int, share: str, slots: int) -> Problem:
     return Problem(message, ("environment", "resources", "gpu"), hint)
 
 
-def language(site: Site) -> Language:
+def language(site: Site) -> DirectiveSyntax:
     """Return how directives are written, with the words that this site has for them."""
     own = site.sge
     names = ((own.gpus, _GPU), (own.memory, _MEMORY), (own.exclusive, "batch.exclusive"))
     fields = {f"-l {name}": field for name, field in names if name} | {own.account: "batch.account"}
-    return Language(
+    return DirectiveSyntax(
         scheduler="Grid Engine",
         form="write -FLAG VALUE, such as `-l NAME=VALUE` or `-R y`, with quotes around spaces",
         read=_read,

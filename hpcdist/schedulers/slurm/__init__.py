@@ -145,10 +145,10 @@ class Slurm:
 
     def directive_problems(self, site: Site) -> Iterator[Problem]:
         """Yield what no job can obey of the directives in a site file."""
-        from hpcdist.schedulers.directives import misdemanded
+        from hpcdist.schedulers.directives import site_directive_problems
         from hpcdist.schedulers.slurm.directives import language
 
-        return misdemanded(language(site), site)
+        return site_directive_problems(language(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the sbatch command, free of SBATCH_ variables: they would beat the script."""

@@ -14,7 +14,7 @@ from hpcdist.experiment.batch_specs import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import Language, added, forbidden, options
+from hpcdist.schedulers.directives import DirectiveSyntax, added, forbidden, options
 from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.site.model import Site
 
@@ -210,7 +210,7 @@ def _unsupported(job: JobSpec) -> Iterator[Problem]:
             yield Problem(message, ("environment", "replicas"), hint)
 
 
-_LANGUAGE: Final = Language(
+_LANGUAGE: Final = DirectiveSyntax(
     scheduler="Slurm",
     form="write --flag=value, with quotes around spaces",
     read=options(_SHORT),
@@ -221,7 +221,7 @@ _LANGUAGE: Final = Language(
 )
 
 
-def language(_site: Site) -> Language:
+def language(_site: Site) -> DirectiveSyntax:
     """Return how directives are written, which is the same on all machines."""
     return _LANGUAGE
 

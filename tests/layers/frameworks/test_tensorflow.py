@@ -18,7 +18,7 @@ from hpcdist.layers.frameworks.tensorflow import TENSORFLOW, Section
 from hpcdist.layers.wiring import Wiring
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
-from hpcdist.planner.placement import Crowd, place
+from hpcdist.planner.placement import ReplicaGroup, place
 from hpcdist.testing.wishes import altered
 from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs
@@ -30,7 +30,9 @@ PLAN = planned(framework="tensorflow", environment=environment(1, ps=1))
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(crowds=jobs(), data=st.data())
-def test_every_task_is_told_where_all_are(tmp_path: Path, crowds: list[Crowd], data: st.DataObject) -> None:
+def test_every_task_is_told_where_all_are(
+    tmp_path: Path, crowds: list[ReplicaGroup], data: st.DataObject
+) -> None:
     placement = place(crowds)
     plan = altered(PLAN, placement=placement, suffix="i")
     first: dict[tuple[str, int], str] = {}

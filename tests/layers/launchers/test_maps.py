@@ -16,7 +16,7 @@ from hpcdist.layers.launchers import launchers
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
-from hpcdist.planner.placement import Crowd, by_node, place
+from hpcdist.planner.placement import ReplicaGroup, by_node, place
 from hpcdist.planner.pools import Need
 from hpcdist.site.model import LauncherOptions
 from hpcdist.testing.wishes import altered
@@ -104,17 +104,17 @@ def test_every_option_that_a_launcher_reads_is_drawn(name: str) -> None:
     assert OPTIONS[name].keys() == launchers.get(name).reads - {"rank_variables"}
 
 
-EIGHT: Final = place([Crowd("worker", 0, 8, Need(1, 4, 0), BIG, "exp.yml")])
-FIVE: Final = place([Crowd("worker", 0, 5, Need(1, 4, 0), BIG, "exp.yml")])
+EIGHT: Final = place([ReplicaGroup("worker", 0, 8, Need(1, 4, 0), BIG, "exp.yml")])
+FIVE: Final = place([ReplicaGroup("worker", 0, 5, Need(1, 4, 0), BIG, "exp.yml")])
 UNEQUAL: Final = place([
-    Crowd("master", 0, 1, Need(1, 8, 2), BIG, "exp.yml"),
-    Crowd("worker", 0, 3, Need(1, 4, 1), BIG, "exp.yml"),
+    ReplicaGroup("master", 0, 1, Need(1, 8, 2), BIG, "exp.yml"),
+    ReplicaGroup("worker", 0, 3, Need(1, 4, 1), BIG, "exp.yml"),
 ])  # fmt: skip
 
 
 LAST_IS_FULLER: Final = place([
-    Crowd("master", 0, 1, Need(1, 8, 0), BIG, "exp.yml"),
-    Crowd("worker", 0, 1, Need(2, 16, 0), BIG, "exp.yml"),
+    ReplicaGroup("master", 0, 1, Need(1, 8, 0), BIG, "exp.yml"),
+    ReplicaGroup("worker", 0, 1, Need(2, 16, 0), BIG, "exp.yml"),
 ])  # fmt: skip
 
 
