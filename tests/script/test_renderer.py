@@ -467,7 +467,9 @@ def test_servers_are_ended_when_all_workers_have_ended_well(tmp_path: Path) -> N
             if "ended well" in line:
                 break
         assert process.wait(timeout=50) == 0
-    assert output.endswith("2: the last worker\nhpcdist: worker ended well; ending those that served\n")
+    # A server's shell may say `Terminated` before the line by which all know why has come through.
+    assert "2: the last worker" in output.splitlines()[:-1]
+    assert output.endswith("\nhpcdist: worker ended well; ending those that served\n")
     assert len(pids(output)) == 4
     assert all(map(is_gone, pids(output)))
 
