@@ -65,9 +65,10 @@ class Machine:
 
     def end(self) -> None:
         for run in self.submitted:
-            for pid in holders(run.record.token):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            while found := holders(run.record.token):  # those that are starting have children later
+                for pid in found:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
 
 
 def holders(token: str) -> list[int]:
