@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from hpcdist.documents.tree import Document, Map, Seq
@@ -84,16 +84,17 @@ _CI = some.recursive(
 
 
 @given(
-    some.dictionaries(_OF_CI, _CI, max_size=5),
-    some.sampled_from(
+    junk=some.dictionaries(_OF_CI, _CI, max_size=5),
+    form=some.sampled_from(
         (
             {"worker": {"machine-type": "P4000"}},
             {"workflows": {"a": {"steps": [{"command": "experiment.run_single_node"}]}}},
             {"jobs": {"a": {"uses": "script@v1"}}},
         )
     ),
-    _CI,
+    inside=_CI,
 )
+@example(junk={}, form={"jobs": {"a": {"uses": "script@v1"}}}, inside={"version": {"command": []}})
 def test_no_file_of_gradientci_is_a_traceback(
     junk: dict[str, Any], form: dict[str, Any], inside: Any
 ) -> None:

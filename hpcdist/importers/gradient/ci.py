@@ -130,7 +130,7 @@ def _by_name(read: Reading) -> str:
 def _runs(read: Reading, path: Path) -> bool:
     """Tell whether a job or a step runs a program."""
     action = read.peek(*path, "uses")
-    return read.peek(*path, "command") in _COMMANDS or bool(_RUNS.fullmatch(str(action)))
+    return str(read.peek(*path, "command")) in _COMMANDS or bool(_RUNS.fullmatch(str(action)))
 
 
 def options_of(data: Map) -> Options:
