@@ -47,8 +47,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     words = tuple(_launch_line(job, experiment, site, start, where))
     notes = (*advice(experiment, site, job, start), *start.framework.advice(job, experiment, site))
     directives = schedulers.get(site.scheduler).directives(job, site)
-    found = lint.of_job(job, words, directives, site)
-    notes += tuple(_notes(found, experiment))
+    notes += _notes(lint.of_job(job, words, directives, site), experiment)
     return extended(Plan, job, words=words, directives=directives, notes=notes)
 
 
@@ -65,16 +64,16 @@ def _launch_line(
     yield Word.raw('bash "$HPCDIST_JOB_DIR/command.sh"', where(("run", "cmd")))
 
 
-def _notes(found: Sequence[lint.Finding], experiment: Experiment) -> Iterator[Problem]:
+def _notes(found: Sequence[lint.Finding], experiment: Experiment) -> tuple[Problem, ...]:
     """Return what is odd about the plan's variables.
 
     Raises:
         PlanError: where one of them cannot work.
     """
-    problems = [_located(item, experiment) for item in found]
+    problems = tuple(_located(item, experiment) for item in found)
     if never := [problem for problem in problems if problem.severity == "error"]:
         raise PlanError(*never)
-    return iter(problems)
+    return problems
 
 
 def _located(found: lint.Finding, experiment: Experiment) -> Problem:

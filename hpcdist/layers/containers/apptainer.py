@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.experiment.image import Image
+from hpcdist.layers.containers.plain import Plain
 from hpcdist.layers.containers.site_words import args
-from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.model import Container, JobSpec, PreparedJob
 from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
@@ -21,10 +22,8 @@ _GPUS: Final = {"nccl": ("--nv",), "rccl": ("--rocm",)}
 """What brings the driver's libraries inside; devices, and so Intel's GPUs, are there by themselves."""
 
 
-class Apptainer:
+class Apptainer(Plain):
     """``apptainer exec``; it takes files of all kinds, folders, and whatever it can fetch."""
-
-    launchers: frozenset[str] = frozenset()
 
     def __init__(self, name: str) -> None:
         self.name = self.program = name
@@ -32,13 +31,6 @@ class Apptainer:
     def image(self, image: Image) -> str:
         """Return the image with its scheme."""
         return f"docker://{image.text}" if image.form == "registry" else image.text
-
-    def launcher_words(
-        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
-    ) -> tuple[Word, ...]:
-        """Return nothing: the launcher knows nothing of it."""
-        del job, container, environment, runtime
-        return ()
 
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return ``apptainer exec`` with the binds, the GPUs and the image."""

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.experiment.image import Image, refused
+from hpcdist.layers.containers.plain import Plain
 from hpcdist.layers.containers.site_words import args
-from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.model import Container, PreparedJob
 from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
@@ -25,12 +26,11 @@ _MPI: Final = ("--mpi", "--cuda-mpich", "--openmpi")
 """Words that bring the host's network and the rest; podman refuses to be told of it twice."""
 
 
-class PodmanHpc:
+class PodmanHpc(Plain):
     """``podman-hpc run``."""
 
     name = "podman-hpc"
     program = "podman-hpc"
-    launchers: frozenset[str] = frozenset()
 
     def image(self, image: Image) -> str:
         """Return the image as it is.
@@ -41,13 +41,6 @@ class PodmanHpc:
         if image.form != "registry":
             raise refused(image, self.name, "write a registry's image; `podman-hpc pull NAME` fetches it")
         return image.text
-
-    def launcher_words(
-        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
-    ) -> tuple[Word, ...]:
-        """Return nothing: the launcher knows nothing of it."""
-        del job, container, environment, runtime
-        return ()
 
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return ``podman-hpc run`` with volumes, variables, GPUs and the image."""

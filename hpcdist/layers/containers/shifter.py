@@ -13,20 +13,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.experiment.image import Image, refused
+from hpcdist.layers.containers.plain import Plain
 from hpcdist.layers.containers.site_words import args
-from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.model import Container, JobSpec, PreparedJob
 from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
 _ORIGIN: Final = "container shifter"
 
 
-class Shifter:
+class Shifter(Plain):
     """``shifter --image``."""
 
     name = "shifter"
     program = "shifter"
-    launchers: frozenset[str] = frozenset()
 
     def image(self, image: Image) -> str:
         """Return the image with its type, ``docker:NAME``.
@@ -37,13 +37,6 @@ class Shifter:
         if image.form != "registry":
             raise refused(image, self.name, "write a registry's image; `shifterimg pull NAME` fetches it")
         return f"docker:{image.text}"
-
-    def launcher_words(
-        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
-    ) -> tuple[Word, ...]:
-        """Return nothing: the launcher knows nothing of it."""
-        del job, container, environment, runtime
-        return ()
 
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return ``shifter`` with the image and the site's volumes."""

@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.plan.model import JobSpec, PreparedJob, RemoteShell
+from hpcdist.layers.launchers.plain import Plain
+from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
@@ -27,19 +28,16 @@ _ORIGIN: Final = "launcher flux"
 _BINDING: Final = "--setopt=cpu-affinity=per-task"
 
 
-class FluxRun:
+class FluxRun(Plain):
     """Flux's own launcher."""
 
     name = "flux"
     program = "flux"
     version_words: tuple[str, ...] = ("version",)
-    mpi_flavours: tuple[str, ...] = ()
-    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="FLUX_TASK_RANK", size="FLUX_JOB_SIZE", local_rank="FLUX_TASK_LOCAL_ID"
     )
     schedulers = frozenset({"flux"})
-    wires: frozenset[str] = frozenset()
     reads = frozenset({"mpi", "binding", "args", "rank_variables"})
     taken: frozenset[str] = frozenset(
         {
@@ -58,14 +56,10 @@ class FluxRun:
             "--label-io",
         }
     )
-    lists_cpus = False
-    hostfile_line = "%s slots=%s"
     unequal_nodes = True
     brings_mpi = True
     gives_pmi = False  # it gives one, always; whether the program's MPI takes it no task can see
     labels_output = True
-    remote_shell: RemoteShell | None = None
-    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``flux run`` and its options.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hpcdist.layers.launchers.mpirun import MPIRUN
+from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import PreparedJob, RemoteShell
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
@@ -15,14 +16,12 @@ from hpcdist.site.model import LauncherOptions, RankVariables
 _GLOO: Final = RankVariables(rank="HOROVOD_RANK", size="HOROVOD_SIZE", local_rank="HOROVOD_LOCAL_RANK")
 
 
-class Horovodrun:
+class Horovodrun(Plain):
     """Horovod's own launcher, with one of its two controllers; gloo needs no MPI."""
 
     name = "horovodrun"
     program = "horovodrun"
     version_words: tuple[str, ...] = ("--version",)
-    mpi_flavours: tuple[str, ...] = ()
-    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = _GLOO
     schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
     wires = frozenset({"horovod"})
@@ -44,14 +43,9 @@ class Horovodrun:
             "--host-discovery-script",
         }
     )
-    lists_cpus = False
-    hostfile_line = "%s slots=%s"
     unequal_nodes = True
-    brings_mpi = False
-    gives_pmi = False
     labels_output = True
     remote_shell: RemoteShell | None = "ssh"
-    orders_nodes = False
     controller = "--gloo"
     hosts = '--hostfile "$HPCDIST_HOSTFILE"'
 

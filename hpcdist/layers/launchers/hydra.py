@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import PreparedJob, RemoteShell
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
@@ -20,31 +21,26 @@ from hpcdist.site.model import LauncherOptions, RankVariables
 _ORIGIN: Final = "launcher hydra"
 
 
-class Hydra:
+class Hydra(Plain):
     """mpiexec.hydra, over the job's own machine file."""
 
     name = "hydra"
     program = "mpiexec"
     version_words: tuple[str, ...] = ("--version",)
     mpi_flavours: tuple[str, ...] = ("mpich", "intel")
-    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="PMI_RANK", size="PMI_SIZE", local_rank="MPI_LOCALRANKID"
     )
     schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
-    wires: frozenset[str] = frozenset()
     reads = frozenset({"flavour", "binding", "args", "rank_variables"})
     taken: frozenset[str] = frozenset(
         {"-n", "-np", "-f", "-hosts", "-machinefile", "-ppn", "-genvlist", "-genvall", "-envlist"}
     )
-    lists_cpus = False
     hostfile_line = "%s:%s"
     unequal_nodes = True
     brings_mpi = True
-    gives_pmi = False
     labels_output = False  # -prepend-rank writes [0], at the beginning of each piece that comes
     remote_shell: RemoteShell | None = "agent"
-    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``mpiexec.hydra`` with the machine file and every variable of the plan by name."""

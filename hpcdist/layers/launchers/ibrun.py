@@ -14,36 +14,26 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers.counts import tasks_on_each_node
-from hpcdist.plan.model import PreparedJob, RemoteShell
+from hpcdist.layers.launchers.plain import Plain
+from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _ORIGIN: Final = "launcher ibrun"
 
 
-class Ibrun:
+class Ibrun(Plain):
     """TACC's ibrun; a site with Open MPI names that one's rank variables."""
 
     name = "ibrun"
     program = "ibrun"
-    version_words: tuple[str, ...] = ()
-    mpi_flavours: tuple[str, ...] = ()
-    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="PMI_RANK", size="PMI_SIZE", local_rank="MPI_LOCALRANKID"
     )
     schedulers = frozenset({"slurm"})
-    wires: frozenset[str] = frozenset()
     reads = frozenset({"binding", "args", "rank_variables"})
     taken: frozenset[str] = frozenset({"-n", "-o"})
-    lists_cpus = False
-    hostfile_line = "%s slots=%s"
-    unequal_nodes = False
     brings_mpi = True
-    gives_pmi = False
-    labels_output = False
-    remote_shell: RemoteShell | None = None
-    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``ibrun`` for all tasks of the job.

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hpcdist.errors import PlanError, Problem, warning
-from hpcdist.plan.model import JobSpec, PreparedJob, RemoteShell
+from hpcdist.layers.launchers.plain import Plain
+from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Row
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
@@ -36,20 +37,17 @@ class Sets(NamedTuple):
     per_host: int
 
 
-class Jsrun:
+class Jsrun(Plain):
     """The launcher of CSM machines."""
 
     name = "jsrun"
     program = "jsrun"
     version_words: tuple[str, ...] = ("--version",)
-    mpi_flavours: tuple[str, ...] = ()
-    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="JSM_NAMESPACE_RANK", size="JSM_NAMESPACE_SIZE", local_rank="JSM_NAMESPACE_LOCAL_RANK"
     )
     schedulers = frozenset({"lsf"})
     reads = frozenset({"binding", "args", "rank_variables", "threads_per_core"})
-    wires: frozenset[str] = frozenset()
     taken: frozenset[str] = frozenset(
         {
             "-n",
@@ -72,13 +70,8 @@ class Jsrun:
             "--exit_on_error",
         }
     )
-    lists_cpus = False
-    hostfile_line = "%s slots=%s"
     unequal_nodes = True
     brings_mpi = True
-    gives_pmi = False
-    labels_output = False
-    remote_shell: RemoteShell | None = None
     orders_nodes = True
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError
+from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import PreparedJob, RemoteShell
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
@@ -20,7 +21,7 @@ _STARTS_DAEMONS = frozenset({"slurm", "local"})
 """Schedulers under which mpirun starts its daemons without ssh, or needs none."""
 
 
-class Mpirun:
+class Mpirun(Plain):
     """Open MPI's launcher."""
 
     name = "mpirun"
@@ -32,7 +33,6 @@ class Mpirun:
         rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", local_rank="OMPI_COMM_WORLD_LOCAL_RANK"
     )
     schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
-    wires: frozenset[str] = frozenset()
     reads = frozenset({"flavour", "binding", "mca", "args", "rank_variables"})
     taken: frozenset[str] = frozenset(
         {
@@ -55,14 +55,9 @@ class Mpirun:
             "-x",
         }
     )
-    lists_cpus = False
-    hostfile_line = "%s slots=%s"
     unequal_nodes = True
     brings_mpi = True
-    gives_pmi = False
-    labels_output = False
     remote_shell: RemoteShell | None = "agent"
-    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``mpirun`` with the hostfile and every variable of the plan by name.

@@ -13,7 +13,8 @@ from typing import Final
 
 from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
 from hpcdist.layers.launchers.counts import tasks_on_each_node
-from hpcdist.plan.model import JobSpec, PreparedJob, RemoteShell
+from hpcdist.layers.launchers.plain import Plain
+from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.values import Word
 from hpcdist.site.affinity import list_of
 from hpcdist.site.model import LauncherOptions, RankVariables
@@ -21,31 +22,25 @@ from hpcdist.site.model import LauncherOptions, RankVariables
 _ORIGIN: Final = "launcher pals"
 
 
-class Pals:
+class Pals(Plain):
     """mpiexec of the Parallel Application Launch Service; its host file has one line a node."""
 
     name = "pals"
     program = "mpiexec"
     version_words: tuple[str, ...] = ("--version",)
     mpi_flavours: tuple[str, ...] = ("pals",)
-    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="PMI_RANK", size="PMI_SIZE", local_rank="PMI_LOCAL_RANK"
     )
     schedulers = frozenset({"pbs", "slurm"})
-    wires: frozenset[str] = frozenset()
     reads = frozenset({"binding", "args", "rank_variables"})
     taken: frozenset[str] = frozenset(
         {"-n", "--np", "--ppn", "-N", "--hostfile", "--hosts", "--hostlist", "--envall", "--genvall"}
     )
     lists_cpus = True
     hostfile_line = "%s%.0s"  # the host alone; how many tasks it has is --ppn
-    unequal_nodes = False
     brings_mpi = True
-    gives_pmi = False
     labels_output = False  # --label puts the host's name in front as well
-    remote_shell: RemoteShell | None = None
-    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``mpiexec`` with the number of tasks on each node and what each is bound to.

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.model import PreparedJob, RemoteShell
+from hpcdist.layers.launchers.plain import Plain
+from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 
-class Processes:
+class Processes(Plain):
     """The job script itself starts the tasks and ends them all when one fails."""
 
     name = "processes"
     program = "bash"
-    version_words: tuple[str, ...] = ()
-    mpi_flavours: tuple[str, ...] = ()
-    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="HPCDIST_START_RANK", size="HPCDIST_START_SIZE", local_rank="HPCDIST_START_RANK"
     )
     schedulers = frozenset({"local"})
-    wires: frozenset[str] = frozenset()
-    reads: frozenset[str] = frozenset()
-    taken: frozenset[str] = frozenset()
-    lists_cpus = False
-    hostfile_line = "%s slots=%s"
-    unequal_nodes = False
-    brings_mpi = False
-    gives_pmi = False
-    labels_output = False
-    remote_shell: RemoteShell | None = None
-    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return the name of the script's own function.

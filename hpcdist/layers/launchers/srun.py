@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem, warning
 from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
-from hpcdist.plan.model import JobSpec, PreparedJob, RemoteShell
+from hpcdist.layers.launchers.plain import Plain
+from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Word
 from hpcdist.site.affinity import mask_of
@@ -20,19 +21,16 @@ from hpcdist.site.model import LauncherOptions, RankVariables
 _ORIGIN = "launcher srun"
 
 
-class Srun:
+class Srun(Plain):
     """Slurm's own launcher."""
 
     name = "srun"
     program = "srun"
     version_words: tuple[str, ...] = ("--version",)
-    mpi_flavours: tuple[str, ...] = ()
-    substitutes: tuple[str, ...] = ()
     rank_variables: RankVariables | None = RankVariables(
         rank="SLURM_PROCID", size="SLURM_NTASKS", local_rank="SLURM_LOCALID"
     )
     schedulers = frozenset({"slurm"})
-    wires: frozenset[str] = frozenset()
     reads = frozenset({"mpi", "binding", "args", "rank_variables"})
     taken: frozenset[str] = frozenset(
         {
@@ -55,13 +53,10 @@ class Srun:
         }
     )
     lists_cpus = True
-    hostfile_line = "%s slots=%s"
     unequal_nodes = True
     brings_mpi = True
     gives_pmi = True
     labels_output = True
-    remote_shell: RemoteShell | None = None
-    orders_nodes = False
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``srun`` and its options; a heterogeneous job has one set of them a component.

@@ -1,0 +1,24 @@
+"""Plain: what most launchers are; each says only what it is beside that."""
+
+from __future__ import annotations
+
+from hpcdist.plan.model import RemoteShell
+
+
+class Plain:
+    """A launcher that is asked for no version, has no order of nodes, and leaves the rest to the script."""
+
+    version_words: tuple[str, ...] = ()
+    mpi_flavours: tuple[str, ...] = ()
+    substitutes: tuple[str, ...] = ()
+    wires: frozenset[str] = frozenset()
+    reads: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()
+    lists_cpus: bool = False
+    hostfile_line: str = "%s slots=%s"
+    unequal_nodes: bool = False
+    brings_mpi: bool = False
+    gives_pmi: bool = False
+    labels_output: bool = False
+    remote_shell: RemoteShell | None = None
+    orders_nodes: bool = False
