@@ -73,8 +73,8 @@ class Template(Model, frozen=True):
 
 
 def template(*parts: str | Placeholder | Peers) -> Template:
-    """Return a text of these parts."""
-    return Template(parts)
+    """Return a text of these parts; empty ones are left out, so that each sees what really follows it."""
+    return Template(tuple(part for part in parts if part != ""))
 
 
 def _bash(part: str | Placeholder | Peers, following: str | Placeholder | Peers) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hpcdist.plan.placeholders import PORT, RANK, ROLE, Peers, Placeholder, Template, template
@@ -33,6 +33,7 @@ NAMED = st.sampled_from([RANK, PORT, ROLE, ROLE.renamed("master", "chief"), Peer
 
 @settings(max_examples=100, deadline=None)
 @given(parts=st.lists(LITERALS | st.sampled_from(["a", "_", "[0]", "{", "'", "!", "}"]) | NAMED, max_size=6))
+@example(parts=[RANK, "", "0"])
 def test_both_forms_are_the_same_value(parts: list[str | Placeholder | Peers]) -> None:
     text = template(*parts)
     assert in_bash(text) == text.filled(value)
