@@ -1,8 +1,8 @@
-"""The doctor: what could keep jobs from running well here, found out before they do.
+"""The doctor: checks a machine for problems before jobs run into them.
 
-look meet add_up    programs of their own, which tasks run: what a host shows; do tasks meet; all-reduces
-finding records    what is told; what those programs write, read at the border
-batch software limits devices runs    what to ask, and what the answers mean, group by group; pure
-login    asks all of that on this host: the one place that looks
-tasks    what the records of a job's tasks mean; pure
+host_info connectivity allreduce    programs that tasks run: facts of a host, connections, all-reduces
+finding records    what the doctor reports; the JSON that those programs write
+batch software limits devices runs    the commands of each group of checks, and their findings; pure
+login    runs all checks of this host: the only module that starts processes
+tasks    findings from the records of a job's tasks; pure
 """

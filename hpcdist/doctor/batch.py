@@ -1,4 +1,4 @@
-"""The site, its batch system, its launchers and what runs its containers."""
+"""Checks of the site, its batch system, its launchers and its container runtime."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.doctor.devices import TELLS_MORE
-from hpcdist.doctor.finding import Finding, Which, by_hand, failure, said
+from hpcdist.doctor.devices import CHECK_NODES
+from hpcdist.doctor.finding import Finding, Which, failure, result_of, run_it_yourself
 from hpcdist.host.command import Command
 from hpcdist.layers.containers import containers
 from hpcdist.layers.launchers import launchers
@@ -25,11 +25,11 @@ _FLAVOURS: Final = {
     "mpich": r"HYDRA|MPICH",
     "pals": r"PALS",
 }
-"""What ``mpirun --version`` says, tried on Open MPI 4.1 and MPICH 4.0; the others as their guides show it."""
+"""What ``mpirun --version`` prints: tried on Open MPI 4.1 and MPICH 4.0, the others from their guides."""
 
 
-class Chosen(NamedTuple):
-    """The site, why it is this one, and its file."""
+class ChosenSite(NamedTuple):
+    """The site, how it was chosen (``--site``, detected), and its file."""
 
     site: Site
     origin: str
@@ -37,12 +37,12 @@ class Chosen(NamedTuple):
 
 
 def version(launcher: Launcher) -> Command:
-    """Return what asks a launcher's program for its version."""
+    """Return the command that prints the version of a launcher's program."""
     return Command((launcher.program, *launcher.version_words), timeout=20)
 
 
-def ask(site: Site, which: Which) -> Iterator[Command]:
-    """Yield what to ask of launchers that are there."""
+def commands(site: Site, which: Which) -> Iterator[Command]:
+    """Yield the commands of these checks, for launchers that are installed."""
     for launcher in _candidates(site):
         if launcher.version_words and which(launcher.program):
             yield version(launcher)
@@ -51,9 +51,9 @@ def ask(site: Site, which: Which) -> Iterator[Command]:
 
 
 def findings(
-    chosen: Chosen, survey: Survey | None, probe: Probe | None, which: Which, answers: Answers
+    chosen: ChosenSite, survey: Survey | None, probe: Probe | None, which: Which, answers: Answers
 ) -> Iterator[Finding]:
-    """Yield what was found."""
+    """Yield the findings."""
     yield _site(chosen)
     yield from _scheduler(chosen.site, survey)
     if probe:
@@ -64,17 +64,17 @@ def findings(
 
 
 def _pyslurm(probe: Probe) -> Finding:
-    seen = probe.why if probe.works else f"Slurm's commands are asked instead: {probe.why}"
-    return Finding("site", "pyslurm", "note" if probe.hint else "ok", seen, probe.hint)
+    detail = probe.why if probe.works else f"Slurm's commands are used instead: {probe.why}"
+    return Finding("site", "pyslurm", "note" if probe.hint else "ok", detail, probe.hint)
 
 
-def _site(chosen: Chosen) -> Finding:
+def _site(chosen: ChosenSite) -> Finding:
     site = chosen.site
-    seen = f"{site.name} ({chosen.origin}), {chosen.file}"
+    detail = f"{site.name} ({chosen.origin}), {chosen.file}"
     if site.partitions or not schedulers.get(site.scheduler).is_batch_system:
-        return Finding("site", "site", "ok", seen)
-    do = "write a site file of this machine: `hpcdist sites init NAME` begins one with what can be seen here"
-    return Finding("site", "site", "note", f"{seen}: nothing is known of its nodes", do)
+        return Finding("site", "site", "ok", detail)
+    hint = "write a site file of this machine: `hpcdist sites init NAME` creates one here"
+    return Finding("site", "site", "note", f"{detail}: it describes no nodes", hint)
 
 
 def _scheduler(site: Site, survey: Survey | None) -> Iterator[Finding]:
@@ -82,21 +82,21 @@ def _scheduler(site: Site, survey: Survey | None) -> Iterator[Finding]:
         yield Finding("site", "scheduler", "ok", "none: jobs are processes of this machine")
         return
     if survey is None:
-        seen = f"{site.scheduler}: its plug-in brings nothing by which the doctor could look at it"
-        yield Finding("site", "scheduler", "unknown", seen, "try it by `hpcdist doctor --job`")
+        detail = f"{site.scheduler}: its plug-in has no survey, so it was not checked"
+        yield Finding("site", "scheduler", "unknown", detail, "test it with `hpcdist doctor --job`")
         return
     if not (survey.kinds or survey.parts):
-        why = "; ".join(dict.fromkeys(item.why for item in survey.unseen)) or "it named no nodes"
-        do = "load its module, or ask the centre whether this host may submit jobs"
-        yield Finding("site", "scheduler", "error", f"{survey.scheduler} does not answer: {why}", do)
+        why = "; ".join(dict.fromkeys(item.why for item in survey.unseen)) or "it listed no nodes"
+        hint = "load its module, or ask the centre whether this host may submit jobs"
+        yield Finding("site", "scheduler", "error", f"{survey.scheduler} does not answer: {why}", hint)
         return
     yield Finding("site", "scheduler", "ok", survey.title)
     for item in survey.unseen:
-        yield Finding("site", item.command, "unknown", item.why, by_hand(item.command))
+        yield Finding("site", item.command, "unknown", item.why, run_it_yourself(item.command))
 
 
 def _candidates(site: Site) -> Iterator[Launcher]:
-    """Yield launchers, one for each program: the site's own first, then others that would do here."""
+    """Yield one launcher for each program: the site's own first, then others for its scheduler."""
     others = (item for item in launchers.objects() if site.scheduler in item.schedulers)
     programs: set[str] = set()
     for launcher in (*map(launchers.get, (site.launcher, *site.launchers)), *others):
@@ -109,68 +109,68 @@ def _launchers(site: Site, which: Which, answers: Answers) -> Iterator[Finding]:
     for launcher in _candidates(site):
         path = which(launcher.program)
         if path:
-            yield _there(site, launcher, path, answers)
+            yield _installed(site, launcher, path, answers)
         elif launcher.name == site.launcher:
-            yield _lacking(site, launcher.program)
+            yield _missing(site, launcher.program)
 
 
-def _there(site: Site, launcher: Launcher, path: str, answers: Answers) -> Finding:
+def _installed(site: Site, launcher: Launcher, path: str, answers: Answers) -> Finding:
     program = launcher.program
     if not launcher.version_words:
         return Finding("launchers", program, "ok", path)
-    done = said(answers, version(launcher))
+    done = result_of(answers, version(launcher))
     if not done.ok:
-        seen = f"{path}; {failure(done)}"
-        return Finding("launchers", program, "unknown", seen, by_hand(done.command))
-    first = next(iter(done.stdout.strip().splitlines()), "it does not tell its version")
-    return _judged(site, Finding("launchers", program, "ok", f"{path}: {first}"), done.stdout)
+        detail = f"{path}; {failure(done)}"
+        return Finding("launchers", program, "unknown", detail, run_it_yourself(done.command))
+    first = next(iter(done.stdout.strip().splitlines()), "it does not print its version")
+    return _checked_mpi(site, Finding("launchers", program, "ok", f"{path}: {first}"), done.stdout)
 
 
-def _judged(site: Site, finding: Finding, text: str) -> Finding:
-    """Return the finding; an error where the site's launcher is for another MPI than this program's."""
+def _checked_mpi(site: Site, finding: Finding, text: str) -> Finding:
+    """Return the finding; an error where the program is of another MPI than the site's launcher requires."""
     own = launchers.get(site.launcher)
     fitting = own.mpi_flavours
     flavour = next((name for name, words in _FLAVOURS.items() if re.search(words, text)), "")
     if own.program != finding.name or not fitting or flavour in fitting:
         return finding
     if not flavour:
-        seen = f"{finding.seen}; which MPI that is, is not known"
-        do = f"launcher {site.launcher} is for {' and '.join(fitting)}: try it by `hpcdist doctor --job`"
-        return finding._replace(status="unknown", seen=seen, do=do)
+        detail = f"{finding.detail}; its MPI is not recognized"
+        hint = f"launcher {site.launcher} is for {' and '.join(fitting)}: test it with `hpcdist doctor --job`"
+        return finding._replace(status="unknown", detail=detail, hint=hint)
     other = next(item.name for item in launchers.objects() if flavour in item.mpi_flavours)
-    do = f"launcher {site.launcher} is for {' and '.join(fitting)}: load such a module, or write"
-    return finding._replace(status="error", do=f"{do} `launcher: {other}` in the site file")
+    hint = f"launcher {site.launcher} is for {' and '.join(fitting)}: load such a module, or write"
+    return finding._replace(status="error", hint=f"{hint} `launcher: {other}` in the site file")
 
 
-def _lacking(site: Site, program: str) -> Finding:
-    seen = f"there is no {program} on PATH, and it is the site's launcher"
+def _missing(site: Site, program: str) -> Finding:
+    detail = f"there is no {program} on PATH, though it is the site's launcher"
     if site.modules or site.source or site.setup:
-        return Finding("launchers", program, "note", f"{seen}; the job's setup may bring it", TELLS_MORE)
-    do = "load its module here and name it in `modules` of the site file, or choose another launcher"
-    return Finding("launchers", program, "error", seen, do)
+        return Finding("launchers", program, "note", f"{detail}; the job's setup may provide it", CHECK_NODES)
+    hint = "load its module here and name it in `modules` of the site file, or choose another launcher"
+    return Finding("launchers", program, "error", detail, hint)
 
 
 def _mpi(site: Site, which: Which, answers: Answers) -> Iterator[Finding]:
-    """Compare the site's word for ``srun --mpi`` with what this Slurm has."""
-    wanted = site.options("srun").mpi
-    if not which("srun") or (site.launcher != "srun" and wanted is None):
+    """Compare the site's setting for ``srun --mpi`` with the types that this Slurm has."""
+    configured = site.options("srun").mpi
+    if not which("srun") or (site.launcher != "srun" and configured is None):
         return
-    done = said(answers, MPI)
+    done = result_of(answers, MPI)
     text = done.stdout + done.stderr
     types = [*mpi_types(text), *re.findall(r"\b(pmix_\w+)", text)]
     if not done.ok or not types:
-        why = failure(done) if not done.ok else f"{MPI} named no types"
-        yield Finding("launchers", "srun --mpi", "unknown", why, by_hand(MPI))
-    elif wanted in (None, *types):
-        seen = f"{wanted or 'none asked'}, of {', '.join(sorted({*types}))}"
-        yield Finding("launchers", "srun --mpi", "ok", seen)
+        why = failure(done) if not done.ok else f"{MPI} listed no types"
+        yield Finding("launchers", "srun --mpi", "unknown", why, run_it_yourself(MPI))
+    elif configured in (None, *types):
+        detail = f"{configured or 'not set'}, of {', '.join(sorted({*types}))}"
+        yield Finding("launchers", "srun --mpi", "ok", detail)
     else:
-        seen = f"the site says {wanted}, and Slurm has {', '.join(sorted({*types}))}"
-        do = f"write one of those as `launchers: {{srun: {{mpi: {_nearest(types)}}}}}` in the site file"
-        yield Finding("launchers", "srun --mpi", "error", seen, do)
+        detail = f"the site sets {configured}, but Slurm has {', '.join(sorted({*types}))}"
+        hint = f"write one of those as `launchers: {{srun: {{mpi: {_preferred(types)}}}}}` in the site file"
+        yield Finding("launchers", "srun --mpi", "error", detail, hint)
 
 
-def _nearest(types: Sequence[str]) -> str:
+def _preferred(types: Sequence[str]) -> str:
     return next((name for name in ("pmix", "cray_shasta", "pmi2") if name in types), types[0])
 
 
@@ -183,8 +183,8 @@ def _container(site: Site, which: Which) -> Iterator[Finding]:
     if path:
         yield Finding("containers", name, "ok", path)
     elif program:
-        seen = f"there is no {program} on PATH here; the nodes may have it"
-        yield Finding("containers", name, "note", seen, "look for its module, or ask the centre")
+        detail = f"there is no {program} on PATH here; the nodes may have it"
+        yield Finding("containers", name, "note", detail, "check for its module, or ask the centre")
     else:
-        seen = "it is a part of the launcher, which does not tell"
-        yield Finding("containers", name, "unknown", seen, "ask the centre, or try a job with an image")
+        detail = "it is part of the launcher, which cannot be asked"
+        yield Finding("containers", name, "unknown", detail, "ask the centre, or try a job with an image")

@@ -1,4 +1,4 @@
-"""A finding of the doctor: what was looked at, how it is, and what to do."""
+"""A finding of the doctor: what was checked, the result, and what to do."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from hpcdist.schedulers.surveyors import Answers
 Status = Literal["ok", "note", "warning", "error", "unknown"]
 
 Which = Callable[[str], str | None]
-"""Where a program is found on PATH."""
+"""Returns the path of a program on PATH, None if there is none: ``shutil.which``."""
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at; ``do`` is what to do about it, empty where all is well.
+    """The result of one check; ``hint`` is what to do about it, empty where nothing needs to be done.
 
-    ``note``: as it may well be; ``warning``: jobs may fail of it, or be slow; ``error``: they will fail.
-    ``unknown``: it could not be looked at, and ``seen`` tells why.
+    ``note``: worth knowing; ``warning``: jobs may fail or be slow; ``error``: jobs will fail.
+    ``unknown``: it could not be checked, and ``detail`` has the reason.
     """
 
     group: str
     name: str
     status: Status
-    seen: str
-    do: str = ""
+    detail: str
+    hint: str = ""
 
     @property
-    def is_odd(self) -> bool:
-        """Whether somebody has to do something about it."""
+    def needs_action(self) -> bool:
+        """Whether it is a warning or an error."""
         return self.status in ("warning", "error")
 
 
-def by_hand(command: Command | str) -> str:
-    """Return what to do where a command gave no answer that can be read."""
-    return f"run `{command}` yourself; where it fails for you too, ask the centre"
+def run_it_yourself(command: Command | str) -> str:
+    """Return the hint for a command that failed or printed nothing readable."""
+    return f"run `{command}` yourself; if it fails too, ask the centre"
 
 
-def said(heard: Answers, command: Command) -> Completed:
-    """Return how a command ended; one that was not run is missing."""
-    found = (done for done in heard.completed if done.command == command)
-    return next(found, Completed(command, 127, missing=True))
+def result_of(answers: Answers, command: Command) -> Completed:
+    """Return the result of a command; one that was not run counts as missing."""
+    results = (done for done in answers.completed if done.command == command)
+    return next(results, Completed(command, 127, missing=True))
 
 
 def failure(done: Completed) -> str:
-    """Return why a command gave no answer, with the first line that it said."""
+    """Return why a command failed, with the first line of its error output."""
     program = done.command.argv[0]
     if done.missing:
         return f"there is no {program} here"
     lines = (line.strip() for line in done.stderr.splitlines() if line.strip())
-    return f"{program} gives no answer: {answers.why(done, next(lines, None))}"
+    return f"{program} failed: {answers.why(done, next(lines, None))}"
 
 
-def folded(found: Iterable[tuple[str, Finding]]) -> Iterator[Finding]:
-    """Yield the findings of several hosts, those that are alike once, with the hosts in front."""
-    alike: dict[Finding, dict[str, None]] = {}
+def merged_hosts(found: Iterable[tuple[str, Finding]]) -> Iterator[Finding]:
+    """Yield the findings of several hosts; equal ones once, with the names of the hosts in front."""
+    hosts_of: dict[Finding, dict[str, None]] = {}
     for host, finding in found:
-        alike.setdefault(finding, {})[host] = None
-    for finding, hosts in alike.items():
-        yield finding._replace(seen=f"{listed(hosts)}: {finding.seen}")
+        hosts_of.setdefault(finding, {})[host] = None
+    for finding, hosts in hosts_of.items():
+        yield finding._replace(detail=f"{listed(hosts)}: {finding.detail}")

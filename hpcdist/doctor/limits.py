@@ -1,4 +1,4 @@
-"""What a process may have: shared memory, pinned memory, open files, stack, processes."""
+"""Limits of a process: shared memory, pinned memory, open files, stack, processes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hpcdist.doctor.records import Host
 from hpcdist.site.fabric import Network
 
 _PINNING: Final = ("infiniband", "omni-path", "efa", "roce", "slingshot")
-"""Networks whose cards read and write memory that is pinned (docs.nvidia.com, NCCL, "Troubleshooting")."""
+"""Networks whose cards read and write pinned memory (docs.nvidia.com, NCCL, "Troubleshooting")."""
 
-_LEAST_SHM: Final = 1 << 30
+_MIN_SHM: Final = 1 << 30
 _LIMITS_CONF: Final = (
     "ask the centre for {name} in batch jobs: in /etc/security/limits.conf, and by `{unit}=` in the unit of "
     "the batch system's daemon"
 )
 
 
-class _Least(NamedTuple):
-    """The least that is enough of a limit, what it is for, and what systemd calls it."""
+class _Minimum(NamedTuple):
+    """The smallest sufficient value of a limit, its purpose, and its name in systemd."""
 
     number: int
     purpose: str
@@ -29,20 +29,20 @@ class _Least(NamedTuple):
     is_bytes: bool = False
 
 
-_LEASTS: Final = {
-    "nofile": _Least(4096, "each connection of NCCL, gloo and Open MPI is an open file", "LimitNOFILE"),
-    "stack": _Least(1 << 20, "threads get no larger stack", "LimitSTACK", hard=False, is_bytes=True),
-    "nproc": _Least(4096, "each thread counts as a process", "LimitNPROC", hard=False),
+_MINIMUMS: Final = {
+    "nofile": _Minimum(4096, "each connection of NCCL, gloo and Open MPI is an open file", "LimitNOFILE"),
+    "stack": _Minimum(1 << 20, "threads get no larger stack", "LimitSTACK", hard=False, is_bytes=True),
+    "nproc": _Minimum(4096, "each thread counts as a process", "LimitNPROC", hard=False),
 }
-"""The task wrapper raises open files and pinned memory to the hard limit, and leaves the others."""
+"""The task wrapper raises open files and pinned memory to the hard limit, and leaves the others unchanged."""
 
 
 def findings(host: Host, network: Network | None) -> Iterator[Finding]:
-    """Yield what is found; ``network`` is the site's, None where its file does not say."""
+    """Yield the findings; ``network`` is the site's, None where its file does not set it."""
     yield _shm(host)
     yield _memlock(host, network)
-    for name, least in _LEASTS.items():
-        yield _limit(host, name, least)
+    for name, minimum in _MINIMUMS.items():
+        yield _limit(host, name, minimum)
 
 
 def _shm(host: Host) -> Finding:
@@ -51,40 +51,42 @@ def _shm(host: Host) -> Finding:
             "limits", "shared memory", "error", "there is no /dev/shm", "ask the centre: NCCL needs it"
         )
     size, free = host.shm
-    seen = f"{in_bytes(size)}, {in_bytes(free)} free"
-    if free >= _LEAST_SHM:
-        return Finding("limits", "shared memory", "ok", seen)
-    do = (
+    detail = f"{human_bytes(size)}, {human_bytes(free)} free"
+    if free >= _MIN_SHM:
+        return Finding("limits", "shared memory", "ok", detail)
+    hint = (
         "NCCL and PyTorch's DataLoader pass data through it and end with a bus error where it is full: "
         "remove old files there, or start the container with a larger one (`--shm-size`)"
     )
-    return Finding("limits", "shared memory", "warning", seen, do)
+    return Finding("limits", "shared memory", "warning", detail, hint)
 
 
 def _memlock(host: Host, network: Network | None) -> Finding:
     soft, hard = host.limits["memlock"]
-    seen = f"{_bytes(soft)}, may be raised to {_bytes(hard)}" if soft != hard else _bytes(hard)
+    detail = f"{_bytes(soft)}, may be raised to {_bytes(hard)}" if soft != hard else _bytes(hard)
     if hard is None:
-        return Finding("limits", "memlock", "ok", seen)
-    do = _LIMITS_CONF.format(name="unlimited memlock", unit="LimitMEMLOCK")
+        return Finding("limits", "memlock", "ok", detail)
+    hint = _LIMITS_CONF.format(name="unlimited memlock", unit="LimitMEMLOCK")
     if network in _PINNING:
-        why = f"{network} needs memory that is pinned, and NCCL and MPI fail to register it"
-        return Finding("limits", "memlock", "warning", f"{seen}: {why}", do)
+        why = f"{network} needs pinned memory, which NCCL and MPI then fail to register"
+        return Finding("limits", "memlock", "warning", f"{detail}: {why}", hint)
     if network is not None:
-        return Finding("limits", "memlock", "ok", f"{seen}; {network} needs no more")
-    do = "write `fabric.network` into the site file: it is too little for InfiniBand and its like"
-    return Finding("limits", "memlock", "note", seen, do)
+        return Finding("limits", "memlock", "ok", f"{detail}; {network} does not need more")
+    hint = (
+        "write `fabric.network` into the site file: the limit is too low for InfiniBand and similar networks"
+    )
+    return Finding("limits", "memlock", "note", detail, hint)
 
 
-def _limit(host: Host, name: str, least: _Least) -> Finding:
+def _limit(host: Host, name: str, minimum: _Minimum) -> Finding:
     soft, hard = host.limits[name]
-    value = hard if least.hard else soft
-    write = _bytes if least.is_bytes else _count
-    if value is None or value >= least.number:
-        return Finding("limits", name, "ok", write(value))
-    seen = f"{write(value)}, less than {write(least.number)}: {least.purpose}"
+    value = hard if minimum.hard else soft
+    shown = _bytes if minimum.is_bytes else _count
+    if value is None or value >= minimum.number:
+        return Finding("limits", name, "ok", shown(value))
+    detail = f"{shown(value)}, less than {shown(minimum.number)}: {minimum.purpose}"
     return Finding(
-        "limits", name, "warning", seen, _LIMITS_CONF.format(name=f"a larger {name}", unit=least.unit)
+        "limits", name, "warning", detail, _LIMITS_CONF.format(name=f"a larger {name}", unit=minimum.unit)
     )
 
 
@@ -93,11 +95,11 @@ def _count(value: int | None) -> str:
 
 
 def _bytes(value: int | None) -> str:
-    return "unlimited" if value is None else in_bytes(value)
+    return "unlimited" if value is None else human_bytes(value)
 
 
-def in_bytes(value: int) -> str:
-    """Write bytes as a person would: 64 KiB, 8 MiB, 23.5 GiB."""
+def human_bytes(value: int) -> str:
+    """Format a number of bytes: 64 KiB, 8 MiB, 23.5 GiB."""
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if value >= 1 << power:
             return f"{round(value / (1 << power), 1):g} {unit}"

@@ -1,4 +1,4 @@
-"""The login node: the one place that looks. What commands say is judged by the groups, which are pure."""
+"""The login node: runs the commands of all groups of checks; the groups are pure and read the results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist.doctor import batch, devices, limits, records, runs, software
-from hpcdist.doctor.batch import Chosen
+from hpcdist.doctor.batch import ChosenSite
 from hpcdist.doctor.finding import Finding, Which
 from hpcdist.doctor.records import Host
 from hpcdist.host.command import Command, Completed, Runner
@@ -19,11 +19,11 @@ from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.survey import Survey
 
 PYTHONS: Final = ("python", "python3", sys.executable)
-"""What is asked for its packages, the first that is there: jobs say ``python``."""
+"""The first of these that runs is asked for its packages: jobs start ``python``."""
 
 
 class HostProbe(NamedTuple):
-    """The host that is looked at; tests hand in one of their own."""
+    """How a host is examined; tests pass a fake one."""
 
     runner: Runner
     which: Which
@@ -31,9 +31,9 @@ class HostProbe(NamedTuple):
 
 
 class TimeoutGuard:
-    """A runner in front of another that asks no program again which once did not end in time.
+    """A runner that does not start a program again after it has once timed out.
 
-    A controller that is down costs its time once, not once a question.
+    So a controller that is down costs one timeout, not one for each command.
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -41,7 +41,7 @@ class TimeoutGuard:
         self._hung: set[str] = set()
 
     def run(self, command: Command) -> Completed:
-        """Run the command, or tell at once that it did not end."""
+        """Run the command, or return at once that it timed out."""
         if command.argv[0] in self._hung:
             return Completed(command, 124, timed_out=True)
         done = self._runner.run(command)
@@ -51,37 +51,37 @@ class TimeoutGuard:
 
 
 def program(name: str) -> str:
-    """Return the text of a program that runs without hpcdist."""
+    """Return the text of a standalone program."""
     return files("hpcdist.doctor").joinpath(f"{name}.py").read_text(encoding="utf-8")
 
 
-def findings(chosen: Chosen, survey: Survey | None, folder: Path, scene: HostProbe) -> Iterator[Finding]:
-    """Look around, and yield what was found; ``survey`` None: nobody can ask a batch system."""
-    site, which = chosen.site, scene.which
+def findings(chosen: ChosenSite, survey: Survey | None, folder: Path, probe: HostProbe) -> Iterator[Finding]:
+    """Run the checks of this host, and yield their findings; ``survey``: None without a batch system."""
+    site, which = chosen.site, probe.which
     has_batch_system = schedulers.get(site.scheduler).is_batch_system
-    commands = (*batch.ask(site, which), *devices.ask(which), *runs.ask(folder))
-    heard = Answers(tuple(map(scene.runner.run, commands)))
-    reader = scene.pyslurm(scene.runner) if site.scheduler == "slurm" else None
-    yield from batch.findings(chosen, survey, reader, which, heard)
-    host, unseen = _host(scene)
-    yield from unseen
+    commands = (*batch.commands(site, which), *devices.commands(which), *runs.commands(folder))
+    answers = Answers(tuple(map(probe.runner.run, commands)))
+    reader = probe.pyslurm(probe.runner) if site.scheduler == "slurm" else None
+    yield from batch.findings(chosen, survey, reader, which, answers)
+    host, failures = _host(probe)
+    yield from failures
     if host:
         gpus = has_batch_system and any(kind.gpus != 0 for kind in site.node_types.values())
         yield from software.findings(host, gpus=gpus)
         yield from limits.findings(host, site.fabric.network)
         yield from devices.network(host, site.fabric, "login" if has_batch_system else "node")
-    yield devices.login_gpus(which, heard)
-    yield from runs.findings(folder, heard, alone=not has_batch_system)
+    yield devices.login_gpus(which, answers)
+    yield from runs.findings(folder, answers, alone=not has_batch_system)
 
 
-def _host(scene: HostProbe) -> tuple[Host | None, list[Finding]]:
-    """Ask the first Python that is there; what is odd about it is said, and the next one asked."""
+def _host(probe: HostProbe) -> tuple[Host | None, list[Finding]]:
+    """Return what the first Python that runs reports, and a finding for each one that is missing or fails."""
     found: list[Finding] = []
     for name in PYTHONS:
-        if scene.which(name) is None:
-            found.append(_absent(name, scene.which))
+        if probe.which(name) is None:
+            found.append(_absent(name, probe.which))
             continue
-        done = scene.runner.run(Command((name, "-"), stdin=program("look"), timeout=60))
+        done = probe.runner.run(Command((name, "-"), stdin=program("host_info"), timeout=60))
         if task := records.read(done.stdout):
             return task.host, found
         found.append(Finding("python", name, "error", _why(done), "reinstall it, or load another one"))
@@ -89,15 +89,15 @@ def _host(scene: HostProbe) -> tuple[Host | None, list[Finding]]:
 
 
 def _absent(name: str, which: Which) -> Finding:
-    seen = f"there is no {name} on PATH"
-    do = "load its module, or activate the environment with which jobs are to run"
+    detail = f"there is no {name} on PATH"
+    hint = "load its module, or activate the environment with which jobs are to run"
     if name == "python" and which("python3"):
-        return Finding("python", name, "note", seen, f"say python3 in `run.cmd`; or {do}")
-    return Finding("python", name, "warning", seen, do)
+        return Finding("python", name, "note", detail, f"write python3 in `run.cmd`; or {hint}")
+    return Finding("python", name, "warning", detail, hint)
 
 
 def _why(done: Completed) -> str:
-    """Return the last line of a traceback, or what else went wrong."""
-    said = next(reversed(done.stderr.strip().splitlines()), None)
-    words = answers.why(done, said) if not done.ok else "its answer cannot be read"
-    return f"{done.command.argv[0]} cannot be asked: {words}"
+    """Return the last line of the traceback, or why there is none."""
+    last = next(reversed(done.stderr.strip().splitlines()), None)
+    words = answers.why(done, last) if not done.ok else "its output cannot be read"
+    return f"{done.command.argv[0]} cannot be run: {words}"

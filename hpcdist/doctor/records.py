@@ -1,4 +1,4 @@
-"""What the doctor's programs write, read at the border; what is none of it is told, and never guessed."""
+"""The JSON records that the doctor's programs write; anything else is read as None."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _GB: Final = 1e9
 
 
 class Host(msgspec.Struct, frozen=True):
-    """What one host shows to one Python (look.py).
+    """What one Python sees of one host (host_info.py).
 
-    ``packages`` by name, "" without a version; ``built``: what Horovod was built with. ``shm``: size and free
-    bytes of /dev/shm. ``limits``: soft and hard, None for unlimited. ``gpus``: how many the driver shows to
-    this process, None where ``gpus_why`` tells why that is not known. ``variables``: those of the network.
+    ``packages``: version by name, "" if unknown; ``built``: what Horovod was built with. ``shm``: size and
+    free bytes of /dev/shm. ``limits``: soft and hard, None for unlimited. ``gpus``: how many the driver shows
+    to this process; where it is None, ``gpus_source`` is the reason. ``variables``: those of the network.
     """
 
     host: str
@@ -28,12 +28,12 @@ class Host(msgspec.Struct, frozen=True):
     interfaces: dict[str, str]
     ports: tuple[Port, ...]
     gpus: int | None
-    gpus_why: str
+    gpus_source: str
     variables: dict[str, str]
 
 
 class Port(msgspec.Struct, frozen=True):
-    """A port of an InfiniBand device, such as ``mlx5_0:1``, in the kernel's words (ACTIVE, 200 Gb/sec)."""
+    """A port of an InfiniBand device, such as ``mlx5_0:1``, as the kernel reports it (ACTIVE, 200 Gb/sec)."""
 
     name: str
     state: str
@@ -42,37 +42,37 @@ class Port(msgspec.Struct, frozen=True):
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """How far the clock of rank 0's node is ahead, in seconds, give or take so many."""
+    """By how many seconds the clock of rank 0's node is ahead, and how exactly that is known."""
 
-    ahead: float
-    give_or_take: float
+    offset: float
+    uncertainty: float
 
 
-class Sum(msgspec.Struct, frozen=True):
-    """One all-reduce of ``bytes`` over so many ranks as the library saw; ``error`` where it failed."""
+class AllReduce(msgspec.Struct, frozen=True):
+    """One all-reduce of ``bytes`` over the ranks that the library saw; ``error``: why it failed."""
 
-    by: str
+    library: str
     ranks: int = 0
     bytes: int = 0
-    right: bool = False
+    correct: bool = False
     seconds: float = 0.0
     error: str = ""
 
     @property
-    def algorithm(self) -> float:
-        """Bytes by time in GB/s: what nccl-tests calls algbw."""
+    def algorithm_bandwidth(self) -> float:
+        """Bytes per time in GB/s: algbw of nccl-tests."""
         return self.bytes / max(self.seconds, 1e-9) / _GB
 
     @property
-    def bus(self) -> float:
+    def bus_bandwidth(self) -> float:
         """The same times 2(n-1)/n, GB/s: busbw (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md)."""
-        return self.algorithm * 2 * (self.ranks - 1) / max(self.ranks, 1)
+        return self.algorithm_bandwidth * 2 * (self.ranks - 1) / max(self.ranks, 1)
 
 
-class Meeting(msgspec.Struct, frozen=True):
-    """How one task met the others (meet.py, add_up.py).
+class Connectivity(msgspec.Struct, frozen=True):
+    """How one task reached the others (connectivity.py, allreduce.py).
 
-    ``names``: the addresses of each node of the job as this one resolves them, or an error in brackets.
+    ``names``: the addresses of each node of the job as this node resolves them, or an error in brackets.
     """
 
     rank: int
@@ -80,18 +80,18 @@ class Meeting(msgspec.Struct, frozen=True):
     names: dict[str, tuple[str, ...]]
     error: str
     clock: Clock | None = None
-    sums: tuple[Sum, ...] = ()
+    allreduces: tuple[AllReduce, ...] = ()
 
 
 class Task(msgspec.Struct, frozen=True):
-    """All that one task wrote."""
+    """The record of one task."""
 
     host: Host
-    meeting: Meeting | None = None
+    connectivity: Connectivity | None = None
 
 
 def read(text: str) -> Task | None:
-    """Return what a program wrote, None for anything else."""
+    """Return the record in this text, None if it is not one."""
     try:
         return msgspec.json.decode(text, type=Task)
     except msgspec.DecodeError:

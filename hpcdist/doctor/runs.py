@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from hpcdist.doctor.finding import Finding, by_hand, failure, said
+from hpcdist.doctor.finding import Finding, failure, result_of, run_it_yourself
 from hpcdist.host.command import Command
 from hpcdist.schedulers.surveyors import Answers
 
-_SHARED: Final = (
+_SHARED_SYSTEMS: Final = (
     "afs", "beegfs", "ceph", "cifs", "fhgfs", "gfs/gfs2", "gpfs", "k-afs", "lustre", "nfs", "ocfs2", "panfs",
     "smb2", "snfs", "wekafs",
 )  # fmt: skip
-"""Names that stat(1) of coreutils has for file systems that hosts share; it calls BeeGFS fhgfs."""
+"""File systems that hosts share, as stat(1) of coreutils names them; it calls BeeGFS fhgfs."""
 
-_UNTOLD: Final = ("UNKNOWN", "fuse")
-"""How stat(1) begins the name of one that it does not know, or that is a program's own."""
+_UNCERTAIN: Final = ("UNKNOWN", "fuse")
+"""Prefixes of stat(1) for file systems that it does not know, or that a program implements."""
 
-SYSTEM: Final = "file system"
+FILE_SYSTEM: Final = "file system"
 
-_LOOK: Final = """\
+_INSPECT: Final = """\
 folder=$1
 while [[ ! -e $folder ]]; do folder=$(dirname -- "$folder"); done
 if [[ -e $1 && (! -O $1 || $(find -H "$1" -maxdepth 0 -perm /022)) ]]; then
@@ -35,61 +35,63 @@ stat --file-system --format=%T -- "$folder"
 _CLOCK: Final = Command(("timedatectl", "show", "--property=NTPSynchronized", "--value"), timeout=10)
 
 
-def look_at(folder: Path) -> Command:
-    """Return what asks whether one may write there, and on what file system that is.
+def inspect_folder(folder: Path) -> Command:
+    """Return the command that prints whether the folder is writable, and its file system.
 
-    It is a process of its own since a network file system may not answer.
+    It is a separate process because a network file system may hang.
     """
-    return Command(("bash", "-c", _LOOK, "hpcdist", str(folder)), timeout=20)
+    return Command(("bash", "-c", _INSPECT, "hpcdist", str(folder)), timeout=20)
 
 
-def ask(folder: Path) -> Iterator[Command]:
-    """Yield what to ask."""
-    yield look_at(folder)
+def commands(folder: Path) -> Iterator[Command]:
+    """Yield the commands of these checks."""
+    yield inspect_folder(folder)
     yield _CLOCK
 
 
 def findings(folder: Path, answers: Answers, *, alone: bool) -> Iterator[Finding]:
-    """Yield what was found; ``alone``: jobs run on this host only."""
+    """Yield the findings; ``alone``: jobs run on this host only."""
     yield from _folder(folder, answers, alone=alone)
     yield _clock(answers)
 
 
 def _folder(folder: Path, answers: Answers, *, alone: bool) -> Iterator[Finding]:
-    done = said(answers, look_at(folder))
+    done = result_of(answers, inspect_folder(folder))
     lines = done.stdout.splitlines()
-    if not done.ok or len(lines) != 3:  # noqa: PLR2004 - as many as it prints
-        do = "look whether its file system answers, or choose another folder with --runs-dir"
-        yield Finding("runs", "folder", "error", f"{folder}: {failure(done)}", do)
+    if not done.ok or len(lines) != 3:  # noqa: PLR2004 - what _INSPECT prints
+        hint = "check whether its file system responds, or choose another folder with --runs-dir"
+        yield Finding("runs", "folder", "error", f"{folder}: {failure(done)}", hint)
         return
     state, there, system = lines
     if state == "writable":
         yield Finding("runs", "folder", "ok", f"{folder}")
     elif state == "shared":
-        do = f"`chmod go-w {folder}` if it is yours, or choose another folder with --runs-dir"
-        yield Finding("runs", "folder", "warning", f"{folder} is not yours alone, and submit refuses it", do)
+        hint = f"`chmod go-w {folder}` if it is yours, or choose another folder with --runs-dir"
+        yield Finding(
+            "runs", "folder", "warning", f"{folder} is writable by others, so submit refuses it", hint
+        )
     else:
-        do = "choose another folder with --runs-dir, or by $HPCDIST_RUNS_DIR"
-        yield Finding("runs", "folder", "error", f"nothing can be written to {there}", do)
-    if alone or system in _SHARED:
-        yield Finding("runs", SYSTEM, "ok", f"{system}; one host needs no other" if alone else system)
+        hint = "choose another folder with --runs-dir, or by $HPCDIST_RUNS_DIR"
+        yield Finding("runs", "folder", "error", f"{there} is not writable", hint)
+    if alone or system in _SHARED_SYSTEMS:
+        yield Finding("runs", FILE_SYSTEM, "ok", f"{system}; jobs run on this host only" if alone else system)
         return
-    do = "choose a folder of a file system that all nodes share; `hpcdist doctor --job` tries this one"
-    if system.startswith(_UNTOLD):
-        seen = f"{system}, which may be shared or not; nodes must find {folder} too"
-        yield Finding("runs", SYSTEM, "unknown", seen, do)
+    hint = "choose a folder on a file system that all nodes share; `hpcdist doctor --job` tests this one"
+    if system.startswith(_UNCERTAIN):
+        detail = f"{system}, which may or may not be shared; nodes must reach {folder} too"
+        yield Finding("runs", FILE_SYSTEM, "unknown", detail, hint)
     else:
-        seen = f"{system}, which mostly belongs to one host alone; nodes must find {folder} too"
-        yield Finding("runs", SYSTEM, "warning", seen, do)
+        detail = f"{system}, which is usually local to one host; nodes must reach {folder} too"
+        yield Finding("runs", FILE_SYSTEM, "warning", detail, hint)
 
 
 def _clock(answers: Answers) -> Finding:
-    done = said(answers, _CLOCK)
+    done = result_of(answers, _CLOCK)
     word = done.stdout.strip()
     if done.ok and word == "yes":
-        return Finding("clock", "clock", "ok", "it is kept right by NTP")
+        return Finding("clock", "clock", "ok", "it is synchronized by NTP")
     if done.ok and word == "no":
-        do = "tell the centre: tickets of munge and Kerberos are refused where clocks differ"
-        return Finding("clock", "clock", "warning", "no NTP keeps it right", do)
-    seen = "timedatectl does not tell" if done.ok else failure(done)
-    return Finding("clock", "clock", "unknown", seen, by_hand(_CLOCK))
+        hint = "report it to the centre: tickets of munge and Kerberos are refused where clocks differ"
+        return Finding("clock", "clock", "warning", "it is not synchronized by NTP", hint)
+    detail = "timedatectl does not report it" if done.ok else failure(done)
+    return Finding("clock", "clock", "unknown", detail, run_it_yourself(_CLOCK))

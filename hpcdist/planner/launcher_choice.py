@@ -152,7 +152,7 @@ def must_meet_by_mpi(framework: str, site: Site, topology: Topology, launcher: L
     """Check that tasks which meet over MPI can.
 
     Raises:
-        PlanError: where the launcher brings no MPI, nor introduces the tasks in another way.
+        PlanError: where the launcher has no MPI, nor introduces the tasks in another way.
     """
     wired = topology.wired and framework in launcher.wires
     if not wired and not launcher.brings_mpi:

@@ -12,7 +12,7 @@ import pytest
 from hpcdist.cli import main
 from hpcdist.cli.site import doctor
 from hpcdist.cli.site.doctor_job import Wanted, sizes, trial
-from hpcdist.doctor.devices import TELLS_MORE
+from hpcdist.doctor.devices import CHECK_NODES
 from hpcdist.doctor.finding import Finding
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs.services import Services
@@ -29,7 +29,7 @@ ODD: Final = (
     Finding("site", "sacctmgr", "unknown", "it was killed by signal 9"),
     Finding("limits", "memlock", "warning", "64 KiB", "ask the centre for unlimited memlock"),
     Finding("runs", "file system", "warning", "tmpfs", "choose a folder that all nodes share"),
-    Finding("gpus", "gpus", "note", "there is no nvidia-smi", TELLS_MORE),
+    Finding("gpus", "gpus", "note", "there is no nvidia-smi", CHECK_NODES),
 )
 TEXT: Final = """\
 site    scheduler    ok       Slurm 22.05.8, cluster c
@@ -40,7 +40,7 @@ gpus    gpus         note     there is no nvidia-smi
 
 warning: memlock: ask the centre for unlimited memlock
 warning: file system: choose a folder that all nodes share
-note: gpus: `hpcdist doctor --job` looks at the nodes
+note: gpus: `hpcdist doctor --job` checks the nodes
 """
 
 
@@ -64,62 +64,66 @@ def test_what_is_not_known_is_not_said_to_be_well(capsys: pytest.CaptureFixture[
 def test_a_job_settles_what_the_login_node_cannot_know() -> None:
     shown = Finding("job", "records", "ok", "2 of 2 tasks wrote into the run directory")
     failed = shown._replace(status="error")
-    assert doctor.settled(ODD, [shown]) == [*ODD[:3], ODD[4]._replace(do=""), shown]
-    assert doctor.settled(ODD, [failed]) == [*ODD[:4], ODD[4]._replace(do=""), failed]
+    assert doctor.settled(ODD, [shown]) == [*ODD[:3], ODD[4]._replace(hint=""), shown]
+    assert doctor.settled(ODD, [failed]) == [*ODD[:4], ODD[4]._replace(hint=""), failed]
 
 
 def test_as_json_with_the_exit_code(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_IB_RETRY_CNT", "10")
-    said = hpcdist("doctor", "--site", "local", "--json")
-    found = json.loads(said.out)
-    assert {tuple(item) for item in found} == {("group", "name", "status", "seen", "do")}
-    assert said.code == 3
+    result_of = hpcdist("doctor", "--site", "local", "--json")
+    found = json.loads(result_of.out)
+    assert {tuple(item) for item in found} == {("group", "name", "status", "detail", "hint")}
+    assert result_of.code == 3
     assert {
         "group": "variables",
         "name": "NCCL_IB_RETRY_CNT",
         "status": "warning",
-        "seen": "NCCL_IB_RETRY_CNT=10: NCCL documents 0 to 7 and does not check it",
-        "do": "write a number that is 0 to 7 (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
+        "detail": "NCCL_IB_RETRY_CNT=10: NCCL documents 0 to 7 and does not check it",
+        "hint": "write a number that is 0 to 7 (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
         "env.html#nccl-ib-retry-cnt)",
     } in found
 
 
 def test_no_such_site(hpcdist: Hpcdist) -> None:
-    said = hpcdist("doctor", "--site", "perlmuter")
-    assert (said.code, said.out) == (2, "")
-    assert said.err == "error: --site=perlmuter: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"
+    result_of = hpcdist("doctor", "--site", "perlmuter")
+    assert (result_of.code, result_of.out) == (2, "")
+    assert (
+        result_of.err == "error: --site=perlmuter: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"
+    )
 
 
 def test_what_is_of_the_job_needs_a_job(hpcdist: Hpcdist) -> None:
-    said = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--nodes", "2")
-    assert (said.code, said.out) == (2, "")
-    last = said.err.splitlines()[-1]
+    result_of = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--nodes", "2")
+    assert (result_of.code, result_of.out) == (2, "")
+    last = result_of.err.splitlines()[-1]
     assert last == "Error: --nodes, --account, --set: of a job, which only --job submits."
 
 
 def test_a_job_on_this_machine(real: Hpcdist, folder: Path) -> None:
     options = ("--job", "--site", "local", "--set", "batch.launcher=processes", "--nodes", "3", "--json")
-    said = real("doctor", *options)
-    found = {f"{item['group']}: {item['name']}": item for item in json.loads(said.out)}
+    result_of = real("doctor", *options)
+    found = {f"{item['group']}: {item['name']}": item for item in json.loads(result_of.out)}
     shown = {
         name: found[name]["status"]
         for name in (
             "job: job",
             "job: records",
-            "network: meeting",
+            "network: connectivity",
             "network: names",
-            "network: sum by sockets",
+            "network: all-reduce by sockets",
         )
     }
     assert shown == dict.fromkeys(shown, "ok")
-    assert found["job: records"]["seen"] == "3 of 3 tasks wrote into the run directory"
-    assert found["network: clock"]["seen"] == "all on localhost have one clock"
-    assert said.code == (3 if any(item["status"] in ("warning", "error") for item in found.values()) else 0)
+    assert found["job: records"]["detail"] == "3 of 3 tasks wrote into the run directory"
+    assert found["network: clock"]["detail"] == "all tasks are on localhost, with one clock"
+    assert result_of.code == (
+        3 if any(item["status"] in ("warning", "error") for item in found.values()) else 0
+    )
     run = folder / "runs" / "doctor-1"
     assert {path.name for path in run.iterdir()} >= {
-        "look.py",
-        "meet.py",
-        "add_up.py",
+        "host_info.py",
+        "connectivity.py",
+        "allreduce.py",
         "secret",
         "record.json",
     }
@@ -127,16 +131,16 @@ def test_a_job_on_this_machine(real: Hpcdist, folder: Path) -> None:
 
 
 def test_a_job_that_the_site_cannot_take_is_a_finding(hpcdist: Hpcdist) -> None:
-    said = hpcdist(
+    result_of = hpcdist(
         "doctor", "--job", "--site", "toy", "--site-path", "sites", "--partition", "gpus", "--json"
     )
-    assert said.code == 3
-    assert json.loads(said.out)[-1] == {
+    assert result_of.code == 3
+    assert json.loads(result_of.out)[-1] == {
         "group": "job",
         "name": "job",
         "status": "error",
-        "seen": "--set batch.partition=gpus: batch.partition: site toy has no partition 'gpus'",
-        "do": "did you mean 'gpu'?",
+        "detail": "--set batch.partition=gpus: batch.partition: site toy has no partition 'gpus'",
+        "hint": "did you mean 'gpu'?",
     }
 
 

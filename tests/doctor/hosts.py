@@ -1,4 +1,4 @@
-"""Hosts and tasks for tests: what a good one wrote, with changes."""
+"""Records of hosts and tasks for tests: healthy ones, with changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hpcdist.doctor.records import Clock, Host, Meeting, Sum, Task
+from hpcdist.doctor.records import AllReduce, Clock, Connectivity, Host, Task
 
 GOOD = Host(
     host="n1",
@@ -24,22 +24,22 @@ GOOD = Host(
     interfaces={"eth0": "up", "lo": "unknown"},
     ports=(),
     gpus=1,
-    gpus_why="libcuda.so.1",
+    gpus_source="libcuda.so.1",
     variables={"GLOO_SOCKET_IFNAME": "eth0"},
 )
 NAMES: dict[str, tuple[str, ...]] = {"n1": ("10.77.0.11",), "n2": ("10.77.0.12",)}
-SUMS = (
-    Sum("sockets", 2, 8 << 20, right=True, seconds=0.1),
-    Sum("torch 2.3.0 nccl", 2, 8 << 20, right=True, seconds=0.001),
+ALLREDUCES = (
+    AllReduce("sockets", 2, 8 << 20, correct=True, seconds=0.1),
+    AllReduce("torch 2.3.0 nccl", 2, 8 << 20, correct=True, seconds=0.001),
 )
 
 
 def host(**changes: Any) -> Host:
-    """Return a good host with these changes."""
+    """Return a healthy host with these changes."""
     return msgspec.structs.replace(GOOD, **changes)
 
 
 def task(rank: int, own: Host = GOOD, **changes: Any) -> Task:
-    """Return what the task of this rank wrote, each on a node of its own."""
-    met = Meeting(rank, rank, NAMES, "", Clock(0.0, 0.0), SUMS)
-    return Task(own, msgspec.structs.replace(met, **changes))
+    """Return the record of the task of this rank, each on a node of its own."""
+    connectivity = Connectivity(rank, rank, NAMES, "", Clock(0.0, 0.0), ALLREDUCES)
+    return Task(own, msgspec.structs.replace(connectivity, **changes))

@@ -1,4 +1,4 @@
-"""What a login node shows: one that is well, and one on which everything is odd."""
+"""Findings on a login node: a healthy one, and one with every problem."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from hpcdist.doctor import batch, devices, limits, login, runs
-from hpcdist.doctor.batch import Chosen
+from hpcdist.doctor.batch import ChosenSite
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import HostProbe, TimeoutGuard
 from hpcdist.doctor.records import Host, Port
@@ -45,11 +45,11 @@ ANSWERS: Final[Mapping[str, Answer]] = {
 }
 
 
-def scene(answers: Mapping[str, Answer], own: Host = GOOD, lacking: tuple[str, ...] = ()) -> HostProbe:
-    """Return a host with all programs that answer, and python."""
+def host_probe(answers: Mapping[str, Answer], own: Host = GOOD, missing: tuple[str, ...] = ()) -> HostProbe:
+    """Return a probe of a host on which all programs of these answers, and python, are installed."""
     python = json.dumps({"host": msgspec.to_builtins(own)})
     rules = [*answers.items(), *ANSWERS.items(), ("python -", python)]
-    there = {words.split()[0] for words, _ in rules} - {*lacking}
+    there = {words.split()[0] for words, _ in rules} - {*missing}
     shell = FakeShell([(tuple(words.split()), answer) for words, answer in rules])
     probe = Probe(works=True, why="pyslurm 22.5.3 reads Slurm 22.05.8")
     return HostProbe(
@@ -58,7 +58,7 @@ def scene(answers: Mapping[str, Answer], own: Host = GOOD, lacking: tuple[str, .
 
 
 def found(place: HostProbe, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[Finding]:
-    chosen = Chosen(site, "--site", f"/etc/{site.name}.yaml")
+    chosen = ChosenSite(site, "--site", f"/etc/{site.name}.yaml")
     return [*login.findings(chosen, survey, RUNS, place)]
 
 
@@ -66,8 +66,8 @@ def group(name: str, place: HostProbe, site: Site = TESTBED, survey: Survey | No
     return [item for item in found(place, site, survey) if item.group == name]
 
 
-def test_a_login_node_that_is_well() -> None:
-    assert found(scene({})) == [
+def test_healthy_login_node() -> None:
+    assert found(host_probe({})) == [
         Finding("site", "site", "ok", "testbed (--site), /etc/testbed.yaml"),
         Finding("site", "scheduler", "ok", "Slurm 22.05.8, cluster c"),
         Finding("site", "pyslurm", "ok", "pyslurm 22.5.3 reads Slurm 22.05.8"),
@@ -84,10 +84,10 @@ def test_a_login_node_that_is_well() -> None:
         Finding("limits", "stack", "ok", "8 MiB"),
         Finding("limits", "nproc", "ok", "100000"),
         Finding("fabric", "fabric.interface", "ok", "eth0"),
-        Finding("gpus", "gpus", "ok", "2 on this host, as nvidia-smi says"),
+        Finding("gpus", "gpus", "ok", "2 on this host, according to nvidia-smi"),
         Finding("runs", "folder", "ok", "/home/hu1/runs"),
         Finding("runs", "file system", "ok", "lustre"),
-        Finding("clock", "clock", "ok", "it is kept right by NTP"),
+        Finding("clock", "clock", "ok", "it is synchronized by NTP"),
     ]
 
 
@@ -99,7 +99,7 @@ BAD: Final[Mapping[str, Answer]] = {
     "timedatectl": "no\n",
     "python -": failed(1, '  File "<stdin>", line 7\nSyntaxError: future feature annotations\n'),
 }
-POOR: Final = host(
+BAD_HOST: Final = host(
     packages={"torch": "2.4.0", "horovod": "0.28.1", "mxnet": ""},
     built={"pytorch": "2.3.0", "gloo": ""},
     shm=(64 << 20, 63 << 20),
@@ -114,7 +114,7 @@ POOR: Final = host(
 )
 
 
-def test_a_login_node_on_which_all_is_odd() -> None:
+def test_login_node_with_every_problem() -> None:
     site = changed(
         TESTBED,
         launchers={"srun": LauncherOptions(mpi="cray_shasta")},
@@ -126,8 +126,8 @@ def test_a_login_node_on_which_all_is_odd() -> None:
         container=Runtime(runtime="apptainer"),
     )
     survey = SEEN._replace(unseen=(Unseen("sacctmgr show assoc", "sacctmgr: error: denied"),))
-    python = json.dumps({"host": msgspec.to_builtins(POOR)})
-    place = scene({**BAD, "python3 -": python}, lacking=("mpirun",))
+    python = json.dumps({"host": msgspec.to_builtins(BAD_HOST)})
+    place = host_probe({**BAD, "python3 -": python}, missing=("mpirun",))
     place = place._replace(
         pyslurm=lambda _: Probe(works=False, why="it does not fit", hint="install another")
     )
@@ -139,27 +139,27 @@ def test_a_login_node_on_which_all_is_odd() -> None:
             "sacctmgr show assoc",
             "unknown",
             "sacctmgr: error: denied",
-            "run `sacctmgr show assoc` yourself; where it fails for you too, ask the centre",
+            "run `sacctmgr show assoc` yourself; if it fails too, ask the centre",
         ),
         Finding(
             "site",
             "pyslurm",
             "note",
-            "Slurm's commands are asked instead: it does not fit",
+            "Slurm's commands are used instead: it does not fit",
             "install another",
         ),
         Finding(
             "launchers",
             "srun",
             "unknown",
-            "/usr/bin/srun; srun gives no answer: it did not end within 20 s",
-            "run `srun --version` yourself; where it fails for you too, ask the centre",
+            "/usr/bin/srun; srun failed: it did not end within 20 s",
+            "run `srun --version` yourself; if it fails too, ask the centre",
         ),
         Finding(
             "launchers",
             "srun --mpi",
             "error",
-            "the site says cray_shasta, and Slurm has none, pmi2, pmix, pmix_v4",
+            "the site sets cray_shasta, but Slurm has none, pmi2, pmix, pmix_v4",
             "write one of those as `launchers: {srun: {mpi: pmix}}` in the site file",
         ),
         Finding(
@@ -167,13 +167,13 @@ def test_a_login_node_on_which_all_is_odd() -> None:
             "apptainer",
             "note",
             "there is no apptainer on PATH here; the nodes may have it",
-            "look for its module, or ask the centre",
+            "check for its module, or ask the centre",
         ),
         Finding(
             "python",
             "python",
             "error",
-            "python cannot be asked: SyntaxError: future feature annotations",
+            "python cannot be run: SyntaxError: future feature annotations",
             "reinstall it, or load another one",
         ),
         Finding("python", "python", "ok", "3.11.2, /usr/bin/python"),
@@ -182,10 +182,10 @@ def test_a_login_node_on_which_all_is_odd() -> None:
             "python",
             "horovod",
             "warning",
-            "0.28.1, built with pytorch 2.3.0, gloo; here is pytorch 2.4.0",
+            "0.28.1, built with pytorch 2.3.0, gloo; installed is pytorch 2.4.0",
             ("build Horovod again: `pip install --no-cache-dir --force-reinstall --no-deps horovod`"),
         ),
-        Finding("python", "mxnet", "ok", "it is there, and does not tell its version"),
+        Finding("python", "mxnet", "ok", "it is installed, without version metadata"),
         Finding(
             "limits",
             "shared memory",
@@ -201,7 +201,7 @@ def test_a_login_node_on_which_all_is_odd() -> None:
             "limits",
             "memlock",
             "warning",
-            "64 KiB: infiniband needs memory that is pinned, and NCCL and MPI fail to register it",
+            "64 KiB: infiniband needs pinned memory, which NCCL and MPI then fail to register",
             (
                 "ask the centre for unlimited memlock in batch jobs: in /etc/security/limits.conf, "
                 "and by `LimitMEMLOCK=` in the unit of the batch system's daemon"
@@ -242,55 +242,55 @@ def test_a_login_node_on_which_all_is_odd() -> None:
             "fabric.interface",
             "note",
             "ib0 is down; there is eth0, ib0, lo; the nodes may have it",
-            "`hpcdist doctor --job` looks at the nodes",
+            "`hpcdist doctor --job` checks the nodes",
         ),
         Finding(
             "fabric",
             "fabric.env.NCCL_SOCKET_IFNAME",
             "note",
             "ib is down; there is eth0, ib0, lo; the nodes may have it",
-            "`hpcdist doctor --job` looks at the nodes",
+            "`hpcdist doctor --job` checks the nodes",
         ),
         Finding(
             "fabric",
             "fabric.env.NCCL_IB_HCA",
             "note",
             "mlx5_7 is not there; there is mlx5_0:1; the nodes may have it",
-            "`hpcdist doctor --job` looks at the nodes",
+            "`hpcdist doctor --job` checks the nodes",
         ),
-        Finding("fabric", "ports", "note", "mlx5_0:1 INIT", "`hpcdist doctor --job` looks at the nodes"),
+        Finding("fabric", "ports", "note", "mlx5_0:1 INIT", "`hpcdist doctor --job` checks the nodes"),
         Finding(
             "gpus",
             "gpus",
             "note",
-            ("nvidia-smi gives no answer: NVIDIA-SMI has failed because it could not talk to the driver."),
-            "`hpcdist doctor --job` looks at the nodes",
+            ("nvidia-smi failed: NVIDIA-SMI has failed because it could not talk to the driver."),
+            "`hpcdist doctor --job` checks the nodes",
         ),
         Finding(
             "runs",
             "folder",
             "error",
-            "nothing can be written to /home",
+            "/home is not writable",
             "choose another folder with --runs-dir, or by $HPCDIST_RUNS_DIR",
         ),
         Finding(
             "runs",
             "file system",
             "warning",
-            "tmpfs, which mostly belongs to one host alone; nodes must find /home/hu1/runs too",
-            ("choose a folder of a file system that all nodes share; `hpcdist doctor --job` tries this one"),
+            "tmpfs, which is usually local to one host; nodes must reach /home/hu1/runs too",
+            ("choose a folder on a file system that all nodes share; `hpcdist doctor --job` tests this one"),
         ),
         Finding(
             "clock",
             "clock",
             "warning",
-            "no NTP keeps it right",
-            "tell the centre: tickets of munge and Kerberos are refused where clocks differ",
+            "it is not synchronized by NTP",
+            "report it to the centre: tickets of munge and Kerberos are refused where clocks differ",
         ),
     ]
 
 
-def test_a_host_on_which_nothing_answers() -> None:
+def test_host_on_which_every_command_times_out() -> None:
     shell = FakeShell([((), TIMED_OUT)])
     place = HostProbe(
         shell, lambda name: f"/usr/bin/{name}", lambda _: Probe(works=False, why="it is not there")
@@ -310,12 +310,12 @@ def test_a_host_on_which_nothing_answers() -> None:
         "folder": "error",
         "clock": "unknown",
     }
-    assert odd[0].seen == "slurm does not answer: it did not end within 60 s"
-    assert [item for item in odd if not item.do] == []
+    assert odd[0].detail == "slurm does not answer: it did not end within 60 s"
+    assert [item for item in odd if not item.hint] == []
     assert {command.timeout for command in shell.commands} <= {10, 20, 60}
 
 
-def test_a_program_that_hangs_is_asked_once() -> None:
+def test_program_that_timed_out_is_not_run_again() -> None:
     shell = FakeShell([(("scontrol",), TIMED_OUT), (("srun",), "slurm-wlm 22.05.8\n")])
     runner = TimeoutGuard(shell)
     asked = [Command(words) for words in (("scontrol", "ping"), ("srun",), ("scontrol", "show"), ("srun",))]
@@ -335,16 +335,16 @@ PLAUNCH = Plaunch()
 """
 
 
-def test_the_launcher_of_a_plug_in_says_how_to_ask_it(tmp_path: Path) -> None:
-    chosen = Chosen(changed(LOCAL, launcher="plaunch"), "--site", "here.yaml")
+def test_launcher_of_a_plug_in_defines_its_version_command(tmp_path: Path) -> None:
+    chosen = ChosenSite(changed(LOCAL, launcher="plaunch"), "--site", "here.yaml")
     asked = Command(("plaunch", "-V"), timeout=20)
     answer = Completed(asked, 0, "mpirun (Open MPI) 4.1.4\n")
     with plugged_in(tmp_path, "launcher", "plaunch", PLAUNCH):
-        assert [*batch.ask(chosen.site, {"plaunch": "/opt/plaunch"}.get)] == [asked]
+        assert [*batch.commands(chosen.site, {"plaunch": "/opt/plaunch"}.get)] == [asked]
         found = [*batch.findings(chosen, None, None, {"plaunch": "/opt/plaunch"}.get, Answers((answer,)))]
-    seen = "/opt/plaunch: mpirun (Open MPI) 4.1.4"
-    do = "launcher plaunch is for mpich: load such a module, or write `launcher: mpirun` in the site file"
-    expected = Finding("launchers", "plaunch", "error", seen, do)
+    detail = "/opt/plaunch: mpirun (Open MPI) 4.1.4"
+    hint = "launcher plaunch is for mpich: load such a module, or write `launcher: mpirun` in the site file"
+    expected = Finding("launchers", "plaunch", "error", detail, hint)
     assert [item for item in found if item.group == "launchers"] == [expected]
 
 
@@ -359,39 +359,40 @@ PLAIN_QUEUE = Queue()
 """
 
 
-def test_the_batch_system_of_a_plug_in_is_none_that_is_not_there(tmp_path: Path) -> None:
-    chosen = Chosen(changed(LOCAL, scheduler="plain_queue"), "--site", "here.yaml")
+def test_scheduler_of_a_plug_in_without_survey_is_unknown(tmp_path: Path) -> None:
+    chosen = ChosenSite(changed(LOCAL, scheduler="plain_queue"), "--site", "here.yaml")
     with plugged_in(tmp_path, "scheduler", "plain_queue", QUEUE):
         found = [*batch.findings(chosen, None, None, {"": ""}.get, Answers(()))]
-    seen = "plain_queue: its plug-in brings nothing by which the doctor could look at it"
-    expected = Finding("site", "scheduler", "unknown", seen, "try it by `hpcdist doctor --job`")
+    detail = "plain_queue: its plug-in has no survey, so it was not checked"
+    expected = Finding("site", "scheduler", "unknown", detail, "test it with `hpcdist doctor --job`")
     assert [item for item in found if item.name == "scheduler"] == [expected]
 
 
-def test_a_host_that_has_python3_alone() -> None:
-    place = scene({"python3 -": json.dumps({"host": msgspec.to_builtins(GOOD)})}, lacking=("python",))
-    do = (
-        "say python3 in `run.cmd`; or load its module, or activate the environment with which jobs are to run"
+def test_host_with_python3_only() -> None:
+    place = host_probe({"python3 -": json.dumps({"host": msgspec.to_builtins(GOOD)})}, missing=("python",))
+    hint = (
+        "write python3 in `run.cmd`; "
+        "or load its module, or activate the environment with which jobs are to run"
     )
     assert group("python", place)[:2] == [
-        Finding("python", "python", "note", "there is no python on PATH", do),
+        Finding("python", "python", "note", "there is no python on PATH", hint),
         Finding("python", "python", "ok", "3.11.2, /usr/bin/python"),
     ]
 
 
-def test_a_host_without_python_says_so_and_is_looked_at_by_that_of_hpcdist() -> None:
+def test_host_without_python_warns_and_uses_the_interpreter_of_hpcdist() -> None:
     python = json.dumps({"host": msgspec.to_builtins(GOOD)})
-    place = scene({f"{sys.executable} -": python}, lacking=("python",))
-    do = "load its module, or activate the environment with which jobs are to run"
+    place = host_probe({f"{sys.executable} -": python}, missing=("python",))
+    hint = "load its module, or activate the environment with which jobs are to run"
     assert group("python", place)[:3] == [
-        Finding("python", "python", "warning", "there is no python on PATH", do),
-        Finding("python", "python3", "warning", "there is no python3 on PATH", do),
+        Finding("python", "python", "warning", "there is no python on PATH", hint),
+        Finding("python", "python3", "warning", "there is no python3 on PATH", hint),
         Finding("python", "python", "ok", "3.11.2, /usr/bin/python"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("launcher", "text", "status", "do"),
+    ("launcher", "text", "status", "hint"),
     [
         ("mpirun", "mpirun (Open MPI) 5.0.3\n", "ok", ""),
         (
@@ -404,89 +405,91 @@ def test_a_host_without_python_says_so_and_is_looked_at_by_that_of_hpcdist() -> 
             "mpirun",
             "something else\n",
             "unknown",
-            "launcher mpirun is for openmpi: try it by `hpcdist doctor --job`",
+            "launcher mpirun is for openmpi: test it with `hpcdist doctor --job`",
         ),
         ("srun", "HYDRA build details:\n", "ok", ""),
     ],
 )
-def test_an_mpirun_that_is_that_of_another_mpi(launcher: str, text: str, status: str, do: str) -> None:
-    place = scene({"mpirun --version": text})
-    (seen,) = (
+def test_mpirun_of_another_mpi_is_an_error(launcher: str, text: str, status: str, hint: str) -> None:
+    place = host_probe({"mpirun --version": text})
+    (detail,) = (
         item
         for item in group("launchers", place, changed(TESTBED, launcher=launcher))
         if item.name == "mpirun"
     )
-    assert (seen.status, seen.do) == (status, do)
+    assert (detail.status, detail.hint) == (status, hint)
 
 
 @pytest.mark.parametrize(("modules", "status"), [((), "error"), (("openmpi",), "note")])
-def test_a_launcher_that_is_not_there(modules: tuple[str, ...], status: str) -> None:
+def test_missing_launcher_is_an_error_unless_the_setup_may_provide_it(
+    modules: tuple[str, ...], status: str
+) -> None:
     site = changed(TESTBED, launcher="mpirun", modules=modules)
-    assert group("launchers", scene({}, lacking=("mpirun",)), site)[0].status == status
+    assert group("launchers", host_probe({}, missing=("mpirun",)), site)[0].status == status
 
 
-def test_a_machine_without_a_batch_system() -> None:
-    here = found(scene({"bash -c": f"writable\n{RUNS}\ntmpfs\n"}), LOCAL, survey=None)
-    shown = {item.name: item.seen for item in here}
+def test_machine_without_a_batch_system() -> None:
+    here = found(host_probe({"bash -c": f"writable\n{RUNS}\ntmpfs\n"}), LOCAL, survey=None)
+    shown = {item.name: item.detail for item in here}
     assert shown["scheduler"] == "none: jobs are processes of this machine"
-    assert shown["file system"] == "tmpfs; one host needs no other"
+    assert shown["file system"] == "tmpfs; jobs run on this host only"
     assert "pyslurm" not in shown
     assert {item.status for item in here} == {"ok"}
 
 
-def test_a_site_of_which_nothing_is_known() -> None:
+def test_site_without_nodes_is_a_note() -> None:
     bare = changed(TESTBED, partitions={}, node_types={}, default_partition=None)
-    assert group("site", scene({}), bare)[0].status == "note"
+    assert group("site", host_probe({}), bare)[0].status == "note"
 
 
-def test_the_types_of_an_old_slurm() -> None:
+def test_mpi_types_of_slurm_20() -> None:
     """Slurm 20.11, as centres' pages show it: on stderr, with the program in front."""
     old = Completed(MPI, 0, "", "srun: MPI types are...\nsrun: none\nsrun: pmi2\nsrun: pmix_v3\nsrun: pmix\n")
-    (seen,) = (
-        item for item in group("launchers", scene({"srun --mpi=list": old})) if item.name == "srun --mpi"
+    (detail,) = (
+        item for item in group("launchers", host_probe({"srun --mpi=list": old})) if item.name == "srun --mpi"
     )
-    assert (seen.status, seen.seen) == ("ok", "pmix, of none, pmi2, pmix, pmix_v3")
+    assert (detail.status, detail.detail) == ("ok", "pmix, of none, pmi2, pmix, pmix_v3")
 
 
 @pytest.mark.parametrize(("system", "status"), [("UNKNOWN (0xbd00bd0)", "unknown"), ("xfs", "warning")])
-def test_a_file_system_that_nodes_may_not_share(system: str, status: str) -> None:
-    seen = group("runs", scene({"bash -c": f"writable\n{RUNS}\n{system}\n"}))[1]
-    assert (seen.status, seen.seen.startswith(system), bool(seen.do)) == (status, True, True)
+def test_file_system_that_may_not_be_shared(system: str, status: str) -> None:
+    detail = group("runs", host_probe({"bash -c": f"writable\n{RUNS}\n{system}\n"}))[1]
+    assert (detail.status, detail.detail.startswith(system), bool(detail.hint)) == (status, True, True)
 
 
-def test_a_folder_of_runs_that_others_may_write_to() -> None:
-    seen = group("runs", scene({"bash -c": f"shared\n{RUNS}\nlustre\n"}))[0]
-    assert seen == Finding(
+def test_runs_folder_writable_by_others_is_a_warning() -> None:
+    detail = group("runs", host_probe({"bash -c": f"shared\n{RUNS}\nlustre\n"}))[0]
+    assert detail == Finding(
         "runs",
         "folder",
         "warning",
-        f"{RUNS} is not yours alone, and submit refuses it",
+        f"{RUNS} is writable by others, so submit refuses it",
         f"`chmod go-w {RUNS}` if it is yours, or choose another folder with --runs-dir",
     )
 
 
 @pytest.mark.parametrize(("mode", "word"), [(0o700, "writable"), (0o2770, "shared"), (0o757, "shared")])
-def test_what_the_look_at_a_folder_of_runs_says(tmp_path: Path, mode: int, word: str) -> None:
+def test_inspect_folder_prints_who_may_write(tmp_path: Path, mode: int, word: str) -> None:
     tmp_path.chmod(mode)
-    lines = Shell().run(runs.look_at(tmp_path)).stdout.splitlines()
+    lines = Shell().run(runs.inspect_folder(tmp_path)).stdout.splitlines()
     assert lines[:2] == [word, str(tmp_path)]
-    missing = Shell().run(runs.look_at(tmp_path / "a" / "b")).stdout.splitlines()
+    missing = Shell().run(runs.inspect_folder(tmp_path / "a" / "b")).stdout.splitlines()
     assert missing[:2] == ["writable", str(tmp_path)]
 
 
 @pytest.mark.parametrize(
     ("network", "status"), [("infiniband", "warning"), ("ethernet", "ok"), (None, "note")]
 )
-def test_pinned_memory_is_judged_by_what_the_network_needs(network: Network | None, status: str) -> None:
+def test_required_memlock_depends_on_the_network(network: Network | None, status: str) -> None:
     own = host(limits={**GOOD.limits, "memlock": (65536, 65536)})
-    (seen,) = (item for item in limits.findings(own, network) if item.name == "memlock")
-    assert (seen.status, bool(seen.do)) == (status, status != "ok")
+    (detail,) = (item for item in limits.findings(own, network) if item.name == "memlock")
+    assert (detail.status, bool(detail.hint)) == (status, status != "ok")
 
 
-def test_a_pyslurm_that_is_not_there_is_nothing_odd() -> None:
-    place = scene({})._replace(pyslurm=lambda _: Probe(works=False, why="it is not installed"))
-    seen = "Slurm's commands are asked instead: it is not installed"
-    assert group("site", place)[-1] == Finding("site", "pyslurm", "ok", seen)
+def test_missing_pyslurm_is_ok() -> None:
+    place = host_probe({})._replace(pyslurm=lambda _: Probe(works=False, why="it is not installed"))
+    detail = "Slurm's commands are used instead: it is not installed"
+    assert group("site", place)[-1] == Finding("site", "pyslurm", "ok", detail)
 
 
 def port(state: str) -> Port:
@@ -535,24 +538,24 @@ def port(state: str) -> Port:
         ),
     ],
 )
-def test_the_network_of_a_node(
+def test_network_devices_of_a_node(
     fabric: Fabric, own: Mapping[str, Any], expected: list[tuple[str, str, str]]
 ) -> None:
-    seen = devices.network(host(**own), fabric, "node")
-    assert [(item.name, item.status, item.seen) for item in seen] == expected
+    detail = devices.network(host(**own), fabric, "node")
+    assert [(item.name, item.status, item.detail) for item in detail] == expected
 
 
 @pytest.mark.parametrize(
-    ("lacking", "answers", "seen"),
+    ("missing", "answers", "detail"),
     [
-        (("nvidia-smi",), {}, "there is no nvidia-smi nor rocm-smi here, as on most login nodes"),
+        (("nvidia-smi",), {}, "neither nvidia-smi nor rocm-smi is installed here, as on most login nodes"),
         (
             ("nvidia-smi",),
             {"rocm-smi": "device,GUID\ncard0,12\ncard1,13\n"},
-            "2 on this host, as rocm-smi says",
+            "2 on this host, according to rocm-smi",
         ),
     ],
 )
-def test_gpus_of_a_login_node(lacking: tuple[str, ...], answers: Mapping[str, Answer], seen: str) -> None:
-    (gpus,) = group("gpus", scene(answers, lacking=lacking))
-    assert gpus.seen == seen
+def test_gpus_of_a_login_node(missing: tuple[str, ...], answers: Mapping[str, Answer], detail: str) -> None:
+    (gpus,) = group("gpus", host_probe(answers, missing=missing))
+    assert gpus.detail == detail

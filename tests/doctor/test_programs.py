@@ -1,4 +1,4 @@
-"""The programs that tasks run: by themselves, without hpcdist."""
+"""The standalone programs that tasks run without hpcdist."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from typing import Any, Final
 import pytest
 
 from hpcdist import __version__
-from hpcdist.doctor import add_up, login, meet, records
-from hpcdist.doctor.meet import Link, Task
+from hpcdist.doctor import allreduce, connectivity, login, records
+from hpcdist.doctor.connectivity import Link, Task
 from hpcdist.doctor.records import Clock, Host
 
 SECRET: Final = b"of this job"
-PROGRAMS: Final = ("look", "meet", "add_up")
+PROGRAMS: Final = ("host_info", "connectivity", "allreduce")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_is_one_file_that_an_old_python_can_read(name: str) -> None:
+def test_program_is_one_file_for_python_3_8(name: str) -> None:
     tree = ast.parse(login.program(name), feature_version=(3, 8))
     modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    others = {"horovod.torch", "mpi4py", "torch"} if name == "add_up" else set()
+    others = {"horovod.torch", "mpi4py", "torch"} if name == "allreduce" else set()
     assert {module for module in modules if module.split(".")[0] not in sys.stdlib_module_names} == others
 
 
-def test_what_a_host_shows_can_be_read() -> None:
+def test_host_info_is_read_as_a_record() -> None:
     done = subprocess.run(
-        [sys.executable, "-"], input=login.program("look"), capture_output=True, text=True, check=True
+        [sys.executable, "-"], input=login.program("host_info"), capture_output=True, text=True, check=True
     )
     read = records.read(done.stdout)
     assert read is not None
@@ -47,24 +47,24 @@ def test_what_a_host_shows_can_be_read() -> None:
     assert "lo" in host.interfaces
 
 
-def test_a_package_whose_metadata_is_empty_has_no_version(tmp_path: Path) -> None:
-    """As an installation that broke off leaves it: importlib.metadata tells None there."""
+def test_package_with_empty_metadata_has_no_version(tmp_path: Path) -> None:
+    """As an interrupted installation leaves it: importlib.metadata returns None there."""
     (tmp_path / "torch-2.0.dist-info").mkdir()
     bare = [sys.executable, "-S", "-"]
-    words = login.program("look")
+    words = login.program("host_info")
     done = subprocess.run(bare, input=words, cwd=tmp_path, capture_output=True, text=True, check=True)
     read = records.read(done.stdout)
     assert read is not None
     assert read.host.packages == {"torch": ""}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"host": {}}', '{"host": 1, "meeting": 2}'])
-def test_what_is_no_record_is_none(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"host": {}}', '{"host": 1, "connectivity": 2}'])
+def test_anything_but_a_record_is_read_as_none(text: str) -> None:
     assert records.read(text) is None
 
 
 def start(tmp_path: Path, rank: int, secret: Path, port: int) -> subprocess.Popen[str]:
-    """Start meet.py as a task of a job of two, on this host."""
+    """Start connectivity.py as a task of a job of two, on this host."""
     (tmp_path / "nodes").write_text("localhost\n")
     environment = {
         "HPCDIST_RANK": str(rank),
@@ -78,7 +78,7 @@ def start(tmp_path: Path, rank: int, secret: Path, port: int) -> subprocess.Pope
     words = [sys.executable, "-", str(tmp_path / f"{rank}.json")]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, env=environment, text=True)
     assert process.stdin
-    process.stdin.write(login.program("meet"))
+    process.stdin.write(login.program("connectivity"))
     process.stdin.close()
     return process
 
@@ -89,23 +89,23 @@ def free_port() -> int:
         return port
 
 
-def test_two_tasks_meet_and_add_up(tmp_path: Path) -> None:
+def test_two_tasks_connect_and_sum(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(SECRET)
     port = free_port()
     for process in [start(tmp_path, rank, tmp_path / "secret", port) for rank in range(2)]:
         assert process.wait(60) == 0
     for rank in range(2):
-        met = json.loads((tmp_path / f"{rank}.json").read_text())["meeting"]
-        (one,) = met.pop("sums")
+        met = json.loads((tmp_path / f"{rank}.json").read_text())["connectivity"]
+        (one,) = met.pop("allreduces")
         clock = met.pop("clock")
         assert met == {"rank": rank, "node": 0, "names": {"localhost": ["127.0.0.1"]}, "error": ""}
-        assert abs(clock["ahead"]) <= clock["give_or_take"] + 0.001
-        assert (one["by"], one["ranks"], one["bytes"], one["right"]) == ("sockets", 2, 8 << 20, True)
+        assert abs(clock["offset"]) <= clock["uncertainty"] + 0.001
+        assert (one["library"], one["ranks"], one["bytes"], one["correct"]) == ("sockets", 2, 8 << 20, True)
         assert 0 < one["seconds"] < 30
 
 
 def both(left: Callable[[], Any], right: Callable[[], Any]) -> list[Any]:
-    """Return what two sides that wait for each other come to, errors included."""
+    """Run two sides that wait for each other; return the result or error of each."""
     found: list[Any] = [None, None]
 
     def run(place: int, side: Callable[[], Any]) -> None:
@@ -123,61 +123,62 @@ def both(left: Callable[[], Any], right: Callable[[], Any]) -> list[Any]:
 
 
 @pytest.fixture
-def wires() -> Iterator[tuple[socket.socket, socket.socket]]:
+def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
     """Both ends of a connection."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        caller = socket.create_connection(server.getsockname())
-        host, _ = server.accept()
-    with caller, host:
-        yield host, caller
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+    with client, server:
+        yield server, client
 
 
-def links(wires: tuple[socket.socket, socket.socket], guess: bytes) -> list[Any]:
-    host, caller = wires
-    return both(lambda: Link(host, SECRET, "host"), lambda: Link(caller, guess, "caller"))
+def links(sockets: tuple[socket.socket, socket.socket], guess: bytes) -> list[Any]:
+    server, client = sockets
+    return both(lambda: Link(server, SECRET, "server"), lambda: Link(client, guess, "client"))
 
 
-def test_a_stranger_is_not_let_in(wires: tuple[socket.socket, socket.socket]) -> None:
-    stranger = "who answers does not know the job's secret"
-    assert links(wires, b"a guess") == [stranger, stranger]
+def test_connection_without_the_secret_is_refused(sockets: tuple[socket.socket, socket.socket]) -> None:
+    refused = "the other side does not know the job's secret"
+    assert links(sockets, b"a guess") == [refused, refused]
 
 
-def test_who_knows_the_secret_is_heard(wires: tuple[socket.socket, socket.socket]) -> None:
-    one, other = links(wires, SECRET)
+def test_connection_with_the_secret_exchanges_data(sockets: tuple[socket.socket, socket.socket]) -> None:
+    one, other = links(sockets, SECRET)
     one.send({"rank": 1})
     assert other.receive() == {"rank": 1}
     ones, others = b"a" * 99999, b"b" * 99999
-    assert both(lambda: one.swap(ones, one), lambda: other.swap(others, other)) == [others, ones]
+    assert both(lambda: one.exchange(ones, one), lambda: other.exchange(others, other)) == [others, ones]
     one.file.close()
-    wires[0].close()
-    with pytest.raises(ConnectionError, match="hung up"):
+    sockets[0].close()
+    with pytest.raises(ConnectionError, match="closed the connection"):
         other.receive()
     other.file.close()
 
 
-def test_a_stranger_that_only_repeats_what_it_hears_is_not_let_in() -> None:
-    """The proof of one side is none of the other's."""
-    assert meet._proof(SECRET, "host", "1") != meet._proof(SECRET, "caller", "1")
+def test_proof_of_one_side_is_not_valid_for_the_other() -> None:
+    assert connectivity._proof(SECRET, "server", "1") != connectivity._proof(SECRET, "client", "1")
 
 
-def test_numbers_are_added_side_by_side() -> None:
-    assert meet.added(meet.pattern(3, 100), meet.pattern(4, 100)) == meet.pattern(7, 100)
-    assert meet.pattern(2, 3) == b"".join(number.to_bytes(8, "little") for number in (2, 4, 6))
+def test_integers_are_added_element_by_element() -> None:
+    assert connectivity.add(
+        connectivity.pattern(3, 100), connectivity.pattern(4, 100)
+    ) == connectivity.pattern(7, 100)
+    assert connectivity.pattern(2, 3) == b"".join(number.to_bytes(8, "little") for number in (2, 4, 6))
 
 
-def test_a_name_that_nobody_knows_is_told_with_the_reason() -> None:
-    found = meet.resolved(["localhost", "no-such-host.invalid"])
+def test_unresolvable_name_has_the_resolver_error() -> None:
+    found = connectivity.resolve(["localhost", "no-such-host.invalid"])
     assert found["localhost"] == ["127.0.0.1"]
     assert found["no-such-host.invalid"][0].startswith("(")
 
 
-def test_a_node_listens_where_others_reach_it_only() -> None:
+def test_node_listens_only_on_addresses_that_others_reach() -> None:
     """On a network that has a name of its own for the head as well: tests/slurm/test_doctor.py."""
     alone = Task(0, 2, 0, 20000, ["n1"], "n1", SECRET)
-    assert meet.own_addresses(alone, {"n1": ["10.77.0.11"]}) == ["127.0.0.1"]
+    assert connectivity.own_addresses(alone, {"n1": ["10.77.0.11"]}) == ["127.0.0.1"]
     two = alone._replace(nodes=["n1", "n2"])
-    assert meet.own_addresses(two, {"n1": ["127.0.1.1"], "n2": ["(no answer)"]}) == []
-    assert meet.own_addresses(two, {"n1": ["127.0.1.1"], "n2": ["127.0.0.9"]}) == []
+    assert connectivity.own_addresses(two, {"n1": ["127.0.1.1"], "n2": ["(no answer)"]}) == []
+    assert connectivity.own_addresses(two, {"n1": ["127.0.1.1"], "n2": ["127.0.0.9"]}) == []
 
 
 @pytest.mark.parametrize(
@@ -189,47 +190,51 @@ def test_a_node_listens_where_others_reach_it_only() -> None:
         ((), (), []),
     ],
 )
-def test_it_is_added_up_by_what_is_there(
+def test_available_allreduces_depend_on_installed_packages(
     packages: tuple[str, ...], built: tuple[str, ...], names: list[str]
 ) -> None:
     host = {"packages": dict.fromkeys(packages, "1"), "built": dict.fromkeys(built, "")}
-    assert [name for name, _ in add_up.wanted(host)] == names
+    assert [name for name, _ in allreduce.available(host)] == names
 
 
-def test_nccl_sums_only_where_tasks_have_gpus_of_their_own(
+def test_nccl_requires_gpus_of_the_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     blind, seeing = (
-        SimpleNamespace(cuda=SimpleNamespace(is_available=lambda told=told: told)) for told in (False, True)
+        SimpleNamespace(cuda=SimpleNamespace(is_available=lambda available=available: available))
+        for available in (False, True)
     )
     monkeypatch.setenv("HPCDIST_GPUS", "0")
-    assert [add_up._has_gpu(blind), add_up._has_gpu(seeing)] == [False, True]
+    assert [allreduce._has_gpu(blind), allreduce._has_gpu(seeing)] == [False, True]
     monkeypatch.setenv("HPCDIST_GPUS", "")
-    assert not add_up._has_gpu(seeing)
+    assert not allreduce._has_gpu(seeing)
 
 
-def test_tasks_that_did_not_meet_add_nothing_up(tmp_path: Path) -> None:
+def test_no_allreduce_runs_after_failed_connections(tmp_path: Path) -> None:
     file = tmp_path / "task.0.json"
-    text = json.dumps({"host": {"packages": {"torch": "2"}, "built": {}}, "meeting": {"error": "x"}})
+    text = json.dumps({"host": {"packages": {"torch": "2"}, "built": {}}, "connectivity": {"error": "x"}})
     file.write_text(text)
-    subprocess.run([sys.executable, "-", str(file)], input=login.program("add_up"), text=True, check=True)
-    assert json.loads(file.read_text()) == {**json.loads(text), "meeting": {"error": "x", "sums": []}}
+    subprocess.run([sys.executable, "-", str(file)], input=login.program("allreduce"), text=True, check=True)
+    assert json.loads(file.read_text()) == {
+        **json.loads(text),
+        "connectivity": {"error": "x", "allreduces": []},
+    }
 
 
-def test_a_package_that_cannot_be_imported_is_an_error_of_its_sum(tmp_path: Path) -> None:
+def test_import_error_is_recorded_as_the_error_of_the_allreduce(tmp_path: Path) -> None:
     file = tmp_path / "task.0.json"
-    done = {"by": "sockets", "right": True}
+    done = {"library": "sockets", "correct": True}
     host = {"packages": {"mpi4py": "4"}, "built": {}}
-    file.write_text(json.dumps({"host": host, "meeting": {"sums": [done]}}))
+    file.write_text(json.dumps({"host": host, "connectivity": {"allreduces": [done]}}))
     bare = [sys.executable, "-I", "-S", "-", str(file)]
-    subprocess.run(bare, input=login.program("add_up"), text=True, check=True)
-    assert json.loads(file.read_text())["meeting"]["sums"] == [
+    subprocess.run(bare, input=login.program("allreduce"), text=True, check=True)
+    assert json.loads(file.read_text())["connectivity"]["allreduces"] == [
         done,
-        {"by": "mpi4py", "error": "ModuleNotFoundError: No module named 'mpi4py'"},
+        {"library": "mpi4py", "error": "ModuleNotFoundError: No module named 'mpi4py'"},
     ]
 
 
-def test_a_clock_is_compared_by_round_trips() -> None:
+def test_clock_offset_is_measured_by_round_trips() -> None:
     class Slow:
         """A head whose clock is 100 s ahead."""
 
@@ -239,5 +244,5 @@ def test_a_clock_is_compared_by_round_trips() -> None:
         def receive(self) -> float:
             return time.time() + 100
 
-    found = Clock(**meet.clock(Slow()))  # type: ignore[arg-type]
-    assert abs(found.ahead - 100) < 1
+    found = Clock(**connectivity.clock(Slow()))  # type: ignore[arg-type]
+    assert abs(found.offset - 100) < 1

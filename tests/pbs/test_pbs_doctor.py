@@ -17,7 +17,7 @@ def job(done: Completed) -> dict[str, str]:
     return {item["name"]: item["status"] for item in own}
 
 
-ALONE = ("job", "records", "names", "meeting", "clock")
+ALONE = ("job", "records", "names", "connectivity", "clock")
 
 
 def test_on_one_host(person: Person) -> None:
@@ -28,6 +28,6 @@ def test_on_one_host(person: Person) -> None:
 @pytest.mark.real
 def test_on_two_hosts_each_task_with_a_gpu(user: PbsUser) -> None:
     done = user.hpcdist("doctor", "--job", "--gpus", "1", "--json")
-    ways = [f"sum by {way}" for way in ("sockets", "torch", "mpi4py", "horovod")]
+    ways = [f"all-reduce by {way}" for way in ("sockets", "torch", "mpi4py", "horovod")]
     assert job(done) == dict.fromkeys((*ALONE, *ways), "ok"), done.stderr + done.stdout
     assert re.search(r"2 tasks by mpirun, 2 nodes, 2 GPUs: n1 n2 \(job ", user.log("doctor-1"))

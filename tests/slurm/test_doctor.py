@@ -28,12 +28,12 @@ WELL: Final = {
     "nodes: python: torch": "ok",
     "nodes: variables: fabric": "ok",
     "network: clock": "ok",
-    "network: meeting": "ok",
+    "network: connectivity": "ok",
     "network: names": "ok",
-    "network: sum by horovod": "ok",
-    "network: sum by mpi4py": "ok",
-    "network: sum by sockets": "ok",
-    "network: sum by torch": "ok",
+    "network: all-reduce by horovod": "ok",
+    "network: all-reduce by mpi4py": "ok",
+    "network: all-reduce by sockets": "ok",
+    "network: all-reduce by torch": "ok",
     "site: pyslurm": "ok",
     "site: scheduler": "ok",
     "site: site": "ok",
@@ -41,7 +41,7 @@ WELL: Final = {
     "launchers: srun --mpi": "ok",
 }
 UNRESOLVED: Final = "[Errno -3] Temporary failure in name resolution"
-SPEED: Final = r"[\d.e-]+ GB/s, on the bus [\d.e-]+ GB/s; the sum is right"
+SPEED: Final = r"[\d.e-]+ GB/s, on the bus [\d.e-]+ GB/s; the sum is correct"
 
 
 @pytest.fixture
@@ -80,15 +80,15 @@ def test_two_nodes_that_are_well(user: User, launcher: str) -> None:
     found = findings(user, "--set", f"batch.launcher={launcher}")
     assert {name: status for name, status in by_name(found, "status").items() if name in WELL} == WELL
     assert {item["status"] for item in found} == {"ok", "note", "unknown"}
-    seen = by_name(found, "seen")
-    assert seen["nodes: fabric: fabric.interface"] == "n1, n2: eth0"
+    detail = by_name(found, "detail")
+    assert detail["nodes: fabric: fabric.interface"] == "n1, n2: eth0"
     for way, by in (
         ("sockets", "sockets"),
         ("torch", r"torch \S+ gloo"),
         ("mpi4py", r"mpi4py, Open MPI v[\d.]+"),
         ("horovod", "horovod mpi"),
     ):
-        assert re.fullmatch(rf"{by}, 8 MiB over 2 tasks: {SPEED}", seen[f"network: sum by {way}"])
+        assert re.fullmatch(rf"{by}, 8 MiB over 2 tasks: {SPEED}", detail[f"network: all-reduce by {way}"])
     run = user.directory / "runs" / "doctor-1"
     assert (run / "secret").stat().st_mode & 0o777 == 0o600
     assert sorted(path.name for path in (run / "outputs").iterdir()) == ["task.0.json", "task.1.json"]
@@ -105,14 +105,18 @@ def test_a_node_that_cannot_resolve_the_other(user: User) -> None:
         root(["umount", "/etc/hosts"])
     network = [item for item in found if item["group"] == "network"]
     assert [
-        (item["name"], item["status"], re.sub(r"port \d+", "port P", item["seen"])) for item in network
+        (item["name"], item["status"], re.sub(r"port \d+", "port P", item["detail"])) for item in network
     ] == [
         ("names", "ok", "n1: n1, n2 can be resolved"),
-        ("names", "error", "n2: n1 has no address (Temporary failure in name resolution)"),
-        ("meeting", "error", "rank 0: not all came to n1 port P: 1 of 2 are missing, first rank 1"),
-        ("meeting", "error", f"rank 1: n1 port P is not reached from n2: {UNRESOLVED}"),
-        ("clock", "unknown", "n2 could not ask n1 for the time"),
-        ("all-reduce", "unknown", "the tasks did not meet"),
+        ("names", "error", "n2: n1 cannot be resolved (Temporary failure in name resolution)"),
+        (
+            "connectivity",
+            "error",
+            "rank 0: not all tasks connected to n1 port P: 1 of 2 are missing, first rank 1",
+        ),
+        ("connectivity", "error", f"rank 1: n1 port P cannot be reached from n2: {UNRESOLVED}"),
+        ("clock", "unknown", "n2 could not get the time of n1"),
+        ("all-reduce", "unknown", "the tasks did not connect"),
     ]
 
 
@@ -157,9 +161,9 @@ def test_limits_and_interfaces_that_are_not_as_the_site_file_says(user: User) ->
         ("nodes: limits", "memlock", "warning"),
         ("nodes: fabric", "fabric.interface", "error"),
         ("nodes: fabric", "ports", "error"),
-        ("network", "sum by torch", "error"),
+        ("network", "all-reduce by torch", "error"),
     ]
-    seen = by_name(found, "seen")
-    assert seen["limits: memlock"].startswith("64 KiB: infiniband needs memory that is pinned")
-    assert seen["nodes: fabric: fabric.interface"] == "n1, n2: ib7 is not there; there is eth0, lo"
-    assert seen["network: sum by torch"].endswith("Unable to find address for: ib7")
+    detail = by_name(found, "detail")
+    assert detail["limits: memlock"].startswith("64 KiB: infiniband needs memory that is pinned")
+    assert detail["nodes: fabric: fabric.interface"] == "n1, n2: ib7 is not there; there is eth0, lo"
+    assert detail["network: all-reduce by torch"].endswith("Unable to find address for: ib7")

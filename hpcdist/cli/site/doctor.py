@@ -22,11 +22,11 @@ from hpcdist.cli.site.lint_env import FOUND, judged
 from hpcdist.cli.site.sites_init import LoginNode, look
 from hpcdist.cli.tell import one_line
 from hpcdist.doctor import login
-from hpcdist.doctor.batch import Chosen
-from hpcdist.doctor.devices import TELLS_MORE
+from hpcdist.doctor.batch import ChosenSite
+from hpcdist.doctor.devices import CHECK_NODES
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import HostProbe, TimeoutGuard
-from hpcdist.doctor.runs import SYSTEM
+from hpcdist.doctor.runs import FILE_SYSTEM
 from hpcdist.errors import listed
 from hpcdist.loading import preferences
 from hpcdist.runs.services import Services
@@ -94,7 +94,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         show.as_json([item._asdict() for item in found])
     else:
         tell(found)
-    if any(item.is_odd for item in found):
+    if any(item.needs_action for item in found):
         raise click.exceptions.Exit(FOUND)
 
 
@@ -113,13 +113,13 @@ def _refuse_what_is_of_the_job(ctx: click.Context) -> None:
         raise click.UsageError(f"{said}: of a job, which only --job submits.")
 
 
-def _chosen(name: str | None, site_path: tuple[str, ...]) -> Chosen:
+def _chosen(name: str | None, site_path: tuple[str, ...]) -> ChosenSite:
     """Return the site that a job would be for, as `submit` chooses it, and its file."""
     found = machine_of(name, site_path, preferences.read(os.environ), working=True)
-    return Chosen(found.site, found.origin, str(found.file))
+    return ChosenSite(found.site, found.origin, str(found.file))
 
 
-def _login(chosen: Chosen, runs_dir: Path, services: Services) -> Iterator[Finding]:
+def _login(chosen: ChosenSite, runs_dir: Path, services: Services) -> Iterator[Finding]:
     scheduler = chosen.site.scheduler
     runner = TimeoutGuard(services.runner)
     node = LoginNode(runner, services.now)
@@ -128,7 +128,7 @@ def _login(chosen: Chosen, runs_dir: Path, services: Services) -> Iterator[Findi
     yield from _of_shell(chosen)
 
 
-def _of_shell(chosen: Chosen) -> Iterator[Finding]:
+def _of_shell(chosen: ChosenSite) -> Iterator[Finding]:
     """Yield what `lint-env` says of this shell."""
     odd = judged(chosen.site)
     for item in lint.summed(odd):
@@ -140,8 +140,8 @@ def _of_shell(chosen: Chosen) -> Iterator[Finding]:
 def settled(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
     """Return all findings; what the job has shown is no longer asked: that the nodes share the folder."""
     shared = any((item.name, item.status) == ("records", "ok") for item in after)
-    open_still = (item for item in before if not (shared and item.name == SYSTEM))
-    return [*(item._replace(do="") if item.do == TELLS_MORE else item for item in open_still), *after]
+    open_still = (item for item in before if not (shared and item.name == FILE_SYSTEM))
+    return [*(item._replace(hint="") if item.hint == CHECK_NODES else item for item in open_still), *after]
 
 
 def tell(found: Sequence[Finding]) -> None:
@@ -149,13 +149,13 @@ def tell(found: Sequence[Finding]) -> None:
     rows = []
     for group, members in groupby(found, key=lambda item: item.group):
         for number, item in enumerate(members):
-            rows.append(("" if number else group, item.name, item.status, one_line(item.seen)))
+            rows.append(("" if number else group, item.name, item.status, one_line(item.detail)))
     show.table((), rows)
-    remedies = dict.fromkeys(f"{item.status}: {item.name}: {item.do}" for item in found if item.do)
+    remedies = dict.fromkeys(f"{item.status}: {item.name}: {item.hint}" for item in found if item.hint)
     if remedies:
         click.echo()
     for line in remedies:
         click.echo(one_line(line))
-    if not any(item.is_odd for item in found):
+    if not any(item.needs_action for item in found):
         unknown = listed(dict.fromkeys(item.name for item in found if item.status == "unknown"))
         click.echo(f"\nok: nothing is odd{f'; not known: {unknown}' if unknown else ''}")

@@ -31,7 +31,7 @@ from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
 from hpcdist.site.model import Site
 
-_PROGRAMS: Final = ("look", "meet", "add_up")
+_PROGRAMS: Final = ("host_info", "connectivity", "allreduce")
 _OTHERWISE: Final = "ask for another job: --partition, --account, --qos, --walltime, --nodes, --gpus or --set"
 _LAST: Final = 20
 """So many lines of a log are looked through for what it says last."""
@@ -137,14 +137,14 @@ def _waited(run: Run, seconds: float, services: Services) -> Report:
 
 def _outcome(made: Planned, run: Run, report: Report, services: Services) -> Iterator[Finding]:
     if not report.status.state.is_final:
-        do = "give it more time with --timeout, or choose a partition or QOS in which jobs begin sooner"
-        seen = f"{sentence(report)} when the time was up, so it is cancelled"
-        yield Finding("job", "job", "warning", seen, do)
+        hint = "give it more time with --timeout, or choose a partition or QOS in which jobs begin sooner"
+        detail = f"{sentence(report)} when the time was up, so it is cancelled"
+        yield Finding("job", "job", "warning", detail, hint)
         return
     well = report.status.state is JobState.COMPLETED
-    do = "" if well else f"read `hpcdist logs {run.name}`"
-    seen = sentence(report) if well else f"{sentence(report)}: {_last_line(run.directory)}"
-    yield Finding("job", "job", "ok" if well else "error", seen, do)
+    hint = "" if well else f"read `hpcdist logs {run.name}`"
+    detail = sentence(report) if well else f"{sentence(report)}: {_last_line(run.directory)}"
+    yield Finding("job", "job", "ok" if well else "error", detail, hint)
     found = _read(run.directory, made.plan.placement.size, services)
     yield from tasks.findings(CheckJob(run.name, made.machine.site, made.plan, found))
 

@@ -1,9 +1,9 @@
-"""A program of its own: all-reduces by torch.distributed, mpi4py and Horovod, where this Python has them.
+"""A standalone program: all-reduces by torch.distributed, mpi4py and Horovod, where this Python has them.
 
-``python add_up.py FILE`` adds to FILE what it finds, after look.py and meet.py; each result is a
-`records.Sum`. A library may hang or end the process: so before each the file says that it did not end, and
-who starts this gives it a time limit. What these libraries listen at is their own choice, as in any training.
-Needs Python 3.8 or later, and no hpcdist.
+``python allreduce.py FILE`` adds its results to FILE, after host_info.py and connectivity.py; each result is
+a `records.AllReduce`. A library may hang or end the process: before each call the file is written as if the
+library had not finished, and the caller sets a time limit. The libraries choose the ports on which they
+listen, as in any training. It needs Python 3.8 or later, and no hpcdist.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-LANES = 1 << 21
+COUNT = 1 << 21
 """How many 4-byte numbers are summed: 8 MiB."""
 ROUNDS = 5
-PATIENCE = timedelta(seconds=40)
+TIMEOUT = timedelta(seconds=40)
 
 
 def by_torch() -> dict[str, Any]:
@@ -31,17 +31,17 @@ def by_torch() -> dict[str, Any]:
 
     rank, size = _number("RANK"), _number("SIZE")
     address, port = os.environ["HPCDIST_HEAD_ADDRESS"], _number("PORT") + 1
-    store = distributed.TCPStore(address, port, size, rank == 0, timeout=PATIENCE)
+    store = distributed.TCPStore(address, port, size, rank == 0, timeout=TIMEOUT)
     store.set(f"gpu {rank}", str(int(_has_gpu(torch))))
     on_gpus = all(store.get(f"gpu {other}") == b"1" for other in range(size))
     backend = "nccl" if on_gpus else "gloo"
-    distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
-    seen = distributed.get_world_size()
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
+    ranks = distributed.get_world_size()
     place = _gpu() if on_gpus else "cpu"
-    found = _by_tensor(torch, place, seen, rank, distributed.all_reduce)
+    found = _by_tensor(torch, place, ranks, rank, distributed.all_reduce)
     distributed.barrier()  # the store ends with rank 0
     distributed.destroy_process_group()
-    return {"by": f"torch {torch.__version__} {backend}", "ranks": seen, **found}
+    return {"library": f"torch {torch.__version__} {backend}", "ranks": ranks, **found}
 
 
 def by_mpi4py() -> dict[str, Any]:
@@ -51,22 +51,28 @@ def by_mpi4py() -> dict[str, Any]:
     comm = MPI.COMM_WORLD
     rank, size = comm.Get_rank(), comm.Get_size()
     numbers = array.array("f")
-    wanted = _pattern(size * (size + 1) // 2)
+    expected = _pattern(size * (size + 1) // 2)
 
     def once() -> None:
         numbers[:] = _pattern(rank + 1)
         comm.Allreduce(MPI.IN_PLACE, [numbers, MPI.FLOAT], op=MPI.SUM)
 
     once()
-    is_right = numbers == wanted
+    is_correct = numbers == expected
     seconds = _timed(lambda: comm.Allreduce(MPI.IN_PLACE, [numbers, MPI.FLOAT], op=MPI.MAX))
     name = MPI.Get_library_version().split(",")[0].splitlines()[0]
     length = len(numbers) * numbers.itemsize
-    return {"by": f"mpi4py, {name}", "ranks": size, "bytes": length, "right": is_right, "seconds": seconds}
+    return {
+        "library": f"mpi4py, {name}",
+        "ranks": size,
+        "bytes": length,
+        "correct": is_correct,
+        "seconds": seconds,
+    }
 
 
 def by_horovod() -> dict[str, Any]:
-    """Sum by Horovod: by its NCCL where it has one and a GPU is there, else as it was started."""
+    """Sum by Horovod: by NCCL where it was built with it and has a GPU, else by MPI or gloo."""
     import horovod.torch as hvd
     import torch
 
@@ -77,9 +83,9 @@ def by_horovod() -> dict[str, Any]:
         hvd.allreduce_(numbers, op=hvd.Sum)
 
     found = _by_tensor(torch, _gpu() if on_gpus else "cpu", hvd.size(), hvd.rank(), reduce)
-    seen, by = hvd.size(), "nccl" if on_gpus else "mpi" if hvd.mpi_enabled() else "gloo"
+    ranks, by = hvd.size(), "nccl" if on_gpus else "mpi" if hvd.mpi_enabled() else "gloo"
     hvd.shutdown()
-    return {"by": f"horovod {by}", "ranks": seen, **found}
+    return {"library": f"horovod {by}", "ranks": ranks, **found}
 
 
 def _number(name: str) -> int:
@@ -87,7 +93,7 @@ def _number(name: str) -> int:
 
 
 def _has_gpu(torch: Any) -> bool:
-    """Whether this task has a GPU: those that have none would share them, which NCCL refuses."""
+    """Whether this task has a GPU: tasks without one would share GPUs, which NCCL refuses."""
     return bool(os.environ.get("HPCDIST_GPUS")) and torch.cuda.is_available()
 
 
@@ -97,7 +103,7 @@ def _gpu() -> str:
 
 
 def _by_tensor(torch: Any, place: str, size: int, rank: int, reduce: Callable[[Any], Any]) -> dict[str, Any]:
-    small = (torch.arange(LANES, device=place) % 7 + 1).to(torch.float32)
+    small = (torch.arange(COUNT, device=place) % 7 + 1).to(torch.float32)
     numbers = small * (rank + 1)
 
     def once() -> None:
@@ -106,9 +112,9 @@ def _by_tensor(torch: Any, place: str, size: int, rank: int, reduce: Callable[[A
             torch.cuda.synchronize(place)
 
     once()
-    is_right = bool(torch.equal(numbers, small * (size * (size + 1) // 2)))
+    is_correct = bool(torch.equal(numbers, small * (size * (size + 1) // 2)))
     numbers.zero_()
-    return {"bytes": LANES * 4, "right": is_right, "seconds": _timed(once)}
+    return {"bytes": COUNT * 4, "correct": is_correct, "seconds": _timed(once)}
 
 
 def _timed(once: Callable[[], Any]) -> float:
@@ -119,33 +125,33 @@ def _timed(once: Callable[[], Any]) -> float:
 
 
 def _pattern(factor: int) -> array.array[float]:
-    """Return small whole numbers that differ from place to place: a float holds their sums exactly."""
+    """Return small integers in a repeating pattern: a float holds their sums exactly."""
     seven = array.array("f", [place % 7 + 1 for place in range(7)])
-    return array.array("f", [number * factor for number in seven]) * (LANES // 7)
+    return array.array("f", [number * factor for number in seven]) * (COUNT // 7)
 
 
-def wanted(host: dict[str, Any]) -> list[tuple[str, Callable[[], dict[str, Any]]]]:
-    """Return what to try with these packages; Horovod if it has MPI, since else only horovodrun starts it."""
-    ways = {"torch": by_torch, "mpi4py": by_mpi4py, "horovod": by_horovod}
+def available(host: dict[str, Any]) -> list[tuple[str, Callable[[], dict[str, Any]]]]:
+    """Return the all-reduces of these packages; Horovod only with MPI: else only horovodrun can start it."""
+    functions = {"torch": by_torch, "mpi4py": by_mpi4py, "horovod": by_horovod}
     built = host.get("built", {})
-    able = {*host.get("packages", {})} - (set() if {"mpi", "pytorch"} <= {*built} else {"horovod"})
-    return [(name, way) for name, way in ways.items() if name in able]
+    usable = {*host.get("packages", {})} - (set() if {"mpi", "pytorch"} <= {*built} else {"horovod"})
+    return [(name, function) for name, function in functions.items() if name in usable]
 
 
 def main() -> None:
-    """Add up in every way, unless the tasks did not meet."""
+    """Run each available all-reduce, unless the tasks could not connect."""
     file = Path(sys.argv[1])
     record = json.loads(file.read_text())
-    meeting = record["meeting"]
-    done = meeting.get("sums", [])
-    for name, way in wanted(record["host"]) if done else []:
-        meeting["sums"] = [*done, {"by": name, "error": "it did not come to an end"}]
+    connectivity = record["connectivity"]
+    done = connectivity.get("allreduces", [])
+    for name, function in available(record["host"]) if done else []:
+        connectivity["allreduces"] = [*done, {"library": name, "error": "it did not finish"}]
         file.write_text(json.dumps(record))
         try:
-            done = [*done, way()]
+            done = [*done, function()]
         except Exception as error:  # noqa: BLE001 - whatever a library raises is the finding
-            done = [*done, {"by": name, "error": f"{type(error).__name__}: {error}"}]
-    meeting["sums"] = done
+            done = [*done, {"library": name, "error": f"{type(error).__name__}: {error}"}]
+    connectivity["allreduces"] = done
     file.write_text(json.dumps(record))
 
 

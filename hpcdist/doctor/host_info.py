@@ -1,7 +1,7 @@
-"""A program of its own: what one host shows to one Python. It runs without hpcdist, on Python 3.8 and later.
+"""A standalone program: what one Python sees of one host. It needs no hpcdist, and Python 3.8 or later.
 
-``python look.py`` prints one JSON document, ``python look.py FILE`` writes it; `records.Host` tells what is
-in it. Nothing is changed, and no package is imported that it finds: versions are read from their metadata.
+``python host_info.py`` prints one JSON document, ``python host_info.py FILE`` writes it; `records.Host`
+describes it. It changes nothing and imports none of the packages: versions are read from their metadata.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ FABRIC = (
     "CCL_", "CXI_", "FI_", "GLOO_", "MPICH_", "NCCL_", "OFI_NCCL_", "OMPI_MCA_", "RCCL_", "TORCH_NCCL_",
     "UCX_",
 )  # fmt: skip
-"""How the names of the variables begin that tell the network's libraries what to do."""
+"""Prefixes of the variables that configure the network's libraries."""
 
 _BUILT = {"mpi": b"MPI_Init_thread", "gloo": b"GlooContext", "nccl": b"NCCLOpContext"}
-"""What a library of Horovod holds that was built with each of its operations."""
+"""A symbol in Horovod's libraries for each kind of operation that they may be built with."""
 
 _DRIVERS = (
     ("libcuda.so.1", "cuInit", "cuDeviceGetCount"),
@@ -35,9 +35,9 @@ _NO_DEVICE = 100
 """CUDA_ERROR_NO_DEVICE of cuda.h, and hipErrorNoDevice of hip_runtime_api.h."""
 
 
-def look() -> dict[str, Any]:
-    """Return all of it."""
-    seen, why = gpus()
+def collect() -> dict[str, Any]:
+    """Return everything that `records.Host` holds."""
+    count, source = gpus()
     return {
         "host": socket.gethostname(),
         "python": ".".join(map(str, sys.version_info[:3])),
@@ -48,14 +48,14 @@ def look() -> dict[str, Any]:
         "limits": limits(),
         "interfaces": interfaces(),
         "ports": ports(),
-        "gpus": seen,
-        "gpus_why": why,
+        "gpus": count,
+        "gpus_source": source,
         "variables": {name: value for name, value in os.environ.items() if name.startswith(FABRIC)},
     }
 
 
 def packages() -> dict[str, str]:
-    """Return versions by package; "" for one that has no metadata."""
+    """Return the version of each installed package; "" for one without metadata."""
     found = {}
     for name in PACKAGES:
         try:
@@ -80,9 +80,9 @@ def built() -> dict[str, str]:
 
 
 def shm() -> tuple[int, int] | None:
-    """Return the size of /dev/shm and what is free of it, in bytes; None where it is not there."""
+    """Return the size of /dev/shm and its free space, in bytes; None if there is no /dev/shm."""
     try:
-        found = os.statvfs("/dev/shm")  # noqa: S108 - the question is how large it is
+        found = os.statvfs("/dev/shm")  # noqa: S108 - only its size is read
     except OSError:
         return None
     return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
@@ -100,12 +100,12 @@ def limits() -> dict[str, list[int | None]]:
 
 
 def interfaces() -> dict[str, str]:
-    """Return the state of each network interface, in the kernel's word: up, down, unknown."""
+    """Return the state of each network interface as the kernel reports it: up, down, unknown."""
     return {folder.name: _text(folder / "operstate") for folder in sorted(Path("/sys/class/net").glob("*"))}
 
 
 def ports() -> list[dict[str, str]]:
-    """Return the ports of the InfiniBand devices (and of those that look like it)."""
+    """Return the ports of the devices in /sys/class/infiniband."""
     return [
         {
             "name": f"{port.parts[-3]}:{port.name}",
@@ -118,7 +118,7 @@ def ports() -> list[dict[str, str]]:
 
 
 def gpus() -> tuple[int | None, str]:
-    """Return how many GPUs the driver shows to this process, and who said so; None, and why, if none does."""
+    """Return how many GPUs the driver shows to this process, and its library; or None, and the reason."""
     for library, init, count in _DRIVERS:
         try:
             driver = ctypes.CDLL(library)
@@ -140,12 +140,12 @@ def _text(file: Path) -> str:
 
 
 def main() -> None:
-    """Print it, or write it where the first argument says."""
-    text = json.dumps({"host": look()})
+    """Print the JSON document, or write it to the file that the first argument names."""
+    text = json.dumps({"host": collect()})
     if len(sys.argv) > 1:
         Path(sys.argv[1]).write_text(text)
     else:
-        print(text)  # noqa: T201 - it is what the program is for
+        print(text)  # noqa: T201 - printing is its purpose
 
 
 if __name__ == "__main__":
