@@ -1,12 +1,12 @@
 """The exit codes, the error tree, and the sentence that every error carries.
 
     HpcdistError
-    ├── ConfigError      2   a file or an option says something that cannot be meant
-    ├── PlanError        3   what is asked does not fit what the site offers
+    ├── ConfigError      2   a file or an option is invalid
+    ├── PlanError        3   the experiment does not fit the site
     ├── RenderError      4   a template and a plan do not match
     ├── SchedulerError   5   the batch system refused, failed or did not answer
-    │   └── SubmissionUnknown   whether the job exists is not known: never submit again blindly
-    └── OutputError     74   what was to be printed cannot be written; the rest was done
+    │   └── SubmissionUnknown   the job may exist: never submit again blindly
+    └── OutputError     74   standard output cannot be written; everything else was done
 
 The number is the exit code of the command line.
 """
@@ -27,7 +27,7 @@ Path = tuple[str | int, ...]
 
 
 class Key(str):
-    """The last step of a path that means the key itself, not its value: an unknown or an ignored key."""
+    """A last step of a path that refers to the key itself, not its value: an unknown or ignored key."""
 
     __slots__ = ()
 
@@ -44,9 +44,9 @@ class Place(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong (or odd), told so that a tired user can mend it.
+    """One error, warning or note: what is wrong, where, and what to write instead (``hint``).
 
-    ``word``: what it is about within a value of several lines or words, which is where its place is then.
+    ``word``: the word of a longer value that it is about; the place is then that word's.
     """
 
     message: str
@@ -64,12 +64,12 @@ class Problem(NamedTuple):
 
 
 def warning(message: str, path: Path = (), hint: str = "") -> Problem:
-    """Return what is odd and yet no error."""
+    """Return a problem that is not an error."""
     return Problem(message, path, hint, "warning")
 
 
 class ExitCode(IntEnum):
-    """Every exit code of the command line and of job scripts that is not a program's own."""
+    """Every exit code that the command line and job scripts set themselves."""
 
     OK = 0
     FAILED = 1
@@ -87,25 +87,25 @@ class ExitCode(IntEnum):
 
 
 EXIT_CODES: Final = {
-    ExitCode.OK: "all is well; a job that was waited for has completed",
+    ExitCode.OK: "success; a job that was waited for has completed",
     ExitCode.FAILED: "a job did not complete, and has no exit code of its own",
     ExitCode.CONFIG: "the file, the site, your config or the command line is wrong",
-    ExitCode.PLAN: "the experiment does not fit the site; or `doctor` or `lint-env` found something odd",
+    ExitCode.PLAN: "the experiment does not fit the site; or `doctor` or `lint-env` found a problem",
     ExitCode.RENDER: "a template does not match the plan",
-    ExitCode.SCHEDULER: "the batch system refused, failed or did not answer; or nobody knows how a job ended",
-    ExitCode.FAULT: "a fault of hpcdist (`EX_SOFTWARE` of sysexits.h)",
+    ExitCode.SCHEDULER: "the batch system refused, failed or did not answer; or a job's end is unknown",
+    ExitCode.FAULT: "an internal error of hpcdist (`EX_SOFTWARE` of sysexits.h)",
     ExitCode.OUTPUT: "standard output cannot be written (`EX_IOERR`); everything else was done",
     ExitCode.LAUNCH: "of a job: it did not start as planned, or could not write; its log has the reason",
-    ExitCode.TIMEOUT: "the jobs are not over after `wait --timeout`, as of timeout(1)",
+    ExitCode.TIMEOUT: "the jobs have not ended within `wait --timeout`, as of timeout(1)",
     ExitCode.INTERRUPTED: "Ctrl-C",
-    ExitCode.CLOSED_PIPE: "whoever read standard output has ended, such as `head`",
-    ExitCode.TERMINATED: "of a job: its program was told to end, and returned 0 or was ended",
+    ExitCode.CLOSED_PIPE: "the reader of standard output has exited, such as `head`",
+    ExitCode.TERMINATED: "of a job: its program was asked to end, and returned 0 or was killed",
 }
-"""What each of them means."""
+"""The meaning of each exit code."""
 
 
 class HpcdistError(Exception):
-    """Anything that hpcdist says to its user; never a fault of hpcdist itself."""
+    """An error for the user, with its problems; never an internal error of hpcdist."""
 
     exit_code: ClassVar[int] = ExitCode.FAILED
 
@@ -115,13 +115,13 @@ class HpcdistError(Exception):
 
 
 class ConfigError(HpcdistError):
-    """A file or an option says something that cannot be meant."""
+    """A file or an option is invalid."""
 
     exit_code = ExitCode.CONFIG
 
 
 class PlanError(HpcdistError):
-    """What is asked does not fit what the site offers."""
+    """The experiment does not fit the site."""
 
     exit_code = ExitCode.PLAN
 
@@ -138,8 +138,8 @@ class SchedulerError(HpcdistError):
     exit_code = ExitCode.SCHEDULER
 
 
-class SubmissionUnknown(SchedulerError):  # noqa: N818 - that it is unknown is the error
-    """A submission was sent and no answer came; the job may exist."""
+class SubmissionUnknown(SchedulerError):  # noqa: N818 - the error is that it is unknown
+    """A submission was sent, but no answer came back; the job may exist."""
 
 
 class OutputError(HpcdistError):
@@ -150,7 +150,7 @@ class OutputError(HpcdistError):
 
 @contextmanager
 def located(locate: Callable[[Problem], Problem]) -> Iterator[None]:
-    """Give the problems of what is raised inside their places."""
+    """Add their places to the problems of errors that are raised inside."""
     try:
         yield
     except HpcdistError as error:
@@ -159,7 +159,7 @@ def located(locate: Callable[[Problem], Problem]) -> Iterator[None]:
 
 @contextmanager
 def preceded_by(problems: Sequence[Problem]) -> Iterator[None]:
-    """Put what was found so far, warnings and notes, before the problems of what is raised inside."""
+    """Put these warnings and notes before the problems of errors that are raised inside."""
     try:
         yield
     except HpcdistError as error:
@@ -169,10 +169,10 @@ def preceded_by(problems: Sequence[Problem]) -> Iterator[None]:
 
 
 def independent(first: Callable[[], A], second: Callable[[], B], third: Callable[[], C]) -> tuple[A, B, C]:
-    """Return what these steps return, none of which needs another.
+    """Run three steps that do not depend on each other, and return their results.
 
     Raises:
-        PlanError: with the problems of all of them.
+        PlanError: with the problems of all steps that failed.
     """
     found: list[Any] = []
     problems: list[Problem] = []
@@ -195,28 +195,28 @@ def dotted(path: Path) -> str:
 
 
 def did_you_mean(word: str, choices: Iterable[str], most: int = 100) -> str:
-    """Return a hint: the nearest choice, else all of them (so many at most), else nothing."""
-    import difflib  # for those who are told something only
+    """Return a hint: the closest choice, else all choices (``most`` at most), else nothing."""
+    import difflib  # slow to import, needed for errors only
 
     known = sorted(choices)
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
-    return f"known: {listed(known, most)}" if known else ""
+    return f"known: {comma_list(known, most)}" if known else ""
 
 
 def unknown(what: str, name: str, choices: Iterable[str], path: Path = ()) -> Problem:
-    """Return the problem that nothing of this sort has this name; the hint names the nearest."""
+    """Return the problem that nothing of this kind has this name; the hint names the closest."""
     return Problem(f"there is no {what} {name!r}", path, did_you_mean(name, choices))
 
 
-def listed(names: Iterable[str], most: int = 4) -> str:
-    """Write names with commas; of many, the first ones and how many more there are."""
+def comma_list(names: Iterable[str], most: int = 4) -> str:
+    """Join names with commas; of many, the first ones and the number of the others."""
     known = [*names]
     more = f" and {len(known) - most} more" if len(known) > most else ""
     return ", ".join(known[:most]) + more
 
 
 def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Return the problems that stop the work; the others are warnings."""
+    """Return the problems that are errors."""
     return tuple(problem for problem in problems if problem.severity == "error")

@@ -1,4 +1,4 @@
-"""The one extension mechanism: a name becomes an object, imported when it is first asked for."""
+"""The only extension mechanism: objects by name, each imported when it is first used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Objects of one kind by name: the built-in ones, then entry points ``hpcdist.<kind>s``.
+    """Objects of one kind by name: built-in ones, and plug-ins by entry points ``hpcdist.<kind>s``.
 
     ``builtin`` maps a name to ``module:attribute``. A plug-in may not replace a built-in name.
     """
@@ -27,7 +27,7 @@ class Registry(Generic[T]):
         """Return the object of that name.
 
         Raises:
-            ConfigError: when no object has it; the hint names the nearest.
+            ConfigError: when there is none; the hint names the closest.
         """
         target = self._builtin.get(name) or self._plugins().get(name)
         if target is None:
@@ -36,7 +36,7 @@ class Registry(Generic[T]):
         return cast("T", getattr(importlib.import_module(module), attribute))
 
     def __contains__(self, name: str) -> bool:
-        """Whether an object has this name; plug-ins are looked at only when no built-in one has it."""
+        """Whether an object has this name; plug-ins are searched only if no built-in object has it."""
         return name in self._builtin or name in self._plugins()
 
     def names(self) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ class Registry(Generic[T]):
         return (*self._builtin, *(name for name in self._plugins() if name not in self._builtin))
 
     def objects(self) -> Iterator[T]:
-        """Yield every object, the built-in ones first; plug-ins are looked for only when it comes to them."""
+        """Yield every object, the built-in ones first; plug-ins are searched only when it reaches them."""
         yield from map(self.get, self._builtin)
         yield from (self.get(name) for name in self._plugins() if name not in self._builtin)
 
@@ -54,8 +54,8 @@ class Registry(Generic[T]):
 
 @functools.lru_cache  # each search reads a file of every package, 4 ms in a small environment
 def _entry_points(group: str, path: tuple[str, ...]) -> Mapping[str, str]:
-    """Return what the packages on ``sys.path``, which this is, offer by name."""
-    from importlib.metadata import entry_points  # 10 ms, wanted only for unknown names
+    """Return the entry points of the packages on ``path``, which is ``sys.path``, by name."""
+    from importlib.metadata import entry_points  # 10 ms, needed only for names that are not built in
 
     del path
     return {entry.name: entry.value for entry in entry_points(group=group)}

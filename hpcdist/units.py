@@ -28,7 +28,7 @@ class Walltime(msgspec.Struct, frozen=True, order=True):
         A bare number is refused: Slurm reads it as minutes, PBS as seconds, LSF as minutes again.
 
         Raises:
-            ValueError: with a sentence that says what to write.
+            ValueError: with the forms to write.
         """
         if isinstance(value, Walltime):
             return value
@@ -46,7 +46,7 @@ class Walltime(msgspec.Struct, frozen=True, order=True):
 
     @property
     def clock(self) -> str:
-        """It as ``HH:MM:SS`` without days, as PBS and Grid Engine want it."""
+        """It as ``HH:MM:SS`` without days, as PBS and Grid Engine expect it."""
         return f"{self.seconds // 3600:02}:{self.seconds % 3600 // 60:02}:{self.seconds % 60:02}"
 
 
@@ -77,7 +77,7 @@ class Memory(msgspec.Struct, frozen=True, order=True):
         ``G`` and ``Gi`` are the same 1024 MiB here, as Slurm and PBS read them (sbatch(1), ``--mem``).
 
         Raises:
-            ValueError: with a sentence that says what to write.
+            ValueError: with the forms to write.
         """
         if isinstance(value, Memory):
             return value
@@ -89,7 +89,7 @@ class Memory(msgspec.Struct, frozen=True, order=True):
         return cls(math.ceil(mib))
 
     def __str__(self) -> str:
-        """Write it as Slurm's ``--mem`` takes it: ``512M``."""
+        """Write it as Slurm's ``--mem`` expects it: ``512M``."""
         return f"{self.mib}M"
 
 

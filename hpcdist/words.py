@@ -1,7 +1,7 @@
-"""Words of a shell: the one place that knows how text becomes safe in a script.
+"""Words of a shell: the only module that quotes text for a script.
 
-A value is quoted unless it is ``Raw``. There are two clocks only: what the batch shell expands is
-``Raw``; what a task expands lies inside one quoted word.
+A value is quoted unless it is ``Raw``. Variables are expanded at two times only: what the batch shell expands
+is ``Raw``; what a task expands is inside one quoted word.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import shlex
 from collections.abc import Iterable
 
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NOT_THE_USERS = re.compile(r"HPCDIST_.*|UID|EUID|PPID|BASHOPTS|BASH_VERSINFO|SHELLOPTS", re.DOTALL)
+_RESERVED = re.compile(r"HPCDIST_.*|UID|EUID|PPID|BASHOPTS|BASH_VERSINFO|SHELLOPTS", re.DOTALL)
 _LONGEST = 235
 RUN_NAME = re.compile(rf"[A-Za-z0-9_][-A-Za-z0-9_]{{0,{_LONGEST - 1}}}")
-"""What jobs, runs and sites may be called; names of files, which hold more, end at 255 bytes."""
+"""Valid names of jobs, runs and sites; names of files, which add a suffix, end at 255 bytes."""
 RUN_NAME_FORM = f"use up to {_LONGEST} letters, digits, - and _"
 
-_NOT_PLAIN = re.compile(r"[\n;#]|\\\Z|\|\||(?<![&<>])&(?![&>])")
+_NEEDS_GROUP = re.compile(r"[\n;#]|\\\Z|\|\||(?<![&<>])&(?![&>])")
 
 
 class Raw(str):
-    """Text that is shell already and is written as it stands; never made from a user's value."""
+    """Text that is shell code already and is written unquoted; never made from a user's value."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ def quote(value: object) -> Raw:
 
 
 def in_double_quotes(text: str) -> Raw:
-    """Return text as it stands between double quotes, where bash reads it back unchanged.
+    """Return text escaped for use between double quotes, where bash reads it back unchanged.
 
     Raises:
         ValueError: for a NUL byte, as `quote`.
@@ -55,22 +55,22 @@ def join(words: Iterable[object]) -> Raw:
     return Raw(" ".join(quote(word) for word in words))
 
 
-def misnomer(name: str) -> str:
-    """Return what is wrong with the name of a user's variable, nothing for a good one."""
+def variable_name_error(name: str) -> str:
+    """Return what is wrong with the name of a user's variable, empty for a valid one."""
     if not VARIABLE_NAME.fullmatch(name):
-        return f"{name!r} cannot be the name of a variable"
-    if _NOT_THE_USERS.fullmatch(name):
-        return f"the variable {name} is {'hpcdist' if name.startswith('HPCDIST_') else 'bash'}'s own"
+        return f"{name!r} is not a valid variable name"
+    if _RESERVED.fullmatch(name):
+        return f"the variable {name} is reserved for {'hpcdist' if name.startswith('HPCDIST_') else 'bash'}"
     return ""
 
 
-def chained(commands: Iterable[str]) -> str:
-    """Return one command that runs each until one fails, as ``&&`` does.
+def join_commands(commands: Iterable[str]) -> str:
+    """Join commands with ``&&``: each runs if the one before it succeeded.
 
-    Plain ones stand as they are; one with several lines, a comment, ``;``, ``||`` or ``&`` becomes a group.
+    A command with several lines, a comment, ``;``, ``||`` or ``&`` becomes a group in braces.
     """
-    said = [command for command in commands if not _is_blank(command)]
-    return said[0] if len(said) == 1 else " && ".join(map(_grouped, said))
+    used = [command for command in commands if not _is_blank(command)]
+    return used[0] if len(used) == 1 else " && ".join(map(_grouped, used))
 
 
 def _is_blank(command: str) -> bool:
@@ -79,11 +79,11 @@ def _is_blank(command: str) -> bool:
 
 def _grouped(command: str) -> str:
     text = command.rstrip("\n")
-    if not _NOT_PLAIN.search(text):
+    if not _NEEDS_GROUP.search(text):
         return text
     return f"{{ {text}\n\n}}" if text.endswith("\\") else f"{{ {text}\n}}"
 
 
 def slug(text: str) -> str:
-    """Return a name that every scheduler, file system and shell takes unquoted."""
+    """Return a name that every scheduler, file system and shell accepts unquoted."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[:_LONGEST] or "experiment"

@@ -6,7 +6,7 @@ from hpcdist import errors
 from hpcdist.errors import ConfigError, Place, Problem
 
 
-def test_a_problem_says_where_what_and_what_instead() -> None:
+def test_problem_as_text_has_place_message_and_hint() -> None:
     problem = Problem("expected text", ("a", "b", 0, "c"), "quote it", place=Place("e.yml", 3, 9))
     assert str(problem) == "e.yml:3:9: a.b[0].c: expected text; quote it"
 
@@ -20,11 +20,11 @@ def test_a_problem_says_where_what_and_what_instead() -> None:
         (Problem("bad", (0, "x")), "[0].x: bad"),
     ],
 )
-def test_what_is_unknown_is_not_written(problem: Problem, text: str) -> None:
+def test_unknown_parts_of_a_place_are_omitted(problem: Problem, text: str) -> None:
     assert str(problem) == text
 
 
-def test_an_error_is_all_its_problems() -> None:
+def test_error_text_contains_all_problems() -> None:
     error = ConfigError("first", Problem("second", hint="mend it"))
     assert error.problems == (Problem("first"), Problem("second", hint="mend it"))
     assert str(error) == "first\nsecond; mend it"
@@ -52,7 +52,7 @@ def test_did_you_mean(word: str, hint: str) -> None:
     assert errors.did_you_mean(word, ["worker", "ps"]) == hint
 
 
-def test_of_many_only_some_are_told() -> None:
+def test_did_you_mean_lists_only_some_of_many_choices() -> None:
     assert errors.did_you_mean("xyz", "abcdef", most=4) == "known: a, b, c, d and 2 more"
     assert errors.did_you_mean("xyz", "abcd", most=4) == "known: a, b, c, d"
     assert (
@@ -64,11 +64,11 @@ def test_did_you_mean_nothing() -> None:
     assert errors.did_you_mean("x", []) == ""
 
 
-def test_warnings_do_not_stop_the_work() -> None:
+def test_errors_in_ignores_warnings() -> None:
     warning, error = Problem("odd", severity="warning"), Problem("wrong")
     assert errors.errors_in([warning, error]) == (error,)
 
 
-def test_a_key_is_the_text_that_it_is() -> None:
+def test_key_equals_its_text() -> None:
     assert errors.dotted(("a", errors.Key("b"))) == "a.b"
     assert ("a", errors.Key("b")) == ("a", "b")

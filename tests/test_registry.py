@@ -17,12 +17,12 @@ from hpcdist.schedulers import Scheduler, schedulers
 PLANETS: Registry[float] = Registry("planet", {"round": "math:pi", "growing": "math:e"})
 
 
-def test_an_object_by_its_name() -> None:
+def test_get_returns_the_object_of_a_name() -> None:
     assert PLANETS.get("round") == pytest.approx(3.14159, abs=1e-5)
     assert PLANETS.names() == ("round", "growing")
 
 
-def test_a_module_is_imported_when_its_object_is_asked_for() -> None:
+def test_module_is_imported_when_its_object_is_first_used() -> None:
     lazy: Registry[object] = Registry("animal", {"dog": "math:pi", "cat": "this_module_is_missing:CAT"})
     assert lazy.names() == ("dog", "cat")
     assert next(lazy.objects()) == pytest.approx(3.14159, abs=1e-5)
@@ -37,12 +37,12 @@ def test_a_module_is_imported_when_its_object_is_asked_for() -> None:
         ("", "there is no planet ''; known: growing, round"),
     ],
 )
-def test_a_name_that_nobody_has(name: str, message: str) -> None:
+def test_unknown_name_is_an_error(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         PLANETS.get(name)
 
 
-def test_plug_ins_come_after_what_is_built_in_and_replace_nothing(tmp_path: Path) -> None:
+def test_plug_ins_come_after_built_in_objects_and_cannot_replace_them(tmp_path: Path) -> None:
     info = tmp_path / "plugin-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Name: plugin\nVersion: 1\n")
@@ -58,7 +58,7 @@ def test_plug_ins_come_after_what_is_built_in_and_replace_nothing(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", launchers.names())
-def test_launchers_keep_their_protocol(name: str) -> None:
+def test_launchers_implement_their_protocol(name: str) -> None:
     launcher = launchers.get(name)
     assert isinstance(launcher, Launcher)
     assert launcher.name == name
@@ -69,7 +69,7 @@ def test_launchers_keep_their_protocol(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", frameworks.names())
-def test_frameworks_keep_their_protocol(name: str) -> None:
+def test_frameworks_implement_their_protocol(name: str) -> None:
     framework = frameworks.get(name)
     assert isinstance(framework, Framework)
     assert framework.name == name
@@ -77,7 +77,7 @@ def test_frameworks_keep_their_protocol(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", schedulers.names())
-def test_schedulers_keep_their_protocol(name: str) -> None:
+def test_schedulers_implement_their_protocol(name: str) -> None:
     scheduler = schedulers.get(name)
     assert isinstance(scheduler, Scheduler)
     assert scheduler.name == name

@@ -30,17 +30,17 @@ def test_walltimes(text: str, seconds: int) -> None:
 @pytest.mark.parametrize(
     "value", [60, 2.5, True, None, "", "60", "12:00", "1:60:00", "0:00:00", "0m", "-1h", "1w"]
 )
-def test_no_walltimes(value: object) -> None:
+def test_invalid_walltimes(value: object) -> None:
     with pytest.raises(ValueError, match="is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with"):
         Walltime.parse(value)
 
 
 @given(st.integers(min_value=1, max_value=10**9))
-def test_a_walltime_reads_itself_back(seconds: int) -> None:
+def test_walltime_round_trip(seconds: int) -> None:
     assert Walltime.parse(str(Walltime(seconds))) == Walltime(seconds)
 
 
-def test_a_walltime_is_written_as_slurm_does() -> None:
+def test_walltime_is_formatted_as_slurm_formats_it() -> None:
     assert [str(Walltime(seconds)) for seconds in (5400, 86399, 93784)] == [
         "01:30:00",
         "23:59:59",
@@ -71,7 +71,7 @@ def test_memory(value: object, mib: int) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "4X", "lots", "G", None, [], float("inf"), float("nan"), True])
-def test_no_memory(value: object) -> None:
+def test_invalid_memory(value: object) -> None:
     with pytest.raises(ValueError, match="is not an amount of memory; write MiB as a number, or 4Gi, 16G"):
         Memory.parse(value)
 
@@ -82,5 +82,5 @@ def test_negative_memory() -> None:
 
 
 @given(st.integers(min_value=0, max_value=10**9))
-def test_memory_reads_itself_back(mib: int) -> None:
+def test_memory_round_trip(mib: int) -> None:
     assert Memory.parse(str(Memory(mib))) == Memory(mib)

@@ -47,18 +47,18 @@ AWKWARD = [
 
 
 @pytest.mark.parametrize("text", AWKWARD)
-def test_bash_reads_awkward_words_back(text: str) -> None:
+def test_bash_reads_special_characters_back(text: str) -> None:
     assert read_by_bash(words.quote(text)) == [text]
 
 
 @pytest.mark.parametrize("text", AWKWARD)
-def test_bash_reads_awkward_texts_back_between_double_quotes(text: str) -> None:
+def test_bash_reads_special_characters_back_in_double_quotes(text: str) -> None:
     assert read_by_bash(f'"a{words.in_double_quotes(text)}b"') == [f"a{text}b"]
 
 
 @settings(max_examples=150, deadline=None)
 @given(NO_NUL)
-def test_bash_reads_every_text_back_between_double_quotes(text: str) -> None:
+def test_bash_reads_every_text_back_in_double_quotes(text: str) -> None:
     assert read_by_bash(f'"{words.in_double_quotes(text)}"') == [text]
 
 
@@ -95,5 +95,5 @@ def test_slugs(text: str, name: str) -> None:
 
 
 @given(st.text())
-def test_a_slug_is_a_run_name_that_starts_no_option(text: str) -> None:
+def test_slug_is_a_valid_run_name_and_not_an_option(text: str) -> None:
     assert words.RUN_NAME.fullmatch(words.slug(text))

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from hpcdist.doctor.finding import Finding, Which, failure, result_of
 from hpcdist.doctor.records import Host
-from hpcdist.errors import listed
+from hpcdist.errors import comma_list
 from hpcdist.host.command import Command
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.fabric import Fabric, Setting
@@ -56,7 +56,7 @@ def network(host: Host, fabric: Fabric, kind: HostKind) -> Iterator[Finding]:
         yield from _check(source, names, devices, kind)
     if not named:
         others = [name for name in host.interfaces if name != "lo"]
-        detail = f"the site file names none; this host has {listed(others) or 'none'}"
+        detail = f"the site file names none; this host has {comma_list(others) or 'none'}"
         hint = "where jobs choose the wrong one, write the right one as `fabric.interface` into the site file"
         yield Finding("fabric", "interface", "note", detail, hint)
     if host.ports or fabric.network == "infiniband":
@@ -88,7 +88,7 @@ def _check(source: str, names: str, devices: Mapping[str, bool], kind: HostKind)
         matching = [key for key in devices if _matches(key, name, by_prefix=by_prefix)]
         up = [key for key in matching if devices[key]]
         if up:
-            yield Finding("fabric", source, "ok", listed(up))
+            yield Finding("fabric", source, "ok", comma_list(up))
         else:
             yield _missing(source, name, devices, kind, is_down=bool(matching))
 
@@ -101,7 +101,7 @@ def _matches(device: str, name: str, *, by_prefix: bool) -> bool:
 def _missing(
     source: str, name: str, devices: Mapping[str, bool], kind: HostKind, *, is_down: bool
 ) -> Finding:
-    detail = f"{name} is {'down' if is_down else 'not there'}; there is {listed(devices) or 'none'}"
+    detail = f"{name} is {'down' if is_down else 'not there'}; there is {comma_list(devices) or 'none'}"
     if kind == "login":
         return Finding("fabric", source, "note", f"{detail}; the nodes may have it", CHECK_NODES)
     hint = (
@@ -113,7 +113,7 @@ def _missing(
 def _ports(host: Host, kind: HostKind) -> Finding:
     active = [f"{port.name} {port.rate}" for port in host.ports if port.state == "ACTIVE"]
     idle = [f"{port.name} {port.state}" for port in host.ports if port.state != "ACTIVE"]
-    detail = listed((*active, *idle)) or "there are none"
+    detail = comma_list((*active, *idle)) or "there are none"
     if active and not idle:
         return Finding("fabric", "ports", "ok", detail)
     if kind == "login":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from hpcdist.errors import listed
+from hpcdist.errors import comma_list
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import answers
 from hpcdist.schedulers.surveyors import Answers
@@ -61,4 +61,4 @@ def merged_hosts(found: Iterable[tuple[str, Finding]]) -> Iterator[Finding]:
     for host, finding in found:
         hosts_of.setdefault(finding, {})[host] = None
     for finding, hosts in hosts_of.items():
-        yield finding._replace(detail=f"{listed(hosts)}: {finding.detail}")
+        yield finding._replace(detail=f"{comma_list(hosts)}: {finding.detail}")

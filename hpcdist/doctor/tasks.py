@@ -11,7 +11,7 @@ from hpcdist.doctor.finding import Finding, merged_hosts
 from hpcdist.doctor.host_info import FABRIC
 from hpcdist.doctor.limits import human_bytes
 from hpcdist.doctor.records import AllReduce, Task
-from hpcdist.errors import listed
+from hpcdist.errors import comma_list
 from hpcdist.layers.launchers import launchers
 from hpcdist.plan.model import Plan
 from hpcdist.site.model import Site
@@ -86,7 +86,7 @@ def _records(check: CheckJob) -> Finding:
     size = check.plan.placement.size
     missing = [str(rank) for rank in range(size) if rank not in check.tasks]
     if missing:
-        detail = f"of {size} tasks, these wrote no record: rank {listed(missing)}"
+        detail = f"of {size} tasks, these wrote no record: rank {comma_list(missing)}"
         hint = f"{check.read_log}, and check whether the nodes can reach the run directory"
         return Finding("job", "records", "error", detail, hint)
     return Finding("job", "records", "ok", f"{size} of {size} tasks wrote into the run directory")
@@ -109,7 +109,7 @@ def _versions(check: CheckJob) -> Iterator[Finding]:
     shown = [{("python", host.python), *host.packages.items()} for host in hosts]
     different = {item for one in shown for item in one ^ shown[0]}
     if different:
-        detail = f"the nodes differ in {listed(sorted({name for name, _ in different}))}"
+        detail = f"the nodes differ in {comma_list(sorted({name for name, _ in different}))}"
         hint = "load one environment on all nodes: `batch.modules`, or `modules` and `setup` of the site file"
         yield Finding("nodes: python", "versions", "warning", detail, hint)
 
@@ -151,7 +151,7 @@ def _variables(check: CheckJob) -> Iterator[tuple[str, Finding]]:
             hint = f"something overrides {name}: check modules, profiles and `task_setup`"
             yield check.node(task), Finding("nodes: variables", name, "warning", detail, hint)
         if planned and not differ:
-            detail = f"{listed(planned)} arrived as planned"
+            detail = f"{comma_list(planned)} arrived as planned"
             yield check.node(task), Finding("nodes: variables", "fabric", "ok", detail)
 
 
@@ -168,7 +168,7 @@ def _names(check: CheckJob) -> Iterator[tuple[str, Finding]]:
             hint = f"{name} is another node: ask the centre to correct /etc/hosts"
             yield own, Finding("network", "names", "error", f"{name} resolves to {names[name][0]}", hint)
         if names and not bad and not loopback:
-            yield own, Finding("network", "names", "ok", f"{listed(names)} can be resolved")
+            yield own, Finding("network", "names", "ok", f"{comma_list(names)} can be resolved")
 
 
 def _connections(check: CheckJob) -> Iterator[Finding]:
@@ -178,7 +178,7 @@ def _connections(check: CheckJob) -> Iterator[Finding]:
         failed.setdefault(why, []).append(str(rank))
     for why in filter(None, failed):
         hint = check.read_log if why == _NOT_REACHED else _OPEN_PORTS
-        yield Finding("network", "connectivity", "error", f"rank {listed(failed[why])}: {why}", hint)
+        yield Finding("network", "connectivity", "error", f"rank {comma_list(failed[why])}: {why}", hint)
     connected = [task for task in check.tasks.values() if task.connectivity and not task.connectivity.error]
     if len(connected) == check.plan.placement.size:
         detail = (

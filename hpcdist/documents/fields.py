@@ -1,4 +1,4 @@
-"""What YAML models are made of: frozen structs, built from plain data with every problem at once."""
+"""The base of models that are read from YAML: frozen structs, built with all problems at once."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, ClassVar, Final, Literal, TypeGuard, TypeVar, Union, get
 
 import msgspec
 
-from hpcdist.documents.yaml_words import quoted
+from hpcdist.documents.yaml_errors import quoted
 from hpcdist.errors import Key, Path, Problem, did_you_mean
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of everything that is read from YAML.
+    """The base of every model that is read from YAML.
 
-    ``rest`` names the field that takes the keys which are no field's; without one they are refused. ``main``
-    names the key that is meant where one value stands in place of the section. ``elsewhere`` tells, by keys
-    that users expect in the section, what to write instead. ``may_be_empty`` names the optional texts that
-    say something when they are empty; any other would be taken for a name.
+    ``rest``: the field that collects unknown keys; without one they are errors. ``main``: the key that is
+    meant if a single value is written instead of the section. ``elsewhere``: hints for keys that users expect
+    in the section. ``may_be_empty``: the optional texts that have a meaning when they are empty; for all
+    others an empty text is an error, because it would be used as a name.
     """
 
     may_be_empty: ClassVar[frozenset[str]] = frozenset()
@@ -32,31 +32,31 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 M = TypeVar("M", bound=Model)
 
-_BROKEN: Final = object()
+_INVALID: Final = object()
 _SHORT: Final = 100
-"""How long a text may be that is shown in a line."""
+"""The longest text that is shown within a message."""
 _ONE_WORD: Final = re.compile(r"[\w.]+", re.ASCII)
-_WORDS_OF_TYPE: Final = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+_TYPE_NAMES: Final = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 def build(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
-    """Make a model of plain data; return it and all problems found.
+    """Make a model from plain data; return it and all problems found.
 
-    Unlike ``msgspec.convert``, which ends at the first error, every field is tried. A broken field has its
-    default in the model, so that the rest can be looked at too; the model is None where a required one is
-    broken. A key whose value is null counts as absent. Types with a ``parse`` class method (``Walltime``,
+    Unlike ``msgspec.convert``, which stops at the first error, every field is read. An invalid field has its
+    default in the model, so that the others can be checked too; the model is None if a required field is
+    invalid. A key whose value is null counts as absent. Types with a ``parse`` class method (``Walltime``,
     ``Memory``) read themselves.
     """
     problems: list[Problem] = []
     built = _struct(model, data, (), problems)
-    return (None if built is _BROKEN else built), problems
+    return (None if built is _INVALID else built), problems
 
 
 def _struct(model: type[Model], data: object, path: Path, problems: list[Problem]) -> Any:
     if not isinstance(data, Mapping):
-        hint = _as_section(model, data, path)
+        hint = _section_hint(model, data, path)
         problems.append(Problem(f"expected keys and values, got {_shown(data)}", path, hint))
-        return _BROKEN
+        return _INVALID
     fields = _fields(model)
     values: dict[str, Any] = {}
     if model.rest:
@@ -65,29 +65,31 @@ def _struct(model: type[Model], data: object, path: Path, problems: list[Problem
         problems += [unknown_key(key, path, fields, model.elsewhere) for key in data if key not in fields]
     for name, field in fields.items():
         if data.get(name) is not None:
-            values[field.name] = _value(field.type, _written(field.type, data, name), (*path, name), problems)
-            if values[field.name] == "" and _names_something(model, field):
+            values[field.name] = _value(
+                field.type, _source_value(field.type, data, name), (*path, name), problems
+            )
+            if values[field.name] == "" and _must_not_be_empty(model, field):
                 problems.append(
-                    Problem("this is empty", (*path, name), "write what is meant, or remove the key")
+                    Problem("the value is empty", (*path, name), "write a value, or remove the key")
                 )
         elif field.required and name in data:
-            problems.append(Problem("this is empty", (*path, name), "it must have a value"))
+            problems.append(Problem("the value is empty", (*path, name), "a value is required"))
         elif field.required:
             problems.append(Problem(f"{name!r} is missing", path))
-    sound = {name: value for name, value in values.items() if value is not _BROKEN}
-    complete = all(field.name in sound for field in fields.values() if field.required)
-    return model(**sound) if complete else _BROKEN
+    valid = {name: value for name, value in values.items() if value is not _INVALID}
+    complete = all(field.name in valid for field in fields.values() if field.required)
+    return model(**valid) if complete else _INVALID
 
 
-def _names_something(model: type[Model], field: msgspec.structs.FieldInfo) -> bool:
-    """Whether an empty text in a field means nothing: it is optional, or plain text that must be there."""
+def _must_not_be_empty(model: type[Model], field: msgspec.structs.FieldInfo) -> bool:
+    """Whether an empty text is an error in this field: it is optional, or required text."""
     return (field.default is None and field.name not in model.may_be_empty) or (
         field.required and field.type is str
     )
 
 
-def _as_section(model: type[Model], data: object, path: Path) -> str:
-    """Return how the section is written that this value was put in place of."""
+def _section_hint(model: type[Model], data: object, path: Path) -> str:
+    """Return the hint to write this value as the main key of a section."""
     value = data if _ONE_WORD.fullmatch(str(data)) else quoted(data) if _is_short(data) else "..."
     return f"write `{path[-1]}: {{{model.main}: {value}}}`" if path and model.main else ""
 
@@ -96,14 +98,14 @@ def _is_short(data: object) -> TypeGuard[str]:
     return isinstance(data, str) and len(data) <= _SHORT and "\n" not in data
 
 
-def names(model: type[Model]) -> list[str]:
+def key_names(model: type[Model]) -> list[str]:
     """Return the keys that a model reads."""
     return [*_fields(model)]
 
 
-@functools.cache  # types are evaluated anew with every call, which is half of the time of a build
+@functools.cache  # evaluating the annotations takes half the time of a build
 def _fields(model: type[Model]) -> Mapping[str, msgspec.structs.FieldInfo]:
-    """Return the fields of a model by their keys, without that for the rest."""
+    """Return the fields of a model by key, without its ``rest``."""
     found = {field.encode_name: field for field in msgspec.structs.fields(model) if field.name != model.rest}
     return types.MappingProxyType(found)
 
@@ -111,7 +113,7 @@ def _fields(model: type[Model]) -> Mapping[str, msgspec.structs.FieldInfo]:
 def unknown_key(
     key: object, path: Path, known: Iterable[str], elsewhere: Mapping[str, str] = types.MappingProxyType({})
 ) -> Problem:
-    """Return what to say of a key that nobody reads; ``elsewhere`` is that of its section."""
+    """Return the problem of an unknown key; ``elsewhere``: the hints of its section."""
     hint = elsewhere.get(str(key)) or did_you_mean(str(key), known)
     return Problem(f"unknown key {key!r}", (*path, Key(key)), hint)
 
@@ -123,7 +125,7 @@ def _value(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
         if data is None and type(None) in get_args(kind):
             return None
         member = _member(kind, data)
-        one = member in _WORDS_OF_TYPE or get_origin(member) in (Union, types.UnionType)
+        one = member in _TYPE_NAMES or get_origin(member) in (Union, types.UnionType)
         return _leaf(member, data, path, problems, kind) if one else _value(member, data, path, problems)
     if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
         return _items(get_args(kind)[0], data, path, problems)
@@ -133,7 +135,7 @@ def _value(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
 
 
 def _member(union: Any, data: object) -> Any:
-    """Choose the member of a union that this data is meant for; scalars are left to msgspec."""
+    """Choose the member of a union that fits the data; msgspec chooses between scalars."""
     members = [kind for kind in get_args(union) if kind is not type(None)]
     if len(members) == 1:
         return members[0]
@@ -146,28 +148,28 @@ def _member(union: Any, data: object) -> Any:
             return kind
         if shape is Literal and data in get_args(kind):
             return kind
-    scalars = tuple(kind for kind in members if kind in _WORDS_OF_TYPE)
+    scalars = tuple(kind for kind in members if kind in _TYPE_NAMES)
     return functools.reduce(operator.or_, scalars or members[:1])
 
 
 def _items(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
     if not isinstance(data, Sequence) or isinstance(data, str):
         problems.append(Problem(f"expected a list, got {_shown(data)}", path, "write it as [a, b]"))
-        return _BROKEN
-    values = [_value(kind, _written(kind, data, at), (*path, at), problems) for at in range(len(data))]
-    return _BROKEN if _BROKEN in values else tuple(values)
+        return _INVALID
+    values = [_value(kind, _source_value(kind, data, at), (*path, at), problems) for at in range(len(data))]
+    return _INVALID if _INVALID in values else tuple(values)
 
 
 def _entries(kind: Any, data: object, path: Path, problems: list[Problem]) -> Any:
     if not isinstance(data, Mapping):
         problems.append(Problem(f"expected keys and values, got {_shown(data)}", path))
-        return _BROKEN
-    values = {str(key): _value(kind, _written(kind, data, key), (*path, key), problems) for key in data}
-    return _BROKEN if _BROKEN in values.values() else values
+        return _INVALID
+    values = {str(key): _value(kind, _source_value(kind, data, key), (*path, key), problems) for key in data}
+    return _INVALID if _INVALID in values.values() else values
 
 
-def _leaf(kind: Any, data: object, path: Path, problems: list[Problem], meant: Any = None) -> Any:
-    """Read one value; ``meant``: the union of which its kind is a part."""
+def _leaf(kind: Any, data: object, path: Path, problems: list[Problem], union: Any = None) -> Any:
+    """Read one value; ``union``: the union that its kind is a member of."""
     try:
         if hasattr(kind, "parse"):
             return kind.parse(data)
@@ -178,40 +180,40 @@ def _leaf(kind: Any, data: object, path: Path, problems: list[Problem], meant: A
         message = str(error)
     hint = ""
     if get_origin(kind) is Literal:
-        message, hint = f"{_shown(data)} is not known here", did_you_mean(str(data), get_args(kind))
+        message, hint = f"{_shown(data)} is not a valid value", did_you_mean(str(data), get_args(kind))
     elif _is_plain(kind):
-        kinds, words = _described(meant or kind)
+        kinds, words = _described(union or kind)
         message = f"expected {' or '.join([*kinds, *words])}, got {_shown(data)}"
         near = did_you_mean(str(data), words)
         hint = near if near.startswith("did") else ""
     problems.append(Problem(message, path, hint))
-    return _BROKEN
+    return _INVALID
 
 
-def _written(kind: Any, data: Any, key: Any) -> object:
-    """Return an entry, as its text where text is meant: ``name: 2024``, ``account: 007``, ``X: 1.10``.
+def _source_value(kind: Any, data: Any, key: Any) -> object:
+    """Return an entry, as its source text where text is expected: ``name: 2024``, ``account: 007``.
 
-    Only data from a file (``hpcdist.documents.tree``) know how they were spelt.
+    Only data from a file (``hpcdist.documents.tree``) has its source text.
     """
     text = getattr(data, "texts", {}).get(key)
     members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    scalars = _WORDS_OF_TYPE.keys() & {*members}
+    scalars = _TYPE_NAMES.keys() & {*members}
     wants_text = scalars == {str} or scalars >= {str, int, float, bool}
     return data[key] if text is None or data[key] is None or not wants_text else text
 
 
 def _is_plain(kind: Any) -> bool:
-    return kind in _WORDS_OF_TYPE or get_origin(kind) in (Union, types.UnionType)
+    return kind in _TYPE_NAMES or get_origin(kind) in (Union, types.UnionType)
 
 
 def _described(kind: Any) -> tuple[list[str], list[str]]:
-    """Return what one value may be: kinds of scalars, and words (``share``)."""
+    """Return the names of the scalar types and the fixed words (``share``) that are valid."""
     kinds = get_args(kind) or (kind,)
     words = [str(word) for part in kinds if get_origin(part) is Literal for word in get_args(part)]
-    scalars = [part for part in kinds if part in _WORDS_OF_TYPE]
-    if {*scalars} == {*_WORDS_OF_TYPE}:
-        scalars = [str, float]  # the others are written as one of these
-    return [_WORDS_OF_TYPE[part] for part in scalars], words
+    scalars = [part for part in kinds if part in _TYPE_NAMES]
+    if {*scalars} == {*_TYPE_NAMES}:
+        scalars = [str, float]  # whole numbers and booleans are valid text
+    return [_TYPE_NAMES[part] for part in scalars], words
 
 
 def _shown(data: object) -> str:
@@ -219,9 +221,9 @@ def _shown(data: object) -> str:
         return f"keys and values ({', '.join(map(str, data)) or 'none'})"
     if isinstance(data, list):
         return f"a list of {len(data)}"
-    return "nothing" if data is None else scalar(data)
+    return "nothing" if data is None else shown_scalar(data)
 
 
-def scalar(data: object) -> str:
-    """Write a value as the file has it, texts in quotes."""
+def shown_scalar(data: object) -> str:
+    """Return a scalar as the file has it, text in quotes."""
     return str(data).lower() if isinstance(data, bool) else repr(data)

@@ -20,7 +20,7 @@ _CONSTANTS: Final[dict[str, Plain]] = {
 }
 _INT: Final = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_MAX_DIGITS: Final = 300  # what still becomes a float; Python itself refuses 4300
+_MAX_DIGITS: Final = 300  # what still fits into a float; Python itself refuses 4300
 _KINDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or false", "null": "null"}
 
 
@@ -34,7 +34,7 @@ def resolve(text: str) -> Plain:
         return _CONSTANTS[text]
     if _INT.fullmatch(text):
         if len(text) > _MAX_DIGITS:
-            raise ValueError(f"a number of {len(text)} digits is not read; quote it if it is text")
+            raise ValueError(f"a number of {len(text)} digits is not supported; quote it if it is text")
         return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
     return float(text) if _FLOAT.fullmatch(text) else text
 
@@ -50,5 +50,5 @@ def resolve_as(text: str, tag: str) -> Plain:
     value = resolve(text)
     kinds = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}[tag]
     if type(value) not in kinds:
-        raise ValueError(f"{text!r} is not {_KINDS[tag]}, as its tag !!{tag} says")
+        raise ValueError(f"{text!r} is not {_KINDS[tag]}, which its tag !!{tag} requires")
     return float(value) if tag == "float" and value is not None else value

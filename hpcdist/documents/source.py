@@ -1,9 +1,8 @@
-"""Reading YAML: strictly 1.2, with places, and with a sentence for everything that is refused.
+"""Reads YAML, strictly as version 1.2, with the place of each value and a message for everything refused.
 
-PyYAML's parser makes the events, on libyaml where PyYAML has it; what they mean is decided here. The
-scalars are those of ``documents.scalars``. Refused: a key written twice, tags beside those of the core
-schema, a second document unless the caller takes several, aliases that unfold into more than 100,000
-values, nesting beyond 64 levels.
+PyYAML's parser makes the events, by libyaml if PyYAML has it; ``documents.compose`` and
+``documents.scalars`` interpret them. Refused: duplicate keys, tags outside the core schema, a second document
+unless the caller accepts several, more than 100,000 values with aliases expanded, nesting beyond 64 levels.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from hpcdist.host import untrusted
 
 MAX_BYTES: Final = 2**20
 _FORMS: Final = (
-    "an experiment, or a job file of another tool, is YAML or JSON; a script is what its `run.cmd` starts"
+    "an experiment, or a job file of another tool, is YAML or JSON; start a script by its `run.cmd`"
 )
 _UNPRINTABLE: Final = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
 _LINE_ENDS: Final = {"\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P"}
-"""Line ends of YAML 1.1, which libyaml folds into blanks, and characters of YAML 1.2; with their escapes."""
+"""Line ends in YAML 1.1, which libyaml folds into spaces, but characters in YAML 1.2; with their escapes."""
 _SURROGATES: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def load(path: str | Path, *, several: bool = False) -> Document:
-    """Read a file, ``-`` for standard input, into a document; into its first where it may hold several.
+    """Read a file, ``-`` for standard input; ``several``: it may hold more than one document.
 
     Raises:
         ConfigError: when it cannot be read, or is not YAML with keys and values; every problem has its place.
@@ -48,26 +47,26 @@ def read_text(path: str | Path) -> str:
     """Return the text of a file, ``-`` for standard input.
 
     Raises:
-        ConfigError: when there is none, or it is no text in UTF-8, or over 1 MiB.
+        ConfigError: when it does not exist, is not UTF-8 text, or is over 1 MiB.
     """
     if str(path) == "-":
         return decode(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>")
     try:
         return decode(untrusted.read_named(path, MAX_BYTES + 1), str(path))
     except FileNotFoundError:
-        raise _unread(path, "there is no such file", _neighbours(Path(path))) from None
+        raise _file_error(path, "there is no such file", _similar_names(Path(path))) from None
     except IsADirectoryError:
-        raise _unread(path, "this is a directory", "name a file in it") from None
+        raise _file_error(path, "this is a directory", "name a file in it") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _unread(path, f"the file cannot be read: {reason}") from None
+        raise _file_error(path, f"the file cannot be read: {reason}") from None
 
 
-def _unread(path: str | Path, message: str, hint: str = "") -> ConfigError:
+def _file_error(path: str | Path, message: str, hint: str = "") -> ConfigError:
     return ConfigError(Problem(message, hint=hint, place=Place(str(path), 0, 0)))
 
 
-def _neighbours(path: Path) -> str:
+def _similar_names(path: Path) -> str:
     with contextlib.suppress(OSError):
         names = [item.name for item in path.parent.iterdir() if item.suffix in (".yml", ".yaml", ".json")]
         return did_you_mean(path.name, names, most=20)
@@ -78,15 +77,15 @@ def decode(raw: bytes, file: str) -> str:
     """Return the text of these bytes.
 
     Raises:
-        ConfigError: when they are over 1 MiB, not UTF-8, or hold characters that no text has.
+        ConfigError: when they are over 1 MiB, not UTF-8, or hold control characters.
     """
     if len(raw) > MAX_BYTES:
-        raise _unread(file, "the file is over 1 MiB", "is it the right one?")
+        raise _file_error(file, "the file is over 1 MiB", "is it the right file?")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         place = _place_at(raw[: error.start].decode("utf-8-sig", "replace"), file)
-        message = f"the byte 0x{raw[error.start]:02x} is not text in UTF-8"
+        message = f"the byte 0x{raw[error.start]:02x} is not valid UTF-8"
         raise ConfigError(Problem(message, hint="save the file as UTF-8", place=place)) from None
     bad = _UNPRINTABLE.search(text)
     if bad:
@@ -96,10 +95,10 @@ def decode(raw: bytes, file: str) -> str:
 
 def _unprintable(character: str) -> Problem:
     if escape := _LINE_ENDS.get(character):
-        message = f"U+{ord(character):04X} ends a line for some readers of YAML, and for others it does not"
-        return Problem(message, hint=f"remove it, or write {escape} within double quotes")
+        message = f"U+{ord(character):04X} ends a line for some YAML parsers and not for others"
+        return Problem(message, hint=f"remove it, or write {escape} in double quotes")
     name = "a NUL byte" if character == "\0" else f"the control character U+{ord(character):04X}"
-    return Problem(f"{name} cannot stand in a text file", hint="remove it")
+    return Problem(f"{name} is not allowed in a text file", hint="remove it")
 
 
 def _place_at(before: str, file: str) -> Place:
@@ -107,18 +106,18 @@ def _place_at(before: str, file: str) -> Place:
 
 
 def parse(text: str, file: str, parser: Any = None, *, several: bool = False) -> Document:
-    """Make a document of a text; of several, the first that is not empty, and the ``others``.
+    """Parse a text into a document; of several, into the first that is not empty, with the ``others``.
 
     Raises:
         ConfigError: when it is not YAML with keys and values at its top, or not one document only.
     """
-    if parser is None:  # libyaml refuses the halves of a pair, as which JSON may write a character
+    if parser is None:  # libyaml refuses escaped surrogate pairs, which JSON may use
         parser = yaml.SafeLoader if _SURROGATES.search(text) else PARSER
     composer = Composer(decode(text.encode("utf-8", "surrogatepass"), file), file, parser)
     roots = composer.documents() if several else [composer.document()]
     sections = [_section(root, several=several) for root in roots if root.value is not None]
     if not sections:
-        raise _unread(file, "the file is empty")
+        raise _file_error(file, "the file is empty")
     return Document(sections[0], file, text, tuple(sections[1:]))
 
 
@@ -133,7 +132,7 @@ def _section(root: Node, *, several: bool) -> Map:
 def read_value(text: str, place: Place) -> object:
     """Read a value from the command line: ``4``, ``2:00:00``, ``[a, b]``, ``{x: 1}``, ``"4"``.
 
-    What begins with a bracket or a quote is YAML; anything else is one plain word, taken whole,
+    A value that begins with a bracket or a quote is YAML; any other is one plain scalar,
     so that ``python x.py # y: z`` is that text.
 
     Raises:
@@ -148,7 +147,7 @@ def read_value(text: str, place: Place) -> object:
         problems = (Problem(item.message, hint=item.hint, place=place) for item in error.problems)
         raise ConfigError(*problems) from None
     except UnicodeEncodeError:
-        raise ConfigError(Problem("the value is not text in UTF-8", place=place)) from None
+        raise ConfigError(Problem("the value is not valid UTF-8", place=place)) from None
     except ValueError as error:
         raise ConfigError(Problem(str(error), place=place)) from None
 

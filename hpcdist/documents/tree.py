@@ -1,4 +1,4 @@
-"""Data from a file that knows where it was written: ``Map``, ``Seq``, and the ``Document`` around them."""
+"""Data of a file with the place of each value: ``Map`` and ``Seq``, and the ``Document`` that holds them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hpcdist.errors import Key, Path, Place, Problem
 class Map(dict[str, Any]):
     """Keys and values with their places; equal to a ``dict`` with the same entries.
 
-    Subtrees may be moved into another ``Map`` (``take``): each keeps the places where it was written.
-    ``texts`` holds how a number, a truth value or a null was spelt: ``1.10``, ``true``, ``0x1F``.
+    Entries may be copied into another ``Map`` (``copy_from``); each keeps the place where it was written.
+    ``texts`` holds the source text of numbers, booleans and nulls: ``1.10``, ``true``, ``0x1F``.
     """
 
     __slots__ = ("key_places", "place", "texts", "value_places")
@@ -29,7 +29,7 @@ class Map(dict[str, Any]):
     def put(
         self, key: str, value: object, place: Place | None = None, *, key_place: Place | None = None
     ) -> None:
-        """Set an entry anew: the places and the text of the former one are forgotten."""
+        """Set an entry; the places and the source text of a previous one are removed."""
         self.drop(key)
         self[key] = value
         if place:
@@ -38,22 +38,22 @@ class Map(dict[str, Any]):
             self.key_places[key] = key_place or place  # type: ignore[assignment]
 
     def drop(self, key: str) -> object:
-        """Remove an entry with its places; return its value, None where there was none."""
+        """Remove an entry with its places; return its value, None if there was none."""
         for table in (self.key_places, self.value_places, self.texts):
             table.pop(key, None)
         return self.pop(key, None)
 
-    def take(self, other: Map, key: str, name: str = "") -> None:
-        """Copy the entry ``key`` of ``other`` with its places, under ``name`` where one is given."""
+    def copy_from(self, other: Map, key: str, name: str = "") -> None:
+        """Copy the entry ``key`` of ``other`` with its places, under ``name`` if that is given."""
         name = name or key
         self.put(name, other[key], other.value_places.get(key), key_place=other.key_places.get(key))
         if key in other.texts:
             self.texts[name] = other.texts[key]
 
     def rename(self, old: str, new: str) -> None:
-        """Give the entry ``old``, where there is one, another key, unless that is taken."""
+        """Rename the key ``old``, if it exists, unless ``new`` exists already."""
         if old in self and new not in self:
-            self.take(self, old, new)
+            self.copy_from(self, old, new)
             self.drop(old)
 
     def copy(self) -> Map:
@@ -68,7 +68,7 @@ class Map(dict[str, Any]):
         return new
 
     def place_of(self, key: str) -> Place | None:
-        """Where an entry is: the value of a scalar; the key of a section, list or null, or for a ``Key``."""
+        """Return the place of a scalar's value; of the key for a section, a list, a null, or a ``Key``."""
         if isinstance(key, Key) or isinstance(self.get(key), (dict, list, type(None))):
             return self.key_places.get(key) or self.value_places.get(key)
         return self.value_places.get(key) or self.key_places.get(key)
@@ -86,7 +86,7 @@ class Seq(list[Any]):
         self.texts: dict[int, str] = {}
 
     def add(self, item: object, place: Place | None, text: str | None = None) -> None:
-        """Append an item that was written there, and so."""
+        """Append an item with its place and source text."""
         if text is not None:
             self.texts[len(self)] = text
         self.append(item)
@@ -99,12 +99,12 @@ class Seq(list[Any]):
         return new
 
     def place_of(self, index: int) -> Place | None:
-        """Where an item was written."""
+        """Return where an item was written."""
         return self.item_places[index] if index < len(self.item_places) else None
 
 
 class Document(NamedTuple):
-    """What one file says; ``text`` is the file as it was read, ``others`` are its further documents."""
+    """The data of one file; ``text`` is the file as it was read, ``others`` are its further documents."""
 
     data: Map
     file: str
@@ -133,7 +133,7 @@ class Document(NamedTuple):
         return problem._replace(place=self._within(place, problem.word) if place else None)
 
     def _within(self, place: Place, word: str) -> Place:
-        """Return where a word stands first behind a place, which is that place where it does not."""
+        """Return the place of a word at or after a place, or that place if it is not found."""
         lines = self.text.splitlines()[place.line - 1 :] if word and place.file == self.file else []
         for number, line in enumerate(lines):
             column = line.find(word, 0 if number else place.column - 1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.documents.tree import Document
-from hpcdist.documents.yaml_words import quoted
+from hpcdist.documents.yaml_errors import quoted
 from hpcdist.errors import Place, Problem
 
 _PATH: Final = ("run", "cmd")

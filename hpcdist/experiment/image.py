@@ -44,7 +44,7 @@ def read(text: str) -> Image:
     name = rest if colon else text
     if name.startswith(("~", "$")):
         hint = "write the whole path, or one from where the job is submitted (./x.sif)"
-        raise PlanError(Problem(f"nothing is expanded in {text!r}", _PATH, hint))
+        raise PlanError(Problem(f"variables and ~ are not expanded in {text!r}", _PATH, hint))
     if not colon and (name.startswith(("/", "./", "../")) or name.endswith(_ENDINGS)):
         return Image("file", name)
     reference = name.replace("#", "/", 1)

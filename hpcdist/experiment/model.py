@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal
 from hpcdist.documents.fields import Model
 from hpcdist.experiment.amounts import Resources
 from hpcdist.units import Walltime
-from hpcdist.words import chained
+from hpcdist.words import join_commands
 
 Scalar = str | int | float | bool
 
@@ -166,7 +166,7 @@ class Run(Model, frozen=True):
     @property
     def command(self) -> str:
         """The text that bash runs, byte for byte as it was written."""
-        return self.cmd if isinstance(self.cmd, str) else chained(self.cmd)
+        return self.cmd if isinstance(self.cmd, str) else join_commands(self.cmd)
 
 
 class Logging(Model, frozen=True):

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hpcdist.documents import specs
-from hpcdist.documents.yaml_words import quoted
+from hpcdist.documents import text_checks
+from hpcdist.documents.yaml_errors import quoted
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment import batch_specs
 from hpcdist.experiment.amounts import resource_problems
@@ -59,18 +59,20 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
     yield from _variable_problems(experiment)
     yield from _batch_problems(experiment.batch)
     if experiment.logging.level is not None:
-        yield from specs.log_level_problems(experiment.logging.level, ("logging", "level"))
+        yield from text_checks.log_level_problems(experiment.logging.level, ("logging", "level"))
     if all(line.lstrip()[:1] in {"", "#"} for line in experiment.run.command.splitlines()):
         yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
     yield from _words_for_commands(experiment.run.cmd)
-    yield from specs.length_problems("the command", experiment.run.command, ("run", "cmd"))
-    yield from specs.length_problems("all of it", json.dumps(experiment.params, default=str), ("params",))
+    yield from text_checks.length_problems("the command", experiment.run.command, ("run", "cmd"))
+    yield from text_checks.length_problems(
+        "all of it", json.dumps(experiment.params, default=str), ("params",)
+    )
 
 
 def _selector_problems(environment: Environment) -> Iterator[Problem]:
     for selector, path in _node_selectors(environment):
         for key in (key for key, value in selector.items() if value == ""):
-            yield Problem("this is empty", (*path, key), "write what is meant, or remove the key")
+            yield Problem("the value is empty", (*path, key), "write a value, or remove the key")
 
 
 def _node_selectors(environment: Environment) -> Iterator[tuple[Mapping[str, Scalar], Path]]:
@@ -110,11 +112,11 @@ def _cut_commands(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
 
 def _variable_problems(experiment: Experiment) -> Iterator[Problem]:
     for name, value in experiment.environment.env_vars.items():
-        yield from specs.variable_problems(name, str(value), ("environment", "env_vars", name))
+        yield from text_checks.variable_problems(name, str(value), ("environment", "env_vars", name))
     for index, pair in enumerate(experiment.build.env_vars if experiment.build else ()):
         path = ("build", "env_vars", index)
         if len(pair) == 2:  # noqa: PLR2004 - a name and its value
-            yield from specs.variable_problems(str(pair[0]), str(pair[1]), path)
+            yield from text_checks.variable_problems(str(pair[0]), str(pair[1]), path)
         else:
             yield Problem(f"{list(pair)} is no variable", path, "write [NAME, value]")
 
@@ -127,10 +129,10 @@ def _batch_problems(batch: Batch) -> Iterator[Problem]:
     if batch.signal is not None:
         yield from batch_specs.signal_problems(batch.signal, ("batch", "signal"))
     if isinstance(batch.mail, Mail):
-        yield from specs.mail_problems(batch.mail.events, ("batch", "mail", "events"))
-    yield from specs.module_problems(batch.modules, ("batch", "modules"))
+        yield from text_checks.mail_problems(batch.mail.events, ("batch", "mail", "events"))
+    yield from text_checks.module_problems(batch.modules, ("batch", "modules"))
     if batch.spack_env is not None:
-        yield from specs.spack_env_problems(batch.spack_env, ("batch", "spack_env"))
+        yield from text_checks.spack_env_problems(batch.spack_env, ("batch", "spack_env"))
 
 
 def _count_problems(environment: Environment) -> Iterator[Problem]:

@@ -167,7 +167,7 @@ def _problems(item: Input, value: object, path: Path, *, given: bool) -> Iterato
     where: Path = ("params", item.name) if given else (*path, "default")
     for part in value if item.is_list and isinstance(value, list) else [value]:
         if not _fits(item.type, part):
-            yield Problem(f"expected {_described(item)}, got {fields.scalar(part)}", where)
+            yield Problem(f"expected {_described(item)}, got {fields.shown_scalar(part)}", where)
         elif item.options and part not in item.options:
             known = ", ".join(map(str, item.options))
             yield Problem(f"{part!r} is not one of the options", where, f"known: {known}")

@@ -70,7 +70,9 @@ def explicit_site(
     """
     if option == "":
         where = Place("--site=", 0, 0)
-        raise ConfigError(Problem("this is empty", hint="name a site, or leave the option out", place=where))
+        raise ConfigError(
+            Problem("the value is empty", hint="name a site, or leave the option out", place=where)
+        )
     places = (
         (option, Place(f"--site={option}", 0, 0)),
         in_file,

@@ -37,7 +37,7 @@ def with_setting(data: Map, setting: str, text: str) -> Map:
     if path[0] == "inputs" and isinstance(data.get("inputs"), Seq) and isinstance((*path, 0)[1], str):
         raise ValueError(f"inputs get their values as params: write `-p {quote(f'{path[1]}={text}')}`")
     if not text.strip():
-        raise ValueError("this is empty; write a value behind `=`, or null for none")
+        raise ValueError("the value is empty; write a value behind `=`, or null for none")
     changed: Map = _with(data, path, _New(read_value(text, place), text, place))
     return changed
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.documents import fields, source, specs
+from hpcdist.documents import fields, source, text_checks
 from hpcdist.documents.fields import Model
 from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import ConfigError, Key, Place, Problem, did_you_mean
@@ -114,7 +114,7 @@ def _problems_of(config: Config) -> Iterator[Problem]:
     ]
     for path, wishes in [(("defaults",), config.defaults), *named]:
         if isinstance(wishes.mail, Mail):
-            yield from specs.mail_problems(wishes.mail.events, (*path, "mail", "events"))
+            yield from text_checks.mail_problems(wishes.mail.events, (*path, "mail", "events"))
     for number, text in enumerate(config.trusted_runs):
         if not text.startswith(("/", "~")):
             message = f"{text!r} would be another folder in every folder"
@@ -135,10 +135,10 @@ def filled(loaded: Loaded, own: Preferences, site: Site) -> Loaded:
     data = loaded.document.data
     section = data.get("batch")
     batch = section.copy() if isinstance(section, Map) else Map(section or {}, place=data.place)
-    for name in fields.names(BatchDefaults):
+    for name in fields.key_names(BatchDefaults):
         wished = next((found for found in _sections(own, site) if found.get(name) is not None), None)
         if wished is not None and batch.get(name) is None:
-            batch.take(wished, name)
+            batch.copy_from(wished, name)
     built = fields.build(Batch, batch)[0] or loaded.experiment.batch
     if built == loaded.experiment.batch:
         return loaded

@@ -87,7 +87,7 @@ class Renderer:
             self._sandbox.charge(part)
             text += part
         if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-            raise TemplateProblem("a NUL byte or half a character cannot be passed to a program")
+            raise TemplateProblem("a NUL byte or an unpaired surrogate cannot be passed to a program")
         return text if not self._native or isinstance(self._value, (str, jinja2.Undefined)) else self._value
 
     def _finalized(self, value: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
-from hpcdist.documents.fields import names
+from hpcdist.documents.fields import key_names
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment.model import Experiment
@@ -27,7 +27,7 @@ RENDERED: Final = (
     "run",
     "batch",
 )
-"""The sections with templates, beside those of frameworks (polyaxon-schemas 0.6.1, ``specs/base``)."""
+"""The sections with templates, beside those of frameworks (polyaxon-schemas 0.6.1, ``text_checks/base``)."""
 
 
 def render(data: Map, values: Mapping[str, Any], lacking: Collection[str] = ()) -> tuple[Map, list[Problem]]:
@@ -44,7 +44,7 @@ def render(data: Map, values: Mapping[str, Any], lacking: Collection[str] = ()) 
 
 
 def _is_rendered(key: str) -> bool:
-    return key in RENDERED or (key not in names(Experiment) and key in frameworks)
+    return key in RENDERED or (key not in key_names(Experiment) and key in frameworks)
 
 
 def has_template(text: str) -> bool:

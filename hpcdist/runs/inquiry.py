@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Final
 
-from hpcdist.errors import listed
+from hpcdist.errors import comma_list
 from hpcdist.host.command import Completed, Runner
 from hpcdist.runs import endings
 from hpcdist.runs.deadline import side_by_side
@@ -87,7 +87,7 @@ class JobStatuses:
         """Return the status of an array that lacks elements, with the first of them."""
         lost = map(str, sorted(self.elements - (self.hints | self.settled).keys()))
         return status._replace(
-            reason=f"the batch system does not know these elements any more: {listed(lost)}"
+            reason=f"the batch system does not know these elements any more: {comma_list(lost)}"
         )
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
 
-from hpcdist.errors import listed
+from hpcdist.errors import comma_list
 from hpcdist.runs import endings
 from hpcdist.runs.deadline import limited, side_by_side
 from hpcdist.runs.inquiry import MISSING, Inquiry, inquire
@@ -182,7 +182,7 @@ def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, services: S
         return status
     completed = services.runner.run(scheduler.ask_nodes(nodes))
     lost = [name for name in scheduler.read_nodes(completed) if name in nodes]
-    said = f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
+    said = f"{comma_list(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
     return status._replace(reason=": ".join(filter(None, [status.reason, said])))
 
 

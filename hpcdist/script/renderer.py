@@ -171,7 +171,7 @@ class _Writer:
     def exported(self, variable: Variable) -> Raw:
         """Return an export; an expression is for bash to expand, anything else is one quoted word."""
         if not VARIABLE_NAME.fullmatch(variable.name):
-            raise ValueError(f"{variable.name!r} cannot be the name of a variable")
+            raise ValueError(f"{variable.name!r} is not a valid variable name")
         value = f'"{variable.value}"' if variable.shell else _on_few_lines(variable.value)
         comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
         only = f"[[ $HPCDIST_ROLE != {_plain(variable.role)} ]] || " if variable.role else ""

@@ -167,7 +167,7 @@ def names(fabric: Fabric) -> list[str]:
 
 def _name_problems(name: str, path: Path) -> Iterator[Problem]:
     if not VARIABLE_NAME.fullmatch(name):
-        yield Problem(f"{name!r} cannot be the name of a variable", path)
+        yield Problem(f"{name!r} is not a valid variable name", path)
 
 
 def _setting_problems(setting: Setting, path: Path) -> Iterator[Problem]:

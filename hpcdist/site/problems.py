@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Final
 
-from hpcdist.documents import specs
+from hpcdist.documents import text_checks
 from hpcdist.errors import Path, Problem, unknown
 from hpcdist.site import fabric
 from hpcdist.site.affinity import cpus_of, shares
@@ -127,7 +127,7 @@ def _word_problems(site: Site) -> Iterator[Problem]:
     if not _SUFFIX.fullmatch(site.head_node.suffix):
         message = f"{site.head_node.suffix!r} cannot be the end of a host name"
         yield Problem(message, ("head_node", "suffix"), "use letters, digits, dots and dashes")
-    yield from specs.module_problems(site.modules, ("modules",))
+    yield from text_checks.module_problems(site.modules, ("modules",))
 
 
 def _missing(what: str, name: str, known: Iterable[str], path: Path) -> Iterator[Problem]:

@@ -12,8 +12,8 @@ from .conftest import Hpcdist
 
 FILES: list[tuple[str | bytes, list[str]]] = [
     ("", ["error: bad.yml: the file is empty"]),
-    (b"\xff\xfe\x00", ["error: bad.yml:1:1: the byte 0xff is not text in UTF-8; save the file as UTF-8"]),
-    (b"run: \x00", ["error: bad.yml:1:6: a NUL byte cannot stand in a text file; remove it"]),
+    (b"\xff\xfe\x00", ["error: bad.yml:1:1: the byte 0xff is not valid UTF-8; save the file as UTF-8"]),
+    (b"run: \x00", ["error: bad.yml:1:6: a NUL byte is not allowed in a text file; remove it"]),
     ("run:\n\tcmd: x\n", ["error: bad.yml:2:1: a tab is used for indentation; use spaces"]),
     ("- a\n- b\n", ["error: bad.yml:1:1: expected keys and values, got a list; write `key: value`"]),
     (
@@ -21,7 +21,7 @@ FILES: list[tuple[str | bytes, list[str]]] = [
         [
             (
                 "error: bad.yml:3:1: expected keys and values, got text; an experiment, or a job file of "
-                "another tool, is YAML or JSON; a script is what its `run.cmd` starts"
+                "another tool, is YAML or JSON; start a script by its `run.cmd`"
             )
         ],
     ),
@@ -144,7 +144,7 @@ def test_an_unknown_job(verb: str, hpcdist: Hpcdist, folder: Path) -> None:
 def test_an_empty_site_is_none_that_was_left_out(hpcdist: Hpcdist) -> None:
     said = hpcdist("check", "ranks.yml", "--site", "")
     assert (said.code, said.out) == (2, "")
-    assert said.err == "error: --site=: this is empty; name a site, or leave the option out\n"
+    assert said.err == "error: --site=: the value is empty; name a site, or leave the option out\n"
 
 
 def test_a_command_of_comments_is_empty(hpcdist: Hpcdist, folder: Path) -> None:

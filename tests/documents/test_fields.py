@@ -125,7 +125,7 @@ def test_null_is_absent(value: object) -> None:
         ({"table": {"a": [1]}}, ["table.a: expected text or a number, got a list of 1"]),
         ({"table": {"a": None}}, ["table.a: expected text or a number, got nothing"]),
         ({"table": []}, ["table: expected keys and values, got a list of 0"]),
-        ({"kind": "bleu"}, ["kind: 'bleu' is not known here; did you mean 'blue'?"]),
+        ({"kind": "bleu"}, ["kind: 'bleu' is not a valid value; did you mean 'blue'?"]),
         ({"flag": "perhaps"}, ["flag: expected true or false, got 'perhaps'"]),
         ({"walltime": 60},
          ["walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s, such as 90m"]),
@@ -135,7 +135,7 @@ def test_null_is_absent(value: object) -> None:
         ({"name": []}, ["name: expected text, got a list of 0"]),
     ],
 )  # fmt: skip
-def test_what_is_wrong(data: dict[str, object], problems: list[str]) -> None:
+def test_problems_of_invalid_data(data: dict[str, object], problems: list[str]) -> None:
     assert found(**data) == problems
 
 
@@ -152,7 +152,7 @@ def test_all_problems_are_found_at_once() -> None:
     )
 
 
-def test_text_is_taken_as_it_was_written() -> None:
+def test_text_keeps_its_source_spelling() -> None:
     data = Map({"name": 7, "number": 7, "words": True, "table": Map({"A": 1.1, "B": True})})
     data.texts.update(name="007", number="007", words="true")
     data["table"].texts.update(A="1.10", B="true")
@@ -179,36 +179,36 @@ class Words(Model, frozen=True):
     prefix: str = ""
 
 
-def test_an_empty_text_names_nothing() -> None:
-    empty = dict.fromkeys(fields.names(Words), "")
-    hint = "write what is meant, or remove the key"
+def test_empty_text_is_a_problem() -> None:
+    empty = dict.fromkeys(fields.key_names(Words), "")
+    hint = "write a value, or remove the key"
     assert fields.build(Words, empty) == (
         Words(**empty),
-        [Problem("this is empty", (name,), hint) for name in ("must", "name", "either")],
+        [Problem("the value is empty", (name,), hint) for name in ("must", "name", "either")],
     )
 
 
-def test_all_further_keys_are_one_field() -> None:
+def test_rest_field_collects_unknown_keys() -> None:
     data = {"known": 1, "a": {"b": [None]}, "c": None, "konwn": 2}
     expected = Open(known=1, others={"a": {"b": [None]}, "c": None, "konwn": 2})
     assert fields.build(Open, data) == (expected, [])
     assert fields.build(Open, {}) == (Open(), [])
 
 
-def test_the_field_that_takes_them_is_no_key_itself() -> None:
+def test_rest_field_is_not_a_key() -> None:
     assert fields.build(Open, {"others": {"a": 1}}) == (Open(others={"others": {"a": 1}}), [])
-    assert fields.names(Open) == ["known", "inner"]
-    assert fields.names(Inner) == ["count", "ratio"]
+    assert fields.key_names(Open) == ["known", "inner"]
+    assert fields.key_names(Inner) == ["count", "ratio"]
 
 
-def test_further_keys_of_a_section_are_its_own() -> None:
+def test_rest_field_of_a_nested_section() -> None:
     _, problems = fields.build(Open, {"inner": {"count": 1, "a": 2}, "b": 3})
     assert [str(problem) for problem in problems] == [
         "inner.a: unknown key 'a'; known: count, ratio",
     ]
 
 
-def test_further_keys_stay_as_they_were_written() -> None:
+def test_rest_field_keeps_keys_as_written() -> None:
     data = Map({"section": Map({"version": 1.1})})
     data["section"].texts["version"] = "1.10"
     built, _ = fields.build(Open, data)
@@ -216,7 +216,7 @@ def test_further_keys_stay_as_they_were_written() -> None:
     assert built.others["section"].texts == {"version": "1.10"}
 
 
-def test_a_key_that_nobody_reads() -> None:
+def test_unknown_key_is_a_problem() -> None:
     assert fields.unknown_key("nmae", ("a",), ["name"]) == Problem(
         "unknown key 'nmae'", ("a", "nmae"), "did you mean 'name'?"
     )
@@ -229,6 +229,6 @@ JSON = FLAT | st.lists(FLAT, max_size=3) | st.dictionaries(st.text(), FLAT, max_
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from([*Outer.__struct_fields__, "other"]), JSON))
-def test_any_data_is_a_model_or_problems(data: dict[str, object]) -> None:
+def test_any_data_becomes_a_model_or_problems(data: dict[str, object]) -> None:
     built, problems = fields.build(Outer, data)
     assert (built is None) <= bool(problems)

@@ -40,7 +40,7 @@ def read(text: str) -> Any:
         ("!!bool 'true'", True), ("!!null ''", None), ("!!map {}", {}), ("!!seq []", []), ("a # b", "a"), ("a#b", "a#b"),
     ],
 )  # fmt: skip
-def test_words_mean_what_yaml_1_2_says(word: str, value: object) -> None:
+def test_plain_scalars_follow_yaml_1_2(word: str, value: object) -> None:
     found = read(f"a: {word}\n")["a"]
     assert found == value
     assert type(found) in (type(value), Map, Seq)
@@ -89,7 +89,7 @@ def test_a_quoted_merge_key_is_a_key() -> None:
     assert read("'<<': {a: 1}") == {"<<": {"a": 1}}
 
 
-def test_keys_that_are_no_text_become_text_as_written() -> None:
+def test_scalar_keys_become_text_as_written() -> None:
     assert read("1: a\n010: b\ntrue: c\n1.50: d\n~: e\n") == {
         "1": "a",
         "010": "b",
@@ -99,20 +99,20 @@ def test_keys_that_are_no_text_become_text_as_written() -> None:
     }
 
 
-def test_a_byte_order_mark_is_nothing() -> None:
+def test_byte_order_mark_is_ignored() -> None:
     assert source.decode(b"\xef\xbb\xbfa: 1", "e.yml") == "a: 1"
 
 
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"a: \xff", "f:1:4: the byte 0xff is not text in UTF-8; save the file as UTF-8"),
-        (b"a: 1\nb: \xc3\xa9\xe9", "f:2:5: the byte 0xe9 is not text in UTF-8; save the file as UTF-8"),
-        ("a: 1".encode("utf-16"), "f:1:1: the byte 0xff is not text in UTF-8; save the file as UTF-8"),
-        (b"#" * (2**20 + 1), "f: the file is over 1 MiB; is it the right one?"),
+        (b"a: \xff", "f:1:4: the byte 0xff is not valid UTF-8; save the file as UTF-8"),
+        (b"a: 1\nb: \xc3\xa9\xe9", "f:2:5: the byte 0xe9 is not valid UTF-8; save the file as UTF-8"),
+        ("a: 1".encode("utf-16"), "f:1:1: the byte 0xff is not valid UTF-8; save the file as UTF-8"),
+        (b"#" * (2**20 + 1), "f: the file is over 1 MiB; is it the right file?"),
     ],
 )
-def test_bytes_that_are_no_text(raw: bytes, message: str) -> None:
+def test_bytes_that_are_not_utf_8_text(raw: bytes, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         source.decode(raw, "f")
     assert str(caught.value) == message
@@ -132,7 +132,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         f"{tmp_path}/no/x.yml": f"{tmp_path}/no/x.yml: there is no such file",
         f"{tmp_path}/train.yml/x": f"{tmp_path}/train.yml/x: the file cannot be read: Not a directory",
         "a\0b": "a\0b: the file cannot be read: embedded null byte",
-        "/dev/zero": "/dev/zero: the file is over 1 MiB; is it the right one?",
+        "/dev/zero": "/dev/zero: the file is over 1 MiB; is it the right file?",
     }
     found = {}
     for path in cases:
@@ -153,17 +153,17 @@ def test_standard_input() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a": "x\\ud83d\\ude00y", "\\ud83d\\uDE00": "z"}', '{a: "x😀y", 😀: z}'])
-def test_json_may_write_a_character_as_a_pair(text: str) -> None:
+def test_escaped_surrogate_pair_of_json_is_one_character(text: str) -> None:
     assert read(text) == {"a": "x😀y", "😀": "z"}
 
 
-def test_such_a_pair_is_text_where_nothing_is_escaped() -> None:
+def test_escaped_surrogate_pair_in_single_quotes_stays_text() -> None:
     assert read("a: '\\ud83d\\ude00'\nb: \\ud83d\\ude00\n") == {"a": r"\ud83d\ude00", "b": r"\ud83d\ude00"}
 
 
 @pytest.mark.parametrize("half", [r"\ud83d", r"\ude00\ud83d", r"\ud83d\ud83d\ude00"])
-def test_half_a_pair_is_refused(half: str) -> None:
-    with pytest.raises(ConfigError, match=r"^e.yml:1:4: a NUL byte or half a character"):
+def test_unpaired_surrogate_is_refused(half: str) -> None:
+    with pytest.raises(ConfigError, match=r"^e.yml:1:4: a NUL byte or an unpaired surrogate"):
         read(f'a: "{half}"')
 
 
@@ -171,11 +171,9 @@ def test_half_a_pair_is_refused(half: str) -> None:
     ("character", "escape"),
     [("\x85", "U+0085 {}\\N"), ("\u2028", "U+2028 {}\\L"), ("\u2029", "U+2029 {}\\P")],
 )
-def test_what_only_some_take_for_a_line_end_is_refused(character: str, escape: str) -> None:
-    message = escape.format(
-        "ends a line for some readers of YAML, and for others it does not; remove it, or write "
-    )
-    with pytest.raises(ConfigError, match=f"^e.yml:2:5: {re.escape(message)} within double quotes$"):
+def test_line_ends_of_yaml_1_1_only_are_refused(character: str, escape: str) -> None:
+    message = escape.format("ends a line for some YAML parsers and not for others; remove it, or write ")
+    with pytest.raises(ConfigError, match=f"^e.yml:2:5: {re.escape(message)} in double quotes$"):
         read(f"a: 1\nb: x{character}y\n")
     assert read(f'b: "x{message.split()[-1]}y"') == {"b": f"x{character}y"}
 
@@ -195,10 +193,10 @@ def test_values_from_the_command_line(text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1", "this list is not closed, or lacks a comma; write it as [a, b]"),
+        ("[1", "this list is not closed, or a comma is missing; write it as [a, b]"),
         ("'a'\nb: c", "expected one value, got several"),
-        ("9" * 301, "a number of 301 digits is not read; quote it if it is text"),
-        ("\udcff", "the value is not text in UTF-8"),
+        ("9" * 301, "a number of 301 digits is not supported; quote it if it is text"),
+        ("\udcff", "the value is not valid UTF-8"),
     ],
 )
 def test_broken_values_from_the_command_line(text: str, message: str) -> None:
@@ -289,7 +287,7 @@ def test_several_documents() -> None:
         ("---\n---\n", "e.yml: the file is empty"),
     ],
 )
-def test_several_documents_that_are_none(text: str, message: str) -> None:
+def test_invalid_files_of_several_documents(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         source.parse(text, "e.yml", several=True)
     assert str(caught.value) == message

@@ -44,15 +44,15 @@ def test_problems_get_places_and_keep_those_they_have() -> None:
     assert document.locate(elsewhere) is elsewhere
 
 
-def test_data_made_by_hand_have_no_places() -> None:
+def test_data_not_read_from_a_file_has_no_places() -> None:
     document = Document(Map({"a": Map({"b": Seq([1])})}), "x")
     assert document.place(("a", "b", 0)) is None
 
 
-def test_entries_move_with_their_places() -> None:
+def test_copied_entries_keep_their_places() -> None:
     data = read("old:\n  x: 0x1F\n")
     new = Map()
-    new.take(data["old"], "x", "y")
+    new.copy_from(data["old"], "x", "y")
     assert (new, new.texts, new.place_of("y")) == ({"y": 31}, {"y": "0x1F"}, Place("e.yml", 2, 6))
     new.rename("y", "z")
     new.rename("missing", "w")

@@ -33,7 +33,7 @@ def test_forms(text: str, image: Image, host: str) -> None:
         (
             "~/x.sif",
             (
-                "build.image: nothing is expanded in '~/x.sif'; write the whole path, or one from where the job is "
+                "build.image: variables and ~ are not expanded in '~/x.sif'; write the whole path, or one from where the job is "
                 "submitted (./x.sif)"
             ),
         ),

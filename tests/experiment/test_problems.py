@@ -60,13 +60,13 @@ REPLICAS = "environment.replicas"
             f"{REPLICAS}.default_worker.resources.gpu.limits: 1.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.directives`"]),
         ({"node_selector": {"partition": ""},
           "replicas": {"n_ps": 1, "default_ps": {"node_selector": {"x": ""}}, "ps": [{"index": 0, "node_selector": {"y": ""}}]}},
-         [f"{path}: this is empty; write what is meant, or remove the key" for path in (
+         [f"{path}: the value is empty; write a value, or remove the key" for path in (
              "environment.node_selector.partition", f"{REPLICAS}.default_ps.node_selector.x", f"{REPLICAS}.ps[0].node_selector.y")]),
-        ({"env_vars": {"A-B": 1}}, ["environment.env_vars.A-B: 'A-B' cannot be the name of a variable"]),
-        ({"env_vars": {"HPCDIST_RANK": 1}}, ["environment.env_vars.HPCDIST_RANK: the variable HPCDIST_RANK is hpcdist's own"]),
-        ({"env_vars": {"UID": 1}}, ["environment.env_vars.UID: the variable UID is bash's own"]),
+        ({"env_vars": {"A-B": 1}}, ["environment.env_vars.A-B: 'A-B' is not a valid variable name"]),
+        ({"env_vars": {"HPCDIST_RANK": 1}}, ["environment.env_vars.HPCDIST_RANK: the variable HPCDIST_RANK is reserved for hpcdist"]),
+        ({"env_vars": {"UID": 1}}, ["environment.env_vars.UID: the variable UID is reserved for bash"]),
         ({"env_vars": {"A": "x" * 200_000}},
-         ["environment.env_vars.A: the variable A has 195 KiB; Linux gives a process at most 120 in one text; put it in a file, and let the program read that"]),
+         ["environment.env_vars.A: the variable A has 195 KiB; Linux accepts at most 120 KiB in one argument or variable; write it to a file that the program reads"]),
     ],
 )  # fmt: skip
 def test_what_no_type_can_say(environment: dict[str, object], problems: list[str]) -> None:
@@ -123,9 +123,7 @@ def test_a_list_of_several_commands_is_none(cmd: list[str]) -> None:
     assert found(run={"cmd": cmd}) == []
 
 
-TOO_LONG = (
-    "195 KiB; Linux gives a process at most 120 in one text; put it in a file, and let the program read that"
-)
+TOO_LONG = "195 KiB; Linux accepts at most 120 KiB in one argument or variable; write it to a file that the program reads"
 
 
 @pytest.mark.parametrize(
@@ -134,14 +132,14 @@ TOO_LONG = (
         ({"run": {"cmd": "x" * 200_000}}, [f"run.cmd: the command has {TOO_LONG}"]),
         ({"params": {"a": "x" * 200_000}}, [f"params: all of it has {TOO_LONG}"]),
         ({"build": {"env_vars": [["PPID", 1], ["A"]]}},
-         ["build.env_vars[0]: the variable PPID is bash's own", "build.env_vars[1]: ['A'] is no variable; write [NAME, value]"]),
+         ["build.env_vars[0]: the variable PPID is reserved for bash", "build.env_vars[1]: ['A'] is no variable; write [NAME, value]"]),
         ({"logging": {"level": "warning"}}, []),
         ({"logging": {"level": "INFOO"}}, ["logging.level: there is no log level 'INFOO'; did you mean 'INFO'?"]),
         ({"batch": {"array": "x y"}}, ["batch.array: 'x y' is no array of jobs; write 0-15, 0-15:4, 1,3,5 or 0-15%4"]),
         ({"batch": {"signal": "B:BOGUS", "dependency": ["after all"], "mail": {"user": "me", "events": ["end", "finish"]}}}, [
             "batch.dependency: 'after all' is nothing to wait for; write an id, afterok:ID:ID or singleton",
             "batch.signal: there is no signal 'BOGUS'; known: ABRT, ALRM, CONT, HUP, INT, KILL, QUIT, STOP, TERM, TSTP, TTIN, TTOU, URG, USR1, USR2",
-            "batch.mail.events[1]: no mail comes at 'finish'; known: all, array_tasks, begin, end, fail, invalid_depend, none, requeue, stage_out, time_limit, time_limit_50, time_limit_80, time_limit_90",
+            "batch.mail.events[1]: 'finish' is not a mail event; known: all, array_tasks, begin, end, fail, invalid_depend, none, requeue, stage_out, time_limit, time_limit_50, time_limit_80, time_limit_90",
         ]),
     ],
 )  # fmt: skip

@@ -242,7 +242,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "environment_variables: {HPCDIST_RANK: 1}\n",
             [
-                "job.yml:4:39: environment.env_vars.HPCDIST_RANK: the variable HPCDIST_RANK is hpcdist's own",
+                "job.yml:4:39: environment.env_vars.HPCDIST_RANK: the variable HPCDIST_RANK is reserved for hpcdist",
             ],
         ),
         (

@@ -45,7 +45,7 @@ KINDS = {
 def jobs(draw: st.DrawFn) -> dict[str, object]:
     """Draw a job that is half right: each of its sections may be anything."""
     kind = draw(st.sampled_from(sorted(KINDS)))
-    specs, names = KINDS[kind]
+    text_checks, names = KINDS[kind]
 
     def either(right: object) -> object:
         return draw(TREES) if draw(st.integers(0, 9)) == 0 else right
@@ -59,7 +59,7 @@ def jobs(draw: st.DrawFn) -> dict[str, object]:
             {"replicas": either(draw(st.integers(0, 3))), "template": either({"spec": either(pod)})}
         )
 
-    spec = {specs: either({name: role() for name in names if draw(st.booleans())})}
+    spec = {text_checks: either({name: role() for name in names if draw(st.booleans())})}
     spec |= draw(st.dictionaries(KEYS, TREES, max_size=2))
     return {
         "apiVersion": "kubeflow.org/v1",

@@ -100,7 +100,7 @@ def test_a_setting_overrides_the_native_form_of_an_old_file() -> None:
     ("params", "changes", "messages"),
     [
         ({"l": "1"}, [], ["-p l=1: params.l: there is no param 'l'; did you mean 'lr'?"]),
-        ({"lr": "[1"}, [], ["-p lr=[1: this list is not closed, or lacks a comma; write it as [a, b]"]),
+        ({"lr": "[1"}, [], ["-p lr=[1: this list is not closed, or a comma is missing; write it as [a, b]"]),
         ({}, [("batch.acount", "x")],
          ["--set batch.acount=x: batch.acount: unknown key 'acount'; did you mean 'account'?"]),
         ({}, [("batch.walltime", "60")],
@@ -239,7 +239,7 @@ def test_a_missing_command() -> None:
     [("name: x\nrun:\n", "e.yml:2:1: run"), ("name: x\nrun:\n  cmd:\n", "e.yml:3:3: run.cmd")],
 )
 def test_what_is_empty_is_reported_at_its_line(text: str, problem: str) -> None:
-    assert said(text) == [f"{problem}: this is empty; it must have a value"]
+    assert said(text) == [f"{problem}: the value is empty; a value is required"]
 
 
 @pytest.mark.parametrize("setting", ["batch.partition", "name", "run.cmd", "batch.x.y"])
@@ -247,7 +247,7 @@ def test_what_is_empty_is_reported_at_its_line(text: str, problem: str) -> None:
 def test_a_setting_without_a_value_is_refused(setting: str, empty: str) -> None:
     with pytest.raises(ConfigError) as caught:
         loaded("run: {cmd: x}", settings=[(setting, empty)])
-    said = "this is empty; write a value behind `=`, or null for none"
+    said = "the value is empty; write a value behind `=`, or null for none"
     assert [str(problem) for problem in caught.value.problems] == [f"--set {setting}={empty}: {said}"]
 
 

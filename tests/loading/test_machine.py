@@ -203,7 +203,9 @@ def test_nobody_names_a_site() -> None:
 
 
 def test_an_empty_option_is_no_choice() -> None:
-    with pytest.raises(ConfigError, match=r"^--site=: this is empty; name a site, or leave the option out$"):
+    with pytest.raises(
+        ConfigError, match=r"^--site=: the value is empty; name a site, or leave the option out$"
+    ):
         machine.choose("", SITES, preferences.NONE, environment={})
 
 

@@ -107,7 +107,7 @@ def test_no_file_is_no_preferences() -> None:
         ),
         (
             "sites: {x: {mail: {user: me, events: [ends]}}}\n",
-            ["1:39: sites.x.mail.events[0]: no mail comes at 'ends'; did you mean 'end'?"],
+            ["1:39: sites.x.mail.events[0]: 'ends' is not a mail event; did you mean 'end'?"],
         ),
         ("- a\n", ["1:1: expected keys and values, got a list; write `key: value`"]),
     ],

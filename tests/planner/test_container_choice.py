@@ -127,5 +127,5 @@ def test_a_section_that_cannot_be() -> None:
         f"container.binds[2]: '/\"' cannot be bound; {hint}",
         f"container.binds[3]: '$(x)' cannot be bound; {hint}",
         f"container.library_path[1]: '/a b' cannot be a library's folder; {folder}",
-        "container.env.B-C: 'B-C' cannot be the name of a variable",
+        "container.env.B-C: 'B-C' is not a valid variable name",
     ]

@@ -256,7 +256,7 @@ def test_hostile_values_arrive_through_launchers_that_are_not_there(tmp_path: Pa
 
 def test_a_name_that_no_variable_can_have() -> None:
     plan = altered(planned(ONE_PROCESS), variables=(Variable(name="A B", value="1", origin="x"),))
-    with pytest.raises(RenderError, match="'A B' cannot be the name of a variable"):
+    with pytest.raises(RenderError, match="'A B' is not a valid variable name"):
         render(plan)
 
 

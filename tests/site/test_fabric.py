@@ -74,7 +74,7 @@ def test_a_group_counts_as_a_whole() -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        ({"env": {"A-B": 1}}, ["fabric.env.A-B: 'A-B' cannot be the name of a variable"]),
+        ({"env": {"A-B": 1}}, ["fabric.env.A-B: 'A-B' is not a valid variable name"]),
         (
             {"env": {"X": {"value": 1, "otherwise": 2}}},
             ["fabric.env.X: it is always the value, so there is no `otherwise`; write `when: multi_node`"],

@@ -137,7 +137,7 @@ NO_END = "missing ), unterminated subpattern at position 1"
           "node_selectors": {"disk": {"ssd": {"partition": "q"}}}},
          ["node_selectors.disk.ssd.partition: there is no partition 'q'; known: p"]),
         ({"fabric": {"env": {"NCCL-NET": "IB"}}},
-         ["fabric.env.NCCL-NET: 'NCCL-NET' cannot be the name of a variable"]),
+         ["fabric.env.NCCL-NET: 'NCCL-NET' is not a valid variable name"]),
         ({"fabric": {"env": {"A": {"value": 1, "otherwise": 2}}}},
          ["fabric.env.A: it is always the value, so there is no `otherwise`; write `when: multi_node`"]),
         ({"detect": {"env": {"HOST": "a("}, "fqdn": ["b("]}}, [
@@ -170,7 +170,7 @@ NO_END = "missing ), unterminated subpattern at position 1"
         ({"head_node": {"suffix": "; rm -rf ~"}, "modules": ["gcc/9.2+x", "-x"]},
          [("head_node.suffix: '; rm -rf ~' cannot be the end of a host name; use letters, digits, dots and "
           "dashes"),
-          ("modules[1]: '-x' cannot be the name of a module; write NAME or NAME/VERSION; other lines of bash "
+          ("modules[1]: '-x' is not a valid module name; write NAME or NAME/VERSION; other commands "
           "belong in the site's `setup`")]),
     ],
 )  # fmt: skip

@@ -74,7 +74,7 @@ def written_in_the_site(name: str, keys: dict[str, Any]) -> list[str]:
 def test_what_a_note_tells_to_write_does(case: Told) -> None:
     keys = yaml.safe_load(f"{{{case.snippet}}}")
     (name,) = keys
-    of_experiment = name in fields.names(Experiment) and isinstance(keys[name], Mapping)
+    of_experiment = name in fields.key_names(Experiment) and isinstance(keys[name], Mapping)
     write = written_in_an_experiment if of_experiment else written_in_the_site
     assert write(case.site, keys) == []
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hpcdist.cli import show
 from hpcdist.cli.tell import note, one_line, tell
-from hpcdist.errors import ConfigError, Problem, SchedulerError, listed
+from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.host import ownership, untrusted
 from hpcdist.host.shell import Shell
 from hpcdist.runs import rundir
@@ -81,7 +81,7 @@ def tell_unreadable(errors: Sequence[ConfigError]) -> None:
     if others:
         places = (problem.place for error in others for problem in error.problems)
         folders = sorted(Path(place.file).parent.name for place in places if place)
-        note(f"not shown, since they belong to others or may not be read: {listed(folders)}")
+        note(f"not shown, since they belong to others or may not be read: {comma_list(folders)}")
 
 
 def show_reports(reports: Sequence[Report], runs_dir: Path, *, json: bool) -> None:

@@ -27,7 +27,7 @@ from hpcdist.doctor.devices import CHECK_NODES
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import HostProbe, TimeoutGuard
 from hpcdist.doctor.runs import FILE_SYSTEM
-from hpcdist.errors import listed
+from hpcdist.errors import comma_list
 from hpcdist.loading import preferences
 from hpcdist.runs.services import Services
 from hpcdist.schedulers.surveyors import surveyors
@@ -157,5 +157,5 @@ def tell(found: Sequence[Finding]) -> None:
     for line in remedies:
         click.echo(one_line(line))
     if not any(item.needs_action for item in found):
-        unknown = listed(dict.fromkeys(item.name for item in found if item.status == "unknown"))
+        unknown = comma_list(dict.fromkeys(item.name for item in found if item.status == "unknown"))
         click.echo(f"\nok: nothing is odd{f'; not known: {unknown}' if unknown else ''}")

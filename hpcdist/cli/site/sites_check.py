@@ -11,7 +11,7 @@ from hpcdist.cli.site import sites_lint
 from hpcdist.cli.tell import tell
 from hpcdist.documents import fields, source
 from hpcdist.documents.tree import Map
-from hpcdist.errors import ConfigError, Path, Problem, errors_in, listed
+from hpcdist.errors import ConfigError, Path, Problem, comma_list, errors_in
 from hpcdist.host import resources
 from hpcdist.host.command import Command, Runner
 from hpcdist.host.shell import Shell
@@ -109,7 +109,7 @@ def _remarks(site: Site, data: Map, stem: str) -> Iterator[Problem]:
         return
     yield from provenance.stale(site, data)
     for key, names in groupby(provenance.unvouched(site, data), key=lambda name: name.partition(".")[0]):
-        message = f"no source vouches for {listed(names, _SHOWN)}"
+        message = f"no source vouches for {comma_list(names, _SHOWN)}"
         yield Problem(message, (key,), "name it in `of` of one of the `sources`")
 
 

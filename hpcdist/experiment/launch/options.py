@@ -233,7 +233,7 @@ class Option(NamedTuple):
 def read_options(program: str, words: Sequence[str]) -> tuple[tuple[Option, ...], int]:
     """Return the options of a launcher, whose unquoted words these are, and where its program begins.
 
-    An option that is not known here may have a value or none: what follows then is unsure.
+    An option that is not a valid value may have a value or none: what follows then is unsure.
     """
     table = TABLES.get(program, {})
     found: list[Option] = []

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from hpcdist.errors import Path, Problem, listed
+from hpcdist.errors import Path, Problem, comma_list
 from hpcdist.experiment.launch.bash_words import (
     Simple,
     assignments,
@@ -127,7 +127,7 @@ def _is_foreign_file(value: str, elsewhere: Sequence[str]) -> bool:
 
 def _no_hosts(who: str, names: Sequence[str]) -> str:
     what = "is no host" if len(names) == 1 else "are no hosts"
-    found = listed(dict.fromkeys(names))
+    found = comma_list(dict.fromkeys(names))
     return f"{who} names {found}, which {what} of this job: its nodes are known only when it begins"
 
 

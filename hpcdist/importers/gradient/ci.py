@@ -66,7 +66,7 @@ class Options:
         self.paths.setdefault(option, path)
         self.read.get(*path)
         if isinstance(above, Map) and isinstance(path[-1], str) and path[-1] in above:
-            self.data.take(above, path[-1], option)
+            self.data.copy_from(above, path[-1], option)
             self.paths[option] = path
 
     def put(self, option: str, value: object, *path: str | int) -> None:
@@ -261,7 +261,7 @@ def _variables(options: Options, job: Path) -> None:
     for above in (("defaults", "env"), (*job, "env")):
         for name in options.read.keys(*above):
             options.read.get(*above, name)
-            found.take(options.read.peek(*above), name)
+            found.copy_from(options.read.peek(*above), name)
         if not options.read.peek(*above):
             options.read.get(*above)
     if found:

@@ -14,7 +14,7 @@ from hpcdist.errors import Key, Path, did_you_mean
 from hpcdist.importers.container import to_fill_in
 from hpcdist.importers.kubeflow.pod import Pod, place_of_variable, pod, restart, word
 from hpcdist.importers.reading import Reading
-from hpcdist.words import chained, in_double_quotes, quote
+from hpcdist.words import in_double_quotes, join_commands, quote
 
 _SECTIONS: Final = {
     "master": "environment",
@@ -167,7 +167,7 @@ def _text(read: Reading, part: Part, shared: Mapping[str, str]) -> str:
 
 def in_folder(folder: str, command: str) -> str:
     """Return the command as it runs in that directory."""
-    return chained([f"cd {quote(folder)}", command]) if folder else command
+    return join_commands([f"cd {quote(folder)}", command]) if folder else command
 
 
 def put_variables(read: Reading, variables: Mapping[str, str], *path: str | int) -> list[str]:

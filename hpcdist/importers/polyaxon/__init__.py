@@ -131,7 +131,7 @@ def _settings(data: Map, remarks: list[Problem]) -> None:
     for key in settings:
         path, place = ("settings", Key(key)), settings.place_of(Key(key))
         if key == "logging" and "logging" not in data:
-            data.take(settings, key)
+            data.copy_from(settings, key)
         elif key in _SETTINGS_REFUSED:
             hint = search.hint_of({**data, "settings": settings})
             remarks.append(Problem(_SEARCH, path, hint, place=place))
@@ -144,9 +144,9 @@ def _project(data: Map) -> None:
     """Make text of ``project: {name: x}``, and the name of an experiment that has none."""
     project = data.get("project")
     if isinstance(project, Map) and "name" in project:
-        data.take(project, "name", "project")
+        data.copy_from(project, "name", "project")
     if isinstance(data.get("project"), str) and "name" not in data:
-        data.take(data, "project", "name")
+        data.copy_from(data, "project", "name")
         data["name"] = str(data["name"]).rsplit("/", 1)[-1]
 
 
@@ -165,7 +165,7 @@ def _run(data: Map, remarks: list[Problem]) -> None:
             message = f"`run.{key}` and `build.{name}` are the same"
             remarks.append(Problem(message, ("run", key), f"keep `build.{name}`", place=run.place_of(key)))
         else:
-            build.take(run, key, name)
+            build.copy_from(run, key, name)
         run.drop(key)
     _replace(data, "run", run)
     key_place = data.key_places.get("build") or run.place

@@ -69,7 +69,7 @@ def _framework_replicas(environment: Map, name: str, remarks: list[Problem]) -> 
         message = f"`replicas` and `{name}` say the same"
         remarks.append(_problem(environment, name, message, "keep `replicas`"))
     elif environment[name] is not None:
-        environment.take(environment, name, "replicas")
+        environment.copy_from(environment, name, "replicas")
 
 
 def _bare_counts(data: Map, environment: Map, remarks: list[Problem]) -> None:
@@ -79,7 +79,7 @@ def _bare_counts(data: Map, environment: Map, remarks: list[Problem]) -> None:
         return
     replicas = Map(place=environment.place_of(bare[0]))
     for key in bare:
-        replicas.take(environment, key)
+        replicas.copy_from(environment, key)
         environment.drop(key)
     environment.put("replicas", replicas, replicas.place)
     if "framework" not in data:
@@ -141,7 +141,7 @@ def _processes(environment: Map, replicas: Map, remarks: list[Problem]) -> None:
     if key in replicas and key in environment:
         remarks.append(_problem(environment, key, f"{key!r} stands here and in `replicas`", "keep one"))
     elif key in replicas:
-        environment.take(replicas, key)
+        environment.copy_from(replicas, key)
     replicas.drop(key)
 
 
@@ -155,7 +155,7 @@ def _old_defaults(replicas: Map, role: str) -> None:
         default = default.copy() if isinstance(default, Map) else Map(place=replicas.place_of(old))
         if old not in replicas or key in default:
             continue
-        default.take(replicas, old, key)
+        default.copy_from(replicas, old, key)
         place = replicas.key_places.get(f"default_{role}") or replicas.key_places.get(old)
         replicas.put(f"default_{role}", default, place)
         replicas.drop(old)
@@ -182,7 +182,7 @@ def _nested(item: Any, key: str, inner: Iterable[str]) -> Any:
     new, section = Map(place=item.place), Map(place=item.place)
     names = tuple(inner) or tuple(name for name in item if name != "index")
     for name in item:
-        (section if name in names else new).take(item, name)
+        (section if name in names else new).copy_from(item, name)
     new.put(key, section, item.place)
     return new
 
@@ -198,7 +198,7 @@ def _merged(own: Any, items: Seq) -> Seq:
         result[twin] = joined = result[twin].copy()
         for name in item:
             if name != "index":
-                joined.take(item, name)
+                joined.copy_from(item, name)
     return result
 
 

@@ -234,7 +234,7 @@ def _command(read: Reading, texts: Texts, where: Path, env: Mapping[str, str], *
     command, args = (container.words(read, *where, key) for key in ("command", "args"))
     if not command and not args:
         if not optional:
-            hint = "write it: the image's own is not known here"
+            hint = "write it: the image's own is not a valid value"
             read.refuse(*where, "command", why="there is no command", hint=hint)
         return ""
     source = (*where, "command" if command else "args")

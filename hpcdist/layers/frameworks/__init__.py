@@ -101,7 +101,7 @@ def _section_problems(experiment: Experiment) -> Iterator[Problem]:
     """Yield what is wrong with the top-level keys that are not the experiment's own."""
     for name, section in experiment.sections.items():
         if name not in frameworks:
-            yield fields.unknown_key(name, (), [*fields.names(Experiment), *frameworks.names()])
+            yield fields.unknown_key(name, (), [*fields.key_names(Experiment), *frameworks.names()])
         elif section is None:
             continue
         elif name != experiment.framework:

@@ -193,7 +193,7 @@ class Horovod(Plain):
 
 def _knob_problems(knob: Knob, value: Any, path: Path, section: Any) -> Iterator[Problem]:
     if knob.choices and value not in knob.choices:
-        yield Problem(f"{value!r} is not known here", path, did_you_mean(value.upper(), knob.choices))
+        yield Problem(f"{value!r} is not a valid value", path, did_you_mean(value.upper(), knob.choices))
     elif knob.kind in {"integer", "number"} and not value >= 0:
         yield Problem(f"{value} is below 0" if value < 0 else f"{value} is no number", path)
     elif value == float("inf"):

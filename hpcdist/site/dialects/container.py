@@ -51,4 +51,4 @@ def problems_of(container: Runtime) -> Iterator[Problem]:
             )
     for name in container.env:
         if not VARIABLE_NAME.fullmatch(name):
-            yield Problem(f"{name!r} cannot be the name of a variable", ("container", "env", name))
+            yield Problem(f"{name!r} is not a valid variable name", ("container", "env", name))

@@ -284,7 +284,8 @@ def test_one_launch_is_enough(launch: str, program: str) -> None:
     ("section", "sentences"),
     [
         ({"launch": "torchrun", "max_restarts": 1_000_000}, []),
-        ({"launch": "torchrum"}, ["pytorch.launch: 'torchrum' is not known here; did you mean 'torchrun'?"]),
+        ({"launch": "torchrum"},
+         ["pytorch.launch: 'torchrum' is not a valid value; did you mean 'torchrun'?"]),
         ({"launch": "torchrun", "max_restarts": -1}, ["pytorch.max_restarts: there cannot be -1 of them"]),
         ({"launch": "torchrun", "max_restarts": 1_000_001},
          ["pytorch.max_restarts: there cannot be 1000001 of them"]),

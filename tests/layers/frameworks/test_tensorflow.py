@@ -189,7 +189,7 @@ def test_a_version_is_read_as_it_is_written() -> None:
         ({"verison": "2"},
          ["tensorflow.verison: unknown key 'verison'; did you mean 'version'?"]),
         ({"ends_with": "ps"},
-         ["tensorflow.ends_with: 'ps' is not known here; known: master, workers"]),
+         ["tensorflow.ends_with: 'ps' is not a valid value; known: master, workers"]),
         ({"ends_with": "master", "version": "1.15"}, []),
         ({"chief": "no"}, ["tensorflow.chief: expected true or false, got 'no'"]),
     ],
