@@ -50,7 +50,7 @@ def test_host_info_is_read_as_a_record() -> None:
 def test_package_with_empty_metadata_has_no_version(tmp_path: Path) -> None:
     """As an interrupted installation leaves it: importlib.metadata returns None there."""
     (tmp_path / "torch-2.0.dist-info").mkdir()
-    bare = [sys.executable, "-S", "-"]
+    bare = [sys.executable, "-E", "-S", "-"]  # PYTHONPATH may name a folder with packages
     words = login.program("host_info")
     done = subprocess.run(bare, input=words, cwd=tmp_path, capture_output=True, text=True, check=True)
     read = records.read(done.stdout)

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ class Person:
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Person:
+def person(tmp_path: Path) -> Iterator[Person]:
     """A machine of three hosts, all of which are this one; only the first runs anything."""
     hosts = {name: {"ncpus": 8, "ngpus": 4} for name in (os.uname().nodename, "other1", "other2")}
     spool = machine(tmp_path / "spool", hosts)
@@ -102,7 +102,13 @@ def person(tmp_path: Path) -> Person:
         "HPCDIST_SITE": "pbs",
         "PYTHONPATH": str(CHECKOUT),
     }
-    return Person(work, environment)
+    yield Person(work, environment)
+    assert written(spool) == ""
+
+
+def written(spool: Path) -> str:
+    """Return what the processes of jobs wrote: the end of one that broke."""
+    return (spool / "log").read_text() if (spool / "log").exists() else ""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -149,6 +151,16 @@ def test_a_job_waits_for_another(person: Person) -> None:
         "cancelled",
         "completed",
     ]
+
+
+def test_a_program_whose_name_ends_within_a_character_disturbs_no_job(person: Person, tmp_path: Path) -> None:
+    """The kernel keeps 15 bytes of a name, and PBS looks at all processes of the machine."""
+    other = shutil.copy("/bin/sleep", tmp_path / ("é" * 8))
+    with subprocess.Popen([other, "600"]) as process:
+        done = person.hpcdist("submit", person.write("bad", "exit 7"), "--wait")
+        process.kill()
+    assert done.returncode == 7
+    assert record(person, "bad-1") == {"job": "1000.fakepbs", "state": "failed", "exit_code": 7}
 
 
 @pytest.mark.parametrize("history", [True, False])

@@ -35,6 +35,8 @@ from tests.pbs.fake.refusals import SERVER, Refused
 Record = dict[str, Any]
 
 SPOOL = Path(os.environ.get("FAKE_PBS", "/nonexistent"))
+LOG = SPOOL / "log"
+"""What the processes of jobs write: nothing, where all is well."""
 UNKNOWN_JOB, FINISHED, UNREACHABLE = (number % 256 for number in (15001, 15139, 15010))
 DELETED, ENDED_WELL, FAILED = 91, 92, 93
 NODE_PATH = "/bin:/usr/bin"
@@ -169,11 +171,11 @@ def chunks(record: Record) -> list[dict[str, str]]:
 
 
 def detached(*words: str) -> None:
-    subprocess.Popen(
-        [sys.executable, "-E", "-s", "-B", __file__, *words],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True, cwd="/",
-    )  # fmt: skip
+    with LOG.open("ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-E", "-s", "-B", __file__, *words],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
+        )  # fmt: skip
 
 
 # --- the server: one process for each job ---------------------------------------------------------------
@@ -194,8 +196,9 @@ def serve(number: str) -> int:
     words = [sys.executable, "-E", "-s", "-B", __file__, "mom", number]
     if config().get("ssh"):
         words = ["ssh", hosts[0], shlex.join(["env", f"FAKE_PBS={SPOOL}", *words])]
-    subprocess.run(words, stdin=subprocess.DEVNULL, check=False)
+    code = subprocess.run(words, stdin=subprocess.DEVNULL, check=False).returncode
     if load(number)["state"] == "R":
+        print(f"job {number}: its MoM ended with {code} before the job did", file=sys.stderr)
         change(number, state="F", substate=FAILED, exit=-20)
     return 0
 
@@ -423,8 +426,9 @@ def ended(number: str, record: Record, process: subprocess.Popen[bytes]) -> int:
 
 def signal_session(session: int, number: int) -> None:
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ProcessLookupError):
-            if int(stat.read_text().rpartition(")")[2].split()[3]) == session:
+        with contextlib.suppress(OSError):
+            # Any process of the machine is read, and a name of 15 bytes may end within a character.
+            if int(stat.read_bytes().rpartition(b")")[2].split()[3]) == session:
                 os.kill(int(stat.parent.name), number)
 
 
