@@ -24,6 +24,8 @@ FRAMEWORKS = {
     "tensorflow_ps": "tensorflow",
 }
 """Those that need an environment of `.frameworks`; the others find all in `.venv`."""
+POLITE = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+"""Ranks that wait let others compute: the machine may have fewer CPUs than there are ranks."""
 LEARNT = re.compile(r"loss (?P<first>\S+) -> (?P<last>\S+) |test accuracy (?P<accuracy>\S+)")
 
 
@@ -33,7 +35,7 @@ def submitted(folder: Path, example: str, *options: str) -> str:
     own = CHECKOUT / ".frameworks" / FRAMEWORKS.get(example, "") / "bin"
     path = os.pathsep.join([str(own), str(Path(sys.executable).parent), os.environ["PATH"]])
     argv = [sys.executable, "-m", "hpcdist", "submit", f"examples/{example}.yml", "--site", "local", "--wait"]
-    environ = os.environ | {"PATH": path}
+    environ = os.environ | {"PATH": path, **POLITE}
     done = subprocess.run(
         [*argv, *options], cwd=folder, env=environ, capture_output=True, text=True, check=False
     )

@@ -47,9 +47,12 @@ def test_horovod_on_two_hosts(user: GridUser, launcher: str) -> None:
     assert " on 4 ranks" in user.log(run)
 
 
-def test_horovod_over_qrsh(user: GridUser) -> None:
+def test_two_hosts_over_qrsh(user: GridUser) -> None:
     (user.directory / "qrsh.yaml").write_text(SITE.read_text().replace("sge:\n", "sge:\n  remote: qrsh\n"))
-    run = trains(user, "horovod_digits", "--site=./qrsh.yaml", *SIXTEEN_CPUS)
+    a_node = "resources={cpu: {requests: 16}}"
+    sizes = [f"--set=environment.{where}{a_node}" for where in ("", "replicas.default_worker.")]
+    run = trains(user, "quickstart", "--site=./qrsh.yaml", *sizes)
+    assert re.search(r"2 tasks by mpirun, 2 nodes: n\d n\d \(job ", user.log(run))
     records = user.grid.run("qacct", "-j", user.job(run)).stdout
     assert records.count("jobnumber") == 2, records  # what qrsh starts has a record of its own
 

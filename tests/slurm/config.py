@@ -184,6 +184,9 @@ CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
 # Each node has its own /run, so the steps of two nodes cannot meet in one directory.
 MPI_CONF = "PMIxCliTmpDirBase=/run/slurm\n"
 
+# Nodes claim 16 CPUs; the machine has fewer, which ranks that wait would keep from those that compute.
+OPEN_MPI_CONF = "mpi_yield_when_idle = 1\n"
+
 SSHD_CONFIG = """\
 HostKey /etc/ssh/ssh_host_ed25519_key
 UsePAM no

@@ -114,6 +114,11 @@ def controller(settings: Settings) -> None:
     call("slurmctld")
 
 
+def open_mpi() -> None:
+    with Path("/etc/openmpi/openmpi-mca-params.conf").open("a") as file:
+        file.write(config.OPEN_MPI_CONF)
+
+
 def main(directory: Path) -> None:
     os.umask(0o022)
     settings = Settings.load(directory)
@@ -128,6 +133,7 @@ def main(directory: Path) -> None:
     ssh(settings)
     munge(settings)
     controller(settings)
+    open_mpi()
     settings.ready("head").touch()
     reap_forever()
 

@@ -108,16 +108,19 @@ def test_a_program_hears_the_signal_before_its_end(user: User) -> None:
     assert user.log("signal-1").count("saved") == 4
 
 
-@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
-def test_a_node_that_crashes(user: User, launcher: str) -> None:
-    file = four_tasks(user, "crash", "echo up; sleep 600", launcher=launcher)
-    assert user.hpcdist("submit", file).returncode == 0
-    until(lambda: "up" in user.await_log("crash-1", "up"), "the job to run")
-    user.cluster.crash("n2")
-    done = user.hpcdist("wait", "crash-1")
-    assert done.returncode not in (0, None)
-    (record,) = user.json("status", "crash-1")
-    assert (record["state"], record["reason"]) == ("node_fail", "NodeDown: n2 is down")
+def test_a_node_that_crashes(user: User) -> None:
+    nodes = {"srun": "n2", "mpirun": "n4"}
+    for launcher in nodes:
+        file = four_tasks(user, launcher, "echo up; sleep 600", launcher=launcher)
+        assert user.hpcdist("submit", file).returncode == 0
+        user.await_log(f"{launcher}-1", ": up")
+    for node in nodes.values():  # a silent node is down after 20 s, for both jobs at once
+        user.cluster.crash(node)
+    for launcher, node in nodes.items():
+        done = user.hpcdist("wait", f"{launcher}-1")
+        assert done.returncode not in (0, None)
+        (record,) = user.json("status", f"{launcher}-1")
+        assert (record["state"], record["reason"]) == ("node_fail", f"NodeDown: {node} is down")
 
 
 def test_an_array_ends_as_its_first_element_that_failed(user: User) -> None:
