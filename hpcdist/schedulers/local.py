@@ -74,7 +74,7 @@ exit 0
 
 # TERM goes to the script, which hands it on once: mpirun takes a second TERM for an order to kill. Where the
 # script is gone, it goes to those processes whose parent is none of the job's: mpirun, not its tasks. What is
-# left of the job after 10 s is killed by a process that nobody waits for.
+# left of the job after $1 half seconds is killed by a process that nobody waits for.
 _CANCEL: Final = (
     _ALIVE
     + _PIDS
@@ -90,6 +90,8 @@ topmost() {
     [[ $all == *" $parent "* ]] || echo "$pid"
   done 2>/dev/null
 }
+grace=$1
+shift
 for ((; $#; )); do
   heads=$1
   alive "$1" "$2" || heads=$(topmost "$2")
@@ -97,9 +99,9 @@ for ((; $#; )); do
     echo "cancelled $1 $(date +%s) 0" >>"$3/events"
     kill -TERM -- $heads
     setsid --fork bash -c '
-      for ((i = 0; i < 20; i++)); do sleep 0.5; [[ $(pids "$1") ]] || exit 0; done
+      for ((i = 0; i < $2; i++)); do sleep 0.5; [[ $(pids "$1") ]] || exit 0; done
       kill -KILL $(pids "$1")
-    ' hpcdist "$2" </dev/null >/dev/null 2>&1
+    ' hpcdist "$2" "$grace" </dev/null >/dev/null 2>&1
   elif while read -r what id epoch host; do
     [[ $what == submitted && $id == "$1" && $host != "$here" ]] && break
   done <"$3/events"; then
@@ -190,6 +192,9 @@ class Local:
     has_components = False
     installation: Installation | None = None
 
+    def __init__(self, grace: float = 10.0) -> None:
+        self._grace = grace
+
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return nothing: there is no one to read directives."""
         problems = tuple(_unsupported(job, site))
@@ -243,8 +248,8 @@ class Local:
         return (_Processes(),)
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
-        """Return the command that sends TERM to these jobs, and KILL 10 s later to what is left of them."""
-        return _bash(_CANCEL, *_triples(jobs))
+        """Return the command that sends TERM to these jobs, and KILL to what is left after the grace."""
+        return _bash(_CANCEL, str(round(2 * self._grace)), *_triples(jobs))
 
     def has_leftovers(self, status: Status) -> bool:
         """Return whether processes of a job live on whose script was killed."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -99,7 +101,14 @@ def test_what_is_of_the_job_needs_a_job(hpcdist: Hpcdist) -> None:
     assert last == "Error: --nodes, --account, --set: of a job, which only --job submits."
 
 
-def test_a_job_on_this_machine(real: Hpcdist, folder: Path) -> None:
+def test_a_job_on_this_machine(
+    real: Hpcdist, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A Python without packages: sums by torch and MPI, where they are installed, are the real tests'.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -E -S "$@"\n')
+    (tmp_path / "bin" / "python").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     options = ("--job", "--site", "local", "--set", "batch.launcher=processes", "--nodes", "3", "--json")
     result_of = real("doctor", *options)
     found = {f"{item['group']}: {item['name']}": item for item in json.loads(result_of.out)}

@@ -36,6 +36,7 @@ ELSEWHERE: Final = {
     "spack audit packages": ("tests/test_spack.py", "there is no Spack here"),
     "spack env activate .": ("tests/test_spack.py", "there is no Spack here"),
     "make test": (".ci/run", "runs this"),
+    "hpcdist doctor --job": ("tests/cli/test_doctor.py", "runs it on this machine"),
     "hpcdist doctor --job --gpus 1 --site odd.yaml": ("tests/slurm/test_doctor.py", "runs it on Slurm"),
 }
 """What is not run here: the file that is nearest to it, and why."""

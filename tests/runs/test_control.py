@@ -625,7 +625,7 @@ def test_an_element_that_began_again_has_not_ended(tmp_path: Path, queue: Queue)
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_an_end_is_asked_for_once(tmp_path: Path, queue: Queue, *, listed: bool) -> None:
-    runs = submitted(queue, tmp_path, 200)
+    runs = submitted(queue, tmp_path, 30)
     queue.jobs = dict.fromkeys(queue.jobs, "FAILED") if listed else {}
     for run in runs:
         run.directory.write("events", f"ended {run.record.job_id} 2 5\n")
@@ -636,7 +636,7 @@ def test_an_end_is_asked_for_once(tmp_path: Path, queue: Queue, *, listed: bool)
         else Status(JobState.FAILED, "ended", 5, "", "run directory")
     )
     reports, _ = control.overview(tmp_path, queue.services)
-    assert [report.status for report in reports] == [expected] * 200
+    assert [report.status for report in reports] == [expected] * 30
     assert queue.shell.programs == ["squeue", "sacct"]
     again, _ = control.overview(tmp_path, queue.services)
     assert again == reports

@@ -20,7 +20,7 @@ from hpcdist.runs import control
 from hpcdist.runs.control import Request, Services
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers.job import Job, JobState, Status
-from hpcdist.schedulers.local import LOCAL
+from hpcdist.schedulers.local import LOCAL, Local
 from hpcdist.testing import contract
 from tests import processes
 
@@ -28,6 +28,7 @@ from .plans import PLAN, group, plan, site
 
 HERE = site(name="local", scheduler="local", default_partition="local")
 WORLD = Services(Shell())
+HASTY = Local(grace=1)
 
 HEAD: Final = """\
 #!/bin/bash
@@ -62,6 +63,11 @@ class Machine:
     def status(self, run: Run) -> Status:
         (report,) = control.status([run], WORLD)
         return report.status
+
+    def cancel_soon(self, run: Run) -> None:
+        """Cancel a job, and kill what is left of it after one second and not ten."""
+        assert run.job is not None
+        assert WORLD.runner.run(HASTY.cancel([run.job])).ok
 
     def end(self) -> None:
         for run in self.submitted:
@@ -141,7 +147,7 @@ def test_interrupts_are_not_ignored_for_good(machine: Machine) -> None:
 def test_cancel_ends_a_tree_of_processes(machine: Machine) -> None:
     run = machine.submit("(sleep 60 & sleep 61 & wait) & sleep 62 & wait")
     until(lambda: len(holders(run.record.token)) == 5)
-    control.cancel([run], WORLD)
+    machine.cancel_soon(run)
     until(lambda: not holders(run.record.token))
     assert machine.status(run) == Status(JobState.CANCELLED, "cancelled", 143, "", "events")
 
@@ -188,16 +194,20 @@ def test_cancel_of_a_job_that_is_over_changes_nothing(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "count"),
+    ("body", "count", "listens"),
     [
         pytest.param(
-            "bash -c 'setsid --fork sleep 601 >/dev/null 2>&1; sleep 602; :' & wait", 3, id="groups"
+            "bash -c 'setsid --fork sleep 601 >/dev/null 2>&1; sleep 602; :' & wait", 3, False, id="groups"
         ),
-        pytest.param("mpirun --oversubscribe --allow-run-as-root -np 2 sleep 603 & wait", 3, id="mpirun"),
-        pytest.param("(trap '' TERM; sleep 604; sleep 605) & wait", 2, id="deaf"),
+        pytest.param(
+            "mpirun --oversubscribe --allow-run-as-root -np 2 sleep 603 & wait", 3, True, id="mpirun"
+        ),
+        pytest.param("(trap '' TERM; sleep 604; sleep 605) & wait", 2, False, id="deaf"),
     ],
 )
-def test_cancel_ends_what_a_killed_script_left(machine: Machine, body: str, count: int) -> None:
+def test_cancel_ends_what_a_killed_script_left(
+    machine: Machine, *, body: str, count: int, listens: bool
+) -> None:
     """It is neither running nor completed meanwhile, and other jobs go on."""
     run, other = machine.submit(body), machine.submit("sleep 606")
     assert run.job is not None
@@ -208,8 +218,11 @@ def test_cancel_ends_what_a_killed_script_left(machine: Machine, body: str, coun
     status = machine.status(run)
     left = len(holders(run.record.token))
     assert status == Status(JobState.FAILED, "orphaned", None, reason.format(left), "processes")
-    assert control.cancel([run], WORLD) == [run]
-    until(lambda: not holders(run.record.token), seconds=25)
+    if listens:
+        assert control.cancel([run], WORLD) == [run]
+    else:
+        machine.cancel_soon(run)
+    until(lambda: not holders(run.record.token))
     assert machine.status(run) == Status(JobState.CANCELLED, "cancelled", None, "", "events")
     assert machine.status(other).state is JobState.RUNNING
 

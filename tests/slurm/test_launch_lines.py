@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -29,27 +30,67 @@ def user(cluster: Cluster, workdir: Path) -> User:
     return User(cluster, workdir)
 
 
+MEET = (
+    '--nnodes=2 --node_rank="$HPCDIST_NODE" --master_addr="$HPCDIST_HEAD_ADDRESS" '
+    '--master_port="$HPCDIST_PORT"'
+)
+
+
 @pytest.mark.parametrize(
-    ("framework", "command", "world"),
+    ("framework", "commands", "world"),
     [
-        ("pytorch", "torchrun --nproc_per_node=1 examples/pytorch_ddp.py", "on 2 cpu processes"),
         (
             "pytorch",
-            "python -m torch.distributed.run examples/pytorch_ddp.py",
+            {
+                "torchrun --nproc_per_node=1 examples/pytorch_ddp.py": (
+                    f"torchrun --nproc_per_node=1 {MEET} examples/pytorch_ddp.py"
+                ),
+                "python -m torch.distributed.run examples/pytorch_ddp.py": (
+                    f"python -m torch.distributed.run {MEET} examples/pytorch_ddp.py"
+                ),
+                "torchrun --standalone examples/pytorch_ddp.py": f"torchrun {MEET} examples/pytorch_ddp.py",
+            },
             "on 2 cpu processes",
         ),
-        ("pytorch", "torchrun --standalone examples/pytorch_ddp.py", "on 2 cpu processes"),
-        ("mpi", "mpirun -np 2 -H server1:1,server2:1 python examples/quickstart.py", "on 2 ranks"),
-        ("mpi", "mpirun -np 1 python examples/quickstart.py", "on 2 ranks"),
-        ("deepspeed", "deepspeed examples/deepspeed_tiny.py", "on 2 cpu processes"),
+        (
+            "mpi",
+            {
+                "mpirun -np 2 -H server1:1,server2:1 python examples/quickstart.py": (
+                    'mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" python examples/quickstart.py'
+                )
+            },
+            "on 2 ranks",
+        ),
+        (
+            "mpi",
+            {"mpirun -np 1 python examples/quickstart.py": "mpirun -np 2 python examples/quickstart.py"},
+            "on 2 ranks",
+        ),
+        (
+            "deepspeed",
+            {
+                "deepspeed examples/deepspeed_tiny.py": (
+                    'deepspeed --hostfile "$HPCDIST_HOSTFILE" examples/deepspeed_tiny.py'
+                )
+            },
+            "on 2 cpu processes",
+        ),
     ],
+    ids=["pytorch", "mpi with hosts", "mpi", "deepspeed"],
 )
-def test_the_line_that_check_gives(user: User, framework: str, command: str, world: str) -> None:
-    file = user.directory / "own.yml"
-    file.write_text(EXPERIMENT.format(framework=framework, command=command))
+def test_the_line_that_check_gives(
+    user: User, framework: str, commands: Mapping[str, str], world: str
+) -> None:
+    """Those of torchrun differ in how it is called, and in nothing else: the last is run."""
     path = {"PATH": framework_path("")}
-    said = user.hpcdist("check", "own.yml", env=path).stderr
-    (line,) = re.findall(r"; write `([^`]+)`", said)
-    done = user.hpcdist("submit", "own.yml", f"--set=run.cmd={line}", "--follow", env=path)
+    file = user.directory / "own.yml"
+    lines = {}
+    for command in commands:
+        file.write_text(EXPERIMENT.format(framework=framework, command=command))
+        (lines[command],) = re.findall(
+            r"; write `([^`]+)`", user.hpcdist("check", "own.yml", env=path).stderr
+        )
+    assert lines == commands
+    done = user.hpcdist("submit", "own.yml", f"--set=run.cmd={[*lines.values()][-1]}", "--follow", env=path)
     assert done.returncode == 0, done.stderr + done.stdout
     assert world in done.stdout
