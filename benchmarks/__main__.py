@@ -76,7 +76,7 @@ def status_of(runs: int, directory: Path) -> None:
     (directory / "hello.yml").write_text(JOB)
     for _ in range(runs):
         seconds([HPCDIST, "submit", "hello.yml", "--again", "--wait"], directory)
-    found, _ = rundir.listing(directory / "runs")
+    found, _ = rundir.list_runs(directory / "runs")
     query = next(LOCAL.queries()[0].commands([run.job for run in found if run.job])).argv
     line(
         f"hpcdist status, {runs} local runs / import click, the query",

@@ -1,8 +1,8 @@
-"""The command line: one short module a verb, imported when that verb is used.
+"""The command line: one short module per verb, imported when that verb is run.
 
-session options    what the verbs share: experiment + site become a plan
-show tell completion       results to stdout; problems, as sentences, to stderr; words for TAB
-experiment jobs site       the verbs
+session options    shared by verbs: options, and making the plan of an experiment
+show messages completion    results on stdout; errors, warnings and notes on stderr; shell completion
+experiment jobs site    the verbs
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import click
 
 from hpcdist import __version__
-from hpcdist.cli.tell import sentences
+from hpcdist.cli.messages import error_boundary
 from hpcdist.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -24,80 +24,80 @@ if TYPE_CHECKING:
 
 
 class Verb(NamedTuple):
-    """A verb: its module in this package, and the first line of its help."""
+    """The module of a verb in this package, and the first line of its help."""
 
     module: str
     text: str
 
 
 VERBS = {
-    "init": Verb("experiment.init", "Write a first experiment for this machine."),
+    "init": Verb("experiment.init", "Write a first experiment file for this machine."),
     "submit": Verb("jobs.submit", "Submit an experiment as a batch job."),
     "render": Verb("experiment.render", "Print the job script."),
-    "plan": Verb("experiment.plan", "Draw which task runs where, and what it is told."),
-    "explain": Verb("experiment.explain", "Tell where every value of the script comes from."),
-    "check": Verb("experiment.check", "Tell everything that is wrong with an experiment."),
-    "import": Verb("experiment.import_", "Write the experiment that a job file of another tool asks for."),
-    "doctor": Verb("site.doctor", "Tell what could keep jobs from running well here."),
-    "lint-env": Verb("site.lint_env", "Tell what NCCL and MPI do with this shell's variables."),
-    "list": Verb("jobs.list", "List the runs, without asking the batch system."),
-    "status": Verb("jobs.status", "Tell the state of jobs."),
-    "describe": Verb("jobs.describe", "Tell everything about one job."),
-    "logs": Verb("jobs.logs", "Print what a job wrote."),
-    "cancel": Verb("jobs.cancel", "End jobs."),
-    "wait": Verb("jobs.wait", "Wait until jobs are over; exit with their exit code."),
-    "sites": Verb("site.sites", "List, show, detect, check and begin sites."),
-    "schema": Verb("experiment.schema", "Print what a file may say, as JSON Schema for editors."),
-    "completion": Verb("completion", "Print what makes TAB complete hpcdist's words in a shell."),
+    "plan": Verb("experiment.plan", "Show which tasks run on which nodes, and their variables."),
+    "explain": Verb("experiment.explain", "Show where every value of the job script comes from."),
+    "check": Verb("experiment.check", "Check an experiment for problems."),
+    "import": Verb("experiment.import_", "Convert a job file of another tool into an experiment."),
+    "doctor": Verb("site.doctor", "Check this machine for problems."),
+    "lint-env": Verb("site.lint_env", "Check the NCCL and MPI variables of this shell."),
+    "list": Verb("jobs.list", "List runs without querying the batch system."),
+    "status": Verb("jobs.status", "Show the state of jobs."),
+    "describe": Verb("jobs.describe", "Show the details of a job."),
+    "logs": Verb("jobs.logs", "Print the output of a job."),
+    "cancel": Verb("jobs.cancel", "Cancel jobs."),
+    "wait": Verb("jobs.wait", "Wait for jobs to end, and exit with their exit code."),
+    "sites": Verb("site.sites", "List, show, detect, check and create site files."),
+    "schema": Verb("experiment.schema", "Print the JSON Schema of a file format, for editors."),
+    "completion": Verb("completion", "Print the completion script for a shell."),
 }
 
 
 class Verbs(click.Group):
-    """A group that knows its verbs without importing them, and tells what goes wrong in sentences."""
+    """The group of all verbs, each imported only when it is run; errors are printed as messages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order of their use."""
+        """Return the verbs in the order in which help lists them."""
         del ctx
         return [*VERBS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a verb."""
         if cmd_name not in VERBS:
-            if ctx.resilient_parsing:  # somebody types, and asks what could follow
+            if ctx.resilient_parsing:  # shell completion of a half-typed line
                 return None
             ctx.fail(f"there is no verb {cmd_name!r}; {did_you_mean(cmd_name, VERBS)}")
         command: click.Command = importlib.import_module(f"hpcdist.cli.{VERBS[cmd_name].module}").command
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Return the verbs that begin so, or the options."""
+        """Return the verbs and options that begin with ``incomplete``."""
         from click.shell_completion import CompletionItem
 
-        offered = [
+        verbs = [
             CompletionItem(name, help=verb.text)
             for name, verb in VERBS.items()
             if name.startswith(incomplete)
         ]
-        return [*offered, *click.Command.shell_complete(self, ctx, incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs into the help."""
+        """Write the list of verbs into the help."""
         del ctx
         with formatter.section("Verbs"):
             formatter.write_dl([(name, verb.text) for name, verb in VERBS.items()])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command line; `--help` and `--version` print before any verb is there to be run."""
+        """Run the command line; the boundary also covers `--help` and `--version`, which run no verb."""
         try:
-            with sentences(debug=False):
+            with error_boundary(debug=False):
                 return super().main(*args, **kwargs)
         except click.exceptions.Exit as end:
             sys.exit(end.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a verb."""
-        gc.set_threshold(100_000)  # most verbs end before there is garbage worth a search
-        with sentences(debug=ctx.params["debug"]):
+        gc.set_threshold(100_000)  # most verbs end before a collection would pay
+        with error_boundary(debug=ctx.params["debug"]):
             return super().invoke(ctx)
 
 
@@ -108,17 +108,17 @@ class Verbs(click.Group):
     context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="hpcdist")
-@click.option("--debug", is_flag=True, envvar="HPCDIST_DEBUG", help="Show where in hpcdist an error arose.")
+@click.option("--debug", is_flag=True, envvar="HPCDIST_DEBUG", help="Print the Python traceback of errors.")
 def main(debug: bool) -> None:
-    """Make a batch job of one experiment file, on any supercomputer."""
-    del debug  # `Verbs.invoke` takes it
+    """Run one experiment file as a batch job on any supercomputer."""
+    del debug  # read by `Verbs.invoke`
 
 
 def program() -> NoReturn:
-    """Run the command line as a process of its own, and end it at once.
+    """Run the command line, then exit at once, without Python's clean-up.
 
-    Python would clear up for a tenth of a second, in which a `submit` that has printed its job's id could
-    still be killed: whoever repeats it until it succeeds would have a second job.
+    That takes a tenth of a second, in which a `submit` that has already printed its job id could be killed:
+    a caller that repeats it until it succeeds would submit a second job.
     """
     code = 0
     try:

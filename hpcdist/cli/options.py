@@ -16,7 +16,7 @@ Verb = Callable[..., None]
 
 
 def assignment(text: str) -> tuple[str, str]:
-    """Read ``NAME=VALUE``; the value may hold further equals signs."""
+    """Read ``NAME=VALUE``; the value may contain equals signs."""
     name, equals, value = text.partition("=")
     if not (equals and name.strip()):
         raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE.")
@@ -28,60 +28,60 @@ site_path_option = click.option(
     metavar="DIR",
     multiple=True,
     type=click.Path(exists=True, file_okay=False),
-    help="Look for sites in this folder first; repeatable.",
+    help="Search this directory for sites first; repeatable.",
 )
 
 site_option = click.option(
     "--site", metavar="SITE", shell_complete=completion.sites,
-    help="The machine: a name (`hpcdist sites list`) or a site file.",
+    help="Site to run on: a name (see `hpcdist sites list`) or a site file.",
 )  # fmt: skip
 
-changes_options = (
+override_options = (
     click.option(
         "-p", "--param", "params", type=assignment, metavar="NAME=VALUE", multiple=True,
-        help="Give a param another value; repeatable.",
+        help="Override a param of the file; repeatable.",
     ),
     click.option(
         "--set", "settings", type=assignment, metavar="NAME=VALUE", multiple=True,
-        help="Set any value of the file, such as batch.walltime=2h; repeatable.",
+        help="Override any key of the file, e.g. batch.walltime=2h; repeatable.",
     ),
 )  # fmt: skip
-"""What changes an experiment: each a decorator."""
+"""Options that override values of an experiment: decorators."""
 
 foreign_options = (
     click.option(
-        "--from", "form", metavar="FORM", default="", shell_complete=completion.forms,
-        help="The form of the file, which is told by its keys else.",
+        "--from", "form", metavar="FORMAT", default="", shell_complete=completion.formats,
+        help="Format of the file; default: detected from its keys.",
     ),
     click.option(
-        "--name", "job", metavar="NAME", default="", help="The job to take where the file has several.",
+        "--name", "job", metavar="NAME", default="", help="Job to use if the file has several.",
     ),
 )  # fmt: skip
-"""How a file of another tool is read: each a decorator."""
+"""Options for reading a file of another tool: decorators."""
 
 _EXPERIMENT = (
     click.argument("file", metavar="EXP", shell_complete=completion.files),
     site_option,
     site_path_option,
-    *changes_options,
+    *override_options,
     click.option(
         "--no-container", is_flag=True,
-        help="Run without the file's image, with the site's own modules (batch.container=false).",
+        help="Ignore the file's image and use the site's modules (batch.container=false).",
     ),
     *foreign_options,
 )  # fmt: skip
 
 
 def experiment_options(verb: Callable[..., None]) -> Verb:
-    """Give a verb the experiment file EXP (``-`` for stdin) and what changes it, as ``ExperimentOptions``."""
+    """Add EXP (``-`` for stdin) and the options that override it to a verb, as ``ExperimentOptions``."""
 
     @functools.wraps(verb)
     def with_options(*, settings: tuple[tuple[str, str], ...], no_container: bool, **others: Any) -> None:
         from hpcdist.loading.planning import ExperimentOptions
 
         own = (("batch.container", "false"),) if no_container else ()
-        said = {name: others.pop(name) for name in ExperimentOptions._fields if name in others}
-        verb(ExperimentOptions(**said, settings=(*settings, *own)), **others)
+        given = {name: others.pop(name) for name in ExperimentOptions._fields if name in others}
+        verb(ExperimentOptions(**given, settings=(*settings, *own)), **others)
 
     decorated: Verb = with_options
     for option in reversed(_EXPERIMENT):
@@ -89,18 +89,18 @@ def experiment_options(verb: Callable[..., None]) -> Verb:
     return decorated
 
 
-json_option = click.option("--json", "json", is_flag=True, help="Print one JSON document.")
+json_option = click.option("--json", "json", is_flag=True, help="Print the result as one JSON document.")
 
 
 def runs_dir_option(verb: Verb) -> Verb:
-    """Give a verb the folder of the runs, as ``runs_dir``."""
+    """Add ``--runs-dir`` to a verb, as ``runs_dir``."""
     return click.option(
-        "--runs-dir", metavar="DIR", callback=_chosen_runs_dir, shell_complete=completion.folders,
-        help="Where runs are kept; else $HPCDIST_RUNS_DIR, else ./runs.",
+        "--runs-dir", metavar="DIR", callback=_runs_dir, shell_complete=completion.directories,
+        help="Directory of the runs; default: $HPCDIST_RUNS_DIR, else ./runs.",
     )(verb)  # fmt: skip
 
 
-def _chosen_runs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> Path:
+def _runs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> Path:
     from hpcdist.runs import rundir
 
     del ctx, param
@@ -108,7 +108,7 @@ def _chosen_runs_dir(ctx: click.Context, param: click.Parameter, value: str | No
 
 
 def job_options(*, several: bool, required: bool = True) -> Callable[[Verb], Verb]:
-    """Give a verb one JOB or several, as ``jobs``; also --runs-dir and --json."""
+    """Add one JOB or several, as ``jobs``, --runs-dir and --json to a verb."""
     metavar = "JOB..." if several else "JOB"
 
     def decorate(verb: Verb) -> Verb:

@@ -1,8 +1,8 @@
-"""From what the user typed to a plan, with its warnings and notes printed."""
+"""The plan and the site that the command-line options ask for; warnings and notes are printed."""
 
 from __future__ import annotations
 
-from hpcdist.cli.tell import tell
+from hpcdist.cli.messages import print_problems
 from hpcdist.documents.tree import Document
 from hpcdist.host import resources
 from hpcdist.loading import machine
@@ -12,27 +12,27 @@ from hpcdist.loading.preferences import Preferences
 
 
 def planned(options: ExperimentOptions, document: Document | None = None) -> Planned:
-    """Return the plan, as `plan_experiment` makes it, and print what it warns of.
+    """Return the plan as `plan_experiment` makes it, and print its warnings.
 
     Raises:
-        HpcdistError: with what was warned of so far, and all errors.
+        HpcdistError: with all errors and the warnings so far.
     """
     made = plan_experiment(options, document=document)
-    tell(made.problems)
+    print_problems(made.problems)
     return made
 
 
 def machine_of(
     option: str | None, site_path: tuple[str, ...], own: Preferences, *, working: bool = False
 ) -> Machine:
-    """Return the site that is named, else this machine's, and print what to know of the choice.
+    """Return the site of the option or of this machine, and print warnings about the choice.
 
-    ``working``: with a launcher that this machine has.
+    ``working``: choose a launcher that is installed on this machine.
 
     Raises:
         ConfigError: as `machine.choose` does.
     """
     chosen = machine.choose(option, resources.site_folders(site_path), own)
     chosen = machine.with_working_launcher(chosen, None) if working else chosen
-    tell(chosen.problems)
+    print_problems(chosen.problems)
     return chosen

@@ -1,4 +1,4 @@
-"""Showing results on stdout: tables and JSON. Rich is imported on a terminal only."""
+"""Results on stdout: tables and JSON. Rich is imported on a terminal only."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from itertools import zip_longest
 
 import click
 
-from hpcdist.cli.tell import printable
+from hpcdist.cli.messages import printable
 from hpcdist.errors import Problem, dotted
 
 _WIDEST = 80
-"""A longer cell does not widen its column."""
+"""Longer cells do not widen their column."""
 
 
 def as_json(value: object) -> None:
-    """Print one JSON document; structs are objects with their fields."""
+    """Print a value as one JSON document; structs become objects."""
     import msgspec
 
     try:
@@ -29,7 +29,7 @@ def as_json(value: object) -> None:
 
 
 def _writable(value: object) -> object:
-    """Return plain data whose texts are UTF-8: the names of files need not be."""
+    """Return the data with characters escaped that UTF-8 cannot encode, as file names may contain."""
     if isinstance(value, dict):
         return {_writable(key): _writable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -38,10 +38,10 @@ def _writable(value: object) -> object:
 
 
 def flush() -> None:
-    """Write what was printed so far.
+    """Flush stdout.
 
     Raises:
-        OSError: when it cannot be written, or there is no standard output.
+        OSError: when it cannot be written or is closed.
     """
     if sys.stdout is None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -49,7 +49,7 @@ def flush() -> None:
 
 
 def problems_as_json(problems: Iterable[Problem]) -> None:
-    """Print problems, each with its place, as one JSON document."""
+    """Print problems with their places as one JSON document."""
     as_json(
         [
             {
@@ -67,7 +67,7 @@ def problems_as_json(problems: Iterable[Problem]) -> None:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table, an empty ``head`` for none: for a terminal in colours, else in aligned plain text."""
+    """Print a table, without a header if ``head`` is empty; plain text unless on a terminal."""
     shown = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout and sys.stdout.isatty():
         _rich(head, shown)
@@ -91,7 +91,7 @@ def _rich(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    style = "" if os.environ.get("NO_COLOR") else "bold"  # which NO_COLOR leaves to Rich's users
+    style = "" if os.environ.get("NO_COLOR") else "bold"  # Rich itself keeps bold under NO_COLOR
     drawn = Table(box=None, pad_edge=False, show_header=bool(head), header_style=style)
     found = [*rows]
     for title, _ in zip_longest(head, found[0] if found else (), fillvalue=""):

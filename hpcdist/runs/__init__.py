@@ -1,6 +1,6 @@
-"""One submission and all that belongs to it: directory, record, events, states, logs.
+"""Runs: each is one submission with its directory, record, event log, state and output.
 
-rundir record kept_plan events    what is kept of a run
-control cancelling services    submit; cancel; what they take from outside
-endings deadline inquiry states waiting logs    what became of it, and what it wrote
+rundir record stored_plan events    the files of a run
+control cancelling services    submit and cancel, and the services that they need
+endings deadline querying states waiting logs    the state of a job, and its output
 """

@@ -1,4 +1,4 @@
-"""Ending jobs: those that live, those that are not listed yet, and what is left of others."""
+"""Cancelling jobs: live ones, those not listed yet, and leftover processes of ended ones."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hpcdist.schedulers.job import Job
 
 
 def cancel(runs: Sequence[Run], services: Services) -> list[Run]:
-    """End the jobs of these runs; return the runs for whose job the batch system took the order.
+    """Cancel the jobs of these runs; return the runs whose job the batch system agreed to cancel.
 
-    A job that is over stays as it is, unless it has left processes behind. So does one that has got the id of
-    a job of these runs: only what carries a run's token is ended. A job that the batch system does not list
-    may have been submitted just now: the order is given all the same.
+    An ended job is left alone, unless it has left processes behind. So is another job that was given the same
+    id: only a job with the run's token is cancelled. A job that the batch system does not list may have been
+    submitted just now, so it is cancelled, too.
 
     Raises:
-        SchedulerError: when the batch system refused or did not answer, or a run's job is not known.
+        SchedulerError: if the batch system refused or did not answer, or the job of a run is unknown.
     """
     reports = status(runs, services)
     problems: list[Problem] = []
@@ -37,16 +37,16 @@ def cancel(runs: Sequence[Run], services: Services) -> list[Run]:
 
 
 def _groups(reports: Sequence[Report]) -> list[list[Report]]:
-    """Return the jobs to end, those of one command together; what is not listed may spoil no other's."""
+    """Group the jobs to cancel by command; unlisted ones apart, so that they cannot fail the others."""
     groups: dict[tuple[str, bool], list[Report]] = {}
     for report in reports:
-        if report.run.job is not None and _can_be_ended(report):
+        if report.run.job is not None and _can_be_cancelled(report):
             groups.setdefault((report.run.record.scheduler, report.is_missing), []).append(report)
     return list(groups.values())
 
 
-def _can_be_ended(report: Report) -> bool:
-    """Whether the job lives and is the run's own, or may do so, or has left processes behind."""
+def _can_be_cancelled(report: Report) -> bool:
+    """Whether the job is or may be alive and the run's own, or has left processes behind."""
     if report.status.state.is_final:
         scheduler = schedulers.get(report.run.record.scheduler)
         return isinstance(scheduler, KnowsLeftovers) and scheduler.has_leftovers(report.status)
@@ -54,7 +54,7 @@ def _can_be_ended(report: Report) -> bool:
 
 
 def _not_cancelled(group: Sequence[Report], services: Services) -> Iterator[Problem]:
-    """End these jobs of one batch system; yield why that was not done."""
+    """Cancel these jobs of one batch system; yield why they could not be cancelled."""
     name = group[0].run.record.scheduler
     jobs = [report.run.job for report in group if report.run.job is not None]
     try:
@@ -67,7 +67,7 @@ def _not_cancelled(group: Sequence[Report], services: Services) -> Iterator[Prob
         yield _not_listed(name, jobs, why) if group[0].is_missing else _refused(why)
         return
     for job in jobs:
-        endings.note_cancelled(job, services.now())
+        endings.record_cancelled(job, services.now())
 
 
 def _refused(why: str) -> Problem:
@@ -75,27 +75,27 @@ def _refused(why: str) -> Problem:
 
 
 def _not_listed(name: str, jobs: Sequence[Job], why: str) -> Problem:
-    """Return what to say of jobs that may have ended, or may not be listed yet."""
+    """Return the problem of jobs that have ended or are not listed yet."""
     ids = ", ".join(f"{job.id} ({job.name})" for job in jobs)
-    hint = "a job that was submitted just now may be listed later: cancel again in a minute"
-    return Problem(f"whether {ids} lives is not known: {name} does not list it, and {why}", hint=hint)
+    hint = "a job that was just submitted may not be listed yet: cancel it again in a minute"
+    return Problem(f"the state of {ids} is unknown: {name} does not list it, and {why}", hint=hint)
 
 
 def _no_reply(reports: Sequence[Report]) -> Iterator[Problem]:
-    """Yield why jobs are as they were: nobody answered, or there may be none."""
-    silent: dict[str, list[str]] = {}
-    for run, said in (report for report in reports if report.no_reply and report.run.job):
-        silent.setdefault(said.reason, []).append(f"{run.record.job_id} ({run.name})")
-    for reason, jobs in silent.items():
-        yield Problem(f"not cancelled: {', '.join(jobs)}: {reason}", hint="cancel again when it answers")
+    """Yield why jobs were not cancelled: no answer of the batch system, or a job that may not exist."""
+    unanswered: dict[str, list[str]] = {}
+    for run, reported in (report for report in reports if report.no_reply and report.run.job):
+        unanswered.setdefault(reported.reason, []).append(f"{run.record.job_id} ({run.name})")
+    for reason, jobs in unanswered.items():
+        yield Problem(f"not cancelled: {', '.join(jobs)}: {reason}", hint="cancel them again when it answers")
     if lost := [report.run for report in reports if _is_lost(report.run)]:
-        hint = "; ".join(["ask `hpcdist status` in some minutes", *filter(None, map(discard_hint, lost))])
+        hint = "; ".join(["check `hpcdist status` in a few minutes", *filter(None, map(discard_hint, lost))])
         names = ", ".join(run.name for run in lost)
-        yield Problem(f"whether there is a job of {names} is not known", hint=hint)
+        yield Problem(f"whether {names} has a job is unknown", hint=hint)
 
 
 def discard_hint(run: Run) -> str:
-    """Return how its user discards a run whose submission may never be settled; of others nothing."""
+    """Return how to discard a run whose submission has an unknown result; empty for other runs."""
     if not _is_lost(run):
         return ""
     return f"if you know that {run.name} has no job, remove `{run.directory.path}`"

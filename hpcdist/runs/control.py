@@ -1,15 +1,15 @@
-"""The verbs of a job: submit it exactly once, ask, wait, cancel, list.
+"""The verbs of a job: submit it exactly once, query, wait, cancel, list.
 
-Between two steps of a submission this process may die. What the run directory says then:
+This process may die between two steps of a submission. The phase in the run directory then means:
 
-    created      no one was asked: the job does not exist
-    submitting   the batch system may have been asked: the job carries the record's token, and is found by it
-    accepted     the job exists, and its user may not know
+    created      the batch system was not called: the job does not exist
+    submitting   the batch system may have been called: the job, if any, is found by the record's token
+    accepted     the job exists, but its id may not have been printed
     submitted    `submit` has printed its id
 
-What ends between `submitting` and `submitted` is an interrupted submission, whoever looks at it meanwhile.
-The next `submit` of the same experiment finishes it: that prints the id of its job, and makes none. So who
-repeats `submit` until it succeeds has one job, and only `again` makes a second one of what may exist.
+A submission that stops between `submitting` and `submitted` is interrupted. The next `submit` of the same
+experiment completes it: it prints the id of the existing job and submits no other. Repeating `submit` until
+it succeeds therefore makes one job; only `again` submits a second one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hpcdist.errors import ConfigError, OutputError, Problem, SchedulerError, Su
 from hpcdist.host import locks, ownership
 from hpcdist.runs import rundir
 from hpcdist.runs.cancelling import cancel
-from hpcdist.runs.deadline import limited
+from hpcdist.runs.deadline import with_deadline
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.services import Services, reread
 from hpcdist.runs.states import GRACE, Report, age, find_tokens, status
@@ -31,10 +31,10 @@ from hpcdist.schedulers import Scheduler, Submission, schedulers
 from hpcdist.schedulers.job import JobState
 
 __all__ = [
+    "Output",
     "Report",
-    "Request",
-    "Screen",
     "Services",
+    "SubmitRequest",
     "cancel",
     "overview",
     "status",
@@ -43,25 +43,25 @@ __all__ = [
 ]
 
 _LIMIT: Final = 120.0
-"""How long a submission may take in seconds; `states.GRACE` is longer."""
+"""Seconds that a submission may take; `states.GRACE` is longer."""
 
 _UNFINISHED: Final = (Phase.SUBMITTING, Phase.ACCEPTED)
-_BUSY: Final = "another `hpcdist submit` of the same experiment is at work; waiting for its end"
+_BUSY: Final = "another `hpcdist submit` of the same experiment is running; waiting for it to finish"
 _AGAIN: Final = "to submit it a second time, use --again"
 
-_LOOK_PAUSES: Final = (0.5, 1, 2, 4, 8)
+_LOOKUP_PAUSES: Final = (0.5, 1, 2, 4, 8)
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user broke off while the batch system was asked: the job of ``run`` may exist."""
+    """Ctrl-C while the batch system was called: the job of ``run`` may exist."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.name)
         self.run = run
 
 
-class Request(NamedTuple):
-    """What is to be submitted; ``files`` makes the run's files (name and text) for its directory."""
+class SubmitRequest(NamedTuple):
+    """What to submit; ``files`` returns the run's files (name and text) for its directory."""
 
     name: str
     site: str
@@ -70,51 +70,56 @@ class Request(NamedTuple):
     files: Callable[[RunDirectory], Mapping[str, str]]
 
 
-class Screen(NamedTuple):
-    """What prints: ``result`` a run with its job's id (it may raise ``OSError``), ``note`` a remark."""
+class Output(NamedTuple):
+    """How to print: ``result`` a run with its job id (may raise ``OSError``), ``note`` a remark."""
 
     result: Callable[[Run], object] = bool
     note: Callable[[str], object] = bool
 
 
-SILENT: Final = Screen()
+SILENT: Final = Output()
 
 
 def submit(
-    request: Request, runs_dir: Path, services: Services, screen: Screen = SILENT, *, again: bool = False
+    request: SubmitRequest,
+    runs_dir: Path,
+    services: Services,
+    output: Output = SILENT,
+    *,
+    again: bool = False,
 ) -> Run:
-    """Make a run directory, write the files, submit the script, once, and print the job's id.
+    """Make a run directory, write its files, submit the script exactly once, and print the job id.
 
-    Where an earlier submission of the same experiment was interrupted, and its job lives or is as young as
-    ``states.GRACE``, its run is what is printed and returned, and nothing is submitted. Of several processes
-    that do this at once, one works after the other. ``again`` looks at no other submission.
+    If an earlier submission of the same experiment was interrupted, and its job is alive or younger than
+    ``states.GRACE``, that run is printed and returned, and nothing is submitted. Concurrent calls for the
+    same experiment run one after the other. ``again`` ignores earlier submissions.
 
     Raises:
-        SchedulerError: when the batch system refused (the record says so), or another process is at it.
-        SubmissionUnknown: when no answer came and the job was not found, now or in an earlier submission of
-            the same experiment; it may appear yet.
-        OutputError: when the job exists and its id could not be printed.
-        Interrupted: when the user broke off and the job may exist.
+        SchedulerError: if the batch system refused (this is recorded), or another process keeps submitting.
+        SubmissionUnknown: if there was no answer and the job was not found, now or in an earlier submission
+            of the same experiment; it may still appear.
+        OutputError: if the job exists but its id could not be printed.
+        Interrupted: on Ctrl-C, if the job may exist.
     """
     if again:
-        return _submit_and_print(_create_run(request, runs_dir, services), services, screen)
+        return _submit_and_print(_create_run(request, runs_dir, services), services, output)
     ownership.make(runs_dir)
     with locks.exclusive(
-        runs_dir, rundir.digest(request.experiment), services.sleep, lambda: screen.note(_BUSY)
+        runs_dir, rundir.digest(request.experiment), services.sleep, lambda: output.note(_BUSY)
     ):
-        run = _find_interrupted(request, runs_dir, services, screen)
+        run = _find_interrupted(request, runs_dir, services, output)
         run = run or _create_run(request, runs_dir, services)
-        return _submit_and_print(run, services, screen)
+        return _submit_and_print(run, services, output)
 
 
-def _submit_and_print(run: Run, services: Services, screen: Screen) -> Run:
+def _submit_and_print(run: Run, services: Services, output: Output) -> Run:
     try:
-        return _print_id(run if run.job else _submit_script(run, services, screen), services, screen)
+        return _print_id(run if run.job else _submit_script(run, services, output), services, output)
     except KeyboardInterrupt as error:
         raise Interrupted(reread(run)) from error
 
 
-def _create_run(request: Request, runs_dir: Path, services: Services) -> Run:
+def _create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> Run:
     directory = services.create(runs_dir, request.name)
     record = Record(
         name=request.name,
@@ -134,8 +139,8 @@ def _create_run(request: Request, runs_dir: Path, services: Services) -> Run:
     return Run(directory, record)
 
 
-def _submit_script(run: Run, services: Services, screen: Screen) -> Run:
-    """Return the run with the id of its job, which is on the disk where that can be written."""
+def _submit_script(run: Run, services: Services, output: Output) -> Run:
+    """Submit the script; return the run with its job id, which is saved if the disk permits."""
     scheduler = schedulers.get(run.record.scheduler)
     submission = Submission(str(run.directory.script), str(run.directory.path), run.record.token)
     run = services.update(
@@ -145,16 +150,16 @@ def _submit_script(run: Run, services: Services, screen: Screen) -> Run:
     try:
         return services.update(run, phase=Phase.ACCEPTED, job_id=job_id)
     except OSError as error:
-        screen.note(
-            f"{run.directory.record_file}: {error.strerror}: the job's id is not kept there, but found again"
+        output.note(
+            f"{run.directory.record_file}: {error.strerror}: the job id is not saved, but will be found again"
         )
         return run._replace(record=run.record._replace(phase=Phase.ACCEPTED, job_id=job_id))
 
 
-def _print_id(run: Run, services: Services, screen: Screen) -> Run:
-    """Print the id of the run's job, and remember that."""
+def _print_id(run: Run, services: Services, output: Output) -> Run:
+    """Print the id of the run's job, and record that it was printed."""
     try:
-        screen.result(run)
+        output.result(run)
     except OSError as error:
         message = f"standard output cannot be written ({error.strerror}), but {run.name} is submitted"
         hint = f"it is job {run.record.job_id}, in `{run.directory.path}`; do not submit it again"
@@ -163,7 +168,7 @@ def _print_id(run: Run, services: Services, screen: Screen) -> Run:
 
 
 def _run_submit(run: Run, scheduler: Scheduler, submission: Submission, services: Services) -> str:
-    """Submit the script and return the job's id."""
+    """Submit the script and return the job id."""
     command = scheduler.submit(submission)
     command = command._replace(timeout=min(command.timeout, _LIMIT))
     try:
@@ -176,43 +181,47 @@ def _run_submit(run: Run, scheduler: Scheduler, submission: Submission, services
 
 
 def _look_up_job(run: Run, scheduler: Scheduler, services: Services, error: SubmissionUnknown) -> str:
-    """Return the id of the job that carries the token, looking for it a few times."""
-    bounded = services._replace(runner=limited(services.runner, services.now))
-    for pause in _LOOK_PAUSES:
+    """Return the id of the job with the run's token, searching for it several times."""
+    bounded = services._replace(runner=with_deadline(services.runner, services.now))
+    for pause in _LOOKUP_PAUSES:
         services.sleep(pause)
         found, _ = find_tokens(scheduler, bounded)
         if run.record.token in found:
             return found[run.record.token]
     services.try_update(run, message=str(error))
-    hint = f"do not submit it again: `hpcdist status {run.name}` tells in some minutes whether the job exists"
+    hint = (
+        f"do not submit it again: `hpcdist status {run.name}` shows in a few minutes whether the job exists"
+    )
     raise SubmissionUnknown(*error.problems[:-1], Problem(error.problems[-1].message, hint=hint)) from error
 
 
-def _find_interrupted(request: Request, runs_dir: Path, services: Services, screen: Screen) -> Run | None:
-    """Return the run of an interrupted submission of the same experiment, if its job is what is wanted."""
-    runs, _ = rundir.listing(runs_dir)
-    wanted = (rundir.digest(request.experiment), request.site)
-    twins = [
+def _find_interrupted(
+    request: SubmitRequest, runs_dir: Path, services: Services, output: Output
+) -> Run | None:
+    """Return the run of an interrupted submission of the same experiment that this one completes, if any."""
+    runs, _ = rundir.list_runs(runs_dir)
+    identity = (rundir.digest(request.experiment), request.site)
+    interrupted = [
         run
         for run in runs
-        if run.record.phase in _UNFINISHED and (run.record.digest, run.record.site) == wanted
+        if run.record.phase in _UNFINISHED and (run.record.digest, run.record.site) == identity
     ]
-    for report in status(twins, services):
+    for report in status(interrupted, services):
         run, state = report.run, report.status.state
         if state is JobState.UNSUBMITTED:
-            screen.note(f"run {run.name} of the same experiment is {state.value}: {report.status.reason}")
+            output.note(f"run {run.name} of the same experiment is {state.value}: {report.status.reason}")
         elif run.job is None:
-            hint = f"ask `hpcdist status {run.name}` later, or submit with --again"
-            message = f"run {run.name} of the same experiment may exist: {report.status.reason}"
+            hint = f"check `hpcdist status {run.name}` later, or submit with --again"
+            message = f"run {run.name} of the same experiment may have a job: {report.status.reason}"
             raise SubmissionUnknown(Problem(message, hint=hint))
         elif _is_this_submission(report, services):
-            said = f"the same experiment is {state.value} as job {run.job.id}, run {run.name}"
-            screen.note(
-                f"{said}; its submission was interrupted, so this is its end, and makes no other; {_AGAIN}"
+            found = f"the same experiment is {state.value} as job {run.job.id}, run {run.name}"
+            output.note(
+                f"{found}; its submission was interrupted, and is completed now without another job; {_AGAIN}"
             )
             return run
         else:
-            screen.note(
+            output.note(
                 f"run {run.name} of the same experiment, whose submission was interrupted, is {state.value}"
             )
             services.try_update(run, phase=Phase.SUBMITTED)
@@ -220,13 +229,13 @@ def _find_interrupted(request: Request, runs_dir: Path, services: Services, scre
 
 
 def _is_this_submission(report: Report, services: Services) -> bool:
-    """Whether a job is the one that this submission is to make: it lives, or was submitted just now."""
+    """Whether an earlier job is the one of this submission: it is alive, or was submitted just now."""
     state = report.status.state
-    may_live = report.no_reply or not (state.is_final or state is JobState.UNKNOWN)
-    return may_live or (state is not JobState.CANCELLED and age(report.run, services) < GRACE)
+    may_be_alive = report.no_reply or not (state.is_final or state is JobState.UNKNOWN)
+    return may_be_alive or (state is not JobState.CANCELLED and age(report.run, services) < GRACE)
 
 
 def overview(runs_dir: Path, services: Services) -> tuple[list[Report], tuple[ConfigError, ...]]:
-    """Return a report of every run, oldest first, and what is wrong with those that cannot be read."""
-    runs, errors = rundir.listing(runs_dir)
+    """Return a report of every run, oldest first, and the errors of runs that cannot be read."""
+    runs, errors = rundir.list_runs(runs_dir)
     return status(runs, services), errors

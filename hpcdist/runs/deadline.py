@@ -1,4 +1,4 @@
-"""Commands under one deadline, and side by side: a batch system that hangs costs its time once."""
+"""Commands with a common deadline, and in parallel: a batch system that hangs costs one timeout only."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hpcdist.host.command import Command, Completed, Runner
 
 T = TypeVar("T")
 
-SECONDS: Final = 60.0
-"""How long a batch system may take to answer all that it is asked at once."""
+QUERY_TIMEOUT: Final = 60.0
+"""Seconds that a batch system may take to answer all commands of one query."""
 
-_MOST: Final = 4
-"""So many commands run at once: more would be a load."""
+_MAX_PARALLEL: Final = 4
+"""Commands that run at once; more would burden the batch system."""
 
 
 class Deadline(NamedTuple):
-    """A runner for which ``SECONDS`` hold in all; a command that was given more may take that much longer.
+    """A runner whose commands share one deadline; commands with a longer timeout may exceed it.
 
-    What would begin after the deadline is not run, and counts as timed out.
+    A command that would start after the deadline is not run, and counts as timed out.
     """
 
     runner: Runner
@@ -29,24 +29,24 @@ class Deadline(NamedTuple):
     end: float
 
     def run(self, command: Command) -> Completed:
-        """Run the command for as long as there is time left."""
+        """Run the command with the remaining time as its timeout."""
         left = self.end - self.now()
         if left <= 0:
             return Completed(command, 124, timed_out=True)
-        timeout = min(command.timeout, left + max(0.0, command.timeout - SECONDS))
+        timeout = min(command.timeout, left + max(0.0, command.timeout - QUERY_TIMEOUT))
         return self.runner.run(command._replace(timeout=timeout))
 
 
-def limited(runner: Runner, now: Callable[[], float]) -> Deadline:
-    """Return the runner with ``SECONDS`` from now on."""
-    return Deadline(runner, now, now() + SECONDS)
+def with_deadline(runner: Runner, now: Callable[[], float]) -> Deadline:
+    """Return the runner with a deadline ``QUERY_TIMEOUT`` seconds from now."""
+    return Deadline(runner, now, now() + QUERY_TIMEOUT)
 
 
-def side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Return what these calls return, a few of them at once.
+def run_parallel(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """Return the results of these calls, running a few of them in parallel.
 
-    The first exception is raised when all have ended. On a break nothing more begins; what runs is left to
-    its own end, as the threads do not keep this process.
+    The first exception is raised when all calls have ended. On Ctrl-C no further call starts; running ones
+    are abandoned, as daemon threads do not keep the process alive.
     """
     if len(calls) <= 1:
         return [call() for call in calls]
@@ -56,7 +56,8 @@ def side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:
     results: dict[int, T] = {}
     errors: dict[int, BaseException] = {}
     threads = [
-        threading.Thread(target=_work, args=(waiting, results, errors), daemon=True) for _ in calls[:_MOST]
+        threading.Thread(target=_work, args=(waiting, results, errors), daemon=True)
+        for _ in calls[:_MAX_PARALLEL]
     ]
     try:
         for thread in threads:
@@ -83,7 +84,7 @@ def _work(
             return
         try:
             results[place] = call()
-        except BaseException as error:  # noqa: BLE001 - raised again where the results are wanted
+        except BaseException as error:  # noqa: BLE001 - raised again by `run_parallel`
             errors[place] = error
 
 

@@ -1,4 +1,4 @@
-"""How jobs ended by what they, and hpcdist itself, left in the event log of their run directory."""
+"""How jobs ended, according to the event log in their run directory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
-from hpcdist.runs.kept_plan import KeptPlan
 from hpcdist.runs.rundir import Event, RunDirectory
+from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status
 
 _CANCELLED: Final = "cancelled"
@@ -18,15 +18,15 @@ _ENDS: Final = frozenset({"ended", _CANCELLED, "timeout"})
 _SOURCE: Final = "run directory"
 _NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _MOST_ELEMENTS: Final = 1 << 20
-"""Of larger arrays the rest is not looked at; no batch system takes so many."""
+"""Further elements of an array are ignored; no batch system accepts so many."""
 
 _NODES_BYTES: Final = 1 << 22
 
 
-def note_cancelled(job: Job, at: float) -> None:
-    """Write to the job's event log that its user cancelled it: a batch system may forget why it ended.
+def record_cancelled(job: Job, at: float) -> None:
+    """Add to the event log that the user cancelled the job, as a batch system may forget why a job ended.
 
-    Where the log cannot be written, nothing is: the job is cancelled all the same.
+    A log that cannot be written is ignored.
     """
     number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
     if any((event.what, event.job_id) == (_CANCELLED, number) for event in directory.events()):
@@ -36,7 +36,7 @@ def note_cancelled(job: Job, at: float) -> None:
 
 
 def elements(job: Job) -> tuple[int, ...]:
-    """Return the indices of an array's elements, as its plan has them; of other jobs nothing."""
+    """Return the indices of an array's elements, from its plan; empty for other jobs."""
     return tuple(itertools.islice(itertools.chain.from_iterable(_ranges(job)), _MOST_ELEMENTS))
 
 
@@ -45,20 +45,20 @@ def _ranges(job: Job) -> Sequence[range]:
     return [part.indices for part in array.ranges] if array else ()
 
 
-def has_written_its_end(job: Job) -> bool:
-    """Return whether the job, or each element of the array, wrote last that it ends, or it was cancelled."""
+def has_ended(job: Job) -> bool:
+    """Return whether the last event of the job, or of each array element, is its end, or it was cancelled."""
     last = {event.job_id: event.what for event in RunDirectory(Path(job.directory)).events()}
     ended = sum(what in _ENDS for what in last.values())
     return _CANCELLED in last.values() or ended >= max(1, sum(map(len, _ranges(job))), len(last))
 
 
-def has_begun(job: Job) -> bool:
-    """Return whether the job, or an element of it, wrote that it began."""
+def has_started(job: Job) -> bool:
+    """Return whether the job, or an element of it, has an event of its start."""
     return any(event.what == "started" for event in RunDirectory(Path(job.directory)).events())
 
 
 def nodes(job: Job) -> tuple[str, ...]:
-    """Return the nodes that the job wrote down when it began."""
+    """Return the nodes that the job recorded at its start."""
     number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
     with contextlib.suppress(OSError):
         text = directory.read(f"jobs/{number}/nodes", _NODES_BYTES).decode("utf-8", "replace")
@@ -67,33 +67,33 @@ def nodes(job: Job) -> tuple[str, ...]:
 
 
 def read(job: Job, indices: Collection[int] = ()) -> dict[int | None, Status]:
-    """Return how the job ended by its own word, under None, or those elements of it that did.
+    """Return how the job ended by its event log, under None, or its ended elements by index.
 
-    A job does not tell that it is ended to be queued again: for those that may be, 143 (TERM) says nothing,
-    unless hpcdist's user cancelled it.
+    The log does not show whether a job was terminated to be requeued: for jobs that may be, exit code 143
+    (TERM) is ignored, unless hpcdist's user cancelled the job.
     """
     number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
-    stories: dict[int | None, list[Event]] = {None: []}
+    by_index: dict[int | None, list[Event]] = {None: []}
     for event in directory.events():
         job_id, _, element = event.job_id.rpartition("_")
         if event.job_id == number:
-            stories[None].append(event)
+            by_index[None].append(event)
         elif job_id == number and element.isdecimal() and int(element) in indices:
-            stories.setdefault(int(element), []).append(event)
-    cancelled = max((event.at for event in stories[None] if event.what == _CANCELLED), default=None)
+            by_index.setdefault(int(element), []).append(event)
+    cancelled = max((event.at for event in by_index[None] if event.what == _CANCELLED), default=None)
     if indices:
-        del stories[None]
+        del by_index[None]
     for index in indices if cancelled is not None else ():
-        stories.setdefault(index, [])
-    plan = directory.plan() if any(stories.values()) else KeptPlan()
-    ends = {index: _end(story, cancelled, plan) for index, story in stories.items()}
+        by_index.setdefault(index, [])
+    plan = directory.plan() if any(by_index.values()) else StoredPlan()
+    ends = {index: _end(log, cancelled, plan) for index, log in by_index.items()}
     return {index: status for index, status in ends.items() if status}
 
 
-def _end(story: Sequence[Event], cancelled: int | None, plan: KeptPlan) -> Status | None:
-    """Return how the last run of a job (or element) with these events ended; None for a living one."""
-    began = max((place for place, event in enumerate(story) if event.what == "started"), default=0)
-    events = {event.what: event for event in story[began:]}
+def _end(log: Sequence[Event], cancelled: int | None, plan: StoredPlan) -> Status | None:
+    """Return how the last start of a job (or element) with these events ended; None if it is alive."""
+    began = max((place for place, event in enumerate(log) if event.what == "started"), default=0)
+    events = {event.what: event for event in log[began:]}
     started, ended, timeout = (events.get(what) for what in ("started", "ended", "timeout"))
     code = int(ended.value) if ended and ended.value.isdecimal() else None
     if cancelled is not None and (ended is None or ended.at >= cancelled):
@@ -110,5 +110,5 @@ def _end(story: Sequence[Event], cancelled: int | None, plan: KeptPlan) -> Statu
 
 
 def _is_limit(seconds: int, limit: int | None) -> bool:
-    """Whether a job that ran so long was at its time limit; what ran before its script counts, too."""
+    """Whether a job that ran so long reached its time limit, which includes time before the script."""
     return limit is not None and seconds >= limit - min(60, limit // 20)

@@ -1,4 +1,4 @@
-"""The output of a job: its last lines, all of them, or as they come; of all tasks, or of one rank."""
+"""The output of a job: all lines, the last ones, or new ones as they come; of all tasks or one rank."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from hpcdist.runs.rundir import RunDirectory
 
 _BLOCK: Final = 1 << 16
 _LONGEST: Final = 1 << 20
-"""A longer line is read as several, so that a file without line ends does not fill the memory."""
+"""A longer line is read as several lines, so that a file without newlines does not fill the memory."""
 
 _TAIL: Final = 1 << 26
-"""So many bytes from the end, at most, are looked through for the last lines."""
+"""Bytes at the end of a file that are searched for the last lines."""
 
-_LAST: Final = 100
-"""In so many lines at the end stands why a job failed, as its script writes that last."""
+_FAILURE_LINES: Final = 100
+"""Lines at the end of a log that are searched for the reason of a failure, which the script prints last."""
 
-_SENTENCE: Final = re.compile(r"hpcdist: (.{1,1000})")
+_MESSAGE: Final = re.compile(r"hpcdist: (.{1,1000})")
 _HEADLINE: Final = re.compile(r" \(job \S+\)$")
 _LABEL = re.compile(r"\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:| *(\d+): ?", re.ASCII)
 
 
 def files(directory: RunDirectory) -> list[Path]:
-    """Return the files that hold output, by name."""
+    """Return the output files, sorted by name."""
     return sorted(path for path in directory.logs.glob("*.out") if untrusted.is_regular(path))
 
 
 def tail(file: Path, count: int) -> list[str]:
-    """Return the last lines of a file, reading no more of it than they need.
+    """Return the last lines of a file, reading no more than needed.
 
     Raises:
-        OSError: when it cannot be read.
+        OSError: if it cannot be read.
     """
     blocks: list[bytes] = []
     ends = 0
@@ -54,7 +54,7 @@ def lines(file: Path) -> Iterator[str]:
     """Yield the lines of a file.
 
     Raises:
-        OSError: when it cannot be read.
+        OSError: if it cannot be read.
     """
     return (line for line, _ in _new_lines(file, 0, rest=True))
 
@@ -62,9 +62,9 @@ def lines(file: Path) -> Iterator[str]:
 def follow(
     directory: RunDirectory, is_over: Callable[[], bool], sleep: Callable[[float], None]
 ) -> Iterator[str]:
-    """Yield every line from the beginning, and new ones as they come, until the job is over.
+    """Yield all lines, and new ones as they are written, until the job ends.
 
-    A line is yielded when it is whole; the rest of a file whose last line has no end comes at the end.
+    Only complete lines are yielded; a last line without a newline follows at the end.
     """
     positions: dict[Path, int] = {}
     pause = 0.1
@@ -78,27 +78,27 @@ def follow(
         if over:
             return
         pause = 0.1 if fresh else min(pause * 1.5, 5.0)
-        # Asked before the last reading: what a job wrote is there once it is over.
+        # Checked before the last read: the output is complete once the job has ended.
         over = is_over()
         if not over:
             sleep(pause)
 
 
-def last_sentence(directory: RunDirectory) -> str:
-    """Return why the job failed, as its script wrote it last (`rank 3 on n1 was the first to fail, ...`).
+def failure_reason(directory: RunDirectory) -> str:
+    """Return the last message of the job script, why it failed (`rank 3 on n1 was the first to fail, ...`).
 
-    Empty where it wrote nothing of the kind; its headline, which ends with the job's id, is none.
+    Empty if there is none; the headline of a job, which ends with its id, does not count.
     """
     for file in files(directory):
         with contextlib.suppress(OSError):
-            found = [match[1] for line in tail(file, _LAST) if (match := _SENTENCE.fullmatch(line))]
+            found = [match[1] for line in tail(file, _FAILURE_LINES) if (match := _MESSAGE.fullmatch(line))]
             if found and not _HEADLINE.search(found[-1]):
                 return found[-1]
     return ""
 
 
 def _new_lines(file: Path, position: int, *, rest: bool) -> Iterator[tuple[str, int]]:
-    """Yield the lines from a position on, each with the position behind it; ``rest``: also an unended one."""
+    """Yield lines from a position on, each with the position after it; ``rest``: also an incomplete one."""
     with untrusted.opened(file) as stream:
         stream.seek(position)
         while data := stream.readline(_LONGEST):
@@ -109,15 +109,16 @@ def _new_lines(file: Path, position: int, *, rest: bool) -> Iterator[tuple[str, 
 
 
 def _split(data: bytes) -> list[str]:
-    """Return lines of text; a progress bar's carriage returns stay inside its line."""
+    """Return lines of text; a progress bar's carriage returns do not end a line."""
     text = data.decode("utf-8", errors="replace")
     return text.removesuffix("\n").split("\n") if text else []
 
 
 def is_labelled(directory: RunDirectory) -> bool | None:
-    """Return whether lines begin with their rank, by the run's plan; None where it does not tell.
+    """Return whether the run's plan labels lines with their rank; None if unknown.
 
-    Tasks are marked where there are several; horovodrun marks one as well, and so may a launch of one's own.
+    Lines are labelled if there are several tasks; horovodrun labels a single one, too, and so may a command
+    that starts its own tasks.
     """
     plan = directory.plan()
     if plan.tasks is None or (plan.tasks == 1 and plan.launcher.startswith("horovodrun")):
@@ -126,18 +127,18 @@ def is_labelled(directory: RunDirectory) -> bool | None:
 
 
 def tasks_of(directory: RunDirectory) -> int | None:
-    """Return how many tasks hpcdist starts, by the run's plan; None where the command starts its own."""
+    """Return how many tasks hpcdist starts by the run's plan; None if the command starts its own."""
     return directory.plan().tasks
 
 
 def of_rank(
     lines: Iterable[str], rank: int, *, labelled: bool | None = None, live: bool = False
 ) -> Iterator[str]:
-    """Yield what this rank wrote, without the label; where no line has one, all of it is rank 0's.
+    """Yield the output of this rank without labels; if no line has a label, all lines belong to rank 0.
 
     Labels: ``srun --label`` writes `` 3: `` (padded to the width of the highest rank, seen on 22.05.8),
-    the task wrapper ``3: ``, mpirun ``[1,3]<stdout>:``, horovodrun ``[3]<stdout>:``. Unless ``labelled`` says
-    it, whether there are any is known at the end; ``live`` yields rank 0 the lines before the first at once.
+    the task wrapper ``3: ``, mpirun ``[1,3]<stdout>:``, horovodrun ``[3]<stdout>:``. If ``labelled``
+    is None, that is known only at the end; ``live`` yields lines before the first label at once for rank 0.
     """
     if labelled is False:
         yield from lines if rank == 0 else ()

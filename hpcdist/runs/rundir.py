@@ -1,11 +1,11 @@
-"""Run directories: the truth about what was submitted, and the one module that writes it.
+"""Run directories, which hold all state of submissions; only this module writes them.
 
 RUNS/mnist-3/
-    experiment.yml  plan.json   what was asked and decided
-    job.sh                      what runs
-    record.json                 what became of the submission
-    events                      what happened: ``started ID EPOCH RESTARTS``, ``ended ID EPOCH CODE``
-    logs/
+    experiment.yml  plan.json   the experiment and its plan
+    job.sh                      the job script
+    record.json                 the state of the submission
+    events                      the event log: ``started ID EPOCH RESTARTS``, ``ended ID EPOCH CODE``
+    logs/                       the output of the job
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from hpcdist import words
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
 from hpcdist.host import ownership, untrusted
 from hpcdist.host.ownership import Trust
-from hpcdist.runs import events, kept_plan, record
+from hpcdist.runs import events, record, stored_plan
 from hpcdist.runs.events import Event
-from hpcdist.runs.kept_plan import KeptPlan
-from hpcdist.runs.record import Phase, Record, written
+from hpcdist.runs.record import Phase, Record, encode
+from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import Job
 
 __all__ = ["Event", "Phase", "Record", "Run", "RunDirectory"]
@@ -35,8 +35,8 @@ _PLAN_BYTES: Final = 1 << 26
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
-class NotYours(PermissionError):  # noqa: N818 - it is no error that there are runs of others
-    """The run directory belongs to somebody else, who may have put anything there."""
+class NotOwner(PermissionError):  # noqa: N818 - runs of other users are not an error
+    """The run directory belongs to another user, so its content cannot be trusted."""
 
 
 class RunDirectory(NamedTuple):
@@ -46,7 +46,7 @@ class RunDirectory(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The run's name: that of its directory."""
+        """The run's name, which is that of its directory."""
         return self.path.name
 
     @property
@@ -61,14 +61,14 @@ class RunDirectory(NamedTuple):
 
     @property
     def logs(self) -> Path:
-        """The folder of the job's output."""
+        """The directory of the job's output."""
         return self.path / "logs"
 
     def write(self, name: str, text: str) -> None:
-        """Write one of the run's files, whole, readable by its owner only.
+        """Write one of the run's files atomically, readable by its owner only.
 
         Raises:
-            OSError: when it cannot be written, or the directory belongs to somebody else.
+            OSError: if it cannot be written, or the directory belongs to another user.
         """
         with self.opened() as handle:
             untrusted.write(handle, name, text.encode(), 0o700 if name == self.script.name else 0o600)
@@ -77,7 +77,7 @@ class RunDirectory(NamedTuple):
         """Add a line to the event log.
 
         Raises:
-            OSError: when it cannot be written, or the directory belongs to somebody else.
+            OSError: if it cannot be written, or the directory belongs to another user.
         """
         with self.opened() as handle:
             line = f"{event.what} {event.job_id} {event.at} {event.value}\n"
@@ -85,22 +85,22 @@ class RunDirectory(NamedTuple):
 
     @contextlib.contextmanager
     def opened(self, user: int | None = None) -> Iterator[int]:
-        """Open the directory, so that what is done in it is done in this one, whatever has its name later.
+        """Open the directory, so that files are accessed in this one even if it is renamed.
 
         Raises:
-            OSError: when that is not possible, or it belongs to somebody else.
+            OSError: if it cannot be opened, or belongs to another user.
         """
         with untrusted.folder(self.path) as handle:
             owner = os.fstat(handle).st_uid
             if owner != (os.geteuid() if user is None else user):
-                raise NotYours(errno.EPERM, f"it belongs to {ownership.name_of(owner)}", str(self.path))
+                raise NotOwner(errno.EPERM, f"it belongs to {ownership.name_of(owner)}", str(self.path))
             yield handle
 
     def read(self, name: str, limit: int, user: int | None = None) -> bytes:
-        """Return what one of the run's files holds.
+        """Return the content of one of the run's files.
 
         Raises:
-            OSError: when it cannot be read, is no regular file or too large, or the run is somebody else's.
+            OSError: if it cannot be read, is no regular file or too large, or the run is another user's.
         """
         with self.opened(user) as handle:
             return untrusted.read(name, limit, at=handle)
@@ -109,41 +109,41 @@ class RunDirectory(NamedTuple):
         """Return the record.
 
         Raises:
-            ConfigError: when it cannot be read, or is none; it names the file.
+            ConfigError: if the file cannot be read or is invalid.
         """
         try:
-            return record.read(self.read("record.json", record.MAX_BYTES, user))
-        except NotYours as error:
-            raise self._no_record(str(error.strerror), hint="its owner alone can ask for its job") from error
+            return record.decode(self.read("record.json", record.MAX_BYTES, user))
+        except NotOwner as error:
+            raise self._no_record(str(error.strerror), hint="only its owner can query its job") from error
         except OSError as error:
             raise self._no_record(f"the record cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
-            raise self._no_record(f"this is no record: {error}") from error
+            raise self._no_record(f"invalid record: {error}") from error
 
     def _no_record(self, message: str, hint: str = "") -> ConfigError:
-        hint = hint or f"`{self.path}` may be removed if its job is over"
+        hint = hint or f"remove `{self.path}` if its job has ended"
         return ConfigError(Problem(message, hint=hint, place=Place(str(self.record_file), 1, 1)))
 
     def events(self) -> tuple[Event, ...]:
-        """Return what the job wrote; lines that are torn or strange are left out."""
+        """Return the event log; incomplete or invalid lines are skipped."""
         try:
             return events.read(self.read("events", events.MAX_BYTES))
         except OSError:
             return ()
 
-    def plan(self) -> KeptPlan:
-        """Return what its plan says; nothing where that cannot be read."""
+    def plan(self) -> StoredPlan:
+        """Return its plan; an empty one if that cannot be read."""
         import json
 
         try:
             data = json.loads(self.read("plan.json", _PLAN_BYTES))
         except (OSError, ValueError, RecursionError):
             data = None
-        return kept_plan.read(data)
+        return stored_plan.read(data)
 
 
 class Run(NamedTuple):
-    """A run directory and what its record said when it was read."""
+    """A run directory and its record as last read."""
 
     directory: RunDirectory
     record: Record
@@ -155,23 +155,23 @@ class Run(NamedTuple):
 
     @property
     def job(self) -> Job | None:
-        """The job, None while its id is not known."""
+        """The job, None while its id is unknown."""
         if self.record.job_id is None:
             return None
         return Job(self.record.job_id, self.name, str(self.directory.path), self.record.token)
 
 
 def choose(option: str | None, environment: Mapping[str, str]) -> Path:
-    """Return where runs are kept: ``--runs-dir``, else ``$HPCDIST_RUNS_DIR``, else ``./runs``."""
+    """Return the runs directory: ``--runs-dir``, else ``$HPCDIST_RUNS_DIR``, else ``./runs``."""
     return Path(option or environment.get("HPCDIST_RUNS_DIR") or "runs").expanduser().absolute()
 
 
 def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.nobody) -> RunDirectory:
-    """Make the next free directory ``<name>-<n>``, for its owner only; no other submitter gets the same.
+    """Make the next free directory ``<name>-<n>``, with mode 0700; concurrent submissions get different ones.
 
     Raises:
-        ConfigError: where somebody else could exchange what lies in the runs directory (`ownership.check`).
-        OSError: when it cannot be made.
+        ConfigError: if other users could replace files of the runs directory (`ownership.check`).
+        OSError: if it cannot be made.
     """
     ownership.make(runs_dir)
     with untrusted.folder(runs_dir) as runs:
@@ -187,7 +187,7 @@ def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.nobody) -> Ru
 
 
 def next_name(runs_dir: Path, name: str) -> str:
-    """Return what the next run will be called, should nobody else submit before."""
+    """Return the name of the next run, unless another submission comes first."""
     stem, number = _next(runs_dir, name) if runs_dir.is_dir() else (words.slug(name), 1)
     return f"{stem}-{number}"
 
@@ -207,17 +207,17 @@ def remove(directory: RunDirectory) -> None:
 
 
 def save(directory: RunDirectory, record: Record) -> None:
-    """Write the record so that a reader, or a crash, sees the old one or the new one, whole.
+    """Write the record atomically: readers see either the old or the new one, even after a crash.
 
     Raises:
-        OSError: when it cannot be written, or the directory belongs to somebody else.
+        OSError: if it cannot be written, or the directory belongs to another user.
     """
     with directory.opened() as handle:
-        untrusted.write(handle, "record.json", written(record))
+        untrusted.write(handle, "record.json", encode(record))
 
 
-def listing(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]:
-    """Return all runs, oldest first, and what is wrong with those that cannot be read or looked at."""
+def list_runs(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]:
+    """Return all runs, oldest first, and the errors of those that cannot be read."""
     runs, errors = [], []
     for path in runs_dir.iterdir() if runs_dir.is_dir() else ():
         directory = RunDirectory(path.absolute())
@@ -231,22 +231,22 @@ def listing(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]:
 
 
 def find(runs_dir: Path, job: str) -> Run:
-    """Return a run by its name, its directory or the batch system's id.
+    """Return a run by its name, its directory or its job id.
 
     Raises:
-        ConfigError: when there is none, or more than one (batch systems count anew some day).
+        ConfigError: if there is none, or more than one (batch systems reuse ids).
     """
     for path in (runs_dir / job, Path(job)):
         directory = RunDirectory(path.absolute())
         if os.path.lexists(directory.record_file):
             return Run(directory, directory.record())
-    runs, _ = listing(runs_dir)
+    runs, _ = list_runs(runs_dir)
     found = [run for run in runs if run.record.job_id and job in (run.record.job_id, _number(run))]
     if len(found) == 1:
         return found[0]
     if found:
         names = ", ".join(run.name for run in found)
-        raise ConfigError(Problem(f"{job} is the id of several runs", hint=f"say which: {names}"))
+        raise ConfigError(Problem(f"{job} is the id of several runs", hint=f"use the name of one: {names}"))
     hint = did_you_mean(job, [run.name for run in runs], most=5)
     raise ConfigError(Problem(f"there is no run {job!r} in {runs_dir}", hint=hint))
 
@@ -256,12 +256,12 @@ def _number(run: Run) -> str:
 
 
 def digest(text: str) -> str:
-    """Return what tells one experiment's text from another's."""
+    """Return a hash of an experiment's text."""
     import hashlib
 
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def timestamp(seconds: float) -> str:
-    """Write seconds since 1970 as ISO 8601, in UTC."""
+    """Return seconds since 1970 as ISO 8601 in UTC."""
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")

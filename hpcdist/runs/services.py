@@ -1,4 +1,4 @@
-"""What lies outside, as one value that every verb is given: processes, time, chance and the disk."""
+"""Processes, time, randomness and the disk, as one value that is passed to the verbs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hpcdist.runs.rundir import Record, Run, RunDirectory
 
 
 def new_token() -> str:
-    """Return what tells one submission from all others."""
-    import secrets  # with all of `random`, for submitters only
+    """Return a token that identifies one submission."""
+    import secrets  # imports `random`, needed by `submit` only
 
     return secrets.token_hex(8)
 
 
 class Services(NamedTuple):
-    """The real one needs a ``Shell`` only; tests hand in functions of their own."""
+    """The real services need only a ``Shell``; tests pass their own functions."""
 
     runner: Runner
     now: Callable[[], float] = time.time
@@ -35,10 +35,10 @@ class Services(NamedTuple):
     host: str = os.uname().nodename
 
     def update(self, run: Run, **changes: Any) -> Run:
-        """Return the run with these changes of its record, once they are on the disk.
+        """Save these changes of the run's record and return the changed run.
 
-        What another process has written there meanwhile, in other fields, stays; so does all of it where its
-        phase is a later one. Processes of one host do this one after the other.
+        Other fields that another process has changed meanwhile are kept; if its phase is a later one, so are
+        all fields. Updates of processes on one host are serialized by a lock.
         """
         with run.directory.opened() as handle, locks.folder(handle, self.sleep):
             record = reread(run).record.changed(**changes)
@@ -46,14 +46,14 @@ class Services(NamedTuple):
         return run._replace(record=record)
 
     def try_update(self, run: Run, **changes: Any) -> Run:
-        """As `update`; where the disk is full, or another user's, only the returned run has the changes."""
+        """As `update`, but if the record cannot be written, only the returned run has the changes."""
         with contextlib.suppress(OSError):
             return self.update(run, **changes)
         return run._replace(record=run.record.changed(**changes))
 
 
 def reread(run: Run) -> Run:
-    """Return the run with the record that is on the disk now, where it can be read."""
+    """Return the run with its record read again, or unchanged if that cannot be read."""
     with contextlib.suppress(ConfigError):
         return run._replace(record=run.directory.record())
     return run

@@ -1,4 +1,4 @@
-"""What is known of runs: from the batch system, else from what the job left in its run directory."""
+"""The states of runs: from the batch system, else from the event log in the run directory."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import comma_list
 from hpcdist.runs import endings
-from hpcdist.runs.deadline import limited, side_by_side
-from hpcdist.runs.inquiry import MISSING, Inquiry, inquire
+from hpcdist.runs.deadline import run_parallel, with_deadline
+from hpcdist.runs.querying import MISSING, QueryResults, query_jobs
 from hpcdist.runs.rundir import Phase, Run, timestamp
 from hpcdist.runs.services import Services, reread
 from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
 from hpcdist.schedulers.job import TERMINATED, Job, JobState, Status
 
 GRACE: Final = 180.0
-"""For so many seconds a submission may be under way elsewhere, or its job not be listed yet.
+"""Seconds in which another process may still be submitting, or the job may not be comma_list yet.
 
-It may take `control` 136 s; `hpcdist.host.shell` lets no command outlive a hpcdist that was killed.
+`control` takes at most 136 s; `hpcdist.host.shell` ends the commands of a hpcdist that was killed.
 """
 
 _VANISHED_AFTER: Final = 120.0
-"""A job that the batch system does not know, asked again after so many seconds, has vanished."""
+"""A job that is still unknown to the batch system after so many seconds has vanished."""
 
-_SKEW: Final = 86400.0
-"""The clocks of two hosts, both of which speak to one batch system, are less than so many seconds apart."""
+_MAX_SKEW: Final = 86400.0
+"""Seconds that the clocks of two hosts of one batch system may differ at most."""
 
 _TERMINATED: Final = (JobState.FAILED, TERMINATED)
-"""How a job may end that lost a node, before the batch system knows of it: the launcher is told to end."""
+"""How a job that lost a node may end before the batch system notices: its launcher is terminated."""
 
 
 class Report(NamedTuple):
-    """A run and what is known of its job."""
+    """A run and the status of its job."""
 
     run: Run
     status: Status
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Whether the job has ended, or was never submitted."""
         return self.status.state.is_final or self.status.state is JobState.UNSUBMITTED
 
     @property
     def no_reply(self) -> bool:
-        """Whether nobody answered."""
+        """Whether the batch system did not answer."""
         return self.status.state is JobState.UNKNOWN and not self.status.source
 
     @property
     def is_missing(self) -> bool:
-        """Whether the batch system does not list the job, or an element of it: not yet, or not any more."""
+        """Whether the batch system does not list the job, or an element of it: not yet, or no longer."""
         return self.status.state is JobState.UNKNOWN and self.status.source == MISSING.source
 
 
@@ -67,26 +67,26 @@ def status(runs: Sequence[Run], services: Services) -> list[Report]:
     for run in runs:
         by_scheduler.setdefault(run.record.scheduler, []).append(run)
     calls = [partial(_of_scheduler, name, group, services) for name, group in by_scheduler.items()]
-    found = itertools.chain.from_iterable(side_by_side(calls))
+    found = itertools.chain.from_iterable(run_parallel(calls))
     reports = {report.run.directory: report for report in found}
     return [reports[run.directory] for run in runs]
 
 
 def _of_scheduler(name: str, runs: Sequence[Run], services: Services) -> list[Report]:
-    """Ask one scheduler for all its runs, within one deadline."""
-    services = services._replace(runner=limited(services.runner, services.now))
+    """Query one scheduler for all its runs, within one deadline."""
+    services = services._replace(runner=with_deadline(services.runner, services.now))
     settled, answered = find_lost_jobs(runs, services)
     jobs = [run.job for run in settled if run.job is not None and run.record.ended is None]
-    inquiries: dict[Job, Inquiry] = {}
+    results: dict[Job, QueryResults] = {}
     for batch in _batches(jobs):
-        inquiries |= dict.fromkeys(batch, inquire(schedulers.get(name), batch, services.runner))
-    return [_report(run, inquiries, answered, services) for run in settled]
+        results |= dict.fromkeys(batch, query_jobs(schedulers.get(name), batch, services.runner))
+    return [_report(run, results, answered, services) for run in settled]
 
 
 def find_lost_jobs(runs: Iterable[Run], services: Services) -> tuple[list[Run], frozenset[str]]:
-    """Find out the ids of jobs whose submission got no answer; return the runs, and who could be asked.
+    """Find the ids of jobs whose submission got no answer; return the runs and the schedulers that answered.
 
-    The run directory is asked first, since a batch system forgets; then each scheduler once for all.
+    The run directory is read first, as batch systems forget jobs; then each scheduler is queried once.
     """
     tokens: dict[str, Mapping[str, str]] = {}
     answered: set[str] = set()
@@ -104,9 +104,9 @@ def find_lost_jobs(runs: Iterable[Run], services: Services) -> tuple[list[Run], 
 
 
 def _with_found_job(run: Run, job_id: str | None, services: Services) -> Run:
-    """Return the run with the id that was found; its own `submit` may have settled it meanwhile.
+    """Return the run with the id that was found, unless its own `submit` has recorded one in the meantime.
 
-    A submission that began at a time that no clock here has shown counts from now on.
+    If the time of the submission may be in the future by this host's clock, it is set to now.
     """
     if run.record.phase == Phase.SUBMITTING:
         run = reread(run)
@@ -120,14 +120,14 @@ def _with_found_job(run: Run, job_id: str | None, services: Services) -> Run:
 
 
 def age(run: Run, services: Services) -> float:
-    """Return how long ago its submission began, in seconds; below 0 where that machine's clock is ahead."""
+    """Return the seconds since its submission began; negative if the clock of that host is ahead."""
     began = datetime.fromisoformat(run.record.submitted_at or run.record.created_at)
     return services.now() - began.timestamp()
 
 
 def _is_trusted(seconds: float, run: Run, services: Services) -> bool:
-    """Whether so much time has passed since the record's last time, which another clock may have shown."""
-    return seconds >= (0 if run.record.clock == services.host else _SKEW)
+    """Whether so many seconds have certainly passed, given that another host's clock may be off."""
+    return seconds >= (0 if run.record.clock == services.host else _MAX_SKEW)
 
 
 def _id_from_events(run: Run) -> str | None:
@@ -136,7 +136,7 @@ def _id_from_events(run: Run) -> str | None:
 
 
 def find_tokens(scheduler: Scheduler, services: Services) -> tuple[dict[str, str], bool]:
-    """Return job ids by token, and whether the batch system answered at all."""
+    """Return job ids by token, and whether the batch system answered."""
     found: dict[str, str] = {}
     answers = [services.runner.run(command) for command in scheduler.find()]
     for completed in answers:
@@ -145,7 +145,7 @@ def find_tokens(scheduler: Scheduler, services: Services) -> tuple[dict[str, str
 
 
 def _batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
-    """Divide jobs so that no id occurs twice in a batch: pids, and ids of a new controller, come again."""
+    """Split jobs so that no id occurs twice in a batch: process ids and ids of a new controller recur."""
     batches: list[dict[str, Job]] = []
     for job in jobs:
         batch = next((batch for batch in batches if job.id not in batch), None)
@@ -156,63 +156,63 @@ def _batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
 
 
 def _report(
-    run: Run, inquiries: Mapping[Job, Inquiry], answered: frozenset[str], services: Services
+    run: Run, results: Mapping[Job, QueryResults], answered: frozenset[str], services: Services
 ) -> Report:
     if run.record.ended is not None:
         return Report(run, run.record.ended)
     if run.job is None:
         return Report(run, _status(run, answered, services))
-    inquiry = inquiries[run.job]
-    status = inquiry.answer(run.job)
-    if inquiry.is_missing(run.job):
-        return _missing(run, run.job, inquiry, services)
-    if inquiry.is_certain(run.job):
+    result = results[run.job]
+    status = result.status(run.job)
+    if result.is_missing(run.job):
+        return _missing(run, run.job, result, services)
+    if result.is_certain(run.job):
         status = _with_lost_nodes(run.job, status, schedulers.get(run.record.scheduler), services)
         run = services.try_update(run, ended=status, missing_since=None)
-    elif inquiry.replied and run.record.missing_since:
+    elif result.replied and run.record.missing_since:
         run = services.try_update(run, missing_since=None)
     return Report(run, status)
 
 
 def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, services: Services) -> Status:
-    """Return the status with the names of nodes that are down now, where that may be why the job ended."""
+    """Return the status with the names of nodes that are down, if that may be why the job ended."""
     suspect = status.state is JobState.NODE_FAIL or (status.state, status.exit_code) == _TERMINATED
     nodes = endings.nodes(job) if suspect and isinstance(scheduler, KnowsNodes) else ()
     if not nodes or not isinstance(scheduler, KnowsNodes):
         return status
     completed = services.runner.run(scheduler.ask_nodes(nodes))
     lost = [name for name in scheduler.read_nodes(completed) if name in nodes]
-    said = f"{comma_list(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
-    return status._replace(reason=": ".join(filter(None, [status.reason, said])))
+    down = f"{comma_list(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
+    return status._replace(reason=": ".join(filter(None, [status.reason, down])))
 
 
-def _missing(run: Run, job: Job, inquiry: Inquiry, services: Services) -> Report:
-    """Report a job that the batch system does not know: for a grace period, it may be known again."""
+def _missing(run: Run, job: Job, result: QueryResults, services: Services) -> Report:
+    """Report a job that the batch system does not list: it counts as vanished only after a grace period."""
     since = run.record.missing_since
     lasted = services.now() - datetime.fromisoformat(since).timestamp() if since else -1.0
     if not _is_trusted(lasted, run, services):
         run = services.try_update(run, missing_since=timestamp(services.now()), clock=services.host)
     elif lasted >= _VANISHED_AFTER:
-        return Report(run, inquiry.vanished(job))
-    return Report(run, inquiry.answer(job))
+        return Report(run, result.vanished(job))
+    return Report(run, result.status(job))
 
 
 def _status(run: Run, answered: frozenset[str], services: Services) -> Status:
-    """Tell of a run without a job."""
+    """Return the status of a run without a job."""
     if run.record.phase == Phase.REFUSED:
         return Status(JobState.UNSUBMITTED, "refused", reason=run.record.message, source="record")
     if run.record.phase == Phase.CREATED:
-        reason = "it was prepared, but never submitted"
+        reason = "it was created, but never submitted"
         return Status(JobState.UNSUBMITTED, "created", reason=reason, source="record")
     return _submission_status(run, answered, services)
 
 
 def _submission_status(run: Run, answered: frozenset[str], services: Services) -> Status:
-    """Tell of a submission whose answer was lost and whose job was not found."""
+    """Return the status of a submission whose answer was lost and whose job was not found."""
     if run.record.scheduler not in answered:
-        reason = "its submission got no answer, and the batch system cannot be asked now"
+        reason = "its submission got no answer, and the batch system cannot be queried now"
     elif (left := GRACE - age(run, services)) > 0:
-        reason = f"its submission got no answer yet; ask again in {left:.0f} s"
+        reason = f"its submission got no answer yet; check again in {left:.0f} s"
     else:
         reason = "its submission got no answer, and the batch system has no such job"
         return Status(JobState.UNSUBMITTED, "submitting", reason=reason, source="record")

@@ -1,4 +1,4 @@
-"""Waiting for jobs: all are asked for together, with growing pauses; what a job writes cuts them short."""
+"""Waiting for jobs: all are queried together at growing intervals, which new events cut short."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import Waits, schedulers
 from hpcdist.schedulers.job import JobState
 
-_PATIENCE: Final = 900.0
-"""After so many seconds without any state, waiting and following are given up."""
+_SILENCE_LIMIT: Final = 900.0
+"""Seconds without any known state after which waiting and following stop."""
 
 _SHARE: Final = 0.1
-"""A pause is so much of the time waited, so that a job's end is known with that delay at most."""
+"""The length of a pause as a fraction of the time waited, and so the largest relative delay."""
 
 _SHORTEST: Final = 1.0
 _LONGEST: Final = 60.0
-EAGER: Final = 10.0
-"""The longest pause once a job has written that it ends."""
+ENDING_PAUSE: Final = 10.0
+"""The longest pause once the event log has a job's end."""
 
 _SOON: Final = 0.25
-"""The first pause once a job has written something; each further one is half as long again."""
+"""The first pause after a new event; each further one is longer by half."""
 
-_LOOK: Final = 2.0
-"""How often the event logs are looked at, in seconds, a stat(2) for each run; at first after `_SOON`."""
+_LOG_INTERVAL: Final = 2.0
+"""Seconds between checks of the event logs, each a stat(2) per run; the first check is after `_SOON`."""
 
 
 def wait(
     runs: Sequence[Run], services: Services, *, on_change: Callable[[Report], None] | None = None
 ) -> list[Report]:
-    """Return when all these jobs are over, or when nothing was heard of the rest for a long time.
+    """Return when all these jobs have ended, or the state of the others was unknown for a long time.
 
-    A pause is a tenth of the time waited, 1 to 60 s, on this machine 0.1 to 1 s; it ends when the event log
-    of a run has grown. ``on_change`` is given each report whose state, or reason, is another.
+    A pause is a tenth of the time waited, 1 to 60 s, without a batch system 0.1 to 1 s; it ends early when
+    the event log of a run has grown. ``on_change`` gets each report whose state or reason has changed.
     """
     reports: dict[Path, Report] = {}
     pauses = PollTimer(services, local=is_local(runs))
@@ -52,47 +52,47 @@ def wait(
             if on_change and (old is None or state_and_reason(old) != state_and_reason(report)):
                 on_change(report)
         left = [report.run for report in now if not report.is_over]
-        if not left or silence.is_too_long(now, pauses.slept):
+        if not left or silence.has_expired(now, pauses.slept):
             break
         pauses.pause(left)
     return [reports[run.directory.path] for run in runs]
 
 
 def is_local(runs: Sequence[Run]) -> bool:
-    """Return whether all these run on this machine, where asking costs little."""
+    """Return whether all these run on this machine, where a query costs little."""
     return not any(schedulers.get(run.record.scheduler).is_batch_system for run in runs)
 
 
 def state_and_reason(report: Report) -> tuple[JobState, str]:
-    """Return what is told once; a reason in which only a number changed is the same."""
+    """Return what must change for a new report; numbers in the reason do not count."""
     return report.status.state, re.sub("[0-9]+", "", report.status.reason)
 
 
 def pause_after(waited: float, *, local: bool) -> float:
-    """Return how long to pause after having waited so long."""
+    """Return the seconds to pause after having waited so long."""
     scale = 0.1 if local else 1.0
     return min(max(_SHORTEST * scale, waited * _SHARE), 1.0 if local else _LONGEST)
 
 
 class SilenceTimeout:
-    """How long nothing has been known of any of the jobs that are waited for."""
+    """Measures how long the states of all jobs have been unknown."""
 
     def __init__(self, since: float = 0.0) -> None:
         self._since = since
 
-    def is_too_long(self, reports: Sequence[Report], at: float) -> bool:
-        """Return whether that is so for longer than a batch system may be silent, at so many seconds."""
+    def has_expired(self, reports: Sequence[Report], at: float) -> bool:
+        """Return whether, at this time in seconds, the states have been unknown for too long."""
         if any(report.status.state is not JobState.UNKNOWN for report in reports):
             self._since = at
-        return at - self._since > _PATIENCE
+        return at - self._since > _SILENCE_LIMIT
 
 
 class PollTimer:
-    """The pauses between questions; ``slept`` is how long they were in all.
+    """The pauses between queries; ``slept`` is their total length.
 
-    A log that grew ends a pause: at once for the first times, then after ``EAGER`` seconds at least, since an
-    array writes often. While a job has written its end, and the batch system does not know it yet, pauses are
-    short.
+    A log that has grown ends a pause: at first soon, later after at least ``ENDING_PAUSE`` seconds, since an
+    array writes often. While the event log has a job's end that the batch system does not report yet, pauses
+    are short.
     """
 
     def __init__(self, services: Services, *, local: bool) -> None:
@@ -105,33 +105,35 @@ class PollTimer:
         self._refused = False
 
     def pause(self, runs: Sequence[Run]) -> None:
-        """Sleep, until it is time to ask for these runs again."""
+        """Sleep until these runs should be queried again."""
         length = pause_after(self.slept, local=self._local)
         if self._is_ending(runs):
             length = min(length, self._eager)
-        grown = self._look(runs)
-        if length <= _LOOK or self._wait_by_scheduler(runs, length) < _LOOK:  # else without a pause, for ever
+        grown = self._check_logs(runs)
+        if (
+            length <= _LOG_INTERVAL or self._wait_by_scheduler(runs, length) < _LOG_INTERVAL
+        ):  # otherwise it would loop without a pause
             is_cut = self._sleep(runs, min(length, self._eager) if self._is_ending(runs) else length)
             grown = grown or is_cut
         if grown or self._is_ending(runs):
-            self._eager = min(self._eager * 1.5, EAGER)
+            self._eager = min(self._eager * 1.5, ENDING_PAUSE)
 
     def _is_ending(self, runs: Sequence[Run]) -> bool:
         return any(run.directory.path in self._ending for run in runs)
 
     def _sleep(self, runs: Sequence[Run], length: float) -> bool:
-        """Sleep so long, or until an event log has grown; return whether one has."""
+        """Sleep so long, or until an event log has grown; return whether one has grown."""
         slept, grown = 0.0, False
-        step = max(min(_LOOK, _SOON + self.slept * _SHARE), len(runs) / 10)
+        step = max(min(_LOG_INTERVAL, _SOON + self.slept * _SHARE), len(runs) / 10)
         while slept < length and not (grown and slept >= self._eager):
             self._services.sleep(min(step, length - slept))
             slept += min(step, length - slept)
-            grown = self._look(runs) or grown
+            grown = self._check_logs(runs) or grown
         self.slept += slept
         return grown
 
-    def _look(self, runs: Sequence[Run]) -> bool:
-        """Return whether an event log has grown since the last look, and note whether a job ends."""
+    def _check_logs(self, runs: Sequence[Run]) -> bool:
+        """Return whether an event log has grown since the last check, and record which jobs are ending."""
         grown = [run for run in runs if self._sizes.get(run.directory.path, 0) != _size(run)]
         self._sizes |= {run.directory.path: _size(run) for run in grown}
         self._ending -= {run.directory.path for run in grown}
@@ -139,7 +141,7 @@ class PollTimer:
         return bool(grown)
 
     def _wait_by_scheduler(self, runs: Sequence[Run], length: float) -> float:
-        """Wait by the scheduler's own command, where there is one, and one job; return how many seconds."""
+        """Wait for a single job by the scheduler's own command, if any; return the seconds waited."""
         scheduler = schedulers.get(runs[0].record.scheduler)
         if len(runs) > 1 or self._refused or runs[0].job is None or not isinstance(scheduler, Waits):
             return 0.0
@@ -153,12 +155,12 @@ class PollTimer:
 
 
 def is_ending(run: Run) -> bool:
-    """Return whether the job has written that it ends, an array that each of its elements does."""
-    return run.job is not None and endings.has_written_its_end(run.job)
+    """Return whether the event log has the end of the job, or of each element of an array."""
+    return run.job is not None and endings.has_ended(run.job)
 
 
 def _size(run: Run) -> int:
-    """Return how long its event log is."""
+    """Return the size of its event log."""
     with contextlib.suppress(OSError):
         return (run.directory.path / "events").stat().st_size
     return 0

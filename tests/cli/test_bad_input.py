@@ -166,7 +166,7 @@ def test_a_folder_that_cannot_hold_runs(place: str, reason: str, hpcdist: Hpcdis
     assert (said.code, said.out) == (2, "")
     where = folder / place
     assert said.err == (
-        f"error: the run cannot be written: {where}: {reason}; choose another folder with --runs-dir\n"
+        f"error: the run cannot be written: {where}: {reason}; choose another directory with --runs-dir\n"
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from hpcdist.cli import main
 from hpcdist.cli.site import doctor
-from hpcdist.cli.site.doctor_job import Wanted, sizes, trial
+from hpcdist.cli.site.doctor_job import CheckJobOptions, run_check_job, sizes
 from hpcdist.doctor.devices import CHECK_NODES
 from hpcdist.doctor.finding import Finding
 from hpcdist.host.command import Command, Completed
@@ -47,27 +47,27 @@ note: gpus: `hpcdist doctor --job` checks the nodes
 
 
 def test_a_table_and_beneath_it_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    doctor.tell(ODD)
+    doctor.print_findings(ODD)
     assert capsys.readouterr().out == TEXT
 
 
 def test_where_nothing_is_odd_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    doctor.tell(ODD[:1])
+    doctor.print_findings(ODD[:1])
     assert capsys.readouterr().out == (
-        "site  scheduler  ok  Slurm 22.05.8, cluster c\n\nok: nothing is odd\n"
+        "site  scheduler  ok  Slurm 22.05.8, cluster c\n\nok: no problems found\n"
     )
 
 
 def test_what_is_not_known_is_not_said_to_be_well(capsys: pytest.CaptureFixture[str]) -> None:
-    doctor.tell(ODD[:2])
-    assert capsys.readouterr().out.splitlines()[-1] == "ok: nothing is odd; not known: sacctmgr"
+    doctor.print_findings(ODD[:2])
+    assert capsys.readouterr().out.splitlines()[-1] == "ok: no problems found; not checked: sacctmgr"
 
 
 def test_a_job_settles_what_the_login_node_cannot_know() -> None:
     shown = Finding("job", "records", "ok", "2 of 2 tasks wrote into the run directory")
     failed = shown._replace(status="error")
-    assert doctor.settled(ODD, [shown]) == [*ODD[:3], ODD[4]._replace(hint=""), shown]
-    assert doctor.settled(ODD, [failed]) == [*ODD[:4], ODD[4]._replace(hint=""), failed]
+    assert doctor.merged(ODD, [shown]) == [*ODD[:3], ODD[4]._replace(hint=""), shown]
+    assert doctor.merged(ODD, [failed]) == [*ODD[:4], ODD[4]._replace(hint=""), failed]
 
 
 def test_as_json_with_the_exit_code(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +95,10 @@ def test_no_such_site(hpcdist: Hpcdist) -> None:
 
 
 def test_what_is_of_the_job_needs_a_job(hpcdist: Hpcdist) -> None:
-    result_of = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--nodes", "2")
-    assert (result_of.code, result_of.out) == (2, "")
-    last = result_of.err.splitlines()[-1]
-    assert last == "Error: --nodes, --account, --set: of a job, which only --job submits."
+    said = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--nodes", "2")
+    assert (said.code, said.out) == (2, "")
+    last = said.err.splitlines()[-1]
+    assert last == "Error: --nodes, --account, --set can only be used with --job."
 
 
 def test_a_job_on_this_machine(
@@ -172,16 +172,16 @@ def answer(command: Command) -> Completed:
 def test_a_job_that_takes_too_long_is_cancelled(tmp_path: Path) -> None:
     clock, shell = Clock(), FakeShell([(("bash", "-c"), answer)])
     services = Services(shell, lambda: clock.now, clock.sleep)
-    wanted = Wanted("local", (), 2, None, None, (), timeout=60)
+    wanted = CheckJobOptions("local", (), 2, None, None, (), timeout=60)
     with click.Context(main).scope():
-        found = [*trial(LOCAL, wanted, tmp_path, services)]
+        found = [*run_check_job(LOCAL, wanted, tmp_path, services)]
     assert found == [
         Finding(
             "job",
             "job",
             "warning",
-            "doctor-1 is running when the time was up, so it is cancelled",
-            "give it more time with --timeout, or choose a partition or QOS in which jobs begin sooner",
+            "doctor-1 is running at the timeout, so it was cancelled",
+            "increase --timeout, or choose a partition or QOS in which jobs start sooner",
         )
     ]
     assert shell.commands[-1].argv[2] == local._CANCEL
@@ -205,7 +205,7 @@ def test_a_job_that_takes_too_long_is_cancelled(tmp_path: Path) -> None:
 def test_each_task_has_a_node_of_its_own(
     site: Site, gpus: int | None, partition: str | None, resources: str
 ) -> None:
-    wanted = Wanted(None, (), 3, gpus, partition, (), 60)
+    wanted = CheckJobOptions(None, (), 3, gpus, partition, (), 60)
     assert [*sizes(site, wanted)] == [
         ("environment.replicas.n_workers", "2"),
         ("environment.resources", resources),
@@ -218,23 +218,23 @@ def test_a_user_who_breaks_off_leaves_no_job(tmp_path: Path) -> None:
         raise KeyboardInterrupt(seconds)
 
     shell = FakeShell([(("bash", "-c"), answer)])
-    wanted = Wanted("local", (), 2, None, None, (), timeout=60)
+    wanted = CheckJobOptions("local", (), 2, None, None, (), timeout=60)
     with click.Context(main).scope(), pytest.raises(KeyboardInterrupt):
-        [*trial(LOCAL, wanted, tmp_path, Services(shell, sleep=break_off))]
+        [*run_check_job(LOCAL, wanted, tmp_path, Services(shell, sleep=break_off))]
     assert shell.commands[-1].argv[2] == local._CANCEL
 
 
 def test_a_folder_in_which_nothing_can_be_written_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
-    wanted = Wanted("local", (), 2, None, None, (), timeout=60)
+    wanted = CheckJobOptions("local", (), 2, None, None, (), timeout=60)
     with click.Context(main).scope():
-        found = [*trial(LOCAL, wanted, tmp_path / "runs", Services(FakeShell()))]
+        found = [*run_check_job(LOCAL, wanted, tmp_path / "runs", Services(FakeShell()))]
     assert found == [
         Finding(
             "job",
             "job",
             "error",
             f"the run cannot be written: {tmp_path}/runs: Not a directory",
-            "choose another folder with --runs-dir",
+            "choose another directory with --runs-dir",
         )
     ]

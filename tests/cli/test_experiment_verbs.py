@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from hpcdist.cli.experiment.plan import Gap, folded, listed
+from hpcdist.cli.experiment.plan import Gap, folded, number_list
 
 from .conftest import RANKS, Hpcdist
 
@@ -176,7 +176,7 @@ def test_plan_as_json_is_a_list_of_tasks(hpcdist: Hpcdist) -> None:
 def test_folded_shows_the_ends_of_long_runs() -> None:
     assert [*folded("aaaaabb", str, 3)] == ["a", Gap(3), "a", "b", "b"]
     assert [*folded("aaa", str, 3)] == ["a", "a", "a"]
-    assert [listed(()), listed((4,)), listed((4, 5, 6))] == ["-", "4", "4-6"]
+    assert [number_list(()), number_list((4,)), number_list((4, 5, 6))] == ["-", "4", "4-6"]
 
 
 def test_explain_tells_every_origin(hpcdist: Hpcdist) -> None:

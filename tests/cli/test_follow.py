@@ -119,7 +119,7 @@ def test_following_ends_after_a_long_silence(folder: Path, capsys: pytest.Captur
         (Status(JobState.CANCELLED, exit_code=0), 1, "x-1 is cancelled"),
         (Status(JobState.OUT_OF_MEMORY, exit_code=137), 137, "x-1 ran out of memory with exit code 137"),
         (Status(JobState.TIMEOUT, exit_code=143), 143, "x-1 ran out of time with exit code 143"),
-        (Status(JobState.NODE_FAIL), 1, "x-1 failed with a node"),
+        (Status(JobState.NODE_FAIL), 1, "x-1 failed because of a node"),
         (Status(JobState.UNSUBMITTED, reason="refused"), 5, "x-1 is unsubmitted (refused)"),
         (Status(JobState.UNKNOWN), 5, "x-1 is unknown"),
     ],

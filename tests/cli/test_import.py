@@ -151,7 +151,7 @@ def test_an_input_without_a_param_may_get_it_later(hpcdist: Hpcdist) -> None:
     said = hpcdist("import", "-", "-p", "epochs=3", stdin=REQUIRED)
     assert (said.code, said.err) == (
         0,
-        "warning: <stdin>:2:1: inputs: these inputs have no param yet: lr; give `-p NAME=VALUE` here or when it is submitted, which is also when all of it is checked\n",
+        "warning: <stdin>:2:1: inputs: inputs without a param: lr; give `-p NAME=VALUE` here or to `submit`, which then checks the whole experiment\n",
     )
     assert (
         said.out
@@ -183,7 +183,7 @@ def test_nothing_is_written_over(hpcdist: Hpcdist, job: Path) -> None:
     assert (said.code, said.out, said.err) == (
         2,
         "",
-        "error: there is job.yml already, and it is not written over; remove it first, or name another file by -o\n",
+        "error: job.yml already exists; remove it, or choose another file with -o\n",
     )
     assert job.read_text() == JOB
 
@@ -192,7 +192,7 @@ def test_nothing_is_written_over(hpcdist: Hpcdist, job: Path) -> None:
     ("text", "errors"),
     [
         ("run: {cmd: x}\nmatrix: {lr: [1]}\nframwork: mpi\n", "error: job.yml:2:1: matrix: a search over parameters is many jobs; write one experiment and its array yourself, as `batch.array`\nerror: job.yml:3:1: framwork: unknown key 'framwork'; did you mean 'framework'?\n"),
-        (REQUIRED + "matrix: {}\n", "error: job.yml:6:1: matrix: a search over parameters is many jobs; write one experiment and its array yourself, as `batch.array`\nwarning: job.yml:2:1: inputs: these inputs have no param yet: lr, epochs; give `-p NAME=VALUE` here or when it is submitted, which is also when all of it is checked\n"),
+        (REQUIRED + "matrix: {}\n", "error: job.yml:6:1: matrix: a search over parameters is many jobs; write one experiment and its array yourself, as `batch.array`\nwarning: job.yml:2:1: inputs: inputs without a param: lr, epochs; give `-p NAME=VALUE` here or to `submit`, which then checks the whole experiment\n"),
         ("name: [", "error: job.yml:2:1: a value is expected here; quote it if it is text\n"),
     ],
 )  # fmt: skip
@@ -209,8 +209,8 @@ def test_with_an_error_nothing_is_written(
     ("words", "line"),
     [
         (["import"], "Error: Missing argument 'FILE'."),
-        (["import", "job.yml", "more"], "Error: Name the tool whose command line this is by --from: gradient."),
-        (["import", "job.yml", "-o", "x", "--json"], "Error: --output goes with no --json."),
+        (["import", "job.yml", "more"], "Error: Give the tool of this command line with --from: gradient."),
+        (["import", "job.yml", "-o", "x", "--json"], "Error: --output cannot be combined with --json."),
         (["import", "--from", "kubeflow", "a", "b"], "error: kubeflow jobs are read from files only; name the file"),
         (["import", "--from", "kubefow", "job.yml"], "error: there is no importer 'kubefow'; did you mean 'kubeflow'?"),
         (["import", "nob.yml"], "error: nob.yml: there is no such file; did you mean 'job.yml'?"),

@@ -51,43 +51,43 @@ def test_it_passes_check_for_every_framework(framework: str, site: str, hpcdist:
 
 
 ON_PERLMUTTER = """\
-# Begun by `hpcdist init` for site perlmutter: NERSC Perlmutter, A100 and Slingshot 11.
-version: 1              # of this form of file
-name: resnet            # what its runs and jobs are called
+# Written by `hpcdist init` for site perlmutter: NERSC Perlmutter, A100 and Slingshot 11.
+version: 1              # of the file format
+name: resnet            # name of its runs and jobs
 framework: pytorch      # also horovod, mpi, tensorflow, mxnet, jax, deepspeed, lightning, accelerate, chainermn
 environment:
   resources:
     gpu:
       requests: 4       # of the master; a node has 4 a100
   replicas:
-    n_workers: 3        # beside the master
+    n_workers: 3        # besides the master
     default_worker:
       resources:
         gpu:
           requests: 4   # of each worker; a node has 4 a100
 run:
-  cmd: python train.py  # what every task runs
+  cmd: python train.py  # command of every task
 pytorch:
-  launch: env           # a process a GPU; torchrun: one torchrun a node; without, a process a replica
+  launch: env           # env: one process per GPU; torchrun: one torchrun per node; default: one process per replica
 batch:
-  site: perlmutter      # the machine, of which `hpcdist sites show` tells all
-  account: m1234_g      # what the job is charged to
-  qos: regular          # without it, that of the partition
-  walltime: "01:00:00"  # when the job is ended at the latest
+  site: perlmutter      # see `hpcdist sites show`
+  account: m1234_g      # account to charge
+  qos: regular          # default: that of the partition
+  walltime: "01:00:00"  # time limit of the job
 """
 
 ON_DELTA = """\
-# Begun by `hpcdist init` for site delta: NCSA Delta, A100, A40, H200 and Slingshot 11.
-version: 1              # of this form of file
-name: experiment        # what its runs and jobs are called
+# Written by `hpcdist init` for site delta: NCSA Delta, A100, A40, H200 and Slingshot 11.
+version: 1              # of the file format
+name: experiment        # name of its runs and jobs
 framework: mxnet        # also horovod, mpi, pytorch, tensorflow, jax, deepspeed, lightning, accelerate, chainermn
 environment:
   resources:
     cpu:
       requests: 1       # of the master
   replicas:
-    n_workers: 2        # beside the master
-    n_ps: 1             # servers, which hold the parameters
+    n_workers: 2        # besides the master
+    n_ps: 1             # parameter servers
     default_worker:
       resources:
         gpu:
@@ -97,25 +97,25 @@ environment:
         cpu:
           requests: 1   # of each server
 run:
-  cmd: python train.py  # what every task runs
+  cmd: python train.py  # command of every task
 batch:
-  site: delta           # the machine, of which `hpcdist sites show` tells all
-  account: abcd         # what the job is charged to
-  walltime: "01:00:00"  # when the job is ended at the latest
+  site: delta           # see `hpcdist sites show`
+  account: abcd         # account to charge
+  walltime: "01:00:00"  # time limit of the job
 """
 
 ALONE = """\
-# Begun by `hpcdist init` for site local: this machine, without a scheduler.
-version: 1            # of this form of file
-name: experiment      # what its runs and jobs are called
+# Written by `hpcdist init` for site local: this machine, without a scheduler.
+version: 1            # of the file format
+name: experiment      # name of its runs and jobs
 environment:
   resources:
     cpu:
       requests: 1     # of the master
 run:
-  cmd: 'echo "a: b"'  # what every task runs
+  cmd: 'echo "a: b"'  # command of every task
 batch:
-  site: local         # the machine, of which `hpcdist sites show` tells all
+  site: local         # see `hpcdist sites show`
 """
 
 
@@ -164,7 +164,7 @@ def test_without_mpi(hpcdist: Hpcdist, bare_path: Callable[..., None]) -> None:
     assert said.err == (
         "note: there is no mpirun on PATH, so the launcher is processes\n"
         "error: --framework: framework horovod meets over MPI, which launcher processes does not bring; "
-        "write --framework pytorch, which needs no MPI, or install Open MPI\n"
+        "use --framework pytorch, which needs no MPI, or install Open MPI\n"
     )
     assert hpcdist("init", "--site=local", "--yes", "--framework=pytorch").code == 0
 
@@ -178,10 +178,7 @@ def test_what_is_there_is_not_written_over(hpcdist: Hpcdist, folder: Path) -> No
     (folder / "mine.yml").write_text("mine")
     said = hpcdist("init", "--site", "local", "-o", "mine.yml")
     assert (said.code, said.out) == (2, "")
-    assert said.err == (
-        "error: there is mine.yml already, and it is not written over; "
-        "remove it first, or name another file by -o\n"
-    )
+    assert said.err == ("error: mine.yml already exists; remove it, or choose another file with -o\n")
     assert (folder / "mine.yml").read_text() == "mine"
 
 
@@ -221,25 +218,25 @@ def test_a_folder_that_is_not_there_is_made(hpcdist: Hpcdist, folder: Path) -> N
         (
             ["--site=toy", "--site-path=sites", "--nodes=2", "--gpus=3"],
             2,
-            "error: --nodes: a node of site toy has 4 GPUs; write --workers, and --gpus for each of them\n",
+            "error: --nodes: a node of site toy has 4 GPUs; use --workers, and --gpus for the GPUs of each\n",
         ),
         (
             ["--site=testbed", "--nodes=2", "--gpus=2"],
             2,
             (
-                "error: --nodes: replicas of that size share nodes: there would be 4 tasks by srun, 1 node, "
-                "4 GPUs (site testbed); ask for all GPUs of a node, or name a partition of smaller nodes\n"
+                "error: --nodes: replicas of that size share nodes, so the job has 4 tasks by srun, 1 node, "
+                "4 GPUs (site testbed); request all GPUs of a node, or choose a partition of smaller nodes\n"
             ),
         ),
         (
             ["--site=local", "--nodes=2"],
             2,
-            "error: --nodes: site local is one node; write --workers, and --gpus for each of them\n",
+            "error: --nodes: site local has only one node; use --workers, and --gpus for the GPUs of each\n",
         ),
         (
             ["--site=local", "--framework=none", "--workers=1"],
             2,
-            "error: --framework: workers need a framework; name it, or ask for one node\n",
+            "error: --framework: workers need a framework; choose one, or request one node\n",
         ),
     ],
 )  # fmt: skip
@@ -255,12 +252,12 @@ def test_what_does_not_pass_is_not_written(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--nodes=2", "--workers=1"], "Error: --nodes goes with no --workers.\n"),
+        (["--nodes=2", "--workers=1"], "Error: --nodes cannot be combined with --workers.\n"),
         (
             ["--name=a b"],
-            "'a b' cannot be the name of a job; use up to 235 letters, digits, - and _, such as 'a-b'.\n",
+            "'a b' is not a valid job name; use up to 235 letters, digits, - and _, such as 'a-b'.\n",
         ),
-        (["--command= "], "The command is empty; write the command that starts the program.\n"),
+        (["--command= "], "The command is empty; give the command that starts the program.\n"),
         (
             ["--walltime=30"],
             "'30' is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s",
@@ -282,46 +279,46 @@ def test_what_stands_in_the_config_need_not_stand_in_the_file(
     said = hpcdist("init", "--partition", "standard-g", "-o", "-")
     assert (said.code, said.err) == (0, "")
     assert said.out.partition("batch:\n")[2] == (
-        "  site: lumi             # the machine, of which `hpcdist sites show` tells all\n"
-        "  partition: standard-g  # without it, the site's default or the first that takes the job\n"
+        "  site: lumi             # see `hpcdist sites show`\n"
+        "  partition: standard-g  # default: that of the site, or the first that fits\n"
     )
 
 
 ASKED = """\
 Name [experiment]: \
 Framework (horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, lightning, accelerate, chainermn, none) [horovod]: \
-Workers beside the master [1]: \
+Workers besides the master [1]: \
 Error: 'many' is not a valid number.
-Workers beside the master [1]: \
+Workers besides the master [1]: \
 Command [python train.py]: \
 Account: \
-Error: site lumi has no accounts like 'abc'; write `batch: {account: project_NUMBER}`.
+Error: 'abc' is not a valid account name on site lumi; write `batch: {account: project_NUMBER}`.
 Account: \
 Walltime [01:00:00]: \
 """
 
 
 ANSWERED = """\
-# Begun by `hpcdist init` for site lumi: LUMI-G, MI250X and Slingshot 11.
-version: 1              # of this form of file
-name: asked             # what its runs and jobs are called
+# Written by `hpcdist init` for site lumi: LUMI-G, MI250X and Slingshot 11.
+version: 1              # of the file format
+name: asked             # name of its runs and jobs
 framework: jax          # also horovod, mpi, pytorch, tensorflow, mxnet, deepspeed, lightning, accelerate, chainermn
 environment:
   resources:
     gpu:
       requests: 8       # of the master; a node has 8 mi250x
   replicas:
-    n_workers: 3        # beside the master
+    n_workers: 3        # besides the master
     default_worker:
       resources:
         gpu:
           requests: 8   # of each worker; a node has 8 mi250x
 run:
-  cmd: python a.py      # what every task runs
+  cmd: python a.py      # command of every task
 batch:
-  site: lumi            # the machine, of which `hpcdist sites show` tells all
-  account: project_1    # what the job is charged to
-  walltime: "00:30:00"  # when the job is ended at the latest
+  site: lumi            # see `hpcdist sites show`
+  account: project_1    # account to charge
+  walltime: "00:30:00"  # time limit of the job
 """
 
 

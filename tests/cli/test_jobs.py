@@ -145,13 +145,13 @@ def test_logs_of_all_of_one_rank_and_from_the_end(real: Hpcdist) -> None:
 def test_where_there_is_nothing_to_print_it_says_why(real: Hpcdist, folder: Path) -> None:
     real("submit", "ranks.yml", "--wait", "--set", "run.cmd=((RANK == 1)) || echo hello")
     said = real("logs", "ranks-1", "--rank", "1")
-    assert (said.code, said.out, said.err) == (0, "", "note: rank 1 of ranks-1 has written nothing\n")
+    assert (said.code, said.out, said.err) == (0, "", "note: rank 1 of ranks-1 wrote no output\n")
     logs = folder / "runs" / "ranks-1" / "logs"
     (logs / "job.out").write_text("")
-    assert real("logs", "ranks-1").err == "note: ranks-1 has written nothing\n"
+    assert real("logs", "ranks-1").err == "note: ranks-1 wrote no output\n"
     (logs / "job.out").unlink()
     said = real("logs", "ranks-1")
-    why = f"there is no log in {logs}: the job has not begun, or its logs are gone"
+    why = f"no log in {logs}: the job has not started, or its logs were removed"
     assert (said.code, said.out, said.err) == (0, "", f"note: {why}\n")
 
 
@@ -185,7 +185,7 @@ def test_runs_kept_elsewhere(real: Hpcdist, folder: Path, monkeypatch: pytest.Mo
     said = real("submit", "ranks.yml", "--wait", "--runs-dir", "else where")
     assert f"next       hpcdist logs '{folder}/else where/ranks-1' -f\n" in said.out
     assert real("logs", f"{folder}/else where/ranks-1").code == 0
-    assert real("status").err == f"note: there are no runs in {folder}/runs\n"
+    assert real("status").err == f"note: no runs in {folder}/runs\n"
     monkeypatch.setenv("HPCDIST_RUNS_DIR", "else where")
     assert "ranks-1" in real("status").out
 
@@ -211,9 +211,9 @@ def test_waiting_tells_at_once_why_nothing_is_known(hpcdist: Hpcdist, folder: Pa
     said = hpcdist("wait", "ranks-1", "--timeout", "0")
     assert (said.code, said.out) == (124, "")
     assert said.err == (
-        "note: ranks-1: its submission got no answer, and the batch system cannot be asked now; "
+        "note: ranks-1: its submission got no answer, and the batch system cannot be queried now; "
         f"if you know that ranks-1 has no job, remove `{folder}/runs/ranks-1`\n"
-        "note: not over after 0 s\n"
+        "note: still running after 0 s\n"
     )
 
 
@@ -236,7 +236,7 @@ def test_what_is_wrong_with_one_run_is_told_and_the_others_are_served(real: Hpcd
         real("submit", "ranks.yml", "--wait", "--set", "run.cmd=exit 3")
     record = folder / "runs" / "ranks-1" / "record.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"scheduler": "nosuch"}))
-    wrong = f"{record}:1:1: this is no record: there is no scheduler 'nosuch' here"
+    wrong = f"{record}:1:1: invalid record: unknown scheduler 'nosuch'"
     for verb, code in (("status", 2), ("wait", 3), ("cancel", 2)):
         said = real(verb, "ranks-1", "ranks-2")
         assert (said.code, "ranks-2" in said.out + said.err) == (code, True), verb
@@ -272,7 +272,7 @@ def test_a_folder_whose_name_no_script_can_hold(
     for dry in ([], ["--dry-run"]):
         said = real("submit", "ranks.yml", "--runs-dir", str(odd / "runs"), *dry)
         assert (said.code, said.out) == (2, "")
-        assert "is not text in UTF-8; choose another with --runs-dir" in said.err
+        assert "is not valid UTF-8; choose another directory with --runs-dir" in said.err
     monkeypatch.chdir(odd)
     assert real("submit", "\udcfe.yml", "--wait", "--runs-dir", str(folder / "runs")).code == 0
     assert real("status", "--json").code == 0

@@ -14,7 +14,7 @@ import pytest
 
 from hpcdist import __version__
 from hpcdist.cli import VERBS, main
-from hpcdist.cli.tell import one_line, sentences
+from hpcdist.cli.messages import error_boundary, one_line
 from hpcdist.errors import PlanError, Problem, SchedulerError
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
@@ -24,32 +24,32 @@ from .conftest import Hpcdist, argv
 HELP = """\
 Usage: hpcdist [OPTIONS] VERB ...
 
-  Make a batch job of one experiment file, on any supercomputer.
+  Run one experiment file as a batch job on any supercomputer.
 
 Options:
   --version   Show the version and exit.
-  --debug     Show where in hpcdist an error arose.
+  --debug     Print the Python traceback of errors.
   -h, --help  Show this message and exit.
 
 Verbs:
-  init        Write a first experiment for this machine.
+  init        Write a first experiment file for this machine.
   submit      Submit an experiment as a batch job.
   render      Print the job script.
-  plan        Draw which task runs where, and what it is told.
-  explain     Tell where every value of the script comes from.
-  check       Tell everything that is wrong with an experiment.
-  import      Write the experiment that a job file of another tool asks for.
-  doctor      Tell what could keep jobs from running well here.
-  lint-env    Tell what NCCL and MPI do with this shell's variables.
-  list        List the runs, without asking the batch system.
-  status      Tell the state of jobs.
-  describe    Tell everything about one job.
-  logs        Print what a job wrote.
-  cancel      End jobs.
-  wait        Wait until jobs are over; exit with their exit code.
-  sites       List, show, detect, check and begin sites.
-  schema      Print what a file may say, as JSON Schema for editors.
-  completion  Print what makes TAB complete hpcdist's words in a shell.
+  plan        Show which tasks run on which nodes, and their variables.
+  explain     Show where every value of the job script comes from.
+  check       Check an experiment for problems.
+  import      Convert a job file of another tool into an experiment.
+  doctor      Check this machine for problems.
+  lint-env    Check the NCCL and MPI variables of this shell.
+  list        List runs without querying the batch system.
+  status      Show the state of jobs.
+  describe    Show the details of a job.
+  logs        Print the output of a job.
+  cancel      Cancel jobs.
+  wait        Wait for jobs to end, and exit with their exit code.
+  sites       List, show, detect, check and create site files.
+  schema      Print the JSON Schema of a file format, for editors.
+  completion  Print the completion script for a shell.
 """
 
 
@@ -170,8 +170,11 @@ def test_render_starts_no_process() -> None:
         (["check", "ranks.yml", "-p", "lr"], "'lr' is not of the form NAME=VALUE."),
         (["check", "ranks.yml", "--set", "=3"], "'=3' is not of the form NAME=VALUE."),
         (["check", "ranks.yml", "--site-path", "nowhere"], "Directory 'nowhere' does not exist."),
-        (["submit", "ranks.yml", "--follow", "--json"], "--follow goes with no --json; use --wait."),
-        (["logs", "ranks-1", "-f", "--json"], "-f goes neither with --json nor with -n."),
+        (
+            ["submit", "ranks.yml", "--follow", "--json"],
+            "--follow cannot be combined with --json; use --wait.",
+        ),
+        (["logs", "ranks-1", "-f", "--json"], "-f cannot be combined with --json or -n."),
         (["logs"], "Missing argument 'JOB'."),
         (["cancel"], "Missing argument 'JOB...'."),
     ],
@@ -192,7 +195,7 @@ def test_wrong_usage_has_exit_code_2(words: list[str], message: str, hpcdist: Hp
         (
             FileNotFoundError(2, "No such file or directory"),
             2,
-            "error: the folder that you are in is no longer there; change to another",
+            "error: the current directory no longer exists; change to another one",
         ),
         (KeyboardInterrupt(), 130, ""),
         (click.Abort(), 130, ""),
@@ -200,8 +203,8 @@ def test_wrong_usage_has_exit_code_2(words: list[str], message: str, hpcdist: Hp
             KeyError("x"),
             70,
             (
-                "error: KeyError: 'x': this is a fault of hpcdist; "
-                "please report it, with what `hpcdist --debug VERB ...` prints"
+                "error: KeyError: 'x': this is a bug in hpcdist; "
+                "please report it with the output of `hpcdist --debug VERB ...`"
             ),
         ),
     ],
@@ -209,7 +212,7 @@ def test_wrong_usage_has_exit_code_2(words: list[str], message: str, hpcdist: Hp
 def test_whatever_is_raised_becomes_a_sentence_and_an_exit_code(
     error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with click.Context(main), pytest.raises(click.exceptions.Exit) as caught, sentences(debug=False):
+    with click.Context(main), pytest.raises(click.exceptions.Exit) as caught, error_boundary(debug=False):
         raise error
     assert caught.value.exit_code == code
     assert capsys.readouterr().err.rstrip("\n") == line
@@ -256,8 +259,11 @@ def test_a_full_disk_is_told(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "last"),
     [
-        (["logs", "ranks-1", "-f"], "note: the job goes on; `hpcdist logs ranks-1 -f` follows it again\n"),
-        (["wait", "ranks-1"], "note: ranks-1 goes on\n"),
+        (
+            ["logs", "ranks-1", "-f"],
+            "note: the job keeps running; `hpcdist logs ranks-1 -f` follows it again\n",
+        ),
+        (["wait", "ranks-1"], "note: not cancelled: ranks-1\n"),
     ],
 )
 def test_ctrl_c_leaves_the_job_alone(words: list[str], last: str, real: Hpcdist, ctrl_c: None) -> None:

@@ -21,7 +21,7 @@ def test_a_link_of_somebody_else_is_not(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("mine")
     (tmp_path / "link").symlink_to("target")
     owner = given(tmp_path / "link")
-    with pytest.raises(ConfigError, match=f"the link .*/link belongs to {owner}, and nothing is written"):
+    with pytest.raises(ConfigError, match=f"the link .*/link belongs to {owner} and is not overwritten"):
         new_file.overwrite(tmp_path / "link", b"new", user=USER)
     assert (tmp_path / "target").read_text() == "mine"
 

@@ -23,12 +23,12 @@ def unread(file: str, cause: OSError) -> ConfigError:
 def test_runs_of_other_users_are_one_note(capsys: pytest.CaptureFixture[str]) -> None:
     broken = unread("/runs/a-1/record.json", IsADirectoryError())
     with click.Context(main):
-        runs.tell_unreadable(
+        runs.warn_unreadable(
             [broken, *(unread(f"/runs/b-{n}/record.json", PermissionError()) for n in range(1, 7))]
         )
     assert capsys.readouterr().err == (
         "warning: /runs/a-1/record.json:1:1: the record cannot be read\n"
-        "note: not shown, since they belong to others or may not be read: b-1, b-2, b-3, b-4 and 2 more\n"
+        "note: not shown (owned by other users or unreadable): b-1, b-2, b-3, b-4 and 2 more\n"
     )
 
 

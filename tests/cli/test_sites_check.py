@@ -16,10 +16,10 @@ SOURCES: Final = "sources: [{where: x, read: 2026-11}]\n"
 
 
 def checked(hpcdist: Hpcdist, folder: Path, text: str) -> tuple[int, str]:
-    """Return the exit code, and what is told beside values that no source vouches for."""
+    """Return the exit code, and its messages without those about missing sources."""
     (folder / "odd.yaml").write_text(text)
     said = hpcdist("sites", "check", "./odd.yaml")
-    told = [line for line in said.err.splitlines(keepends=True) if "no source vouches" not in line]
+    told = [line for line in said.err.splitlines(keepends=True) if "no source is given" not in line]
     return said.code, "".join(told)
 
 
@@ -47,9 +47,8 @@ def test_sources_are_asked_of_a_file_that_says_it_is_sure(
     status: str, hpcdist: Hpcdist, folder: Path, *, asks: bool
 ) -> None:
     said = checked(hpcdist, folder, HEAD + (f"status: {status}\n" if status else ""))
-    told = (
-        "warning: odd.yaml:1:1: it has no `sources`; say where its values come from, and when that was read\n"
-    )
+    why = "list where its values come from, and when that was read"
+    told = f"warning: odd.yaml:1:1: it has no `sources`; {why}\n"
     assert said == (0, told if asks else "")
 
 
@@ -81,12 +80,12 @@ def test_variables_are_judged_with_the_directives_beside_them(hpcdist: Hpcdist, 
 
 
 BLOCK: Final = """\
-error: odd.yaml:5:40: setup[4]: bash cannot read it: line 1: syntax error near unexpected token `fi'; \
-`bash -n` tells the same
+error: odd.yaml:5:40: setup[4]: bash syntax error: line 1: syntax error near unexpected token `fi'; \
+check it with `bash -n`
 """
 QUOTE: Final = """\
-error: odd.yaml:5:14: task_setup[0]: bash cannot read it: line 1: unexpected EOF while looking for \
-matching `''; `bash -n` tells the same
+error: odd.yaml:5:14: task_setup[0]: bash syntax error: line 1: unexpected EOF while looking for \
+matching `''; check it with `bash -n`
 """
 
 

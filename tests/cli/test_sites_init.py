@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from hpcdist.cli.site.site_text import site_text
-from hpcdist.cli.site.sites_init import LoginNode, here, init, look
+from hpcdist.cli.site.sites_init import LoginNode, host_facts, init, run_survey
 from hpcdist.errors import SchedulerError
 from hpcdist.host import resources
 from hpcdist.host.command import Command, Completed
@@ -82,7 +82,7 @@ def login_node(
 @pytest.mark.parametrize("scheduler", sorted(ANSWERS))
 def test_the_whole_file(scheduler: str, tmp_path: Path, hpcdist: Hpcdist) -> None:
     machine = login_node(tmp_path, scheduler)
-    text = site_text("here", look(scheduler, machine), here(machine))
+    text = site_text("here", run_survey(scheduler, machine), host_facts(machine))
     assert text == (TRANSCRIPTS / scheduler / "survey.yaml").read_text()
     (tmp_path / "here.yaml").write_text(text)
     said = hpcdist("sites", "check", str(tmp_path / "here.yaml"))
@@ -90,7 +90,7 @@ def test_the_whole_file(scheduler: str, tmp_path: Path, hpcdist: Hpcdist) -> Non
 
 
 def test_what_slurm_shows_of_nodes_and_partitions(tmp_path: Path) -> None:
-    found = look("slurm", login_node(tmp_path, "slurm"))
+    found = run_survey("slurm", login_node(tmp_path, "slurm"))
     assert found.kinds == (
         NodeKind("a100", ("n1", "n2"), 16, 64000, 4, "a100", ("a100", "nvlink"), "a100"),
         NodeKind("v100", ("n3", "n4"), 16, 64000, 2, "v100", ("v100",), "v100"),
@@ -112,9 +112,9 @@ def test_where_nothing_answers_the_file_says_so_and_is_a_site_all_the_same(
 ) -> None:
     shell = FakeShell([(lambda command: bool(command.argv), MISSING)])
     machine = LoginNode(shell, lambda: NOON, lambda: "head", lambda: "hu1", {}, tmp_path)
-    survey = look(scheduler, machine)
+    survey = run_survey(scheduler, machine)
     assert {item.command for item in survey.unseen} == {str(command) for command in shell.commands}
-    (tmp_path / "bare.yaml").write_text(site_text("bare", survey, here(machine)))
+    (tmp_path / "bare.yaml").write_text(site_text("bare", survey, host_facts(machine)))
     said = hpcdist("sites", "check", str(tmp_path / "bare.yaml"), "--json")
     assert said.code == 0
     assert {problem["severity"] for problem in json.loads(said.out)} <= {"warning"}
@@ -123,16 +123,16 @@ def test_where_nothing_answers_the_file_says_so_and_is_a_site_all_the_same(
 def test_of_what_gave_no_answer_nothing_is_said(tmp_path: Path) -> None:
     shell = FakeShell([(lambda command: bool(command.argv), MISSING)])
     machine = LoginNode(shell, lambda: NOON, lambda: "head", lambda: "hu1", {}, tmp_path)
-    lines = site_text("bare", look("slurm", machine), here(machine)).splitlines()
+    lines = site_text("bare", run_survey("slurm", machine), host_facts(machine)).splitlines()
     begin = lines.index("launcher: srun")
     assert lines[begin : lines.index("# account: {required: true}") + 1] == [
         "launcher: srun",
         "# `srun --mpi=list` gave no answer",
         "# pmix suits Open MPI; pmi2 MPICH and Intel MPI; cray_shasta Cray MPICH",
         "# launchers: {srun: {mpi: pmix}}",
-        "# no node was seen: a replica gets a node of its own",
+        "# no nodes were reported: each replica gets its own node",
         "# node_types: {NAME: {cpus: 64, memory: 256G, gpus: 4}}",
-        "# no partition was seen",
+        "# no partitions were reported",
         "# partitions: {NAME: {nodes: {NODE_TYPE: NUMBER}}}",
         "# `scontrol --oneliner show partition` gave no answer",
         "# default_partition: NAME",
@@ -154,7 +154,7 @@ def test_what_cannot_be_seen_is_told(tmp_path: Path) -> None:
         ("srun",): MISSING,
         ("scontrol", "show", "config"): failed(1, "slurm_load_ctl_conf error:\n down\n"),
     }
-    found = look("slurm", login_node(tmp_path, "slurm", broken))
+    found = run_survey("slurm", login_node(tmp_path, "slurm", broken))
     assert found.unseen == (
         Unseen(str(slurm.CONFIG), "slurm_load_ctl_conf error: down"),
         Unseen(str(slurm.MPI), "there is no srun here"),
@@ -166,7 +166,7 @@ def test_accounts_are_asked_for_where_slurm_keeps_them(tmp_path: Path) -> None:
     others: Mapping[tuple[str, ...], Answer] = {
         ("scontrol", "show", "config"): config, ("sacctmgr",): "m1|normal,high\nm2|normal\n",
     }  # fmt: skip
-    facts = {fact.key: fact for fact in look("slurm", login_node(tmp_path, "slurm", others)).facts}
+    facts = {fact.key: fact for fact in run_survey("slurm", login_node(tmp_path, "slurm", others)).facts}
     assert facts["account"].remarks == (
         "AccountingStorageEnforce=associations",
         "accounts of hu1: m1, m2",
@@ -176,7 +176,7 @@ def test_accounts_are_asked_for_where_slurm_keeps_them(tmp_path: Path) -> None:
 
 def test_the_environments_of_grid_engine_are_asked_for_one_by_one(tmp_path: Path) -> None:
     machine = login_node(tmp_path, "sge")
-    look("sge", machine)
+    run_survey("sge", machine)
     assert isinstance(machine.runner, FakeShell)
     assert [command for command in machine.runner.commands if command.argv[1] != "-sp"] == [
         sge.HOSTS, sge.QUEUES, sge.COMPLEXES, sge.ENVIRONMENTS,
@@ -216,7 +216,7 @@ def test_what_the_devices_look_like(tmp_path: Path, files: Mapping[str, str], ne
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)
-    assert here(LoginNode(FakeShell(), lambda: NOON, devices=tmp_path)).network == network
+    assert host_facts(LoginNode(FakeShell(), lambda: NOON, devices=tmp_path)).network == network
 
 
 def flux_on_path(folder: Path) -> None:
@@ -241,16 +241,16 @@ def test_init_writes_where_sites_are_found(
     file = resources.site_folders()[0] / "mine.yaml"
     assert said.code == 0, said.err
     assert said.out == (
-        f"wrote {file}\nread it, complete it, then:\n"
+        f"wrote {file}\ncheck and complete it, then run:\n"
         "  hpcdist sites check mine\n  hpcdist render EXP --site mine\n"
     )
-    assert said.err == "note: not seen: flux version: exit code 1 without a word\n"
+    assert said.err == "note: not available: flux version: exit code 1 without a word\n"
     assert file.parent.stat().st_mode & 0o777 == 0o700
     again = hpcdist("sites", "init", "mine", "--scheduler", "flux")
-    hint = "remove it first, or name another file by -o"
+    hint = "remove it, or choose another file with -o"
     assert (again.code, again.err) == (
         2,
-        f"error: there is {file} already, and it is not written over; {hint}\n",
+        f"error: {file} already exists; {hint}\n",
     )
 
 
@@ -261,19 +261,19 @@ def test_a_machine_that_shows_nothing_gets_no_file(scheduler: str, down: Answer,
     machine = LoginNode(shell, lambda: NOON, lambda: "head", lambda: "hu1", {}, tmp_path)
     file = tmp_path / "mine.yaml"
     with pytest.raises(
-        SchedulerError, match="shows neither nodes nor queues, so no file was written"
+        SchedulerError, match="reports neither nodes nor queues, so no file was written"
     ) as error:
         init("mine", scheduler, str(file), (), machine)
     seen = [problem.message.partition(": ")[0] for problem in error.value.problems[:-1]]
-    assert seen == ["not seen"] * (len(shell.commands) if down else 0)
+    assert seen == ["not available"] * (len(shell.commands) if down else 0)
     assert not file.exists()
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("../x",), "'../x' cannot be the name of a site; use up to 235 letters, digits, - and _"),
-        (("x", "--scheduler", "slrum"), "nothing can be seen of scheduler 'slrum'; did you mean 'slurm'?"),
+        (("../x",), "'../x' is not a valid site name; use up to 235 letters, digits, - and _"),
+        (("x", "--scheduler", "slrum"), "scheduler 'slrum' cannot be surveyed; did you mean 'slurm'?"),
     ],
 )
 def test_init_that_cannot_be_meant(hpcdist: Hpcdist, words: tuple[str, ...], message: str) -> None:
@@ -282,13 +282,13 @@ def test_init_that_cannot_be_meant(hpcdist: Hpcdist, words: tuple[str, ...], mes
 
 
 CHECKED: Final = """\
-error: odd.yaml:4:11: launcher: launcher flux does not go with scheduler slurm; it goes with flux
+error: odd.yaml:4:11: launcher: launcher flux does not support scheduler slurm; it supports flux
 error: odd.yaml:5:11: walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, \
 m or s, such as 90m
 error: odd.yaml:6:31: partitions.p.nodes.big: there is no node type 'big'
-warning: odd.yaml:1:7: name: the file is found as 'odd', and is called 'other' in it; write `name: \
-odd`, or rename the file
-warning: odd.yaml:7:17: detect.fqdn[0]: 'login.*' fits login1, a name that hosts of many machines have; \
+warning: odd.yaml:1:7: name: the site is named 'other', but its file 'odd'; write `name: odd`, or rename \
+the file
+warning: odd.yaml:7:17: detect.fqdn[0]: 'login.*' matches login1, a host name of many machines; \
 write the full host name, with its domain
 """
 
@@ -304,7 +304,7 @@ def test_check_tells_all_problems(hpcdist: Hpcdist, folder: Path) -> None:
 
 
 VOUCHED: Final = """\
-warning: odd.yaml:5:1: modules: no source vouches for modules; name it in `of` of one of the `sources`
+warning: odd.yaml:5:1: modules: no source is given for modules; add it to `of` of one of the `sources`
 warning: odd.yaml:6:52: sources[0].of[1]: this file has no key 'walltime'; correct it, or remove it
 """
 

@@ -43,7 +43,7 @@ def test_a_break_while_sbatch_runs_says_that_the_job_may_exist(folder: Path) -> 
     assert (process.returncode, out, err) == (
         130,
         "",
-        "note: the job of ranks-1 may exist; do not submit it again: `hpcdist status ranks-1` will tell\n",
+        "note: the job of ranks-1 may exist; do not submit it again: check with `hpcdist status ranks-1`\n",
     )
 
 

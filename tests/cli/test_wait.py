@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.cli.jobs.wait import TimeIsUp, patient, wait
+from hpcdist.cli.jobs.wait import WaitTimeout, wait, with_time_limit
 from hpcdist.host.command import Command
 from hpcdist.runs.services import Services
 from hpcdist.testing import FakeShell
@@ -16,18 +16,18 @@ from tests.cli.test_follow import a_run
 @pytest.mark.parametrize(("seconds", "limit"), [(0, 10), (5, 10), (30, 30), (500, 60)])
 def test_even_without_patience_there_is_one_answer(seconds: float, limit: float) -> None:
     shell = FakeShell([(("squeue",), "")])
-    services = patient(Services(shell, now=lambda: 1000.0, sleep=lambda _: None), seconds)
+    services = with_time_limit(Services(shell, now=lambda: 1000.0, sleep=lambda _: None), seconds)
     assert services.runner.run(Command(("squeue",))).ok
     assert [command.timeout for command in shell.commands] == [limit]
 
 
 def test_sleeping_on_ends_the_patience() -> None:
     slept: list[float] = []
-    services = patient(Services(FakeShell(), now=lambda: 1000.0 + sum(slept), sleep=slept.append), 5)
+    services = with_time_limit(Services(FakeShell(), now=lambda: 1000.0 + sum(slept), sleep=slept.append), 5)
     services.sleep(3)
     services.sleep(3)
     assert slept == [3, 2]
-    with pytest.raises(TimeIsUp):
+    with pytest.raises(WaitTimeout):
         services.sleep(1)
 
 

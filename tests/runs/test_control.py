@@ -16,7 +16,7 @@ import pytest
 from hpcdist.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import control, rundir, states
-from hpcdist.runs.control import Request, Screen, Services
+from hpcdist.runs.control import Output, Services, SubmitRequest
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, failed
@@ -102,17 +102,17 @@ def files(directory: RunDirectory) -> Mapping[str, str]:
     return {"job.sh": f"#!/bin/bash\n# {directory.path}\n", "plan.json": "{}"}
 
 
-REQUEST = Request("mnist", "testbed", "slurm", "run: {cmd: train}\n", files)
+REQUEST = SubmitRequest("mnist", "testbed", "slurm", "run: {cmd: train}\n", files)
 
 
 SILENCE = Status(JobState.UNKNOWN, reason="the batch system did not answer: slurm is down")
 FORGOTTEN = Status(
-    JobState.UNKNOWN, reason="the batch system knows no such job any more", source="batch system"
+    JobState.UNKNOWN, reason="the batch system no longer knows this job", source="batch system"
 )
 
 
 def only_run(runs: Path) -> Run:
-    (run,), errors = rundir.listing(runs)
+    (run,), errors = rundir.list_runs(runs)
     assert errors == ()
     return run
 
@@ -125,14 +125,14 @@ class Seen:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def screen(self) -> Screen:
-        return Screen(lambda run: self.results.append((run.name, run.record.job_id)), self.notes.append)
+    def screen(self) -> Output:
+        return Output(lambda run: self.results.append((run.name, run.record.job_id)), self.notes.append)
 
 
 LIVES = "the same experiment is pending as job 100, run mnist-1"
 FINISHED = Seen(
     [("mnist-1", "100")],
-    [f"{LIVES}; its submission was interrupted, so this is its end, and makes no other; {control._AGAIN}"],
+    [f"{LIVES}; its submission was interrupted, and is completed now without another job; {control._AGAIN}"],
 )
 
 
@@ -181,7 +181,7 @@ def test_a_plan_that_fails_leaves_nothing(tmp_path: Path, queue: Queue) -> None:
         raise PlanError("no")
 
     with pytest.raises(PlanError):
-        control.submit(Request("mnist", "testbed", "slurm", "", broken), tmp_path, queue.services)
+        control.submit(SubmitRequest("mnist", "testbed", "slurm", "", broken), tmp_path, queue.services)
     assert [*tmp_path.iterdir()] == [tmp_path / f".submit-{os.getuid()}.lock"]
     assert queue.shell.commands == []
 
@@ -271,7 +271,7 @@ def test_an_id_that_cannot_be_printed_is_printed_by_the_next(tmp_path: Path, que
 
     for _ in range(3):
         with pytest.raises(OutputError, match="mnist-1 is submitted; it is job 100, in") as error:
-            control.submit(REQUEST, tmp_path, queue.services, Screen(full))
+            control.submit(REQUEST, tmp_path, queue.services, Output(full))
         assert error.value.exit_code == 74
         assert (only_run(tmp_path).record.phase, only_run(tmp_path).record.job_id) == ("accepted", "100")
     assert repeated(tmp_path, queue) == FINISHED
@@ -285,7 +285,7 @@ def test_a_record_that_cannot_be_written_loses_no_job(tmp_path: Path, queue: Que
     assert control.submit(REQUEST, tmp_path, queue.services, seen.screen).record.job_id == "100"
     assert seen.results == [("mnist-1", "100")]
     assert [note.partition(": ")[2] for note in seen.notes] == [
-        "No space left on device: the job's id is not kept there, but found again"
+        "No space left on device: the job id is not saved, but will be found again"
     ] * (last_save == 2)
     assert state_of(only_run(tmp_path), queue).state is JobState.PENDING
     queue.last_save = 1000
@@ -297,7 +297,7 @@ def test_a_disk_that_is_full_before_anybody_is_asked(tmp_path: Path, queue: Queu
     queue.last_save, queue.failure = 0, FULL
     with pytest.raises(OSError, match="No space left"):
         control.submit(REQUEST, tmp_path, queue.services)
-    assert rundir.listing(tmp_path) == ((), ())
+    assert rundir.list_runs(tmp_path) == ((), ())
     assert not (tmp_path / "mnist-1").exists()
     queue.last_save = 2
     with pytest.raises(OSError, match="No space left"):
@@ -364,14 +364,14 @@ def test_a_submission_in_the_future_is_not_waited_for_for_ever(tmp_path: Path, q
     queue.last_save = 1
     with pytest.raises(Killed):
         control.submit(REQUEST, tmp_path, queue.services)
-    (run,), _ = rundir.listing(tmp_path)
+    (run,), _ = rundir.list_runs(tmp_path)
     rundir.save(
         run.directory, run.record._replace(phase=Phase.SUBMITTING, submitted_at="2099-01-01T00:00:00+00:00")
     )
     queue.last_save = 1000
-    assert "ask again in 180 s" in state_of(only_run(tmp_path), queue).reason
+    assert "check again in 180 s" in state_of(only_run(tmp_path), queue).reason
     queue.time += 100
-    assert "ask again in 80 s" in state_of(only_run(tmp_path), queue).reason
+    assert "check again in 80 s" in state_of(only_run(tmp_path), queue).reason
     queue.time += 100
     assert state_of(only_run(tmp_path), queue).state is JobState.UNSUBMITTED
 
@@ -415,7 +415,7 @@ def test_two_who_write_at_once_do_not_undo_each_other(tmp_path: Path, queue: Que
 def test_a_submission_takes_two_minutes_at_most(tmp_path: Path, queue: Queue) -> None:
     control.submit(REQUEST, tmp_path, queue.services)
     assert [command.timeout for command in queue.shell.commands] == [120]
-    assert sum(control._LOOK_PAUSES) + 120 < states.GRACE
+    assert sum(control._LOOKUP_PAUSES) + 120 < states.GRACE
 
 
 def test_another_experiment_does_not_wait(tmp_path: Path, queue: Queue) -> None:
@@ -423,7 +423,7 @@ def test_another_experiment_does_not_wait(tmp_path: Path, queue: Queue) -> None:
     with pytest.raises(SubmissionUnknown):
         control.submit(REQUEST, tmp_path, queue.services)
     queue.answers.clear()
-    other = Request("other", "testbed", "slurm", "run: {cmd: other}\n", files)
+    other = SubmitRequest("other", "testbed", "slurm", "run: {cmd: other}\n", files)
     assert control.submit(other, tmp_path, queue.services).record.job_id == "101"
 
 
@@ -439,7 +439,7 @@ def test_killed_before_a_record_is_written(
     with pytest.raises(Killed):
         control.submit(REQUEST, tmp_path, queue.services)
     assert queue.shell.programs.count("sbatch") == sbatches
-    assert [run.record.phase for run in rundir.listing(tmp_path)[0]] == [phase] * (phase is not None)
+    assert [run.record.phase for run in rundir.list_runs(tmp_path)[0]] == [phase] * (phase is not None)
     queue.last_save = 1000
     assert control.submit(REQUEST, tmp_path, queue.services).record.job_id == "100"
     assert list(queue.jobs) == ["100"]
@@ -574,7 +574,7 @@ def test_a_job_that_may_be_queued_again_was_perhaps_not_ended_by_its_term(
 
 
 def _but_for_elements(status: Status) -> Status:
-    lacks = status.reason.startswith("the batch system does not know these elements any more: ")
+    lacks = status.reason.startswith("the batch system no longer knows these elements: ")
     return status._replace(reason=FORGOTTEN.reason) if lacks else status
 
 
@@ -692,7 +692,7 @@ def test_cancel_says_all_that_is_wrong(tmp_path: Path, queue: Queue) -> None:
         control.cancel([alive, lost], queue.services)
     assert [problem.message for problem in caught.value.problems] == [
         "the jobs could not be cancelled: scancel: error: Access denied",
-        "whether there is a job of mnist-2 is not known",
+        "whether mnist-2 has a job is unknown",
     ]
 
 
@@ -709,7 +709,7 @@ def test_cancel_ends_only_what_lives_and_carries_the_token(tmp_path: Path, queue
     with pytest.raises(SchedulerError) as caught:
         control.cancel([mine], queue.services)
     said = "not cancelled: 102 (mnist-3): the batch system did not answer: slurm is down"
-    assert str(caught.value) == f"{said}; cancel again when it answers"
+    assert str(caught.value) == f"{said}; cancel them again when it answers"
 
 
 def test_cancel_of_a_job_that_is_not_listed_yet(tmp_path: Path, queue: Queue) -> None:
@@ -723,15 +723,15 @@ def test_cancel_of_a_job_that_is_not_listed_yet(tmp_path: Path, queue: Queue) ->
 
 
 def test_cancel_of_a_job_that_nobody_knows(tmp_path: Path, queue: Queue) -> None:
-    """Whether there was something to cancel is not known; once it has vanished there is nothing."""
+    """Its state is unknown at first; once it has vanished, there is nothing to cancel."""
     (missing,) = submitted(queue, tmp_path, 1)
     queue.jobs.clear()
     queue.answers["scancel"] = failed(1, "scancel: error: Invalid job id specified\n")
     with pytest.raises(SchedulerError) as caught:
         control.cancel([missing], queue.services)
     assert str(caught.value) == (
-        "whether 100 (mnist-1) lives is not known: slurm does not list it, and scancel: error: Invalid job "
-        "id specified; a job that was submitted just now may be listed later: cancel again in a minute"
+        "the state of 100 (mnist-1) is unknown: slurm does not list it, and scancel: error: Invalid job "
+        "id specified; a job that was just submitted may not be listed yet: cancel it again in a minute"
     )
     queue.time += 200
     assert control.cancel([only_run(tmp_path)], queue.services) == []
@@ -745,7 +745,7 @@ def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue)
     with pytest.raises(SchedulerError) as caught:
         control.cancel([run], queue.services)
     assert str(caught.value) == (
-        "whether there is a job of mnist-1 is not known; ask `hpcdist status` in some minutes; "
+        "whether mnist-1 has a job is unknown; check `hpcdist status` in a few minutes; "
         f"if you know that mnist-1 has no job, remove `{tmp_path}/mnist-1`"
     )
     queue.answers.clear()

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.runs.deadline import limited, side_by_side
+from hpcdist.runs.deadline import run_parallel, with_deadline
 
 
 class Hanging:
@@ -25,7 +25,7 @@ class Hanging:
 
 def test_after_the_deadline_nothing_is_run() -> None:
     hanging = Hanging()
-    runner = limited(hanging, lambda: hanging.time)
+    runner = with_deadline(hanging, lambda: hanging.time)
     answers = [runner.run(Command(("qstat",))) for _ in range(3)]
     assert [answer.timed_out for answer in answers] == [True, True, True]
     assert hanging.timeouts == [60]
@@ -33,7 +33,7 @@ def test_after_the_deadline_nothing_is_run() -> None:
 
 def test_each_command_has_what_is_left() -> None:
     hanging = Hanging()
-    runner = limited(hanging, lambda: hanging.time)
+    runner = with_deadline(hanging, lambda: hanging.time)
     for timeout in (15, 30, 60, 60):
         runner.run(Command(("qstat",), timeout=timeout))
     assert hanging.timeouts == [15, 30, 15]
@@ -41,7 +41,7 @@ def test_each_command_has_what_is_left() -> None:
 
 def test_who_needs_more_than_a_minute_gets_it() -> None:
     hanging = Hanging()
-    runner = limited(hanging, lambda: hanging.time)
+    runner = with_deadline(hanging, lambda: hanging.time)
     runner.run(Command(("true",), timeout=10))
     runner.run(Command(("qacct",), timeout=560))
     assert hanging.timeouts == [10, 550]
@@ -53,14 +53,14 @@ def test_calls_run_at_once() -> None:
     def call() -> int:
         return meeting.wait(timeout=20)
 
-    assert sorted(side_by_side([call] * 3)) == [0, 1, 2]
+    assert sorted(run_parallel([call] * 3)) == [0, 1, 2]
 
 
 def test_results_are_in_order_and_the_first_error_is_raised() -> None:
-    assert side_by_side([lambda n=n: n for n in range(50)]) == list(range(50))  # type: ignore[misc]
+    assert run_parallel([lambda n=n: n for n in range(50)]) == list(range(50))  # type: ignore[misc]
 
     def fail() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        side_by_side([fail, lambda: None])
+        run_parallel([fail, lambda: None])

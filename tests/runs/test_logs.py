@@ -168,6 +168,6 @@ FIRST = "rank 1 on n1 was the first to fail, with exit code 3"
     ],
 )
 def test_the_last_sentence_of_the_script(run: RunDirectory, text: str, sentence: str) -> None:
-    assert not logs.last_sentence(run)
+    assert not logs.failure_reason(run)
     (run.logs / "job.out").write_text(text)
-    assert logs.last_sentence(run) == sentence
+    assert logs.failure_reason(run) == sentence

@@ -12,8 +12,8 @@ from hpcdist.errors import ConfigError
 from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.host import ownership
 from hpcdist.runs import rundir
-from hpcdist.runs.kept_plan import KeptPlan
 from hpcdist.runs.rundir import Event, Phase, Record, Run, RunDirectory
+from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import Job, JobState, Status
 
 RECORD = Record(
@@ -109,11 +109,11 @@ def test_ends_come_back(tmp_path: Path) -> None:
 
 def test_the_plan_as_its_file_has_it(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
-    assert directory.plan() == KeptPlan()
+    assert directory.plan() == StoredPlan()
     for text, plan in (
-        ("{", KeptPlan()),
-        ("[]", KeptPlan()),
-        ('{"array": "1-3"}', KeptPlan(array=ArraySpec.parse("1-3"))),
+        ("{", StoredPlan()),
+        ("[]", StoredPlan()),
+        ('{"array": "1-3"}', StoredPlan(array=ArraySpec.parse("1-3"))),
     ):
         directory.write("plan.json", text)
         assert directory.plan() == plan
@@ -141,10 +141,10 @@ def test_a_broken_record_does_not_stop_the_listing(tmp_path: Path, text: str) ->
     bad.directory.record_file.write_text(text)
     (tmp_path / "half-made-1").mkdir()
     (tmp_path / "notes.txt").write_text("")
-    runs, errors = rundir.listing(tmp_path)
+    runs, errors = rundir.list_runs(tmp_path)
     assert runs == (good,)
     assert [error.problems[0].place for error in errors]
-    assert str(bad.directory.record_file) + ":1:1: this is no record" in str(errors[0])
+    assert str(bad.directory.record_file) + ":1:1: invalid record" in str(errors[0])
 
 
 def test_a_record_that_is_no_file_is_told(tmp_path: Path) -> None:
@@ -153,11 +153,10 @@ def test_a_record_that_is_no_file_is_told(tmp_path: Path) -> None:
         run.record_file.unlink()
     folder.record_file.mkdir()
     link.record_file.symlink_to("nowhere")
-    runs, errors = rundir.listing(tmp_path)
+    runs, errors = rundir.list_runs(tmp_path)
     assert runs == ()
     assert sorted(map(str, errors)) == [
-        f"{run.record_file}:1:1: the record cannot be read: {why}; "
-        f"`{run.path}` may be removed if its job is over"
+        f"{run.record_file}:1:1: the record cannot be read: {why}; remove `{run.path}` if its job has ended"
         for run, why in ((folder, "Is a directory"), (link, "it is a symbolic link"))
     ]
     with pytest.raises(ConfigError, match="the record cannot be read: it is a symbolic link"):
@@ -166,7 +165,7 @@ def test_a_record_that_is_no_file_is_told(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    runs, errors = rundir.listing(tmp_path)
+    runs, errors = rundir.list_runs(tmp_path)
     assert runs == ()
     assert [error.problems[0].message for error in errors] == [
         "the record cannot be read: Too many levels of symbolic links"
@@ -176,8 +175,8 @@ def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
 def test_listing_is_oldest_first_and_may_be_empty(tmp_path: Path) -> None:
     late = made(tmp_path, "a", created_at="2026-02-01T00:00:00+00:00")
     early = made(tmp_path, "b", created_at="2026-01-01T00:00:00+00:00")
-    assert rundir.listing(tmp_path) == ((early, late), ())
-    assert rundir.listing(tmp_path / "nothing") == ((), ())
+    assert rundir.list_runs(tmp_path) == ((early, late), ())
+    assert rundir.list_runs(tmp_path / "nothing") == ((), ())
 
 
 def test_find(tmp_path: Path) -> None:
@@ -196,7 +195,9 @@ def test_find(tmp_path: Path) -> None:
 def test_find_says_what_there_is(tmp_path: Path) -> None:
     made(tmp_path, job_id="12")
     made(tmp_path, job_id="12")
-    with pytest.raises(ConfigError, match="12 is the id of several runs; say which: mnist-1, mnist-2"):
+    with pytest.raises(
+        ConfigError, match="12 is the id of several runs; use the name of one: mnist-1, mnist-2"
+    ):
         rundir.find(tmp_path, "12")
     with pytest.raises(ConfigError, match=r"there is no run 'mnits-1' in .*; did you mean 'mnist-1'"):
         rundir.find(tmp_path, "mnits-1")
@@ -257,7 +258,7 @@ def test_nothing_but_files_of_some_size_is_read(tmp_path: Path, name: str, kind:
     else:
         file.touch()
         os.truncate(file, 1 << 40)
-    runs, errors = rundir.listing(tmp_path)
+    runs, errors = rundir.list_runs(tmp_path)
     read = (len(runs), len(errors), len(run.events()), bool(run.plan().array))
     whole = {"record.json": (1, 0, 1, 1), "events": (1, 0, 1, 1), "plan.json": (1, 0, 1, 1)}[name]
     lacks = {"record.json": (-1, 1, 0, 0), "events": (0, 0, -1, 0), "plan.json": (0, 0, 0, -1)}[name]
@@ -283,24 +284,24 @@ def test_strange_events_are_left_out(tmp_path: Path, line: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        ("job_id", "", "job_id is ''"),
-        ("job_id", "--help", "job_id is '--help'"),
-        ("job_id", "1\n2", r"job_id is '1\\n2'"),
-        ("job_id", "x y", "job_id is 'x y'"),
-        ("job_id", None, "it is submitted and has no job_id"),
-        ("token", "", "token is ''"),
-        ("token", "a\nPATH=", r"token is 'a\\nPATH='"),
-        ("created_at", "yesterday", "created_at is 'yesterday'"),
-        ("submitted_at", "2026-99-99", "submitted_at is '2026-99-99'"),
-        ("submitted_at", "0001-01-01T00:00:00+23:00", "submitted_at is '0001"),
-        ("scheduler", "nosuch", "there is no scheduler 'nosuch' here"),
-        ("phase", ["x"], r"phase is \['x'\]"),
+        ("job_id", "", "invalid job_id ''"),
+        ("job_id", "--help", "invalid job_id '--help'"),
+        ("job_id", "1\n2", r"invalid job_id '1\\n2'"),
+        ("job_id", "x y", "invalid job_id 'x y'"),
+        ("job_id", None, "phase is submitted, but job_id is missing"),
+        ("token", "", "invalid token ''"),
+        ("token", "a\nPATH=", r"invalid token 'a\\nPATH='"),
+        ("created_at", "yesterday", "invalid created_at 'yesterday'"),
+        ("submitted_at", "2026-99-99", "invalid submitted_at '2026-99-99'"),
+        ("submitted_at", "0001-01-01T00:00:00+23:00", "invalid submitted_at '0001"),
+        ("scheduler", "nosuch", "unknown scheduler 'nosuch'"),
+        ("phase", ["x"], r"invalid phase \['x'\]"),
     ],
 )
 def test_a_record_with_strange_values_is_none(tmp_path: Path, key: str, value: Any, why: str) -> None:
     run = made(tmp_path).directory
     run.record_file.write_text(json.dumps(RECORD._asdict() | {key: value}))
-    with pytest.raises(ConfigError, match=f"this is no record: {why}"):
+    with pytest.raises(ConfigError, match=f"invalid record: {why}"):
         run.record()
 
 

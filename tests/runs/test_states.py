@@ -13,7 +13,7 @@ import pytest
 from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import control, states
-from hpcdist.runs.inquiry import Inquiry
+from hpcdist.runs.querying import QueryResults
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
@@ -21,7 +21,7 @@ from tests.runs.test_control import FORGOTTEN, REQUEST, Queue, only_run, state_o
 
 GONE = Status(
     JobState.VANISHED,
-    reason="the batch system knows no such job any more, and nothing tells how it ended; it never began",
+    reason="the batch system no longer knows this job, and how it ended is unknown; it never started",
     source="batch system",
 )
 
@@ -82,16 +82,16 @@ def test_a_submission_on_a_host_with_another_clock_is_not_given_up_at_once(
         control.submit(REQUEST, tmp_path, elsewhere)
     queue.answers.clear()
     queue.jobs.clear()
-    assert "ask again in 180 s" in state_of(only_run(tmp_path), queue).reason
+    assert "check again in 180 s" in state_of(only_run(tmp_path), queue).reason
     queue.time += 200
     assert state_of(only_run(tmp_path), queue).state is JobState.UNSUBMITTED
 
 
 def test_a_query_without_commands_is_no_answer() -> None:
-    inquiry = Inquiry([Job("100", "x", "/nowhere", "t")])
-    inquiry.ask(Nothing(), FakeShell([]))
-    assert inquiry.replied is None
-    assert inquiry.answer(Job("100", "x", "/nowhere", "t")) == Status(
+    results = QueryResults([Job("100", "x", "/nowhere", "t")])
+    results.run(Nothing(), FakeShell([]))
+    assert results.replied is None
+    assert results.status(Job("100", "x", "/nowhere", "t")) == Status(
         JobState.UNKNOWN, reason="the batch system did not answer"
     )
 
@@ -205,7 +205,7 @@ DONE = (
             ),
         ),
         ("ended 100_0 2 0\n", Status(JobState.COMPLETED, "ended", 0, "", "run directory")),
-        ("", FORGOTTEN._replace(reason="the batch system does not know these elements any more: 0")),
+        ("", FORGOTTEN._replace(reason="the batch system no longer knows these elements: 0")),
     ],
 )
 def test_an_array_is_not_completed_because_its_failed_element_was_forgotten(
@@ -263,7 +263,7 @@ def test_a_run_of_an_unknown_scheduler_does_not_fail_the_others(tmp_path: Path, 
     queue.services.update(odd, scheduler="cobalt")
     reports, errors = control.overview(tmp_path, queue.services)
     assert [report.status for report in reports] == [state_of(good, queue)]
-    assert [("there is no scheduler 'cobalt' here" in str(error)) for error in errors] == [True]
+    assert [("unknown scheduler 'cobalt'" in str(error)) for error in errors] == [True]
 
 
 def test_two_schedulers_that_hang_are_asked_side_by_side(tmp_path: Path, queue: Queue) -> None:

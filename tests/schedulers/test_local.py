@@ -17,7 +17,7 @@ from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Completed
 from hpcdist.host.shell import Shell
 from hpcdist.runs import control
-from hpcdist.runs.control import Request, Services
+from hpcdist.runs.control import Services, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.local import LOCAL, Local
@@ -56,7 +56,7 @@ class Machine:
         def files(_: RunDirectory) -> dict[str, str]:
             return {"job.sh": HEAD + body}
 
-        run = control.submit(Request("a job", "local", "local", body, files), self.runs, WORLD)
+        run = control.submit(SubmitRequest("a job", "local", "local", body, files), self.runs, WORLD)
         self.submitted.append(run)
         return run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.runs import control
-from hpcdist.runs.control import Request
+from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.script.renderer import render
@@ -31,7 +31,7 @@ def test_what_does_not_listen_is_killed_in_every_process_group(tmp_path: Path) -
     def files(directory: RunDirectory) -> dict[str, str]:
         return {"job.sh": render(plan, run_dir=str(directory.path))}
 
-    run = control.submit(Request("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
+    run = control.submit(SubmitRequest("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
     began = time.monotonic()
     until(lambda: holders(run.record.token))  # on a busy machine its script begins after `submit` has ended
     until(lambda: not holders(run.record.token), seconds=120)

@@ -16,7 +16,7 @@ import pytest
 
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.site.site_text import site_text
-from hpcdist.cli.site.sites_init import LoginNode, here, look
+from hpcdist.cli.site.sites_init import LoginNode, host_facts, run_survey
 from hpcdist.errors import ConfigError
 from hpcdist.host.command import Command, Completed, Runner
 from hpcdist.host.shell import Shell
@@ -132,7 +132,7 @@ def test_the_site_file(way: Way, tmp_path: Path) -> None:
     around = LoginNode(
         over(shell, way), lambda: 1795003200.0, lambda: "login2.example.org", lambda: "hu1", {}, tmp_path
     )
-    assert site_text("here", look("slurm", around), here(around)) == recorded("survey.yaml")
+    assert site_text("here", run_survey("slurm", around), host_facts(around)) == recorded("survey.yaml")
     told = ["scontrol --oneliner show", *(["pyslurm"] if way.pyslurm else [])] * 2
     assert asked(shell) == ["scontrol show config", *told, "srun --mpi=list"]
 
@@ -168,7 +168,7 @@ def test_limits_of_partitions(answer: Answer, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("STANDIN_PARTITIONS", str(LIMITED))
     told = ((command.argv, recorded(name)) for command, name in SURVEYED.items())
     shell = FakeShell([(survey.PARTITIONS.argv, answer), *told])
-    found = look("slurm", LoginNode(shell, time.time, user=lambda: "hu1", devices=tmp_path))
+    found = run_survey("slurm", LoginNode(shell, time.time, user=lambda: "hu1", devices=tmp_path))
     facts = {fact.key: fact.remarks for fact in found.facts}
     assert found.parts[5:] == PARTS
     assert facts["walltime"] == ("what experiments get that say none", "DefaultTime=00:30:00 in short")

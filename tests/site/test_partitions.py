@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.cli.site.site_text import Here, site_text
+from hpcdist.cli.site.site_text import HostFacts, site_text
 from hpcdist.errors import PlanError
 from hpcdist.plan.values import Directive
 from hpcdist.site.model import Site
@@ -127,7 +127,7 @@ def test_whole_nodes_have_all_their_memory() -> None:
 def test_what_slurm_says_of_one_partition_stands_in_the_file_that_sites_init_writes() -> None:
     parts = (Part("shared", {"n": 2}), Part("whole", {"n": 2}, whole_nodes=True))
     seen = Survey("slurm", "Slurm", kinds=(), parts=parts, facts=(), told=("nodes", "partitions"), unseen=())
-    lines = site_text("x", seen, Here("x", "2026-11-22")).splitlines()
+    lines = site_text("x", seen, HostFacts("x", "2026-11-22")).splitlines()
     assert lines[lines.index("partitions:") + 1 :][:2] == [
         "  shared: {nodes: {n: 2}}",
         "  whole: {nodes: {n: 2}, whole_nodes: true}",

@@ -53,7 +53,7 @@ def test_a_folder_of_runs_that_somebody_else_made_is_refused(
     assert as_stranger(user, f"cd {scratch} && {trap.format(mine=mine)}") == 0
     done = user.hpcdist("submit", "one.yml", "--runs-dir", scratch / "runs")
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{why}; choose another folder with --runs-dir" in done.stderr
+    assert f"{why}; choose another directory with --runs-dir" in done.stderr
     assert [*mine.iterdir()] == []
 
 
@@ -72,6 +72,6 @@ def test_runs_of_others_are_neither_read_nor_waited_for(user: User, scratch: Pat
     for verb in ("status", "list"):
         done = user.hpcdist(verb, "--runs-dir", scratch / "runs", timeout=30)
         assert (done.returncode, done.stdout) == (0, "")
-        assert "not shown, since they belong to others or may not be read: a-1, b-1" in done.stderr
+        assert "not shown (owned by other users or unreadable): a-1, b-1" in done.stderr
     done = user.hpcdist("logs", "a-1", "--runs-dir", scratch / "runs", timeout=30)
     assert (done.returncode, "it belongs to hu2" in done.stderr) == (2, True)

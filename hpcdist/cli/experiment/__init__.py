@@ -1,5 +1,5 @@
 """The verbs that take an experiment file, or write one.
 
 init render plan explain check schema import_    one verb each
-starter new_file    the first experiment of a machine; files that are written only where none is
+starter new_file    the text of a first experiment; writing output files
 """

@@ -1,13 +1,13 @@
-"""``hpcdist check``: all problems of an experiment, on the site where it would run."""
+"""``hpcdist check``: all problems of an experiment on its site."""
 
 from __future__ import annotations
 
 import click
 
 from hpcdist.cli import show
+from hpcdist.cli.messages import collect, print_problems
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import planned
-from hpcdist.cli.tell import listed, tell
 from hpcdist.documents.tree import Document
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.script.renderer import render
@@ -17,25 +17,25 @@ from hpcdist.script.renderer import render
 @experiment_options
 @json_option
 def command(options: ExperimentOptions, json: bool) -> None:
-    """Tell everything that is wrong with an experiment.
+    """Check an experiment for problems.
 
-    The exit code is 0 when it can be submitted, 2 when the file is wrong, 3 when it does not fit the site.
-    What is right and yet no habit, such as a variable for debugging, is a note here and nowhere else.
+    The exit code is 0 if it can be submitted, 2 if the file is wrong, and 3 if it does not fit the site.
+    Unusual but valid settings, such as a variable for debugging, are printed as notes only here.
     """
     if json:
-        with listed(show.problems_as_json):
-            checked(options)
+        with collect(show.problems_as_json):
+            check(options)
     else:
-        click.echo(f"ok: {options.file}: {checked(options).summary}")
+        click.echo(f"ok: {options.file}: {check(options).summary}")
 
 
-def checked(options: ExperimentOptions, document: Document | None = None) -> Planned:
-    """Tell what is odd, and return what would run; ``document`` is what the file will hold.
+def check(options: ExperimentOptions, document: Document | None = None) -> Planned:
+    """Print warnings and notes, and return the plan; ``document`` replaces the file's content.
 
     Raises:
-        HpcdistError: with everything that is wrong.
+        HpcdistError: with all problems.
     """
     made = planned(options, document)
     render(made.plan)
-    tell(made.habits)
+    print_problems(made.habits)
     return made

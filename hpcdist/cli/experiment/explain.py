@@ -21,7 +21,7 @@ from hpcdist.site.provenance import source_of
 from hpcdist.words import quote
 
 Line = tuple[str, str, str]
-"""Section, what, origin."""
+"""Section, text, origin."""
 
 _FIELDS = {
     "name": "identity.name", "command": "identity.command", "launcher": "launch.launcher",
@@ -31,37 +31,37 @@ _FIELDS = {
     "mail": "request.mail.user", "gpu_visibility": "gpus.visibility", "image": "container.image",
     "container": "container.runtime",
 }  # fmt: skip
-"""Origins of a plan that belong to one of its fields."""
+"""Keys of a plan's origins, and the fields that they explain."""
 
 
 @click.command("explain")
 @experiment_options
 @json_option
 def command(options: ExperimentOptions, json: bool) -> None:
-    """Tell where every value of the script comes from."""
+    """Show where every value of the job script comes from."""
     made = planned(options)
     found = [*lines(made)]
-    behind = [source_of(made.machine.site, origin) for _, _, origin in found]
+    sources = [source_of(made.machine.site, origin) for _, _, origin in found]
     if json:
         keys = ("section", "what", "origin", "source")
         show.as_json(
             [
                 dict(zip(keys, (*line, source), strict=True))
-                for line, source in zip(found, behind, strict=True)
+                for line, source in zip(found, sources, strict=True)
             ]
         )
     else:
-        _print(found, behind)
+        _print(found, sources)
 
 
-def _print(found: Sequence[Line], behind: Sequence[Source | None]) -> None:
-    """Print all lines, with the number of the source behind each, and then the sources."""
-    sources = list(dict.fromkeys(source for source in behind if source))
-    marks = [f" [{sources.index(source) + 1}]" if source else "" for source in behind]
+def _print(found: Sequence[Line], sources: Sequence[Source | None]) -> None:
+    """Print all lines, each with the number of its source, then the list of sources."""
+    cited = list(dict.fromkeys(source for source in sources if source))
+    marks = [f" [{cited.index(source) + 1}]" if source else "" for source in sources]
     rows = [
         (section, what, origin + mark) for (section, what, origin), mark in zip(found, marks, strict=True)
     ]
-    for number, source in enumerate(sources, 1):
+    for number, source in enumerate(cited, 1):
         by = "" if source.by == "centre" else f", by a {source.by}"
         rows.append(("sources", f"[{number}] {source.where}", f"read {source.read}{by}"))
     for number, (section, members) in enumerate(groupby(rows, key=lambda row: row[0])):
@@ -93,7 +93,7 @@ def lines(made: Planned) -> Iterator[Line]:
 
 
 def _value(plan: Plan, path: str) -> object:
-    """Return a field of a piece; None where the plan has no such piece."""
+    """Return the field at a dotted path; None if the plan lacks it."""
     found: object = plan
     for name in path.split("."):
         found = getattr(found, name, None)
@@ -121,12 +121,12 @@ def _chosen(group: Group) -> str:
 
 
 def _replicas(row: Row) -> str:
-    """Write a row of the placement: ``worker 0-3: ranks 1-4 on node 0, each 2 CPUs, 1 GPU, 512 MiB``."""
+    """Describe a row of the placement: ``worker 0-3: ranks 1-4 on node 0, each 2 CPUs, 1 GPU, 512 MiB``."""
     last = row.index + (row.tasks - 1) // row.tasks_per_replica
     name = row.role if row.role == "master" else f"{row.role} {span(row.index, last)}"
-    has = [f"{row.cpus} CPU{'s' * (row.cpus != 1)}"]
-    has += [f"{row.gpus} GPU{'s' * (row.gpus != 1)}"] if row.gpus else []
-    has += [f"shared by {row.tasks_per_gpu}"] if row.tasks_per_gpu > 1 else []
-    has += [f"{row.memory} MiB"] if row.memory is not None else []
+    amounts = [f"{row.cpus} CPU{'s' * (row.cpus != 1)}"]
+    amounts += [f"{row.gpus} GPU{'s' * (row.gpus != 1)}"] if row.gpus else []
+    amounts += [f"shared by {row.tasks_per_gpu}"] if row.tasks_per_gpu > 1 else []
+    amounts += [f"{row.memory} MiB"] if row.memory is not None else []
     ranks, nodes = counted("rank", row.rank, row.tasks), counted("node", row.node, row.nodes)
-    return f"{name}: {ranks} on {nodes}, {'each ' * (row.tasks > 1)}{', '.join(has)}"
+    return f"{name}: {ranks} on {nodes}, {'each ' * (row.tasks > 1)}{', '.join(amounts)}"

@@ -1,4 +1,4 @@
-"""``hpcdist import``: the experiment that a job file, or a command line, of another tool asks for."""
+"""``hpcdist import``: convert a job file or command line of another tool into an experiment."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import click
 from hpcdist import importers
 from hpcdist.cli import completion, show
 from hpcdist.cli.experiment import new_file
-from hpcdist.cli.options import changes_options, foreign_options, json_option
-from hpcdist.cli.tell import tell
+from hpcdist.cli.messages import print_problems
+from hpcdist.cli.options import foreign_options, json_option, override_options
 from hpcdist.documents import source
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, Path, Place, Problem, dotted, errors_in
@@ -22,8 +22,8 @@ from hpcdist.loading import inputs, load
 from hpcdist.loading.load import Native
 
 
-class Wanted(NamedTuple):
-    """What to import, and what the command line changes in it."""
+class ImportOptions(NamedTuple):
+    """The file or command line to import, and the options of the verb."""
 
     words: tuple[str, ...]
     form: str
@@ -39,31 +39,31 @@ class Wanted(NamedTuple):
     "--output",
     metavar="EXP",
     shell_complete=completion.files,
-    help="Write the experiment to this new file, - to print it.",
+    help="Write the experiment to this new file; -: print it.",
 )
 @foreign_options[0]
 @foreign_options[1]
-@changes_options[0]
-@changes_options[1]
+@override_options[0]
+@override_options[1]
 @json_option
-def command(output: str | None, json: bool, **wanted: Any) -> None:
-    """Write the experiment that a job file of another tool asks for.
+def command(output: str | None, json: bool, **given: Any) -> None:
+    """Convert a job file of another tool into an experiment.
 
-    A comment beside each value says where it comes from. What has no meaning on a batch machine is a warning,
-    what has one that cannot be kept an error; with an error nothing is written, and the exit code is 2.
-    Instead of FILE, - is stdin, and a whole command line may stand behind --, such as
+    A comment beside each value gives its origin. A key without a meaning on a batch system is a warning; a
+    key that cannot be converted is an error: nothing is written, and the exit code is 2. FILE may be - for
+    stdin; a command line of the tool can be given after --, as in
     `hpcdist import --from gradient -- experiments create multinode --name ...`.
     """
     file = new_file.chosen(output)
     if json and file:
-        raise click.UsageError("--output goes with no --json.")
-    native = _native(Wanted(**wanted))
+        raise click.UsageError("--output cannot be combined with --json.")
+    native = _native(ImportOptions(**given))
     problems = _problems(native)
-    tell(problems)
+    print_problems(problems)
     found: dict[str, str] = {}
     text = f"# From {printable(native.foreign.file)}, by `hpcdist import`.\n"
     experiment = as_it_is(native.document.data)
-    text += write(experiment, _noted(origins(native), found))
+    text += write(experiment, _recorded(origins(native), found))
     if json:
         warnings = [*map(str, problems)]
         show.as_json({"experiment": experiment, "origins": found, "warnings": warnings})
@@ -71,40 +71,40 @@ def command(output: str | None, json: bool, **wanted: Any) -> None:
         new_file.write(file, text)
 
 
-def _native(wanted: Wanted) -> Native:
-    foreign = _foreign(wanted.words, wanted.form)
-    params, settings = dict(wanted.params), wanted.settings
-    return load.to_native(foreign, params=params, settings=settings, importer=wanted.form, job=wanted.job)
+def _native(options: ImportOptions) -> Native:
+    foreign = _foreign(options.words, options.form)
+    params, settings = dict(options.params), options.settings
+    return load.to_native(foreign, params=params, settings=settings, importer=options.form, job=options.job)
 
 
 def _foreign(words: Sequence[str], form: str) -> Document:
-    """Read the one word as a file, several as a command line."""
+    """Read a single word as a file, several as a command line."""
     if len(words) == 1:
         return source.load(words[0], several=True)
     if not form:
-        raise click.UsageError(f"Name the tool whose command line this is by --from: {_forms()}.")
+        raise click.UsageError(f"Give the tool of this command line with --from: {_formats()}.")
     return Document(importers.from_words(words, form), f"a command line of {form}")
 
 
-def _forms() -> str:
+def _formats() -> str:
     registry = importers.registry
-    known = [name for name in registry.names() if isinstance(registry.get(name), importers.ReadsWords)]
-    return ", ".join(known)
+    names = [name for name in registry.names() if isinstance(registry.get(name), importers.ReadsWords)]
+    return ", ".join(names)
 
 
 def _problems(native: Native) -> tuple[Problem, ...]:
-    """Return what is odd; an input without a param is: the experiment can be checked when it has one.
+    """Return the warnings; an input without a param is one, and defers the check until it has a value.
 
     Raises:
-        ConfigError: with everything that is wrong.
+        ConfigError: with all problems.
     """
     data = native.document.data
     given = data.get("params")
     missing = inputs.required(data.get("inputs"), given if isinstance(given, Map) else {})
     if not missing:
         return load.checked(native).problems
-    hint = "give `-p NAME=VALUE` here or when it is submitted, which is also when all of it is checked"
-    message = f"these inputs have no param yet: {', '.join(missing)}"
+    hint = "give `-p NAME=VALUE` here or to `submit`, which then checks the whole experiment"
+    message = f"inputs without a param: {', '.join(missing)}"
     place = native.document.place(("inputs",))
     problems = load.in_order([*native.problems, Problem(message, ("inputs",), hint, "warning", place)])
     if errors_in(problems):
@@ -113,7 +113,7 @@ def _problems(native: Native) -> tuple[Problem, ...]:
 
 
 def origins(native: Native) -> Comment:
-    """Return what tells where a value comes from: ``job.yml:14 spec.slotsPerWorker``, ``--set batch.qos``."""
+    """Return the origin of each path: ``job.yml:14 spec.slotsPerWorker``, ``--set batch.qos``."""
     paths: dict[Place, list[Path]] = {}
     for place, path in _places(native.foreign.data, ()):
         paths.setdefault(place, []).append(path)
@@ -122,9 +122,9 @@ def origins(native: Native) -> Comment:
         place = native.document.place(path)
         if not place or not place.line:
             return place.file.partition("=")[0] if place else ""
-        told = _nearest(native.origins, path)
-        keys = paths.get(place, [told])
-        key = native.origins.get(path) or next((key for key in keys if key[: len(told)] == told), keys[0])
+        near = _nearest(native.origins, path)
+        keys = paths.get(place, [near])
+        key = native.origins.get(path) or next((key for key in keys if key[: len(near)] == near), keys[0])
         where = f"{PurePath(place.file).name}:{place.line}"
         return where if key in (path, ()) else f"{where} {dotted(key)}"
 
@@ -132,13 +132,13 @@ def origins(native: Native) -> Comment:
 
 
 def _nearest(origins: Mapping[Path, Path], path: Path) -> Path:
-    """Return the origin of the path, or of the nearest section around it."""
-    around = (path[:length] for length in range(len(path), 0, -1))
-    return next((origins[section] for section in around if section in origins), ())
+    """Return the origin of the path or of the nearest section that contains it."""
+    sections = (path[:length] for length in range(len(path), 0, -1))
+    return next((origins[section] for section in sections if section in origins), ())
 
 
 def _places(node: Map | Seq, path: Path) -> Iterator[tuple[Place, Path]]:
-    """Yield where each value stands, the outer ones first: a section may stand where its first key does."""
+    """Yield the place of each value, outer ones first: a section may begin at the place of its first key."""
     steps: Sequence[str | int] = [*node] if isinstance(node, Map) else range(len(node))
     for step in steps:
         place, value = node.place_of(step), node[step]  # type: ignore[arg-type,index]
@@ -148,10 +148,10 @@ def _places(node: Map | Seq, path: Path) -> Iterator[tuple[Place, Path]]:
             yield from _places(value, (*path, step))
 
 
-def _noted(comment: Comment, found: dict[str, str]) -> Comment:
-    """Return the same that also keeps what it tells."""
+def _recorded(comment: Comment, found: dict[str, str]) -> Comment:
+    """Return the comment function, extended to record every comment in ``found``."""
 
-    def told(path: Path) -> str:
+    def recorded(path: Path) -> str:
         return found.setdefault(dotted(path), comment(path))
 
-    return told
+    return recorded

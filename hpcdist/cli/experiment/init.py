@@ -1,4 +1,4 @@
-"""``hpcdist init``: a first experiment, by questions on a terminal or by flags, which passes `check`."""
+"""``hpcdist init``: write a first experiment from options or prompts; it passes `check`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import click
 
 from hpcdist.cli import completion
 from hpcdist.cli.experiment import new_file, starter
-from hpcdist.cli.experiment.check import checked
-from hpcdist.cli.experiment.starter import NO_FRAMEWORK, Answers, Size
+from hpcdist.cli.experiment.check import check
+from hpcdist.cli.experiment.starter import NO_FRAMEWORK, Size, StarterValues
 from hpcdist.cli.options import site_option, site_path_option
 from hpcdist.cli.session import machine_of
 from hpcdist.documents import source
@@ -28,7 +28,7 @@ from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
 
-_FLAGS: Final = {
+_OPTIONS: Final = {
     ("environment", "replicas"): "--workers",
     ("environment", "resources"): "--gpus",
     ("batch", "account"): "--account",
@@ -36,26 +36,26 @@ _FLAGS: Final = {
     ("batch", "qos"): "--qos",
     ("batch", "walltime"): "--walltime",
 }
-"""What says the value of each path."""
-_SMALLER: Final = "write --workers, and --gpus for each of them"
+"""The option that sets each path of the file."""
+_USE_WORKERS: Final = "use --workers, and --gpus for the GPUs of each"
 
 
-def _job_name(said: str) -> str:
-    if not RUN_NAME.fullmatch(said):
-        hint = f"{RUN_NAME_FORM}, such as {slug(said)!r}"
-        raise click.BadParameter(f"{said!r} cannot be the name of a job; {hint}.")
-    return said
+def _job_name(text: str) -> str:
+    if not RUN_NAME.fullmatch(text):
+        hint = f"{RUN_NAME_FORM}, such as {slug(text)!r}"
+        raise click.BadParameter(f"{text!r} is not a valid job name; {hint}.")
+    return text
 
 
-def _program(said: str) -> str:
-    if not said.strip():
-        raise click.BadParameter("The command is empty; write the command that starts the program.")
-    return said
+def _program(text: str) -> str:
+    if not text.strip():
+        raise click.BadParameter("The command is empty; give the command that starts the program.")
+    return text
 
 
-def _time(said: str) -> str:
+def _time(text: str) -> str:
     try:
-        return str(Walltime.parse(said))
+        return str(Walltime.parse(text))
     except ValueError as error:
         raise click.BadParameter(f"{error}.") from None
 
@@ -64,7 +64,7 @@ _FRAMEWORK: Final = click.Choice(starter.choices())
 
 
 class _Count(click.IntRange):
-    name = "number"  # in sentences, instead of "integer range"
+    name = "number"  # in error messages, instead of "integer range"
 
 
 _COUNT: Final = _Count(min=0)
@@ -74,41 +74,46 @@ _COUNT: Final = _Count(min=0)
 @site_option
 @site_path_option
 @click.option(
-    "--name", type=_job_name, metavar="NAME", help="What the job is called; else as FILE, or experiment."
+    "--name", type=_job_name, metavar="NAME", help="Name of the job; default: that of FILE, or experiment."
 )
 @click.option(
-    "--framework", type=_FRAMEWORK, metavar="NAME", help=f"{', '.join(starter.choices())}; else horovod."
+    "--framework",
+    type=_FRAMEWORK,
+    metavar="NAME",
+    help=f"One of {', '.join(starter.choices())}; default: horovod.",
 )
-@click.option("--nodes", type=_Count(min=1), metavar="N", help="So many whole nodes, a replica on each.")
-@click.option("--workers", type=_COUNT, metavar="N", help="So many replicas beside the master; else 1.")
-@click.option("--gpus", type=_COUNT, metavar="N", help="GPUs of each replica; else all that a node has.")
-@click.option("--command", type=_program, metavar="CMD", help="What every task runs; else python train.py.")
-@click.option("--account", metavar="NAME", help="What the job is charged to.")
-@click.option("--partition", metavar="NAME", help="Where it queues; else where it fits.")
-@click.option("--qos", metavar="NAME", help="Its quality of service.")
-@click.option("--walltime", type=_time, metavar="TIME", help="How long it may run; else an hour.")
+@click.option("--nodes", type=_Count(min=1), metavar="N", help="Number of whole nodes, one replica on each.")
+@click.option("--workers", type=_COUNT, metavar="N", help="Replicas besides the master; default: 1.")
+@click.option("--gpus", type=_COUNT, metavar="N", help="GPUs of each replica; default: all of a node.")
+@click.option(
+    "--command", type=_program, metavar="CMD", help="Command of each task; default: python train.py."
+)
+@click.option("--account", metavar="NAME", help="Account to charge.")
+@click.option("--partition", metavar="NAME", help="Partition of the job; default: chosen by fit.")
+@click.option("--qos", metavar="NAME", help="Quality of service of the job.")
+@click.option("--walltime", type=_time, metavar="TIME", help="Time limit of the job; default: one hour.")
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     shell_complete=completion.files,
-    help="Write to this new file, - to print; else NAME.yml.",
+    help="Write to this new file; default: NAME.yml; -: print it.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing: take the default of what no option says.")
+@click.option("-y", "--yes", is_flag=True, help="Do not prompt; use the defaults.")
 def command(
     site: str | None, site_path: tuple[str, ...], output: str | None, yes: bool, **given: Any
 ) -> None:
-    """Write a first experiment for this machine.
+    """Write a first experiment file for this machine.
 
-    On a terminal it asks for what no option says. What it writes has passed `hpcdist check`; a file that is
-    there is not written over.
+    On a terminal, it prompts for values that no option gives. The file passes `hpcdist check`; an existing
+    file is never overwritten.
     """
     options = ExperimentOptions("", site, site_path)
-    _begin(options, Given(**given), output, asks=sys.stdin.isatty() and not yes)
+    _write_experiment(options, InitOptions(**given), output, interactive=sys.stdin.isatty() and not yes)
 
 
-class Given(NamedTuple):
-    """What the options say; None for what they do not."""
+class InitOptions(NamedTuple):
+    """The values of the options; None where an option is absent."""
 
     name: str | None
     framework: str | None
@@ -122,85 +127,89 @@ class Given(NamedTuple):
     walltime: str | None
 
 
-def _begin(options: ExperimentOptions, given: Given, output: str | None, *, asks: bool) -> None:
-    """Choose the site, ask, check, and write.
+def _write_experiment(
+    options: ExperimentOptions, given: InitOptions, output: str | None, *, interactive: bool
+) -> None:
+    """Choose the site, prompt, check the experiment and write it.
 
     Raises:
-        HpcdistError: where the file is there already, or what was answered does not pass `hpcdist check`.
+        HpcdistError: if the file exists, or the experiment does not pass `hpcdist check`.
     """
     own = preferences.read(os.environ)
     site = machine_of(options.site, options.site_path, own).site
     bare = load.load_experiment(source.parse("run: {cmd: 'true'}", ""))
-    interview = _Interview(given, site, preferences.filled(bare, own, site).experiment.batch, asks)
+    interview = _Interview(given, site, preferences.filled(bare, own, site).experiment.batch, interactive)
     stem = slug(PurePath(output).stem) if output else "experiment"
     name = interview.answer("name", "Name", stem, _job_name)
     file = new_file.chosen(output or f"{name}.yml")
     text = starter.text(interview.answers(name, options.site or site.name), site)
     where = str(file or "-")
-    with located(lambda problem: _by_flag(problem, where)):
-        made = checked(options._replace(file=where), source.parse(text, where))
+    with located(lambda problem: _at_option(problem, where)):
+        made = check(options._replace(file=where), source.parse(text, where))
     if made.plan.placement.nodes < (given.nodes or 0):
-        message = f"replicas of that size share nodes: there would be {made.summary}"
-        raise _refused("--nodes", message, "ask for all GPUs of a node, or name a partition of smaller nodes")
+        message = f"replicas of that size share nodes, so the job has {made.summary}"
+        raise _refused(
+            "--nodes", message, "request all GPUs of a node, or choose a partition of smaller nodes"
+        )
     new_file.write(file, text)
     if file:
         word = quote(file)
         click.echo(f"wrote {file}: {made.summary}\n  hpcdist plan {word}\n  hpcdist submit {word}")
 
 
-def _by_flag(problem: Problem, file: str) -> Problem:
-    """Return a problem of the file that is not yet there by the flag that says the value.
+def _at_option(problem: Problem, file: str) -> Problem:
+    """Return a problem of the unwritten file with the option that sets the value as its place.
 
-    None names a launcher: where no MPI is, the framework is to be another.
+    No option sets a launcher: without MPI, the remedy is another framework.
     """
     if problem.path == ("batch", "launcher") and "MPI" in problem.message:
-        hint = "write --framework pytorch, which needs no MPI, or install Open MPI"
+        hint = "use --framework pytorch, which needs no MPI, or install Open MPI"
         return problem._replace(path=(), hint=hint, place=Place("--framework", 0, 0))
     if problem.place is None or problem.place.file != file:
         return problem
-    flags = (flag for path, flag in _FLAGS.items() if problem.path[: len(path)] == path)
-    flag = next(flags, None)
-    return problem._replace(place=Place(flag, 0, 0) if flag else None)
+    options = (option for path, option in _OPTIONS.items() if problem.path[: len(path)] == path)
+    option = next(options, None)
+    return problem._replace(place=Place(option, 0, 0) if option else None)
 
 
 class _Interview(NamedTuple):
-    """What was said before anything is asked: by options, the site, the user's config (``own``).
+    """The values of the file: from options, the user's config (``own``), prompts or defaults.
 
-    ``asks`` false: nothing is asked, and the defaults count.
+    ``interactive``: prompt for what no option gives.
     """
 
-    given: Given
+    given: InitOptions
     site: Site
     own: Batch
-    asks: bool
+    interactive: bool
 
     @property
     def is_batch_system(self) -> bool:
-        """Whether the site has one."""
+        """Whether the site has a batch system."""
         return schedulers.get(self.site.scheduler).is_batch_system
 
     def answer(self, key: str, question: str, default: Any, kind: Any) -> Any:
-        """Return what the option says, else the answer, else the default."""
-        said = getattr(self.given, key)
-        if said is not None:
-            return said
-        return click.prompt(question, default=default, type=kind, err=True) if self.asks else default
+        """Return the value of the option, else of the prompt, else the default."""
+        value = getattr(self.given, key)
+        if value is not None:
+            return value
+        return click.prompt(question, default=default, type=kind, err=True) if self.interactive else default
 
-    def answers(self, name: str, site: str) -> Answers:
-        """Ask what is left."""
+    def answers(self, name: str, site: str) -> StarterValues:
+        """Return all values, prompting for those that no option gives."""
         framework = self.answer("framework", "Framework", "horovod", _FRAMEWORK)
         nodes = starter.nodes_of(self.site, self.given.partition or self.own.partition)
         size = self.size(framework, nodes)
         program = self.answer("command", "Command", "python train.py", _program)
         batch = {"site": site, **dict(self.batch())}
-        return Answers(name, framework, size, program, batch, starter.gpus_of(nodes))
+        return StarterValues(name, framework, size, program, batch, starter.gpus_of(nodes))
 
     def size(self, framework: str, nodes: list[Pool]) -> Size:
-        """Return how many replicas there are, and how large."""
+        """Return the number and the size of the replicas."""
         count = self.given.nodes
         size = self._of_whole_nodes(count, framework, nodes) if count else self._of_replicas(framework, nodes)
         if framework == NO_FRAMEWORK and size.workers:
-            raise _refused("--framework", "workers need a framework", "name it, or ask for one node")
+            raise _refused("--framework", "workers need a framework", "choose one, or request one node")
         return size
 
     def _of_replicas(self, framework: str, nodes: list[Pool]) -> Size:
@@ -211,26 +220,26 @@ class _Interview(NamedTuple):
         gpus = self.answer("gpus", f"GPUs of each replica{has}", usual, _Count(min=0, max=most))
         if framework == NO_FRAMEWORK:
             return Size(self.given.workers or 0, gpus)
-        return Size(self.answer("workers", "Workers beside the master", 1, _COUNT), gpus)
+        return Size(self.answer("workers", "Workers besides the master", 1, _COUNT), gpus)
 
     def _of_whole_nodes(self, count: int, framework: str, nodes: list[Pool]) -> Size:
         if self.given.workers is not None:
-            raise click.UsageError("--nodes goes with no --workers.")
+            raise click.UsageError("--nodes cannot be combined with --workers.")
         name, has = self.site.name, starter.gpus_of(nodes) or "no"
         kind = starter.largest(pool for pool in nodes if self.given.gpus in (None, pool.gpus or 0))
         if nodes and not kind:
-            raise _refused("--nodes", f"a node of site {name} has {has} GPUs", _SMALLER)
+            raise _refused("--nodes", f"a node of site {name} has {has} GPUs", _USE_WORKERS)
         if count > 1 and not self.is_batch_system:
-            raise _refused("--nodes", f"site {name} is one node", _SMALLER)
+            raise _refused("--nodes", f"site {name} has only one node", _USE_WORKERS)
         workers = count - starter.master_works(framework)
-        # Of nodes whose size is not known, each replica gets one.
+        # On nodes of unknown size, each replica gets a node.
         return Size(workers, kind.gpus or 0, kind.cpus or 1) if kind else Size(workers, self.given.gpus or 0)
 
     def batch(self) -> Iterator[tuple[str, str]]:
-        """Yield what the batch system is told; what the user's config says need not stand in the file."""
+        """Yield the keys of section ``batch``; those that the user's config sets are left out."""
         given, own = self.given, self.own
         account = given.account
-        if not own.account and self.site.account.required and self.asks:
+        if not own.account and self.site.account.required and self.interactive:
             account = self.answer("account", "Account", None, self._account)
         walltime = given.walltime
         if not own.walltime and self.is_batch_system:
@@ -245,13 +254,15 @@ class _Interview(NamedTuple):
             if value is not None:
                 yield key, value
 
-    def _account(self, said: str) -> str:
+    def _account(self, name: str) -> str:
         rule = self.site.account
-        if rule.pattern and not re.fullmatch(rule.pattern, said):
+        if rule.pattern and not re.fullmatch(rule.pattern, name):
             hint = rule.hint or rule.pattern
-            raise click.BadParameter(f"site {self.site.name} has no accounts like {said!r}; {hint}.")
-        return said
+            raise click.BadParameter(
+                f"{name!r} is not a valid account name on site {self.site.name}; {hint}."
+            )
+        return name
 
 
-def _refused(flag: str, message: str, hint: str) -> ConfigError:
-    return ConfigError(Problem(message, hint=hint, place=Place(flag, 0, 0)))
+def _refused(option: str, message: str, hint: str) -> ConfigError:
+    return ConfigError(Problem(message, hint=hint, place=Place(option, 0, 0)))

@@ -1,4 +1,4 @@
-"""The files that verbs write: mostly new ones, for one that is there may hold what its user has changed."""
+"""Writing output files: most verbs only create new files, as existing ones may hold the user's edits."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from hpcdist.host import ownership
 
 
 def chosen(output: str | None) -> Path | None:
-    """Return where to write, None for stdout.
+    """Return the file to write, None for stdout.
 
     Raises:
-        ConfigError: where there is such a file already.
+        ConfigError: if the file exists.
     """
     file = Path(output) if output and output != "-" else None
     if file and file.exists():
-        hint = "remove it first, or name another file by -o"
-        raise ConfigError(Problem(f"there is {file} already, and it is not written over", hint=hint))
+        hint = "remove it, or choose another file with -o"
+        raise ConfigError(Problem(f"{file} already exists", hint=hint))
     return file
 
 
 def write(file: Path | None, text: str) -> None:
-    """Write the text to the file, whose folder is made if need be, or print it."""
+    """Write the text to the file, creating its directory if needed, or print it."""
     if not file:
         click.echo(text.encode(), nl=False)
         return
@@ -38,13 +38,13 @@ def write(file: Path | None, text: str) -> None:
 
 
 def overwrite(file: Path, data: bytes, *, script: bool = False, user: int | None = None) -> None:
-    """Write over what the file holds; a script is for its user alone to read and to change.
+    """Write the file, replacing its content; a script is readable and writable by its owner only.
 
-    Only the user's own links are followed, and root's (/dev/stdout): by somebody else's, in a folder that
-    is shared, another file of the user would be written over.
+    Symbolic links are followed only if they belong to the user or to root (/dev/stdout): another user's
+    link, in a shared directory, could overwrite any file of this user.
 
     Raises:
-        ConfigError: where the link, or the file that is to be a script, belongs to somebody else.
+        ConfigError: if the link, or the existing file of a script, belongs to another user.
     """
     user = os.geteuid() if user is None else user
     link = file.is_symlink()
@@ -64,15 +64,15 @@ def overwrite(file: Path, data: bytes, *, script: bool = False, user: int | None
 
 def _refuse(file: Path, owner: int, allowed: set[int], kind: str) -> None:
     if owner not in allowed:
-        said = f"the {kind} {file} belongs to {ownership.name_of(owner)}, and nothing is written to it"
-        raise ConfigError(Problem(said, hint="name another file by -o"))
+        message = f"the {kind} {file} belongs to {ownership.name_of(owner)} and is not overwritten"
+        raise ConfigError(Problem(message, hint="choose another file with -o"))
 
 
 @contextmanager
 def whole(file: Path) -> Iterator[None]:
-    """Where the file cannot be written to its end, as on a full disk, leave no part of it, and name it.
+    """Remove the file if writing it fails, as on a full disk, and add its name to the error.
 
-    Half a script would run as one.
+    A truncated script would still run.
     """
     try:
         yield

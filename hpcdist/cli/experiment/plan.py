@@ -1,4 +1,4 @@
-"""``hpcdist plan``: the map of tasks on nodes, and what each is told; equals in a row are folded."""
+"""``hpcdist plan``: the map of tasks on nodes with their variables; equal rows are folded."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ T = TypeVar("T")
 
 _MANY_TASKS = 8
 _MANY_NODES = 3
-"""Longer rows of equals are shown by their first and their last."""
+"""Of longer runs of equal rows, only the first and the last are shown."""
 _MANY_CHARACTERS = 400
-"""Longer values are cut, such as TF_CONFIG for 2,000 workers; ``--json`` has them whole."""
+"""Longer values are truncated, such as TF_CONFIG for 2,000 workers; ``--json`` prints them whole."""
 _LONG_CHARACTERS = 24
-_EXPECTED = ("", "the default partition", "the only partition")
-"""Reasons for a partition that `explain` alone tells."""
+_UNREMARKABLE = ("", "the default partition", "the only partition")
+"""Reasons for a partition that only `explain` shows."""
 
 
 @click.command("plan")
 @experiment_options
 @json_option
 def command(options: ExperimentOptions, json: bool) -> None:
-    """Draw which task runs where, and what it is told.
+    """Show which tasks run on which nodes, and their variables.
 
-    Nodes, CPUs and GPUs are counted from 0, as the plan gives them: the batch system chooses the real ones.
+    Nodes, CPUs and GPUs are numbered from 0 within the job; the batch system assigns the real ones.
     """
     plan = planned(options).plan
     if json:
@@ -63,26 +63,26 @@ def command(options: ExperimentOptions, json: bool) -> None:
         if form := variable.origin.partition(": ")[2]:
             click.echo(f"{variable.name}: {form}")
     _show_environment("all tasks", wiring.shared)
-    _show_told({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})
+    _show_task_variables({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})
 
 
 def records(plan: Plan) -> Iterator[dict[str, Any]]:
-    """Yield what ``--json`` prints of each task: its place, and the variables that it is told."""
+    """Yield a record of each task for ``--json``: its placement and its variables."""
     wiring = Wiring(plan)
     for task in plan.placement.tasks:
         yield asdict(task) | {"devices": devices(plan, task), "variables": wiring.shared | wiring.of(task)}
 
 
-def _show_told(told: Mapping[int, Mapping[str, str]]) -> None:
-    """Print what each rank is told: in one table, but for names that have a value too long for that."""
-    long = {name for own in told.values() for name, value in own.items() if len(value) > _LONG_CHARACTERS}
-    names = [name for name in {name: None for own in told.values() for name in own} if name not in long]
+def _show_task_variables(by_rank: Mapping[int, Mapping[str, str]]) -> None:
+    """Print the variables of each rank: as one table, but those with a long value below it."""
+    long = {name for own in by_rank.values() for name, value in own.items() if len(value) > _LONG_CHARACTERS}
+    names = [name for name in {name: None for own in by_rank.values() for name in own} if name not in long]
     if names:
         show.table(
             ("rank", *names),
-            ((str(rank), *(own.get(name, "-") for name in names)) for rank, own in told.items()),
+            ((str(rank), *(own.get(name, "-") for name in names)) for rank, own in by_rank.items()),
         )
-    for rank, own in told.items():
+    for rank, own in by_rank.items():
         _show_environment(f"rank {rank}", {name: own[name] for name in own if name in long})
 
 
@@ -96,13 +96,13 @@ def _show_environment(title: str, environment: Mapping[str, str]) -> None:
 
 
 def _title(group: Group) -> str:
-    said = kind_of(group)
-    why = "" if group.why in _EXPECTED else f" ({group.why})"
-    return f"{counted('node', group.node, group.nodes)}: {said}{why}" if said else ""
+    kind = kind_of(group)
+    why = "" if group.why in _UNREMARKABLE else f" ({group.why})"
+    return f"{counted('node', group.node, group.nodes)}: {kind}{why}" if kind else ""
 
 
 def kind_of(group: Group) -> str:
-    """Write what nodes these are: ``partition gpu, a100 nodes``; empty where nothing is said of them."""
+    """Describe the nodes of a group: ``partition gpu, a100 nodes``; empty if nothing is known."""
     parts = (
         group.partition and f"partition {group.partition}",
         group.node_type and f"{group.node_type} nodes",
@@ -112,7 +112,7 @@ def kind_of(group: Group) -> str:
 
 
 def counted(word: str, first: int, count: int) -> str:
-    """Write a range with its word: ``nodes 0-3``, ``node 7``."""
+    """Return a range with its noun: ``nodes 0-3``, ``node 7``."""
     return f"{word}{'s' * (count > 1)} {span(first, first + count - 1)}"
 
 
@@ -137,8 +137,8 @@ def _row(task: Task | Gap, numbers: Mapping[int, tuple[int, ...]]) -> tuple[str,
         str(task.node),
         str(task.rank),
         task.role if task.role == "master" else f"{task.role} {task.index}",
-        listed(task.cpus),
-        listed(task.gpus),
+        number_list(task.cpus),
+        number_list(task.gpus),
         *([_numbers(numbers[task.rank])] if numbers else []),
         "-" if task.memory is None else f"{task.memory} MiB",
     )
@@ -156,25 +156,25 @@ def _shape(node: Sequence[Task]) -> Hashable:
     return tuple((task.role, task.local_rank, task.cpus, task.gpus, task.memory) for task in node)
 
 
-def listed(numbers: Sequence[int]) -> str:
-    """Write consecutive numbers: ``0-3``, ``7``, ``-`` for none."""
+def number_list(numbers: Sequence[int]) -> str:
+    """Return numbers as a list: ``0-3``, ``7``, ``-`` for none."""
     return list_of(numbers) if numbers else "-"
 
 
 def span(first: int, last: int) -> str:
-    """Write a range: ``0-3``, or ``7`` for one."""
+    """Return a range: ``0-3``, or ``7`` for a single number."""
     return f"{first}-{last}" if last > first else str(first)
 
 
 class Gap(Model, frozen=True):
-    """So many items that are like their neighbours."""
+    """A number of omitted items that equal their neighbours."""
 
     count: int
     what: str = "items"
 
 
 def folded(items: Iterable[T], kind: Callable[[T], Hashable], most: int) -> Iterator[T | Gap]:
-    """Yield the items; of more than ``most`` of one kind in a row, the first, a gap, and the last."""
+    """Yield the items; of more than ``most`` consecutive items of a kind, the first, a gap, and the last."""
     for _, members in groupby(items, key=kind):
         row = [*members]
         if len(row) > most:

@@ -1,4 +1,4 @@
-"""``hpcdist schema``: what a file may say, as JSON Schema for editors."""
+"""``hpcdist schema``: the JSON Schema of a file format, for editors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hpcdist.loading.schema import MODELS, schema
 
 @click.command("schema")
 @click.argument("kind", metavar="|".join(MODELS), type=click.Choice(list(MODELS)))
-@click.option("-o", "--output", metavar="FILE", help="Write it to this file.")
+@click.option("-o", "--output", metavar="FILE", help="Write to this file.")
 def command(kind: Literal["site", "experiment", "config"], output: str | None) -> None:
-    """Print what a file may say, as JSON Schema for editors.
+    """Print the JSON Schema of a file format, for editors.
 
-    At the head of a site, an experiment or your config: `# yaml-language-server: $schema=FILE`.
+    To use it, begin the YAML file with the line `# yaml-language-server: $schema=FILE`.
     """
     text = msgspec.json.format(msgspec.json.encode(schema(kind)), indent=2).decode() + "\n"
     if output:

@@ -1,5 +1,5 @@
 """The verbs of jobs: from `submit` to `wait`.
 
 submit list status describe logs cancel wait    one verb each
-runs follow    what they share: the runs that are meant; output as it comes
+runs follow    shared: finding runs and printing reports; following output
 """

@@ -1,4 +1,4 @@
-"""``hpcdist cancel``: end jobs."""
+"""``hpcdist cancel``: cancel jobs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
+from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.cli.tell import note
 from hpcdist.runs import control
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
@@ -19,28 +19,28 @@ from hpcdist.schedulers.job import JobState
 @job_options(several=True)
 @click.pass_context
 def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool) -> None:
-    """End jobs.
+    """Cancel jobs.
 
-    One that is over stays as it is.
+    Jobs that have ended are left as they are.
     """
-    asked, code = runs.find(runs_dir, jobs)
-    cancelled = control.cancel(asked, runs.services())
+    found, code = runs.find(runs_dir, jobs)
+    cancelled = control.cancel(found, runs.services())
     if json:
         show.as_json([runs.record_of(run) for run in cancelled])
         ctx.exit(code)
     for run in cancelled:
-        click.echo(f"{run.name}: asked to end job {run.record.job_id}")
+        click.echo(f"{run.name}: requested to cancel job {run.record.job_id}")
     names = {run.name for run in cancelled}
-    for report in control.status([run for run in asked if run.name not in names], runs.services()):
-        note(f"{report.run.name} {_left_alone(report)}")
+    for report in control.status([run for run in found if run.name not in names], runs.services()):
+        note(f"{report.run.name} {_why_not(report)}")
     ctx.exit(code)
 
 
-def _left_alone(report: Report) -> str:
-    """Return why there was nothing to end."""
+def _why_not(report: Report) -> str:
+    """Return why there was nothing to cancel."""
     record, state = report.run.record, report.status.state
     if record.job_id is None:
-        return "never became a job"
+        return "was never submitted"
     if state.is_final and state is not JobState.VANISHED:
-        return "is over already"
-    return f"has job {record.job_id}, which {record.scheduler} does not know: there was nothing to cancel"
+        return "has already ended"
+    return f"has job {record.job_id}, which is unknown to {record.scheduler}: nothing to cancel"

@@ -1,4 +1,4 @@
-"""``hpcdist describe``: everything that is known of one run."""
+"""``hpcdist describe``: the details of one run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
+from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
-from hpcdist.cli.tell import one_line
 from hpcdist.runs import control, logs, rundir
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.states import Report
@@ -19,34 +19,38 @@ from hpcdist.runs.states import Report
 @click.command("describe")
 @job_options(several=False)
 def command(jobs: str, runs_dir: Path, json: bool) -> None:
-    """Tell everything about one job."""
+    """Show the details of a job."""
     [report] = control.status([rundir.find(runs_dir, jobs)], runs.services())
-    said = _described(report)
+    details = _details(report)
     if json:
-        show.as_json(said)
+        show.as_json(details)
         return
-    events = said.pop("events")
+    events = details.pop("events")
     show.table(
         (),
-        [(key.replace("_", " "), _text(value)) for key, value in said.items() if value not in (None, "", [])],
+        [
+            (key.replace("_", " "), _text(value))
+            for key, value in details.items()
+            if value not in (None, "", [])
+        ],
     )
     if events:
         click.echo()
         show.table(("event", "job", "at", "value"), [[*event.values()] for event in events])
 
 
-def _described(report: Report) -> dict[str, Any]:
+def _details(report: Report) -> dict[str, Any]:
     directory = report.run.directory
     events = [
         {"event": event.what, "job_id": event.job_id, "at": rundir.timestamp(event.at), "value": event.value}
         for event in directory.events()
     ]
-    said = runs.report_of(report) | {"message": report.run.record.message} | _labels(directory)
-    return said | {"logs": [str(file) for file in logs.files(directory)], "events": events}
+    status = runs.report_of(report) | {"message": report.run.record.message} | _labels(directory)
+    return status | {"logs": [str(file) for file in logs.files(directory)], "events": events}
 
 
 def _labels(directory: RunDirectory) -> dict[str, Any]:
-    """Return what the user wrote to know the run by; it is kept in its plan."""
+    """Return the user's description and tags, which are stored in the plan."""
     plan = directory.plan()
     return {"description": plan.description, "tags": [*plan.tags]}
 

@@ -1,4 +1,4 @@
-"""Following a job: its output as it comes, until it is over."""
+"""Following a job: print its output as it is written, until the job ends."""
 
 from __future__ import annotations
 
@@ -8,34 +8,41 @@ from collections.abc import Callable, Iterable, Iterator
 import click
 
 from hpcdist.cli.jobs.runs import explain
-from hpcdist.cli.tell import note
+from hpcdist.cli.messages import note
 from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, status
-from hpcdist.runs.waiting import EAGER, SilenceTimeout, is_ending, is_local, pause_after, state_and_reason
+from hpcdist.runs.waiting import (
+    ENDING_PAUSE,
+    SilenceTimeout,
+    is_ending,
+    is_local,
+    pause_after,
+    state_and_reason,
+)
 
 Filter = Callable[[Iterable[str]], Iterable[str]]
 
 
 def follow(run: Run, services: Services, only: Filter = iter) -> Report:
-    """Print what the job writes until it is over; return how it ended.
+    """Print the job's output until the job ends; return the report of its end.
 
-    Where nothing was heard for a long time, neither of the batch system nor of the job, that is the report.
+    Following stops, too, after a long time without output and without an answer of the batch system.
     """
     watch = Watch(run, services)
     try:
-        for line in only(watch.noting(logs.follow(run.directory, watch.is_over, services.sleep))):
+        for line in only(watch.observe(logs.follow(run.directory, watch.is_over, services.sleep))):
             click.echo(line)
             sys.stdout.flush()
     except KeyboardInterrupt:
-        note(f"the job goes on; `hpcdist logs {run.name} -f` follows it again")
+        note(f"the job keeps running; `hpcdist logs {run.name} -f` follows it again")
         raise
     return watch.report or status([run], services)[0]
 
 
 class Watch:
-    """Asks the batch system after growing pauses, and at once when the job says that it ended."""
+    """Polls the batch system at growing intervals, and at once when the event log has the job's end."""
 
     def __init__(self, run: Run, services: Services) -> None:
         self.run = run
@@ -46,22 +53,22 @@ class Watch:
         self._next = 0.0
         self._silence = SilenceTimeout()
 
-    def noting(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield these lines of the job: each shows that it lives, whatever the batch system says."""
+    def observe(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield these lines of output; each restarts the silence timeout, since the job is alive."""
         for line in lines:
             self._silence = SilenceTimeout(self.services.now() - self._began)
             yield line
 
     def is_over(self) -> bool:
-        """Return whether the job is over, as far as is known now, or nothing was heard for too long."""
+        """Return whether the job is known to have ended, or the silence timeout has expired."""
         now = self.services.now()
         ends = sum(event.what == "ended" for event in self.run.directory.events())
         if now < self._next and (ends == self._ends or not is_ending(self.run)):
             return False
         pause = pause_after(now - self._began, local=is_local([self.run]))
-        self._ends, self._next = ends, now + (min(pause, EAGER) if is_ending(self.run) else pause)
+        self._ends, self._next = ends, now + (min(pause, ENDING_PAUSE) if is_ending(self.run) else pause)
         was = self.report and state_and_reason(self.report)
         [self.report] = status([self.run], self.services)
         if state_and_reason(self.report) != was:
             explain(self.report)
-        return self.report.is_over or self._silence.is_too_long([self.report], now - self._began)
+        return self.report.is_over or self._silence.has_expired([self.report], now - self._began)

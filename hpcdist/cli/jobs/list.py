@@ -1,4 +1,4 @@
-"""``hpcdist list``: the records of all runs."""
+"""``hpcdist list``: list all runs from their records."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
+from hpcdist.cli.messages import note
 from hpcdist.cli.options import json_option, runs_dir_option
-from hpcdist.cli.tell import note
 from hpcdist.runs import rundir
 
 
@@ -17,9 +17,9 @@ from hpcdist.runs import rundir
 @runs_dir_option
 @json_option
 def command(runs_dir: Path, json: bool) -> None:
-    """List the runs, without asking the batch system."""
-    found, errors = rundir.listing(runs_dir)
-    runs.tell_unreadable(errors)
+    """List runs without querying the batch system."""
+    found, errors = rundir.list_runs(runs_dir)
+    runs.warn_unreadable(errors)
     if json:
         show.as_json([runs.record_of(run) for run in found])
     elif found:
@@ -37,4 +37,4 @@ def command(runs_dir: Path, json: bool) -> None:
             ],
         )
     else:
-        note(f"there are no runs in {runs_dir}")
+        note(f"no runs in {runs_dir}")

@@ -1,4 +1,4 @@
-"""``hpcdist logs``: what a job wrote."""
+"""``hpcdist logs``: print the output of a job."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.follow import Filter, follow
+from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.cli.tell import note
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.runs import logs, rundir
 from hpcdist.runs.rundir import Run
@@ -22,10 +22,20 @@ from hpcdist.runs.rundir import Run
 @click.command("logs")
 @job_options(several=False)
 @click.option(
-    "-f", "--follow", "following", is_flag=True, help="Go on until the job is over; exit with its exit code."
+    "-f",
+    "--follow",
+    "following",
+    is_flag=True,
+    help="Follow the output until the job ends; exit with its exit code.",
 )
-@click.option("--rank", type=click.IntRange(min=0), help="Only what this task wrote.")
-@click.option("-n", "--lines", "count", type=click.IntRange(min=0), help="Only so many lines from the end.")
+@click.option("--rank", type=click.IntRange(min=0), help="Print only the output of this rank.")
+@click.option(
+    "-n",
+    "--lines",
+    "count",
+    type=click.IntRange(min=0),
+    help="Print only the last lines of each log, this many.",
+)
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx: click.Context,
@@ -36,13 +46,13 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     rank: int | None,
     count: int | None,
 ) -> None:
-    """Print what a job wrote."""
+    """Print the output of a job."""
     if following and (json or count is not None):
-        raise click.UsageError("-f goes neither with --json nor with -n.")
+        raise click.UsageError("-f cannot be combined with --json or -n.")
     run = rundir.find(runs_dir, jobs)
     only: Filter = iter
     if rank is not None:
-        _check(rank, run)
+        _check_rank(rank, run)
         labelled = logs.is_labelled(run.directory)
         only = partial(logs.of_rank, rank=rank, labelled=labelled, live=following)
     if following:
@@ -56,11 +66,11 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         _print(written, run, run.name if rank is None else f"rank {rank} of {run.name}")
 
 
-def _check(rank: int, run: Run) -> None:
-    """Refuse a rank that the run does not have, as far as its plan tells.
+def _check_rank(rank: int, run: Run) -> None:
+    """Refuse a rank that the run's plan does not have.
 
     Raises:
-        ConfigError: when there is none.
+        ConfigError: if there is no such rank.
     """
     tasks = logs.tasks_of(run.directory)
     if tasks and rank >= tasks:
@@ -69,13 +79,13 @@ def _check(rank: int, run: Run) -> None:
 
 
 def _lines(file: Path, only: Filter, count: int | None) -> Iterable[str]:
-    """Return all lines as they are read, or the last; of one task, those that are its own."""
+    """Return all lines of a file, or the last ``count``, filtered by ``only``."""
     if count is None:
         return only(logs.lines(file))
     return logs.tail(file, count) if only is iter else deque(only(logs.lines(file)), maxlen=count)
 
 
-def _print(written: Mapping[str, Iterable[str]], run: Run, whose: str) -> None:
+def _print(written: Mapping[str, Iterable[str]], run: Run, title: str) -> None:
     is_empty = True
     for name, lines in written.items():
         if len(written) > 1:
@@ -84,6 +94,6 @@ def _print(written: Mapping[str, Iterable[str]], run: Run, whose: str) -> None:
             click.echo(line)
             is_empty = False
     if not written:
-        note(f"there is no log in {run.directory.logs}: the job has not begun, or its logs are gone")
+        note(f"no log in {run.directory.logs}: the job has not started, or its logs were removed")
     elif is_empty:
-        note(f"{whose} has written nothing")
+        note(f"{title} wrote no output")

@@ -1,4 +1,4 @@
-"""What the verbs of jobs share: finding runs, telling reports, the exit code of a job."""
+"""Shared by the verbs of jobs: finding runs, printing reports, the exit code of a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hpcdist.cli import show
-from hpcdist.cli.tell import note, one_line, tell
+from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.host import ownership, untrusted
 from hpcdist.host.shell import Shell
@@ -22,41 +22,41 @@ from hpcdist.schedulers.job import JobState, Status
 
 
 def services() -> Services:
-    """Return the real one."""
-    from hpcdist.schedulers.slurm import reader  # with all that knows Slurm
+    """Return the services of this machine."""
+    from hpcdist.schedulers.slurm import reader  # imports the Slurm code
 
     return Services(reader.over(Shell()), create=partial(rundir.create, trusts=_trusts))
 
 
 def check(runs_dir: Path) -> None:
-    """Refuse a folder of runs in which others could exchange what jobs run, or whose path no script can name.
+    """Refuse a runs directory in which other users could replace job scripts, or whose path is not UTF-8.
 
     Raises:
-        ConfigError: as `ownership.check` does, and where the path is not text in UTF-8.
+        ConfigError: as `ownership.check` does, or if the path is not UTF-8.
     """
     try:
         str(runs_dir).encode()
     except UnicodeEncodeError:
-        hint = "choose another with --runs-dir or $HPCDIST_RUNS_DIR"
-        raise ConfigError(Problem(f"the path of {runs_dir} is not text in UTF-8", hint=hint)) from None
+        hint = "choose another directory with --runs-dir or $HPCDIST_RUNS_DIR"
+        raise ConfigError(Problem(f"the path {runs_dir} is not valid UTF-8", hint=hint)) from None
     if runs_dir.is_dir():
         with untrusted.folder(runs_dir) as handle:
             ownership.check(runs_dir, handle, trusts=_trusts)
 
 
 def _trusts(runs_dir: Path) -> bool:
-    from hpcdist.loading import preferences  # only for those whose runs directory needs it
+    from hpcdist.loading import preferences  # rarely needed
 
     return preferences.trusts(preferences.read(os.environ), runs_dir)
 
 
 def find(runs_dir: Path, jobs: Iterable[str]) -> tuple[list[Run], int]:
-    """Return the runs that the user names, each once, and the exit code for those that were not found.
+    """Return the named runs, each once, and the exit code for those that were not found.
 
-    What is wrong with those is printed.
+    The errors of runs that were not found are printed.
 
     Raises:
-        ConfigError: when there is none of them.
+        ConfigError: if none was found.
     """
     found: dict[Path, Run] = {}
     problems: list[Problem] = []
@@ -69,19 +69,19 @@ def find(runs_dir: Path, jobs: Iterable[str]) -> tuple[list[Run], int]:
             found[run.directory.path] = run
     if not found:
         raise ConfigError(*problems)
-    tell(problems)
+    print_problems(problems)
     return [*found.values()], ConfigError.exit_code if problems else 0
 
 
-def tell_unreadable(errors: Sequence[ConfigError]) -> None:
-    """Warn of runs whose record cannot be read; those of other users, who may be many, are one note."""
+def warn_unreadable(errors: Sequence[ConfigError]) -> None:
+    """Warn of runs whose record cannot be read; those of other users are summed up in one note."""
     others = [error for error in errors if isinstance(error.__cause__, PermissionError)]
     broken = (error for error in errors if error not in others)
-    tell(problem._replace(severity="warning") for error in broken for problem in error.problems)
+    print_problems(problem._replace(severity="warning") for error in broken for problem in error.problems)
     if others:
         places = (problem.place for error in others for problem in error.problems)
-        folders = sorted(Path(place.file).parent.name for place in places if place)
-        note(f"not shown, since they belong to others or may not be read: {comma_list(folders)}")
+        names = sorted(Path(place.file).parent.name for place in places if place)
+        note(f"not shown (owned by other users or unreadable): {comma_list(names)}")
 
 
 def show_reports(reports: Sequence[Report], runs_dir: Path, *, json: bool) -> None:
@@ -91,7 +91,7 @@ def show_reports(reports: Sequence[Report], runs_dir: Path, *, json: bool) -> No
     elif reports:
         show.table(("run", "job", "state", "exit", "reason"), map(_row, reports))
     else:
-        note(f"there are no runs in {runs_dir}")
+        note(f"no runs in {runs_dir}")
 
 
 def _row(report: Report) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def _row(report: Report) -> tuple[str, ...]:
 
 
 def record_of(run: Run) -> dict[str, Any]:
-    """Return what JSON says of a run's record."""
+    """Return a run's record for JSON."""
     record = run.record
     return {
         "name": run.name,
@@ -117,7 +117,7 @@ def record_of(run: Run) -> dict[str, Any]:
 
 
 def report_of(report: Report) -> dict[str, Any]:
-    """Return what JSON says of a run and the state of its job."""
+    """Return a run and the state of its job for JSON."""
     status = report.status
     return {
         **record_of(report.run),
@@ -134,13 +134,13 @@ _ENDS: Final = {
     JobState.FAILED: "failed",
     JobState.TIMEOUT: "ran out of time",
     JobState.OUT_OF_MEMORY: "ran out of memory",
-    JobState.NODE_FAIL: "failed with a node",
+    JobState.NODE_FAIL: "failed because of a node",
     JobState.VANISHED: "vanished",
 }
 
 
 def sentence(report: Report) -> str:
-    """Write the state of a job as a sentence: ``quickstart-1 failed with exit code 3``."""
+    """Return the state of a job as a sentence: ``quickstart-1 failed with exit code 3``."""
     status = report.status
     code = f" with exit code {status.exit_code}" if status.exit_code else ""
     reason = f" ({status.reason})" if status.reason else ""
@@ -148,7 +148,7 @@ def sentence(report: Report) -> str:
 
 
 def explain(report: Report) -> None:
-    """Print why a job does not run, or why nothing is known of it: that may stay so for long."""
+    """Print why a job does not run, or why its state is unknown: either may last long."""
     state, reason = report.status.state, one_line(report.status.reason.partition("\n")[0])
     if state is JobState.UNKNOWN:
         note("; ".join(filter(None, [f"{report.run.name}: {reason}", discard_hint(report.run)])))
@@ -157,7 +157,7 @@ def explain(report: Report) -> None:
 
 
 def exit_code(status: Status) -> int:
-    """Return the job's own exit code; 5 where no job (or no end) is known, 1 for an end without a code."""
+    """Return the exit code of the job; 5 if the job or its end is unknown, 1 for a failure without a code."""
     if status.state is JobState.COMPLETED:
         return status.exit_code or 0
     if status.state in (JobState.UNSUBMITTED, JobState.UNKNOWN, JobState.VANISHED):

@@ -1,4 +1,4 @@
-"""``hpcdist status``: what is known of jobs, at the cost of one question to the batch system."""
+"""``hpcdist status``: show the state of jobs, with one query to the batch system."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hpcdist.runs import control
 @job_options(several=True, required=False)
 @click.pass_context
 def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool) -> None:
-    """Tell the state of jobs.
+    """Show the state of jobs.
 
-    JOB is a run's name, its directory or the batch system's id; without any, all runs are told.
+    JOB is the name of a run, its directory or its job id; without JOB, all runs are shown.
     """
     code = 0
     if jobs:
@@ -25,6 +25,6 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
         reports = control.status(found, runs.services())
     else:
         reports, errors = control.overview(runs_dir, runs.services())
-        runs.tell_unreadable(errors)
+        runs.warn_unreadable(errors)
     runs.show_reports(reports, runs_dir, json=json)
     ctx.exit(code)

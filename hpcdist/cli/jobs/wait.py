@@ -1,4 +1,4 @@
-"""``hpcdist wait``: return when jobs are over."""
+"""``hpcdist wait``: wait for jobs to end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from hpcdist.cli.jobs import runs
+from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.cli.tell import note
 from hpcdist.errors import ExitCode
 from hpcdist.runs import control, logs
 from hpcdist.runs.deadline import Deadline
@@ -18,8 +18,8 @@ from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 
-ANSWER = 10.0
-"""How long the batch system has for its first answer, however short the user's patience is."""
+FIRST_ANSWER = 10.0
+"""Seconds that the first query may take, even if ``--timeout`` is shorter."""
 
 
 @click.command("wait")
@@ -28,53 +28,53 @@ ANSWER = 10.0
     "--timeout",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help=f"Wait no longer; exit with {ExitCode.TIMEOUT:d}.",
+    help=f"Stop waiting after this time; exit with {ExitCode.TIMEOUT:d}.",
 )
 @click.pass_context
 def command(
     ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, timeout: float | None
 ) -> None:
-    """Wait until jobs are over; exit with their exit code.
+    """Wait for jobs to end, and exit with their exit code.
 
     Of several jobs, it is that of the first one that failed.
     """
     (found, code), services = runs.find(runs_dir, jobs), runs.services()
     try:
-        reports = wait(found, services if timeout is None else patient(services, timeout))
-    except TimeIsUp:
-        note(f"not over after {timeout:g} s")
+        reports = wait(found, services if timeout is None else with_time_limit(services, timeout))
+    except WaitTimeout:
+        note(f"still running after {timeout:g} s")
         ctx.exit(ExitCode.TIMEOUT)
     runs.show_reports(reports, runs_dir, json=json)
     ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), code))
 
 
 def wait(found: Sequence[Run], services: Services) -> list[Report]:
-    """Wait until these jobs are over; say on a break that they go on."""
+    """Wait for these jobs to end; on Ctrl-C, print that they keep running."""
     try:
         return control.wait(found, services, on_change=_explain)
     except KeyboardInterrupt:
-        note(f"{', '.join(run.name for run in found)} goes on")
+        note(f"not cancelled: {', '.join(run.name for run in found)}")
         raise
 
 
 def _explain(report: Report) -> None:
-    """Print why a job does not run, or failed, by its log, which is not shown."""
+    """Print why a job does not run, or, from its log, why it failed."""
     runs.explain(report)
-    if report.status.state is JobState.FAILED and (why := logs.last_sentence(report.run.directory)):
+    if report.status.state is JobState.FAILED and (why := logs.failure_reason(report.run.directory)):
         note(f"{report.run.name}: {why}")
 
 
-class TimeIsUp(Exception):  # noqa: N818 - it is no error
-    """The user does not want to wait any longer."""
+class WaitTimeout(Exception):  # noqa: N818 - not an error
+    """The time of ``--timeout`` is over."""
 
 
-def patient(services: Services, seconds: float) -> Services:
-    """Return a services in which one can sleep, and run commands, for so many seconds in all.
+def with_time_limit(services: Services, seconds: float) -> Services:
+    """Return services whose sleeps and commands end after so many seconds in all.
 
-    Sleeping on raises ``TimeIsUp``. Commands have ``ANSWER`` seconds at least, so that there is one answer.
+    A later sleep raises ``WaitTimeout``. Commands have at least ``FIRST_ANSWER`` seconds, for one query.
     """
     end = services.now() + seconds
-    runner = Deadline(services.runner, services.now, max(end, services.now() + ANSWER))
+    runner = Deadline(services.runner, services.now, max(end, services.now() + FIRST_ANSWER))
     return services._replace(runner=runner, sleep=_sleep_until(end, services))
 
 
@@ -82,7 +82,7 @@ def _sleep_until(end: float, services: Services) -> Callable[[float], None]:
     def sleep(pause: float) -> None:
         left = end - services.now()
         if left <= 0:
-            raise TimeIsUp
+            raise WaitTimeout
         services.sleep(min(pause, left))
 
     return sleep

@@ -1,5 +1,5 @@
-"""The verbs of machines: their sites, and what could keep jobs from running well there.
+"""The verbs of machines: their site files, and checks of a machine.
 
-sites sites_check sites_init sites_lint site_text    `sites` and its own verbs
-doctor doctor_job lint_env    what could keep jobs from running well
+sites sites_check sites_init sites_lint site_text    `sites` and its verbs
+doctor doctor_job lint_env    checks of a machine and of its environment
 """

@@ -1,4 +1,4 @@
-"""``hpcdist doctor``: what could keep jobs from running well here."""
+"""``hpcdist doctor``: check this machine for problems."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from click.core import ParameterSource
 from hpcdist import lint
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.options import changes_options, json_option, runs_dir_option, site_option, site_path_option
+from hpcdist.cli.messages import one_line
+from hpcdist.cli.options import json_option, override_options, runs_dir_option, site_option, site_path_option
 from hpcdist.cli.session import machine_of
-from hpcdist.cli.site.doctor_job import Wanted, trial
-from hpcdist.cli.site.lint_env import FOUND, judged
-from hpcdist.cli.site.sites_init import LoginNode, look
-from hpcdist.cli.tell import one_line
+from hpcdist.cli.site.doctor_job import CheckJobOptions, run_check_job
+from hpcdist.cli.site.lint_env import FOUND, lint_variables
+from hpcdist.cli.site.sites_init import LoginNode, run_survey
 from hpcdist.doctor import login
 from hpcdist.doctor.batch import ChosenSite
 from hpcdist.doctor.devices import CHECK_NODES
@@ -39,23 +39,21 @@ _OF_JOB: Final = ("nodes", "gpus", "account", "partition", "qos", "walltime", "s
 @site_option
 @site_path_option
 @runs_dir_option
-@click.option("--job", is_flag=True, help="Submit a short job too, and look at its nodes and the network.")
-@click.option("--nodes", type=click.IntRange(min=1), default=2, show_default=True, help="Nodes of that job.")
-@click.option(
-    "--gpus", type=click.IntRange(min=0), help="GPUs on each of its nodes; else all that the site tells of."
-)
-@click.option("--account", metavar="NAME", help="What that job is charged to.")
-@click.option("--partition", metavar="NAME", help="The partition of that job.")
-@click.option("--qos", metavar="NAME", help="The quality of service of that job.")
-@click.option("--walltime", metavar="TIME", help="The time limit of that job; else 5 minutes.")
-@changes_options[1]
+@click.option("--job", is_flag=True, help="Also submit a short job that checks its nodes and the network.")
+@click.option("--nodes", type=click.IntRange(min=1), default=2, show_default=True, help="Nodes of the job.")
+@click.option("--gpus", type=click.IntRange(min=0), help="GPUs on each node of the job; default: all.")
+@click.option("--account", metavar="NAME", help="Account to charge.")
+@click.option("--partition", metavar="NAME", help="Partition of the job.")
+@click.option("--qos", metavar="NAME", help="Quality of service of the job.")
+@click.option("--walltime", metavar="TIME", help="Time limit of the job; default: 5 minutes.")
+@override_options[1]
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1),
     default=900,
     show_default=True,
     metavar="SECONDS",
-    help="Wait so long for that job, its time in the queue included; then cancel it.",
+    help="Cancel the job after this time, including its time in the queue.",
 )
 @json_option
 @click.pass_context
@@ -75,46 +73,46 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     timeout: float,
     json: bool,
 ) -> None:
-    """Tell what could keep jobs from running well here.
+    """Check this machine for problems.
 
-    Each finding comes with what to do about it. Without --job only this host is looked at. The exit code is
-    0 where all is well and 3 where something is odd; a note, and what could not be looked at, change nothing.
+    Each finding is printed with its remedy. Without --job, only this host is checked. The exit code is 0 if
+    no problem was found, and 3 otherwise; notes and failed checks do not count as problems.
     """
     if not job:
-        _refuse_what_is_of_the_job(ctx)
+        _refuse_job_options(ctx)
     chosen = _chosen(site, site_path)
     services = runs.services()
     found = [*_login(chosen, runs_dir, services)]
     if job:
         batch = {"account": account, "partition": partition, "qos": qos, "walltime": walltime}
         own = [(f"batch.{name}", value) for name, value in batch.items() if value is not None]
-        wanted = Wanted(site, site_path, nodes, gpus, partition, (*own, *settings), timeout)
-        found = settled(found, [*trial(chosen.site, wanted, runs_dir, services)])
+        wanted = CheckJobOptions(site, site_path, nodes, gpus, partition, (*own, *settings), timeout)
+        found = merged(found, [*run_check_job(chosen.site, wanted, runs_dir, services)])
     if json:
         show.as_json([item._asdict() for item in found])
     else:
-        tell(found)
+        print_findings(found)
     if any(item.needs_action for item in found):
         raise click.exceptions.Exit(FOUND)
 
 
-def _refuse_what_is_of_the_job(ctx: click.Context) -> None:
-    """Refuse the options of a job that is not to be submitted.
+def _refuse_job_options(ctx: click.Context) -> None:
+    """Refuse options of the job if none is submitted.
 
     Raises:
-        UsageError: when there are any.
+        UsageError: if there are any.
     """
-    said = ", ".join(
+    given = ", ".join(
         param.opts[0]
         for param in ctx.command.params
         if param.name in _OF_JOB and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
     )
-    if said:
-        raise click.UsageError(f"{said}: of a job, which only --job submits.")
+    if given:
+        raise click.UsageError(f"{given} can only be used with --job.")
 
 
 def _chosen(name: str | None, site_path: tuple[str, ...]) -> ChosenSite:
-    """Return the site that a job would be for, as `submit` chooses it, and its file."""
+    """Return the site as `submit` chooses it, and its file."""
     found = machine_of(name, site_path, preferences.read(os.environ), working=True)
     return ChosenSite(found.site, found.origin, str(found.file))
 
@@ -123,29 +121,29 @@ def _login(chosen: ChosenSite, runs_dir: Path, services: Services) -> Iterator[F
     scheduler = chosen.site.scheduler
     runner = TimeoutGuard(services.runner)
     node = LoginNode(runner, services.now)
-    survey = look(scheduler, node) if scheduler in surveyors else None
+    survey = run_survey(scheduler, node) if scheduler in surveyors else None
     yield from login.findings(chosen, survey, runs_dir, HostProbe(runner, shutil.which))
     yield from _of_shell(chosen)
 
 
 def _of_shell(chosen: ChosenSite) -> Iterator[Finding]:
-    """Yield what `lint-env` says of this shell."""
-    odd = judged(chosen.site)
+    """Yield the findings of `lint-env` for this shell."""
+    odd = lint_variables(chosen.site)
     for item in lint.summed(odd):
         yield Finding("variables", item.name, item.severity, item.text, item.hint)
     if not odd:
-        yield Finding("variables", "this shell", "ok", "nothing is odd about its variables")
+        yield Finding("variables", "this shell", "ok", "no problem with its variables")
 
 
-def settled(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
-    """Return all findings; what the job has shown is no longer asked: that the nodes share the folder."""
+def merged(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
+    """Return all findings, without those that the job has resolved: whether the nodes share the directory."""
     shared = any((item.name, item.status) == ("records", "ok") for item in after)
-    open_still = (item for item in before if not (shared and item.name == FILE_SYSTEM))
-    return [*(item._replace(hint="") if item.hint == CHECK_NODES else item for item in open_still), *after]
+    unresolved = (item for item in before if not (shared and item.name == FILE_SYSTEM))
+    return [*(item._replace(hint="") if item.hint == CHECK_NODES else item for item in unresolved), *after]
 
 
-def tell(found: Sequence[Finding]) -> None:
-    """Print a table, and beneath it what to do."""
+def print_findings(found: Sequence[Finding]) -> None:
+    """Print the findings as a table, and the remedies below it."""
     rows = []
     for group, members in groupby(found, key=lambda item: item.group):
         for number, item in enumerate(members):
@@ -158,4 +156,4 @@ def tell(found: Sequence[Finding]) -> None:
         click.echo(one_line(line))
     if not any(item.needs_action for item in found):
         unknown = comma_list(dict.fromkeys(item.name for item in found if item.status == "unknown"))
-        click.echo(f"\nok: nothing is odd{f'; not known: {unknown}' if unknown else ''}")
+        click.echo(f"\nok: no problems found{f'; not checked: {unknown}' if unknown else ''}")

@@ -1,4 +1,4 @@
-"""The job of ``hpcdist doctor --job``: planned, rendered and submitted as any other."""
+"""The job of ``hpcdist doctor --job``: planned, rendered and submitted like any other."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist.cli.jobs.runs import sentence
-from hpcdist.cli.jobs.submit import request_of, submitted
-from hpcdist.cli.jobs.wait import TimeIsUp, patient
+from hpcdist.cli.jobs.submit import request_of, submit_run
+from hpcdist.cli.jobs.wait import WaitTimeout, with_time_limit
+from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.session import planned
-from hpcdist.cli.tell import note, tell
 from hpcdist.doctor import records, tasks
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import program
@@ -23,7 +23,7 @@ from hpcdist.layers.launchers import launchers
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.planner.pools import Pool, pools
 from hpcdist.runs import control, logs
-from hpcdist.runs.control import Request
+from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
@@ -32,16 +32,16 @@ from hpcdist.schedulers.job import JobState
 from hpcdist.site.model import Site
 
 _PROGRAMS: Final = ("host_info", "connectivity", "allreduce")
-_OTHERWISE: Final = "ask for another job: --partition, --account, --qos, --walltime, --nodes, --gpus or --set"
-_LAST: Final = 20
-"""So many lines of a log are looked through for what it says last."""
+_CHANGE_JOB: Final = "change the job with --partition, --account, --qos, --walltime, --nodes, --gpus or --set"
+_TAIL_LINES: Final = 20
+"""Lines at the end of a log that are searched for the last message."""
 
-_PATIENCE: Final = 10
-"""Seconds for which a record may still be on its way here: network file systems are late."""
+_RECORD_TIMEOUT: Final = 10
+"""Seconds until a record must be visible here: network file systems lag."""
 
 
-class Wanted(NamedTuple):
-    """The job as the command line wants it; ``settings`` are those of ``--set``, ``timeout`` in seconds."""
+class CheckJobOptions(NamedTuple):
+    """The options of the job; ``settings`` are those of ``--set``, ``timeout`` is in seconds."""
 
     site: str | None
     site_path: tuple[str, ...]
@@ -52,8 +52,10 @@ class Wanted(NamedTuple):
     timeout: float
 
 
-def trial(site: Site, wanted: Wanted, runs_dir: Path, services: Services) -> Iterator[Finding]:
-    """Submit the job, wait for it, and yield what its tasks found; a refusal is a finding too."""
+def run_check_job(
+    site: Site, wanted: CheckJobOptions, runs_dir: Path, services: Services
+) -> Iterator[Finding]:
+    """Submit the job, wait for it, and yield the findings of its tasks; a refused job is a finding, too."""
     options = ExperimentOptions(
         str(resources.shipped("templates") / "doctor.yml"),
         wanted.site,
@@ -62,30 +64,30 @@ def trial(site: Site, wanted: Wanted, runs_dir: Path, services: Services) -> Ite
     )
     try:
         made = planned(options)
-        run = _submitted(request_of(made, options), runs_dir, services)
-        report = _waited(run, wanted.timeout, services)
+        run = _submit(request_of(made, options), runs_dir, services)
+        report = _wait(run, wanted.timeout, services)
     except HpcdistError as error:
-        tell(problem for problem in error.problems if problem.severity != "error")
+        print_problems(problem for problem in error.problems if problem.severity != "error")
         for problem in errors_in(error.problems):
-            yield Finding("job", "job", "error", str(problem._replace(hint="")), problem.hint or _OTHERWISE)
+            yield Finding("job", "job", "error", str(problem._replace(hint="")), problem.hint or _CHANGE_JOB)
     else:
         yield from _outcome(made, run, report, services)
 
 
-def _submitted(plain: Request, runs_dir: Path, services: Services) -> Run:
-    """Submit the job with its programs beside it, once, whatever became of earlier ones."""
+def _submit(plain: SubmitRequest, runs_dir: Path, services: Services) -> Run:
+    """Submit the job with its programs, regardless of earlier submissions."""
     request = plain._replace(files=lambda directory: _with_programs(plain.files(directory)))
-    return submitted(request, runs_dir, services, _say, again=True)
+    return submit_run(request, runs_dir, services, _print_id, again=True)
 
 
-def _say(run: Run) -> None:
+def _print_id(run: Run) -> None:
     note(f"{run.name} is submitted as job {run.record.job_id}; `hpcdist logs {run.name} -f` follows it")
 
 
-def sizes(site: Site, wanted: Wanted) -> Iterator[tuple[str, str]]:
-    """Yield settings by which each replica has a node of its own: all its GPUs, or most of its CPUs.
+def sizes(site: Site, wanted: CheckJobOptions) -> Iterator[tuple[str, str]]:
+    """Yield settings that give each replica its own node: all its GPUs, or most of its CPUs.
 
-    Where there is no batch system they share this host.
+    Without a batch system, the replicas share this host.
     """
     yield "environment.replicas.n_workers", str(wanted.nodes - 1)
     pool = _pool(site, wanted.partition)
@@ -101,9 +103,9 @@ def sizes(site: Site, wanted: Wanted) -> Iterator[tuple[str, str]]:
 
 
 def _pmi(site: Site) -> Iterator[tuple[str, str]]:
-    """Yield the setting by which the launcher gives PMI also to this job, whose tasks sum by MPI besides.
+    """Yield the setting that makes the launcher provide PMI to this job, whose tasks also run an MPI sum.
 
-    Where the site is verified it is given anyway (`starting.pmi_of`).
+    On a verified site it is provided anyway (`starting.pmi_of`).
     """
     mpi = site.options(site.launcher).mpi
     if launchers.get(site.launcher).gives_pmi and mpi and site.status == "unverified":
@@ -116,16 +118,16 @@ def _pool(site: Site, partition: str | None) -> Pool:
 
 
 def _with_programs(files: Mapping[str, str]) -> dict[str, str]:
-    """Return a run's files with the programs, and the secret by which the tasks know each other."""
+    """Return a run's files with the programs, and the secret by which the tasks authenticate each other."""
     programs = {f"{name}.py": program(name) for name in _PROGRAMS}
     return {**files, **programs, "secret": secrets.token_hex(32)}
 
 
-def _waited(run: Run, seconds: float, services: Services) -> Report:
-    """Wait until the job is over, and return how; after so many seconds, or on a break, cancel it."""
+def _wait(run: Run, seconds: float, services: Services) -> Report:
+    """Wait for the job to end, and return its report; after so many seconds, or on Ctrl-C, cancel it."""
     try:
-        return control.wait([run], patient(services, seconds))[0]
-    except TimeIsUp:
+        return control.wait([run], with_time_limit(services, seconds))[0]
+    except WaitTimeout:
         (last,) = control.status([run], services)
         control.cancel([run], services)
         return last
@@ -137,8 +139,8 @@ def _waited(run: Run, seconds: float, services: Services) -> Report:
 
 def _outcome(made: Planned, run: Run, report: Report, services: Services) -> Iterator[Finding]:
     if not report.status.state.is_final:
-        hint = "give it more time with --timeout, or choose a partition or QOS in which jobs begin sooner"
-        detail = f"{sentence(report)} when the time was up, so it is cancelled"
+        hint = "increase --timeout, or choose a partition or QOS in which jobs start sooner"
+        detail = f"{sentence(report)} at the timeout, so it was cancelled"
         yield Finding("job", "job", "warning", detail, hint)
         return
     well = report.status.state is JobState.COMPLETED
@@ -150,14 +152,14 @@ def _outcome(made: Planned, run: Run, report: Report, services: Services) -> Ite
 
 
 def _last_line(directory: RunDirectory) -> str:
-    lines = (line for file in logs.files(directory) for line in logs.tail(file, _LAST))
+    lines = (line for file in logs.files(directory) for line in logs.tail(file, _TAIL_LINES))
     return ([line for line in lines if line.strip()] or ["its log is empty"])[-1]
 
 
 def _read(directory: RunDirectory, size: int, services: Services) -> dict[int, Task]:
-    """Return the records of the tasks by rank, as far as there are any."""
+    """Return the records that the tasks wrote, by rank."""
     files = {rank: f"outputs/task.{rank}.json" for rank in range(size)}
-    for _ in range(_PATIENCE):
+    for _ in range(_RECORD_TIMEOUT):
         if all((directory.path / file).exists() for file in files.values()):
             break
         services.sleep(1)

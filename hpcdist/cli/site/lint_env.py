@@ -1,4 +1,4 @@
-"""``hpcdist lint-env``: what is odd about the variables of this shell, or of a file."""
+"""``hpcdist lint-env``: check the NCCL and MPI variables of this shell or of a file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import click
 
 from hpcdist import lint
 from hpcdist.cli import completion, show
+from hpcdist.cli.messages import print_problems
 from hpcdist.cli.options import json_option, site_option, site_path_option
-from hpcdist.cli.tell import tell
 from hpcdist.documents import source
 from hpcdist.errors import ExitCode
 from hpcdist.host import resources
@@ -24,21 +24,21 @@ from hpcdist.site.fabric import JobFacts, names
 from hpcdist.site.model import Site, libraries_of
 
 FOUND = ExitCode.PLAN
-"""The exit code where something is odd; notes alone are 0."""
+"""The exit code if a problem was found; notes are not problems."""
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _EXPORT = re.compile(r"\s*(?:(?:export|declare\s+-x)\s+)?(?=[A-Za-z_]\w*=)")
 _BETWEEN = (";", "&&", "export")
-"""What may stand between two assignments of a line."""
+"""Words that may separate two assignments of a line."""
 
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _NAME = rf"((?:{'|'.join(lint.PREFIXES)})\w+)"
 _SET = re.compile(
     rf"^\s*(?:setenv\W+|set\s+-\w+\s+)?{_NAME}\s+[^\s=]|(?<![\w$]){_NAME}[\"']?\]?\s*(?::?=(?!=)|[:,]\s)\s*\S"
 )
-"""A variable of interest that a line gives a value, in the words of whatever shell or tool."""
+"""A variable of interest that a line sets, in the syntax of any shell or tool."""
 
-_SAYS = re.compile(r"\s*(?:echo|printf)\b")
+_ECHO = re.compile(r"\s*(?:echo|printf)\b")
 
 
 @click.command("lint-env")
@@ -47,44 +47,44 @@ _SAYS = re.compile(r"\s*(?:echo|printf)\b")
 @site_path_option
 @json_option
 def command(file: str | None, site: str | None, site_path: tuple[str, ...], json: bool) -> None:
-    """Tell what NCCL and MPI do with this shell's variables.
+    """Check the NCCL and MPI variables of this shell.
 
-    With FILE (- for stdin) its lines NAME=VALUE and export NAME=VALUE are judged instead, and lines that set
-    a variable in another way are told. The exit code is 0 where all is well and 3 where something is odd; a
-    note changes nothing.
+    With FILE (- for stdin), check its lines NAME=VALUE and export NAME=VALUE instead; lines that set a
+    variable in another way are reported. The exit code is 0 if no problem was found, and 3 otherwise; notes
+    do not count as problems.
     """
     chosen = _site(site, site_path)
-    found = judged(chosen, file)
+    found = lint_variables(chosen, file)
     if json:
         show.as_json([item._asdict() for item in found])
     else:
         for item in lint.summed(found):
             click.echo(f"{item.severity}: {item}")
         if not found:
-            click.echo("ok: nothing is odd")
+            click.echo("ok: no problems found")
     if any(item.severity != "note" for item in found):
         raise click.exceptions.Exit(FOUND)
 
 
-def judged(site: Site | None, file: str | None = None) -> list[Finding]:
-    """Return what is odd about the variables of a file, or of this shell."""
+def lint_variables(site: Site | None, file: str | None = None) -> list[Finding]:
+    """Return the findings about the variables of a file, or of this shell."""
     lines = () if file is None else tuple(_lines(file))
     variables = _of_shell() if file is None else (item for line in lines for item in assigned(*line))
-    odd = _of_no_centre(lint.findings(variables, _around(site)), site)
-    return [*odd, *(item for line in lines for item in unread(*line))]
+    found = _without_site_notes(lint.findings(variables, _context(site)), site)
+    return [*found, *(item for line in lines for item in unread(*line))]
 
 
 def _site(name: str | None, site_path: tuple[str, ...]) -> Site | None:
-    """Return the site of ``--site``, ``$HPCDIST_SITE`` or the config, else this machine's if known."""
+    """Return the site of ``--site``, ``$HPCDIST_SITE`` or the config, else the detected one, if any."""
     folders = resources.site_folders(site_path)
     if named := machine.explicit_site(name, folders, preferences.read(os.environ)):
         return named.site
     found = machine.search(folders)
-    tell(found.problems)
+    print_problems(found.problems)
     return load_site(found.files[found.detection.site]) if found.detection.site else None
 
 
-def _around(site: Site | None) -> LintContext:
+def _context(site: Site | None) -> LintContext:
     modules = os.environ.get("LOADEDMODULES", "").split(":")
     if site is None:
         return LintContext(versions=versions_of(modules))
@@ -99,8 +99,8 @@ def _around(site: Site | None) -> LintContext:
     )
 
 
-def _of_no_centre(found: Iterable[Finding], site: Site | None) -> Iterator[Finding]:
-    """Yield the findings without notes on what the centre itself advises."""
+def _without_site_notes(found: Iterable[Finding], site: Site | None) -> Iterator[Finding]:
+    """Yield the findings without notes on variables that the site file itself sets."""
     own = names(site.fabric) if site else []
     yield from (item for item in found if item.severity != "note" or item.name not in own)
 
@@ -118,7 +118,7 @@ def _lines(file: str) -> Iterator[tuple[str, str]]:
 
 
 def assigned(line: str, origin: str) -> Iterator[Variable]:
-    """Yield the variables that a line sets; other lines set none, and what bash expands stays unknown."""
+    """Yield the variables that a line of assignments sets; values that bash would expand are unknown."""
     begin = _EXPORT.match(line)
     if not begin:
         return
@@ -132,7 +132,7 @@ def assigned(line: str, origin: str) -> Iterator[Variable]:
 
 
 def _words(text: str) -> list[str]:
-    """Split as bash does, `;` and its like apart; nothing where a quote ends on another line."""
+    """Split a line as bash does, with `;` and operators as words; empty if a quote ends on another line."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|")
     lexer.whitespace_split = True
     try:
@@ -142,11 +142,11 @@ def _words(text: str) -> list[str]:
 
 
 def unread(line: str, origin: str) -> Iterator[Finding]:
-    """Yield a finding for each variable of interest that a line sets, and that `assigned` does not read."""
+    """Yield a finding for each variable of interest that a line sets in a way that `assigned` cannot read."""
     read = {item.name for item in assigned(line, origin)}
-    text = "" if _SAYS.match(line) else _COMMENT.sub("", line)
+    text = "" if _ECHO.match(line) else _COMMENT.sub("", line)
     for name in dict.fromkeys(match[1] or match[2] for match in _SET.finditer(text)):
         if name not in read:
-            happens = f"`{line.strip()}` is no line that is read, so the value was not judged"
+            happens = f"`{line.strip()}` is not a plain assignment, so the value was not checked"
             write = f"write `export {name}=VALUE` on a line of its own"
             yield Finding(name, None, origin, happens, write, "hpcdist lint-env --help")

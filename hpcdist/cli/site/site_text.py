@@ -1,4 +1,4 @@
-"""A survey as the text of a site file: what is known as values, the rest as comments on how to learn it."""
+"""A survey as the text of a site file: known values, and comments on how to find the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from hpcdist.cli.tell import one_line
+from hpcdist.cli.messages import one_line
 from hpcdist.site.survey import Fact, NodeKind, Part, Survey
 
 _WIDTH: Final = 118
@@ -19,10 +19,10 @@ _ORDER: Final = (
 _AMD: Final = re.compile(r"mi\d+\w*", re.IGNORECASE)
 
 
-class Here(NamedTuple):
-    """What this machine itself shows: ``host`` is its full name, ``network`` what its devices look like.
+class HostFacts(NamedTuple):
+    """Facts about this machine: ``host`` is its full name, ``network`` is guessed from its devices.
 
-    ``variables`` are set by the centre and name the machine; ``today`` is ``YYYY-MM-DD``.
+    ``variables`` are set by the centre and identify the machine; ``today`` is ``YYYY-MM-DD``.
     """
 
     host: str
@@ -32,34 +32,34 @@ class Here(NamedTuple):
     network: str | None = None
 
 
-def site_text(name: str, survey: Survey, here: Here) -> str:
-    """Return the file; it loads as a site without a problem."""
-    return "\n".join(_lines(name, survey, here)) + "\n"
+def site_text(name: str, survey: Survey, host: HostFacts) -> str:
+    """Return the text of the file, which is a valid site."""
+    return "\n".join(_lines(name, survey, host)) + "\n"
 
 
-def _lines(name: str, survey: Survey, here: Here) -> Iterator[str]:
+def _lines(name: str, survey: Survey, host: HostFacts) -> Iterator[str]:
     yield from _comment(
-        f"Written by `hpcdist sites init {name}` on {here.host}, {here.today}: what {survey.title} says."
+        f"Written by `hpcdist sites init {name}` on {host.host}, {host.today}, from {survey.title}."
     )
-    yield "# A line that begins with `#` and a key could not be known: correct it, and take the # away."
+    yield "# A line that begins with `#` and a key has an unknown value: correct the value and remove the #."
     yield from (
-        line for item in survey.unseen for line in _comment(f"Not seen: `{item.command}`: {item.why}")
+        line for item in survey.unseen for line in _comment(f"Not available: `{item.command}`: {item.why}")
     )
     yield from (line for warning in survey.warnings for line in _comment(f"Warning: {warning}"))
     yield f"name: {_yaml(name)}"
-    yield f"description: {_yaml(f'{survey.title}, as seen from {here.host}')}"
+    yield f"description: {_yaml(f'{survey.title}, as seen from {host.host}')}"
     yield "status: unverified"
     yield f"scheduler: {survey.scheduler}"
     yield from _sections(survey)
-    yield "replica: {cpus: 1} # what a replica gets that says nothing itself"
+    yield "replica: {cpus: 1} # default resources of a replica"
     yield from _unknown(
-        "what a job loads before it runs, and variables such as NCCL's, are told by the centre's own pages",
+        "see the centre's documentation for the modules that jobs load and for variables such as NCCL's",
         "modules: []",
         "setup: []",
     )
-    yield from _fabric(here)
-    yield from _detect(here)
-    yield from _sources(survey, here)
+    yield from _fabric(host)
+    yield from _detect(host)
+    yield from _sources(survey, host)
 
 
 def _sections(survey: Survey) -> Iterator[str]:
@@ -74,12 +74,14 @@ def _sections(survey: Survey) -> Iterator[str]:
 
 
 def _fact(fact: Fact, unseen: Collection[str]) -> Iterator[str]:
-    told = f"`{fact.told}`" if fact.told else ""
-    remarks = [f"{told}: {fact.remarks[0]}", *fact.remarks[1:]] if told and fact.remarks else [*fact.remarks]
+    command = f"`{fact.told}`" if fact.told else ""
+    remarks = (
+        [f"{command}: {fact.remarks[0]}", *fact.remarks[1:]] if command and fact.remarks else [*fact.remarks]
+    )
     if fact.told in unseen:
-        remarks = [f"{told} gave no answer", *fact.remarks]
-    if fact.value is None and told and not remarks:
-        remarks = [f"{told} does not tell it"]
+        remarks = [f"{command} gave no answer", *fact.remarks]
+    if fact.value is None and command and not remarks:
+        remarks = [f"{command} does not report it"]
     yield from (line for remark in remarks for line in _comment(remark))
     yield f"# {fact.key}: {fact.example}" if fact.value is None else f"{fact.key}: {_yaml(fact.value)}"
 
@@ -87,11 +89,11 @@ def _fact(fact: Fact, unseen: Collection[str]) -> Iterator[str]:
 def _node_types(survey: Survey) -> Iterator[str]:
     if not survey.kinds:
         yield from _unknown(
-            "no node was seen: a replica gets a node of its own",
+            "no nodes were reported: each replica gets its own node",
             "node_types: {NAME: {cpus: 64, memory: 256G, gpus: 4}}",
         )
         return
-    yield from _comment(f"`{survey.told[0]}`: nodes that are alike; memory in MiB")
+    yield from _comment(f"`{survey.told[0]}`: groups of equal nodes; memory in MiB")
     yield "node_types:"
     for kind in survey.kinds:
         features = f" # features: {one_line(', '.join(kind.features))}" if kind.features else ""
@@ -112,7 +114,7 @@ def _node_type(kind: NodeKind) -> dict[str, object]:
 
 def _partitions(survey: Survey) -> Iterator[str]:
     if not survey.parts:
-        yield from _unknown("no partition was seen", "partitions: {NAME: {nodes: {NODE_TYPE: NUMBER}}}")
+        yield from _unknown("no partitions were reported", "partitions: {NAME: {nodes: {NODE_TYPE: NUMBER}}}")
         yield from _left_out(survey)
         return
     yield from _comment(f"`{survey.told[1]}`")
@@ -134,31 +136,31 @@ def _partition(part: Part) -> dict[str, object]:
     return known | ({"whole_nodes": True} if part.whole_nodes else {})
 
 
-def _fabric(here: Here) -> Iterator[str]:
-    names = ", ".join(here.interfaces) or "no interface"
-    seen = f"seen on {here.host}: {names}"
+def _fabric(host: HostFacts) -> Iterator[str]:
+    names = ", ".join(host.interfaces) or "none"
+    seen = f"interfaces of {host.host}: {names}"
     yield from _unknown(
-        f"{seen}; the nodes of jobs may have others (`ip -br link` in a job)",
-        f"fabric: {_yaml(_likely(here))}",
+        f"{seen}; compute nodes may have others (`ip -br link` in a job)",
+        f"fabric: {_yaml(_likely(host))}",
     )
 
 
-def _likely(here: Here) -> dict[str, str]:
-    fast = [name for name in here.interfaces if name.startswith(("hsn", "ib"))]
-    interface = (fast or [*here.interfaces] or ["ib0"])[0]
-    return ({"network": here.network} if here.network else {}) | {"interface": interface}
+def _likely(host: HostFacts) -> dict[str, str]:
+    fast = [name for name in host.interfaces if name.startswith(("hsn", "ib"))]
+    interface = (fast or [*host.interfaces] or ["ib0"])[0]
+    return ({"network": host.network} if host.network else {}) | {"interface": interface}
 
 
-def _detect(here: Here) -> Iterator[str]:
-    if here.variables:
-        yield from _comment("set here; take it away where other machines set it to the same")
-        yield f"detect: {_yaml({'env': {key: re.escape(value) for key, value in here.variables}})}"
-    elif "." in here.host:
-        yield from _comment(f"the full name of this host, {here.host}, with any number where it has one")
-        yield f"detect: {_yaml({'fqdn': [_pattern(here.host)]})}"
+def _detect(host: HostFacts) -> Iterator[str]:
+    if host.variables:
+        yield from _comment("set here; remove it if other machines set it to the same value")
+        yield f"detect: {_yaml({'env': {key: re.escape(value) for key, value in host.variables}})}"
+    elif "." in host.host:
+        yield from _comment(f"the full name of this host, {host.host}, with any number in place of its own")
+        yield f"detect: {_yaml({'fqdn': [_pattern(host.host)]})}"
     else:
         yield from _unknown(
-            f"{here.host} is no full host name, so it tells this machine from no other (`hostname -f`)",
+            f"{host.host} is not a full host name, so it does not identify this machine (`hostname -f`)",
             r"detect: {fqdn: ['login\d+\.machine\.centre\.org']}",
         )
 
@@ -169,7 +171,7 @@ def _pattern(host: str) -> str:
     return f"{numbered}\\.{re.escape(rest)}"
 
 
-def _sources(survey: Survey, here: Here) -> Iterator[str]:
+def _sources(survey: Survey, host: HostFacts) -> Iterator[str]:
     keys: dict[str, list[str]] = {}
     if survey.kinds:
         keys.setdefault(survey.told[0], []).append("node_types")
@@ -180,10 +182,10 @@ def _sources(survey: Survey, here: Here) -> Iterator[str]:
             keys.setdefault(fact.told, []).append(fact.key)
     yield "sources:"
     own = [fact.key for fact in survey.facts if not fact.told and fact.value is not None]
-    own += ["replica", "detect"] if here.variables or "." in here.host else ["replica"]
-    keys["the usual, by hpcdist sites init"] = own
-    for told, of in keys.items():
-        source = {"where": f"{told} on {here.host}", "read": here.today, "of": of} | (
+    own += ["replica", "detect"] if host.variables or "." in host.host else ["replica"]
+    keys["defaults of hpcdist sites init"] = own
+    for command, of in keys.items():
+        source = {"where": f"{command} on {host.host}", "read": host.today, "of": of} | (
             {"by": "third party"} if of is own else {}
         )
         yield f"  - {_yaml(source)}"
@@ -195,7 +197,7 @@ def _unknown(why: str, *examples: str) -> Iterator[str]:
 
 
 def _comment(text: str) -> Iterable[str]:
-    """Break a text into lines of comment; nothing of it can end the comment."""
+    """Break a text into comment lines, none of which can end the comment."""
     line = "#"
     for word in one_line(text).split():
         if len(line) + len(word) + 1 > _WIDTH and line != "#":
@@ -206,7 +208,7 @@ def _comment(text: str) -> Iterable[str]:
 
 
 def _yaml(value: object) -> str:
-    """Write a value as YAML on one line."""
+    """Return a value as YAML on one line."""
     text: str = yaml.safe_dump(
         value if not isinstance(value, Mapping) else dict(value),
         default_flow_style=True, width=float("inf"), sort_keys=False, allow_unicode=False,

@@ -1,4 +1,4 @@
-"""``hpcdist sites``: the machines that hpcdist knows."""
+"""``hpcdist sites``: list, show, detect, check and create site files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 import click
 
 from hpcdist.cli import completion, show
+from hpcdist.cli.messages import collect, print_problems
 from hpcdist.cli.options import json_option, site_path_option
-from hpcdist.cli.tell import listed, tell
 from hpcdist.documents import source
 from hpcdist.errors import Place
 from hpcdist.host import resources
@@ -18,7 +18,7 @@ from hpcdist.loading.sites import load_site, readable
 
 @click.group("sites")
 def command() -> None:
-    """List, show, detect, check and begin sites."""
+    """List, show, detect, check and create site files."""
 
 
 def _verb(name: str) -> Callable[[Callable[..., None]], click.Command]:
@@ -30,7 +30,7 @@ def list_sites(site_path: tuple[str, ...], json: bool) -> None:
     """List all sites."""
     files = resources.site_files(resources.site_folders(site_path))
     sites, problems = readable((files[name] for name in sorted(files)), load_site)
-    tell(problems)
+    print_problems(problems)
     if json:
         keys = ("name", "description", "status", "scheduler", "launcher")
         show.as_json([{key: getattr(site, key) for key in keys} for site in sites])
@@ -42,7 +42,7 @@ def list_sites(site_path: tuple[str, ...], json: bool) -> None:
 @_verb("show")
 @click.argument("name", shell_complete=completion.sites)
 def show_site(name: str, site_path: tuple[str, ...], json: bool) -> None:
-    """Print the file of a site, with where it lies."""
+    """Print a site file and its path."""
     folders = resources.site_folders(site_path)
     found = machine.named_site(name, folders, Place(name, 0, 0))
     if json:
@@ -53,10 +53,10 @@ def show_site(name: str, site_path: tuple[str, ...], json: bool) -> None:
 
 @_verb("detect")
 def detect_site(site_path: tuple[str, ...], json: bool) -> None:
-    """Tell which site this machine is, and what gave it away."""
+    """Show which site this machine is, and how it was detected."""
     search = machine.search(resources.site_folders(site_path))
     found = machine.detected_site(search)
-    tell(found.problems)
+    print_problems(found.problems)
     clues = search.detection.clues
     if json:
         known = [clue._asdict() for clue in clues]
@@ -64,17 +64,20 @@ def detect_site(site_path: tuple[str, ...], json: bool) -> None:
     else:
         click.echo(f"{found.site.name} ({found.origin})\n")
         rows = [(clue.site, clue.expected, clue.found, "yes" if clue.matches else "no") for clue in clues]
-        show.table(("site", "is known by", "found here", "matches"), rows)
+        show.table(("site", "expected", "found", "matches"), rows)
 
 
 @_verb("check")
 @click.argument("file", metavar="FILE", shell_complete=completion.sites)
 def check_site(file: str, site_path: tuple[str, ...], json: bool) -> None:
-    """Tell everything that is wrong with a site: a file, or a name. The exit code is 2 when something is."""
+    """Check a site, given by name or as a file, for problems.
+
+    The exit code is 0 if it can be used, and 2 otherwise.
+    """
     from hpcdist.cli.site import sites_check
 
     if json:
-        with listed(show.problems_as_json):
+        with collect(show.problems_as_json):
             sites_check.check(file, site_path)
     else:
         click.echo(f"ok: {sites_check.check(file, site_path)}")
@@ -82,15 +85,18 @@ def check_site(file: str, site_path: tuple[str, ...], json: bool) -> None:
 
 @command.command("init")
 @click.argument("name")
-@click.option("--scheduler", metavar="NAME", help="The batch system; else the one that is set up here.")
+@click.option("--scheduler", metavar="NAME", help="Batch system to query; default: detected.")
 @click.option(
-    "-o", "--output", metavar="FILE", help="Where to write, - to print; else the first of `sites path`."
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="File to write; default: in the first directory of `sites path`; -: print it.",
 )
 @site_path_option
 def init_site(name: str, scheduler: str | None, output: str | None, site_path: tuple[str, ...]) -> None:
-    """Write a site file from what the batch system says.
+    """Write a site file from the batch system's answers.
 
-    It tells nodes, partitions and GPUs, and is only asked.
+    Nodes, partitions and GPUs are queried; nothing is changed or submitted.
     """
     from hpcdist.cli.jobs import runs
     from hpcdist.cli.site import sites_init
@@ -101,12 +107,12 @@ def init_site(name: str, scheduler: str | None, output: str | None, site_path: t
 
 @_verb("path")
 def path_of_sites(site_path: tuple[str, ...], json: bool) -> None:
-    """Print the folders in which sites are looked for.
+    """Print the directories that are searched for site files.
 
-    The first that has a name wins.
+    The first directory that has a site of the name is used.
     """
     folders = resources.site_folders(site_path)
     if json:
         show.as_json([{"folder": str(folder), "exists": folder.is_dir()} for folder in folders])
     else:
-        show.table((), [(str(folder), "" if folder.is_dir() else "(not there)") for folder in folders])
+        show.table((), [(str(folder), "" if folder.is_dir() else "(does not exist)") for folder in folders])

@@ -1,4 +1,4 @@
-"""``hpcdist sites init``: a site file from what can be seen here."""
+"""``hpcdist sites init``: write a site file from a survey of this machine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import click
 
 from hpcdist.cli.experiment import new_file
-from hpcdist.cli.site.site_text import Here, site_text
-from hpcdist.cli.tell import note
+from hpcdist.cli.messages import note
+from hpcdist.cli.site.site_text import HostFacts, site_text
 from hpcdist.errors import ConfigError, Problem, SchedulerError, did_you_mean
 from hpcdist.host import resources
 from hpcdist.host.command import Runner
@@ -23,15 +23,15 @@ from hpcdist.schedulers.surveyors import Answers, surveyors
 from hpcdist.site.survey import Survey
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM
 
-_NAMES_OF_MACHINES: Final = ("LMOD_SYSTEM_NAME", "NERSC_HOST", "SYSTEMNAME")
-"""Variables by which centres name their machines: TACC and OLCF, NERSC, JSC."""
+_MACHINE_VARIABLES: Final = ("LMOD_SYSTEM_NAME", "NERSC_HOST", "SYSTEMNAME")
+"""Variables in which centres name their machines: TACC and OLCF, NERSC, JSC."""
 
 
-_NO_INTERFACES: Final = ("lo", "bonding_masters")
+_NOT_INTERFACES: Final = ("lo", "bonding_masters")
 
 
 class LoginNode(NamedTuple):
-    """The machine that is looked at; tests hand in one of their own."""
+    """Access to the surveyed machine; tests pass their own."""
 
     runner: Runner
     now: Callable[[], float]
@@ -44,40 +44,40 @@ class LoginNode(NamedTuple):
 def init(
     name: str, scheduler: str | None, output: str | None, site_path: tuple[str, ...], node: LoginNode
 ) -> None:
-    """Look around, and write the file.
+    """Survey the machine and write the file.
 
     Raises:
-        ConfigError: for a name that no site can have, without a batch system, or where the file exists.
-        SchedulerError: where the batch system shows nothing of its machine.
+        ConfigError: if the name is invalid, there is no batch system, or the file exists.
+        SchedulerError: if the batch system reports neither nodes nor queues.
     """
     if not RUN_NAME.fullmatch(name):
-        raise ConfigError(Problem(f"{name!r} cannot be the name of a site", hint=RUN_NAME_FORM))
+        raise ConfigError(Problem(f"{name!r} is not a valid site name", hint=RUN_NAME_FORM))
     file = new_file.chosen(output or str(resources.site_folders(site_path)[0] / f"{name}.yaml"))
-    survey = look(scheduler or machine.batch_system(node.environment) or _none(), node)
+    survey = run_survey(scheduler or machine.batch_system(node.environment) or _no_batch_system(), node)
     if not (survey.kinds or survey.parts):
         raise SchedulerError(*_nothing(survey))
-    text = site_text(name, survey, here(node))
+    text = site_text(name, survey, host_facts(node))
     new_file.write(file, text)
     if file:
         click.echo(f"wrote {file}")
     for item in survey.unseen:
-        note(f"not seen: {item.command}: {item.why}")
+        note(f"not available: {item.command}: {item.why}")
     for queue in survey.left_out if not survey.parts else ():
         note(f"left out: {queue.name}: {queue.why}")
     for warning in survey.warnings:
         note(warning)
     if file:
-        _say_what_is_next(name, file, known=file.parent in resources.site_folders(site_path))
+        _print_next_steps(name, file, known=file.parent in resources.site_folders(site_path))
 
 
-def look(scheduler: str, node: LoginNode) -> Survey:
-    """Ask a batch system until nothing is left to ask.
+def run_survey(scheduler: str, node: LoginNode) -> Survey:
+    """Query a batch system until its surveyor has no further commands.
 
     Raises:
-        ConfigError: where nobody knows how to ask it.
+        ConfigError: if there is no surveyor for it.
     """
     if scheduler not in surveyors:
-        message = f"nothing can be seen of scheduler {scheduler!r}"
+        message = f"scheduler {scheduler!r} cannot be surveyed"
         raise ConfigError(Problem(message, hint=did_you_mean(scheduler, surveyors.names())))
     surveyor, user = surveyors.get(scheduler), node.user()
     answers = Answers()
@@ -87,18 +87,18 @@ def look(scheduler: str, node: LoginNode) -> Survey:
 
 
 def _nothing(survey: Survey) -> Iterator[Problem]:
-    """Yield why there is nothing to write."""
-    yield from (Problem(f"not seen: {item.command}: {item.why}") for item in survey.unseen)
-    message = f"{survey.title} shows neither nodes nor queues, so no file was written"
-    hint = "try again where and when its commands answer; `hpcdist sites list` shows files to copy"
+    """Yield why no file is written."""
+    yield from (Problem(f"not available: {item.command}: {item.why}") for item in survey.unseen)
+    message = f"{survey.title} reports neither nodes nor queues, so no file was written"
+    hint = "run it again where its commands work, or copy a site of `hpcdist sites list`"
     yield Problem(message, hint=hint)
 
 
-def here(node: LoginNode) -> Here:
-    """Return what this machine shows by itself."""
-    interfaces = tuple(name for name in _entries(node.devices / "net") if name not in _NO_INTERFACES)
-    variables = ((name, node.environment.get(name, "")) for name in _NAMES_OF_MACHINES)
-    return Here(
+def host_facts(node: LoginNode) -> HostFacts:
+    """Return the facts about this machine that need no batch system."""
+    interfaces = tuple(name for name in _entries(node.devices / "net") if name not in _NOT_INTERFACES)
+    variables = ((name, node.environment.get(name, "")) for name in _MACHINE_VARIABLES)
+    return HostFacts(
         host=node.host().rstrip(".").lower(),
         today=dt.datetime.fromtimestamp(node.now()).astimezone().date().isoformat(),
         variables=tuple((name, value) for name, value in variables if value),
@@ -108,9 +108,9 @@ def here(node: LoginNode) -> Here:
 
 
 def _network(devices: Path, interfaces: tuple[str, ...]) -> str | None:
-    """Return what the devices look like: those of this host, which may not be those of the nodes.
+    """Return the kind of network by the devices of this host, which compute nodes may not share.
 
-    The names are those that the drivers give: cxi (Slingshot), efa, hfi1 (Omni-Path), mlx5 (InfiniBand or
+    The device names are those of the drivers: cxi (Slingshot), efa, hfi1 (Omni-Path), mlx5 (InfiniBand or
     RoCE, as its port's ``link_layer`` says).
     """
     cards = _entries(devices / "infiniband")
@@ -134,12 +134,12 @@ def _first_line(file: Path) -> str:
         return ""
 
 
-def _none() -> str:
-    message = "no batch system is set up here"
-    raise ConfigError(Problem(message, hint=f"name one by --scheduler: {', '.join(surveyors.names())}"))
+def _no_batch_system() -> str:
+    message = "no batch system was detected on this machine"
+    raise ConfigError(Problem(message, hint=f"choose one with --scheduler: {', '.join(surveyors.names())}"))
 
 
-def _say_what_is_next(name: str, file: Path, *, known: bool) -> None:
+def _print_next_steps(name: str, file: Path, *, known: bool) -> None:
     site = name if known else str(file)
-    click.echo("read it, complete it, then:")
+    click.echo("check and complete it, then run:")
     click.echo(f"  hpcdist sites check {site}\n  hpcdist render EXP --site {site}")

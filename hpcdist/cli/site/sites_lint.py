@@ -1,4 +1,4 @@
-"""What the lint says of a site's own variables, in every kind of job that they may come in."""
+"""Lint of a site's own variables, for every kind of job that may get them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hpcdist.site.model import Site, libraries_of
 
 
 def findings(site: Site) -> Iterator[Problem]:
-    """Yield each finding once, at the variable's key; notes are not for a site, which speaks for a centre."""
+    """Yield each finding once, at the variable's key, without notes: a site follows its centre's advice."""
     seen: set[tuple[Path, str]] = set()
-    for around in _jobs(site):
-        for found in lint.findings(of_fabric(site, around), _around(site, around)):
+    for facts in _jobs(site):
+        for found in lint.findings(of_fabric(site, facts), _context(site, facts)):
             path = _path(site, found)
             if found.severity != "note" and (path, found.text) not in seen:
                 seen.add((path, found.text))
@@ -25,32 +25,32 @@ def findings(site: Site) -> Iterator[Problem]:
 
 
 def _jobs(site: Site) -> Iterator[JobFacts]:
-    """Yield what the conditions of the file can meet: one node or two, each library, containers or none."""
+    """Yield the facts that conditions of the file can test: nodes, library, container or none."""
     libraries = libraries_of(site.node_types.values())
     images = (False, True) if site.container else (False,)
     for nodes, library, container in product((2, 1), libraries or (None,), images):
         yield JobFacts(nodes, library, container)
 
 
-def _around(site: Site, around: JobFacts) -> lint.LintContext:
+def _context(site: Site, facts: JobFacts) -> lint.LintContext:
     return lint.LintContext(
         network=site.fabric.network,
-        library=around.library,
-        nodes=around.nodes,
-        words=tuple(_words(site, around)),
+        library=facts.library,
+        nodes=facts.nodes,
+        words=tuple(_words(site, facts)),
         versions=lint.versions_of(site.modules),
         known=site.fabric.known,
     )
 
 
-def _words(site: Site, around: JobFacts) -> Iterator[Word]:
-    together = (text for _, group in groups(site.fabric, around) for text in (*group.directives, *group.args))
+def _words(site: Site, facts: JobFacts) -> Iterator[Word]:
+    together = (text for _, group in groups(site.fabric, facts) for text in (*group.directives, *group.args))
     for text in (*site.directives.mandatory, *together, *site.options(site.launcher).args):
         yield Word(text=text, origin=f"site {site.name}")
 
 
 def _path(site: Site, found: lint.Finding) -> Path:
-    """Return the key of the variable, by what its origin begins with; of one that is not set, the section."""
+    """Return the path of the variable's key, by its origin; of a variable that is not set, the section."""
     if found.name in site.fabric.env:
         return ("fabric", "env", found.name)
     for index, group in enumerate(site.fabric.together):

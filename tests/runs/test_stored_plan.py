@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from hpcdist.experiment.batch_specs import ArraySpec
-from hpcdist.runs.kept_plan import KeptPlan, read
+from hpcdist.runs.stored_plan import StoredPlan, read
 from hpcdist.units import Walltime
 from tests.experiments import environment, resources
 from tests.plans import planned
@@ -36,13 +36,13 @@ def test_what_a_plan_writes_is_read() -> None:
         environment=environment(each=resources(gpu=1), workers=2),
     )
     assert plan.request.walltime == Walltime(60)
-    assert read(json.loads(msgspec.json.encode(plan))) == KeptPlan(
+    assert read(json.loads(msgspec.json.encode(plan))) == StoredPlan(
         "a try", ("a",), ARRAY, 60, requeue=True, launcher="srun", tasks=3
     )
 
 
 def test_a_plan_of_an_earlier_version_is_read() -> None:
-    assert read(OLD) == KeptPlan("a try", ("a",), ARRAY, 60, requeue=True, launcher="mpirun", tasks=3)
+    assert read(OLD) == StoredPlan("a try", ("a",), ARRAY, 60, requeue=True, launcher="mpirun", tasks=3)
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
     ],
 )
 def test_what_is_strange_says_nothing(data: object) -> None:
-    assert read(data) == KeptPlan()
+    assert read(data) == StoredPlan()

@@ -1,7 +1,7 @@
-"""What a run's ``plan.json`` says, as far as its state and its logs need it.
+"""The fields of a run's ``plan.json`` that its state and its logs need.
 
-It is read without the models of plans, which `status` would load for nothing. Runs that were submitted before
-plans had pieces have all fields side by side, some under other names, and their array as a text.
+It is read without the plan models, which would slow down `status`. Runs of versions before plans had pieces
+have all fields at the top level, some with other names, and their array as text.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from hpcdist.experiment.batch_specs import ArraySpec
 
 _OLD: Final = {"mode": "launches"}
-"""What fields were called before plans had pieces."""
+"""The former names of fields."""
 
 
-class KeptPlan(NamedTuple):
-    """A plan as its file has it; what the file lacks, or holds in another type, is None or empty.
+class StoredPlan(NamedTuple):
+    """A plan as stored; fields that are missing or of another type are None or empty.
 
-    ``walltime`` is in seconds. ``tasks``: how many hpcdist starts, None where the command starts its own.
+    ``walltime`` is in seconds. ``tasks`` is the number of tasks that hpcdist starts, None if the command
+    starts them itself.
     """
 
     description: str | None = None
@@ -31,13 +32,13 @@ class KeptPlan(NamedTuple):
     tasks: int | None = None
 
 
-def read(data: object) -> KeptPlan:
-    """Return what the data of the file say."""
+def read(data: object) -> StoredPlan:
+    """Return the plan of the file's data."""
     plan = data if isinstance(data, Mapping) else {}
     request, launch, identity = (_piece(plan, name) for name in ("request", "launch", "identity"))
     walltime, tags = request("walltime"), identity("tags")
     seconds = walltime.get("seconds") if isinstance(walltime, Mapping) else None
-    return KeptPlan(
+    return StoredPlan(
         description=_text(identity("description")),
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
         array=_array(request("array")),
@@ -49,7 +50,7 @@ def read(data: object) -> KeptPlan:
 
 
 def _piece(plan: Mapping[str, Any], name: str) -> Callable[[str], Any]:
-    """Return what looks up a field of this piece."""
+    """Return a function that looks up a field of this piece."""
     piece = plan.get(name)
     if isinstance(piece, Mapping):
         return piece.get
@@ -61,10 +62,10 @@ def _text(value: object) -> str | None:
 
 
 def _array(value: object) -> ArraySpec | None:
-    """Read an array again from its text, so that a file that somebody changed cannot hold what is none."""
+    """Parse an array from its text again, so that an edited file cannot contain an invalid one."""
     if value is None:
         return None
-    import msgspec  # which runs without an array need not
+    import msgspec  # imported only for arrays
 
     from hpcdist.experiment.batch_specs import ArraySpec
 
