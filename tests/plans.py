@@ -16,7 +16,7 @@ TESTBED = shipped_site("testbed")
 LOCAL = shipped_site("local")
 
 COMMAND = 'bash "$HPCDIST_JOB_DIR/command.sh"'
-WRAPPER = 'bash -c "$hpcdist_start" "$HPCDIST_JOB_DIR/task.sh"'
+WRAPPER = '"${hpcdist_task[@]}"'
 WRAPPED = [WRAPPER, COMMAND]
 """The end of every launch line that starts tasks."""
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Task
-from hpcdist.script import renderer
 from hpcdist.script.renderer import render
 
 PORT = 20000
@@ -24,6 +22,8 @@ NO_ADDRESSES = {"BASH_FUNC_getent%%": "() { :; }"}
 """A function of bash: no name has an address here, whatever this machine's DNS says."""
 
 RANK_AFTER_RANK = """
+task_text >"$HPCDIST_JOB_DIR/task.sh"
+environment
 while (($#)); do
   {rank}=$1 PMIX_RANK=$1 SLURMD_NODENAME=$2 bash "$HPCDIST_JOB_DIR/task.sh" bash -c '
     env -0 >"$HPCDIST_JOB_DIR/told.$HPCDIST_RANK"' || exit
@@ -38,8 +38,6 @@ def told(plan: Plan, folder: Path, tasks: Iterable[Task] | None = None, **more: 
     ``more`` are variables of the job.
     """
     assert plan.launch.rank_variables
-    script = render(plan)
-    (folder / "task.sh").write_text(task_wrapper(script))
     (folder / "nodes").write_text("".join(f"node{node}\n" for node in range(plan.placement.nodes)))
     chosen = list(plan.placement.tasks if tasks is None else tasks)
     places = [text for task in chosen for text in (str(task.rank), f"node{task.node}")]
@@ -47,7 +45,6 @@ def told(plan: Plan, folder: Path, tasks: Iterable[Task] | None = None, **more: 
         KEPT
         | NO_ADDRESSES
         | {
-            "PATH": os.environ["PATH"],
             str(plan.launch.rank_variables.size): str(plan.placement.size),
             "HPCDIST_JOB_DIR": str(folder),
             "HPCDIST_FAILURE": str(folder / "failure"),
@@ -57,32 +54,30 @@ def told(plan: Plan, folder: Path, tasks: Iterable[Task] | None = None, **more: 
             "CUDA_VISIBLE_DEVICES": ",".join(DEVICES),
         }
     )
-    line = exports(plan, script) + RANK_AFTER_RANK.format(rank=plan.launch.rank_variables.rank)
-    done = subprocess.run(
-        ["bash", "-c", line, "bash", *places],
-        env=environ | more,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done.stderr
+    line = RANK_AFTER_RANK.format(rank=plan.launch.rank_variables.rank)
+    assert called(render(plan), line, *places, **environ | more) == ""
     return [variables_in(folder / f"told.{task.rank}") for task in chosen]
 
 
 def task_wrapper(script: str) -> str:
     """Return what the job writes as ``task.sh``; empty where its tasks have no wrapper."""
-    _, _, behind = script.partition("\nkeep task.sh <<'TASK_WRAPPER' || unwritten\n")
-    text = behind.partition("TASK_WRAPPER\n")[0]
-    marker = re.search(r"^  text=\$\{text//(EMPTY_LINE\d*)/\}", script, re.MULTILINE)
-    return text.replace(marker[1], "") if marker else text
+    return called(script, "task_text") if " [mode]=tasks " in script else ""
 
 
-def exports(plan: Plan, script: str) -> str:
-    """Return the lines of a job's script that export what all tasks have alike."""
-    writer = renderer._Writer(plan, annotate=False)
-    lines = [f"  {writer.exported(variable)}\n" for variable in plan.environment.variables]
-    assert "launch() {\n" + "".join(lines) in script
-    return "".join(lines)
+def called(script: str, line: str, *arguments: str, **environ: str) -> str:
+    """Return what a line of bash prints in which a script's functions are known, before anything is run."""
+    functions, main, _ = script.rpartition("\nmain\n")
+    assert main
+    done = subprocess.run(
+        ["bash", "-s", "--", *arguments],
+        input=f"{functions}\ntrap - EXIT\n{line}",
+        env={"PATH": os.environ["PATH"], **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
 
 
 def variables_in(file: Path) -> dict[str, str]:

@@ -35,15 +35,7 @@ def test_it_is_short() -> None:
 def test_the_example(folder: Path) -> None:
     (folder / "resnet.yml").write_text(block("experiment"))
     keeps_block("plan", printed("plan", "resnet.yml"))
-    script = printed("render", "resnet.yml")
-    keeps_block("directives", script.partition("\n# ")[0] + "\n")
-    keeps_block("launch", _function("launch", script))
-
-
-def _function(name: str, script: str) -> str:
-    found = re.search(rf"^{name}\(\) {{\n.*?^}}\n", script, re.MULTILINE | re.DOTALL)
-    assert found
-    return found[0]
+    keeps_block("job", printed("render", "--job", "resnet.yml"))
 
 
 def test_a_first_experiment() -> None:

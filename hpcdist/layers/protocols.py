@@ -99,8 +99,9 @@ class Launcher(Protocol):
     number may differ by node. ``labels_output``: it marks each line with its rank by itself; otherwise the
     task wrapper does. ``brings_mpi``: tasks that call MPI_Init find one world; ``gives_pmi``: by a PMI that
     each task can check. ``remote_shell``: by what it reaches other nodes, None: by the batch system.
-    ``orders_nodes``: ranks follow an order of nodes of its own, not LSF's; the template
-    ``launchers/NAME-order.sh.j2`` asks for it.
+    ``orders_nodes``: ranks follow an order of nodes of its own, not LSF's; the script's function
+    ``order_nodes_NAME`` asks for it, as ``prepare_NAME``, where there is one, prepares its shell. Those of a
+    plug-in stand in a template ``launchers/NAME.sh.j2``.
 
     ``program``: what must be on PATH where the job runs; ``version_words`` ask it for its version (empty:
     nothing does). ``mpi_flavours``: the MPIs whose options it takes (empty: of no importance).

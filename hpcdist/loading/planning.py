@@ -22,7 +22,6 @@ from hpcdist.loading.preferences import Preferences
 from hpcdist.plan.model import Plan
 from hpcdist.planner import script_advice
 from hpcdist.planner.make_plan import make_plan
-from hpcdist.script.renderer import summary
 from hpcdist.words import slug
 
 
@@ -75,7 +74,7 @@ class Planned(NamedTuple):
     @property
     def summary(self) -> str:
         """In a few words what runs where: ``8 tasks by srun, 2 nodes, 8 GPUs (site perlmutter)``."""
-        return f"{summary(self.plan)} (site {self.plan.identity.site})"
+        return f"{self.plan.summary} (site {self.plan.identity.site})"
 
 
 def plan_experiment(

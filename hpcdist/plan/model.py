@@ -179,6 +179,15 @@ class JobSpec(Model, frozen=True, kw_only=True):
         """The number of tasks whose end is the end of the job."""
         return sum(row.tasks for row in self.placement.rows if row.role in self.completion.required_roles)
 
+    @property
+    def summary(self) -> str:
+        """In a few words what runs where: ``8 tasks by srun, 2 nodes, 8 GPUs``."""
+        tasks, nodes = self.placement.size, self.placement.nodes
+        gpus = sum(shape.nodes * shape.gpus for shape in self.placement.shapes())
+        launcher = "the command" if self.launch.by_user else self.launch.launcher
+        text = f"{tasks} task{'s' * (tasks != 1)} by {launcher}, {nodes} node{'s' * (nodes != 1)}"
+        return f"{text}, {gpus} GPU{'s' * (gpus != 1)}" if gpus else text
+
 
 class PreparedJob(JobSpec, frozen=True, kw_only=True):
     """The job with its variables: what launchers and the scheduler are given.

@@ -51,4 +51,4 @@ class Word(Model, frozen=True, kw_only=True):
         return cls(text=text, origin=origin, shell=True)  # noqa: S604 - starts no process
 
 
-TASK_WRAPPER: Final = Word.raw('bash -c "$hpcdist_start" "$HPCDIST_JOB_DIR/task.sh"', "task wrapper")
+TASK_WRAPPER: Final = Word.raw('"${hpcdist_task[@]}"', "task wrapper")

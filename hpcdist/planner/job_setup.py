@@ -1,6 +1,6 @@
 """Setup: the lines that make the job's shell ready before anything starts, and the variables of its tasks.
 
-``load_module`` and ``activate_spack`` are functions of the script (``templates/preparing.sh.j2``), which end
+``load_module`` and ``activate_spack`` are functions of the script (``templates/runtime/setup.sh``), which end
 the job with a sentence where something is missing; their word is the origin, for that sentence.
 """
 

@@ -1,6 +1,7 @@
 """Schedulers: each says commands to its batch system and reads the answers; none starts a process.
 
-One scheduler is one file or folder here and one template; ``schedulers.get("slurm")`` imports it when asked.
+One scheduler is one file or folder here, and functions of its name in ``templates/runtime``;
+``schedulers.get("slurm")`` imports it when asked.
 """
 
 from __future__ import annotations
@@ -61,11 +62,6 @@ class Scheduler(Protocol):
     @property
     def name(self) -> str:
         """Its name in site files."""
-        ...
-
-    @property
-    def template(self) -> str:
-        """The file name of its template."""
         ...
 
     @property

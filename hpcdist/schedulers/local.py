@@ -184,7 +184,6 @@ class Local:
     """The machine at hand; it starts every job at once and honours no limits."""
 
     name: Final = "local"
-    template: Final = "local.sh.j2"
     is_batch_system = False
     names_gpus = True
     gpu_hook = ""

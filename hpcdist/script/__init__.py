@@ -1,4 +1,6 @@
-"""A plan becomes the text that the scheduler gets.
+"""A plan becomes the text that the scheduler gets: the job's own part, and the runtime behind it.
 
-renderer bytecode    Jinja's templates and their compiled form, kept for the next start
+renderer             both parts, and what templates may use
+settings lines       what the first part holds: entries of a map and rows of a table; lines of shell
+bytecode             Jinja's templates in their compiled form, kept for the next start
 """

@@ -11,6 +11,8 @@ from typing import Final
 import pytest
 
 from hpcdist.cli.experiment.plan import Gap, folded, number_list
+from hpcdist.host.resources import template_folders
+from hpcdist.script.renderer import runtime
 
 from .conftest import RANKS, Hpcdist
 
@@ -298,9 +300,21 @@ def test_render_needs_no_run_directory(hpcdist: Hpcdist, folder: Path) -> None:
     said = hpcdist("render", "train.yml", *ON_TOY)
     assert (said.code, said.err) == (0, UNEQUAL)
     assert "#SBATCH --job-name=train\n" in said.out
-    assert '"$SLURM_SUBMIT_DIR/hpcdist-$SLURM_JOB_ID"' in said.out
+    assert "[run_dir]" not in said.out
     assert hpcdist("render", "train.yml", *ON_TOY, "-o", "job.sh").out == ""
     assert (folder / "job.sh").read_text() == said.out
+
+
+def test_render_the_first_part_alone(hpcdist: Hpcdist, folder: Path) -> None:
+    whole, first = (
+        hpcdist("render", "train.yml", *ON_TOY).out,
+        hpcdist("render", "--job", "train.yml", *ON_TOY).out,
+    )
+    assert whole == f"{first}\n{runtime(template_folders())}"
+    assert first.splitlines()[-1] == "}"
+    said = hpcdist("render", "train.yml", *ON_TOY, "--job", "-o", "job.sh")
+    assert (said.code, (folder / "job.sh").exists()) == (2, False)
+    assert "--output cannot be combined with --job: the first part alone runs nothing." in said.err
 
 
 def test_a_rendered_file_is_its_users_alone(hpcdist: Hpcdist, folder: Path) -> None:

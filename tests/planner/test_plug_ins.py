@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist.plan.model import Gpus
-from hpcdist.script.renderer import render
+from hpcdist.script.renderer import render_job
 from tests.experiments import resources
 from tests.plans import planned
 from tests.plug_in import plugged_in
 from tests.sites import site
-from tests.tasks import task_wrapper
 
 LAUNCHER: Final = """\
 from hpcdist.errors import warning
@@ -53,8 +52,8 @@ def test_what_plug_ins_say_of_themselves_is_heeded(tmp_path: Path) -> None:
         plugged_in(tmp_path / "b", "scheduler", "waitlist", SCHEDULER),
     ):
         plan = planned(machine, framework="pytorch", environment=asked, batch={"walltime": "1h"})
-        task = task_wrapper(render(plan))
+        job = render_job(plan)
     assert {"x is slow today", "starter goes by ssh to 1 node"} <= set(plan.warnings)
     assert plan.gpus == Gpus(library=plan.gpus.library, shared_nodes=True, named=False)
-    assert "  export OMP_NUM_THREADS=$cpus #" in task
-    assert "or have the site set it for each job (the hook of waitlist does)" in task
+    assert " [threads]=own\n" in job
+    assert " [gpu_hook]='the hook of waitlist'\n" in job

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcdist.host.resources import shipped
+from hpcdist.host.resources import template_folders
 from hpcdist.schedulers import hostlist
+from hpcdist.script.renderer import runtime
 
 TEXT = st.text("abcxyz.-_", max_size=3)
 NUMBER = st.integers(0, 120)
@@ -152,20 +153,14 @@ def test_junk_gives_hosts_or_a_value_error(text: str) -> None:
     assert all(hosts)
 
 
-def bash_functions() -> str:
-    """Return the two functions of the Slurm template that expand host lists."""
-    template = (shipped("templates") / "slurm.sh.j2").read_text()
-    found = re.search(
-        r"^expand_host\(\) \{.*?^\}\nexpand_hosts\(\) \{.*?^\}\n", template, re.DOTALL | re.MULTILINE
-    )
-    assert found
-    return found[0]
+SCRIPT = runtime(template_folders()).removesuffix("\nmain\n")
 
 
 def expanded_by_bash(lists: Sequence[str]) -> list[list[str]]:
     """Expand by the script's own functions; they may call no other program."""
-    loop = 'for list; do hpcdist_nodes=(); expand_hosts "$list"; echo "${hpcdist_nodes[*]}"; done'
-    argv = [shutil.which("bash") or "bash", "-c", f"{bash_functions()}\n{loop}", "bash", *lists]
+    loop = 'while (($#)); do hpcdist_nodes=(); add_hosts "$1" "$2"; echo "${hpcdist_nodes[*]}"; shift 2; done'
+    words = [word for text in lists for word in (text, str(len(hostlist.expand(text))))]
+    argv = [shutil.which("bash") or "bash", "-c", f"{SCRIPT}\n{loop}", "bash", *words]
     done = subprocess.run(argv, env={"PATH": "/nowhere"}, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return [line.split() for line in done.stdout.splitlines()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -49,3 +51,22 @@ def test_the_watch_does_not_hold_the_output(tmp_path: Path) -> None:
     with subprocess.Popen(["bash", tmp_path / "job.sh"], stdout=subprocess.PIPE) as process:
         process.wait()
         process.communicate(timeout=60)  # and not the hour of the watch
+
+
+@pytest.mark.real
+def test_what_a_killed_script_left_has_the_same_limit(tmp_path: Path) -> None:
+    plan = planned(
+        MACHINE, framework="pytorch", run={"cmd": DEAF}, environment=environment(1), batch={"walltime": "4s"}
+    )
+
+    def files(directory: RunDirectory) -> dict[str, str]:
+        return {"job.sh": render(plan, run_dir=str(directory.path))}
+
+    run = control.submit(SubmitRequest("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
+    log = run.directory.logs / "job.out"
+    until(lambda: log.exists() and log.read_text().count("deaf\n") == 2)
+    assert run.job
+    os.kill(int(run.job.id), signal.SIGKILL)
+    until(lambda: not holders(run.record.token), seconds=120)
+    (report,) = control.status([run], WORLD)
+    assert report.status.state is JobState.FAILED

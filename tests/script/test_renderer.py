@@ -16,12 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hpcdist import __version__
 from hpcdist.errors import RenderError
+from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, Task
 from hpcdist.plan.values import Variable
 from hpcdist.planner.placement import ReplicaGroup, by_node, place
-from hpcdist.script.renderer import render, summary
+from hpcdist.script.renderer import render, render_job, runtime
 from hpcdist.testing.wishes import altered
 from tests.experiments import environment, resources
 from tests.planner.test_placement import jobs
@@ -262,32 +264,48 @@ def test_a_name_that_no_variable_can_have() -> None:
 
 def test_a_site_value_that_would_break_out_of_its_place() -> None:
     plan = altered(planned(environment=environment(each=resources(gpu=1))), suffix="$(id)")
-    with pytest.raises(RenderError, match="cannot stand unquoted in a script"):
-        render(plan)
+    assert " [suffix]='$(id)'\n" in render_job(plan)
 
 
-def test_a_template_that_asks_for_what_there_is_not(tmp_path: Path) -> None:
-    (tmp_path / "local.sh.j2").write_text("{{ plan.unknown }}")
-    for name in ("command", "task", "start"):
-        (tmp_path / f"{name}.sh.j2").write_text("")
-    with pytest.raises(RenderError, match=r"template local\.sh\.j2: .*no attribute 'unknown'"):
-        render(planned(ONE_PROCESS), folders=[tmp_path])
-
-
-def test_a_value_that_was_left_undecided(tmp_path: Path) -> None:
-    (tmp_path / "local.sh.j2").write_text("{{ plan.request.walltime }}")
-    for name in ("command", "task", "start"):
-        (tmp_path / f"{name}.sh.j2").write_text("")
-    with pytest.raises(RenderError, match="a value is None; the plan left it undecided"):
-        render(planned(ONE_PROCESS), folders=[tmp_path])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{{ plan.unknown }}", r"template local\.sh\.j2: .*no attribute 'unknown'"),
+        ("{{ plan.request.walltime }}", "a value is None; the plan left it undecided"),
+        ("{% if %}", r"template local\.sh\.j2: Expected an expression"),
+    ],
+)
+def test_a_template_that_does_not_fit_the_plan(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "local.sh.j2").write_text(text)
+    with pytest.raises(RenderError, match=message):
+        render_job(planned(ONE_PROCESS), folders=[tmp_path])
 
 
 def test_ones_own_template_comes_first(tmp_path: Path) -> None:
     (tmp_path / "local.sh.j2").write_text("{{ plan.identity.name }} {{ raw('$HOME') }}\n")
-    for name in ("command", "task", "start"):
-        (tmp_path / f"{name}.sh.j2").write_text("")
     plan = altered(planned(ONE_PROCESS), name="it's")
-    assert render(plan, folders=[tmp_path]) == "'it'\"'\"'s' $HOME\n"
+    folders = (tmp_path, *template_folders())
+    assert render_job(plan, folders=folders) == "'it'\"'\"'s' $HOME\n"
+    assert render(plan, folders=folders) == f"'it'\"'\"'s' $HOME\n\n{runtime(folders)}"
+
+
+def test_the_runtime_is_the_same_in_every_job(tmp_path: Path) -> None:
+    servers = planned(framework="mxnet", environment=environment(2, ps=1))
+    shared = runtime(template_folders())
+    assert f"The runtime of hpcdist {__version__}: " in shared.splitlines()[0]
+    for plan in (planned(), planned(ONE_PROCESS), servers):
+        assert render(plan) == f"{render_job(plan)}\n{shared}"
+    with pytest.raises(RenderError, match=r"there is no template runtime/main\.sh"):
+        runtime([tmp_path])
+
+
+def test_the_first_part_alone_runs_nothing(tmp_path: Path) -> None:
+    """Nor does a script that was cut short: it must never look as if it had ended well."""
+    plan = planned(ONE_PROCESS, run={"cmd": "touch ran"})
+    for text in (render_job(plan), render(plan).removesuffix("main\n")):
+        done = subprocess.run([BASH], input=text, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, list(tmp_path.iterdir())) == (86, [])
+        assert done.stderr == "hpcdist: this script is incomplete: its runtime is missing\n"
 
 
 @pytest.mark.parametrize(
@@ -306,7 +324,7 @@ def test_ones_own_template_comes_first(tmp_path: Path) -> None:
     ],
 )
 def test_a_summary(data: dict[str, Any], text: str) -> None:
-    assert summary(planned(**data)) == text
+    assert planned(**data).summary == text
 
 
 # --- Plain processes on one machine
@@ -484,7 +502,7 @@ def test_a_worker_that_fails_ends_the_job_with_its_exit_code(tmp_path: Path) -> 
     assert all(map(is_gone, pids(output)))
 
 
-def test_lines_of_the_site_for_each_task_stand_before_its_program() -> None:
-    machine = site(task_setup=['mkdir -p "/tmp/$USER"'])
-    script = render(planned(machine, environment=environment(1, each=resources(cpu=1)), framework="mpi"))
-    assert task_wrapper(script).index('\nmkdir -p "/tmp/$USER"\n') < task_wrapper(script).index('\n"$@"\n')
+def test_each_task_runs_the_lines_of_the_site(tmp_path: Path) -> None:
+    machine = site(task_setup=['export FROM_SITE="rank $HPCDIST_RANK"'])
+    plan = planned(machine, environment=environment(1, each=resources(cpu=1)), framework="mpi")
+    assert [variables["FROM_SITE"] for variables in told(plan, tmp_path)] == ["rank 0", "rank 1"]

@@ -18,7 +18,6 @@ from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.plan.devices import devices
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Group, Task
-from hpcdist.script.renderer import summary
 from hpcdist.site.affinity import list_of
 
 T = TypeVar("T")
@@ -46,7 +45,7 @@ def command(options: ExperimentOptions, json: bool) -> None:
         show.as_json([*records(plan)])
         return
     wiring = Wiring(plan)
-    click.echo(f"{plan.identity.name} on site {plan.identity.site}: {summary(plan)}")
+    click.echo(f"{plan.identity.name} on site {plan.identity.site}: {plan.summary}")
     for group in plan.placement.groups:
         if title := _title(group):
             click.echo(title)

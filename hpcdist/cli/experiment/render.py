@@ -11,7 +11,7 @@ from hpcdist.cli.experiment.new_file import overwrite
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import planned
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.script.renderer import render
+from hpcdist.script.renderer import render, render_job
 
 
 @click.command("render")
@@ -22,17 +22,23 @@ from hpcdist.script.renderer import render
     metavar="FILE",
     help="Write the script to this file, over what it holds, for you alone to read.",
 )
+@click.option("--job", "job_alone", is_flag=True, help="Print the first part alone: what is this job's own.")
 @click.option("--annotate", is_flag=True, help="Write the origin of every line beside it.")
 @json_option
-def command(options: ExperimentOptions, output: str | None, annotate: bool, json: bool) -> None:
+def command(
+    options: ExperimentOptions, output: str | None, job_alone: bool, annotate: bool, json: bool
+) -> None:
     """Print the job script.
 
-    It runs without hpcdist, by `sbatch FILE`, and makes its run directory where it is submitted.
+    It runs without hpcdist, by `sbatch FILE`, and makes its run directory where it is submitted. Its first
+    part is the job's own; the runtime behind it, the same in every job, is what runs that.
     """
+    if output and job_alone:
+        raise click.UsageError("--output cannot be combined with --job: the first part alone runs nothing.")
     if output and json:
         raise click.UsageError("--output goes with no --json.")
     made = planned(options)
-    script = render(made.plan, annotate=annotate)
+    script = (render_job if job_alone else render)(made.plan, annotate=annotate)
     if output:
         overwrite(Path(output), script.encode(), script=True)
     elif json:

@@ -26,7 +26,7 @@ from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import Submission, schedulers
-from hpcdist.script.renderer import render, summary
+from hpcdist.script.renderer import render
 from hpcdist.words import quote
 
 
@@ -130,7 +130,7 @@ def _files(made: Planned, directory: RunDirectory) -> dict[str, str]:
 def _print_result(run: Run, made: Planned, runs_dir: Path) -> None:
     is_found = runs_dir == rundir.choose(None, os.environ)
     name = run.name if is_found else quote(run.directory.path)
-    click.echo(f"{run.name}: job {run.record.job_id} on site {run.record.site}, {summary(made.plan)}")
+    click.echo(f"{run.name}: job {run.record.job_id} on site {run.record.site}, {made.plan.summary}")
     show.table((), [("directory", str(run.directory.path)), ("next", f"hpcdist logs {name} -f")])
     show.flush()
 

@@ -85,7 +85,6 @@ class Flux:
     """
 
     name: Final = "flux"
-    template: Final = "flux.sh.j2"
     is_batch_system = True
     names_gpus = True
     gpu_hook = ""

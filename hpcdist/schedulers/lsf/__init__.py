@@ -72,7 +72,6 @@ class Lsf:
     """LSF as a scheduler; jobs are found again by their description, ``hpcdist:TOKEN``."""
 
     name: Final = "lsf"
-    template: Final = "lsf.sh.j2"
     is_batch_system = True
     array_limit: Final = ArrayLimit(1000, "MAX_JOB_ARRAY_SIZE")  # lsb.params(5)
     names_gpus = True

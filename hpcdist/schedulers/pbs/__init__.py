@@ -79,7 +79,6 @@ class Pbs:
     """PBS as a scheduler; jobs are found again by a variable that they carry, ``HPCDIST_TOKEN``."""
 
     name: Final = "pbs"
-    template: Final = "pbs.sh.j2"
     is_batch_system = True
     names_gpus = False  # only a hook of it does
     gpu_hook = "PBS's cgroups hook"

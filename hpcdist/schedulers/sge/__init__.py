@@ -91,7 +91,6 @@ class GridEngine:
     """Grid Engine as a scheduler; jobs are found again by their context, ``hpcdist=TOKEN``."""
 
     name: Final = "sge"
-    template: Final = "sge.sh.j2"
     is_batch_system = True
     array_limit: Final = ArrayLimit(75_000, "max_aj_tasks")  # sge_conf(5)
     names_gpus = False  # only a site's prolog does

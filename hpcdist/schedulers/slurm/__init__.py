@@ -117,7 +117,6 @@ class Slurm:
     """Slurm as a scheduler; jobs are found again by their comment, ``hpcdist:TOKEN``."""
 
     name: Final = "slurm"
-    template: Final = "slurm.sh.j2"
     is_batch_system = True
     array_limit: Final = ArrayLimit(1000, "MaxArraySize")  # 1001, one above (slurm.conf(5))
     names_gpus = True

@@ -11,7 +11,7 @@ from hpcdist.errors import PlanError
 from hpcdist.layers import frameworks
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Variable, Word
-from hpcdist.script.renderer import render
+from hpcdist.script.renderer import render, render_job
 from tests.experiments import environment, experiment, resources
 from tests.plans import COMMAND, LOCAL, TESTBED, WRAPPED, changed, planned, words
 from tests.sites import shipped_site, site
@@ -263,10 +263,10 @@ def test_a_node_without_torchrun(tmp_path: Path) -> None:
 def test_what_runs_inside_a_container_is_not_looked_for_outside() -> None:
     inside = {"build": {"image": "/x.sif"}, "batch": {"account": "project_465000001"}}
     texts = [
-        task_wrapper(render(planned(shipped_site("lumi"), framework="pytorch", pytorch=TORCHRUN, **more)))
+        render_job(planned(shipped_site("lumi"), framework="pytorch", pytorch=TORCHRUN, **more))
         for more in (inside, {"batch": inside["batch"]})
     ]
-    assert ['type "$1"' in text for text in texts] == [False, True]
+    assert [" [checks_program]=1\n" in text for text in texts] == [False, True]
 
 
 @pytest.mark.parametrize("launch", ["torchrun", "env"])

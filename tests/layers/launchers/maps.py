@@ -165,7 +165,7 @@ def srun(launch: Launch) -> Seats:
         assert not has(words, "--het-group") or number(words, "--het-group") == index
         if has(words, "--distribution"):
             assert {"--distribution=arbitrary", f"--nodelist=$HPCDIST_JOB_DIR/ranks.{index}"} <= set(words)
-            # The script writes the file from these lines of the host file (templates/launchers/srun.sh.j2).
+            # The script writes the file from these lines of the host file (templates/runtime/launchers.sh).
             nodelist = [node for node, slots in hosts[first : first + nodes] for _ in range(slots)]
             assert len(nodelist) == tasks
             found += nodelist

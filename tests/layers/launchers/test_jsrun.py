@@ -18,7 +18,7 @@ from tests.layers.launchers.jsrun_erf import Machine, Placed
 from tests.layers.launchers.jsrun_script import resource_file
 from tests.plans import WRAPPED, changed, planned, words
 from tests.sites import site_named
-from tests.tasks import task_wrapper
+from tests.tasks import told
 
 SUMMIT = site_named("summit-like")
 BATCH = {"account": "abc"}
@@ -90,11 +90,10 @@ def test_a_set_for_each_task() -> None:
     )
 
 
-def test_the_wrapper_takes_no_gpu_that_jsrun_has_renumbered() -> None:
+def test_the_wrapper_takes_no_gpu_that_jsrun_has_renumbered(tmp_path: Path) -> None:
     plan = summit(environment=environment(5, each=resources(cpu=7, gpu=1)))
-    task = task_wrapper(render(plan))
-    assert "${#visible[@]} >= gpus" in task
-    assert "visible[@]:gpu" not in task
+    for variables in told(plan, tmp_path, CUDA_VISIBLE_DEVICES="0"):
+        assert (variables["CUDA_VISIBLE_DEVICES"], variables["HPCDIST_GPUS"]) == ("0", "0")
 
 
 def test_a_set_for_each_host_where_the_wrapper_chooses_the_gpus() -> None:

@@ -1,4 +1,4 @@
-{% if plan.environment.modules %}
+# --- What is needed before anything starts: setup() calls these
 
 # `module` is a function, which a script does not always inherit: it is where login shells find it.
 find_modules() {
@@ -18,9 +18,6 @@ load_module() {
   module load "$1" && [[ ${LMOD_CMD:-}${MODULES_CMD:-} || ${LOADEDMODULES:-} != "$before" || :$before: == *":$1"[:/]* ]] ||
     fail "module $1 ($2) cannot be loaded on $(uname -n); 'module avail' there shows those that can"
 }
-{% endif %}
-{% if plan.environment.spack_env %}
-
 # Activates the Spack environment that $1 names; the rest are Spack's own words. Only its function can change this shell.
 activate_spack() {
   local origin=$1 root
@@ -35,4 +32,27 @@ activate_spack() {
   spack env activate "$@" && [[ ${SPACK_ENV:-} ]] ||
     fail "the Spack environment ${*: -1} ($origin) cannot be activated on $(uname -n); 'spack env list' there shows those with names"
 }
-{% endif %}
+# Runs setup(), and notes which variables it changes: launchers that take nothing else to other nodes must name them.
+run_setup() {
+  local name
+  local -A before=()
+  for name in $(compgen -e); do before[$name]="=${!name}"; done
+  setup
+  hpcdist_changed=()
+  for name in $(compgen -e); do
+    [[ ${before[$name]-} == "=${!name}" ]] || hpcdist_changed+=("$name")
+  done
+}
+
+# Whether there is such a file; one without a folder is a library, wherever programs look for those.
+found() {
+  local folder IFS=:
+  if [[ $1 == */* ]]; then
+    compgen -G "$1" >/dev/null
+    return
+  fi
+  for folder in ${LD_LIBRARY_PATH:-}; do
+    compgen -G "$folder/$1" >/dev/null && return
+  done
+  return 1
+}

@@ -1,0 +1,82 @@
+"""Lines: a plan's directives, variables and launch line as lines of shell, with their origins where asked."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Variable, Word
+from hpcdist.schedulers import schedulers
+from hpcdist.words import VARIABLE_NAME, Raw, quote
+
+
+class Lines:
+    """A plan's lines; ``annotate``: each with its origin as a comment."""
+
+    def __init__(self, plan: Plan, *, annotate: bool) -> None:
+        self.plan = plan
+        self.annotate = annotate
+
+    def header(self, run_dir: str | None) -> list[Raw]:
+        """Return the scheduler's directives, with their origins above them where asked."""
+        lines = []
+        for text, origin in schedulers.get(self.plan.identity.scheduler).header(self.plan, run_dir):
+            lines += [Raw(f"# {_one_line(origin)}")] if self.annotate else []
+            lines.append(Raw(text))
+        return lines
+
+    def annotated(self, word: Word) -> Raw:
+        """Return what is shell already, with its origin behind it where asked."""
+        comment = f"  # {_one_line(word.origin)}" if self.annotate else ""
+        return Raw(f"{word.text}{comment}")
+
+    def exported(self, variable: Variable) -> Raw:
+        """Return an export; an expression is for bash to expand, anything else is one quoted word."""
+        if not VARIABLE_NAME.fullmatch(variable.name):
+            raise ValueError(f"{variable.name!r} is not a valid variable name")
+        value = f'"{variable.value}"' if variable.shell else on_few_lines(variable.value)
+        comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
+        only = f"[[ $HPCDIST_ROLE != {quote(variable.role)} ]] || " if variable.role else ""
+        if variable.found:
+            only = f'! found "{variable.found}" || '
+        if variable.otherwise is not None:
+            otherwise = quote(variable.otherwise)
+            return Raw(
+                f'if found "{variable.found}"; then export {variable.name}={value}; '
+                f"else export {variable.name}={otherwise}; fi{comment}"
+            )
+        return Raw(f"{only}export {variable.name}={value}{comment}")
+
+    def launch_origins(self) -> list[Raw]:
+        """Return a line for each origin of the launch line, with the words that come from there."""
+        return [
+            Raw(f"{_one_line(' '.join(word.text for word in words))}: {_one_line(origin)}")
+            for origin, words in groupby(self.plan.words, key=lambda word: word.origin)
+        ]
+
+    def launch_line(self) -> Raw:
+        """Return the launch line, broken before the task wrapper and before the user's own command.
+
+        A first word that is shell already is a function of the script, which cannot be ``exec``'d.
+        """
+        words = self.plan.words
+        inside = f"container {self.plan.container.runtime}" if self.plan.container else None
+        text = "" if words[0].shell else "exec"
+        before = None
+        for word in words:
+            piece = Raw(word.text) if word.shell else quote(word.text)
+            starts = (word.shell and word.origin == "task wrapper") or word is words[-1]
+            starts |= before == "task wrapper" and word.origin == inside
+            before = word.origin
+            text += f" \\\n    {piece}" if text and starts else f" {piece}" if text else piece
+        return Raw(text)
+
+
+def on_few_lines(value: str) -> Raw:
+    """Return a value as one word without empty lines: sbatch leaves those out of a heterogeneous job."""
+    word = quote(value)
+    return Raw(word.replace("\n", "'$'\\n''")) if "\n\n" in value else word
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

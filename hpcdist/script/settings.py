@@ -1,0 +1,168 @@
+"""Settings: what the runtime must know of one job, as the entries of a map and the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.plan import devices
+from hpcdist.plan.model import Plan
+from hpcdist.schedulers import schedulers
+from hpcdist.words import Raw, quote
+
+Group = dict[str, object]
+"""Entries that belong together, by their keys; those that are None, False or empty are not written."""
+
+_DEVICES: Final = {
+    "CUDA_VISIBLE_DEVICES": "/dev/nvidia[0-9]*",
+    "ROCR_VISIBLE_DEVICES": "/dev/dri/renderD*",
+    "ZE_AFFINITY_MASK": "/dev/dri/renderD*",
+}
+"""Where the GPUs of a node can be counted when no variable names them."""
+
+_USUAL: Final = "CUDA_VISIBLE_DEVICES"
+_COLUMNS: Final = {
+    "role": "role",
+    "index": "index",
+    "rank": "rank",
+    "tasks": "tasks",
+    "tasks_per_replica": "per_replica",
+    "tasks_per_node": "per_node",
+    "node": "node",
+    "local_rank": "local_rank",
+    "cpu": "cpu",
+    "cpus": "cpus",
+    "gpu": "gpu",
+    "gpus": "gpus",
+    "tasks_per_gpu": "per_gpu",
+    "processes": "processes",
+}
+"""What the table has of each `Row`, and the heads of its columns."""
+
+
+def lines(plan: Plan, run_dir: str | None) -> Iterator[Raw]:
+    """Yield the entries of the map ``hpcdist``, a line for each group of them."""
+    for group in _groups(plan, run_dir):
+        entries = ((key, 1 if value is True else value) for key, value in group.items() if value)
+        if text := " ".join(f"[{key}]={_element(value)}" for key, value in entries):
+            yield Raw(text)
+
+
+def _element(value: object) -> str:
+    """Return a value as one word, in quotes where a reader might take a comma for the end of it."""
+    word = quote(value)
+    return f"'{word}'" if "," in word and word == str(value) else word
+
+
+def table(plan: Plan) -> Iterator[Raw]:
+    """Yield the rows of ``hpcdist_tasks``, below a comment with the names of their columns."""
+    rows = [[str(getattr(row, name)) for name in _COLUMNS] for row in plan.placement.rows]
+    heads = list(_COLUMNS.values())
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for mark, end, cells in (("# ", "", heads), *(('" ', '"', row) for row in rows)):
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        yield Raw(f"{mark}{' '.join(padded).rstrip()}{end}")
+
+
+def needs_hostfile(plan: Plan) -> bool:
+    """Whether anything in the script reads the hostfile, or the user's own launcher may."""
+    environment = plan.environment
+    texts = (plan.identity.command, *(item.text for item in (*plan.words, *environment.setup)))
+    values = (item.value for item in (*environment.variables, *environment.task_variables))
+    return plan.launch.mode == "once" or any("HPCDIST_HOSTFILE" in text for text in (*texts, *values))
+
+
+def _groups(plan: Plan, run_dir: str | None) -> Iterator[Group]:
+    scheduler, launch = schedulers.get(plan.identity.scheduler), plan.launch
+    yield {"job": f"{plan.identity.name}: {plan.summary}", "run_dir": run_dir}
+    yield {
+        "scheduler": plan.identity.scheduler,
+        "submit_environment": plan.request.submit_environment if scheduler.is_batch_system else None,
+        "walltime": plan.request.walltime,
+        "array": plan.request.array,
+    }
+    yield {
+        "launcher": launch.launcher,
+        "program": "" if plan.words[0].shell else plan.words[0].text,
+        "mode": launch.mode,
+        "rank": launch.rank_variables and launch.rank_variables.rank,
+        "size": launch.rank_variables and launch.rank_variables.size,
+        "needs_pmi": launch.needs_pmi,
+        "mpi": launch.needs_pmi and launch.mpi,
+        "label": launch.label_in_task,
+        "remote_shell": launch.remote_shell,
+        "orders_nodes": launch.orders_nodes,
+        "checks_program": _checks_program(plan),
+    }
+    yield _of_placement(plan)
+    yield _of_gpus(plan)
+    yield {
+        "ports": plan.rendezvous.ports,
+        "suffix": plan.rendezvous.suffix,
+        "by_address": plan.rendezvous.by_address,
+    }
+    yield {
+        "required_roles": " ".join(plan.completion.required_roles),
+        "required_tasks": plan.required_tasks,
+        "elastic": plan.completion.elastic,
+        "max_restarts": plan.completion.max_restarts,
+    }
+    yield _of_scheduler(plan)
+
+
+def _of_scheduler(plan: Plan) -> Group:
+    """Return what only LSF and Grid Engine need: the first is no compute node, the second has slots."""
+    asks_slots = any(directive.flag == "-pe" for directive in plan.directives)
+    return {
+        "launch_node": plan.request.lsf.launch_node,
+        "slots": asks_slots and plan.placement.groups[0].cpus,
+        "remote": plan.request.sge.remote == "qrsh" and "qrsh",
+    }
+
+
+def _checks_program(plan: Plan) -> bool:
+    """Whether each task looks for the first word behind its wrapper: what is in a container it cannot see."""
+    return plan.launch.mode == "tasks" and not plan.container and plan.words[-2].origin != "task wrapper"
+
+
+def _of_placement(plan: Plan) -> Group:
+    placement, launch = plan.placement, plan.launch
+    several = len(placement.groups) > 1
+    uneven = (str(number) for number, group in enumerate(placement.groups) if not group.even)
+    return {
+        "nodes": placement.nodes,
+        "tasks": placement.size,
+        "tasks_per_node": ",".join(_run(*run) for run in placement.tasks_per_node()),
+        "components": several and " ".join(str(group.nodes) for group in placement.groups),
+        "uneven": " ".join(uneven) if launch.launcher == "srun" else None,
+        "hostfile": needs_hostfile(plan) and launch.hostfile_line,
+        "threads": None if launch.starts_processes or launch.mode == "once" else _threads(plan),
+        "processes": any(row.processes > 1 for row in placement.rows),
+    }
+
+
+def _run(nodes: int, tasks: int) -> str:
+    """Return so many nodes with so many tasks as Slurm writes them (SLURM_TASKS_PER_NODE)."""
+    return f"{tasks}(x{nodes})" if nodes > 1 else str(tasks)
+
+
+def _threads(plan: Plan) -> str:
+    """Return whether a task's own CPUs are its threads, or only by default."""
+    sets = schedulers.get(plan.identity.scheduler).sets_threads
+    named = any(item.name == "OMP_NUM_THREADS" for item in plan.environment.variables)
+    return "own" if sets and not named else "default"
+
+
+def _of_gpus(plan: Plan) -> Group:
+    variable = plan.gpus.variable
+    if not any(item.gpus for item in plan.placement.groups):
+        hidden = devices.hidden(plan)
+        return {"gpus": hidden and "hidden", "gpu_variable": (hidden or variable != _USUAL) and variable}
+    untold = devices.untold(plan)
+    return {
+        "gpus": plan.gpus.visibility,
+        "gpu_variable": variable,
+        "gpu_devices": _DEVICES[variable],
+        "shared_gpus": untold,
+        "gpu_hook": untold and schedulers.get(plan.identity.scheduler).gpu_hook,
+    }

@@ -1,0 +1,138 @@
+# --- What the batch system gave: the job's number, its element of an array, its nodes, and a folder if the job has none
+
+allocation_local() {
+  hpcdist_job=$$ hpcdist_number=$$ hpcdist_element=
+  hpcdist_folder=$PWD/hpcdist-$$
+  hpcdist_nodes=(localhost)
+  hpcdist_address=127.0.0.1
+}
+
+allocation_slurm() {
+  local number=0 nodes list
+  hpcdist_job=${SLURM_ARRAY_JOB_ID:-${SLURM_JOB_ID:?this script is for sbatch}}
+  hpcdist_number=$hpcdist_job hpcdist_element=${SLURM_ARRAY_TASK_ID:-}
+  hpcdist_folder=$SLURM_SUBMIT_DIR/hpcdist-$SLURM_JOB_ID
+  for nodes in ${hpcdist[components]:-}; do
+    list=SLURM_JOB_NODELIST_HET_GROUP_$((number++))
+    add_hosts "${!list}" "$nodes"
+  done
+  [[ ${hpcdist[components]:-} ]] || add_hosts "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
+  if [[ ${hpcdist[mode]} == tasks ]]; then
+    # Options of the login shell, and those of this script, are not options of the step.
+    unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+      SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_MPI_TYPE SLURM_EXPORT_ENV SLURM_HOSTFILE
+  else
+    export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK # srun since 22.05 does not take it from the job
+  fi
+  # --export=NONE would hold for the steps too, which then have no PATH
+  [[ ${hpcdist[submit_environment]:-} != clean ]] || export SLURM_EXPORT_ENV=ALL
+}
+# Adds the hosts of a list such as n[01-03,7],m5, of which there are $2, to the nodes, in Slurm's order. Should Slurm
+# ever write a list in another way, it must read it itself.
+add_hosts() {
+  local before=${#hpcdist_nodes[@]} list=$1
+  while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
+    list=${BASH_REMATCH[3]}
+    add_host "${BASH_REMATCH[1]}"
+  done
+  ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
+}
+add_host() {
+  local before ranges after range first number host
+  if [[ $1 =~ ^([^[]*)\[([^]]*)\](.*)$ ]]; then
+    before=${BASH_REMATCH[1]} ranges=${BASH_REMATCH[2]} after=${BASH_REMATCH[3]}
+    for range in ${ranges//,/ }; do
+      first=${range%-*}
+      for ((number = 10#$first; number <= 10#${range#*-}; number++)); do
+        printf -v host '%s%0*d%s' "$before" "${#first}" "$number" "$after"
+        add_host "$host"
+      done
+    done
+  else
+    hpcdist_nodes+=("$1")
+  fi
+}
+
+allocation_pbs() {
+  local name
+  hpcdist_job=${PBS_JOBID:?this script is for qsub}
+  hpcdist_number=${PBS_JOBID%%[!0-9]*} hpcdist_element=
+  case ${hpcdist[array]:-} in
+  '') ;;
+  *[!0-9]*) hpcdist_job=$PBS_ARRAY_ID hpcdist_element=$PBS_ARRAY_INDEX ;;
+  *) export PBS_ARRAY_INDEX=${hpcdist[array]} && hpcdist_element=$PBS_ARRAY_INDEX ;; # PBS has no arrays of one element
+  esac
+  cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?" # PBS begins at home
+  hpcdist_folder=$PBS_O_WORKDIR/hpcdist-$hpcdist_number
+  # Whatever -V hands on, the node's login files set PATH anew.
+  [[ ${hpcdist[submit_environment]:-} != inherit ]] || export PATH=${PBS_O_PATH:-$PATH}
+  # The nodes in the order of the chunks, and how often each is named: once a task, where they hold different numbers.
+  declare -gA hpcdist_named=()
+  while read -r name; do
+    [[ ${hpcdist_named[$name]:-} ]] || hpcdist_nodes+=("$name")
+    hpcdist_named[$name]=$((${hpcdist_named[$name]:-0} + 1))
+  done <"$PBS_NODEFILE"
+  # PBS's are those of a whole chunk; each task sets its own.
+  [[ ${hpcdist[mode]} != tasks ]] || unset OMP_NUM_THREADS NCPUS
+}
+
+allocation_lsf() {
+  # Where it cannot, LSF begins somewhere else.
+  cd "${LS_SUBCWD:?this script is for bsub}" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
+  hpcdist_job=$LSB_JOBID hpcdist_number=$LSB_JOBID hpcdist_element=${LSB_JOBINDEX#0}
+  hpcdist_folder=$LS_SUBCWD/hpcdist-$LSB_JOBID
+  local host words=()
+  if [[ ${LSB_MCPU_HOSTS:-} ]]; then # each host with its slots behind it
+    # shellcheck disable=SC2206 # these are words
+    words=($LSB_MCPU_HOSTS)
+    for ((host = 0; host < ${#words[@]}; host += 2)); do hpcdist_nodes+=("${words[host]}"); done
+  else
+    mapfile -t hpcdist_nodes < <(uniq "${LSB_DJOB_HOSTFILE:?LSF named no hosts}")
+  fi
+  # The first may be where this script runs, and no compute node.
+  [[ ! ${hpcdist[launch_node]:-} ]] || hpcdist_nodes=("${hpcdist_nodes[@]:1}")
+  [[ ! ${hpcdist[orders_nodes]:-} ]] || "order_nodes_${hpcdist[launcher]}"
+}
+# LSF keeps the output of a job until it is over.
+output_lsf() {
+  local file=$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.out
+  [[ ${hpcdist[run_dir]:-} ]] || return 0
+  : >>"$file" || fail "cannot write to $HPCDIST_RUN_DIR/logs"
+  exec >>"$file" 2>&1
+}
+
+allocation_sge() {
+  local host count
+  local -A slots=()
+  hpcdist_job=${JOB_ID:?this script is for qsub} hpcdist_number=$JOB_ID hpcdist_element=${SGE_TASK_ID#undefined}
+  hpcdist_folder=${SGE_O_WORKDIR:-$PWD}/hpcdist-$JOB_ID
+  hpcdist_nodes=("$HOSTNAME")
+  if [[ ${hpcdist[slots]:-} ]]; then
+    # Host, slots, queue and processors a line; a host may have several. The one on which this runs comes first.
+    while read -r host count _; do
+      [[ $host == "$HOSTNAME" || ${slots[$host]:-} ]] || hpcdist_nodes+=("$host")
+      slots[$host]=$((${slots[$host]:-0} + count))
+    done <"${PE_HOSTFILE:?no parallel environment started this script}"
+    for host in "${!slots[@]}"; do
+      ((${#hpcdist_nodes[@]} == hpcdist[nodes] && slots[$host] >= hpcdist[slots])) ||
+        fail "$host has ${slots[$host]} slots, the plan wants ${hpcdist[slots]} on each host: parallel environment $PE deals them out in another way; name one in sge.environments of the site file whose allocation_rule is ${hpcdist[slots]}"
+    done
+  fi
+  if [[ ${hpcdist[remote]:-ssh} == qrsh ]]; then
+    # Open MPI, MPICH and Intel MPI start what runs on other hosts by qrsh -inherit.
+    export OMPI_MCA_plm_rsh_disable_qrsh=0 HYDRA_LAUNCHER=sge I_MPI_HYDRA_BOOTSTRAP=sge
+  else
+    # By ssh, as of what is started by qrsh -inherit, a deleted job leaves tasks behind (tried on 8.1.9).
+    export OMPI_MCA_plm_rsh_disable_qrsh=1 HYDRA_LAUNCHER=ssh I_MPI_HYDRA_BOOTSTRAP=ssh
+  fi
+}
+
+# The script is the first program of an instance of Flux on the job's nodes; the job's id is that which encloses the
+# instance. It begins with U+0192, or with an f where the locale lacks that: Flux reads both.
+allocation_flux() {
+  : "${FLUX_ENCLOSING_ID:?this script is for flux batch}"
+  hpcdist_job=${FLUX_ENCLOSING_ID/#$'\xc6\x92'/f} hpcdist_element=
+  hpcdist_folder=$PWD/hpcdist-$hpcdist_job
+  hpcdist_number=$(flux job id --to=dec "$FLUX_ENCLOSING_ID") || fail "Flux does not answer on $(uname -n)"
+  read -r -a hpcdist_nodes < <(flux hostlist --expand local)
+}

@@ -1,0 +1,173 @@
+# --- What launchers need: prepare_LAUNCHER runs in the shell that then runs launch()
+
+# Sets hpcdist_names to the variables that tasks on other nodes need: those of environment(), which are all that it
+# exports where nothing else is, and those that setup() changed.
+name_variables() {
+  local name
+  # shellcheck disable=SC2046 # these are words
+  mapfile -t hpcdist_names < <(
+    export -n $(compgen -e)
+    environment >/dev/null
+    compgen -e
+  )
+  for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV "${!HPCDIST_@}" "${hpcdist_changed[@]}"; do
+    [[ ! -v $name || $name == HPCDIST_TOKEN ]] || hpcdist_names+=("$name")
+  done
+}
+prepare_mpirun() {
+  local name
+  # Open MPI refuses root unless told twice.
+  ((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  # It hands to remote tasks only what is named, and MCA parameters, which Open MPI 5 refuses by name.
+  name_variables
+  hpcdist_exports=()
+  for name in "${hpcdist_names[@]}"; do
+    [[ $name == @(OMPI|PRTE)_MCA_* ]] || hpcdist_exports+=(-x "$name")
+  done
+}
+prepare_once() {
+  # Open MPI refuses root unless told twice.
+  ((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+}
+prepare_hydra() {
+  # Intel MPI would place by the scheduler's own layout, or by the login shell's, and bind each task to a part of a node.
+  unset I_MPI_PERHOST
+  export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=off I_MPI_PIN=${I_MPI_PIN:-off}
+  # Remote tasks get what is named here.
+  name_variables
+  printf -v hpcdist_exports ',%s' I_MPI_PIN "${hpcdist_names[@]}"
+}
+# What the login shell may say of PALS would beat this script, as far as it is not on its command line.
+prepare_pals() { unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR; }
+
+# One host a task, in rank order, for each component ($1: its nodes) whose nodes hold different numbers of tasks: what
+# srun --distribution=arbitrary reads.
+prepare_srun() {
+  local item number=0 node=0 slot text
+  [[ ${hpcdist[uneven]:-} ]] || return 0
+  count_tasks
+  for item in ${hpcdist[components]:-${hpcdist[nodes]}}; do
+    text=
+    for ((item += node; node < item; node++)); do
+      for ((slot = 0; slot < hpcdist_on[node]; slot++)); do text+=${hpcdist_nodes[node]}$'\n'; done
+    done
+    [[ " ${hpcdist[uneven]} " != *" $number "* ]] || write_file "ranks.$number" "$text"
+    ((++number))
+  done
+  move_files
+}
+
+# Where nobody else does, jsrun sets it to the hardware threads of a task's cores.
+prepare_jsrun() {
+  hpcdist_unset=()
+  [[ -v OMP_NUM_THREADS ]] || hpcdist_unset=(env -u OMP_NUM_THREADS)
+}
+# jsrun has an order of hosts of its own, which is that of ranks.
+order_nodes_jsrun() {
+  local name host ordered=()
+  local -A names
+  for name in "${hpcdist_nodes[@]}"; do names[${name%%.*}]=$name; done
+  while read -r _ host; do ordered+=("${names[${host%%.*}]:-}"); done < <(
+    fail() { exit 86; } # the script itself tells it, when its own setup fails
+    call_if_there setup
+    # shellcheck disable=SC2016 # the task expands it
+    jsrun --nrs="${hpcdist[nodes]}" --tasks_per_rs=1 --cpu_per_rs=1 --rs_per_host=1 \
+      bash -c 'echo "$JSM_NAMESPACE_RANK $(uname -n)"' </dev/null | sort -n
+  )
+  if ((${#ordered[@]} == hpcdist[nodes])) && [[ " ${ordered[*]} " != *"  "* ]]; then
+    hpcdist_nodes=("${ordered[@]}")
+  else
+    echo "hpcdist: jsrun did not tell its order of hosts; LSF's is taken" >&2
+  fi
+}
+# Writes unequal tasks to a resource file, one line each, by host, hardware threads ($1 a core) and GPUs ($2: whether tasks
+# share them); prints its name. Every setting there is: what jsrun does where one is not said is not documented. No line
+# names memory.
+resource_file() {
+  local row text
+  printf -v text '%s\n' "cpu_index_using: logical" "launch_distribution: packed" "overlapping_rs: $2" \
+    "oversubscribe_cpu: error" "oversubscribe_gpu: $2" "oversubscribe_mem: allow" \
+    "skip_missing_cpu: error" "skip_missing_gpu: error" "skip_missing_mem: allow" ""
+  for row in "${hpcdist_tasks[@]}"; do resource_lines "$1" "$row"; done
+  write_file resources.erf "$text"
+  move_files
+  echo "$HPCDIST_JOB_DIR/resources.erf"
+}
+resource_lines() {
+  local threads=$1 rank tasks per_node node cpu cpus gpu gpus per_gpu offset slot
+  # shellcheck disable=SC2086 # these are words
+  set -- $2
+  rank=$3 tasks=$4 per_node=$6 node=$7 cpu=$9 cpus=${10} gpu=${11} gpus=${12} per_gpu=${13}
+  for ((offset = 0; offset < tasks; offset++)); do
+    slot=$((offset % per_node))
+    text+="rank: $((rank + offset)): { hostname: ${hpcdist_nodes[node + offset / per_node]}"
+    text+=$(numbers cpu "$(((cpu + slot * cpus) * threads))" "$((cpus * threads))")
+    if [[ ${hpcdist[gpus]:-none} == @(task|node) ]]; then
+      text+="; gpu: *"
+    elif ((gpus > 0)); then
+      # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
+      text+=$(numbers gpu "$((gpu + slot / per_gpu * gpus))" "$gpus")
+    fi
+    text+=$' }\n'
+  done
+}
+numbers() { (($3 == 1)) && echo "; $1: {$2}" || echo "; $1: {$2-$(($2 + $3 - 1))}"; }
+
+prepare_flux() {
+  type flux >/dev/null 2>&1 || fail "there is no flux on $(uname -n)"
+  # Flux may have set it for the first node; HIP would heed it on all of them.
+  [[ ${hpcdist[gpu_variable]:-CUDA_VISIBLE_DEVICES} == CUDA_VISIBLE_DEVICES ]] || unset CUDA_VISIBLE_DEVICES
+}
+start_flux() {
+  local pid code status=127
+  "$@" &
+  pid=$!
+  trap 'signal_flux TERM' TERM
+  trap 'signal_flux HUP' HUP
+  trap 'hpcdist_heard=1' ALRM USR1 USR2
+  while :; do
+    hpcdist_heard=
+    wait "$pid"
+    code=$?
+    # 127: it was gone before this wait, and an earlier one told how it ended.
+    ((code == 127 && status != 127)) || status=$code
+    [[ $hpcdist_heard ]] || return "$status"
+  done
+}
+# A signal would end flux run and leave its job alone: this tells the tasks. USR1 and USR2 they have got from Flux.
+signal_flux() {
+  local job
+  hpcdist_heard=1
+  for job in $(flux jobs -n -f running -o '{id.dec}'); do flux job kill --signal="$1" "$job"; done 2>/dev/null
+}
+
+# Starts every task in a process group of its own, hands signals on, and ends the others when one fails.
+start_processes() {
+  local rank pid signal pids=() status=0
+  set -m
+  for ((rank = 0; rank < hpcdist[tasks]; rank++)); do
+    HPCDIST_START_RANK=$rank HPCDIST_START_SIZE=${hpcdist[tasks]} "$@" &
+    pids+=("$!")
+  done
+  set +m
+  for signal in TERM HUP USR1 USR2; do
+    # shellcheck disable=SC2064 # the signal's name is that of now
+    trap "signal_processes $signal" "$signal"
+  done
+  while [[ $(jobs -rp) ]]; do
+    hpcdist_signalled=
+    wait -n || [[ $hpcdist_signalled ]] || signal_processes TERM
+  done
+  for pid in "${pids[@]}"; do
+    wait "$pid" || status=$?
+  done
+  return "$status"
+}
+signal_processes() {
+  hpcdist_signalled=1
+  kill -s "$1" -- "${pids[@]/#/-}" 2>/dev/null
+  # Those that do not hear TERM are killed, if the script still waits for them then.
+  [[ $1 == TERM ]] || return
+  { sleep 10 && kill -0 $$ && kill -KILL -- "${pids[@]/#/-}"; } </dev/null >/dev/null 2>&1 &
+  disown
+}

@@ -1,0 +1,110 @@
+# --- The program runs
+
+start() {
+  environment
+  call_if_there "prepare_${hpcdist[launcher]}"
+  [[ ! ${hpcdist[program]:-} ]] || type "${hpcdist[program]}" >/dev/null 2>&1 ||
+    fail "there is no ${hpcdist[program]} on $(uname -n); load its module in the site file, or choose another batch.launcher"
+  launch
+}
+run() {
+  local status=127 server_end=
+  # A name that no node has looked for before: network file systems remember what was not there.
+  export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
+  if [[ ${hpcdist[required_roles]:-}${hpcdist[elastic]:-} ]]; then
+    export HPCDIST_ENDED="$HPCDIST_JOB_DIR/ended.$hpcdist_restarts.$1"
+    mkdir -p "$HPCDIST_ENDED" || unwritten
+  fi
+  hpcdist_program=none
+  [[ ${hpcdist[mode]} != once ]] || set -m # a process group of its own, all of which hears signals
+  start &
+  set +m
+  hpcdist_program=$!
+  [[ -z ${hpcdist_told_to_end:-} ]] || forward TERM # which came while there was no program yet
+  if [[ ${hpcdist[required_roles]:-} ]]; then
+    end_servers 2>/dev/null &
+    server_end=$!
+  fi
+  wait_for_program
+  # Launchers have codes of their own for what they were told to end (mpirun 1 or 255).
+  ((status == 0 || (status > 128 && status < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || status=143
+  if [[ $server_end ]]; then
+    kill "$server_end" 2>/dev/null
+    [[ ! -e $HPCDIST_ENDED.well ]] || status=0
+  elif [[ ${hpcdist[elastic]:-} && $status != 0 && -e $HPCDIST_ENDED/well && ! -e $HPCDIST_FAILURE ]]; then
+    echo "hpcdist: the training had ended well when a node was lost"
+    status=0
+  fi
+  [[ ${hpcdist[mode]} != tasks && ! ${hpcdist[elastic]:-} ]] || find_cause
+  return "$status"
+}
+wait_for_program() {
+  local code
+  while :; do
+    hpcdist_signal=
+    wait "$hpcdist_program"
+    code=$?
+    # 127: it was gone before this wait, and an earlier one told how it ended.
+    ((code == 127 && status != 127)) || status=$code
+    [[ $hpcdist_signal ]] || return 0
+  done
+}
+# The task that failed first tells why, and its exit code is the job's: a launcher may give that of a task it killed, or
+# none. Tasks that were told to end are the cause only if the job was.
+find_cause() {
+  local rank host text code failure=$HPCDIST_FAILURE
+  [[ -e $failure || -z ${hpcdist_told_to_end:-} ]] || failure+=.TERM
+  if can_have_failed && read -r code rank host text 2>/dev/null <"$failure"; then
+    status=$code
+    case ${text:+told}$status in
+    told*) echo "hpcdist: rank $rank on $host: $text" >&2 ;;
+    129 | 1[3-9][0-9])
+      [[ $status == 143 && ${hpcdist_told_to_end:-} ]] ||
+        echo "hpcdist: rank $rank on $host was the first to end, killed by signal $(kill -l "$status")" >&2
+      ;;
+    *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $status" >&2 ;;
+    esac
+  elif ((status == 186)); then
+    status=86 # of what starts the wrapper; a launcher may give the highest of all tasks
+  elif ((status != 0 && status != 86)) && [[ -z ${hpcdist_told_to_end:-} ]]; then
+    echo "hpcdist: ${hpcdist[launcher]} ended with exit code $status, and no task recorded why: a node or a task was lost, or killed; its own messages are above" >&2
+    ((hpcdist[nodes] == 1)) || call_if_there "lost_${hpcdist[scheduler]}"
+  fi
+}
+can_have_failed() {
+  if [[ ${hpcdist[elastic]:-} ]]; then
+    ((status != 0))
+  else
+    [[ ! ${hpcdist[required_roles]:-} || ! -e $HPCDIST_ENDED.well ]]
+  fi
+}
+
+# Every task of the required roles leaves a file when it ends well. The others serve them, and would do so for ever: a
+# moment later they are ended too.
+end_servers() {
+  until all_ended; do sleep 1 >/dev/null; done
+  [[ ! -e $HPCDIST_FAILURE ]] || return
+  : >"$HPCDIST_ENDED.well" # where that cannot be written, the job ends all the same, as failed
+  sleep 2
+  kill -TERM "$hpcdist_program" || return
+  echo "hpcdist: ${hpcdist[required_roles]// / and } ended well; ending those that served"
+  for _ in {1..10}; do sleep 1 >/dev/null; done
+  kill -KILL "$hpcdist_program"
+}
+all_ended() {
+  local ended=("$HPCDIST_ENDED"/*)
+  [[ -e ${ended[0]} ]] && ((${#ended[@]} >= hpcdist[required_tasks]))
+}
+
+# Runs the program, and again after a failure as often as the experiment says; but neither a finished program, nor one
+# that was ended by a signal or told to end, nor a launch that cannot work.
+run_all() {
+  local try=0
+  while :; do
+    run "$try"
+    hpcdist_status=$?
+    ((hpcdist_status == 0 || hpcdist_status == 86 || hpcdist_status > 127 || try++ >= ${hpcdist[max_restarts]:-0})) && break
+    [[ -z ${hpcdist_told_to_end:-} ]] || break
+    echo "hpcdist: exit code $hpcdist_status; restart $try of ${hpcdist[max_restarts]}" >&2
+  done
+}

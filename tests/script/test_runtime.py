@@ -1,0 +1,106 @@
+"""Functions of the runtime, each by itself, by a real bash."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.plan.model import Plan
+from hpcdist.script.renderer import render, render_job
+from tests.experiments import environment, resources
+from tests.plans import LOCAL, planned
+from tests.sites import site_named
+from tests.tasks import called
+
+UNEQUAL: dict[str, Any] = {
+    "resources": resources(cpu=1, gpu=1),
+    "replicas": {"n_workers": 3, "n_ps": 1, "default_worker": {"resources": resources(cpu=2, gpu=1)}},
+}
+OWN = ("HPCDIST_HEAD_ADDRESS", "HPCDIST_PORT")
+
+
+def in_job(plan: Plan, folder: Path, line: str, **environ: str) -> str:
+    """Return what a line prints in the shell of a job that begins, on nodes called n0, n1, ..."""
+    (folder / "new").mkdir(exist_ok=True)
+    nodes = " ".join(f"n{node}" for node in range(plan.placement.nodes))
+    return called(render(plan), f"hpcdist_nodes=({nodes})\n{line}", HPCDIST_JOB_DIR=str(folder), **environ)
+
+
+@pytest.mark.parametrize(("text", "each"), [("4", "4"), ("4(x2),3", "4 4 3"), ("1,2(x1),1(x3)", "1 2 1 1 1")])
+def test_tasks_per_node_are_read_as_slurm_writes_them(tmp_path: Path, text: str, each: str) -> None:
+    line = f'hpcdist[tasks_per_node]="{text}"; count_tasks; echo "${{hpcdist_on[*]}}"'
+    assert in_job(planned(), tmp_path, line) == f"{each}\n"
+
+
+def test_a_host_a_task_for_each_component_that_is_uneven(tmp_path: Path) -> None:
+    plan = planned(framework="tensorflow", environment=UNEQUAL)
+    assert [(group.nodes, group.even) for group in plan.placement.groups] == [(1, False), (1, True)]
+    assert in_job(plan, tmp_path, "prepare_srun") == ""
+    files = {file.name: file.read_text() for file in tmp_path.glob("ranks.*")}
+    assert files == {"ranks.0": "n0\n" * plan.placement.groups[0].tasks}
+
+
+@pytest.mark.parametrize(("launcher", "line"), [("mpirun", "{} slots={}"), ("hydra", "{}:{}")])
+def test_a_hostfile_is_in_the_launchers_form(tmp_path: Path, launcher: str, line: str) -> None:
+    plan = planned(
+        framework="mpi", batch={"launcher": launcher}, environment=environment(9, each=resources(cpu=5))
+    )
+    runs = list(plan.placement.tasks_per_node())
+    assert (
+        in_job(plan, tmp_path, 'write_hostfile && move_files && echo "$HPCDIST_HOSTFILE"')
+        == f"{tmp_path}/hostfile\n"
+    )
+    sizes = [tasks for nodes, tasks in runs for _ in range(nodes)]
+    assert (tmp_path / "hostfile").read_text() == "".join(
+        f"{line.format(f'n{node}', tasks)}\n" for node, tasks in enumerate(sizes)
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "has_one"),
+    [
+        ({}, False),
+        ({"run": {"cmd": 'cat "$HPCDIST_HOSTFILE"'}}, True),
+        ({"environment": {"env_vars": {"LIST": "x"}}}, False),
+        ({"framework": "mpi", "batch": {"launcher": "mpirun"}}, True),
+        ({"framework": "mpi", "run": {"cmd": "mpirun ./a.out"}}, True),
+    ],
+)
+def test_a_hostfile_is_written_where_something_reads_it(data: dict[str, Any], *, has_one: bool) -> None:
+    assert ("[hostfile]=" in render_job(planned(**data))) is has_one
+
+
+def test_tasks_on_other_nodes_get_what_the_job_sets(tmp_path: Path) -> None:
+    """By name: also what environment() sets to what the login shell had, and what setup() changes."""
+    machine = site_named("testbed")
+    plan = planned(
+        machine,
+        framework="mpi",
+        batch={"launcher": "mpirun"},
+        environment=environment(1, env_vars={"SAME": "a", "OMPI_MCA_btl": "tcp"}),
+    )
+    line = """
+    setup() { export FROM_SETUP=1 LOGIN=changed; }
+    run_setup
+    environment
+    prepare_mpirun
+    printf '%s\\n' "${hpcdist_exports[@]}"
+    """
+    given = {"SAME": "a", "LOGIN": "x", "OTHER": "y", "HPCDIST_TOKEN": "secret", "HPCDIST_PORT": "20000"}
+    names = [name for name in in_job(plan, tmp_path, line, **given).splitlines() if name != "-x"]
+    assert {"SAME", "FROM_SETUP", "LOGIN", "PATH", "HPCDIST_PORT", "PYTHONUNBUFFERED"} <= set(names)
+    assert not {"OTHER", "HPCDIST_TOKEN", "OMPI_MCA_btl"} & set(names)
+
+
+@pytest.mark.parametrize(
+    ("walltime", "seconds"), [("00:00:09", 9), ("1-02:03:08", 93788), ("08:09:00", 29340)]
+)
+def test_the_watch_of_a_local_job_reads_its_limit(tmp_path: Path, walltime: str, seconds: int) -> None:
+    """It ends at once here: its script is no process."""
+    plan = planned(LOCAL, run={"cmd": "true"}, batch={"walltime": walltime})
+    assert f"[walltime]={walltime}" in render_job(plan)
+    watch = 'kill() { declare -p seconds; exit; }; sleep() { :; }; watch_limit 1 "" ' + walltime
+    assert re.findall(r'seconds="(\d+)"', in_job(plan, tmp_path, watch)) == [str(seconds)]
