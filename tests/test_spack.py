@@ -114,13 +114,13 @@ def test_msgspec_is_there_in_a_version_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stack", "text_checks"),
+    ("stack", "specs"),
     [({}, ["py-hpcdist"]), ({"HPCDIST_STACK": "training"}, ["py-hpcdist +mpi +horovod"])],
 )
-def test_a_variable_chooses_the_stack(stack: dict[str, str], text_checks: list[str]) -> None:
+def test_a_variable_chooses_the_stack(stack: dict[str, str], specs: list[str]) -> None:
     told = manifest()
     chosen = [item["stack"] for item in told["definitions"] if eval(item["when"], {"env": stack})]  # noqa: S307
-    assert (told["text_checks"], chosen) == (["$stack"], [text_checks])
+    assert (told["specs"], chosen) == (["$stack"], [specs])
 
 
 @pytest.mark.parametrize(("stack", "files"), [({}, []), ({"HPCDIST_STACK": "training"}, ["training.yaml"])])

@@ -227,8 +227,8 @@ def test_out_of_an_archive_it_says_what_the_tree_says(  # noqa: PLR0913, PLR0917
     assert refused == Said(
         2,
         "",
-        f"error: hpcdist runs out of {archive}, and there is no folder in which to unpack its site_configs; "
-        "let XDG_CACHE_HOME be a folder in which you alone can write\n",
+        f"error: hpcdist runs from {archive}, and there is no folder in which to unpack its site_configs; "
+        "set XDG_CACHE_HOME to a folder to which only you can write\n",
     )
 
 
@@ -240,7 +240,7 @@ def test_an_archive_without_the_data_is_told(folder: Path, tmp_path: Path) -> No
     assert said(folder, [sys.executable, "-m", "hpcdist"], "sites", "path", PYTHONPATH=str(archive)) == Said(
         2,
         "",
-        f"error: there is no site_configs in {archive}; make it of an installed hpcdist: "
+        f"error: there is no site_configs in {archive}; build it from an installed hpcdist: "
         "`pip install --target`, then `python -m zipapp`\n",
     )
 

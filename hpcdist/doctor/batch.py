@@ -85,13 +85,13 @@ def _scheduler(site: Site, survey: Survey | None) -> Iterator[Finding]:
         detail = f"{site.scheduler}: its plug-in has no survey, so it was not checked"
         yield Finding("site", "scheduler", "unknown", detail, "test it with `hpcdist doctor --job`")
         return
-    if not (survey.kinds or survey.parts):
-        why = "; ".join(dict.fromkeys(item.why for item in survey.unseen)) or "it listed no nodes"
+    if not (survey.kinds or survey.partitions):
+        why = "; ".join(dict.fromkeys(item.why for item in survey.failures)) or "it listed no nodes"
         hint = "load its module, or ask the centre whether this host may submit jobs"
         yield Finding("site", "scheduler", "error", f"{survey.scheduler} does not answer: {why}", hint)
         return
     yield Finding("site", "scheduler", "ok", survey.title)
-    for item in survey.unseen:
+    for item in survey.failures:
         yield Finding("site", item.command, "unknown", item.why, run_it_yourself(item.command))
 
 

@@ -52,7 +52,7 @@ def read_text(path: str | Path) -> str:
     if str(path) == "-":
         return decode(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>")
     try:
-        return decode(untrusted.read_named(path, MAX_BYTES + 1), str(path))
+        return decode(untrusted.read_user_file(path, MAX_BYTES + 1), str(path))
     except FileNotFoundError:
         raise _file_error(path, "there is no such file", _similar_names(Path(path))) from None
     except IsADirectoryError:

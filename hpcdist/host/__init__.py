@@ -1,6 +1,6 @@
-"""The edge to the machine that hpcdist runs on: processes, files, locks, shipped data.
+"""The interface to the machine that hpcdist runs on: processes, files, locks, shipped data.
 
-command shell    a command and what came of it; the one module that starts processes
-untrusted ownership locks    files that others may have made, folders in which others may write, one at a time
-xdg resources    the user's folders; templates and site files that are shipped
+command shell    a command and its result; the only module that starts processes
+untrusted ownership locks    files and folders that other users may write to; file locks
+xdg resources    the user's folders; shipped templates and site files
 """

@@ -1,4 +1,4 @@
-"""Saying is not doing: a scheduler returns a ``Command`` and reads a ``Completed``."""
+"""Commands as values: a scheduler returns a ``Command`` and reads a ``Completed``; it starts no process."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hpcdist import words
 
 
 class Command(NamedTuple):
-    """A process to start: its argv (never a string), and what it may take.
+    """A process to start: its argv (never a string), environment, standard input and timeout.
 
-    ``drop_environment`` names prefixes of variables that must not reach the process, but for those in
-    ``keep_environment``; ``environment`` is added on top; ``timeout`` is in seconds.
+    ``drop_environment``: prefixes of variables that are removed from the environment, except those in
+    ``keep_environment``; ``environment`` is added last; ``timeout`` is in seconds.
     """
 
     argv: tuple[str, ...]
@@ -27,7 +27,7 @@ class Command(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """What came of a command; ``returncode`` is 124 where ``timed_out``, 127 where ``missing``."""
+    """The result of a command; ``returncode`` is 124 if it ``timed_out``, 127 if it is ``missing``."""
 
     command: Command
     returncode: int
@@ -46,5 +46,5 @@ class Runner(Protocol):
     """Something that runs commands: ``hpcdist.host.shell.Shell``, or a ``FakeShell`` in tests."""
 
     def run(self, command: Command) -> Completed:
-        """Run the command to its end, or to its timeout; never raises for what the process does."""
+        """Run the command to its end, or to its timeout; a failure of the process raises nothing."""
         ...

@@ -1,8 +1,8 @@
-"""Who else could exchange what lies in a folder: who owns the folders on the way, or may write there.
+"""Checks whether other users could replace the contents of a folder: owners and modes along its path.
 
-A folder that somebody else may rename can be another one at the next look, so the whole way counts, with
-the links on it. Trusted are root, the owner of ``/`` (root also where a user namespace shows it as nobody),
-and, for folders above, their owners and groups: they may change the programs that lie there as well.
+A folder that another user may rename can be replaced, so the whole path is checked, including its links.
+Trusted are root, the owner of ``/`` (which is root, even if a user namespace shows it as nobody), and, for
+folders above, their owners and groups: they can change the programs in these folders as well.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from typing import Final
 from hpcdist.errors import ConfigError, Problem
 
 Trust = Callable[[Path], bool]
-"""Whether the user takes a folder as it is, whoever may write there."""
+"""Whether the user trusts a folder to which others may write."""
 
 _MOST_LINKS: Final = 40
-"""As many as Linux follows in one path."""
+"""The limit of Linux for one path."""
 
 
-def nobody(_: Path) -> bool:
+def trust_none(_: Path) -> bool:
     """Trust no folder in which others could write."""
     return False
 
 
-def check(folder: Path, handle: int, *, trusts: Trust = nobody, user: int | None = None) -> None:
-    """Refuse a folder of runs in which somebody else could exchange what the user's jobs run.
+def check(folder: Path, handle: int, *, trusts: Trust = trust_none, user: int | None = None) -> None:
+    """Refuse a folder of runs in which others could replace what the user's jobs run.
 
     ``handle`` is the open folder.
 
     Raises:
-        ConfigError: when it is not the user's own, or others may write there, or rename it.
-        OSError: when the folders on the way cannot be looked at.
+        ConfigError: when it is not the user's own, or others may write to it, or rename it.
+        OSError: when a folder on its path cannot be read.
     """
     why = weakness(folder, handle, user)
     if why and not trusts(folder):
         hint = (
-            "choose another folder with --runs-dir or $HPCDIST_RUNS_DIR; if you trust all of them, name this "
-            "one in `trusted_runs` of your config"
+            "choose another folder with --runs-dir or $HPCDIST_RUNS_DIR; if you trust the others, add this "
+            "one to `trusted_runs` of your config"
         )
-        raise ConfigError(Problem(f"others could exchange what your jobs run: {why}", hint=hint))
+        raise ConfigError(Problem(f"others could replace what your jobs run: {why}", hint=hint))
 
 
 def make(folder: Path) -> None:
-    """Make a folder for its owner only, and those above it that lack, where nobody else may write.
+    """Create a folder that only its owner can use, and missing parents to which only the owner can write.
 
     Raises:
-        OSError: when they cannot be made.
+        OSError: when they cannot be created.
     """
     missing = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     for path in reversed(missing):
@@ -63,15 +63,15 @@ def make(folder: Path) -> None:
 
 
 def weakness(folder: Path, handle: int, user: int | None = None) -> str:
-    """Return who but the user could exchange this folder or what is in it; empty where nobody could.
+    """Return how another user could replace this folder or its contents; empty if nobody could.
 
     ``handle`` is the open folder.
 
     Raises:
-        OSError: when the folders on the way cannot be looked at.
+        OSError: when a folder on its path cannot be read.
     """
     user = os.geteuid() if user is None else user
-    return _on_the_way(folder, user) or _own(folder, os.fstat(handle), user)
+    return _path_weakness(folder, user) or _folder_weakness(folder, os.fstat(handle), user)
 
 
 def name_of(user: int) -> str:
@@ -81,22 +81,22 @@ def name_of(user: int) -> str:
     return f"user {user}"
 
 
-def _own(folder: Path, found: os.stat_result, user: int) -> str:
+def _folder_weakness(folder: Path, found: os.stat_result, user: int) -> str:
     if found.st_uid != user:
         return f"{folder} belongs to {name_of(found.st_uid)}"
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"others may write to {folder} (`chmod go-w {folder}` ends that)"
+        return f"others may write to {folder} (run `chmod go-w {folder}`)"
     return ""
 
 
-def _on_the_way(folder: Path, user: int) -> str:
+def _path_weakness(folder: Path, user: int) -> str:
     trusted = {0, user, Path("/").stat().st_uid}
     for parent, entry, is_link in _steps(folder):
         above = parent.stat()
         if not above.st_mode & stat.S_IWOTH:
             continue
         if not above.st_mode & stat.S_ISVTX:
-            return f"everybody may rename {entry} (`chmod +t {parent}` ends that)"
+            return f"everybody may rename {entry} (run `chmod +t {parent}`)"
         if above.st_uid not in trusted:
             return f"everybody may write to {parent}, and {name_of(above.st_uid)} may rename what is there"
         if is_link and (owner := entry.lstat().st_uid) not in trusted:
@@ -105,7 +105,7 @@ def _on_the_way(folder: Path, user: int) -> str:
 
 
 def _steps(folder: Path) -> Iterator[tuple[Path, Path, bool]]:
-    """Yield each folder on the way, what is looked up in it, and whether that is a link (it is followed)."""
+    """Yield each folder of the path, the entry in it, and whether that is a link, which is then followed."""
     here, names, links = Path("/"), [*reversed(folder.absolute().parts[1:])], 0
     while names:
         name = names.pop()

@@ -1,4 +1,4 @@
-"""Finding what is data: site files and templates, the user's own before the shipped ones."""
+"""Finds site files and templates: the user's own first, then the shipped ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.host import ownership, untrusted
-from hpcdist.host.xdg import own_folder
+from hpcdist.host.xdg import user_folder
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -20,10 +20,10 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def shipped(folder: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return a folder that travels with hpcdist: inside the package in a wheel, beside it in a checkout.
+    """Return a folder that is shipped with hpcdist: inside the package in a wheel, beside it in a checkout.
 
-    When hpcdist runs out of an archive (a zipapp, a wheel on ``PYTHONPATH``), the folder is first unpacked
-    into the user's cache: templates find each other by path, and messages name files that can be read.
+    If hpcdist runs from an archive (a zipapp, a wheel on ``PYTHONPATH``), the folder is first unpacked into
+    the user's cache: templates include each other by path, and messages name files that can be read.
 
     Raises:
         ConfigError: when it must be unpacked, and there is no folder for it.
@@ -31,7 +31,7 @@ def shipped(folder: str, environment: Mapping[str, str] = os.environ) -> Path:
     for place in (_PACKAGE / folder, _PACKAGE.parent / folder):
         if place.is_dir():
             return place
-    return _unpacked(folder, own_cache("shipped", environment))
+    return _unpacked(folder, user_cache("shipped", environment))
 
 
 @functools.cache
@@ -40,19 +40,19 @@ def _unpacked(folder: str, cache: Path | None) -> Path:
 
     source, archive = files("hpcdist") / folder, _PACKAGE.parent
     if not source.is_dir():
-        hint = "make it of an installed hpcdist: `pip install --target`, then `python -m zipapp`"
+        hint = "build it from an installed hpcdist: `pip install --target`, then `python -m zipapp`"
         raise ConfigError(Problem(f"there is no {folder} in {archive}", hint=hint))
     if cache is None:
-        message = f"hpcdist runs out of {archive}, and there is no folder in which to unpack its {folder}"
-        hint = "let XDG_CACHE_HOME be a folder in which you alone can write"
+        message = f"hpcdist runs from {archive}, and there is no folder in which to unpack its {folder}"
+        hint = "set XDG_CACHE_HOME to a folder to which only you can write"
         raise ConfigError(Problem(message, hint=hint))
     return unpack(source, cache)
 
 
 def unpack(folder: Traversable, cache: Path) -> Path:
-    """Return a copy of this folder in the cache, named by what is in it; no copy is written twice.
+    """Return a copy of this folder in the cache, named by a hash of its contents; existing files are kept.
 
-    Files appear whole, and who finds one missing (file systems are purged) writes it anew, so several
+    Files are written atomically, and a missing one (file systems are purged) is written again, so several
     processes may do this at once.
     """
     from hashlib import sha256
@@ -81,20 +81,20 @@ def _contents(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
             yield name, item.read_bytes()
 
 
-def own_cache(name: str, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return a folder of ``~/.cache/hpcdist``, made if need be.
+def user_cache(name: str, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Return a folder of ``~/.cache/hpcdist``, created if necessary.
 
-    None where there is none in which the user alone can write: what lies there is run.
+    None if others could write to it: its contents are run.
     """
-    own = own_folder("XDG_CACHE_HOME", ".cache", environment)
+    own = user_folder("XDG_CACHE_HOME", ".cache", environment)
     with suppress(OSError):
-        if own and _is_made(own) and _is_made(own / name):
+        if own and _is_private(own) and _is_private(own / name):
             return own / name
     return None
 
 
-def _is_made(folder: Path) -> bool:
-    """Make the folder if need be; return whether the user alone can write there and exchange it."""
+def _is_private(folder: Path) -> bool:
+    """Create the folder if necessary; return whether only the user can write to it and replace it."""
     ownership.make(folder)
     if folder.is_symlink():
         return False
@@ -103,12 +103,12 @@ def _is_made(folder: Path) -> bool:
 
 
 def site_folders(extra: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Return the folders in which sites are looked for, the first that has a name wins.
+    """Return the folders in which sites are searched; the first that has a site of a name wins.
 
     ``--site-path``, ``$HPCDIST_SITE_PATH``, ``~/.config/hpcdist/sites``, ``/etc/hpcdist/sites``, then the
     shipped ones.
     """
-    config = own_folder("XDG_CONFIG_HOME", ".config", environment)
+    config = user_folder("XDG_CONFIG_HOME", ".config", environment)
     return (
         *(Path(folder) for folder in extra),
         *(Path(part) for part in environment.get("HPCDIST_SITE_PATH", "").split(os.pathsep) if part),
@@ -133,31 +133,31 @@ def _yaml_files(folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def _is_yaml(file: Path) -> bool:
-    """Whether it may be read: all site files are, whatever the command, and a FIFO would be waited for."""
+    """Whether it is a readable YAML file: every command reads all site files, and a FIFO would block."""
     return file.suffix in {".yaml", ".yml"} and (file.is_file() or not file.exists())
 
 
 def site_file(name: str, folders: Iterable[Path]) -> Path:
-    """Return the file of a site; a name with a slash or a YAML ending is the file itself.
+    """Return the file of a site; a name with a slash or a YAML suffix is the file itself.
 
     Raises:
-        ConfigError: when it is not there, or no folder has it; the hint names the nearest.
+        ConfigError: when there is no such file or site; the hint names the closest.
     """
     if is_file_name(name):
-        return _own_file(Path(name))
+        return _named_file(Path(name))
     files = site_files(folders)
     if name not in files:
-        hint = _here(name) or did_you_mean(name, files)
+        hint = _local_file_hint(name) or did_you_mean(name, files)
         raise ConfigError(Problem(f"there is no site {name!r}", hint=hint))
     return files[name]
 
 
 def is_file_name(site: str) -> bool:
-    """Whether a site is named by its file."""
+    """Whether a site is given as a file, not by name."""
     return "/" in site or site.endswith((".yaml", ".yml"))
 
 
-def _own_file(path: Path) -> Path:
+def _named_file(path: Path) -> Path:
     with suppress(RuntimeError):  # there is no such user
         path = path.expanduser()
     if path.exists():
@@ -167,13 +167,13 @@ def _own_file(path: Path) -> Path:
     raise ConfigError(Problem(message, hint=did_you_mean(path.name, beside, most=20)))
 
 
-def _here(name: str) -> str:
-    """Return how the file of this site is named that lies in the current folder, if one does."""
+def _local_file_hint(name: str) -> str:
+    """Return the hint to a file of this site in the current folder, if there is one."""
     found = next((file for file in (f"{name}.yaml", f"{name}.yml") if Path(file).is_file()), None)
     return f"write `./{found}` for the file in this folder" if found else ""
 
 
 def template_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Return where templates are looked for: ``$HPCDIST_TEMPLATE_PATH``, then the shipped ones."""
+    """Return the folders in which templates are searched: ``$HPCDIST_TEMPLATE_PATH``, then shipped."""
     own = (Path(part) for part in environment.get("HPCDIST_TEMPLATE_PATH", "").split(os.pathsep) if part)
     return (*own, shipped("templates", environment))

@@ -1,4 +1,4 @@
-"""The one module that starts processes."""
+"""The only module that starts processes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from hpcdist.host.command import Command, Completed
 
 
 class Shell(NamedTuple):
-    """The real ``Runner``: no shell lies between an argv and its process.
+    """The real ``Runner``: starts each argv directly, without a shell.
 
-    Each process leads a session of its own, reads ``stdin`` or nothing, and speaks English (``LC_ALL=C``)
-    unless the command keeps ``LC_ALL``, as those do whose job would inherit it. ``environment`` is what
-    commands start from. Where this process is killed, the process and its group are killed, too.
+    Each process leads its own session, reads ``stdin`` or nothing, and prints English messages (``LC_ALL=C``)
+    unless the command keeps ``LC_ALL``, as those do whose job would inherit it. ``environment`` is the base
+    environment. If this process is killed, the process and its group are killed, too.
     """
 
     environment: Mapping[str, str] = os.environ
 
     def run(self, command: Command) -> Completed:
-        """Run the command to its end, or to its timeout; then the whole group is killed."""
+        """Run the command to its end, or to its timeout; then its process group is killed."""
         try:
             process = self._start(command)
         except OSError as error:
             missing = isinstance(error, FileNotFoundError) and error.filename == command.argv[0]
-            said = f"{error.filename or command.argv[0]}: {error.strerror}"
-            return Completed(command, 127 if missing else 126, stderr=said, missing=missing)
-        with process, _ended_with_us(process.pid):
+            message = f"{error.filename or command.argv[0]}: {error.strerror}"
+            return Completed(command, 127 if missing else 126, stderr=message, missing=missing)
+        with process, _killed_with_parent(process.pid):
             return _finish(process, command)
 
     def _start(self, command: Command) -> subprocess.Popen[str]:
@@ -48,7 +48,7 @@ class Shell(NamedTuple):
 
 
 def environment_of(command: Command, base: Mapping[str, str]) -> dict[str, str]:
-    """Return what the process gets: the base without what is dropped, the language, the command's own."""
+    """Return the process's environment: the base without dropped variables, LC_ALL, the command's own."""
     language = {} if "LC_ALL" in command.keep_environment else {"LC_ALL": "C"}
     kept = {
         name: value
@@ -59,16 +59,16 @@ def environment_of(command: Command, base: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _ended_with_us(group: int) -> Iterator[None]:
-    """Have the process group killed should this process end meanwhile, by whatever signal.
+def _killed_with_parent(group: int) -> Iterator[None]:
+    """Kill the process group if this process dies meanwhile, by whatever signal.
 
-    A shell of its own session reads a pipe that only this process holds: it gets a line, or sees it close.
+    A shell in its own session reads a pipe that only this process writes to: it gets a line, or end of file.
     """
     words = ("/bin/sh", "-c", 'read -r _ || kill -s KILL -- "-$1"', "hpcdist", str(group))
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
     try:
         watch = subprocess.Popen(words, stdin=pipe, stdout=null, stderr=null, start_new_session=True)
-    except OSError:  # no process is left for it; the command is under way
+    except OSError:  # no process can be started for it; the command runs already
         yield
         return
     with watch:
@@ -92,7 +92,7 @@ def _finish(process: subprocess.Popen[str], command: Command) -> Completed:
 
 
 def _kill(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """End the group and return what it had said; a child that left the group may hold the pipes for 1 s."""
+    """Kill the group and return its output; a child that left the group can hold the pipes open for 1 s."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     try:

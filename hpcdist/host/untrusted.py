@@ -1,7 +1,7 @@
-"""Files that others may have made or may exchange: read without waiting, without end and without detours.
+"""Files that other users may create or replace: read without blocking, with a size limit, not through links.
 
-A FIFO in place of a record would hang every command that reads it, a link to /dev/zero would fill the
-memory, and a link to another file would hand out or overwrite what its maker may not read or write.
+A FIFO instead of a record would block every command that reads it, a link to /dev/zero would fill the
+memory, and a link to another file would reveal or overwrite what its creator may not read or write.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import BinaryIO, Final
 
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _PIECE: Final = 1 << 16
-_PATIENCE: Final = 10_000
+_WRITER_TIMEOUT: Final = 10_000
 
 
-def opened(path: str | Path, *, at: int | None = None) -> BinaryIO:
-    """Open a regular file for reading; ``at`` is the descriptor of the folder that a relative path begins at.
+def open_regular(path: str | Path, *, at: int | None = None) -> BinaryIO:
+    """Open a regular file for reading; ``at`` is the descriptor of the folder of a relative path.
 
-    Nothing is waited for, and the last name of the path may be no symbolic link.
+    It never blocks, and the last name of the path must not be a symbolic link.
 
     Raises:
-        OSError: when it cannot be read, or is no regular file; ``strerror`` says which.
+        OSError: when it cannot be read, or is not a regular file; ``strerror`` is the reason.
     """
     try:
         handle = os.open(path, _READ | os.O_NOFOLLOW, dir_fd=at)
@@ -47,45 +47,45 @@ def _check_regular(handle: int, path: str | Path) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
-        kind = "a FIFO" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) else "special"
-        raise OSError(errno.EINVAL, f"it is {kind}, and no file", str(path))
+        kind = "a FIFO" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) else "a special file"
+        raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
 
 
 def is_regular(path: Path) -> bool:
-    """Whether there is a regular file of this name, which is no link to one."""
+    """Whether this is a regular file, and not a link to one."""
     with contextlib.suppress(OSError):
         return stat.S_ISREG(path.lstat().st_mode)
     return False
 
 
 def read(path: str | Path, limit: int, *, at: int | None = None) -> bytes:
-    """Return what a regular file holds, at most so many bytes.
+    """Return the contents of a regular file of at most ``limit`` bytes.
 
     Raises:
-        OSError: as `opened` does, and when it holds more.
+        OSError: as `open_regular` does, and when the file is larger.
     """
-    with opened(path, at=at) as stream:
+    with open_regular(path, at=at) as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"it is larger than {limit >> 20} MiB", str(path))
     return data
 
 
-def read_named(path: str | Path, limit: int, patience: int = _PATIENCE) -> bytes:
-    """Return the first so many bytes of a file that the user names: also through links, and of a pipe.
+def read_user_file(path: str | Path, limit: int, timeout: int = _WRITER_TIMEOUT) -> bytes:
+    """Return the first ``limit`` bytes of a file that the user names; it may be a link or a pipe.
 
-    ``<(command)`` of a shell is a pipe, and is waited for. For ``patience`` milliseconds a FIFO may lack
-    somebody who writes to it.
+    ``<(command)`` of a shell is a pipe, which is read to its end. A FIFO may be without a writer for
+    ``timeout`` milliseconds.
 
     Raises:
         OSError: when it cannot be read.
     """
     handle = os.open(path, _READ)
     with contextlib.closing(os.fdopen(handle, "rb", buffering=0)):
-        return b"".join(_pieces(handle, limit, path, patience))
+        return b"".join(_pieces(handle, limit, path, timeout))
 
 
-def _pieces(handle: int, limit: int, path: str | Path, patience: int) -> Iterator[bytes]:
+def _pieces(handle: int, limit: int, path: str | Path, timeout: int) -> Iterator[bytes]:
     waits_for_writer = stat.S_ISFIFO(os.fstat(handle).st_mode)
     while limit > 0:
         try:
@@ -94,8 +94,8 @@ def _pieces(handle: int, limit: int, path: str | Path, patience: int) -> Iterato
             _is_ready(handle, None)
             continue
         if not piece and waits_for_writer:
-            if not _is_ready(handle, patience):
-                raise OSError(errno.EPIPE, "it is a FIFO to which nobody writes", str(path))
+            if not _is_ready(handle, timeout):
+                raise OSError(errno.EPIPE, "it is a FIFO without a writer", str(path))
             waits_for_writer = False
             continue
         if not piece:
@@ -105,14 +105,14 @@ def _pieces(handle: int, limit: int, path: str | Path, patience: int) -> Iterato
 
 
 def _is_ready(handle: int, milliseconds: int | None) -> bool:
-    """Wait until something can be read or the other end is closed."""
+    """Wait until data can be read or the other end is closed."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(milliseconds))
 
 
 def append(folder: int, name: str, data: bytes) -> None:
-    """Add to a regular file of an open folder, made for its owner only if need be.
+    """Append to a regular file of an open folder; a new one is readable by its owner only.
 
     Raises:
         OSError: when it cannot be written.
@@ -126,10 +126,10 @@ def append(folder: int, name: str, data: bytes) -> None:
 
 @contextlib.contextmanager
 def folder(path: Path) -> Iterator[int]:
-    """Open a folder, so that what is done in it is done in this one, whatever has its name later.
+    """Open a folder, so that all operations reach this folder even if its path is replaced.
 
     Raises:
-        OSError: when that is not possible.
+        OSError: when it cannot be opened.
     """
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -139,12 +139,12 @@ def folder(path: Path) -> Iterator[int]:
 
 
 def write(folder: int, name: str, data: bytes, mode: int = 0o600) -> None:
-    """Write a file into an open folder so that a reader, or a crash, sees the old one or the new one, whole.
+    """Write a file into an open folder atomically: readers see the old or the new file, also after a crash.
 
-    What has the name before is replaced and never written to, so a link leads nowhere.
+    An existing file of this name is replaced, never written to, so a link is not followed.
 
     Raises:
-        OSError: when it cannot be written; nothing is left of it then.
+        OSError: when it cannot be written; nothing is left behind then.
     """
     temporary = f".{name}-{os.getpid()}-{os.urandom(4).hex()}"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)

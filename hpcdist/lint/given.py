@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from hpcdist.lint.finding import Finding, LintContext, SiteValue, told
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.values import Variable
-from hpcdist.site.fabric import JobFacts, Settled, settled
+from hpcdist.site.fabric import JobFacts, ResolvedSetting, resolve_settings
 from hpcdist.site.model import Site
 
 
 def given(site: Site, around: JobFacts) -> dict[str, SiteValue]:
     """Return what the site sets for certain: not what waits for a file that may be there."""
-    items = (item for item in settled(site.fabric, around) if item.found is None)
+    items = (item for item in resolve_settings(site.fabric, around) if item.found is None)
     return {item.name: _given(item, site) for item in items}
 
 
@@ -23,7 +23,7 @@ def always_given(site: Site, arounds: Iterable[JobFacts]) -> dict[str, SiteValue
     return {name: item for name, item in first.items() if all(other.get(name) == item for other in others)}
 
 
-def _given(item: Settled, site: Site) -> SiteValue:
+def _given(item: ResolvedSetting, site: Site) -> SiteValue:
     key, _, why = item.where.partition(": ")
     why = site.fabric.known.get(item.name, why)
     return SiteValue(text_of(item.value), site.name, why, _source(key.partition(" ")[0], site))

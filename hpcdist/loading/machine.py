@@ -16,7 +16,7 @@ from hpcdist.host import resources
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Launcher
 from hpcdist.loading.preferences import Preferences
-from hpcdist.loading.sites import load_known, load_site, readable
+from hpcdist.loading.sites import load_detect, load_site, readable
 from hpcdist.schedulers import installations, schedulers
 from hpcdist.schedulers.installations import Installation
 from hpcdist.site.detection import Detection, detect
@@ -119,7 +119,7 @@ def search(folders: Sequence[Path], environment: Mapping[str, str] = os.environ)
     from socket import getfqdn  # with the network's libraries, for this only
 
     files = resources.site_files(folders)
-    known, problems = readable(files.values(), load_known)
+    known, problems = readable(files.values(), load_detect)
     with preceded_by(problems):
         return Search(files, detect(known, environment, getfqdn()), problems)
 

@@ -154,7 +154,7 @@ def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
     script = script_advice.script_of(plan.identity.command)
     if script and file != "-":
         try:
-            with untrusted.opened((FilePath(file).parent / script).resolve()) as stream:
+            with untrusted.open_regular((FilePath(file).parent / script).resolve()) as stream:
                 head = stream.read(script_advice.MOST).decode("utf-8", "replace")
         except (OSError, ValueError):
             return

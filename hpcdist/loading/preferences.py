@@ -20,7 +20,7 @@ from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import ConfigError, Key, Place, Problem, did_you_mean
 from hpcdist.errors import Path as Keys
 from hpcdist.experiment.model import Batch, Mail
-from hpcdist.host.xdg import own_folder
+from hpcdist.host.xdg import user_folder
 from hpcdist.loading.load import Loaded, load_model
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
@@ -47,7 +47,7 @@ class Config(Model, frozen=True, kw_only=True):
     ``defaults``: what holds on every site that has a batch system; on one that has none only its own section
     does. ``sites``: the same of single sites, by their names; they win over ``defaults``, key by key.
     ``trusted_runs``: folders of runs to which others may write, by their whole paths or from ``~`` on; all of
-    them could exchange what your jobs run.
+    them could replace what your jobs run.
     """
 
     site: str | None = None
@@ -75,7 +75,7 @@ def file(environment: Mapping[str, str]) -> Path | None:
     named = environment.get("HPCDIST_CONFIG")
     if named is not None:
         return Path(named) if named else None
-    folder = own_folder("XDG_CONFIG_HOME", ".config", environment)
+    folder = user_folder("XDG_CONFIG_HOME", ".config", environment)
     paths = (folder / "config.yml", folder / "config.yaml") if folder else ()
     return next((path for path in paths if path.exists()), None)
 
@@ -110,11 +110,11 @@ def _shown(path: Path) -> str:
 def _problems_of(config: Config) -> Iterator[Problem]:
     """Yield what no type can say."""
     named: list[tuple[Keys, BatchDefaults]] = [
-        (("sites", name), wishes) for name, wishes in config.sites.items()
+        (("sites", name), defaults) for name, defaults in config.sites.items()
     ]
-    for path, wishes in [(("defaults",), config.defaults), *named]:
-        if isinstance(wishes.mail, Mail):
-            yield from text_checks.mail_problems(wishes.mail.events, (*path, "mail", "events"))
+    for path, defaults in [(("defaults",), config.defaults), *named]:
+        if isinstance(defaults.mail, Mail):
+            yield from text_checks.mail_problems(defaults.mail.events, (*path, "mail", "events"))
     for number, text in enumerate(config.trusted_runs):
         if not text.startswith(("/", "~")):
             message = f"{text!r} would be another folder in every folder"

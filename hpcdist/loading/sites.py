@@ -17,7 +17,7 @@ from hpcdist.loading.load import load_model
 from hpcdist.planner.launcher_choice import REMOVED_LAUNCHERS
 from hpcdist.registry import Registry
 from hpcdist.schedulers import UNSUPPORTED, schedulers
-from hpcdist.site.detection import Known
+from hpcdist.site.detection import Candidate
 from hpcdist.site.model import Detect, LauncherOptions, Site
 from hpcdist.site.problems import problems_of
 
@@ -45,7 +45,7 @@ def load_site(file: Path) -> Site:
     return site
 
 
-def load_known(file: Path) -> Known:
+def load_detect(file: Path) -> Candidate:
     """Read how a site's machine is known, and no more of its file: every command does so for every site.
 
     Raises:
@@ -54,9 +54,9 @@ def load_known(file: Path) -> Known:
     text = source.read_text(file)
     section = _DETECT.search(text)
     if not section:
-        return Known(file.stem, Detect())
+        return Candidate(file.stem, Detect())
     there = "\n" * text.count("\n", 0, section.start()) + section[0]
-    return Known(file.stem, load_model(_Recognition, source.parse(there, str(file))).detect)
+    return Candidate(file.stem, load_model(_Recognition, source.parse(there, str(file))).detect)
 
 
 def readable(files: Iterable[Path], read: Callable[[Path], T]) -> tuple[list[T], tuple[Problem, ...]]:

@@ -27,7 +27,7 @@ RENDERED: Final = (
     "run",
     "batch",
 )
-"""The sections with templates, beside those of frameworks (polyaxon-schemas 0.6.1, ``text_checks/base``)."""
+"""The sections with templates, beside those of frameworks (polyaxon-schemas 0.6.1, ``specs/base``)."""
 
 
 def render(data: Map, values: Mapping[str, Any], lacking: Collection[str] = ()) -> tuple[Map, list[Problem]]:

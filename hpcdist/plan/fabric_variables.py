@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Variable
-from hpcdist.site.fabric import JobFacts, settled
+from hpcdist.site.fabric import JobFacts, resolve_settings
 from hpcdist.site.model import Site, libraries_of
 
 
 def of_fabric(site: Site, around: JobFacts) -> Iterator[Variable]:
     """Yield what the site's fabric sets for such a job."""
-    for item in settled(site.fabric, around):
+    for item in resolve_settings(site.fabric, around):
         yield Variable(
             name=item.name,
             value=text_of(item.value),

@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from hpcdist.documents.fields import Model
-from hpcdist.site.affinity import next_to
+from hpcdist.site.affinity import cpus_next_to
 
 
 class Task(Model, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class Row(Model, frozen=True, kw_only=True):
         if not self.gpu_cpus:
             return tuple(range(self.cpu + slot * self.cpus, self.cpu + (slot + 1) * self.cpus))
         first = slot % self.tasks_per_gpu * self.cpus
-        return next_to(self.gpu_cpus, gpus)[first : first + self.cpus]
+        return cpus_next_to(self.gpu_cpus, gpus)[first : first + self.cpus]
 
 
 class Group(Model, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from hpcdist.layers.protocols import Framework, Launcher, Topology
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.planner.feasibility import Where
-from hpcdist.site.fabric import JobFacts, groups
+from hpcdist.site.fabric import JobFacts, active_groups
 from hpcdist.site.model import Site
 
 _PATH = ("batch", "launcher")
@@ -130,7 +130,7 @@ def _arguments(
         return
     for text in site.options(launcher.name).args:
         yield Word(text=text, origin=f"site {site.name}: launchers.{launcher.name}.args")
-    for index, group in groups(site.fabric, job):
+    for index, group in active_groups(site.fabric, job):
         for text in group.args:
             yield Word(text=text, origin=f"site {site.name}: fabric.together.{index}: {group.why}")
     for index, text in enumerate(experiment.batch.launcher_args):

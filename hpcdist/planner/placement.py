@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hpcdist.documents.fields import Model
 from hpcdist.plan.placement import Group, Placement, Row, Shape
 from hpcdist.planner.pools import EMPTY, Need, Pool
-from hpcdist.site.affinity import shares
+from hpcdist.site.affinity import cpus_of_each_gpu
 from hpcdist.site.model import NodeType, Site
 
 
@@ -124,7 +124,7 @@ def beside_gpus(placement: Placement, site: Site, *, exclusive: bool) -> Placeme
 def _gpu_cpus(group: Group, rows: Sequence[Row], site: Site, *, exclusive: bool) -> tuple[str, ...]:
     node = site.node_types.get(group.node_type or "", NodeType())
     known = node.gpu_cpus if exclusive or (group.cpus, group.gpus) == (node.cpus, node.gpus) else ()
-    fewest = min(map(len, shares(known)), default=0)
+    fewest = min(map(len, cpus_of_each_gpu(known)), default=0)
     suffice = all(0 < row.cpus * row.tasks_per_gpu <= fewest * row.gpus for row in rows)
     return known if suffice and group.even and all(row.processes == 1 for row in rows) else ()
 

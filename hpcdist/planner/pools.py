@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hpcdist.documents.fields import Model
 from hpcdist.experiment.replica import Replica
-from hpcdist.site.affinity import shares
+from hpcdist.site.affinity import cpus_of_each_gpu
 from hpcdist.site.model import Partition, Site
 
 UNLIMITED = 1_000_000_000
@@ -199,7 +199,7 @@ def need_of(replica: Replica, site: Site, pool: Pool) -> Need:
     gpus = replica.gpus
     share = pool.cpus * gpus // pool.gpus if pool.cpus and pool.gpus and gpus <= pool.gpus else 0
     if pool.gpu_cpus and share:
-        share = min(share, gpus * min(map(len, shares(pool.gpu_cpus))))
+        share = min(share, gpus * min(map(len, cpus_of_each_gpu(pool.gpu_cpus))))
     cpus = replica.cpus or site.replica.cpus or share or replica.tasks
     memory = replica.memory or site.replica.memory
     each = max(1, cpus // replica.tasks)

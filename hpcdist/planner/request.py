@@ -12,7 +12,7 @@ from hpcdist.plan.model import Request
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.planner.pools import whole_nodes_in
-from hpcdist.site.fabric import JobFacts, groups
+from hpcdist.site.fabric import JobFacts, active_groups
 from hpcdist.site.model import Site
 
 
@@ -46,7 +46,7 @@ def request_of(experiment: Experiment, site: Site, placement: Placement, job: Jo
 
 def _site_directives(site: Site, job: JobFacts) -> Iterator[Word]:
     """Yield the directives that such a job's variables need."""
-    for index, group in groups(site.fabric, job):
+    for index, group in active_groups(site.fabric, job):
         for text in group.directives:
             yield Word(text=text, origin=f"site {site.name}: fabric.together.{index}: {group.why}")
 

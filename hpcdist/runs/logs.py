@@ -39,7 +39,7 @@ def tail(file: Path, count: int) -> list[str]:
     """
     blocks: list[bytes] = []
     ends = 0
-    with untrusted.opened(file) as stream:
+    with untrusted.open_regular(file) as stream:
         position = end = stream.seek(0, 2)
         while position > 0 and end - position < _TAIL and ends <= count:
             size = min(_BLOCK, position)
@@ -99,7 +99,7 @@ def failure_reason(directory: RunDirectory) -> str:
 
 def _new_lines(file: Path, position: int, *, rest: bool) -> Iterator[tuple[str, int]]:
     """Yield lines from a position on, each with the position after it; ``rest``: also an incomplete one."""
-    with untrusted.opened(file) as stream:
+    with untrusted.open_regular(file) as stream:
         stream.seek(position)
         while data := stream.readline(_LONGEST):
             if not (rest or data.endswith(b"\n") or len(data) == _LONGEST):

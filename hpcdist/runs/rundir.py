@@ -166,7 +166,7 @@ def choose(option: str | None, environment: Mapping[str, str]) -> Path:
     return Path(option or environment.get("HPCDIST_RUNS_DIR") or "runs").expanduser().absolute()
 
 
-def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.nobody) -> RunDirectory:
+def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.trust_none) -> RunDirectory:
     """Make the next free directory ``<name>-<n>``, with mode 0700; concurrent submissions get different ones.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from hpcdist.host.command import Command, Completed
 from hpcdist.registry import Registry
 from hpcdist.schedulers import answers
-from hpcdist.site.survey import Survey, Unseen
+from hpcdist.site.survey import FailedCommand, Survey
 
 
 class Answers(NamedTuple):
@@ -30,9 +30,9 @@ class Answers(NamedTuple):
         return (command for command in commands if command not in asked)
 
     @property
-    def unseen(self) -> tuple[Unseen, ...]:
+    def failures(self) -> tuple[FailedCommand, ...]:
         """The commands that failed, each with the reason."""
-        return tuple(Unseen(str(done.command), _why(done)) for done in self.completed if not done.ok)
+        return tuple(FailedCommand(str(done.command), _why(done)) for done in self.completed if not done.ok)
 
 
 class Surveyor(Protocol):

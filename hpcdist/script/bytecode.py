@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jinja2.bccache import Bucket, FileSystemBytecodeCache
 
-from hpcdist.host.resources import own_cache
+from hpcdist.host.resources import user_cache
 
 
 class Kept(FileSystemBytecodeCache):
@@ -39,6 +39,6 @@ def kept(compiler: Path, environment: Mapping[str, str] = os.environ) -> Kept | 
 
     None where there is no folder for them in which the user alone can write.
     """
-    folder = own_cache("templates", environment)
+    folder = user_cache("templates", environment)
     there = next((path for path in (compiler, *compiler.parents) if path.exists()), None)
     return Kept(folder, str(there.stat().st_mtime_ns)) if folder and there else None

@@ -1,6 +1,6 @@
-"""What the machine offers: the model of a site file, and what belongs to it.
+"""The site: the model of a site file, which describes a machine, and its checks.
 
-model fabric affinity dialects    partitions, nodes, the fabric, CPUs next to GPUs, what one scheduler needs
-problems provenance    what is wrong with a site file, and who vouches for its values
-detection survey    which site a machine is, and what a batch system says of its nodes
+model fabric affinity dialects    partitions, nodes, the fabric, CPUs next to GPUs, settings of one scheduler
+problems provenance    problems of a site file, and the sources of its values
+detection survey    which site a machine is, and what its batch system reports
 """

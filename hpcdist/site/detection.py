@@ -1,4 +1,4 @@
-"""Which site this machine is: known by a variable or by its full host name, never by half of one. Pure."""
+"""Detects which site this machine is, by a variable or by its full host name, never by a part of it. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hpcdist.site.model import Detect
 
 
 class Clue(NamedTuple):
-    """One thing that a site says of its machine, what was found of it here, and whether that is it."""
+    """One condition of a site's ``detect``, the value found on this machine, and whether it matches."""
 
     site: str
     expected: str
@@ -19,15 +19,15 @@ class Clue(NamedTuple):
     matches: bool
 
 
-class Known(NamedTuple):
-    """A site's name, and how its machine is known."""
+class Candidate(NamedTuple):
+    """A site's name, and its ``detect`` section."""
 
     name: str
     detect: Detect
 
 
 class Detection(NamedTuple):
-    """The name of this machine's site, None where none matches, and every clue that was looked at."""
+    """The name of this machine's site, None if none matches, and every clue that was checked."""
 
     site: str | None
     clues: tuple[Clue, ...]
@@ -38,22 +38,22 @@ class Detection(NamedTuple):
         return _matches(self.clues)
 
 
-def detect(sites: Iterable[Known], environment: Mapping[str, str], fqdn: str) -> Detection:
-    """Look for the site whose variable is set, or whose host name this is.
+def detect(sites: Iterable[Candidate], environment: Mapping[str, str], fqdn: str) -> Detection:
+    """Find the site whose variable is set, or whose host name matches.
 
     Raises:
-        ConfigError: where several match; it says by what.
+        ConfigError: if several match, with their clues.
     """
     clues = tuple(clue for site in sites for clue in _clues(site, environment, fqdn.rstrip(".")))
     matches = _matches(clues)
     if len(matches) > 1:
         reasons = "; ".join(f"{name} by {reason}" for name, reason in matches.items())
-        hint = "say which by --site, or set `batch.site`"
+        hint = "choose one with --site, or set `batch.site`"
         raise ConfigError(Problem(f"this machine could be several sites: {reasons}", hint=hint))
     return Detection(next(iter(matches), None), clues)
 
 
-def _clues(site: Known, environment: Mapping[str, str], fqdn: str) -> Iterator[Clue]:
+def _clues(site: Candidate, environment: Mapping[str, str], fqdn: str) -> Iterator[Clue]:
     for name, pattern in site.detect.env.items():
         value = environment.get(name)
         found = f"{name} is not set" if value is None else f"{name}={value}"

@@ -1,6 +1,6 @@
-"""The fabric: what a machine's network wants said, and under which conditions.
+"""The fabric: the settings that a machine's network needs, and their conditions.
 
-A variable is a plain value or a ``Setting`` with conditions; what works only together is a
+A variable is a plain value or a ``Setting`` with conditions; settings that are correct only together are a
 ``ConditionalGroup``.
 """
 
@@ -23,12 +23,12 @@ _FILE: Final = re.compile(r"(?:[A-Za-z0-9_./+*?-]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w
 
 
 class Condition(Model, frozen=True, kw_only=True):
-    """When something counts: all that is said here must hold.
+    """When something applies: all conditions must hold.
 
-    ``when``: by the job's number of nodes. ``library``: the job's nodes have GPUs of that collectives library
-    (NVIDIA: nccl, AMD: rccl, Intel: oneccl). ``container``: inside a container, or outside only. ``found``:
-    the file is there when the job runs, on its first node; a name without a slash is looked for in
-    ``LD_LIBRARY_PATH``; ``$NAME``, ``*`` and ``?`` mean what they mean to a shell.
+    ``when``: the job's number of nodes. ``library``: the job's nodes have GPUs of that collectives library
+    (NVIDIA: nccl, AMD: rccl, Intel: oneccl). ``container``: only inside a container, or only outside.
+    ``found``: the file exists on the first node when the job runs; a name without a slash is searched in
+    ``LD_LIBRARY_PATH``; ``$NAME``, ``*`` and ``?`` are expanded by the shell.
     """
 
     when: When = "always"
@@ -38,7 +38,7 @@ class Condition(Model, frozen=True, kw_only=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What it says, condition by condition."""
+        """The conditions as words, for messages."""
         inside = (
             None if self.container is None else "in a container" if self.container else "outside containers"
         )
@@ -48,9 +48,10 @@ class Condition(Model, frozen=True, kw_only=True):
 
 
 class Setting(Condition, frozen=True, kw_only=True):
-    """A variable that counts only under a condition.
+    """A variable that is set only under a condition.
 
-    ``value``: what it is then. ``otherwise``: what it is else, unsaid not set at all.
+    ``value``: its value then. ``otherwise``: its value if the condition does not hold; without it the
+    variable is not set.
     """
 
     value: Scalar
@@ -58,10 +59,10 @@ class Setting(Condition, frozen=True, kw_only=True):
 
 
 class ConditionalGroup(Condition, frozen=True, kw_only=True):
-    """Variables, directives and words of the launcher that are right only all together.
+    """Variables, directives and launcher arguments that are correct only together.
 
-    ``why``: the reason. ``env``: the variables. ``directives``: lines for the scheduler. ``args``: words of
-    the launcher.
+    ``why``: the reason. ``env``: the variables. ``directives``: lines for the scheduler. ``args``: arguments
+    of the launcher.
     """
 
     why: str
@@ -71,12 +72,12 @@ class ConditionalGroup(Condition, frozen=True, kw_only=True):
 
 
 class Fabric(Model, frozen=True):
-    """What NCCL, RCCL, oneCCL, libfabric, UCX and MPI are told on this machine.
+    """Settings of NCCL, RCCL, oneCCL, libfabric, UCX and MPI on this machine.
 
-    ``network`` is its kind, where that is known. ``interface`` is the one for TCP between nodes (gloo,
-    ps-lite), such as ``ib0``. ``env``: variables of the job, each a value, or keys with a condition.
-    ``together``: what is right only all together. ``known``: variables of this file that the lint warns of,
-    and why they are so all the same.
+    ``network``: its kind, if it is known. ``interface``: the network interface for TCP between nodes (gloo,
+    ps-lite), such as ``ib0``. ``env``: variables of the job, each a value, or a value with conditions.
+    ``together``: settings that are correct only together. ``known``: variables of this file about which the
+    lint warns, and why they are set all the same.
     """
 
     network: Network | None = None
@@ -87,14 +88,14 @@ class Fabric(Model, frozen=True):
 
 
 class JobFacts(NamedTuple):
-    """What conditions are held against; ``library`` is None where it is not known, or where there are two."""
+    """The facts of a job that conditions check; ``library`` is None if unknown, or if there are several."""
 
     nodes: int
     library: Library | None = None
     container: bool = False
 
-    def meet(self, condition: Condition) -> bool:
-        """Whether all holds that is known before the job runs."""
+    def satisfies(self, condition: Condition) -> bool:
+        """Whether all conditions hold that can be checked before the job runs."""
         several = self.nodes > 1
         return (
             condition.when in ("always", "multi_node" if several else "single_node")
@@ -103,8 +104,8 @@ class JobFacts(NamedTuple):
         )
 
 
-class Settled(NamedTuple):
-    """A variable that is to be set, if a file is ``found`` where one is named, else to ``otherwise``."""
+class ResolvedSetting(NamedTuple):
+    """A variable of a job; if ``found`` names a file, ``value`` is set if it exists, else ``otherwise``."""
 
     name: str
     value: Scalar
@@ -113,19 +114,21 @@ class Settled(NamedTuple):
     otherwise: Scalar | None = None
 
 
-def settled(fabric: Fabric, surroundings: JobFacts) -> Iterator[Settled]:
-    """Yield the variables of a job; ``where`` is the key of the site file, with the condition it met."""
+def resolve_settings(fabric: Fabric, job: JobFacts) -> Iterator[ResolvedSetting]:
+    """Yield the variables of a job; ``where`` is the key of the site file, with the condition that holds."""
     for name, entry in fabric.env.items():
         setting = entry if isinstance(entry, Setting) else Setting(value=entry)
         where = f"fabric.env.{name}"
-        if surroundings.meet(setting):
+        if job.satisfies(setting):
             otherwise = setting.otherwise if setting.found else None
-            yield Settled(name, setting.value, where + _in_brackets(setting), setting.found, otherwise)
+            yield ResolvedSetting(
+                name, setting.value, where + _in_brackets(setting), setting.found, otherwise
+            )
         elif setting.otherwise is not None:
-            yield Settled(name, setting.otherwise, f"{where} (not {', '.join(setting.words)})")
-    for index, group in groups(fabric, surroundings):
+            yield ResolvedSetting(name, setting.otherwise, f"{where} (not {', '.join(setting.words)})")
+    for index, group in active_groups(fabric, job):
         for name, value in group.env.items():
-            yield Settled(
+            yield ResolvedSetting(
                 name, value, f"fabric.together.{index}: {group.why}{_in_brackets(group)}", group.found
             )
 
@@ -134,13 +137,13 @@ def _in_brackets(condition: Condition) -> str:
     return f" ({', '.join(condition.words)})" if condition.words else ""
 
 
-def groups(fabric: Fabric, surroundings: JobFacts) -> Iterator[tuple[int, ConditionalGroup]]:
-    """Yield the groups that count, with their number in the file."""
-    return ((index, group) for index, group in enumerate(fabric.together) if surroundings.meet(group))
+def active_groups(fabric: Fabric, job: JobFacts) -> Iterator[tuple[int, ConditionalGroup]]:
+    """Yield the groups whose conditions hold, with their index in the file."""
+    return ((index, group) for index, group in enumerate(fabric.together) if job.satisfies(group))
 
 
 def problems_of(fabric: Fabric) -> Iterator[Problem]:
-    """Yield what no type can say of the section ``fabric``."""
+    """Yield the problems of the section ``fabric`` that its types do not exclude."""
     for name, entry in fabric.env.items():
         path = ("fabric", "env", name)
         yield from _name_problems(name, path)
@@ -151,17 +154,17 @@ def problems_of(fabric: Fabric) -> Iterator[Problem]:
         for name in group.env:
             yield from _name_problems(name, (*place, "env", name))
             if name in fabric.env:
-                yield Problem(f"{name} stands in `fabric.env` too", (*place, "env", name), "write it once")
+                yield Problem(f"{name} is also in `fabric.env`", (*place, "env", name), "write it once")
         if group.found and (group.directives or group.args):
-            message = "directives and launcher words are written before anybody can look for a file"
+            message = "directives and launcher arguments are written before the file can be searched"
             yield Problem(message, (*place, "found"), "use another condition")
         yield from _found_problems(group, place)
-    for name in sorted(set(fabric.known) - set(names(fabric))):
+    for name in sorted(set(fabric.known) - set(variable_names(fabric))):
         yield Problem(f"this file does not set {name}", ("fabric", "known", name), "remove it")
 
 
-def names(fabric: Fabric) -> list[str]:
-    """Return the names of all variables that the file may set."""
+def variable_names(fabric: Fabric) -> list[str]:
+    """Return the names of all variables that the section may set."""
     return [*fabric.env, *(name for group in fabric.together for name in group.env)]
 
 
@@ -172,12 +175,14 @@ def _name_problems(name: str, path: Path) -> Iterator[Problem]:
 
 def _setting_problems(setting: Setting, path: Path) -> Iterator[Problem]:
     if not setting.words and setting.otherwise is not None:
-        yield Problem("it is always the value, so there is no `otherwise`", path, "write `when: multi_node`")
+        yield Problem(
+            "without a condition, `otherwise` is never used", path, "add one, such as `when: multi_node`"
+        )
     yield from _found_problems(setting, path)
 
 
 def _found_problems(condition: Condition, path: Path) -> Iterator[Problem]:
     if condition.found is not None and not _FILE.fullmatch(condition.found):
-        message = f"{condition.found!r} is not a file that a script can look for"
+        message = f"{condition.found!r} is not a file name that a script can search"
         hint = "write a name (libnccl-net.so) or a path, with letters, digits, $NAME, * and ? only"
         yield Problem(message, (*path, "found"), hint)

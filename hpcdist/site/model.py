@@ -1,6 +1,6 @@
-"""The site: what a machine offers, as one frozen value read from ``site_configs/<name>.yaml``.
+"""The site: a machine, as one frozen value read from ``site_configs/<name>.yaml``.
 
-Every number and every setting of a shipped site has its source in ``sources``; what is not known is left out.
+Every value of a shipped site has its source in ``sources``; what is unknown is omitted.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hpcdist.units import Memory, Walltime
 
 
 class Source(Model, frozen=True, kw_only=True):
-    """Where facts come from, and when that was read.
+    """A source of values, and when it was read.
 
-    ``where``: an address. ``read``: the day or month (``YYYY-MM-DD`` or ``YYYY-MM``). ``of``: the keys of the
-    file that it vouches for, such as ``fabric.env`` or ``node_types.a100.memory``, each with all below it.
-    ``by``: who says so, the centre or vendor itself or somebody else.
+    ``where``: its address. ``read``: the day or month (``YYYY-MM-DD`` or ``YYYY-MM``). ``of``: the keys of
+    the file that it is the source of, such as ``fabric.env`` or ``node_types.a100.memory``, each with all
+    keys below it. ``by``: the publisher: the centre, the vendor, or a third party.
     """
 
     where: str
@@ -32,14 +32,14 @@ class Source(Model, frozen=True, kw_only=True):
 
 
 class NodeType(Model, frozen=True):
-    """One kind of node; None means not known (or, on ``local``, not limited).
+    """One type of node; None means unknown (or, on ``local``, not limited).
 
-    ``cpus``: as the scheduler counts them. ``memory``: what jobs can ask for. ``gpus``: how many it has;
-    ``unknown`` is some, but not said how many, so that jobs which need GPUs are refused. ``gpu_type``: what
-    the scheduler calls them. ``constraint``: what asks for nodes of this kind alone. ``gpu_cpus``: the CPUs
-    next to each GPU, in the order of the GPUs, such as ``48-63,112-127``; tasks that have whole nodes are
-    bound to those of their GPUs. ``library``: what its GPUs speak to each other by. ``cpus_per_gpu``: a job
-    on such nodes must ask for exactly so many CPUs a GPU (NCI Gadi); PBS only.
+    ``cpus``: as the scheduler counts them. ``memory``: the memory that jobs can request. ``gpus``: how many
+    it has; ``unknown`` means some, so that jobs which need GPUs are refused. ``gpu_type``: the scheduler's
+    name of the GPUs. ``constraint``: the constraint that selects only nodes of this type. ``gpu_cpus``: the
+    CPUs next to each GPU, in the order of the GPUs, such as ``48-63,112-127``; tasks on whole nodes are bound
+    to the CPUs of their GPUs. ``library``: the collectives library of its GPUs. ``cpus_per_gpu``: jobs on
+    such nodes must request exactly so many CPUs per GPU (NCI Gadi); PBS only.
     """
 
     cpus: int | None = None
@@ -53,14 +53,14 @@ class NodeType(Model, frozen=True):
 
 
 def libraries_of(kinds: Iterable[NodeType]) -> tuple[Library, ...]:
-    """Return the collectives libraries of those nodes that have GPUs, each once, in order."""
+    """Return the collectives libraries of the node types that have GPUs, each once, in order."""
     return tuple(sorted({kind.library for kind in kinds if kind.gpus != 0}))
 
 
 class Limit(Model, frozen=True, kw_only=True):
-    """Jobs of up to so many nodes may run so long.
+    """The time limit of jobs with up to so many nodes.
 
-    ``nodes``: the most nodes of such jobs. ``walltime``: how long they may run.
+    ``nodes``: the most nodes of such jobs. ``walltime``: their longest walltime.
     """
 
     nodes: int
@@ -68,16 +68,15 @@ class Limit(Model, frozen=True, kw_only=True):
 
 
 class Partition(Model, frozen=True, kw_only=True):
-    """A part of the machine.
+    """A partition or queue of the machine.
 
-    ``nodes``: how many it has of each node type, in the order in which they are preferred; a job without
-    GPUs prefers the only type without. ``min_nodes``: the fewest nodes that a job may have.
-    ``max_nodes``: the most. ``max_walltime``: how long jobs may run. ``qos``: that of jobs which name
-    none. ``constraint``: what jobs there ask of nodes besides. ``limits``: where larger jobs may run
-    longer, or shorter; the first that has the job's nodes counts. ``submit_as``: what the scheduler calls
-    it, "" where none is to be said (Perlmutter: ``-C`` and ``-q``). ``whole_nodes``: whether jobs get
-    nodes of their own, where that is another thing than the site says. ``request_memory``: the same for
-    the memory that jobs ask for.
+    ``nodes``: how many it has of each node type, in the order in which they are preferred; a job without GPUs
+    prefers the only type without. ``min_nodes``: the fewest nodes of a job. ``max_nodes``: the most nodes of
+    a job. ``max_walltime``: the longest walltime of a job. ``qos``: the QOS of jobs that set none.
+    ``constraint``: a further constraint of its jobs. ``limits``: longest walltimes by number of nodes; the
+    first entry that covers the job's nodes applies. ``submit_as``: the scheduler's name of it, "" if none is
+    to be given (Perlmutter: ``-C`` and ``-q``). ``whole_nodes``: whether jobs get whole nodes, if this
+    differs from the site. ``request_memory``: whether jobs request memory, if this differs from the site.
     """
 
     may_be_empty = frozenset({"submit_as"})
@@ -95,22 +94,22 @@ class Partition(Model, frozen=True, kw_only=True):
 
     @property
     def longest(self) -> Walltime | None:
-        """The walltime of its best-treated jobs, None where the site does not say."""
+        """The longest walltime of any job, None if the site does not set one."""
         all_limits = [limit.walltime for limit in self.limits] + [self.max_walltime]
         return max(filter(None, all_limits), default=None)
 
     def walltime_of(self, nodes: int) -> Walltime | None:
-        """Return how long a job of so many nodes may run, None where the site does not say."""
+        """Return the longest walltime of a job with so many nodes, None if the site does not set one."""
         return next((limit.walltime for limit in self.limits if nodes <= limit.nodes), self.max_walltime)
 
 
 class Gpus(Model, frozen=True):
-    """How GPUs are asked for and handed to tasks.
+    """How GPUs are requested and assigned to tasks.
 
     ``request``: ``gres`` (per node), ``gpus_per_node``, ``gpus_per_task`` or ``none`` (whole nodes).
-    ``gres``: the name of the resource. ``typed``: whether their type is asked for too. ``visible``: the
-    variable by which a task is shown its own. ``bound_by``: ``task`` when the task wrapper sets ``visible``;
-    ``launcher`` when the site's own launcher is to give each task its GPUs (srun by ``--gpus-per-task``).
+    ``gres``: the name of the resource. ``typed``: whether the GPU type is requested too. ``visible``: the
+    variable that lists the GPUs visible to a task. ``bound_by``: ``task`` if the task wrapper sets
+    ``visible``; ``launcher`` if the launcher assigns the GPUs to each task (srun by ``--gpus-per-task``).
     """
 
     request: Literal["gres", "gpus_per_node", "gpus_per_task", "none"] = "gres"
@@ -123,10 +122,10 @@ class Gpus(Model, frozen=True):
 
 
 class RankVariables(Model, frozen=True, kw_only=True):
-    """What a launcher calls a task's place.
+    """The variables in which a launcher gives each task its rank.
 
-    ``rank``: the variable with its rank. ``size``: the one with the number of tasks, where there is one.
-    ``local_rank``: the one with its number on its node.
+    ``rank``: the variable with its rank. ``size``: the variable with the number of tasks, if there is one.
+    ``local_rank``: the variable with its rank on its node.
     """
 
     rank: str
@@ -135,14 +134,14 @@ class RankVariables(Model, frozen=True, kw_only=True):
 
 
 class LauncherOptions(Model, frozen=True):
-    """What one launcher needs on this machine.
+    """Settings of one launcher on this machine.
 
-    ``mpi`` is srun's ``--mpi`` type; that of an unverified site is for programs of a framework that meets by
-    MPI, or of none. ``flavour`` is the MPI library behind mpirun. ``mca`` are parameters of Open MPI.
-    ``args`` are further words. ``binding`` are the words that bind equal tasks to CPUs and GPUs, such as
+    ``mpi``: srun's ``--mpi`` type; on an unverified site it is used only for frameworks that communicate by
+    MPI, or without a framework. ``flavour``: the MPI library behind mpirun. ``mca``: parameters of Open MPI.
+    ``args``: further arguments. ``binding``: the arguments that bind equal tasks to CPUs and GPUs, such as
     ``--cpu-bind=cores``; unequal tasks are not bound. Without them PALS and Flux bind each task to as many
-    cores as it was promised. ``rank_variables`` are other names than the launcher's
-    usual ones. ``threads_per_core``: how many hardware threads of a core jsrun counts (smt4: 4).
+    cores as it requests. ``rank_variables``: the names of the rank variables, if they differ from the
+    launcher's usual ones. ``threads_per_core``: how many hardware threads per core jsrun counts (smt4: 4).
     """
 
     mpi: str | None = None
@@ -155,10 +154,9 @@ class LauncherOptions(Model, frozen=True):
 
 
 class Torchrun(Model, frozen=True):
-    """What starts PyTorch's processes on a node here.
+    """The program that starts PyTorch's processes on a node.
 
-    ``program``: its name. ``args``: words that it is given besides. ``discouraged``: why the centre advises
-    against it.
+    ``program``: its name. ``args``: further arguments. ``discouraged``: why the centre advises against it.
     """
 
     program: str = "torchrun"
@@ -167,9 +165,9 @@ class Torchrun(Model, frozen=True):
 
 
 class HeadNode(Model, frozen=True):
-    """How tasks reach rank 0: by the first node's name.
+    """The address of rank 0: by default the first node's name.
 
-    ``suffix``: what is put behind the name. ``resolve``: whether they are told its address instead.
+    ``suffix``: text that is appended to the name. ``resolve``: whether the name is resolved to an IP address.
     """
 
     suffix: str = ""
@@ -177,10 +175,10 @@ class HeadNode(Model, frozen=True):
 
 
 class Detect(Model, frozen=True):
-    """How the machine is known, by one of these.
+    """How the machine is detected: any one of these matches.
 
-    ``env``: a variable that it sets, with its value (a regular expression). ``fqdn``: the full name of a host
-    (regular expressions).
+    ``env``: variables that it sets, with their values (regular expressions). ``fqdn``: full names of its
+    hosts (regular expressions).
     """
 
     env: dict[str, str] = {}
@@ -188,10 +186,10 @@ class Detect(Model, frozen=True):
 
 
 class Account(Model, frozen=True):
-    """Whether jobs need an account, and what it looks like.
+    """Whether jobs require an account, and its form.
 
-    ``required``: a job without one is refused. ``pattern``: what it looks like (a regular expression).
-    ``hint``: what to tell somebody who has none, or a wrong one.
+    ``required``: a job without one is refused. ``pattern``: its form (a regular expression). ``hint``: the
+    hint for a missing or invalid account.
     """
 
     required: bool = False
@@ -202,8 +200,8 @@ class Account(Model, frozen=True):
 class Directives(Model, frozen=True):
     """Directives that every job of this machine needs, and flags that it refuses.
 
-    ``mandatory``: lines in the scheduler's own words. ``forbidden``: flags without a value. ``known``: flags
-    that its scheduler has beside the usual ones, such as those of a plug-in of Flux.
+    ``mandatory``: lines in the scheduler's syntax. ``forbidden``: flags, without a value. ``known``: further
+    flags of this scheduler, such as those of a Flux plug-in.
     """
 
     mandatory: tuple[str, ...] = ()
@@ -212,7 +210,7 @@ class Directives(Model, frozen=True):
 
 
 class ReplicaDefaults(Model, frozen=True):
-    """What a replica gets that says nothing itself.
+    """Defaults of a replica's resources.
 
     ``cpus``: its CPUs. ``memory``: its memory.
     """
@@ -222,9 +220,9 @@ class ReplicaDefaults(Model, frozen=True):
 
 
 class Selection(Model, frozen=True):
-    """What a ``node_selector`` of an experiment means here.
+    """What a ``node_selector`` of an experiment selects on this machine.
 
-    ``partition``: the one that it names. ``constraint``: what nodes must have.
+    ``partition``: the partition. ``constraint``: the constraint of the nodes.
     """
 
     partition: str | None = None
@@ -234,24 +232,24 @@ class Selection(Model, frozen=True):
 class Site(Model, frozen=True, kw_only=True):
     """One machine.
 
-    ``name``: that of the file. ``description``: the machine in one line. ``status``: how sure its values are.
-    ``scheduler``: who queues its jobs. ``pbs``, ``lsf`` and ``sge``: what that one wants said differently
-    here. ``launcher``: what starts tasks, if an experiment names no other. ``launchers``: what single
-    launchers need here. ``torchrun``: what starts PyTorch's processes on a node. ``node_types``: its kinds of
-    nodes, by names of the file's own. ``partitions``: its partitions or queues. ``default_partition``: the
-    one for jobs that name none. ``whole_nodes``: jobs get nodes of their own. ``gpus``: how they are asked
-    for. ``account``: whether jobs need one. ``walltime``: that of jobs which say none. ``replica``: what
-    replicas get that say nothing. ``node_selectors``: labels of experiments, their values, and what those
-    mean. ``volumes``: paths by name, for ``persistence`` and ``data_refs``. ``directives``: what the
-    scheduler must be told, and what it refuses. ``environment``: whether jobs have the variables of the shell
-    that submits. ``modules``: those that a job loads, in order. ``source``: files that it sources.
-    ``fabric``: what the network wants said. ``head_node``: how tasks reach the first node. ``detect``: how
-    the machine is known. ``sources``: where the values come from. ``request_memory``: whether jobs ask for
-    the memory that the experiment names; ``share``: replicas without any ask for their CPUs' share of the
-    node's, since the centre gives little unasked. ``container`` is what runs images, where anything does.
-    ``setup`` are lines of bash that run once, where the script runs. ``task_setup`` are those that each task
-    runs before its program, such as ``mkdir -p`` on a disk of its node. ``notes`` are for its users.
-    ``differences`` are those from the centre's own examples, each with its reason.
+    ``name``: the name of the file. ``description``: the machine in one line. ``status``: how reliable its
+    values are. ``scheduler``: its batch system. ``pbs``, ``lsf`` and ``sge``: settings of that batch system.
+    ``launcher``: the program that starts tasks, if an experiment sets no other. ``launchers``: settings of
+    single launchers. ``torchrun``: the program that starts PyTorch's processes on a node. ``node_types``: its
+    types of nodes, by name. ``partitions``: its partitions or queues. ``default_partition``: the partition of
+    jobs that set none. ``whole_nodes``: jobs get whole nodes. ``gpus``: how GPUs are requested. ``account``:
+    whether jobs require an account. ``walltime``: the walltime of jobs that set none. ``replica``: defaults
+    of a replica's resources. ``node_selectors``: labels of experiments, their values, and what these select.
+    ``volumes``: paths by name, for ``persistence`` and ``data_refs``. ``directives``: directives that every
+    job needs, and flags that are refused. ``environment``: whether jobs inherit the variables of the
+    submitting shell. ``modules``: the modules that a job loads, in order. ``source``: files that it sources.
+    ``fabric``: settings of the network. ``head_node``: the address of the first node. ``detect``: how the
+    machine is detected. ``sources``: where the values come from. ``request_memory``: whether jobs request the
+    memory that the experiment sets; ``share``: replicas that set none request their CPUs' share of the node's
+    memory, because the default of the site is low. ``container``: the container runtime, if there is one.
+    ``setup``: lines of bash that run once, where the script runs. ``task_setup``: lines of bash that each
+    task runs before its program, such as ``mkdir -p`` on a local disk. ``notes``: notes for its users.
+    ``differences``: differences from the centre's own examples, each with its reason.
     """
 
     name: str
@@ -290,5 +288,5 @@ class Site(Model, frozen=True, kw_only=True):
     differences: tuple[str, ...] = ()
 
     def options(self, launcher: str) -> LauncherOptions:
-        """Return what this machine says of a launcher, empty where it says nothing."""
+        """Return this machine's settings of a launcher, empty if it has none."""
         return self.launchers.get(launcher, LauncherOptions())

@@ -1,4 +1,4 @@
-"""What is wrong with a site that no type can say: names that must exist, patterns that must compile."""
+"""Problems of a site that its types do not exclude: unknown names, invalid patterns, wrong numbers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Final
 from hpcdist.documents import text_checks
 from hpcdist.errors import Path, Problem, unknown
 from hpcdist.site import fabric
-from hpcdist.site.affinity import cpus_of, shares
+from hpcdist.site.affinity import cpus_of_each_gpu, parse_cpu_list
 from hpcdist.site.dialects import container
 from hpcdist.site.model import NodeType, Partition, Site
 
 _SUFFIX: Final = re.compile(r"[A-Za-z0-9._-]*")
 
 _THREADS: Final = 4
-"""The most hardware threads of a core that machines here number (POWER9)."""
+"""The most hardware threads per core of any supported machine (POWER9)."""
 _RESERVED: Final = 64
-"""More CPUs than any machine here keeps for its system, which ``cpus`` leaves out (Frontier and LUMI: 8)."""
+"""More CPUs than any supported machine reserves for its system, which ``cpus`` omits (Frontier, LUMI: 8)."""
 
 
 def problems_of(site: Site) -> Iterator[Problem]:
-    """Yield what no type can say: names that must exist, patterns that must compile."""
+    """Yield all problems of a site that its types do not exclude."""
     for name, node in site.node_types.items():
         yield from _node_problems(name, node, site.scheduler)
     yield from _partition_problems(site)
@@ -50,37 +50,37 @@ def _node_problems(name: str, node: NodeType, scheduler: str) -> Iterator[Proble
     yield from _at_least(0, node.gpus, ("node_types", name, "gpus"))
     path = ("node_types", name, "cpus_per_gpu")
     if node.cpus_per_gpu is not None and scheduler != "pbs":
-        yield Problem("only what is asked of PBS follows it", path, "remove it")
+        yield Problem("only PBS uses it", path, "remove it")
     elif node.cpus_per_gpu is not None and node.cpus_per_gpu < 1:
-        yield Problem("a GPU has one CPU at least", path, "correct it, or remove it")
+        yield Problem("a GPU needs at least one CPU", path, "correct it, or remove it")
     yield from _gpu_cpus_problems(node, ("node_types", name, "gpu_cpus"))
 
 
 def _gpu_cpus_problems(node: NodeType, path: Path) -> Iterator[Problem]:
     try:
-        empty = any(not cpus for cpus in shares(node.gpu_cpus))
+        empty = any(not cpus for cpus in cpus_of_each_gpu(node.gpu_cpus))
     except ValueError as error:
         yield Problem(str(error), path, "write it as 48-63,112-127")
         return
     if node.gpu_cpus and len(node.gpu_cpus) != (node.gpus or 0):
         yield Problem(f"{len(node.gpu_cpus)} lists for {node.gpus} GPUs", path, "write one for each GPU")
     elif empty:
-        yield Problem("GPUs that have one list cannot divide it", path, "list more CPUs")
+        yield Problem("the list has fewer CPUs than GPUs that share it", path, "list more CPUs")
     yield from _cpu_problems(node, path)
 
 
 def _cpu_problems(node: NodeType, path: Path) -> Iterator[Problem]:
-    """Yield CPUs that no such node can have, and those that are next to GPUs of different lists."""
-    lists = {text: {cpu for run in cpus_of(text) for cpu in run} for text in node.gpu_cpus}
+    """Yield CPUs that no such node can have, and CPUs that are in different lists."""
+    lists = {text: {cpu for run in parse_cpu_list(text) for cpu in run} for text in node.gpu_cpus}
     for text, cpus in lists.items():
-        # Numbers go beyond `cpus` where it counts cores, or leaves out what the system has for itself.
+        # Numbers exceed `cpus` if it counts cores, or omits CPUs that are reserved for the system.
         if node.cpus is not None and max(cpus) >= _THREADS * node.cpus + _RESERVED:
             message = f"there is no CPU {max(cpus)} on a node of {node.cpus} CPUs"
             yield Problem(message, (*path, node.gpu_cpus.index(text)), "number them as `lscpu` does, from 0")
     for one, other in combinations(lists, 2):
         if lists[one] & lists[other]:
             message = f"{one} and {other} share CPU {min(lists[one] & lists[other])}"
-            hint = "write the same list for GPUs that share one, else lists that share nothing"
+            hint = "GPUs must have the same list, or lists without common CPUs"
             yield Problem(message, (*path, node.gpu_cpus.index(other)), hint)
 
 
@@ -88,13 +88,13 @@ def _partition_problems(site: Site) -> Iterator[Problem]:
     for name, partition in site.partitions.items():
         path = ("partitions", name)
         if not partition.nodes:
-            yield Problem("a partition has nodes", (*path, "nodes"), "write `{NODE_TYPE: NUMBER}`")
+            yield Problem("a partition must have nodes", (*path, "nodes"), "write `{NODE_TYPE: NUMBER}`")
         for node_type in partition.nodes:
             yield from _missing("node type", node_type, site.node_types, (*path, "nodes", node_type))
         yield from _size_problems(partition, path)
         sizes = [limit.nodes for limit in partition.limits]
         if sizes != sorted(set(sizes)):
-            yield Problem("the numbers of nodes do not ascend", (*path, "limits"))
+            yield Problem("the numbers of nodes must ascend", (*path, "limits"))
     if site.default_partition:
         yield from _missing("partition", site.default_partition, site.partitions, ("default_partition",))
 
@@ -105,7 +105,7 @@ def _size_problems(partition: Partition, path: Path) -> Iterator[Problem]:
     yield from _at_least(0, partition.min_nodes, (*path, "min_nodes"))
     yield from _at_least(1, partition.max_nodes, (*path, "max_nodes"))
     if partition.max_nodes is not None and 1 <= partition.max_nodes < partition.min_nodes:
-        message = f"{partition.min_nodes} nodes are more than `max_nodes`, which is {partition.max_nodes}"
+        message = f"{partition.min_nodes} nodes are more than `max_nodes`, {partition.max_nodes}"
         yield Problem(message, (*path, "min_nodes"), "correct one of them")
     for index, limit in enumerate(partition.limits):
         yield from _at_least(1, limit.nodes, (*path, "limits", index, "nodes"))
@@ -123,9 +123,9 @@ def _at_least(least: int, number: int | str | None, path: Path) -> Iterator[Prob
 
 
 def _word_problems(site: Site) -> Iterator[Problem]:
-    """Yield words that a script cannot hold as what they are meant for."""
+    """Yield texts that are invalid in a script."""
     if not _SUFFIX.fullmatch(site.head_node.suffix):
-        message = f"{site.head_node.suffix!r} cannot be the end of a host name"
+        message = f"{site.head_node.suffix!r} is not a valid suffix of a host name"
         yield Problem(message, ("head_node", "suffix"), "use letters, digits, dots and dashes")
     yield from text_checks.module_problems(site.modules, ("modules",))
 

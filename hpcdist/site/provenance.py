@@ -1,6 +1,6 @@
-"""Provenance: which source vouches for a value of a site file.
+"""Provenance: which source a value of a site file comes from.
 
-A source names keys (``of``), each with all below it; the one that names the longest of them knows best.
+A source names keys (``of``), each with all keys below it; the source that names the longest key applies.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any, Final
 from hpcdist.errors import Problem
 from hpcdist.site.model import Site, Source
 
-UNPROVEN: Final = frozenset(
+NEED_NO_SOURCE: Final = frozenset(
     ("name", "description", "status", "scheduler", "sources", "notes", "differences", "fabric.known")
 )
-"""Keys that need no source: what hpcdist itself says about the site."""
+"""Keys that need no source, because hpcdist itself defines them."""
 
 
 def source_of(site: Site, origin: str) -> Source | None:
-    """Return the source behind an origin such as ``site lumi: fabric.env.NCCL_NET (multi_node)``.
+    """Return the source of an origin such as ``site lumi: fabric.env.NCCL_NET (multi_node)``.
 
-    Of several that name the same key, the first counts.
+    Of several that name the same key, the first applies.
     """
     prefix = f"site {site.name}: "
     if not origin.startswith(prefix):
@@ -31,20 +31,20 @@ def source_of(site: Site, origin: str) -> Source | None:
     return site.sources[-max(found)[1]] if found else None
 
 
-def unvouched(site: Site, data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys of a site's file, as it was read, that no source vouches for."""
+def keys_without_source(site: Site, data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of a site's file, as it was read, that have no source."""
     named = [name for source in site.sources for name in source.of]
     for key in keys(data):
-        if not any(_covers(name, key) for name in (*UNPROVEN, *named)):
+        if not any(_covers(name, key) for name in (*NEED_NO_SOURCE, *named)):
             yield key
 
 
-def stale(site: Site, data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the keys that a source vouches for and that the file does not have."""
-    there = list(keys(data))
+def missing_keys(site: Site, data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the keys that a source names and that the file does not have."""
+    existing = list(keys(data))
     for index, source in enumerate(site.sources):
         for at, name in enumerate(source.of):
-            if not any(_covers(name, key) for key in there):
+            if not any(_covers(name, key) for key in existing):
                 path = ("sources", index, "of", at)
                 yield Problem(f"this file has no key {name!r}", path, "correct it, or remove it")
 

@@ -1,7 +1,7 @@
-"""The survey: what a batch system says of its machine, before any site file does. Pure.
+"""The survey: what a batch system reports of its machine, from which a site file is made. Pure.
 
-Nodes that are alike become one ``NodeKind``. What a key of the site file is to be stands as a ``Fact``: with
-its value, or without one where the batch system does not tell.
+Equal nodes become one ``NodeKind``. A ``Fact`` is a key of the site file with its value, or without one if
+the batch system does not report it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 
 from hpcdist.units import Walltime
 
-_ALIKE: Final = 1.05
-"""Memory that a node measures itself differs a little from node to node."""
+_SAME_MEMORY: Final = 1.05
+"""Factor: memory as nodes measure it differs slightly between equal nodes."""
 
 _FEATURE_SETS: Final = 4
-"""Where otherwise equal nodes have more sets of features than this, those tell racks, not kinds of nodes."""
+"""If otherwise equal nodes have more feature sets than this, the features name racks, not kinds of nodes."""
 
 
 class Node(NamedTuple):
-    """One node, as its batch system shows it; None is not known. Memory is in MiB."""
+    """One node, as its batch system reports it; None is unknown. Memory is in MiB."""
 
     name: str
     cpus: int | None = None
@@ -33,7 +33,7 @@ class Node(NamedTuple):
 
 
 class NodeKind(NamedTuple):
-    """Nodes that are alike: ``memory`` is that of the smallest, ``constraint`` what asks for them alone."""
+    """Equal nodes: ``memory`` is that of the smallest, ``constraint`` a feature that only they have."""
 
     name: str
     nodes: tuple[str, ...]
@@ -45,10 +45,10 @@ class NodeKind(NamedTuple):
     constraint: str | None = None
 
 
-class Part(NamedTuple):
-    """A partition: how many nodes of each kind it has, and what else is worth a comment.
+class PartitionInfo(NamedTuple):
+    """A partition: how many nodes of each kind it has, its limits, and remarks for comments.
 
-    ``whole_nodes``: its jobs get nodes of their own, where not those of all partitions do.
+    ``whole_nodes``: its jobs get whole nodes, unlike those of other partitions.
     """
 
     name: str
@@ -60,52 +60,52 @@ class Part(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """A key of the site file; ``value`` None is not known, and ``example`` shows then what could stand there.
+    """A key of the site file; if ``value`` is None it is unknown, and ``example`` is a possible value.
 
-    ``told``: the command that told it, empty for what no command tells.
+    ``source``: the command that reports it, empty for what no command reports.
     """
 
     key: str
     value: object = None
-    told: str = ""
+    source: str = ""
     remarks: tuple[str, ...] = ()
     example: str = ""
 
 
-class Unseen(NamedTuple):
-    """A command that gave no answer, and why."""
+class FailedCommand(NamedTuple):
+    """A command that failed, and why."""
 
     command: str
     why: str
 
 
-class LeftOut(NamedTuple):
-    """A partition that is not for jobs of this user, and why."""
+class SkippedPartition(NamedTuple):
+    """A partition that this user's jobs cannot use, and why."""
 
     name: str
     why: str
 
 
 class Survey(NamedTuple):
-    """What was seen; ``told`` are the commands that told of the nodes and of the partitions."""
+    """What the batch system reported; ``sources``: the commands that list nodes and partitions."""
 
     scheduler: str
     title: str
     kinds: tuple[NodeKind, ...] = ()
-    parts: tuple[Part, ...] = ()
+    partitions: tuple[PartitionInfo, ...] = ()
     facts: tuple[Fact, ...] = ()
-    told: tuple[str, str] = ("", "")
-    unseen: tuple[Unseen, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    sources: tuple[str, str] = ("", "")
+    failures: tuple[FailedCommand, ...] = ()
+    skipped: tuple[SkippedPartition, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 def kinds_of(nodes: Iterable[Node], *, constraints: bool = False) -> tuple[NodeKind, ...]:
-    """Fold nodes that are alike, those with GPUs first; each kind has a name of its own.
+    """Group equal nodes, those with GPUs first; each kind has a unique name.
 
-    ``constraints``: a feature that all nodes of a kind have, and no other node, is what asks for them.
+    ``constraints``: a feature that all nodes of a kind have, and no other node, becomes its constraint.
     """
-    groups = [group for alike in _by_hardware(nodes) for group in _by_features(alike)]
+    groups = [group for equal in _by_hardware(nodes) for group in _by_features(equal)]
     groups.sort(key=lambda group: (not group[0].gpus, group[0].gpu_type or "", -len(group), group[0].name))
     features = [_common(group) for group in groups]
     owners = Counter(feature for group in groups for feature in {f for node in group for f in node.features})
@@ -127,8 +127,8 @@ def kinds_of(nodes: Iterable[Node], *, constraints: bool = False) -> tuple[NodeK
 
 def counts(kinds: Iterable[NodeKind], members: Iterable[str]) -> dict[str, int]:
     """Return how many of these nodes are of each kind, in the order of the kinds."""
-    wanted = set(members)
-    found = {kind.name: len(wanted & set(kind.nodes)) for kind in kinds}
+    selected = set(members)
+    found = {kind.name: len(selected & set(kind.nodes)) for kind in kinds}
     return {name: count for name, count in found.items() if count}
 
 
@@ -139,10 +139,10 @@ def _by_hardware(nodes: Iterable[Node]) -> Iterator[list[Node]]:
         return node.cpus or 0, -1 if node.gpus is None else node.gpus, node.gpu_type or ""
 
     ordered = sorted(nodes, key=lambda node: (shape(node), node.memory or 0))
-    for _, alike in itertools.groupby(ordered, key=shape):
+    for _, equal in itertools.groupby(ordered, key=shape):
         group: list[Node] = []
-        for node in alike:
-            if group and (node.memory or 0) > (group[0].memory or 0) * _ALIKE:
+        for node in equal:
+            if group and (node.memory or 0) > (group[0].memory or 0) * _SAME_MEMORY:
                 yield group
                 group = []
             group.append(node)
@@ -167,7 +167,7 @@ def _own(features: Iterable[str], owners: Mapping[str, int], gpu_type: str | Non
 
 
 def _names(groups: Sequence[Sequence[Node]]) -> list[str]:
-    """Return names such as ``a100`` and ``cpu``; where several would share one, size and number follow."""
+    """Return names such as ``a100`` and ``cpu``, with size and number where they would not be unique."""
     short = [_slug(group[0].gpu_type or ("gpu" if group[0].gpus else "cpu")) for group in groups]
     shared = Counter(short)
     sized = [

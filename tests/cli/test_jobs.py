@@ -256,7 +256,7 @@ def test_runs_are_refused_where_others_may_write(real: Hpcdist, folder: Path, tm
         said = real("submit", "ranks.yml", *dry)
         assert (said.code, said.out, [*runs.iterdir()]) == (2, "", [])
         assert said.err.startswith(
-            f"error: others could exchange what your jobs run: others may write to {runs} (`chmod go-w"
+            f"error: others could replace what your jobs run: others may write to {runs} (run `chmod"
         )
     (tmp_path / "config" / "hpcdist").mkdir(parents=True)
     (tmp_path / "config" / "hpcdist" / "config.yml").write_text(f"trusted_runs: [{runs}]\n")

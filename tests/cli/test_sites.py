@@ -93,7 +93,7 @@ def test_a_machine_that_could_be_two(hpcdist: Hpcdist, folder: Path, monkeypatch
     assert said.code == 2
     assert said.err == (
         "error: this machine could be several sites: toy by TOY_MACHINE=yes; twin by TOY_MACHINE=yes; "
-        "say which by --site, or set `batch.site`\n"
+        "choose one with --site, or set `batch.site`\n"
     )
 
 

@@ -16,7 +16,7 @@ from hpcdist.host import resources
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.sge import survey as sge
 from hpcdist.schedulers.slurm import survey as slurm
-from hpcdist.site.survey import Node, NodeKind, Part, Unseen, counts, kinds_of
+from hpcdist.site.survey import FailedCommand, Node, NodeKind, PartitionInfo, counts, kinds_of
 from hpcdist.testing import MISSING, Answer, FakeShell, failed
 
 from .conftest import Hpcdist
@@ -96,14 +96,14 @@ def test_what_slurm_shows_of_nodes_and_partitions(tmp_path: Path) -> None:
         NodeKind("v100", ("n3", "n4"), 16, 64000, 2, "v100", ("v100",), "v100"),
         NodeKind("cpu", ("c1",), 32, 128000, 0, None, ("cpuonly",), "cpuonly"),
     )
-    assert found.parts == (
-        Part("gpu", {"a100": 2, "v100": 2}),
-        Part("a100", {"a100": 2}),
-        Part("v100", {"v100": 2}),
-        Part("cpu", {"cpu": 1}),
-        Part("all", {"a100": 2, "v100": 2, "cpu": 1}),
+    assert found.partitions == (
+        PartitionInfo("gpu", {"a100": 2, "v100": 2}),
+        PartitionInfo("a100", {"a100": 2}),
+        PartitionInfo("v100", {"v100": 2}),
+        PartitionInfo("cpu", {"cpu": 1}),
+        PartitionInfo("all", {"a100": 2, "v100": 2, "cpu": 1}),
     )
-    assert found.unseen == ()
+    assert found.failures == ()
 
 
 @pytest.mark.parametrize("scheduler", sorted(ANSWERS))
@@ -113,7 +113,7 @@ def test_where_nothing_answers_the_file_says_so_and_is_a_site_all_the_same(
     shell = FakeShell([(lambda command: bool(command.argv), MISSING)])
     machine = LoginNode(shell, lambda: NOON, lambda: "head", lambda: "hu1", {}, tmp_path)
     survey = run_survey(scheduler, machine)
-    assert {item.command for item in survey.unseen} == {str(command) for command in shell.commands}
+    assert {item.command for item in survey.failures} == {str(command) for command in shell.commands}
     (tmp_path / "bare.yaml").write_text(site_text("bare", survey, host_facts(machine)))
     said = hpcdist("sites", "check", str(tmp_path / "bare.yaml"), "--json")
     assert said.code == 0
@@ -155,9 +155,9 @@ def test_what_cannot_be_seen_is_told(tmp_path: Path) -> None:
         ("scontrol", "show", "config"): failed(1, "slurm_load_ctl_conf error:\n down\n"),
     }
     found = run_survey("slurm", login_node(tmp_path, "slurm", broken))
-    assert found.unseen == (
-        Unseen(str(slurm.CONFIG), "slurm_load_ctl_conf error: down"),
-        Unseen(str(slurm.MPI), "there is no srun here"),
+    assert found.failures == (
+        FailedCommand(str(slurm.CONFIG), "slurm_load_ctl_conf error: down"),
+        FailedCommand(str(slurm.MPI), "there is no srun here"),
     )
 
 

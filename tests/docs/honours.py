@@ -9,7 +9,7 @@ from hpcdist.errors import PlanError
 from hpcdist.experiment.model import Mail
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
-from hpcdist.testing.wishes import PLAIN, Wish, differences, plan, wishes
+from hpcdist.testing.requests import PLAIN, RequestCase, differences, plan, request_cases
 from tests.testing.test_contract import ANSWERS, LOCAL, SLOTS
 
 OWN_WORDS: Final = {
@@ -40,26 +40,26 @@ def asked() -> Iterator[Asked]:
     """Ask each scheduler for everything."""
     for scheduler in SCHEDULERS:
         job = ANSWERS[scheduler][1]
-        own = Wish("batch.directives", plan(extra_directives=(OWN_WORDS[scheduler],)))
-        for wish in (own, Wish("environment.replicas", PLAIN), *wishes(job)):
-            if wish.field != own.field or wish is own:
-                texts = (_value(wish), _words(scheduler, wish))
-                yield Asked(wish.field, scheduler, *(text.replace(job, "ID") for text in texts))
+        own = RequestCase("batch.directives", plan(extra_directives=(OWN_WORDS[scheduler],)))
+        for case in (own, RequestCase("environment.replicas", PLAIN), *request_cases(job)):
+            if case.field != own.field or case is own:
+                texts = (_value(case), _words(scheduler, case))
+                yield Asked(case.field, scheduler, *(text.replace(job, "ID") for text in texts))
 
 
-def _words(scheduler: str, wish: Wish) -> str:
+def _words(scheduler: str, case: RequestCase) -> str:
     site = Site(name=scheduler, description="x", scheduler=scheduler, launcher="mpirun", sge=SLOTS)
     try:
-        schedulers.get(scheduler).directives(wish.plan, site)
+        schedulers.get(scheduler).directives(case.plan, site)
     except PlanError as error:
         return f"{error.problems[0].message}; {error.problems[0].hint}"
-    return f"{_NEEDLESS}: {LOCAL[wish.field]}" if scheduler == "local" and wish.field in LOCAL else ""
+    return f"{_NEEDLESS}: {LOCAL[case.field]}" if scheduler == "local" and case.field in LOCAL else ""
 
 
-def _value(wish: Wish) -> str:
-    """Return what the wish asks for that the plan without it does not have."""
-    without = wish.without or PLAIN
-    value = next((own for name, own in differences(wish.plan, without) if name not in {"groups", "rows"}), "")
+def _value(case: RequestCase) -> str:
+    """Return what the case asks for that the plan without it does not have."""
+    without = case.without or PLAIN
+    value = next((own for name, own in differences(case.plan, without) if name not in {"groups", "rows"}), "")
     if isinstance(value, Mail):
         return value.events[0] if value.events else value.user
     return str(value[0] if isinstance(value, tuple) else value)

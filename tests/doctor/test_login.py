@@ -24,7 +24,7 @@ from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.dialects.container import Runtime
 from hpcdist.site.fabric import Fabric, Network, Setting
 from hpcdist.site.model import LauncherOptions, Site
-from hpcdist.site.survey import NodeKind, Survey, Unseen
+from hpcdist.site.survey import FailedCommand, NodeKind, Survey
 from hpcdist.testing import TIMED_OUT, Answer, FakeShell, failed
 from tests.doctor.hosts import GOOD, host
 from tests.plans import LOCAL, TESTBED, changed
@@ -125,7 +125,7 @@ def test_login_node_with_every_problem() -> None:
         ),
         container=Runtime(runtime="apptainer"),
     )
-    survey = SEEN._replace(unseen=(Unseen("sacctmgr show assoc", "sacctmgr: error: denied"),))
+    survey = SEEN._replace(failures=(FailedCommand("sacctmgr show assoc", "sacctmgr: error: denied"),))
     python = json.dumps({"host": msgspec.to_builtins(BAD_HOST)})
     place = host_probe({**BAD, "python3 -": python}, missing=("mpirun",))
     place = place._replace(
@@ -295,7 +295,9 @@ def test_host_on_which_every_command_times_out() -> None:
     place = HostProbe(
         shell, lambda name: f"/usr/bin/{name}", lambda _: Probe(works=False, why="it is not there")
     )
-    silent = Survey("slurm", "Slurm", unseen=(Unseen("scontrol show config", "it did not end within 60 s"),))
+    silent = Survey(
+        "slurm", "Slurm", failures=(FailedCommand("scontrol show config", "it did not end within 60 s"),)
+    )
     odd = [item for item in found(place, survey=silent) if item.status not in ("ok", "note")]
     assert {item.name: item.status for item in odd} == {
         "scheduler": "error",

@@ -44,7 +44,7 @@ def held(folder: Path, digest: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_one_after_the_other(tmp_path: Path) -> None:
+def test_lock_serializes_processes(tmp_path: Path) -> None:
     said = []
     with held(tmp_path, MINE) as other:
 
@@ -57,12 +57,12 @@ def test_one_after_the_other(tmp_path: Path) -> None:
     assert said == ["busy"]
 
 
-def test_another_experiment_does_not_wait(tmp_path: Path) -> None:
+def test_other_experiment_does_not_wait_for_the_lock(tmp_path: Path) -> None:
     with held(tmp_path, OTHER), locks.exclusive(tmp_path, MINE, never, never):
         pass
 
 
-def test_who_is_killed_leaves_no_lock(tmp_path: Path) -> None:
+def test_lock_is_released_when_its_process_is_killed(tmp_path: Path) -> None:
     with held(tmp_path, MINE):
         pass
     for _ in range(2):
@@ -70,11 +70,13 @@ def test_who_is_killed_leaves_no_lock(tmp_path: Path) -> None:
             pass
 
 
-def test_nobody_waits_for_ever(tmp_path: Path) -> None:
+def test_waiting_for_a_lock_times_out(tmp_path: Path) -> None:
     slept: list[float] = []
     with (
         held(tmp_path, MINE),
-        pytest.raises(SchedulerError, match=r"at work for 300 s; wait until it has ended, or .*--again"),
+        pytest.raises(
+            SchedulerError, match=r"has been running for 300 s; wait until it has ended, or .*--again"
+        ),
         locks.exclusive(tmp_path, MINE, slept.append, str),
     ):
         pytest.fail("it is held")
@@ -90,7 +92,7 @@ def test_a_file_system_without_locks(tmp_path: Path, number: int) -> None:
         pass
 
 
-def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+def test_symbolic_link_instead_of_the_lock_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / f".submit-{os.getuid()}.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic"), locks.exclusive(tmp_path, MINE, never, never):
         pytest.fail("a link was followed")

@@ -33,47 +33,47 @@ def runs(above: Path) -> Path:
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o1777, 0o2770, 0o3775])
-def test_folders_above_may_be_those_of_a_project_or_a_scratch(above: Path, runs: Path, mode: int) -> None:
+def test_parents_may_be_group_writable_or_sticky(above: Path, runs: Path, mode: int) -> None:
     above.chmod(mode)
     assert weakness(runs) == ""
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o2770, 0o757, 0o1777])
-def test_nobody_else_may_write_to_the_runs(runs: Path, mode: int) -> None:
+def test_runs_writable_by_others_are_refused(runs: Path, mode: int) -> None:
     runs.chmod(mode)
-    assert weakness(runs) == f"others may write to {runs} (`chmod go-w {runs}` ends that)"
+    assert weakness(runs) == f"others may write to {runs} (run `chmod go-w {runs}`)"
 
 
-def test_the_runs_are_the_users_own(runs: Path) -> None:
+def test_runs_of_another_user_are_refused(runs: Path) -> None:
     owner = given(runs)
     assert weakness(runs, USER) == f"{runs} belongs to {owner}"
 
 
-def test_nobody_may_rename_the_runs(above: Path, runs: Path) -> None:
+def test_runs_that_others_may_rename_are_refused(above: Path, runs: Path) -> None:
     above.chmod(0o777)
-    assert weakness(runs) == f"everybody may rename {runs} (`chmod +t {above}` ends that)"
+    assert weakness(runs) == f"everybody may rename {runs} (run `chmod +t {above}`)"
 
 
-def test_nobody_may_rename_what_the_runs_lie_in(above: Path, runs: Path) -> None:
+def test_parents_that_others_may_rename_are_refused(above: Path, runs: Path) -> None:
     (runs / "deep").mkdir(mode=0o700)
     above.chmod(0o777)
-    assert weakness(runs / "deep") == f"everybody may rename {runs} (`chmod +t {above}` ends that)"
+    assert weakness(runs / "deep") == f"everybody may rename {runs} (run `chmod +t {above}`)"
 
 
-def test_a_stranger_may_not_own_the_folder_that_is_open_to_all(above: Path, runs: Path) -> None:
+def test_sticky_parent_of_another_user_is_refused(above: Path, runs: Path) -> None:
     above.chmod(0o1777)
     owner = given(above)
     assert weakness(runs, USER) == (f"everybody may write to {above}, and {owner} may rename what is there")
 
 
-def test_links_are_followed_and_their_folders_looked_at(tmp_path: Path, above: Path, runs: Path) -> None:
+def test_folders_of_links_are_checked_too(tmp_path: Path, above: Path, runs: Path) -> None:
     (tmp_path / "link").symlink_to("project/../project/runs")
     assert weakness(tmp_path / "link") == ""
     above.chmod(0o777)
-    assert weakness(tmp_path / "link") == f"everybody may rename {runs} (`chmod +t {above}` ends that)"
+    assert weakness(tmp_path / "link") == f"everybody may rename {runs} (run `chmod +t {above}`)"
 
 
-def test_a_link_in_a_folder_that_is_open_to_all_is_the_users_own(tmp_path: Path, above: Path) -> None:
+def test_link_of_another_user_in_a_public_folder_is_refused(tmp_path: Path, above: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir(mode=0o700)
     (above / "runs").symlink_to(mine)
@@ -86,7 +86,7 @@ def test_a_link_in_a_folder_that_is_open_to_all_is_the_users_own(tmp_path: Path,
         assert weakness(above / "runs", USER) == f"the link {above / 'runs'} belongs to {owner}"
 
 
-def test_a_loop_of_links_ends(tmp_path: Path) -> None:
+def test_loop_of_links_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     handle = os.open(tmp_path, os.O_RDONLY)
@@ -103,9 +103,9 @@ def test_the_user_may_trust_a_folder(runs: Path) -> None:
         ownership.check(runs, handle)
     os.close(handle)
     assert str(raised.value) == (
-        f"others could exchange what your jobs run: others may write to {runs} (`chmod go-w {runs}` ends "
-        "that); choose another folder with --runs-dir or $HPCDIST_RUNS_DIR; if you trust all of them, name "
-        "this one in `trusted_runs` of your config"
+        f"others could replace what your jobs run: others may write to {runs} (run `chmod go-w {runs}`); "
+        "choose another folder with --runs-dir or $HPCDIST_RUNS_DIR; if you trust the others, add this "
+        "one to `trusted_runs` of your config"
     )
 
 
@@ -114,7 +114,7 @@ def test_a_user_without_a_name() -> None:
     assert ownership.name_of(2**31 - 5) == f"user {2**31 - 5}"
 
 
-def test_folders_are_made_where_nobody_else_may_write(tmp_path: Path) -> None:
+def test_new_folders_are_not_writable_by_others(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         ownership.make(tmp_path / "a" / "b" / "c")

@@ -11,7 +11,7 @@ from hpcdist.errors import ConfigError
 from hpcdist.host import resources
 
 
-def test_site_files_that_would_be_waited_for_are_none(tmp_path: Path) -> None:
+def test_fifos_are_not_read_as_site_files(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").touch()
     (tmp_path / "link.yaml").symlink_to("a.yaml")
     (tmp_path / "gone.yaml").symlink_to("nowhere")
@@ -21,7 +21,7 @@ def test_site_files_that_would_be_waited_for_are_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["site_configs", "templates"])
-def test_what_is_shipped_is_there(folder: str) -> None:
+def test_shipped_folders_exist(folder: str) -> None:
     assert list(resources.shipped(folder).iterdir())
 
 
@@ -38,7 +38,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_what_lies_in_an_archive_is_unpacked_once(archive: zipfile.Path, tmp_path: Path) -> None:
+def test_archive_is_unpacked_once(archive: zipfile.Path, tmp_path: Path) -> None:
     copy = resources.unpack(archive, tmp_path / "cache")
     assert re.fullmatch("data-[0-9a-f]{16}", copy.name)
     assert contents(tmp_path / "cache") == {f"{copy.name}/a.txt": "a", f"{copy.name}/below/b.txt": "b\n"}
@@ -50,7 +50,7 @@ def test_what_lies_in_an_archive_is_unpacked_once(archive: zipfile.Path, tmp_pat
     assert (copy / "a.txt").stat() == before
 
 
-def test_other_contents_are_another_folder(archive: zipfile.Path, tmp_path: Path) -> None:
+def test_other_contents_are_unpacked_to_another_folder(archive: zipfile.Path, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_text("another")
     copy = resources.unpack(tmp_path / "data", tmp_path)
@@ -58,7 +58,7 @@ def test_other_contents_are_another_folder(archive: zipfile.Path, tmp_path: Path
     assert contents(copy) == {"a.txt": "another"}
 
 
-def test_sites_are_looked_for_in_this_order() -> None:
+def test_search_order_of_site_folders() -> None:
     environment = {"HPCDIST_SITE_PATH": "/a::/b", "XDG_CONFIG_HOME": "/config"}
     assert resources.site_folders(["/x", "y"], environment) == (
         Path("/x"),
@@ -72,13 +72,13 @@ def test_sites_are_looked_for_in_this_order() -> None:
     assert resources.site_folders([], {})[0] == Path.home() / ".config/hpcdist/sites"
 
 
-def test_templates_are_looked_for_in_this_order() -> None:
+def test_search_order_of_template_folders() -> None:
     own = resources.template_folders({"HPCDIST_TEMPLATE_PATH": "/a:/b"})
     assert own == (Path("/a"), Path("/b"), resources.shipped("templates"))
     assert resources.template_folders({}) == (resources.shipped("templates"),)
 
 
-def test_the_first_file_of_a_name_wins(tmp_path: Path) -> None:
+def test_first_site_file_of_a_name_wins(tmp_path: Path) -> None:
     for name in ("mine/a.yaml", "mine/b.yml", "mine/notes.txt", "shipped/a.yaml", "shipped/c.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -94,7 +94,7 @@ def test_the_first_file_of_a_name_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["site.yaml", "site.yml", "my-site"])
-def test_a_name_that_is_a_file(tmp_path: Path, name: str) -> None:
+def test_site_given_as_a_file(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     with pytest.raises(ConfigError, match=f"^there is no site file {re.escape(repr(str(file)))}$"):
         resources.site_file(str(file), [])
@@ -102,7 +102,7 @@ def test_a_name_that_is_a_file(tmp_path: Path, name: str) -> None:
     assert resources.site_file(str(file), []) == file
 
 
-def test_a_file_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_site_file_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "mine.yaml").touch()
     assert resources.site_file("~/mine.yaml", []) == tmp_path / "mine.yaml"
@@ -111,7 +111,7 @@ def test_a_file_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert str(caught.value) == f"there is no site file '{tmp_path}/mien.yaml'; did you mean 'mine.yaml'?"
 
 
-def test_a_file_in_the_home_of_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_site_file_in_the_home_of_an_unknown_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as caught:
         resources.site_file("~no such user/mine.yaml", [])
@@ -119,7 +119,9 @@ def test_a_file_in_the_home_of_nobody(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("ending", ["yaml", "yml"])
-def test_a_file_in_the_current_folder(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hint_to_a_site_file_in_the_current_folder(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path(f"mine.{ending}").touch()
     with pytest.raises(ConfigError) as caught:
@@ -128,6 +130,6 @@ def test_a_file_in_the_current_folder(ending: str, tmp_path: Path, monkeypatch: 
     assert str(caught.value) == f"there is no site 'mine'; {hint}"
 
 
-def test_a_slip_in_a_shipped_name() -> None:
+def test_hint_to_the_closest_site_name() -> None:
     with pytest.raises(ConfigError, match=r"^there is no site 'perlmuter'; did you mean 'perlmutter'\?$"):
         resources.site_file("perlmuter", [resources.shipped("site_configs")])

@@ -34,19 +34,19 @@ def test_a_missing_program() -> None:
     )
 
 
-def test_a_missing_directory_is_no_missing_program() -> None:
+def test_missing_directory_is_not_reported_as_missing_program() -> None:
     completed = Shell().run(Command(("true",), cwd="/no/such/place"))
     assert (completed.returncode, completed.missing) == (126, False)
     assert "/no/such/place" in completed.stderr
 
 
-def test_a_program_that_may_not_be_run(tmp_path: Path) -> None:
+def test_program_without_execute_permission(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
     completed = Shell().run(Command((str(tmp_path / "plain"),)))
     assert (completed.returncode, completed.missing) == (126, False)
 
 
-def test_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
+def test_timeout_kills_the_process_group(tmp_path: Path) -> None:
     began = time.monotonic()
     script = 'echo before; sleep 60 & echo $! >"$1"; trap "" TERM; wait'
     completed = bash(script, str(tmp_path / "pid"), timeout=0.5)
@@ -62,7 +62,7 @@ def test_a_timeout_does_not_wait_for_a_child_that_left_the_group() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_outlives_a_hpcdist_that_is_killed(tmp_path: Path, number: int) -> None:
+def test_commands_die_with_a_killed_hpcdist(tmp_path: Path, number: int) -> None:
     """Such as a wrapper of sbatch with the sbatch that it has started."""
     script = (
         'bash -c \'echo $$ >"$1"; sleep 60; echo late >"$1"\' bash "$1/inner" & echo $$ >"$1/outer"; wait'
@@ -99,12 +99,12 @@ def test_a_killed_program() -> None:
     assert bash("kill -KILL $$").returncode == -9
 
 
-def test_stdin_is_what_is_given_or_nothing() -> None:
+def test_stdin_of_a_command() -> None:
     assert bash("cat", stdin="ünï\n").stdout == "ünï\n"
     assert bash("cat").stdout == ""
 
 
-def test_bytes_that_are_no_text() -> None:
+def test_output_that_is_not_utf_8() -> None:
     assert bash(r"printf 'a\xffb'").stdout == r"a\xffb"
 
 
@@ -124,7 +124,7 @@ def test_environment() -> None:
     }
 
 
-def test_a_job_inherits_the_language_of_its_user() -> None:
+def test_kept_lc_all_is_not_overridden() -> None:
     keeping = Command(("true",), keep_environment=("LC_ALL",))
     assert environment_of(keeping, {"LC_ALL": "de_DE"}) == {"LC_ALL": "de_DE"}
     assert environment_of(keeping, {}) == {}

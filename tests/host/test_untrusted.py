@@ -37,7 +37,7 @@ def nothing(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (a_fifo, "it is a FIFO, and no file"),
+        (a_fifo, "it is a FIFO, not a regular file"),
         (a_folder, "Is a directory"),
         (a_link_to("/dev/zero"), "it is a symbolic link"),
         (a_link_to("/etc/passwd"), "it is a symbolic link"),
@@ -46,7 +46,7 @@ def nothing(path: Path) -> None:
         (nothing, "No such file or directory"),
     ],
 )
-def test_only_regular_files_are_read_and_only_so_much_of_them(
+def test_only_regular_files_up_to_the_limit_are_read(
     tmp_path: Path, make: Callable[[Path], None], why: str
 ) -> None:
     make(tmp_path / "record")
@@ -57,8 +57,8 @@ def test_only_regular_files_are_read_and_only_so_much_of_them(
     os.close(folder)
 
 
-def test_a_device_is_not_read() -> None:
-    with pytest.raises(OSError, match="it is a device, and no file"):
+def test_device_is_not_read() -> None:
+    with pytest.raises(OSError, match="it is a device, not a regular file"):
         untrusted.read("/dev/zero", 10)
 
 
@@ -72,7 +72,7 @@ def handles() -> set[str]:
     return {path.name for path in Path("/proc/self/fd").iterdir()}
 
 
-def test_nothing_stays_open(tmp_path: Path) -> None:
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     before = handles()
     for path in (tmp_path / "fifo", tmp_path, "/dev/zero"):
@@ -87,16 +87,16 @@ def write_all(handle: int, text: bytes) -> None:
     os.close(handle)
 
 
-def test_what_the_user_names_may_be_a_link_a_device_or_a_pipe(tmp_path: Path) -> None:
+def test_user_file_may_be_a_link_a_device_or_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"text")
     (tmp_path / "link").symlink_to("a")
     out, into = os.pipe()
     writer = threading.Timer(0.3, write_all, [into, b"slow"])
     writer.start()
-    assert untrusted.read_named(tmp_path / "link", 10) == b"text"
-    assert untrusted.read_named("/dev/zero", 10) == b"\0" * 10
-    assert untrusted.read_named("/dev/null", 10) == b""
-    assert untrusted.read_named(f"/dev/fd/{out}", 10) == b"slow"
+    assert untrusted.read_user_file(tmp_path / "link", 10) == b"text"
+    assert untrusted.read_user_file("/dev/zero", 10) == b"\0" * 10
+    assert untrusted.read_user_file("/dev/null", 10) == b""
+    assert untrusted.read_user_file(f"/dev/fd/{out}", 10) == b"slow"
     writer.join()
     os.close(out)
 
@@ -104,27 +104,27 @@ def test_what_the_user_names_may_be_a_link_a_device_or_a_pipe(tmp_path: Path) ->
 def test_an_empty_pipe_is_an_empty_file() -> None:
     out, into = os.pipe()
     os.close(into)
-    assert untrusted.read_named(f"/dev/fd/{out}", 10) == b""
+    assert untrusted.read_user_file(f"/dev/fd/{out}", 10) == b""
     os.close(out)
 
 
-def test_a_fifo_may_get_its_writer_late(tmp_path: Path) -> None:
+def test_fifo_may_get_its_writer_late(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     writer = threading.Timer(0.3, (tmp_path / "fifo").write_bytes, [b"late"])
     writer.start()
-    assert untrusted.read_named(tmp_path / "fifo", 10) == b"late"
+    assert untrusted.read_user_file(tmp_path / "fifo", 10) == b"late"
     writer.join()
 
 
-def test_a_fifo_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
+def test_fifo_without_a_writer_times_out(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(OSError, match="it is a FIFO to which nobody writes"):
-        untrusted.read_named(tmp_path / "fifo", 10, patience=10)
+    with pytest.raises(OSError, match="it is a FIFO without a writer"):
+        untrusted.read_user_file(tmp_path / "fifo", 10, timeout=10)
     with pytest.raises(IsADirectoryError):
-        untrusted.read_named(tmp_path, 10)
+        untrusted.read_user_file(tmp_path, 10)
 
 
-def test_what_is_written_replaces_and_never_follows(tmp_path: Path) -> None:
+def test_write_replaces_and_does_not_follow_links(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "record").symlink_to("mine")
     folder = os.open(tmp_path, os.O_RDONLY)
@@ -138,7 +138,7 @@ def test_what_is_written_replaces_and_never_follows(tmp_path: Path) -> None:
     }
 
 
-def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "record").mkdir()
     folder = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(OSError, match="record"):

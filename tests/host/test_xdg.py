@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.host import resources
-from hpcdist.host.xdg import own_folder
+from hpcdist.host.xdg import user_folder
 from hpcdist.loading import preferences
 from tests.cli.conftest import Said, run_real
 
@@ -23,17 +23,17 @@ NO_HOME = "~"
         ({}, "/h/.cache/hpcdist"),
     ],
 )
-def test_it_is_where_the_variable_says_else_at_home(
+def test_user_folder_is_named_by_the_variable_or_in_the_home(
     environment: dict[str, str], folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/h")
-    assert own_folder("XDG_CACHE_HOME", ".cache", environment) == Path(folder)
+    assert user_folder("XDG_CACHE_HOME", ".cache", environment) == Path(folder)
 
 
-def test_a_user_without_a_home_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_without_a_home_has_no_user_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", NO_HOME)
-    assert own_folder("XDG_CACHE_HOME", ".cache", {}) is None
-    assert resources.own_cache("templates", {}) is None
+    assert user_folder("XDG_CACHE_HOME", ".cache", {}) is None
+    assert resources.user_cache("templates", {}) is None
     assert resources.site_folders([], {}) == (
         Path("/etc/hpcdist/sites"),
         resources.shipped("site_configs"),

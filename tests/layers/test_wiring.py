@@ -15,7 +15,7 @@ from hpcdist.layers.wiring import Wiring
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, Task
 from hpcdist.planner.placement import ReplicaGroup, by_node, place
-from hpcdist.testing.wishes import altered
+from hpcdist.testing.requests import altered
 from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, changed, planned

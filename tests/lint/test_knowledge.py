@@ -13,7 +13,7 @@ from hpcdist.lint.nccl import SYSTEM
 from hpcdist.lint.nccl_debugging import DEBUGGING
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.values import Variable, Word
-from hpcdist.site.fabric import JobFacts, groups, settled
+from hpcdist.site.fabric import JobFacts, active_groups, resolve_settings
 from tests.sites import SHIPPED, shipped_site
 
 ENTRIES = [entry for table in TABLES for entry in table]
@@ -50,11 +50,11 @@ def test_shipped_sites_are_clean(name: str, nodes: int) -> None:
                 found=item.found,
                 otherwise=None if item.otherwise is None else text_of(item.otherwise),
             )
-            for item in settled(site.fabric, around)
+            for item in resolve_settings(site.fabric, around)
         ]
         words = [
             Word(text=text, origin=f"site {name}")
-            for _, group in groups(site.fabric, around)
+            for _, group in active_groups(site.fabric, around)
             for text in (*group.directives, *group.args)
         ]
         context = LintContext(

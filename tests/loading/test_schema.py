@@ -180,11 +180,11 @@ def test_quantities_are_those_that_can_be_read(kind: type[Walltime | Memory], da
 
 def test_docstrings_are_descriptions() -> None:
     partition = schema("site")["$defs"]["site.Partition"]
-    assert partition["description"] == "A part of the machine."
+    assert partition["description"] == "A partition or queue of the machine."
     assert partition["properties"]["submit_as"] == {
         "type": ["string", "number", "boolean", "null"],
         "description": (
-            '``submit_as``: what the scheduler calls it, "" where none is to be said (Perlmutter: ``-C`` and '
+            '``submit_as``: the scheduler\'s name of it, "" if none is to be given (Perlmutter: ``-C`` and '
             "``-q``)."
         ),
     }

@@ -8,8 +8,8 @@ import pytest
 
 from hpcdist.errors import ConfigError
 from hpcdist.host.resources import shipped
-from hpcdist.loading.sites import load_known, load_site, readable
-from hpcdist.site.detection import Known
+from hpcdist.loading.sites import load_detect, load_site, readable
+from hpcdist.site.detection import Candidate
 from tests.sites import SHIPPED, shipped_site
 
 ODD = """\
@@ -23,7 +23,7 @@ launchers: {srun: {mca: {a: b}}}
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_section_is_read_alone_as_in_the_whole_file(name: str) -> None:
-    assert load_known(shipped("site_configs") / f"{name}.yaml") == Known(name, shipped_site(name).detect)
+    assert load_detect(shipped("site_configs") / f"{name}.yaml") == Candidate(name, shipped_site(name).detect)
 
 
 @pytest.mark.parametrize("name", SHIPPED)

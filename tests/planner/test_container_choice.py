@@ -123,9 +123,9 @@ def test_a_section_that_cannot_be() -> None:
     hint = "write SRC, SRC:DST or SRC:DST:ro, with letters, digits and $NAME only"
     folder = "write one folder, with letters, digits and $NAME only"
     assert [str(problem) for problem in problems_of(built)] == [
-        f"container.binds[1]: '/a b' cannot be bound; {hint}",
-        f"container.binds[2]: '/\"' cannot be bound; {hint}",
-        f"container.binds[3]: '$(x)' cannot be bound; {hint}",
-        f"container.library_path[1]: '/a b' cannot be a library's folder; {folder}",
+        f"container.binds[1]: '/a b' is not a valid bind; {hint}",
+        f"container.binds[2]: '/\"' is not a valid bind; {hint}",
+        f"container.binds[3]: '$(x)' is not a valid bind; {hint}",
+        f"container.library_path[1]: '/a b' is not a valid folder of libraries; {folder}",
         "container.env.B-C: 'B-C' is not a valid variable name",
     ]

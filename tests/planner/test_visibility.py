@@ -15,7 +15,7 @@ from hpcdist.plan.devices import devices
 from hpcdist.plan.model import Plan
 from hpcdist.planner.placement import ReplicaGroup, place
 from hpcdist.site.model import LauncherOptions
-from hpcdist.testing.wishes import altered
+from hpcdist.testing.requests import altered
 from tests.experiments import environment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, changed, planned

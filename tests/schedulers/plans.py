@@ -9,7 +9,7 @@ import msgspec
 from hpcdist.plan.model import Identity, Launch, Plan
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.site.model import Site
-from hpcdist.testing.wishes import altered
+from hpcdist.testing.requests import altered
 
 GROUP = Group(
     partition="gpu",

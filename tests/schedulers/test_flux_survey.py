@@ -8,7 +8,7 @@ from typing import Any, Final
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.flux.survey import CONFIG, RESOURCES, SURVEYOR, VERSION
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.site.survey import Part, Survey
+from hpcdist.site.survey import PartitionInfo, Survey
 from hpcdist.units import Walltime
 
 _R: Final = {
@@ -41,9 +41,9 @@ def test_virtual_queues_have_the_nodes_of_their_parents() -> None:
         "queues": {"pbatch": {"requires": ["pbatch"], **_LIMITS}, "short": short},
         "policy": {"limits": {"duration": "1h"}},
     })  # fmt: skip
-    assert found.parts == (
-        Part("pbatch", {"gpu": 3}, max_nodes=2, max_walltime=Walltime(86400)),
-        Part("short", {"gpu": 3}, max_walltime=Walltime(1800)),
+    assert found.partitions == (
+        PartitionInfo("pbatch", {"gpu": 3}, max_nodes=2, max_walltime=Walltime(86400)),
+        PartitionInfo("short", {"gpu": 3}, max_walltime=Walltime(1800)),
     )
 
 

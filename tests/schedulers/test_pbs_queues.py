@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcdist.schedulers.pbs.queues import parts
-from hpcdist.site.survey import LeftOut, Node, Part, kinds_of
+from hpcdist.site.survey import Node, PartitionInfo, SkippedPartition, kinds_of
 from hpcdist.units import Walltime
 
 OPEN = {"queue_type": "Execution", "enabled": "True", "started": "True"}
@@ -18,7 +18,7 @@ def vnode(**resources: object) -> dict[str, Any]:
 
 def look(
     queues: dict[str, dict[str, Any]], **hosts: dict[str, Any]
-) -> tuple[tuple[Part, ...], tuple[LeftOut, ...]]:
+) -> tuple[tuple[PartitionInfo, ...], tuple[SkippedPartition, ...]]:
     kinds = kinds_of(Node(name, cpus=8) for name in hosts)
     return parts(queues, {name: [host] for name, host in hosts.items()}, kinds, "hu1")
 
@@ -32,7 +32,7 @@ def test_a_boolean_that_a_vnode_does_not_set_is_false() -> None:
     }
     hosts = {"n1": vnode(system="polaris"), "n2": vnode(system="polaris", demand="True")}
     assert look(queues, **hosts) == (
-        (Part("prod", {"cpu": 1}), Part("demand", {"cpu": 1})),
+        (PartitionInfo("prod", {"cpu": 1}), PartitionInfo("demand", {"cpu": 1})),
         (),
     )
 
@@ -45,8 +45,8 @@ def test_a_queue_without_nodes_is_not_left_out_in_silence() -> None:
     assert look(queues, n1=vnode(system="polaris")) == (
         (),
         (
-            LeftOut("new", "no node is for it, or has its default_chunk: system=sophia"),
-            LeftOut("own", "no node is for it"),
+            SkippedPartition("new", "no node is for it, or has its default_chunk: system=sophia"),
+            SkippedPartition("own", "no node is for it"),
         ),
     )
 
@@ -67,16 +67,16 @@ def test_a_routing_queue_has_the_nodes_and_the_widest_limits_of_where_it_leads()
     hosts = {name: vnode() for name in ("n1", "n2", "n3")}
     assert look(queues, **hosts) == (
         (
-            Part(
+            PartitionInfo(
                 "outer", {"cpu": 3}, max_nodes=2, max_walltime=Walltime(24 * 3600),
                 remarks=("routes to short, inner, stopped",),
             ),
         ),
         (
-            LeftOut("short", "from_route_only = True: jobs get there by outer"),
-            LeftOut("long", "from_route_only = True: jobs get there by inner"),
-            LeftOut("stopped", "started = False: its jobs wait"),
-            LeftOut("inner", "from_route_only = True: jobs get there by outer"),
+            SkippedPartition("short", "from_route_only = True: jobs get there by outer"),
+            SkippedPartition("long", "from_route_only = True: jobs get there by inner"),
+            SkippedPartition("stopped", "started = False: its jobs wait"),
+            SkippedPartition("inner", "from_route_only = True: jobs get there by outer"),
         ),
     )  # fmt: skip
 
@@ -90,9 +90,9 @@ def test_a_routing_queue_that_leads_nowhere() -> None:
     assert look(queues, n1=vnode()) == (
         (),
         (
-            LeftOut("a", "it leads to no queue that takes jobs: b"),
-            LeftOut("b", "it leads to no queue that takes jobs: a"),
-            LeftOut("c", "it leads to no queue that takes jobs: none is named"),
+            SkippedPartition("a", "it leads to no queue that takes jobs: b"),
+            SkippedPartition("b", "it leads to no queue that takes jobs: a"),
+            SkippedPartition("c", "it leads to no queue that takes jobs: none is named"),
         ),
     )
 
@@ -109,10 +109,10 @@ def test_queues_that_are_closed_to_this_user() -> None:
     }
     remarks = ("acl_user_enable = True",)
     assert look(queues, n1=vnode()) == (
-        (Part("mine", {"cpu": 1}, remarks=remarks),),
+        (PartitionInfo("mine", {"cpu": 1}, remarks=remarks),),
         (
-            LeftOut("theirs", "acl_users = hu2@head: not open to hu1"),
-            LeftOut("banned", "acl_users = hu1@head,-hu1@bad: not open to hu1"),
-            LeftOut("off", "enabled = False: it takes no jobs"),
+            SkippedPartition("theirs", "acl_users = hu2@head: not open to hu1"),
+            SkippedPartition("banned", "acl_users = hu1@head,-hu1@bad: not open to hu1"),
+            SkippedPartition("off", "enabled = False: it takes no jobs"),
         ),
     )

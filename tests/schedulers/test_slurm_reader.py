@@ -24,7 +24,7 @@ from hpcdist.schedulers.job import Status
 from hpcdist.schedulers.slurm import SLURM, pyslurm_answers, reader, survey
 from hpcdist.schedulers.slurm.pyslurm_answers import User
 from hpcdist.schedulers.slurm.reader import Probe, Reader
-from hpcdist.site.survey import Part
+from hpcdist.site.survey import PartitionInfo
 from hpcdist.testing import MISSING, Answer, FakeShell, failed
 from hpcdist.units import Walltime
 from tests.standins import pyslurm as standin
@@ -154,12 +154,14 @@ def through_pyslurm(user: User) -> Callable[[Command], Completed]:
 
 HU1: Final = User(21001, frozenset({"hu1"}))
 PARTS: Final = (
-    Part("short", {"a100": 2}, max_nodes=1, max_walltime=Walltime(9000)),
-    Part("long", {"v100": 2}, max_walltime=Walltime(648000), remarks=("State=DRAIN",), whole_nodes=True),
-    Part("own", {"a100": 1}, remarks=("AllowGroups=hu1",)),
-    Part("accounts", {"a100": 1}, remarks=("AllowAccounts=a,b", "AllowQos=high")),
-    Part("denied", {"a100": 1}),
-    Part("forced", {"a100": 1}),
+    PartitionInfo("short", {"a100": 2}, max_nodes=1, max_walltime=Walltime(9000)),
+    PartitionInfo(
+        "long", {"v100": 2}, max_walltime=Walltime(648000), remarks=("State=DRAIN",), whole_nodes=True
+    ),
+    PartitionInfo("own", {"a100": 1}, remarks=("AllowGroups=hu1",)),
+    PartitionInfo("accounts", {"a100": 1}, remarks=("AllowAccounts=a,b", "AllowQos=high")),
+    PartitionInfo("denied", {"a100": 1}),
+    PartitionInfo("forced", {"a100": 1}),
 )
 
 
@@ -170,7 +172,7 @@ def test_limits_of_partitions(answer: Answer, tmp_path: Path, monkeypatch: pytes
     shell = FakeShell([(survey.PARTITIONS.argv, answer), *told])
     found = run_survey("slurm", LoginNode(shell, time.time, user=lambda: "hu1", devices=tmp_path))
     facts = {fact.key: fact.remarks for fact in found.facts}
-    assert found.parts[5:] == PARTS
+    assert found.partitions[5:] == PARTS
     assert facts["walltime"] == ("what experiments get that say none", "DefaultTime=00:30:00 in short")
     assert facts["whole_nodes"] == ("OverSubscribe=EXCLUSIVE in long",)
 

@@ -27,4 +27,4 @@ def test_rubbish_shows_no_nodes(name: str, text: str) -> None:
     while commands := surveyor.ask("hu1", answers):
         answers = Answers((*answers.completed, *(Completed(command, 0, text) for command in commands)))
     survey = surveyor.read("hu1", answers)
-    assert (survey.scheduler, survey.kinds, survey.parts) == (name, (), ())
+    assert (survey.scheduler, survey.kinds, survey.partitions) == (name, (), ())

@@ -24,7 +24,7 @@ from hpcdist.plan.placement import Placement, Task
 from hpcdist.plan.values import Variable
 from hpcdist.planner.placement import ReplicaGroup, by_node, place
 from hpcdist.script.renderer import render, render_job, runtime
-from hpcdist.testing.wishes import altered
+from hpcdist.testing.requests import altered
 from tests.experiments import environment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, changed, planned

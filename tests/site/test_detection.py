@@ -5,16 +5,16 @@ import re
 import pytest
 
 from hpcdist.errors import ConfigError
-from hpcdist.site.detection import Clue, Detection, Known, detect
+from hpcdist.site.detection import Candidate, Clue, Detection, detect
 from hpcdist.site.model import Detect
 from tests.sites import SHIPPED, shipped_site
 
-A = Known("a", Detect(env={"HOST": "a|aa"}, fqdn=(r"login\d+\.a\.org",)))
-B = Known("b", Detect(env={"HOST": "b.*"}, fqdn=(r".*\.org",)))
-NOTHING = Known("nothing", Detect())
+A = Candidate("a", Detect(env={"HOST": "a|aa"}, fqdn=(r"login\d+\.a\.org",)))
+B = Candidate("b", Detect(env={"HOST": "b.*"}, fqdn=(r".*\.org",)))
+NOTHING = Candidate("nothing", Detect())
 
 
-def test_a_variable_tells() -> None:
+def test_site_is_detected_by_a_variable() -> None:
     clues = (
         Clue("a", "HOST=a|aa", "HOST=aa", matches=True),
         Clue("a", r"host name login\d+\.a\.org", "host name x", matches=False),
@@ -37,34 +37,34 @@ def test_a_variable_tells() -> None:
         ("", None),
     ],
 )
-def test_only_a_full_host_name_tells(fqdn: str, name: str | None) -> None:
+def test_site_is_detected_by_its_full_host_name_only(fqdn: str, name: str | None) -> None:
     found = detect([NOTHING, A], {}, fqdn)
     assert found.site == name
 
 
 @pytest.mark.parametrize("value", ["", "xa", "aaa", "A", "a\n"])
-def test_a_pattern_means_the_whole_value(value: str) -> None:
+def test_pattern_must_match_the_whole_value(value: str) -> None:
     assert detect([A], {"HOST": value}, "x").site is None
 
 
-def test_a_variable_that_is_not_set() -> None:
-    anything = Known("any", Detect(env={"HOST": ".*"}))
+def test_unset_variable_does_not_match() -> None:
+    anything = Candidate("any", Detect(env={"HOST": ".*"}))
     assert detect([anything], {}, "x") == Detection(
         None, (Clue("any", "HOST=.*", "HOST is not set", matches=False),)
     )
     assert detect([anything], {"HOST": ""}, "x").site == "any"
 
 
-def test_two_reasons_are_one_match() -> None:
+def test_two_clues_of_one_site_are_one_match() -> None:
     found = detect([A], {"HOST": "a"}, "login1.a.org")
     assert found.site == "a"
     assert found.matches == {"a": "HOST=a and host name login1.a.org"}
 
 
-def test_two_sites_are_a_question_for_the_user() -> None:
+def test_two_matching_sites_are_an_error() -> None:
     message = (
         "this machine could be several sites: a by HOST=a; b by host name n1.org; "
-        "say which by --site, or set `batch.site`"
+        "choose one with --site, or set `batch.site`"
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         detect([A, B], {"HOST": "a"}, "n1.org")
@@ -85,5 +85,5 @@ def test_two_sites_are_a_question_for_the_user() -> None:
     ],
 )
 def test_shipped_sites(environment: dict[str, str], fqdn: str, name: str | None) -> None:
-    sites = (Known(name, shipped_site(name).detect) for name in SHIPPED)
+    sites = (Candidate(name, shipped_site(name).detect) for name in SHIPPED)
     assert detect(sites, environment, fqdn).site == name

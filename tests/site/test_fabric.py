@@ -11,7 +11,14 @@ import pytest
 from hpcdist.documents import fields
 from hpcdist.plan.values import Variable, Word
 from hpcdist.script.renderer import render
-from hpcdist.site.fabric import Fabric, JobFacts, Settled, groups, problems_of, settled
+from hpcdist.site.fabric import (
+    Fabric,
+    JobFacts,
+    ResolvedSetting,
+    active_groups,
+    problems_of,
+    resolve_settings,
+)
 from tests.experiments import environment, resources
 from tests.plans import planned, words
 from tests.sites import site
@@ -31,44 +38,48 @@ def fabric(**data: Any) -> Fabric:
 @pytest.mark.parametrize(
     ("entry", "around", "expected"),
     [
-        (1, ALONE, [Settled("X", 1, "fabric.env.X")]),
-        ({"value": 1, "when": "multi_node"}, TWO, [Settled("X", 1, "fabric.env.X (multi_node)")]),
+        (1, ALONE, [ResolvedSetting("X", 1, "fabric.env.X")]),
+        ({"value": 1, "when": "multi_node"}, TWO, [ResolvedSetting("X", 1, "fabric.env.X (multi_node)")]),
         ({"value": 1, "when": "multi_node"}, ALONE, []),
         (
             {"value": 1, "when": "multi_node", "otherwise": 0},
             ALONE,
-            [Settled("X", 0, "fabric.env.X (not multi_node)")],
+            [ResolvedSetting("X", 0, "fabric.env.X (not multi_node)")],
         ),
-        ({"value": 1, "library": "nccl"}, TWO, [Settled("X", 1, "fabric.env.X (nccl)")]),
+        ({"value": 1, "library": "nccl"}, TWO, [ResolvedSetting("X", 1, "fabric.env.X (nccl)")]),
         ({"value": 1, "library": "rccl"}, TWO, []),
         ({"value": 1, "library": "nccl"}, JobFacts(2), []),
         ({"value": 1, "container": True}, TWO, []),
-        ({"value": 1, "container": False}, TWO, [Settled("X", 1, "fabric.env.X (outside containers)")]),
+        (
+            {"value": 1, "container": False},
+            TWO,
+            [ResolvedSetting("X", 1, "fabric.env.X (outside containers)")],
+        ),
         (
             {"value": 1, "container": True},
             TWO._replace(container=True),
-            [Settled("X", 1, "fabric.env.X (in a container)")],
+            [ResolvedSetting("X", 1, "fabric.env.X (in a container)")],
         ),
         (
             {"value": 1, "found": "a.so", "otherwise": 2},
             TWO,
-            [Settled("X", 1, "fabric.env.X (if a.so is found)", "a.so", 2)],
+            [ResolvedSetting("X", 1, "fabric.env.X (if a.so is found)", "a.so", 2)],
         ),
     ],
 )
-def test_a_setting_counts_where_all_its_conditions_hold(
-    entry: object, around: JobFacts, expected: list[Settled]
+def test_setting_applies_if_all_conditions_hold(
+    entry: object, around: JobFacts, expected: list[ResolvedSetting]
 ) -> None:
-    assert list(settled(fabric(env={"X": entry}), around)) == expected
+    assert list(resolve_settings(fabric(env={"X": entry}), around)) == expected
 
 
-def test_a_group_counts_as_a_whole() -> None:
+def test_group_applies_as_a_whole() -> None:
     whole = fabric(together=[TOGETHER | {"when": "multi_node", "directives": ["--network=x"]}])
-    assert list(groups(whole, ALONE)) == []
-    assert list(settled(whole, ALONE)) == []
+    assert list(active_groups(whole, ALONE)) == []
+    assert list(resolve_settings(whole, ALONE)) == []
     origin = "fabric.together.0: alt_read needs it (multi_node)"
-    assert list(settled(whole, TWO)) == [Settled("FI_CXI_RDZV_PROTO", "alt_read", origin)]
-    assert [group.directives for _, group in groups(whole, TWO)] == [("--network=x",)]
+    assert list(resolve_settings(whole, TWO)) == [ResolvedSetting("FI_CXI_RDZV_PROTO", "alt_read", origin)]
+    assert [group.directives for _, group in active_groups(whole, TWO)] == [("--network=x",)]
 
 
 @pytest.mark.parametrize(
@@ -77,13 +88,18 @@ def test_a_group_counts_as_a_whole() -> None:
         ({"env": {"A-B": 1}}, ["fabric.env.A-B: 'A-B' is not a valid variable name"]),
         (
             {"env": {"X": {"value": 1, "otherwise": 2}}},
-            ["fabric.env.X: it is always the value, so there is no `otherwise`; write `when: multi_node`"],
+            [
+                (
+                    "fabric.env.X: without a condition, `otherwise` is never used; "
+                    "add one, such as `when: multi_node`"
+                )
+            ],
         ),
         (
             {"env": {"FI_CXI_RDZV_PROTO": "x"}, "together": [TOGETHER]},
             [
                 (
-                    "fabric.together[0].env.FI_CXI_RDZV_PROTO: FI_CXI_RDZV_PROTO stands in `fabric.env` too; "
+                    "fabric.together[0].env.FI_CXI_RDZV_PROTO: FI_CXI_RDZV_PROTO is also in `fabric.env`; "
                     "write it once"
                 )
             ],
@@ -92,8 +108,8 @@ def test_a_group_counts_as_a_whole() -> None:
             {"together": [TOGETHER | {"args": ["-x"], "found": "a.so"}]},
             [
                 (
-                    "fabric.together[0].found: directives and launcher words are written before anybody can "
-                    "look for a file; use another condition"
+                    "fabric.together[0].found: directives and launcher arguments are written before the "
+                    "file can be searched; use another condition"
                 )
             ],
         ),
@@ -101,8 +117,8 @@ def test_a_group_counts_as_a_whole() -> None:
             {"env": {"X": {"value": 1, "found": "$(reboot)"}}},
             [
                 (
-                    "fabric.env.X.found: '$(reboot)' is not a file that a script can look for; write a name "
-                    "(libnccl-net.so) or a path, with letters, digits, $NAME, * and ? only"
+                    "fabric.env.X.found: '$(reboot)' is not a file name that a script can search; write a "
+                    "name (libnccl-net.so) or a path, with letters, digits, $NAME, * and ? only"
                 )
             ],
         ),
@@ -116,7 +132,7 @@ def test_problems(data: dict[str, Any], expected: list[str]) -> None:
 TWO_NODES = {"framework": "mpi", "environment": environment(1, each=resources(cpu=2))}
 
 
-def test_the_plan_has_the_words_of_a_group_with_their_reason() -> None:
+def test_plan_has_the_settings_of_a_group_with_their_reason() -> None:
     group = TOGETHER | {"directives": ["--network=disable_rdzv_get"], "args": ["--network=disable_rdzv_get"]}
     plan = planned(
         site(fabric={"together": [group]}, launchers={"srun": {"args": ["--verbose"]}}), **TWO_NODES
@@ -143,7 +159,7 @@ def test_the_plan_has_the_words_of_a_group_with_their_reason() -> None:
         (LIBRARY | {"found": "$PLACE/lib*.so"}, ["other.so"], "unset"),
     ],
 )
-def test_bash_looks_for_the_file_when_the_job_runs(
+def test_script_searches_the_file_of_a_condition(
     tmp_path: Path, entry: dict[str, Any], files: list[str], value: str
 ) -> None:
     plan = planned(site(fabric={"env": {"NCCL_NET": entry}}), **TWO_NODES)
@@ -159,7 +175,7 @@ def test_bash_looks_for_the_file_when_the_job_runs(
     assert said == value
 
 
-def test_what_is_found_is_told_in_the_plan() -> None:
+def test_plan_shows_the_file_of_a_condition() -> None:
     plan = planned(site(fabric={"env": {"NCCL_NET": LIBRARY}}), **TWO_NODES)
     assert (
         Variable(

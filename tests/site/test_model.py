@@ -25,7 +25,7 @@ def problems(**data: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_site_is_whole(name: str) -> None:
+def test_shipped_site_is_valid(name: str) -> None:
     found = shipped_site(name)
     assert list(problems_of(found)) == []
     assert found.name == name
@@ -43,7 +43,7 @@ BARE = ("login01", "login1", "nid000001", "x3001c0s1b0n0", "uan01", "localhost",
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_no_site_is_detected_by_a_name_that_others_have(name: str) -> None:
+def test_no_site_is_detected_by_a_common_host_name(name: str) -> None:
     patterns = shipped_site(name).detect.fqdn
     assert [host for host in BARE for pattern in patterns if re.fullmatch(pattern, host)] == []
 
@@ -63,7 +63,7 @@ def unsaid(found: Site) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", sorted(set(SHIPPED) - GENERIC))
-def test_a_site_says_how_it_is_known_whether_it_was_tried_and_how_it_differs(name: str) -> None:
+def test_shipped_site_has_detection_status_and_differences(name: str) -> None:
     assert list(unsaid(shipped_site(name))) == []
 
 
@@ -77,18 +77,18 @@ def test_a_site_says_how_it_is_known_whether_it_was_tried_and_how_it_differs(nam
         ({"status": "tried", "detect": {"fqdn": ["a"]}, "notes": [UNTRIED, "as in its examples"]}, 1),
     ],
 )
-def test_what_is_demanded_of_a_site_is_said_to_who_writes_one(keys: dict[str, Any], demands: int) -> None:
+def test_missing_required_site_keys_are_reported(keys: dict[str, Any], demands: int) -> None:
     found = list(unsaid(site(**keys)))
     text = " ".join((shipped("site_configs").parent / "docs/how-to/add-a-site.md").read_text().split())
     assert (len(found), [words for words in found if words not in text]) == (demands, [])
 
 
-def test_a_site_is_named_as_its_file() -> None:
+def test_site_name_equals_its_file_name() -> None:
     assert [shipped_site(name).name for name in SHIPPED] == list(SHIPPED)
     assert tuple(sorted(site_files([shipped("site_configs")]))) == SHIPPED
 
 
-def test_what_a_site_says_of_a_launcher() -> None:
+def test_options_of_a_launcher() -> None:
     found = site(launchers={"srun": {"mpi": "pmix", "args": ["-v"]}})
     assert found.options("srun") == LauncherOptions(mpi="pmix", args=("-v",))
     assert found.options("mpirun") == LauncherOptions()
@@ -126,20 +126,21 @@ NO_END = "missing ), unterminated subpattern at position 1"
         ({"node_types": NODE, "partitions": {"p": {"nodes": {"m": 1}}}},
          ["partitions.p.nodes.m: there is no node type 'm'; known: n"]),
         ({"node_types": NODE, "partitions": {"p": {"nodes": {}}}},
-         ["partitions.p.nodes: a partition has nodes; write `{NODE_TYPE: NUMBER}`"]),
+         ["partitions.p.nodes: a partition must have nodes; write `{NODE_TYPE: NUMBER}`"]),
         ({"node_types": NODE, "partitions": {"gpu": {"nodes": {"n": 1}}}, "default_partition": "gpus"},
          ["default_partition: there is no partition 'gpus'; did you mean 'gpu'?"]),
         ({"default_partition": "gpu"}, ["default_partition: there is no partition 'gpu'"]),
         ({"node_types": NODE, "partitions": {"p": {"nodes": {"n": 1}, "limits": [
             {"nodes": 2, "walltime": "1h"}, {"nodes": 2, "walltime": "2h"}]}}},
-         ["partitions.p.limits: the numbers of nodes do not ascend"]),
+         ["partitions.p.limits: the numbers of nodes must ascend"]),
         ({"node_types": NODE, "partitions": {"p": {"nodes": {"n": 1}}},
           "node_selectors": {"disk": {"ssd": {"partition": "q"}}}},
          ["node_selectors.disk.ssd.partition: there is no partition 'q'; known: p"]),
         ({"fabric": {"env": {"NCCL-NET": "IB"}}},
          ["fabric.env.NCCL-NET: 'NCCL-NET' is not a valid variable name"]),
         ({"fabric": {"env": {"A": {"value": 1, "otherwise": 2}}}},
-         ["fabric.env.A: it is always the value, so there is no `otherwise`; write `when: multi_node`"]),
+         [("fabric.env.A: without a condition, `otherwise` is never used; "
+           "add one, such as `when: multi_node`")]),
         ({"detect": {"env": {"HOST": "a("}, "fqdn": ["b("]}}, [
             f"detect.env.HOST: 'a(' is not a regular expression: {NO_END}",
             f"detect.fqdn[0]: 'b(' is not a regular expression: {NO_END}"]),
@@ -156,7 +157,7 @@ NO_END = "missing ), unterminated subpattern at position 1"
           "partitions.p.max_nodes: 0 is less than 1; correct it, or remove it",
           "partitions.p.limits[0].nodes: -2 is less than 1; correct it, or remove it"]),
         ({"node_types": NODE, "partitions": {"p": {"nodes": {"n": 9}, "min_nodes": 4, "max_nodes": 2}}},
-         ["partitions.p.min_nodes: 4 nodes are more than `max_nodes`, which is 2; correct one of them"]),
+         ["partitions.p.min_nodes: 4 nodes are more than `max_nodes`, 2; correct one of them"]),
         ({"replica": {"cpus": 0}, "launchers": {"jsrun": {"threads_per_core": 0}}},
          ["replica.cpus: 0 is less than 1; correct it, or remove it",
           "launchers.jsrun.threads_per_core: 0 is less than 1; correct it, or remove it"]),
@@ -165,16 +166,16 @@ NO_END = "missing ), unterminated subpattern at position 1"
           "from 0")]),
         ({"node_types": {"n": {"cpus": 8, "gpus": 2, "gpu_cpus": ["0-3", "92-95"]}}}, []),
         ({"node_types": {"n": {"cpus": 8, "gpus": 3, "gpu_cpus": ["0-3", "0-3", "3-7"]}}},
-         [("node_types.n.gpu_cpus[2]: 0-3 and 3-7 share CPU 3; write the same list for GPUs that share one, "
-          "else lists that share nothing")]),
+         [("node_types.n.gpu_cpus[2]: 0-3 and 3-7 share CPU 3; GPUs must have the same list, "
+          "or lists without common CPUs")]),
         ({"head_node": {"suffix": "; rm -rf ~"}, "modules": ["gcc/9.2+x", "-x"]},
-         [("head_node.suffix: '; rm -rf ~' cannot be the end of a host name; use letters, digits, dots and "
-          "dashes"),
+         [("head_node.suffix: '; rm -rf ~' is not a valid suffix of a host name; use letters, digits, dots "
+          "and dashes"),
           ("modules[1]: '-x' is not a valid module name; write NAME or NAME/VERSION; other commands "
           "belong in the site's `setup`")]),
     ],
 )  # fmt: skip
-def test_what_no_type_can_say(data: dict[str, Any], sentences: list[str]) -> None:
+def test_problems_that_types_do_not_exclude(data: dict[str, Any], sentences: list[str]) -> None:
     assert problems(**data) == sentences
 
 
@@ -190,8 +191,6 @@ def test_what_no_type_can_say(data: dict[str, Any], sentences: list[str]) -> Non
          "partitions.p.whole_nodes: expected true or false, got 'share'"),
     ],
 )  # fmt: skip
-def test_a_word_that_may_stand_in_place_of_a_number_or_a_truth_is_named(
-    keys: dict[str, Any], sentence: str
-) -> None:
+def test_words_allowed_besides_numbers_and_booleans_are_listed(keys: dict[str, Any], sentence: str) -> None:
     base = {"name": "x", "description": "a test", "scheduler": "slurm", "launcher": "srun"}
     assert [str(problem) for problem in fields.build(Site, base | keys)[1]] == [sentence]

@@ -71,7 +71,7 @@ def written_in_the_site(name: str, keys: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", [*told()], ids=lambda case: f"{case.site}: {case.snippet}")
-def test_what_a_note_tells_to_write_does(case: Told) -> None:
+def test_advice_of_site_notes_works(case: Told) -> None:
     keys = yaml.safe_load(f"{{{case.snippet}}}")
     (name,) = keys
     of_experiment = name in fields.key_names(Experiment) and isinstance(keys[name], Mapping)
@@ -79,7 +79,7 @@ def test_what_a_note_tells_to_write_does(case: Told) -> None:
     assert write(case.site, keys) == []
 
 
-def test_notes_of_many_sites_are_tried() -> None:
+def test_notes_of_many_sites_are_tested() -> None:
     assert len({case.site for case in told()}) >= 30
 
 
@@ -96,7 +96,7 @@ def test_long_jobs_of_leonardo(walltime: str, qos: str | None) -> None:
     assert asked == {"--partition": "boost_usr_prod"} | ({"--qos": qos} if qos else {})
 
 
-def test_a_bank_of_lassen_is_asked_for_by_its_own_option() -> None:
+def test_account_of_lassen_uses_its_own_option() -> None:
     batch = {"walltime": "1h", "account": "guests"}
     plan = make_plan(experiment(batch=batch), shipped_site("lassen"), where)
     assert [(line.flag, line.value) for line in plan.directives if line.value == "guests"] == [

@@ -10,7 +10,7 @@ from hpcdist.cli.site.site_text import HostFacts, site_text
 from hpcdist.errors import PlanError
 from hpcdist.plan.values import Directive
 from hpcdist.site.model import Site
-from hpcdist.site.survey import Part, Survey
+from hpcdist.site.survey import PartitionInfo, Survey
 from tests.experiments import environment, resources
 from tests.plans import planned
 from tests.sites import shipped_site, site
@@ -67,7 +67,7 @@ def silence(key: str) -> tuple[str, ...]:
         (False, True, False, (False, "exp.yml batch.exclusive")),
     ],
 )
-def test_who_gives_whole_nodes(
+def test_whole_nodes_of_partition_and_site(
     *, by_site: bool, by_partition: bool | None, by_user: bool | None, expected: tuple[bool, str | None]
 ) -> None:
     partition = {} if by_partition is None else {"whole_nodes": by_partition}
@@ -77,7 +77,7 @@ def test_who_gives_whole_nodes(
     assert any(line.flag == "--exclusive" for line in plan.directives) == plan.request.exclusive
 
 
-def test_a_job_in_two_partitions_has_whole_nodes_where_one_gives_them() -> None:
+def test_job_in_two_partitions_has_whole_nodes_if_one_gives_them() -> None:
     two = site(
         node_types={"cpu": {"cpus": 8}, "gpu": {"cpus": 8, "gpus": 2}},
         partitions={
@@ -95,7 +95,7 @@ def test_a_job_in_two_partitions_has_whole_nodes_where_one_gives_them() -> None:
 
 
 @pytest.mark.parametrize("keys", [SGE, {"scheduler": "local", "launcher": "mpirun"}])
-def test_whole_nodes_of_a_partition_ask_no_batch_system_that_has_no_word_for_them(keys: Any) -> None:
+def test_whole_nodes_of_a_partition_need_no_directive_where_there_is_none(keys: Any) -> None:
     assert planned(machine({"whole_nodes": True}, **keys), batch={}).request.exclusive
 
 
@@ -124,9 +124,11 @@ def test_whole_nodes_have_all_their_memory() -> None:
     assert [line.flag for line in plan.directives if line.flag in ("--exclusive", "--mem")] == ["--exclusive"]
 
 
-def test_what_slurm_says_of_one_partition_stands_in_the_file_that_sites_init_writes() -> None:
-    parts = (Part("shared", {"n": 2}), Part("whole", {"n": 2}, whole_nodes=True))
-    seen = Survey("slurm", "Slurm", kinds=(), parts=parts, facts=(), told=("nodes", "partitions"), unseen=())
+def test_sites_init_writes_whole_nodes_of_a_single_partition() -> None:
+    parts = (PartitionInfo("shared", {"n": 2}), PartitionInfo("whole", {"n": 2}, whole_nodes=True))
+    seen = Survey(
+        "slurm", "Slurm", kinds=(), partitions=parts, facts=(), sources=("nodes", "partitions"), failures=()
+    )
     lines = site_text("x", seen, HostFacts("x", "2026-11-22")).splitlines()
     assert lines[lines.index("partitions:") + 1 :][:2] == [
         "  shared: {nodes: {n: 2}}",
@@ -137,7 +139,7 @@ def test_what_slurm_says_of_one_partition_stands_in_the_file_that_sites_init_wri
 # --- Memory
 
 
-def test_each_replica_is_told_of_its_own_partition() -> None:
+def test_memory_warning_names_the_partition_of_each_replica() -> None:
     parts = {
         "silent": {"nodes": {"n": 4}, "request_memory": False},
         "asking": {"nodes": {"n": 4}},
@@ -172,13 +174,13 @@ def test_each_replica_is_told_of_its_own_partition() -> None:
         (LSF | SILENT, {}, "-R", ["span[ptile=2]"]),
     ],
 )
-def test_memory_is_asked_for_where_the_partition_or_the_site_takes_it(
+def test_memory_is_requested_if_partition_or_site_allow_it(
     keys: dict[str, Any], partition: dict[str, Any], flag: str, expected: list[str]
 ) -> None:
     assert asked(machine(partition, **keys), flag) == expected
 
 
-def test_a_partition_that_gives_little_unasked() -> None:
+def test_share_of_memory_is_requested_in_a_partition_with_a_low_default() -> None:
     where = machine({"request_memory": "share"}, **SILENT)
     plan = planned(where, environment=environment(each=resources(cpu=4)), batch=BATCH)
     assert [line for line in plan.directives if line.flag == "--mem"] == [
@@ -206,18 +208,18 @@ def test_a_partition_that_gives_little_unasked() -> None:
         (machine(**PBS | SILENT), {}, silence("request_memory")),
     ],
 )  # fmt: skip
-def test_memory_that_nobody_is_asked_for_is_told_at_its_place(
+def test_memory_that_is_not_requested_warns_at_its_place(
     where: Site, batch: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
     assert warned(where, batch) == expected
 
 
-def test_memory_that_only_the_site_names_is_not_told() -> None:
+def test_default_memory_of_the_site_does_not_warn() -> None:
     where = machine(**SILENT, replica={"memory": 1000})
     assert planned(where, batch=BATCH).warnings == ()
 
 
-def test_flux_refuses_memory_unless_the_site_file_says_that_it_takes_none() -> None:
+def test_flux_refuses_memory_unless_request_memory_is_false() -> None:
     with pytest.raises(PlanError) as caught:
         warned(machine(**FLUX))
     assert str(caught.value) == (
@@ -231,7 +233,7 @@ ACCOUNTS = {"jean-zay": "abc@v100"}
 
 
 @pytest.mark.parametrize("name", ["snellius", "roihu", "marenostrum5", "jean-zay", "lsf", "flux"])
-def test_a_shipped_site_that_takes_no_memory_says_so(name: str) -> None:
+def test_shipped_sites_without_memory_requests_set_request_memory(name: str) -> None:
     section = environment(1, each=resources(cpu=2, memory="7Gi"))
     batch = BATCH | {"account": ACCOUNTS.get(name, "proj")}
     found = planned(shipped_site(name), environment=section, batch=batch).warnings

@@ -6,7 +6,7 @@ import pytest
 
 from hpcdist.documents import source
 from hpcdist.host.resources import shipped
-from hpcdist.site.provenance import keys, source_of, stale, unvouched
+from hpcdist.site.provenance import keys, keys_without_source, missing_keys, source_of
 from tests.sites import SHIPPED, shipped_site, site
 
 PAGE = {"where": "https://x.example/page", "read": "2026-11", "of": ["fabric", "launcher"]}
@@ -17,10 +17,13 @@ OTHER = {"where": "a script", "read": "2026-11", "of": ["fabric.env.A"], "by": "
 def test_every_value_of_a_shipped_site_has_a_source(name: str) -> None:
     data = source.load(shipped("site_configs") / f"{name}.yaml").data
     found = shipped_site(name)
-    assert (list(unvouched(found, data)), [str(problem) for problem in stale(found, data)]) == ([], [])
+    assert (
+        list(keys_without_source(found, data)),
+        [str(problem) for problem in missing_keys(found, data)],
+    ) == ([], [])
 
 
-def test_keys_are_those_of_values() -> None:
+def test_keys_of_all_values() -> None:
     data = {"a": {"b": 1, "c": [1, 2]}, "d": [{"e": 1}, {"f": None}], "g": []}
     assert list(keys(data)) == ["a.b", "a.c", "d.0.e", "d.1.f", "g"]
 
@@ -36,18 +39,18 @@ def test_keys_are_those_of_values() -> None:
         ("exp.yml:3", None),
     ],
 )
-def test_the_source_that_names_the_longest_key_counts(origin: str, where: str | None) -> None:
+def test_source_with_the_longest_key_applies(origin: str, where: str | None) -> None:
     found = source_of(site(sources=[PAGE, OTHER]), origin)
     assert (found and found.where) == where
 
 
-def test_of_two_sources_of_one_key_the_first_counts() -> None:
+def test_first_of_two_sources_of_a_key_applies() -> None:
     found = source_of(site(sources=[PAGE, OTHER | {"of": ["fabric"]}]), "site x: fabric.env")
     assert found
     assert found.where == PAGE["where"]
 
 
-def test_what_no_source_names_is_told_and_what_is_not_there() -> None:
+def test_keys_without_source_and_missing_keys_are_found() -> None:
     data: dict[str, Any] = {
         "name": "x",
         "launcher": "srun",
@@ -55,7 +58,7 @@ def test_what_no_source_names_is_told_and_what_is_not_there() -> None:
         "modules": ["gcc"],
     }
     found = site(sources=[PAGE | {"of": ["fabric.env.A", "launchers"]}])
-    assert list(unvouched(found, data)) == ["launcher", "fabric.env.B", "modules"]
-    assert [str(problem) for problem in stale(found, data)] == [
+    assert list(keys_without_source(found, data)) == ["launcher", "fabric.env.B", "modules"]
+    assert [str(problem) for problem in missing_keys(found, data)] == [
         "sources[0].of[1]: this file has no key 'launchers'; correct it, or remove it"
     ]

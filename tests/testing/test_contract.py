@@ -16,9 +16,9 @@ from hpcdist.schedulers.slurm.queries import Squeue
 from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.model import Site
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, contract, failed
-from hpcdist.testing.wishes import altered
+from hpcdist.testing.requests import altered
 
-from .natives import NATIVES
+from .native_states import NATIVES
 
 LOCAL = {
     "batch.walltime": "the script ends itself",
@@ -41,13 +41,13 @@ SLOTS = Sge(environments={"*": "mpi{slots}"}, gpus="gpu", memory="h_vmem", exclu
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_every_scheduler_keeps_the_contract(name: str) -> None:
+def test_every_scheduler_fulfils_the_contract(name: str) -> None:
     answer, job_id = ANSWERS[name]
     contract.check(
         schedulers.get(name),
         answer=answer,
         job_id=job_id,
-        natives=NATIVES[name],
+        native_states=NATIVES[name],
         site=Site(name="anywhere", description="a machine", scheduler=name, launcher="mpirun", sge=SLOTS),
         harmless=LOCAL if name == "local" else {},
     )
@@ -129,34 +129,36 @@ class Certain(Slurm):
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "said"),
+    ("scheduler", "message"),
     [
         (Asking(Guessing()), "out of ''"),
         (Asking(Hopeful()), "'REVOKED' was read as running, not unknown"),
-        (Asking(Forgetful()), "of 'PENDING' was kept ''"),
-        (Everywhere(), "nothing but sbatch shows that Slurm is set up"),
-        (Alone(), "slurm has an installation, and is no batch system"),
-        (Nowhere(), "lacks its title or its command"),
-        (Certain(), "no answer to scontrol ping denies it"),
-        (Careless(), "is no doubt"),
-        (Deaf(), "batch.qos is passed over in silence: qos='qos-x7' became ''"),
+        (Asking(Forgetful()), "of 'PENDING' only '' was kept"),
+        (Everywhere(), "only sbatch shows that Slurm is set up"),
+        (Alone(), "slurm has an installation, but is not a batch system"),
+        (Nowhere(), "has no title or no command"),
+        (Certain(), "the question scontrol ping needs denials"),
+        (Careless(), "is not a SubmissionUnknown"),
+        (Deaf(), "batch.qos is silently ignored: qos='qos-x7' became ''"),
         (Coarse(), r"batch.dependency: dependency=\('afternotok:123',\) and .* became the same"),
-        (Vague(), "batch.requeue is refused without its name: this cannot be done"),
-        (Broken(), r"made KeyError\('elastic'\), which is no PlanError"),
+        (Vague(), "batch.requeue is refused, but the problem does not name it: this cannot be done"),
+        (Broken(), r"made KeyError\('elastic'\), which is not a PlanError"),
     ],
 )
-def test_the_contract_finds_faults(scheduler: Slurm, said: str) -> None:
-    with pytest.raises(AssertionError, match=said):
-        contract.check(scheduler, answer="123\n", job_id="123", natives=NATIVES["slurm"])
+def test_the_contract_finds_faults(scheduler: Slurm, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        contract.check(scheduler, answer="123\n", job_id="123", native_states=NATIVES["slurm"])
 
 
-def test_words_of_every_query_are_wanted() -> None:
-    natives = NATIVES["slurm"]
-    with pytest.raises(AssertionError, match="3 queries, and the words of 2"):
-        contract.check(Slurm(), answer="123\n", job_id="123", natives=natives[:2])
-    silent = [native._replace(words={}) for native in natives]
-    with pytest.raises(AssertionError, match="no word means cancelled, completed, failed, running"):
-        contract.check(Slurm(), answer="123\n", job_id="123", natives=silent)
+def test_contract_requires_native_states_of_every_query() -> None:
+    native_states = NATIVES["slurm"]
+    with pytest.raises(AssertionError, match="3 queries, but native states of 2"):
+        contract.check(Slurm(), answer="123\n", job_id="123", native_states=native_states[:2])
+    silent = [native._replace(words={}) for native in native_states]
+    with pytest.raises(
+        AssertionError, match="no native state is mapped to cancelled, completed, failed, running"
+    ):
+        contract.check(Slurm(), answer="123\n", job_id="123", native_states=silent)
 
 
 def test_fake_shell() -> None:

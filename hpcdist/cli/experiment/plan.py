@@ -18,7 +18,7 @@ from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.plan.devices import devices
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Group, Task
-from hpcdist.site.affinity import list_of
+from hpcdist.site.affinity import format_cpu_list
 
 T = TypeVar("T")
 
@@ -157,7 +157,7 @@ def _shape(node: Sequence[Task]) -> Hashable:
 
 def number_list(numbers: Sequence[int]) -> str:
     """Return numbers as a list: ``0-3``, ``7``, ``-`` for none."""
-    return list_of(numbers) if numbers else "-"
+    return format_cpu_list(numbers) if numbers else "-"
 
 
 def span(first: int, last: int) -> str:

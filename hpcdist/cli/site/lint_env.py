@@ -20,7 +20,7 @@ from hpcdist.lint import Finding, LintContext, versions_of
 from hpcdist.loading import machine, preferences
 from hpcdist.loading.sites import load_site
 from hpcdist.plan.values import Variable
-from hpcdist.site.fabric import JobFacts, names
+from hpcdist.site.fabric import JobFacts, variable_names
 from hpcdist.site.model import Site, libraries_of
 
 FOUND = ExitCode.PLAN
@@ -101,7 +101,7 @@ def _context(site: Site | None) -> LintContext:
 
 def _without_site_notes(found: Iterable[Finding], site: Site | None) -> Iterator[Finding]:
     """Yield the findings without notes on variables that the site file itself sets."""
-    own = names(site.fabric) if site else []
+    own = variable_names(site.fabric) if site else []
     yield from (item for item in found if item.severity != "note" or item.name not in own)
 
 

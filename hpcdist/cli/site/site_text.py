@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import yaml
 
 from hpcdist.cli.messages import one_line
-from hpcdist.site.survey import Fact, NodeKind, Part, Survey
+from hpcdist.site.survey import Fact, NodeKind, PartitionInfo, Survey
 
 _WIDTH: Final = 118
 _ORDER: Final = (
@@ -43,7 +43,7 @@ def _lines(name: str, survey: Survey, host: HostFacts) -> Iterator[str]:
     )
     yield "# A line that begins with `#` and a key has an unknown value: correct the value and remove the #."
     yield from (
-        line for item in survey.unseen for line in _comment(f"Not available: `{item.command}`: {item.why}")
+        line for item in survey.failures for line in _comment(f"Not available: `{item.command}`: {item.why}")
     )
     yield from (line for warning in survey.warnings for line in _comment(f"Warning: {warning}"))
     yield f"name: {_yaml(name)}"
@@ -70,15 +70,15 @@ def _sections(survey: Survey) -> Iterator[str]:
         elif key == "partitions":
             yield from _partitions(survey)
         elif key in facts:
-            yield from _fact(facts[key], {item.command for item in survey.unseen})
+            yield from _fact(facts[key], {item.command for item in survey.failures})
 
 
-def _fact(fact: Fact, unseen: Collection[str]) -> Iterator[str]:
-    command = f"`{fact.told}`" if fact.told else ""
+def _fact(fact: Fact, failures: Collection[str]) -> Iterator[str]:
+    command = f"`{fact.source}`" if fact.source else ""
     remarks = (
         [f"{command}: {fact.remarks[0]}", *fact.remarks[1:]] if command and fact.remarks else [*fact.remarks]
     )
-    if fact.told in unseen:
+    if fact.source in failures:
         remarks = [f"{command} gave no answer", *fact.remarks]
     if fact.value is None and command and not remarks:
         remarks = [f"{command} does not report it"]
@@ -93,7 +93,7 @@ def _node_types(survey: Survey) -> Iterator[str]:
             "node_types: {NAME: {cpus: 64, memory: 256G, gpus: 4}}",
         )
         return
-    yield from _comment(f"`{survey.told[0]}`: groups of equal nodes; memory in MiB")
+    yield from _comment(f"`{survey.sources[0]}`: groups of equal nodes; memory in MiB")
     yield "node_types:"
     for kind in survey.kinds:
         features = f" # features: {one_line(', '.join(kind.features))}" if kind.features else ""
@@ -113,23 +113,23 @@ def _node_type(kind: NodeKind) -> dict[str, object]:
 
 
 def _partitions(survey: Survey) -> Iterator[str]:
-    if not survey.parts:
+    if not survey.partitions:
         yield from _unknown("no partitions were reported", "partitions: {NAME: {nodes: {NODE_TYPE: NUMBER}}}")
         yield from _left_out(survey)
         return
-    yield from _comment(f"`{survey.told[1]}`")
+    yield from _comment(f"`{survey.sources[1]}`")
     yield "partitions:"
-    for part in survey.parts:
+    for part in survey.partitions:
         remarks = f" # {one_line('; '.join(part.remarks))}" if part.remarks else ""
         yield f"  {_yaml(part.name)}: {_yaml(_partition(part))}{remarks}"
     yield from _left_out(survey)
 
 
 def _left_out(survey: Survey) -> Iterator[str]:
-    yield from (line for item in survey.left_out for line in _comment(f"left out: {item.name}: {item.why}"))
+    yield from (line for item in survey.skipped for line in _comment(f"left out: {item.name}: {item.why}"))
 
 
-def _partition(part: Part) -> dict[str, object]:
+def _partition(part: PartitionInfo) -> dict[str, object]:
     known: dict[str, object] = {"nodes": dict(part.nodes)}
     known |= {"max_nodes": part.max_nodes} if part.max_nodes is not None else {}
     known |= {"max_walltime": str(part.max_walltime)} if part.max_walltime else {}
@@ -174,14 +174,14 @@ def _pattern(host: str) -> str:
 def _sources(survey: Survey, host: HostFacts) -> Iterator[str]:
     keys: dict[str, list[str]] = {}
     if survey.kinds:
-        keys.setdefault(survey.told[0], []).append("node_types")
-    if survey.parts:
-        keys.setdefault(survey.told[1], []).append("partitions")
+        keys.setdefault(survey.sources[0], []).append("node_types")
+    if survey.partitions:
+        keys.setdefault(survey.sources[1], []).append("partitions")
     for fact in survey.facts:
-        if fact.told and fact.value is not None:
-            keys.setdefault(fact.told, []).append(fact.key)
+        if fact.source and fact.value is not None:
+            keys.setdefault(fact.source, []).append(fact.key)
     yield "sources:"
-    own = [fact.key for fact in survey.facts if not fact.told and fact.value is not None]
+    own = [fact.key for fact in survey.facts if not fact.source and fact.value is not None]
     own += ["replica", "detect"] if host.variables or "." in host.host else ["replica"]
     keys["defaults of hpcdist sites init"] = own
     for command, of in keys.items():

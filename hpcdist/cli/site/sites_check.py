@@ -108,8 +108,10 @@ def _warnings(site: Site, data: Map, stem: str) -> Iterator[Problem]:
                 "it has no `sources`", (), "list where its values come from, and when that was read"
             )
         return
-    yield from provenance.stale(site, data)
-    for key, names in groupby(provenance.unvouched(site, data), key=lambda name: name.partition(".")[0]):
+    yield from provenance.missing_keys(site, data)
+    for key, names in groupby(
+        provenance.keys_without_source(site, data), key=lambda name: name.partition(".")[0]
+    ):
         message = f"no source is given for {comma_list(names, _MAX_NAMES)}"
         yield Problem(message, (key,), "add it to `of` of one of the `sources`")
 

@@ -54,15 +54,15 @@ def init(
         raise ConfigError(Problem(f"{name!r} is not a valid site name", hint=RUN_NAME_FORM))
     file = new_file.chosen(output or str(resources.site_folders(site_path)[0] / f"{name}.yaml"))
     survey = run_survey(scheduler or machine.batch_system(node.environment) or _no_batch_system(), node)
-    if not (survey.kinds or survey.parts):
+    if not (survey.kinds or survey.partitions):
         raise SchedulerError(*_nothing(survey))
     text = site_text(name, survey, host_facts(node))
     new_file.write(file, text)
     if file:
         click.echo(f"wrote {file}")
-    for item in survey.unseen:
+    for item in survey.failures:
         note(f"not available: {item.command}: {item.why}")
-    for queue in survey.left_out if not survey.parts else ():
+    for queue in survey.skipped if not survey.partitions else ():
         note(f"left out: {queue.name}: {queue.why}")
     for warning in survey.warnings:
         note(warning)
@@ -88,7 +88,7 @@ def run_survey(scheduler: str, node: LoginNode) -> Survey:
 
 def _nothing(survey: Survey) -> Iterator[Problem]:
     """Yield why no file is written."""
-    yield from (Problem(f"not available: {item.command}: {item.why}") for item in survey.unseen)
+    yield from (Problem(f"not available: {item.command}: {item.why}") for item in survey.failures)
     message = f"{survey.title} reports neither nodes nor queues, so no file was written"
     hint = "run it again where its commands work, or copy a site of `hpcdist sites list`"
     yield Problem(message, hint=hint)

@@ -9,7 +9,7 @@ from hpcdist import lint
 from hpcdist.errors import Path, Problem
 from hpcdist.plan.fabric_variables import of_fabric
 from hpcdist.plan.values import Word
-from hpcdist.site.fabric import JobFacts, groups
+from hpcdist.site.fabric import JobFacts, active_groups
 from hpcdist.site.model import Site, libraries_of
 
 
@@ -44,7 +44,9 @@ def _context(site: Site, facts: JobFacts) -> lint.LintContext:
 
 
 def _words(site: Site, facts: JobFacts) -> Iterator[Word]:
-    together = (text for _, group in groups(site.fabric, facts) for text in (*group.directives, *group.args))
+    together = (
+        text for _, group in active_groups(site.fabric, facts) for text in (*group.directives, *group.args)
+    )
     for text in (*site.directives.mandatory, *together, *site.options(site.launcher).args):
         yield Word(text=text, origin=f"site {site.name}")
 

@@ -29,8 +29,8 @@ def tfjob(read: Reading) -> None:
     found = replicas_of(read, _SPECS, _NAMES, "tensorflow", _TOLD)
     if not found:
         return
-    text_checks = next(read.keys("spec", key) for key in _SPECS if read.peek("spec", key) is not None)
-    first = "master" in map(str.lower, text_checks) or read.peek("spec", "tfReplicaSpecs") is None
+    specs = next(read.keys("spec", key) for key in _SPECS if read.peek("spec", key) is not None)
+    first = "master" in map(str.lower, specs) or read.peek("spec", "tfReplicaSpecs") is None
     chief = found.get("master")
     if chief is None:
         what = "TF_CONFIG calls it chief, and the next one worker 0"

@@ -28,12 +28,12 @@ _INSTEAD: Final = (
 
 
 def replicas_of(
-    read: Reading, text_checks: Sequence[str], names: Mapping[str, str], main: str, told: frozenset[str]
+    read: Reading, specs: Sequence[str], names: Mapping[str, str], main: str, told: frozenset[str]
 ) -> dict[str, Role]:
-    """Return the kinds of replicas that there are any of; ``text_checks`` are the keys that may hold them."""
-    keys = [key for key in text_checks if read.peek("spec", key) is not None]
+    """Return the kinds of replicas that there are any of; ``specs`` are the keys that may hold them."""
+    keys = [key for key in specs if read.peek("spec", key) is not None]
     if not keys:
-        hint = f"write `{text_checks[0]}: {{{next(iter(names)).title()}: ...}}`"
+        hint = f"write `{specs[0]}: {{{next(iter(names)).title()}: ...}}`"
         read.refuse("spec", why="there are no replicas in it", hint=hint)
         return {}
     found = roles(read, ("spec", keys[0]), names, main, told)

@@ -16,7 +16,7 @@ from hpcdist.layers.launchers.counts import tasks_on_each_node
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.values import Word
-from hpcdist.site.affinity import list_of
+from hpcdist.site.affinity import format_cpu_list
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _ORIGIN: Final = "launcher pals"
@@ -64,7 +64,7 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
 def _binding(job: JobSpec, options: LauncherOptions) -> Iterator[Word]:
     """Yield what each task is bound to; without a word PALS binds each to one core."""
     group = job.placement.groups[0]
-    if lists := [list_of(cpus) for cpus in cpus_of_tasks(job, group)]:
+    if lists := [format_cpu_list(cpus) for cpus in cpus_of_tasks(job, group)]:
         for text in ("--cpu-bind", f"list:{':'.join(lists)}"):
             yield Word(text=text, origin=origin_of(job, group))
         return

@@ -15,7 +15,7 @@ from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Word
-from hpcdist.site.affinity import mask_of
+from hpcdist.site.affinity import cpu_mask
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _ORIGIN = "launcher srun"
@@ -92,7 +92,7 @@ def _site_words(job: PreparedJob, group: Group, options: LauncherOptions) -> Ite
         site = f"site {job.identity.site}: launchers.srun.mpi"
         origin = site if job.launch.mpi == options.mpi else "rule no PMI over several components, but for MPI"
         yield Word(text=f"--mpi={job.launch.mpi}", origin=origin)
-    if masks := [mask_of(cpus) for cpus in cpus_of_tasks(job, group)]:
+    if masks := [cpu_mask(cpus) for cpus in cpus_of_tasks(job, group)]:
         yield Word(text=f"--cpu-bind=mask_cpu:{','.join(masks)}", origin=origin_of(job, group))
     for text in options.binding if group.even and not masks else ():
         yield Word(text=text, origin=f"site {job.identity.site}: launchers.srun.binding")

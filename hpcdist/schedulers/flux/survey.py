@@ -13,7 +13,7 @@ from typing import Any, Final
 from hpcdist.host.command import Command
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.site.survey import Fact, Node, Part, Survey, counts, kinds_of
+from hpcdist.site.survey import Fact, Node, PartitionInfo, Survey, counts, kinds_of
 from hpcdist.units import Walltime
 
 RESOURCES: Final = Command(("flux", "resource", "R"))
@@ -45,10 +45,10 @@ class FluxSurveyor:
             scheduler="flux",
             title=_title(answers.text(VERSION)),
             kinds=kinds,
-            parts=tuple(part for part in parts if part.nodes),
+            partitions=tuple(part for part in parts if part.nodes),
             facts=tuple(_facts(config, [part.name for part in parts if part.nodes])),
-            told=(str(RESOURCES), str(CONFIG)),
-            unseen=answers.unseen,
+            sources=(str(RESOURCES), str(CONFIG)),
+            failures=answers.failures,
         )
 
 
@@ -105,10 +105,10 @@ def _serves(node: Node, queue: Mapping[str, Any], config: Mapping[str, Any]) -> 
 
 def _part(
     name: str, queue: Mapping[str, Any], config: Mapping[str, Any], members: set[str], kinds: Any
-) -> Part:
+) -> PartitionInfo:
     limits = _below(config, "policy", "limits") | _below(queue, "policy", "limits")
     most = _below(limits, "job-size", "max").get("nnodes")
-    return Part(
+    return PartitionInfo(
         name=name,
         nodes=counts(kinds, members),
         max_nodes=most if isinstance(most, int) and 0 <= most < len(members) else None,

@@ -12,7 +12,7 @@ from typing import Final
 
 from hpcdist.host.command import Command
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.site.survey import Fact, Node, NodeKind, Part, Survey, counts, kinds_of
+from hpcdist.site.survey import Fact, Node, NodeKind, PartitionInfo, Survey, counts, kinds_of
 from hpcdist.units import Memory, Walltime
 
 HOSTS: Final = Command(("lshosts", "-w"))
@@ -52,10 +52,10 @@ class LsfSurveyor:
             scheduler="lsf",
             title=f"LSF {version[1]}" if version else "LSF",
             kinds=kinds,
-            parts=known,
+            partitions=known,
             facts=tuple(_facts(default, known, texts)),
-            told=(str(HOSTS), str(QUEUES)),
-            unseen=answers.unseen,
+            sources=(str(HOSTS), str(QUEUES)),
+            failures=answers.failures,
         )
 
 
@@ -100,7 +100,9 @@ def _texts(text: str) -> dict[str, str]:
     return {found[1]: text[found.start() : end] for found, end in zip(starts, ends, strict=False)}
 
 
-def _part(name: str, text: str, kinds: Sequence[NodeKind], groups: Mapping[str, Sequence[str]]) -> Part:
+def _part(
+    name: str, text: str, kinds: Sequence[NodeKind], groups: Mapping[str, Sequence[str]]
+) -> PartitionInfo:
     listed = _HOST_LIST.search(text)
     words = listed[1].split() if listed else []
     hosts = {
@@ -111,7 +113,7 @@ def _part(name: str, text: str, kinds: Sequence[NodeKind], groups: Mapping[str, 
     maximum = text.partition("MAXIMUM LIMITS:")[2] or ("" if "DEFAULT LIMITS:" in text else text)
     limit = _LIMIT.search(maximum)
     closed = re.search(r"\b(?:Open|Closed):\w+", text)
-    return Part(
+    return PartitionInfo(
         name=name,
         nodes=counts(kinds, members),
         max_walltime=Walltime(int(float(limit[1]) * 60)) if limit else None,
@@ -119,7 +121,7 @@ def _part(name: str, text: str, kinds: Sequence[NodeKind], groups: Mapping[str, 
     )
 
 
-def _defaults(parts: Sequence[Part], texts: Mapping[str, str]) -> Iterator[str]:
+def _defaults(parts: Sequence[PartitionInfo], texts: Mapping[str, str]) -> Iterator[str]:
     """Yield how long the jobs of each queue may run that ask for no time."""
     for part in parts:
         section = texts[part.name].partition("DEFAULT LIMITS:")[2].partition("MAXIMUM LIMITS:")[0]
@@ -127,7 +129,9 @@ def _defaults(parts: Sequence[Part], texts: Mapping[str, str]) -> Iterator[str]:
             yield f"a job that asks for none gets {Walltime(int(float(found[1]) * 60))} in {part.name}"
 
 
-def _facts(default: Sequence[str], parts: Sequence[Part], texts: Mapping[str, str]) -> Iterator[Fact]:
+def _facts(
+    default: Sequence[str], parts: Sequence[PartitionInfo], texts: Mapping[str, str]
+) -> Iterator[Fact]:
     yield Fact("launcher", "mpirun", remarks=("jsrun on machines with CSM",))
     example = parts[0].name if parts else "NAME"
     yield Fact("default_partition", default[0] if default else None, str(QUEUES), example=example)

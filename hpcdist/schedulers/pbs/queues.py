@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hpcdist.site.survey import LeftOut, NodeKind, Part, counts
+from hpcdist.site.survey import NodeKind, PartitionInfo, SkippedPartition, counts
 from hpcdist.units import Walltime
 
 Fields = Mapping[str, Any]
@@ -21,21 +21,21 @@ _AMOUNT: Final = re.compile(r"[\d:]+\w{0,2}")
 
 def parts(
     queues: Mapping[str, Fields], hosts: Mapping[str, Sequence[Fields]], kinds: Sequence[NodeKind], user: str
-) -> tuple[tuple[Part, ...], tuple[LeftOut, ...]]:
+) -> tuple[tuple[PartitionInfo, ...], tuple[SkippedPartition, ...]]:
     """Return the queues that take jobs of this user, and the others with the reason.
 
     ``hosts``: the vnodes of each. A routing queue has the nodes of all queues to which it leads.
     """
-    found, left_out = [], []
+    found, skipped = [], []
     for name, queue in queues.items():
         why = _closed(queue, user) or _by_route(name, queue, queues)
         ends = [] if why else _ends(name, queues, user)
         members = {host: None for end in ends for host in _members(end, queues[end], hosts)}
         if why or not members:
-            left_out.append(LeftOut(name, why or _unserved(queue, ends)))
+            skipped.append(SkippedPartition(name, why or _unserved(queue, ends)))
         else:
             found.append(_part(name, queue, [queues[end] for end in ends], counts(kinds, members)))
-    return tuple(found), tuple(left_out)
+    return tuple(found), tuple(skipped)
 
 
 def _is(queue: Fields, key: str) -> bool:
@@ -121,13 +121,13 @@ def _unserved(queue: Fields, ends: Sequence[str]) -> str:
     return f"no node is for it{f', or has its default_chunk: {labels}' if labels else ''}"
 
 
-def _part(name: str, queue: Fields, ends: Sequence[Fields], nodes: Mapping[str, int]) -> Part:
+def _part(name: str, queue: Fields, ends: Sequence[Fields], nodes: Mapping[str, int]) -> PartitionInfo:
     most, total = _least(_nodes(queue), _most(map(_nodes, ends))), sum(nodes.values())
     seconds = _least(_seconds(queue), _most(map(_seconds, ends)))
     routes = queue.get("queue_type") == "Route"
     remarks = [f"routes to {', '.join(_destinations(queue))}"] if routes else []
     remarks += [f"{key} = True" for key in ("acl_user_enable", "acl_group_enable") if _is(queue, key)]
-    return Part(
+    return PartitionInfo(
         name=name,
         nodes=nodes,
         max_nodes=most if most and most < total else None,

@@ -39,16 +39,16 @@ class PbsSurveyor:
         kinds = kinds_of(map(_node, hosts))
         vnodes = {_name(host): host for host in hosts}
         told = _section(answers.text(QUEUES), "Queue")
-        parts, left_out = queues.parts(told, vnodes, kinds, user)
+        parts, skipped = queues.parts(told, vnodes, kinds, user)
         return Survey(
             scheduler="pbs",
             title=f"PBS {server.get('pbs_version', '')}".strip(),
             kinds=kinds,
-            parts=parts,
+            partitions=parts,
             facts=tuple(_facts(hosts, server, {part.name: told[part.name] for part in parts})),
-            told=(str(NODES), str(QUEUES)),
-            unseen=answers.unseen,
-            left_out=left_out,
+            sources=(str(NODES), str(QUEUES)),
+            failures=answers.failures,
+            skipped=skipped,
             warnings=tuple(_warnings(hosts)),
         )
 

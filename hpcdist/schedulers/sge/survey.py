@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from hpcdist.host.command import Command
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.site.survey import Fact, Node, Part, Survey, counts, kinds_of
+from hpcdist.site.survey import Fact, Node, PartitionInfo, Survey, counts, kinds_of
 from hpcdist.units import Memory, Walltime
 
 HOSTS: Final = Command(("qhost", "-F", "-q"))
@@ -55,16 +55,16 @@ class SgeSurveyor:
         for queue in queues:
             name = queue.get("qname", "")
             nodes = counts(kinds, [host.name for host in hosts if name in host.queues])
-            parts.append(Part(name, nodes, max_walltime=_walltime(queue.get("h_rt", ""))))
+            parts.append(PartitionInfo(name, nodes, max_walltime=_walltime(queue.get("h_rt", ""))))
         known = tuple(part for part in parts if part.nodes)
         return Survey(
             scheduler="sge",
             title="Grid Engine",
             kinds=kinds,
-            parts=known,
+            partitions=known,
             facts=tuple(_facts(answers, complexes, gpu, known)),
-            told=(str(HOSTS), str(QUEUES)),
-            unseen=answers.unseen,
+            sources=(str(HOSTS), str(QUEUES)),
+            failures=answers.failures,
         )
 
 
@@ -124,7 +124,10 @@ def _walltime(text: str) -> Walltime | None:
 
 
 def _facts(
-    answers: Answers, complexes: Mapping[str, Mapping[str, str]], gpu: str | None, parts: Sequence[Part]
+    answers: Answers,
+    complexes: Mapping[str, Mapping[str, str]],
+    gpu: str | None,
+    parts: Sequence[PartitionInfo],
 ) -> Iterator[Fact]:
     yield Fact("launcher", "mpirun")
     only = parts[0].name if len(parts) == 1 else None

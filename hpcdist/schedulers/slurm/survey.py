@@ -13,7 +13,7 @@ from hpcdist.host.command import Command
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.slurm.queries import command
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.site.survey import Fact, Node, NodeKind, Part, Survey, counts, kinds_of
+from hpcdist.site.survey import Fact, Node, NodeKind, PartitionInfo, Survey, counts, kinds_of
 from hpcdist.units import Walltime
 
 CONFIG: Final = command("scontrol", "show", "config")
@@ -60,7 +60,7 @@ class SlurmSurveyor:
             scheduler="slurm",
             title=f"Slurm {version}, cluster {cluster}" if config else "Slurm",
             kinds=kinds,
-            parts=tuple(part for part in parts if part.nodes),
+            partitions=tuple(part for part in parts if part.nodes),
             facts=(
                 Fact("launcher", "srun"),
                 _mpi(answers.text(MPI), config.get("MpiDefault", "")),
@@ -71,8 +71,8 @@ class SlurmSurveyor:
                 _how_gpus(kinds),
                 _account(config, answers.text(associations(user)), user),
             ),
-            told=(str(NODES), str(PARTITIONS)),
-            unseen=answers.unseen,
+            sources=(str(NODES), str(PARTITIONS)),
+            failures=answers.failures,
         )
 
 
@@ -106,12 +106,12 @@ def _gpus(gres: str) -> tuple[int, str | None]:
     return sum(int(count) for _, count in found), (types.pop() or None) if len(types) == 1 else None
 
 
-def _part(fields: Fields, kinds: Sequence[NodeKind], *, everywhere: bool) -> Part:
+def _part(fields: Fields, kinds: Sequence[NodeKind], *, everywhere: bool) -> PartitionInfo:
     members = _members(fields.get("Nodes", ""))
     limit = _number(fields.get("MaxNodes", ""))
     odd = [name for name, usual in _REMARKED.items() if fields.get(name, usual) != usual]
     odd += ["QoS"] if _said(fields, "QoS") else []
-    return Part(
+    return PartitionInfo(
         name=fields.get("PartitionName", ""),
         nodes=counts(kinds, members),
         max_nodes=limit if limit is not None and limit < len(members) else None,
@@ -144,7 +144,7 @@ def _default_partition(partitions: Sequence[Fields]) -> Fact:
 
 def _whole_nodes(config: Fields, partitions: Sequence[Fields]) -> Fact:
     if config.get("SelectType") == "select/linear":
-        return Fact("whole_nodes", value=True, told=str(CONFIG), remarks=("SelectType=select/linear",))
+        return Fact("whole_nodes", value=True, source=str(CONFIG), remarks=("SelectType=select/linear",))
     names = [fields["PartitionName"] for fields in partitions if fields.get("OverSubscribe") == "EXCLUSIVE"]
     everywhere = len(names) == len(partitions) > 0
     where = "all partitions" if everywhere else ", ".join(names)
@@ -159,10 +159,10 @@ def _memory(config: Fields) -> Fact:
     remarks = [f"SelectTypeParameters={parameters}"]
     if "MEMORY" not in parameters.upper():
         remarks.append("memory is not counted, so jobs do not ask for it")
-        return Fact("request_memory", value=False, told=str(CONFIG), remarks=tuple(remarks))
+        return Fact("request_memory", value=False, source=str(CONFIG), remarks=tuple(remarks))
     defaults = [name for name in ("DefMemPerCPU", "DefMemPerNode") if _said(config, name)]
     remarks += [f"a job that asks for none gets {name}={config[name]} (MiB)" for name in defaults]
-    return Fact("request_memory", value=True, told=str(CONFIG), remarks=tuple(remarks))
+    return Fact("request_memory", value=True, source=str(CONFIG), remarks=tuple(remarks))
 
 
 def _walltime_of_silent(partitions: Sequence[Fields]) -> Fact:

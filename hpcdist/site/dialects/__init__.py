@@ -1,1 +1,1 @@
-"""Dialects: what one site's batch system wants said differently; a section of the site file for each."""
+"""Dialects: site-specific settings of one batch system or container runtime, a section each."""

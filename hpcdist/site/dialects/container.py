@@ -1,4 +1,4 @@
-"""What containers run by on one site."""
+"""The container runtime of one site."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _BIND: Final = re.compile(rf"{_PART}(?::{_PART}){{0,2}}")
 
 
 class Runtime(Model, frozen=True, kw_only=True):
-    """The container runtime of a machine, and what it is told beside the image.
+    """The container runtime of a machine, and its settings beside the image.
 
-    ``runtime``: ``apptainer``, ``singularity``, ``pyxis``, ``shifter`` or ``podman-hpc``. ``binds`` are
-    further folders and files that programs find inside, such as the fabric's libraries: ``SRC``, ``SRC:DST``
-    or ``SRC:DST:ro``, where ``$NAME`` is a variable of the job. ``args`` are words for the runtime (for
-    pyxis: for srun). ``gpu_args`` are those of jobs with GPUs only. ``gpus``: the runtime brings the driver's
-    libraries inside (``--nv``, ``--rocm``, ``--gpu``); false where images have all that they need. ``setup``
-    are lines of shell before a container's start. ``library_path``: folders that
-    come first in its LD_LIBRARY_PATH, whatever the image says; ``$NAME`` is a variable of the job there, too.
-    ``env`` are variables of the inside only.
+    ``runtime``: ``apptainer``, ``singularity``, ``pyxis``, ``shifter`` or ``podman-hpc``. ``binds``:
+    further folders and files to mount, such as the fabric's libraries: ``SRC``, ``SRC:DST`` or
+    ``SRC:DST:ro``, where ``$NAME`` is a variable of the job. ``args``: arguments of the runtime (for pyxis:
+    of srun). ``gpu_args``: arguments for jobs with GPUs only. ``gpus``: the runtime mounts the driver's
+    libraries (``--nv``, ``--rocm``, ``--gpu``); false if the images contain all that they need. ``setup``:
+    lines of bash that run before the container starts. ``library_path``: folders at the front of its
+    LD_LIBRARY_PATH, whatever the image sets; ``$NAME`` is a variable of the job there, too. ``env``:
+    variables inside the container only.
     """
 
     runtime: str
@@ -38,16 +38,16 @@ class Runtime(Model, frozen=True, kw_only=True):
 
 
 def problems_of(container: Runtime) -> Iterator[Problem]:
-    """Yield what no type can say of the section ``container``."""
+    """Yield the problems of the section ``container`` that its types do not exclude."""
     for index, bind in enumerate(container.binds):
         if not _BIND.fullmatch(bind):
             hint = "write SRC, SRC:DST or SRC:DST:ro, with letters, digits and $NAME only"
-            yield Problem(f"{bind!r} cannot be bound", ("container", "binds", index), hint)
+            yield Problem(f"{bind!r} is not a valid bind", ("container", "binds", index), hint)
     for index, folder in enumerate(container.library_path):
         if not re.fullmatch(_PART, folder):
             hint = "write one folder, with letters, digits and $NAME only"
             yield Problem(
-                f"{folder!r} cannot be a library's folder", ("container", "library_path", index), hint
+                f"{folder!r} is not a valid folder of libraries", ("container", "library_path", index), hint
             )
     for name in container.env:
         if not VARIABLE_NAME.fullmatch(name):

@@ -1,4 +1,4 @@
-"""What one site's LSF wants."""
+"""Settings of one site's LSF."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hpcdist.documents.fields import Model
 
 
 class Lsf(Model, frozen=True):
-    """How jobs are asked for.
+    """How jobs request resources.
 
     ``request``: ``nodes`` (``-nnodes``, the easy mode of CSM machines) or ``slots`` (``-n`` and ``span``, a
-    slot being a CPU). ``alloc_flags``: of CSM. ``launch_node``: the script runs on a node of its own, named
-    first, that is no compute node. ``submit``: how bsub gets the script. ``memory``: what ``rusage[mem=]``
-    is counted by, each host or each slot (``RESOURCE_RESERVE_PER_TASK`` in lsb.params). ``account``: the
-    option that takes it (``-G`` at LLNL, where banks are user groups).
+    slot being a CPU). ``alloc_flags``: allocation flags of CSM. ``launch_node``: the script runs on a
+    separate launch node, listed first, which is not a compute node. ``submit``: how bsub gets the script.
+    ``memory``: whether ``rusage[mem=]`` is per host or per slot (``RESOURCE_RESERVE_PER_TASK`` in
+    lsb.params). ``account``: the option for the account (``-G`` at LLNL, where banks are user groups).
     """
 
     request: Literal["nodes", "slots"] = "slots"

@@ -1,4 +1,4 @@
-"""What one site's PBS wants."""
+"""Settings of one site's PBS."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ Scalar = str | int | float | bool
 
 
 class Pbs(Model, frozen=True):
-    """How jobs are asked for.
+    """How jobs request resources.
 
-    ``account``: the option that takes it. ``request``: ``chunks`` (``-l select=``) or ``totals`` of the whole
-    job (NCI Gadi). ``cpus``: whether chunks say ``ncpus``; not where nodes come whole. ``gpus``: the resource
-    that counts GPUs. ``gpu_type``: the one that names their type, where there is one (NCAR). ``chunk``:
-    resources that every chunk names besides (``system``, ``model``). ``place``: how chunks are laid out;
-    where this or one of the next two is ``none``, nothing is said. ``exclusive``: what asks for nodes of
-    one's own. ``keep``: what writes the output in place while the job runs (``-k oed``). ``umask``: that of
-    the job.
+    ``account``: the option for the account. ``request``: ``chunks`` (``-l select=``) or ``totals`` of the
+    whole job (NCI Gadi). ``cpus``: whether chunks have ``ncpus``; false if jobs get whole nodes. ``gpus``:
+    the resource that counts GPUs. ``gpu_type``: the resource for their type, if there is one (NCAR).
+    ``chunk``: further resources of every chunk (``system``, ``model``). ``place``: how chunks are placed on
+    nodes; if this or one of the next two is ``none``, the option is omitted. ``exclusive``: the value of
+    ``place`` for exclusive nodes. ``keep``: the value of ``-k`` that writes the output in place while the job
+    runs. ``umask``: the umask of the job.
     """
 
     account: Literal["-A", "-P", "-W group_list"] = "-A"

@@ -1,4 +1,4 @@
-"""What one site's Grid Engine wants."""
+"""Settings of one site's Grid Engine."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from hpcdist.documents.fields import Model
 
 
 class Sge(Model, frozen=True):
-    """How jobs are asked for; a slot is a CPU.
+    """How jobs request resources; a slot is a CPU.
 
-    ``environments``: the parallel environment that gives so many slots on each host (``allocation_rule 8``),
-    ``*`` for any number; ``{slots}`` in a name stands for the number. ``one_node``: the one that keeps a job
-    on one host (``$pe_slots``). ``whole_nodes``: the one that fills hosts (``$fill_up``), for jobs that ask
-    for all CPUs of their nodes. ``gpus``: the resource that counts GPUs (``-l``). ``memory``: the one that
-    counts memory (``-l``), where there is one. ``gpus_per``: what GPUs are counted for: most for each slot
-    (``consumable YES``), others for each host, or once a job (``consumable JOB``, on its first host: only
-    jobs of one host can ask so). ``memory_per``: the same of memory. ``gpu_fractions``: a slot may ask for a
-    part of a GPU (``type DOUBLE``). ``exclusive``: the resource that keeps others off the hosts. ``account``:
-    the option that takes it. ``remote``: how Open MPI and hydra start tasks on other hosts, by ``ssh`` or by
-    ``qrsh -inherit``; that needs environments with ``control_slaves TRUE``, and leaves tasks of a deleted job
-    behind.
+    ``environments``: parallel environments by their slots per host (``allocation_rule 8``), ``*`` for any
+    number; ``{slots}`` in a name is replaced by the number. ``one_node``: the parallel environment that keeps
+    a job on one host (``$pe_slots``). ``whole_nodes``: the parallel environment that fills hosts
+    (``$fill_up``), for jobs that request all CPUs of their nodes. ``gpus``: the resource that counts GPUs
+    (``-l``). ``memory``: the resource that counts memory (``-l``), if there is one. ``gpus_per``: whether
+    GPUs are requested per slot (``consumable YES``), per host, or per job (``consumable JOB``, on its first
+    host: only for jobs of one host). ``memory_per``: the same for memory. ``gpu_fractions``: a slot may
+    request a part of a GPU (``type DOUBLE``). ``exclusive``: the resource for exclusive hosts. ``account``:
+    the option for the account. ``remote``: how Open MPI and hydra start tasks on other hosts, by ``ssh`` or
+    by ``qrsh -inherit``, which needs parallel environments with ``control_slaves TRUE`` and leaves tasks of a
+    deleted job behind.
     """
 
     environments: dict[str, str] = {}

@@ -19,7 +19,7 @@ from hpcdist.layers.wiring import Wiring
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
 from hpcdist.planner.placement import ReplicaGroup, place
-from hpcdist.testing.wishes import altered
+from hpcdist.testing.requests import altered
 from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, planned

@@ -10,7 +10,7 @@ import pytest
 from hpcdist.cli.experiment.plan import records
 from hpcdist.documents import fields
 from hpcdist.plan.model import Plan
-from hpcdist.site.affinity import cpus_of
+from hpcdist.site.affinity import parse_cpu_list
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.experiments import environment, resources
@@ -40,7 +40,7 @@ def bound(plan: Plan) -> list[set[int]]:
         return [{bit for bit in range(mask.bit_length()) if mask >> bit & 1} for mask in masks]
     match = re.search(r"--cpu-bind list:(\S+)", text)
     lists = match[1].split(":") if match else []
-    return [{cpu for run in cpus_of(one) for cpu in run} for one in lists]
+    return [{cpu for run in parse_cpu_list(one) for cpu in run} for one in lists]
 
 
 @pytest.mark.parametrize("pals", [False, True], ids=["srun", "pals"])
@@ -97,8 +97,11 @@ def test_the_binding_of_lumi_is_that_of_its_guide() -> None:
     ("lists", "expected"),
     [
         (["0-3"], ["node_types.n.gpu_cpus: 1 lists for 4 GPUs; write one for each GPU"]),
-        (["0"] * 4, ["node_types.n.gpu_cpus: GPUs that have one list cannot divide it; list more CPUs"]),
-        (["a"] * 4, ["node_types.n.gpu_cpus: 'a' is no list of CPUs; write it as 48-63,112-127"]),
+        (
+            ["0"] * 4,
+            ["node_types.n.gpu_cpus: the list has fewer CPUs than GPUs that share it; list more CPUs"],
+        ),
+        (["a"] * 4, ["node_types.n.gpu_cpus: 'a' is not a CPU list; write it as 48-63,112-127"]),
     ],
 )
 def test_wrong_lists(lists: list[str], expected: list[str]) -> None:

@@ -9,7 +9,7 @@ from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers.counts import tasks_on_each_node
 from hpcdist.planner.placement import ReplicaGroup, place
 from hpcdist.planner.pools import Need
-from hpcdist.testing.wishes import altered
+from hpcdist.testing.requests import altered
 from tests.planner.test_placement import BIG
 from tests.schedulers import plans
 

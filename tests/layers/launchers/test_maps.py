@@ -19,7 +19,7 @@ from hpcdist.plan.values import Word
 from hpcdist.planner.placement import ReplicaGroup, by_node, place
 from hpcdist.planner.pools import Need
 from hpcdist.site.model import LauncherOptions
-from hpcdist.testing.wishes import altered
+from hpcdist.testing.requests import altered
 from tests.layers.launchers import maps
 from tests.layers.launchers.jsrun_erf import RefusedError
 from tests.layers.launchers.maps import MODELS, Launch, Seats, launch_of, printf

@@ -6,7 +6,7 @@ import json
 from typing import Final
 
 from hpcdist.schedulers.job import Job, JobState
-from hpcdist.testing.contract import Natives
+from hpcdist.testing.contract import NativeStates
 
 _COLUMNS: Final = ["jobid", "jobindex", "stat", "exit_code", "exit_reason", "pend_reason", "job_description"]
 
@@ -96,7 +96,7 @@ _REASONS: Final = {
     "preempted": "EXIT~TERM_PREEMPT EXIT~TERM_LOAD EXIT~TERM_WINDOW",
 }
 
-_PBS: Final = Natives(
+_PBS: Final = NativeStates(
     words(
         pending="Q H W T B~Queued:3",
         running="R E B~Running:1",
@@ -112,7 +112,7 @@ _PBS: Final = Natives(
     _qstat,
     "Z",
 )
-_FLUX: Final = Natives(
+_FLUX: Final = NativeStates(
     words(
         pending="NEW DEPEND PRIORITY SCHED",
         running="RUN CLEANUP",
@@ -126,13 +126,13 @@ _FLUX: Final = Natives(
 
 NATIVES: Final = {
     "slurm": (
-        Natives(SLURM, lambda job, word: f"{job.id}|{word}|None|hpcdist:{job.token}\n"),
-        Natives(SLURM, lambda job, word: f"{job.id}|{word}|0:0|None\n"),
-        Natives(SLURM, _scontrol),
+        NativeStates(SLURM, lambda job, word: f"{job.id}|{word}|None|hpcdist:{job.token}\n"),
+        NativeStates(SLURM, lambda job, word: f"{job.id}|{word}|0:0|None\n"),
+        NativeStates(SLURM, _scontrol),
     ),
-    "pbs": (_PBS, _PBS, Natives({}, _qstat, unknown=None)),  # the third is of arrays alone
+    "pbs": (_PBS, _PBS, NativeStates({}, _qstat, unknown=None)),  # the third is of arrays alone
     "lsf": (
-        Natives(
+        NativeStates(
             words(
                 pending="PEND PROV WAIT",
                 suspended="PSUSP USUSP SSUSP",
@@ -144,11 +144,11 @@ NATIVES: Final = {
             ),
             _bjobs,
         ),
-        Natives(words(completed="DONE", failed="EXIT", **_REASONS), _bhist, unknown=None),
+        NativeStates(words(completed="DONE", failed="EXIT", **_REASONS), _bhist, unknown=None),
     ),
     "flux": (_FLUX, _FLUX),
     "sge": (
-        Natives(
+        NativeStates(
             words(
                 pending="qw hqw hRwq Rq Eqw",
                 running="r t Rr Rt dr dt",
@@ -157,7 +157,7 @@ NATIVES: Final = {
             _states,
             "x",
         ),
-        Natives(
+        NativeStates(
             words(
                 completed="exit_status~0",
                 failed="exit_status~3 failed~100 failed~1 failed~26",
@@ -169,7 +169,7 @@ NATIVES: Final = {
     ),
     # What /proc says of a process that lives is a letter of the kernel's; all but T are one to hpcdist.
     "local": (
-        Natives(
+        NativeStates(
             words(
                 running="alive~R alive~S alive~D",
                 suspended="alive~T alive~t",

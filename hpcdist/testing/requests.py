@@ -1,4 +1,4 @@
-"""Plans that each ask for one thing, to see that a scheduler says it or refuses it."""
+"""Plans with one request each, to check that a scheduler writes or refuses it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _PARSED: Final[Mapping[str, Callable[[str], Any]]] = {
 }
 
 
-class Wish(NamedTuple):
-    """One thing asked: its field in an experiment, a plan with it, and the same plan without it.
+class RequestCase(NamedTuple):
+    """One request: its field in an experiment, a plan with it, and the same plan without it.
 
-    ``said``: regular expressions, all of which must be found in the directives that only the wish has; with
-    none, there only must be a difference.
+    ``patterns``: regular expressions that must all match in the directives that the request adds; without
+    any, the directives must only differ.
     """
 
     field: str
     plan: Plan
-    said: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
     without: Plan | None = None
 
     def __str__(self) -> str:
-        """Return what differs, for a message."""
+        """Return the differences to the plain plan, for a message."""
         return ", ".join(f"{name}={_text(name, value)!r}" for name, value in differences(self.plan, PLAIN))
 
 
@@ -57,14 +57,14 @@ def group(node: int = 0, **changes: Any) -> Group:
         "even": True,
         "cpus": 1,
     }
-    asked = plain | changes
+    values = plain | changes
     return Group(
-        tasks=asked["nodes"], cpus_per_task=asked["cpus"], gpus_per_task=asked["gpus"] or None, **asked
+        tasks=values["nodes"], cpus_per_task=values["cpus"], gpus_per_task=values["gpus"] or None, **values
     )
 
 
 def differences(plan: Plan, other: Plan) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of the pieces of a plan that are others in another plan, with their values."""
+    """Yield the fields of a plan's pieces that differ from another plan's, with their values."""
     for piece in (name for name in plan.__struct_fields__ if name != "origins"):
         own, their = getattr(plan, piece), getattr(other, piece)
         if isinstance(own, Model) and type(own) is type(their):
@@ -75,9 +75,9 @@ def differences(plan: Plan, other: Plan) -> Iterator[tuple[str, Any]]:
 
 
 def altered(plan: J, **changes: Any) -> J:
-    """Return the plan, or an earlier stage of it, with changes of pieces, or of fields that one piece has.
+    """Return the plan, or an earlier stage of it, with changes of pieces, or of fields of one piece.
 
-    What an experiment has as a text of Slurm's may be given as one here, too.
+    An array, dependency or signal may be given as text, as in an experiment.
     """
     changes = {name: _read(name, value) for name, value in changes.items()}
     pieces: dict[str, dict[str, Any]] = {}
@@ -163,44 +163,44 @@ _SIGNALS: Final = {
 }
 
 
-def wishes(job_id: str) -> Iterator[Wish]:
-    """Yield one wish after the other; of one field no two mean the same. Some wait for that job."""
-    yield Wish("batch.account", plan(account="proj-x7"), ("proj-x7",))
-    yield Wish("batch.partition", plan(group(partition="queue-x7")), ("queue-x7",))
-    yield Wish("batch.qos", plan(qos="qos-x7"), ("qos-x7",))
-    yield Wish("batch.walltime", plan(walltime=Walltime(5400)), (r"\b(0?1:30|90|5400s?)\b",))
-    yield Wish("batch.walltime", plan(walltime=Walltime(10800)), (r"\b(0?3:00|180|10800s?)\b",))
-    yield Wish("batch.constraint", plan(group(constraint="model=x7")), ("model=x7",))
-    yield Wish("batch.exclusive", plan(exclusive=True, origins={"exclusive": "experiment.yml:1"}))
-    yield Wish("batch.requeue", plan(requeue=True))
-    yield Wish("batch.directives", plan(extra_directives=("hello x7",)), ("x7",))
-    yield Wish("horovod.elastic", plan(elastic=True))
+def request_cases(job_id: str) -> Iterator[RequestCase]:
+    """Yield all requests; those of one field all differ. Some depend on the job ``job_id``."""
+    yield RequestCase("batch.account", plan(account="proj-x7"), ("proj-x7",))
+    yield RequestCase("batch.partition", plan(group(partition="queue-x7")), ("queue-x7",))
+    yield RequestCase("batch.qos", plan(qos="qos-x7"), ("qos-x7",))
+    yield RequestCase("batch.walltime", plan(walltime=Walltime(5400)), (r"\b(0?1:30|90|5400s?)\b",))
+    yield RequestCase("batch.walltime", plan(walltime=Walltime(10800)), (r"\b(0?3:00|180|10800s?)\b",))
+    yield RequestCase("batch.constraint", plan(group(constraint="model=x7")), ("model=x7",))
+    yield RequestCase("batch.exclusive", plan(exclusive=True, origins={"exclusive": "experiment.yml:1"}))
+    yield RequestCase("batch.requeue", plan(requeue=True))
+    yield RequestCase("batch.directives", plan(extra_directives=("hello x7",)), ("x7",))
+    yield RequestCase("horovod.elastic", plan(elastic=True))
     yield from _lists(job_id)
     yield from _shapes()
 
 
-def _lists(job_id: str) -> Iterator[Wish]:
-    for text, said in _ARRAYS.items():
-        yield Wish("batch.array", plan(array=text), said)
+def _lists(job_id: str) -> Iterator[RequestCase]:
+    for text, patterns in _ARRAYS.items():
+        yield RequestCase("batch.array", plan(array=text), patterns)
     for text in _DEPENDENCIES:
-        asked = text.replace("ID", job_id)
-        if any(dependency_problems([asked], ())):
-            continue  # no experiment can have it: ids of PBS take no delay
-        waits = plan(dependency=(asked,))
-        yield Wish("batch.dependency", waits, (re.escape(job_id if "ID" in text else text),))
-    for text, said in _SIGNALS.items():
-        yield Wish("batch.signal", plan(walltime=Walltime(5400), signal=text), said, _LIMITED)
+        dependency = text.replace("ID", job_id)
+        if any(dependency_problems([dependency], ())):
+            continue  # not valid in an experiment: ids of PBS cannot have a delay
+        waits = plan(dependency=(dependency,))
+        yield RequestCase("batch.dependency", waits, (re.escape(job_id if "ID" in text else text),))
+    for text, patterns in _SIGNALS.items():
+        yield RequestCase("batch.signal", plan(walltime=Walltime(5400), signal=text), patterns, _LIMITED)
     for event in ("begin", "end", "fail", "all", "time_limit_80"):
         mailed = plan(mail=Mail("me@example.org", (event,)))
-        yield Wish("batch.mail", mailed, (), _MAILED)
-    yield Wish("batch.mail", _MAILED, ("me@example.org",))
+        yield RequestCase("batch.mail", mailed, (), _MAILED)
+    yield RequestCase("batch.mail", _MAILED, ("me@example.org",))
 
 
-def _shapes() -> Iterator[Wish]:
+def _shapes() -> Iterator[RequestCase]:
     resources = "environment.resources"
-    yield Wish(f"{resources}.cpu", plan(group(cpus=5)), (r"\b5\b",))
-    yield Wish(f"{resources}.memory", plan(group(memory=7000)), ("7000",))
-    yield Wish(f"{resources}.gpu", plan(group(gpus=3)), (r"\b3\b",))
-    yield Wish("environment.replicas", plan(group(nodes=6)), (r"\b6\b",))
+    yield RequestCase(f"{resources}.cpu", plan(group(cpus=5)), (r"\b5\b",))
+    yield RequestCase(f"{resources}.memory", plan(group(memory=7000)), ("7000",))
+    yield RequestCase(f"{resources}.gpu", plan(group(gpus=3)), (r"\b3\b",))
+    yield RequestCase("environment.replicas", plan(group(nodes=6)), (r"\b6\b",))
     two = plan(group(nodes=6), group(6, nodes=7, cpus=3))
-    yield Wish("environment.replicas", two, (r"\b6\b", r"\b7\b"))
+    yield RequestCase("environment.replicas", two, (r"\b6\b", r"\b7\b"))
