@@ -25,8 +25,8 @@ MAX_BYTES: Final = 2**20
 _FORMS: Final = (
     "an experiment, or a job file of another tool, is YAML or JSON; start a script by its `run.cmd`"
 )
-_UNPRINTABLE: Final = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+_UNPRINTABLE: Final = re.compile(  # what it is, for Python takes 4 ms to compile what it is not
+    "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]"
 )
 _LINE_ENDS: Final = {"\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P"}
 """Line ends in YAML 1.1, which libyaml folds into spaces, but characters in YAML 1.2; with their escapes."""

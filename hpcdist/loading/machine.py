@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -147,19 +147,22 @@ def _site_of(name: str, why: str, found: Search) -> Machine:
 
 
 def batch_system(
-    environment: Mapping[str, str] = os.environ, names: Container[str] | None = None
+    environment: Mapping[str, str] = os.environ, sites: Mapping[str, Path] | None = None
 ) -> str | None:
-    """Return the scheduler, one of those names, whose batch system is set up here; None where there is none.
+    """Return the scheduler, one with a site of its name, whose batch system is set up here; None for none.
 
-    Plug-ins are looked for where no built-in one is set up.
+    Plug-ins are looked for where no built-in one is set up, and only where a site is not a shipped one: it
+    takes 20 ms, and no shipped site is a plug-in's.
     """
-    candidates = (name for name in _schedulers() if names is None or name in names)
+    candidates = (name for name in _schedulers(sites) if sites is None or name in sites)
     return next((name for name in candidates if _is_set_up(name, environment)), None)
 
 
-def _schedulers() -> Iterator[str]:
+def _schedulers(sites: Mapping[str, Path] | None) -> Iterator[str]:
     yield from installations.BUILT_IN
-    yield from (name for name in schedulers.names() if name not in installations.BUILT_IN)
+    shipped = resources.shipped("site_configs")
+    if sites is None or any(file.parent != shipped for file in sites.values()):
+        yield from (name for name in schedulers.names() if name not in installations.BUILT_IN)
 
 
 def _installation(name: str) -> Installation | None:

@@ -167,6 +167,26 @@ def test_unpaired_surrogate_is_refused(half: str) -> None:
         read(f'a: "{half}"')
 
 
+PRINTABLE = (0x9, 0xA, 0xD, *range(0x20, 0x7F), *range(0xA0, 0xD800), *range(0xE000, 0xFFFE))
+"""YAML 1.2, production 1, without the line end of YAML 1.1; what is beyond U+FFFF is printable too."""
+LINE_ENDS = {0x2028, 0x2029}
+
+
+def test_every_character_that_yaml_takes_as_printable_is_taken() -> None:
+    text = "".join(chr(code) for code in PRINTABLE if code not in LINE_ENDS)
+    assert source.decode(text.encode(), "e.yml") == text
+    for plane in range(0x10000, 0x110000, 0x10000):
+        text = "".join(map(chr, range(plane, plane + 0x10000)))
+        assert source.decode(text.encode(), "e.yml") == text
+
+
+def test_no_other_character_is_taken() -> None:
+    surrogates = range(0xD800, 0xE000)  # which no text in UTF-8 has
+    for code in {*range(0x10000)} - {*PRINTABLE} - {*surrogates} | LINE_ENDS:
+        with pytest.raises(ConfigError, match=f"U\\+{code:04X}|NUL"):
+            source.decode(f"a{chr(code)}".encode(), "e.yml")
+
+
 @pytest.mark.parametrize(
     ("character", "escape"),
     [("\x85", "U+0085 {}\\N"), ("\u2028", "U+2028 {}\\L"), ("\u2029", "U+2029 {}\\P")],

@@ -77,4 +77,4 @@ def test_it_needs_nothing_of_the_command_line(tmp_path: Path, environment: dict[
     assert names == set()
     others = ("slurm", "pbs", "lsf", "flux", "sge")
     assert not {f"hpcdist.schedulers.{name}" for name in others} & set(modules.split())
-    assert not {"subprocess", "hpcdist.host.shell"} & set(modules.split())
+    assert not {"subprocess", "hpcdist.host.shell", "importlib.metadata"} & set(modules.split())
