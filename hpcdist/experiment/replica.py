@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Literal, NamedTuple, get_args
 
 from hpcdist.documents.fields import Model
@@ -40,17 +41,27 @@ class Replica(Model, frozen=True):
         return self.role if self.role == "master" else f"{self.role} {self.index}"
 
 
-def replicas(experiment: Experiment, *, per_gpu: bool) -> Iterator[Replica]:
+class Block(Model, frozen=True):
+    """Equal replicas that follow one another in rank order; ``first`` stands for all."""
+
+    first: Replica
+    count: int
+
+
+def blocks(experiment: Experiment, *, per_gpu: bool) -> Iterator[Block]:
     """Yield the replicas in rank order: the master, the workers, the parameter servers, the evaluator.
 
+    Each as few blocks as there can be, so that a million equal replicas take no longer than ten.
     ``per_gpu``: one with g GPUs is g tasks, if the file does not say otherwise; else it is one. Under
     ``backend: mpi`` there is no master: the workers are all there is (Polyaxon 0.6, MPIJob). Workers do not
     inherit the master's resources.
     """
-    for role, index, resources, selector in _entries(experiment):
-        gpus = int(resources.entry.resources.gpu.value or 0) if resources.entry.resources else 0
+    for (role, needs, selector), equal in groupby(_spans(experiment), key=_kind):
+        spans = [*equal]
+        gpus = int(needs.entry.resources.gpu.value or 0) if needs.entry.resources else 0
         tasks = experiment.environment.processes_per_replica or (max(gpus, 1) if per_gpu else 1)
-        yield _replica(role, index, tasks, resources, selector)
+        replica = _replica(role, spans[0].begin, tasks, needs, selector)
+        yield Block(replica, sum(span.size for span in spans))
 
 
 class _Section(NamedTuple):
@@ -60,40 +71,56 @@ class _Section(NamedTuple):
     path: Path = ()
 
 
-def _entries(experiment: Experiment) -> Iterator[tuple[Role, int, _Section, _Section]]:
-    """Yield each replica with the sections of the file that say its resources and its node selector."""
+class _Span(NamedTuple):
+    """Replicas that follow one another, and the sections that say their resources and their node selector."""
+
+    role: Role
+    begin: int
+    size: int
+    needs: _Section
+    selector: _Section
+
+
+def _kind(span: _Span) -> tuple[Role, _Section, _Section]:
+    return span.role, span.needs, span.selector
+
+
+def _spans(experiment: Experiment) -> Iterator[_Span]:
+    """Yield the replicas in rank order."""
     environment = experiment.environment
     section = environment.replicas or Replicas()
     base: Path = ("environment", "replicas")
     if not (experiment.backend == "mpi" and section.n_workers):
         entry = ReplicaEntry(resources=environment.resources, node_selector=environment.node_selector)
         master = _Section(entry, ("environment",))
-        yield "master", 0, master, master
+        yield _Span("master", 0, 1, master, master)
     yield from _numbered("worker", section.n_workers, section.worker, section.default_worker)
     yield from _numbered("ps", section.n_ps, section.ps, section.default_ps)
     if section.evaluator is not None:
         evaluator = _Section(section.evaluator, (*base, "evaluator"))
-        yield "evaluator", 0, evaluator, evaluator
+        yield _Span("evaluator", 0, 1, evaluator, evaluator)
 
 
 def _numbered(
     role: Role, count: int, own: tuple[ReplicaEntry, ...], default: ReplicaEntry | None
-) -> Iterator[tuple[Role, int, _Section, _Section]]:
+) -> Iterator[_Span]:
     """Yield replicas with the keys of their own entry, else those of the default one.
 
     So it is in Polyaxon: ``worker_resources``, ``worker_node_selectors`` of polyaxon-schemas 0.4 to 0.6.
     """
-    places = {entry.index: place for place, entry in enumerate(own)}
+    places = {entry.index: place for place, entry in enumerate(own) if entry.index is not None}
     base: Path = ("environment", "replicas")
     usual = _Section(default, (*base, f"default_{role}")) if default else _Section()
-    for index in range(count):
-        if index in places:
-            place = places[index]
-            single = _Section(own[place], (*base, role, place))
-            needs = single if single.entry.resources or not usual.entry.resources else usual
-            yield role, index, needs, single if single.entry.node_selector else usual
-        else:
-            yield role, index, usual, usual
+    begin = 0
+    for index in sorted(index for index in places if 0 <= index < count):
+        if begin < index:
+            yield _Span(role, begin, index - begin, usual, usual)
+        single = _Section(own[places[index]], (*base, role, places[index]))
+        needs = single if single.entry.resources or not usual.entry.resources else usual
+        yield _Span(role, index, 1, needs, single if single.entry.node_selector else usual)
+        begin = index + 1
+    if begin < count:
+        yield _Span(role, begin, count - begin, usual, usual)
 
 
 def _replica(role: Role, index: int, tasks: int, needs: _Section, selector: _Section) -> Replica:

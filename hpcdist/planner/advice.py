@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hpcdist.errors import Problem, warning
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.replica import Replica, replicas
+from hpcdist.experiment.replica import Replica
 from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import devices
 from hpcdist.plan.model import PreparedJob
@@ -26,8 +26,7 @@ def advice(experiment: Experiment, site: Site, job: PreparedJob, start: Start) -
     yield from _about_the_site(experiment, site, job)
     yield from _array_size(site, job)
     yield from _about_the_image(experiment, job)
-    everybody = replicas(experiment, per_gpu=start.topology.task != "replica")
-    kinds = {(replica.path, replica.selector_path): replica for replica in everybody}
+    kinds = {(block.first.path, block.first.selector_path): block.first for block in start.replicas}
     for replica in kinds.values():
         yield from _about_a_replica(replica)
     yield from map(warning, about_devices(experiment, job, start))

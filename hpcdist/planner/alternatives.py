@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.errors import Problem
-from hpcdist.planner.feasibility import Block, Refusal, Request, counted, nodes_on, on
+from hpcdist.experiment.replica import Block
+from hpcdist.planner.feasibility import Refusal, Request, counted, nodes_on, on
 from hpcdist.planner.pools import UNLIMITED, Pool, Shortfall, need_of, pools
 from hpcdist.site.model import Partition, Site
 from hpcdist.units import Walltime

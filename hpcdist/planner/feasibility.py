@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem
-from hpcdist.experiment.replica import Replica
+from hpcdist.experiment.replica import Block, Replica
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.placement import Placement
 from hpcdist.planner.placement import ReplicaGroup, by_node, place
@@ -18,13 +17,6 @@ from hpcdist.units import Walltime
 Where = Callable[[Path], str]
 
 REPLICAS: Path = ("environment", "replicas")
-
-
-class Block(Model, frozen=True):
-    """Equal replicas in a row, before a pool is chosen; ``first`` stands for all."""
-
-    first: Replica
-    count: int
 
 
 class Request(NamedTuple):

@@ -54,7 +54,7 @@ def job_spec(experiment: Experiment, site: Site, start: Start, placement: Placem
             ports=_ports(placement),
         ),
         container=container,
-        origins=dict(origins(experiment, site, placement, start.topology, where)),
+        origins=dict(origins(experiment, site, placement, start, where)),
     )
 
 

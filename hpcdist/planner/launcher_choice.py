@@ -10,6 +10,7 @@ import msgspec
 from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment.launch.line import UNSEEN, UserLaunch, user_launch
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.replica import Block, blocks
 from hpcdist.layers.frameworks import framework_of
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Framework, Launcher, Topology
@@ -23,11 +24,12 @@ _PATH = ("batch", "launcher")
 
 
 class Asked(NamedTuple):
-    """What the experiment asks of its start: the framework, what that asks, and the user's own launch."""
+    """What the experiment asks of its start: framework, what that asks, the user's own launch, replicas."""
 
     framework: Framework
     topology: Topology
     launch: UserLaunch | None
+    replicas: tuple[Block, ...]
 
 
 class Start(NamedTuple):
@@ -36,6 +38,7 @@ class Start(NamedTuple):
     framework: Framework
     topology: Topology
     launch: UserLaunch | None
+    replicas: tuple[Block, ...]
     launcher: Launcher
 
     @property
@@ -59,7 +62,8 @@ def asked_of(experiment: Experiment) -> Asked:
     topology = framework.topology(experiment)
     if launch and launch.runs == "per_node":
         topology = msgspec.structs.replace(topology, spread=True, task="replica")
-    return Asked(framework, topology, launch)
+    replicas = tuple(blocks(experiment, per_gpu=topology.task != "replica"))
+    return Asked(framework, topology, launch, replicas)
 
 
 REMOVED_LAUNCHERS: Final = {

@@ -38,7 +38,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     walltime = experiment.batch.walltime or site.walltime
     launcher, placement, _ = independent(
         lambda: launcher_of(experiment, site, asked),
-        lambda: select(experiment, site, walltime, where, asked.topology),
+        lambda: select(experiment, site, walltime, where, asked),
         lambda: account_of(experiment, site),
     )
     start = Start(*asked, launcher)

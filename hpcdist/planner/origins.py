@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.replica import replicas
+from hpcdist.experiment.replica import Block
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.placement import Placement
 from hpcdist.planner.feasibility import Where
+from hpcdist.planner.launcher_choice import Start
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.request import whole_nodes
 from hpcdist.site.model import Site
@@ -25,9 +26,10 @@ _SITE_FIELDS = {
 
 
 def origins(
-    experiment: Experiment, site: Site, placement: Placement, topology: Topology, where: Where
+    experiment: Experiment, site: Site, placement: Placement, start: Start, where: Where
 ) -> Iterator[tuple[str, str]]:
     """Yield the origin of each field of a plan; of what comes twice the last holds."""
+    topology = start.topology
     why = topology.why.split(".") if topology.why else ()
     yield "name", where(("name",)) if experiment.name != "experiment" else "default"
     for field in _BATCH_FIELDS:
@@ -42,8 +44,8 @@ def origins(
             yield field, "default"
     for field in ("gpus", "environment", "request_memory", "head_node"):
         yield field, f"site {site.name}: {field}"
-    yield from _of_partitions(experiment, site, placement)
-    yield from _of_selectors(experiment, where)
+    yield from _of_partitions(experiment, site, placement, start.replicas)
+    yield from _of_selectors(experiment, start.replicas, where)
     yield "command", where(("run", "cmd"))
     if experiment.build and experiment.build.image:
         yield "image", where(("build", "image"))
@@ -60,21 +62,23 @@ def _of_framework(experiment: Experiment, topology: Topology, where: Where) -> I
         yield "gpu_visibility", f"framework {experiment.framework}"
 
 
-def _of_partitions(experiment: Experiment, site: Site, placement: Placement) -> Iterator[tuple[str, str]]:
+def _of_partitions(
+    experiment: Experiment, site: Site, placement: Placement, replicas: Sequence[Block]
+) -> Iterator[tuple[str, str]]:
     whole = whole_nodes(site, placement)
     if whole and experiment.batch.exclusive is None:
         yield "exclusive", f"site {site.name}: {whole}"
-    asked = any(replica.memory for replica in replicas(experiment, per_gpu=False))
+    asked = any(block.first.memory for block in replicas)
     for how, key in (memory_in(site, group.site_partition) for group in placement.groups):
         if how == "share" and not asked:
             yield "memory", f"site {site.name}: {key}"
 
 
-def _of_selectors(experiment: Experiment, where: Where) -> Iterator[tuple[str, str]]:
+def _of_selectors(
+    experiment: Experiment, replicas: Sequence[Block], where: Where
+) -> Iterator[tuple[str, str]]:
     """Yield the origins of what replicas say in place of ``batch``."""
-    kinds = {
-        replica.selector_path: dict(replica.node_selector) for replica in replicas(experiment, per_gpu=False)
-    }
+    kinds = {block.first.selector_path: dict(block.first.node_selector) for block in replicas}
     for key in ("partition", "constraint"):
         own = [where((*path, key)) for path, selector in kinds.items() if key in selector]
         others = getattr(experiment.batch, key) and not all(key in selector for selector in kinds.values())

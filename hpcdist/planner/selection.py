@@ -11,18 +11,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Final
 
 from msgspec.structs import replace
 
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean
 from hpcdist.experiment.model import Experiment, Replicas
-from hpcdist.experiment.replica import Replica, replicas
-from hpcdist.layers.protocols import Topology
+from hpcdist.experiment.replica import Block, Replica
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.planner.alternatives import answered
-from hpcdist.planner.feasibility import Block, Refusal, Request, Where, attempt, nearness, on
+from hpcdist.planner.feasibility import Refusal, Request, Where, attempt, nearness, on
+from hpcdist.planner.launcher_choice import Asked
 from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
@@ -33,14 +32,14 @@ def select(
     site: Site,
     walltime: Walltime | None,
     where: Where,
-    topology: Topology,
+    asked: Asked,
 ) -> Placement:
     """Choose pools and place all tasks.
 
     Raises:
         PlanError: with numbers, and with what would fit, when the site cannot take it.
     """
-    request = Request(_runs(experiment, topology), site, walltime, topology, where)
+    request = Request(asked.replicas, site, walltime, asked.topology, where)
     allowed = [_allowed(experiment, site, run.first, where) for run in request.runs]
     if not any(run.first.gpus for run in request.runs):
         allowed = [*map(_without_gpus, allowed)]
@@ -102,17 +101,6 @@ def _why(request: Request, group: Group, experiment: Experiment, *, apart: bool)
         return "these need no GPUs, and leave those of other nodes to the workers"
     against = on(request, first)
     return f"the first that fits: {against[0].problem.message}" if against else "the first that fits"
-
-
-def _runs(experiment: Experiment, topology: Topology) -> list[Block]:
-    def kind(replica: Replica) -> Replica:
-        return replace(replica, index=0)
-
-    found = []
-    for _, members in groupby(replicas(experiment, per_gpu=topology.task != "replica"), key=kind):
-        equal = list(members)
-        found.append(Block(equal[0], len(equal)))
-    return found
 
 
 def _partition(

@@ -4,10 +4,11 @@ import subprocess
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.documents import fields
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.replica import Replica, replicas
+from hpcdist.experiment.replica import Replica, blocks
 from hpcdist.units import Memory
 
 
@@ -18,12 +19,21 @@ def built(**data: Any) -> Experiment:
     return experiment
 
 
+def replicas(experiment: Experiment, *, per_gpu: bool) -> list[Replica]:
+    """Return every replica, each of its own."""
+    return [
+        replace(block.first, index=block.first.index + offset)
+        for block in blocks(experiment, per_gpu=per_gpu)
+        for offset in range(block.count)
+    ]
+
+
 def gpus(count: float) -> dict[str, object]:
     return {"gpu": {"limits": count}}
 
 
 def test_a_command_alone_is_one_replica() -> None:
-    assert list(replicas(built(), per_gpu=False)) == [
+    assert replicas(built(), per_gpu=False) == [
         Replica("master", 0, tasks=1, gpus=0, cpus=None, memory=None, node_selector=(), path=("environment",))
     ]
 
@@ -45,7 +55,7 @@ def test_replicas_come_in_rank_order_with_their_own_resources() -> None:
     base = ("environment", "replicas")
     usual = (*base, "default_worker")
     ssd, hdd = ((("disk", "ssd"),), (*usual, "node_selector")), (("disk", "hdd"),)
-    assert list(replicas(built(framework="tensorflow", environment=environment), per_gpu=False)) == [
+    assert replicas(built(framework="tensorflow", environment=environment), per_gpu=False) == [
         Replica("master", 0, 1, 1, 2, Memory(1024), (), ("environment", "resources")),
         Replica("worker", 0, 1, 2, None, None, ssd[0], (*usual, "resources"), ssd[1]),
         Replica("worker", 1, 1, 4, None, None, ssd[0], (*base, "worker", 0, "resources"), ssd[1]),
@@ -67,6 +77,18 @@ def test_replicas_come_in_rank_order_with_their_own_resources() -> None:
     ]
 
 
+def test_equal_replicas_are_one_block_however_many_there_are() -> None:
+    section = {
+        "n_workers": 1_000_000,
+        "default_worker": {"resources": gpus(1)},
+        "worker": [{"index": 10}, {"index": 500_000, "resources": gpus(2)}],
+    }
+    found = blocks(built(framework="mpi", environment={"replicas": section}), per_gpu=True)
+    assert [(block.first.name, block.first.gpus, block.count) for block in found] == [
+        ("master", 0, 1), ("worker 0", 1, 500_000), ("worker 500000", 2, 1), ("worker 500001", 1, 499_999)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("per_gpu", "processes", "tasks"), [(True, None, 4), (False, None, 1), (False, 3, 3), (True, 2, 2)]
 )
@@ -78,7 +100,7 @@ def test_tasks_of_a_replica_with_four_gpus(*, per_gpu: bool, processes: int | No
 
 def test_an_evaluator_comes_last() -> None:
     section = {"n_workers": 1, "n_ps": 1, "evaluator": {"resources": gpus(1)}}
-    found = list(replicas(built(environment={"replicas": section}), per_gpu=False))
+    found = replicas(built(environment={"replicas": section}), per_gpu=False)
     assert [(replica.name, replica.gpus) for replica in found] == [
         ("master", 0), ("worker 0", 0), ("ps 0", 0), ("evaluator 0", 1)
     ]  # fmt: skip

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from hpcdist.errors import Problem
-from hpcdist.experiment.replica import Replica
+from hpcdist.experiment.replica import Block, Replica
 from hpcdist.layers.protocols import Topology
 from hpcdist.planner.feasibility import (
-    Block,
     Refusal,
     Request,
     attempt,

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from hpcdist.errors import PlanError
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.frameworks import framework_of
 from hpcdist.plan.placement import Placement
+from hpcdist.planner.launcher_choice import asked_of
 from hpcdist.planner.selection import select
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
@@ -35,8 +35,9 @@ SITE = site(**MACHINE)
 def selected(
     exp: Experiment, machine: Site = SITE, *, walltime: str | None = None, spread: bool = False
 ) -> Placement:
-    topology = replace(framework_of(exp).topology(exp), spread=spread)
-    return select(exp, machine, Walltime.parse(walltime) if walltime else None, where, topology)
+    asked = asked_of(exp)
+    asked = asked._replace(topology=replace(asked.topology, spread=spread))
+    return select(exp, machine, Walltime.parse(walltime) if walltime else None, where, asked)
 
 
 def test_a_wrong_partition_of_a_replica_is_reported_where_it_stands() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from hpcdist.documents import fields
 from hpcdist.errors import Problem, did_you_mean
 from hpcdist.experiment.model import Experiment, Replicas
-from hpcdist.experiment.replica import Replica, replicas
+from hpcdist.experiment.replica import Replica, blocks
 from hpcdist.layers.frameworks.plain import PLAIN
 from hpcdist.layers.protocols import Framework
 from hpcdist.registry import Registry
@@ -76,7 +76,7 @@ def unequal(experiment: Experiment) -> Iterator[Problem]:
     if name not in frameworks or not isinstance(experiment.sections.get(name), Mapping | None):
         return
     topology = frameworks.get(name).topology(experiment)
-    everybody = replicas(experiment, per_gpu=topology.task != "replica")
+    everybody = (block.first for block in blocks(experiment, per_gpu=topology.task != "replica"))
     alike = [replica for replica in everybody if replica.role in topology.lockstep_roles]
     fewest, most = (pick(alike, key=_gpus_of_a_task, default=None) for pick in (min, max))
     if fewest and most and _gpus_of_a_task(fewest) < _gpus_of_a_task(most):
