@@ -43,7 +43,7 @@ def misplaced(job: PreparedJob) -> tuple[Task, int] | None:
 def _of_each_shape(job: JobSpec) -> Iterator[Task]:
     """Yield the tasks of nodes among which there is one like any other node."""
     for shape in job.placement.shapes():
-        yield from job.placement.on_node(shape.node)
+        yield from shape.on_node(shape.node)
 
 
 def untold(job: JobSpec) -> bool:

@@ -82,6 +82,11 @@ class Row(Model, frozen=True, kw_only=True):
             processes=self.processes,
         )
 
+    def on_node(self, node: int) -> Iterator[Task]:
+        """Yield those on one of its nodes, in rank order."""
+        first = (node - self.node) * self.tasks_per_node
+        return map(self.task, range(first, first + self.tasks_per_node))
+
     def _cpus(self, slot: int, gpus: tuple[int, ...]) -> tuple[int, ...]:
         if not self.gpu_cpus:
             return tuple(range(self.cpu + slot * self.cpus, self.cpu + (slot + 1) * self.cpus))
@@ -124,6 +129,10 @@ class Shape(NamedTuple):
     node: int
     nodes: int
     rows: tuple[Row, ...]
+
+    def on_node(self, node: int) -> Iterator[Task]:
+        """Yield the tasks of one of these nodes, in rank order."""
+        return (task for row in self.rows for task in row.on_node(node))
 
     @property
     def tasks(self) -> int:
@@ -171,8 +180,7 @@ class Placement(Model, frozen=True, kw_only=True):
         """Yield the tasks of one node, in rank order."""
         for row in self.rows:
             if row.node <= node < row.node + row.nodes:
-                first = (node - row.node) * row.tasks_per_node
-                yield from map(row.task, range(first, first + row.tasks_per_node))
+                yield from row.on_node(node)
 
     def replicas(self, role: str) -> int:
         """Return the number of replicas of a role."""
@@ -191,6 +199,10 @@ class Placement(Model, frozen=True, kw_only=True):
     def shapes(self) -> Iterator[Shape]:
         """Yield runs of equal nodes, in node order: nodes can only differ where a row begins or ends."""
         edges = sorted({edge for row in self.rows for edge in (row.node, row.node + row.nodes)})
+        begin: dict[int, list[Row]] = {}
+        for row in self.rows:
+            begin.setdefault(row.node, []).append(row)
+        here: list[Row] = []
         for node, end in pairwise(edges):
-            here = tuple(row for row in self.rows if row.node <= node < row.node + row.nodes)
-            yield Shape(node, end - node, here)
+            here = [*(row for row in here if node < row.node + row.nodes), *begin.get(node, ())]
+            yield Shape(node, end - node, tuple(here))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from hpcdist.errors import Problem, warning
@@ -10,7 +11,7 @@ from hpcdist.experiment.replica import Replica
 from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import devices
 from hpcdist.plan.model import PreparedJob
-from hpcdist.plan.placement import Group
+from hpcdist.plan.placement import Group, Row
 from hpcdist.planner import launch_advice
 from hpcdist.planner.launcher_choice import Start
 from hpcdist.planner.pools import memory_in
@@ -57,8 +58,11 @@ def _selectors(replica: Replica, site: Site) -> Iterator[Problem]:
 
 def _memory(kinds: Sequence[Replica], site: Site, job: PreparedJob) -> Iterator[Problem]:
     """Yield each memory of which the batch system is not told; whole nodes have theirs, where it is known."""
+    rows: dict[str, list[Row]] = {}
+    for row in job.placement.rows:
+        rows.setdefault(row.role, []).append(row)
     for replica in kinds:
-        group = _group_of(replica, job)
+        group = _group_of(replica, rows.get(replica.role, []), job)
         if (
             replica.memory
             and group.memory is None
@@ -69,11 +73,14 @@ def _memory(kinds: Sequence[Replica], site: Site, job: PreparedJob) -> Iterator[
             )
 
 
-def _group_of(replica: Replica, job: PreparedJob) -> Group:
-    """Return the nodes of a replica; of those that one torchrun starts on a node only the first has a row."""
-    rows = [row for row in job.placement.rows if row.role == replica.role and row.index <= replica.index]
-    node = max(rows, key=lambda row: row.index, default=job.placement.rows[0]).node
-    return next(group for group in job.placement.groups if group.node <= node < group.node + group.nodes)
+def _group_of(replica: Replica, rows: Sequence[Row], job: PreparedJob) -> Group:
+    """Return the nodes of a replica, of whose role these rows are, the lowest index first.
+
+    Of the replicas that one torchrun starts on a node only the first has a row.
+    """
+    later = bisect_right(rows, replica.index, key=lambda row: row.index)
+    node = rows[later - 1].node if later else 0
+    return job.placement.groups[bisect_right(job.placement.groups, node, key=lambda group: group.node) - 1]
 
 
 def _is_counted(group: Group, site: Site) -> bool:

@@ -1,4 +1,4 @@
-"""Placement: which task sits on which node, with which CPUs and GPUs; pure arithmetic, linear in the nodes.
+"""Placement: which task sits on which node, with which CPUs and GPUs; pure arithmetic over what differs.
 
 Replicas stay in rank order and a replica is never split. On one pool of nodes they take the fewest nodes
 that hold them, evenly filled: five of which four fit on a node become 3 + 2.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -29,13 +30,21 @@ class ReplicaGroup(Model, frozen=True):
     origin: str
 
 
+class _Run(NamedTuple):
+    """Consecutive nodes that take as many replicas each."""
+
+    nodes: int
+    size: int
+
+
 class _Piece(Model, frozen=True):
-    """Replicas of one crowd on one node; ``first`` counts from the beginning of the crowd."""
+    """``count`` replicas of one crowd on each of ``nodes`` nodes; ``first`` counts from its beginning."""
 
     crowd: ReplicaGroup
     first: int
     count: int
     node: int
+    nodes: int
     local_rank: int
     cpu: int
     gpu: int
@@ -139,60 +148,71 @@ def _by_pool(crowds: Sequence[ReplicaGroup]) -> list[list[ReplicaGroup]]:
     return members
 
 
-def _node_sizes(crowds: Sequence[ReplicaGroup], *, spread: bool) -> list[int]:
+def _node_sizes(crowds: Sequence[ReplicaGroup], *, spread: bool) -> list[_Run]:
     """Return how many replicas each node takes, in node order."""
     total = sum(crowd.count for crowd in crowds)
     if spread:
-        return [1] * total
+        return [_Run(total, 1)]
     needs = {crowd.need for crowd in crowds}
     if len(needs) == 1:
         nodes = -(-total // crowds[0].pool.capacity(crowds[0].need))
         short, longer = divmod(total, nodes)
-        return [short + (node < longer) for node in range(nodes)]
+        return [run for run in (_Run(longer, short + 1), _Run(nodes - longer, short)) if run.nodes]
     return _mixed_sizes(crowds)
 
 
-def _mixed_sizes(crowds: Sequence[ReplicaGroup]) -> list[int]:
+def _mixed_sizes(crowds: Sequence[ReplicaGroup]) -> list[_Run]:
     """Fill nodes in order; then lower the filling as far as the number of nodes allows."""
     best = _fill(crowds, 1.0)
     low, high = 0.0, 1.0
     for _ in range(20):
         middle = (low + high) / 2
         sizes = _fill(crowds, middle)
-        if len(sizes) <= len(best):
+        if _nodes(sizes) <= _nodes(best):
             best, high = sizes, middle
         else:
             low = middle
     return best
 
 
-def _fill(crowds: Sequence[ReplicaGroup], fullness: float) -> list[int]:
+def _nodes(runs: Sequence[_Run]) -> int:
+    return sum(run.nodes for run in runs)
+
+
+def _fill(crowds: Sequence[ReplicaGroup], fullness: float) -> list[_Run]:
     """Return how many replicas each node takes when it is filled to this share of itself, at least by one."""
-    sizes, used = [0], EMPTY
+    closed: list[_Run] = []
+    last, used = 0, EMPTY  # on the node that is being filled
     for crowd in crowds:
         room = min(crowd.count, crowd.pool.room(used, crowd.need, fullness))
-        sizes[-1] += room
-        used = used.plus(crowd.need, room)
+        last, used = last + room, used.plus(crowd.need, room)
         if room < crowd.count:
             capacity = max(1, crowd.pool.room(EMPTY, crowd.need, fullness))
             full, rest = divmod(crowd.count - room, capacity)
-            sizes = [*(sizes if sizes[-1] else sizes[:-1]), *[capacity] * full, *[rest] * (rest > 0)]
-            used = EMPTY.plus(crowd.need, rest or capacity)
-    return sizes
+            closed += [_Run(1, last)] if last else []
+            closed += [_Run(full - (not rest), capacity)] if full > (not rest) else []
+            last, used = rest or capacity, EMPTY.plus(crowd.need, rest or capacity)
+    return [*closed, _Run(1, last)]
 
 
-def _pieces(crowds: Sequence[ReplicaGroup], sizes: Sequence[int], first_node: int) -> Iterator[_Piece]:
+def _pieces(crowds: Sequence[ReplicaGroup], runs: Sequence[_Run], node: int) -> Iterator[_Piece]:
+    """Deal replicas out to nodes, in rank order; nodes that one crowd fills alike are one piece."""
     remaining = iter(crowds)
     crowd, taken = next(remaining), 0
-    for node, size in enumerate(sizes, first_node):
-        used, left = EMPTY, size
-        while left:
-            if taken == crowd.count:
-                crowd, taken = next(remaining), 0
-            count = min(left, crowd.count - taken)
-            yield _Piece(crowd, taken, count, node, used.tasks, used.cpus, used.gpus)
-            used = used.plus(crowd.need, count)
-            taken, left = taken + count, left - count
+    for nodes, size in runs:
+        end = node + nodes
+        while node < end:
+            used, left, alike = EMPTY, size, 1
+            while left:
+                if taken == crowd.count:
+                    crowd, taken = next(remaining), 0
+                if left == size:
+                    alike = max(1, min(end - node, (crowd.count - taken) // size))
+                count = min(left, crowd.count - taken)
+                yield _Piece(crowd, taken, count, node, alike, used.tasks, used.cpus, used.gpus)
+                used = used.plus(crowd.need, count)
+                taken, left = taken + count * alike, left - count
+            node += alike
 
 
 def _rows(pieces: Iterator[_Piece], rank: int) -> list[Row]:
@@ -202,12 +222,12 @@ def _rows(pieces: Iterator[_Piece], rank: int) -> list[Row]:
     nodes = 0
     for piece in pieces:
         if open_piece and _continues(open_piece, nodes, piece):
-            nodes += 1
+            nodes += piece.nodes
             continue
         if open_piece:
             rows.append(_row(open_piece, nodes, rank))
             rank += rows[-1].tasks
-        open_piece, nodes = piece, 1
+        open_piece, nodes = piece, piece.nodes
     if open_piece:
         rows.append(_row(open_piece, nodes, rank))
     return rows

@@ -13,6 +13,7 @@ import pytest
 from hpcdist.cli.experiment.plan import Gap, folded, number_list
 from hpcdist.host.resources import template_folders
 from hpcdist.script.renderer import runtime
+from tests.calls import calls
 
 from .conftest import RANKS, Hpcdist
 
@@ -179,6 +180,20 @@ def test_folded_shows_the_ends_of_long_runs() -> None:
     assert [*folded("aaaaabb", str, 3)] == ["a", Gap(3), "a", "b", "b"]
     assert [*folded("aaa", str, 3)] == ["a", "a", "a"]
     assert [number_list(()), number_list((4,)), number_list((4, 5, 6))] == ["-", "4", "4-6"]
+
+
+@pytest.mark.parametrize("verb", ["plan", "render", "check", "explain"])
+def test_a_million_equal_tasks_take_as_much_as_a_hundred(verb: str, hpcdist: Hpcdist) -> None:
+    replicas = "environment: {replicas: {n_workers: %d, default_worker: {resources: {cpu: {limits: 1}}}}}"
+    site = "description: x\nscheduler: slurm\nlauncher: srun\nnode_types: {n: {cpus: 4}}\n"
+    Path("endless.yaml").write_text(f"name: endless\n{site}partitions: {{p: {{nodes: {{n: null}}}}}}\n")
+    work: list[int] = []
+    for tasks in (100, 1_000_000):
+        Path("many.yml").write_text(f"framework: mpi\n{replicas % (tasks - 1)}\nrun: {{cmd: ./a}}\n")
+        said = hpcdist(verb, "many.yml", "--site", "./endless.yaml")
+        assert (said.code, len(said.out.splitlines()) < 500) == (0, True)
+        work.append(calls(lambda: hpcdist(verb, "many.yml", "--site", "./endless.yaml")))
+    assert work[1] == pytest.approx(work[0], rel=0.02)
 
 
 def test_explain_tells_every_origin(hpcdist: Hpcdist) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
@@ -194,13 +193,11 @@ def test_tasks_per_node_in_runs(count: int, runs: list[tuple[int, int]]) -> None
 
 
 def test_a_large_job_is_as_small_as_its_reasons() -> None:
-    start = time.perf_counter()
     pool = replace(BIG, nodes=UNLIMITED)
     placement = place([crowd("master", 1, Need(1, 4, 1), pool), crowd("worker", 99_999, Need(1, 4, 1), pool)])
     assert (placement.size, placement.nodes, len(placement.rows)) == (100_000, 25_000, 3)
     odd = place([crowd("master", 1, Need(1, 5, 1), pool), crowd("worker", 99_999, Need(1, 4, 1), pool)])
     assert (odd.size, len(odd.rows) < 10) == (100_000, True)
-    assert time.perf_counter() - start < 10
 
 
 # --- One task a node
@@ -345,7 +342,8 @@ def tasks_one_by_one(crowds: Sequence[ReplicaGroup], sizes: Sequence[int]) -> li
 
 def sizes_of(crowds: Sequence[ReplicaGroup], *, spread: bool) -> list[int]:
     members = [list(group) for _, group in groupby(crowds, key=lambda crowd: crowd.pool)]
-    return [size for group in members for size in placements._node_sizes(group, spread=spread)]
+    runs = [run for group in members for run in placements._node_sizes(group, spread=spread)]
+    return [run.size for run in runs for _ in range(run.nodes)]
 
 
 @given(jobs(), st.booleans())

@@ -17,7 +17,7 @@ from hpcdist.layers.wiring import Wiring
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.plan.devices import devices
 from hpcdist.plan.model import Plan
-from hpcdist.plan.placement import Group, Task
+from hpcdist.plan.placement import Group, Placement, Shape, Task
 from hpcdist.site.affinity import format_cpu_list
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def command(options: ExperimentOptions, json: bool) -> None:
     for group in plan.placement.groups:
         if title := _title(group):
             click.echo(title)
-    shown = [*_shown(plan.placement.tasks)]
+    shown = [*_shown(plan.placement)]
     numbers = {task.rank: devices(plan, task) for task in shown if isinstance(task, Task)}
     own = any(task.gpus != numbers[task.rank] for task in shown if isinstance(task, Task))
     heads = ("node", "rank", "role", "cpus", "gpus", *(["device"] if own else []), "memory")
@@ -115,13 +115,23 @@ def counted(word: str, first: int, count: int) -> str:
     return f"{word}{'s' * (count > 1)} {span(first, first + count - 1)}"
 
 
-def _shown(tasks: Iterable[Task]) -> Iterator[Task | Gap]:
-    nodes = [[*members] for _, members in groupby(tasks, key=lambda task: task.node)]
-    for node in folded(nodes, _shape, _MANY_NODES):
-        if isinstance(node, Gap):
-            yield Gap(node.count, "nodes")
+def _shown(placement: Placement) -> Iterator[Task | Gap]:
+    """Yield the tasks in rank order; of nodes that look alike no more are looked at than are shown."""
+    for _, members in groupby(placement.shapes(), key=_looks):
+        alike = [*members]
+        first, last, count = alike[0], alike[-1], sum(shape.nodes for shape in alike)
+        if count > _MANY_NODES:
+            yield from _of_node(first, first.node)
+            yield Gap(count - 2, "nodes")
+            yield from _of_node(last, last.node + last.nodes - 1)
         else:
-            yield from folded(node, _kind, _MANY_TASKS)
+            for shape in alike:
+                for node in range(shape.node, shape.node + shape.nodes):
+                    yield from _of_node(shape, node)
+
+
+def _of_node(shape: Shape, node: int) -> Iterator[Task | Gap]:
+    return folded(shape.on_node(node), _kind, _MANY_TASKS)
 
 
 def _row(task: Task | Gap, numbers: Mapping[int, tuple[int, ...]]) -> tuple[str, ...]:
@@ -151,8 +161,9 @@ def _kind(task: Task) -> Hashable:
     return task.role, len(task.cpus), len(task.gpus), task.memory
 
 
-def _shape(node: Sequence[Task]) -> Hashable:
-    return tuple((task.role, task.local_rank, task.cpus, task.gpus, task.memory) for task in node)
+def _looks(shape: Shape) -> Hashable:
+    tasks = shape.on_node(shape.node)
+    return tuple((task.role, task.local_rank, task.cpus, task.gpus, task.memory) for task in tasks)
 
 
 def number_list(numbers: Sequence[int]) -> str:

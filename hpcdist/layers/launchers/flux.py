@@ -20,7 +20,6 @@ from typing import Final
 from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
@@ -88,14 +87,10 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
 
 def _can_count(job: JobSpec) -> bool:
     """Whether Flux can count CPUs and GPUs a task: all tasks have the same, none shares a GPU."""
-    rows, counts = job.placement.rows, _tasks_on_each(job.placement)
+    rows, counts = job.placement.rows, [tasks for _, tasks in job.placement.tasks_per_node()]
     alike = len(job.placement.groups) == 1 and len({(row.cpus, row.gpus) for row in rows}) == 1
     spread = counts == sorted(counts, reverse=True) and counts[0] - counts[-1] <= 1
     return alike and spread and all(row.tasks_per_gpu == 1 for row in rows)
-
-
-def _tasks_on_each(placement: Placement) -> list[int]:
-    return [tasks for nodes, tasks in placement.tasks_per_node() for _ in range(nodes)]
 
 
 def _counted(job: JobSpec) -> Iterator[str]:
