@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import processes
@@ -19,6 +20,17 @@ os.environ["HPCDIST_CONFIG"] = ""  # for the processes that tests start as well
 # A shell has its background jobs ignore INT, which everything that tests start would then do too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Other examples each time, also in CI; one that fails can be tried again from the log alone, by the line
+# `@reproduce_failure(...)` that is printed with it. A busy machine is no failure.
+settings.register_profile(
+    "hpcdist",
+    derandomize=False,
+    print_blob=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("hpcdist")
 
 MARK: Final = "TESTS_OF_HPCDIST"
 """A variable of everything that the tests of one worker start."""

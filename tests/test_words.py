@@ -18,7 +18,7 @@ def read_by_bash(line: str) -> list[str]:
     return done.stdout.decode().split("\0")[:-1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(NO_NUL, min_size=1))
 def test_bash_reads_every_word_back(texts: list[str]) -> None:
     assert read_by_bash(words.join(texts)) == texts
@@ -56,7 +56,7 @@ def test_bash_reads_special_characters_back_in_double_quotes(text: str) -> None:
     assert read_by_bash(f'"a{words.in_double_quotes(text)}b"') == [f"a{text}b"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(NO_NUL)
 def test_bash_reads_every_text_back_in_double_quotes(text: str) -> None:
     assert read_by_bash(f'"{words.in_double_quotes(text)}"') == [text]

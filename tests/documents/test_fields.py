@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.documents import fields
@@ -227,7 +227,6 @@ FLAT = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(st.text(), SCAL
 JSON = FLAT | st.lists(FLAT, max_size=3) | st.dictionaries(st.text(), FLAT, max_size=3)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from([*Outer.__struct_fields__, "other"]), JSON))
 def test_any_data_becomes_a_model_or_problems(data: dict[str, object]) -> None:
     built, problems = fields.build(Outer, data)

@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpcdist.documents import source
 from hpcdist.documents.compose import PARSER
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, Place, Problem
-
-QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def read(text: str) -> Any:
@@ -251,7 +249,6 @@ PIECES = st.sampled_from(
 )
 
 
-@QUICK
 @given(st.lists(PIECES, max_size=40).map("".join))
 @example("a: !<\n")
 @example("? \n? ")
@@ -260,13 +257,11 @@ def test_any_yaml_is_read_or_refused_with_a_place(text: str) -> None:
     assert all(problem.place for problem in problems_of(text))
 
 
-@QUICK
 @given(st.text())
 def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
     assert all(problem.place for problem in problems_of(text))
 
 
-@QUICK
 @given(st.binary())
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     with contextlib.suppress(ConfigError):
@@ -286,7 +281,6 @@ VALUES = st.recursive(
 )
 
 
-@QUICK
 @given(st.dictionaries(st.text("xyz", min_size=1), VALUES, min_size=1))
 def test_what_pyyaml_writes_is_read_back(data: dict[str, object]) -> None:
     text = yaml.safe_dump(data, default_style='"', allow_unicode=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpcdist.documents import source
@@ -16,7 +16,6 @@ from hpcdist.documents.compose import PARSER
 from hpcdist.experiment.writing import printable, write
 from hpcdist.loading import load
 
-QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yml"))
 
 ODD = "abn 01-:#'\"\\{}[]%,&*!|>?@`=<~./\t\n\r\x07\x7f\x85\xa0\u2028\ufeff\ufffdé😀"
@@ -43,7 +42,6 @@ def plain(node: Any) -> Any:
     return [plain(item) for item in node] if isinstance(node, list) else (type(node), node)
 
 
-@QUICK
 @given(st.dictionaries(TEXTS, TREES, max_size=4), st.text(max_size=9))
 @example({"a": {"b" * 2000: [{"c" * 2000: "d\ne"}, [["f"]]]}}, "")
 def test_what_is_written_is_read_again(data: dict[str, Any], comment: str) -> None:
@@ -52,7 +50,6 @@ def test_what_is_written_is_read_again(data: dict[str, Any], comment: str) -> No
         assert plain(source.parse(text, "e.yml", parser).data) == plain(data)
 
 
-@QUICK
 @given(st.text(st.sampled_from(" \t\nab#:-"), min_size=1))
 def test_commands_stay_byte_for_byte(cmd: str) -> None:
     data = {"run": {"cmd": cmd}, "batch": cmd, "deep": [{"cmd": cmd, "x": 1}, cmd, [cmd]]}

@@ -61,14 +61,14 @@ def errors_of(data: dict[str, Any]) -> list[Problem] | None:
     return None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TOPS)
 def test_junk_is_read_or_refused_at_places(data: dict[str, Any]) -> None:
     problems = errors_of(data)
     assert problems is None or all(problem.place and problem.message for problem in problems)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(FILES), st.lists(st.integers(0, 50), min_size=4, max_size=4), TREES)
 def test_junk_anywhere_in_a_good_file_is_read_or_refused(
     file: pathlib.Path, steps: list[int], junk: object

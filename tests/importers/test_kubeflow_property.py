@@ -69,7 +69,7 @@ def jobs(draw: st.DrawFn) -> dict[str, object]:
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(jobs())
 def test_nothing_but_sentences(job: dict[str, object]) -> None:
     document = source.parse(yaml.safe_dump(job, allow_unicode=True), "k.yml")
@@ -84,7 +84,7 @@ def test_nothing_but_sentences(job: dict[str, object]) -> None:
     assert all(problem.place and problem.message for problem in problems)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(jobs(), st.sampled_from([1, "a", {"b": 2}, [3]]), st.integers(0, 10**6))
 def test_an_unknown_key_is_told_wherever_it_stands(job: dict[str, object], value: object, where: int) -> None:
     sections = [path for path in _sections(job) if path and path[0] == "spec"]

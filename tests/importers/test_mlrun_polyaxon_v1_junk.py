@@ -86,7 +86,7 @@ def at(data: Any, path: Path) -> Any:
     return data
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TOPS, st.sampled_from(FORMS))
 def test_junk_is_told_in_sentences(data: dict[str, Any], form: str) -> None:
     error = refusal(data, form)
@@ -94,7 +94,7 @@ def test_junk_is_told_in_sentences(data: dict[str, Any], form: str) -> None:
 
 
 @pytest.mark.parametrize(("form", "path"), FILES, ids=lambda value: getattr(value, "stem", value))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_value_replaced_by_junk_is_read_or_refused(
     form: str, path: pathlib.Path, data: st.DataObject

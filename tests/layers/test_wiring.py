@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcdist.layers.frameworks import frameworks
@@ -137,7 +137,7 @@ SHAPED = {
 }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(name=st.sampled_from(sorted(SHAPED)), crowds=jobs(), data=st.data())
 def test_whatever_the_shape_of_the_job(
     tmp_path: Path, name: str, crowds: list[ReplicaGroup], data: st.DataObject

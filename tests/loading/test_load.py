@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.documents import source
@@ -16,7 +16,6 @@ from hpcdist.experiment.model import Batch, Build, Environment, Experiment, Run
 from hpcdist.loading import load
 from hpcdist.units import Walltime
 
-QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 Settings = Sequence[tuple[str, str]]
 
 
@@ -303,7 +302,6 @@ batch: {walltime: 1h, mail: {user: me}}
 """
 
 
-@QUICK
 @given(st.data())
 def test_a_mutated_file_is_an_experiment_or_problems_with_places(data: st.DataObject) -> None:
     text = EXAMPLE
@@ -335,7 +333,6 @@ PATHS = st.sampled_from(
 )  # fmt: skip
 
 
-@QUICK
 @given(st.lists(st.tuples(PATHS, JSON), max_size=5))
 def test_any_value_anywhere_is_an_experiment_or_problems(changes: list[tuple[str, object]]) -> None:
     data: dict[str, Any] = {"run": {"cmd": "x"}}
@@ -351,7 +348,6 @@ def test_any_value_anywhere_is_an_experiment_or_problems(changes: list[tuple[str
     assert all(problem.place for problem in problems_of(json.dumps(data)))
 
 
-@QUICK
 @given(st.lists(st.tuples(PATHS, JSON), max_size=5))
 def test_any_setting_is_taken_or_refused(changes: list[tuple[str, object]]) -> None:
     pairs = [

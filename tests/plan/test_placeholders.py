@@ -31,7 +31,7 @@ LITERALS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 NAMED = st.sampled_from([RANK, PORT, ROLE, ROLE.renamed("master", "chief"), Peers("worker")])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(parts=st.lists(LITERALS | st.sampled_from(["a", "_", "[0]", "{", "'", "!", "}"]) | NAMED, max_size=6))
 @example(parts=[RANK, "", "0"])
 def test_both_forms_are_the_same_value(parts: list[str | Placeholder | Peers]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcdist.plan.model import Plan
@@ -255,7 +255,7 @@ def test_there_is_no_such_environment(node: Node, name: str, said: list[str]) ->
 HOSTILE = st.text(st.sampled_from("'\"\\`!*~# ;&|<>(){}\u00e9-x"), max_size=12)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(place=HOSTILE.map("/{}".format), file=HOSTILE)
 def test_hostile_words_arrive(tmp_path: Path, place: str, file: str) -> None:
     node = Node(tmp_path).with_spack()

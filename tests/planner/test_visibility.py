@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -38,7 +38,7 @@ def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, frame
     assert plan.warnings == ()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(crowds=jobs(), data=st.data())
 def test_whatever_the_shape_the_device_of_its_local_rank_is_its_own(
     tmp_path: Path, crowds: list[ReplicaGroup], data: st.DataObject

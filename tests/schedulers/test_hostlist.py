@@ -166,7 +166,7 @@ def expanded_by_bash(lists: Sequence[str]) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(LISTS, min_size=1, max_size=20))
 def test_the_script_expands_as_python_does(lists: list[str]) -> None:
     assert expanded_by_bash(lists) == [hostlist.expand(text) for text in lists]
@@ -179,7 +179,7 @@ def test_slurm_expands_as_python_does(tmp_path: Path) -> None:
         "ClusterName=x\nSlurmctldHost=localhost\nNodeName=localhost\nPartitionName=debug Nodes=localhost\n"
     )
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.lists(names(suffix=False), min_size=1, max_size=3).map(",".join))
     def agree(text: str) -> None:
         argv = ["scontrol", "show", "hostnames", text]

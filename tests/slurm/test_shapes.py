@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.slurm.cluster import CHECKOUT, Cluster
@@ -151,7 +151,7 @@ def test_components_on_two_partitions(user: User, launcher: str, workers: int) -
 replicas = st.builds(needs, cpu=st.integers(1, 8), gpu=st.integers(0, 2))
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8)
 @given(
     master=replicas,
     worker=replicas,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hpcdist.errors import PlanError
@@ -197,7 +197,7 @@ AWKWARD = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_siz
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @example(name='a "b" `id` $HOME $(id) \\ !! \n\n')
 @given(name=AWKWARD)
 def test_a_file_lies_among_the_outputs_whatever_its_name(tmp_path: Path, name: str) -> None:

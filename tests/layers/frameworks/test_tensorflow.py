@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcdist.documents import source
@@ -28,7 +28,7 @@ from tests.tasks import PORT, told
 PLAN = planned(framework="tensorflow", environment=environment(1, ps=1))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(crowds=jobs(), data=st.data())
 def test_every_task_is_told_where_all_are(
     tmp_path: Path, crowds: list[ReplicaGroup], data: st.DataObject
@@ -248,7 +248,6 @@ def test_servers_need_a_chief() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(
     workers=st.integers(0, 60),
     ps=st.integers(0, 20),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.cli.experiment.plan import records
@@ -25,9 +25,6 @@ from tests.layers.launchers.jsrun_erf import RefusedError
 from tests.layers.launchers.maps import MODELS, Launch, Seats, launch_of, printf
 from tests.planner.test_placement import BIG, jobs
 from tests.schedulers import plans
-
-_UNHURRIED: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-"""A busy machine is no failure: some of these start a bash."""
 
 SCHEDULERS: Final = {"pals": "pbs", "flux": "flux", "processes": "local", "jsrun": "lsf"}
 
@@ -223,7 +220,6 @@ def options_of(draw: st.DrawFn, name: str) -> LauncherOptions:
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
-@_UNHURRIED
 @given(st.data())
 def test_every_task_is_where_the_plan_says(name: str, data: st.DataObject) -> None:
     placement, options = data.draw(placements()), data.draw(options_of(name))
@@ -262,7 +258,6 @@ def says(words: Sequence[str], wanted: Sequence[str]) -> bool:
     return any([*words[start : start + len(wanted)]] == [*wanted] for start in range(len(words)))
 
 
-@_UNHURRIED
 @given(st.data(), st.sampled_from(["task", "node", "launcher"]))
 def test_jsrun_gives_each_task_its_cores_and_gpus(
     data: st.DataObject, visibility: Literal["task", "node", "launcher"]
