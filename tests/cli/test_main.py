@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from hpcdist.cli.messages import error_boundary, one_line
 from hpcdist.errors import PlanError, Problem, SchedulerError
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
+from tests.slurm.process import children, until
 
 from .conftest import Hpcdist, argv
 
@@ -272,7 +272,7 @@ def test_ctrl_c_leaves_the_job_alone(words: list[str], last: str, real: Hpcdist,
     with subprocess.Popen(
         argv(words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
-        time.sleep(2)
+        until(lambda: children(process.pid), "it to ask for the job's state")
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=120)
     assert (process.returncode, said) == (130, last)

@@ -47,18 +47,16 @@ def test_program_without_execute_permission(tmp_path: Path) -> None:
 
 
 def test_timeout_kills_the_process_group(tmp_path: Path) -> None:
-    began = time.monotonic()
     script = 'echo before; sleep 60 & echo $! >"$1"; trap "" TERM; wait'
-    completed = bash(script, str(tmp_path / "pid"), timeout=0.5)
+    completed = bash(script, str(tmp_path / "pid"), timeout=2)
     assert (completed.returncode, completed.timed_out, completed.stdout) == (124, True, "before\n")
-    assert time.monotonic() - began < 10
     assert is_gone(int((tmp_path / "pid").read_text()))
 
 
-def test_a_timeout_does_not_wait_for_a_child_that_left_the_group() -> None:
-    began = time.monotonic()
-    assert bash("setsid --fork sleep 8; sleep 60", timeout=0.3).timed_out
-    assert time.monotonic() - began < 5
+def test_a_timeout_does_not_wait_for_a_child_that_left_the_group(tmp_path: Path) -> None:
+    script = 'setsid --fork bash -c \'echo $$ >"$1"; exec sleep 600\' bash "$1"; sleep 600'
+    assert bash(script, str(tmp_path / "pid"), timeout=2).timed_out
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)  # it lives, and holds the output
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -72,11 +70,11 @@ def test_commands_die_with_a_killed_hpcdist(tmp_path: Path, number: int) -> None
     words = (sys.executable, "-c", program, script, "bash", str(tmp_path))
     with subprocess.Popen(words, start_new_session=True) as process:
         try:
-            for _ in range(200):
-                if all((tmp_path / name).exists() for name in ("inner", "outer")):
+            pids = [tmp_path / name for name in ("inner", "outer")]
+            for _ in range(1200):
+                if all(file.exists() and file.read_text().endswith("\n") for file in pids):
                     break
                 time.sleep(0.1)
-            time.sleep(0.2)
         finally:
             os.kill(process.pid, number)
     assert process.returncode == -number
@@ -85,7 +83,7 @@ def test_commands_die_with_a_killed_hpcdist(tmp_path: Path, number: int) -> None
 
 
 def is_gone(pid: int) -> bool:
-    for _ in range(50):
+    for _ in range(600):
         try:
             if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():
                 return True

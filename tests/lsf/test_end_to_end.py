@@ -282,9 +282,8 @@ def test_a_script_by_hand_on_a_plain_lsf(tmp_path: Path) -> None:
                               text=True, check=False)  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "Job <101> is submitted to queue <batch>.\n"), done.stderr
     end = time.monotonic() + 120
-    while not (tmp_path / "run-101.out").exists():
+    output = tmp_path / "run-101.out"
+    while not (output.exists() and output.read_text().count("by hand") == 4):
         assert time.monotonic() < end
         time.sleep(0.1)
-    time.sleep(0.1)
-    assert (tmp_path / "run-101.out").read_text().count("by hand") == 4
     assert (tmp_path / "hpcdist-101" / "events").exists()

@@ -127,10 +127,12 @@ def test_an_array_ends_with_the_code_of_its_first_failed_element(person: Person)
 
 
 def test_an_array_of_which_one_element_was_deleted_did_not_end_well(person: Person) -> None:
-    output(person.hpcdist("submit", person.write("sweep", "sleep 2", array="0-1")))
+    command = "while [[ ! -e go ]]; do sleep 0.1; done"
+    output(person.hpcdist("submit", person.write("sweep", command, array="0-1")))
     directory = person.directory / "runs" / "sweep-1"
     until(lambda: len(list(directory.glob("jobs/*"))) == 2, "both elements to begin")
     assert person.run("qdel", "1000[1].fakepbs").returncode == 0
+    (person.directory / "go").touch()
     assert person.hpcdist("wait", "sweep-1").returncode == 143
     assert record(person, "sweep-1") == {"job": "1000[].fakepbs", "state": "cancelled", "exit_code": 143}
 

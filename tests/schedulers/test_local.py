@@ -158,16 +158,16 @@ def test_cancel_kills_what_does_not_listen(machine: Machine) -> None:
     until(lambda: len(holders(run.record.token)) >= 3)
     began = time.monotonic()
     control.cancel([run], WORLD)
-    assert time.monotonic() - began < 5
-    assert machine.status(run).state is JobState.RUNNING
+    assert machine.status(run).state is JobState.RUNNING  # nobody waits for its end
     until(lambda: not holders(run.record.token), seconds=120)
     assert time.monotonic() - began > 8
     assert machine.status(run) == Status(JobState.CANCELLED, "cancelled", None, "", "events")
 
 
 def test_cancel_gives_a_program_time_to_save(machine: Machine) -> None:
-    run = machine.submit("trap 'sleep 1; touch \"$DIR/saved\"; exit 9' TERM; while :; do sleep 0.1; done")
-    until(lambda: len(holders(run.record.token)) >= 2)
+    traps = "trap 'sleep 1; touch \"$DIR/saved\"; exit 9' TERM; echo ready"
+    run = machine.submit(f"{traps}; while :; do sleep 0.1; done")
+    until(lambda: "ready\n" in (run.directory.logs / "job.out").read_text())
     control.cancel([run], WORLD)
     until(lambda: not holders(run.record.token))
     assert (run.directory.path / "saved").exists()

@@ -65,7 +65,7 @@ def test_a_failing_rank_ends_the_job_with_its_exit_code(user: User, launcher: st
     assert done.returncode == 7, done.stderr + log
     assert "hpcdist: rank 2 on n2 was the first to fail, with exit code 7" in log
     (_, started, _), (_, ended, code) = events(user, "fails-1")
-    assert (ended - started < 15, code) == (True, "7")
+    assert (ended - started < 300, code) == (True, "7")  # and not the ten minutes of the others
     assert state(user, "fails-1") == "failed"
 
 

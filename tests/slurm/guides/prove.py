@@ -21,12 +21,13 @@ ME = {
 }
 
 
-def answer(server: socket.socket) -> None:
+def answer(server: socket.socket, answered: threading.Semaphore) -> None:
     """Tell every caller who this is."""
     while True:
         connection, _ = server.accept()
         with connection:
             connection.sendall(json.dumps(ME).encode())
+        answered.release()
 
 
 def ask(address: str) -> dict[str, object]:
@@ -47,7 +48,8 @@ def main() -> None:
     """Serve, call on all, print what was found; parameter servers then serve for ever."""
     own = CONFIG["cluster"][ROLE][INDEX]
     server = socket.create_server(("", int(own.rsplit(":", 1)[1])), backlog=100)
-    threading.Thread(target=answer, args=(server,), daemon=True).start()
+    answered = threading.Semaphore(0)
+    threading.Thread(target=answer, args=(server, answered), daemon=True).start()
     found = {
         f"{role} {index}": ask(address)
         for role, addresses in CONFIG["cluster"].items()
@@ -56,7 +58,8 @@ def main() -> None:
     print("proof", json.dumps({"me": ME, "peers": found}), flush=True)
     while ROLE == "ps":
         time.sleep(1)
-    time.sleep(3)  # the others may still be calling
+    for _ in found:  # each calls once, also this one
+        answered.acquire(timeout=300)
     sys.exit(0)
 
 
