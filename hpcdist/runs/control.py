@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist.errors import ConfigError, OutputError, Problem, SchedulerError, SubmissionUnknown
+from hpcdist.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
 from hpcdist.runs import rundir
 from hpcdist.runs.cancelling import cancel
@@ -36,7 +36,6 @@ __all__ = [
     "Services",
     "SubmitRequest",
     "cancel",
-    "overview",
     "status",
     "submit",
     "wait",
@@ -233,9 +232,3 @@ def _is_this_submission(report: Report, services: Services) -> bool:
     state = report.status.state
     may_be_alive = report.no_reply or not (state.is_final or state is JobState.UNKNOWN)
     return may_be_alive or (state is not JobState.CANCELLED and age(report.run, services) < GRACE)
-
-
-def overview(runs_dir: Path, services: Services) -> tuple[list[Report], tuple[ConfigError, ...]]:
-    """Return a report of every run, oldest first, and the errors of runs that cannot be read."""
-    runs, errors = rundir.list_runs(runs_dir)
-    return status(runs, services), errors

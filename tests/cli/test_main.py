@@ -138,8 +138,9 @@ STATUS_NEEDS_NONE_OF = {
 
 def test_status_imports_no_planner() -> None:
     modules = imported_by("status")
-    assert "hpcdist.runs.control" in modules
+    assert "hpcdist.runs.rundir" in modules
     assert not {"json", "hpcdist.schedulers.local", *STATUS_NEEDS_NONE_OF} & modules
+    assert not {"subprocess", "hpcdist.runs.states", "hpcdist.host.shell"} & modules  # there is no job
 
 
 @pytest.mark.parametrize("site", ["local", "slurm"])
@@ -149,6 +150,8 @@ def test_status_of_runs_imports_their_scheduler_and_nothing_of_plans(site: str, 
     modules = imported_by("status")
     assert f"hpcdist.schedulers.{site}" in modules
     assert not STATUS_NEEDS_NONE_OF & modules
+    assert not {"hpcdist.runs.control", "hpcdist.runs.waiting", "hpcdist.schedulers.slurm.reader"} & modules
+    assert site == "slurm" or "hpcdist.schedulers.slurm" not in modules
 
 
 def test_render_starts_no_process() -> None:

@@ -635,10 +635,10 @@ def test_an_end_is_asked_for_once(tmp_path: Path, queue: Queue, *, listed: bool)
         if listed
         else Status(JobState.FAILED, "ended", 5, "", "run directory")
     )
-    reports, _ = control.overview(tmp_path, queue.services)
+    reports = control.status(rundir.list_runs(tmp_path)[0], queue.services)
     assert [report.status for report in reports] == [expected] * 30
     assert queue.shell.programs == ["squeue", "sacct"]
-    again, _ = control.overview(tmp_path, queue.services)
+    again = control.status(rundir.list_runs(tmp_path)[0], queue.services)
     assert again == reports
     assert queue.shell.programs == ["squeue", "sacct"]
 
@@ -664,10 +664,11 @@ def test_an_id_that_came_again_is_told_apart(tmp_path: Path, queue: Queue) -> No
     ]
 
 
-def test_overview(tmp_path: Path, queue: Queue) -> None:
+def test_the_states_of_all_runs(tmp_path: Path, queue: Queue) -> None:
     submitted(queue, tmp_path, 2)
     (tmp_path / "mnist-2" / "record.json").write_text("{")
-    reports, errors = control.overview(tmp_path, queue.services)
+    runs, errors = rundir.list_runs(tmp_path)
+    reports = control.status(runs, queue.services)
     assert [report.run.name for report in reports] == ["mnist-1"]
     assert len(errors) == 1
 

@@ -11,7 +11,7 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
-from hpcdist.runs import control, logs, rundir
+from hpcdist.runs import logs, rundir, states
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.states import Report
 
@@ -20,7 +20,7 @@ from hpcdist.runs.states import Report
 @job_options(several=False)
 def command(jobs: str, runs_dir: Path, json: bool) -> None:
     """Show the details of a job."""
-    [report] = control.status([rundir.find(runs_dir, jobs)], runs.services())
+    [report] = states.status([rundir.find(runs_dir, jobs)], runs.services())
     details = _details(report)
     if json:
         show.as_json(details)

@@ -5,27 +5,35 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.host import ownership, untrusted
-from hpcdist.host.shell import Shell
 from hpcdist.runs import rundir
-from hpcdist.runs.cancelling import discard_hint
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
+
+if TYPE_CHECKING:
+    from hpcdist.host.command import Runner
+    from hpcdist.runs.services import Services
+    from hpcdist.runs.states import Report
 
 
 def services() -> Services:
-    """Return the services of this machine."""
-    from hpcdist.schedulers.slurm import reader  # imports the Slurm code
+    """Return the services of this machine; what starts processes is imported only where there is a job."""
+    from hpcdist.host.shell import Shell
+    from hpcdist.runs.services import Services
 
-    return Services(reader.over(Shell()), create=partial(rundir.create, trusts=_trusts))
+    runner: Runner = Shell()
+    if find_spec("pyslurm") or os.environ.get("HPCDIST_SLURM_READER"):
+        from hpcdist.schedulers.slurm import reader  # imports the Slurm code
+
+        runner = reader.over(runner)
+    return Services(runner, create=partial(rundir.create, trusts=_trusts))
 
 
 def check(runs_dir: Path) -> None:
@@ -149,6 +157,8 @@ def sentence(report: Report) -> str:
 
 def explain(report: Report) -> None:
     """Print why a job does not run, or why its state is unknown: either may last long."""
+    from hpcdist.runs.cancelling import discard_hint
+
     state, reason = report.status.state, one_line(report.status.reason.partition("\n")[0])
     if state is JobState.UNKNOWN:
         note("; ".join(filter(None, [f"{report.run.name}: {reason}", discard_hint(report.run)])))

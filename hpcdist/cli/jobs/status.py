@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import job_options
-from hpcdist.runs import control
+from hpcdist.runs import rundir
+
+if TYPE_CHECKING:
+    from hpcdist.runs.rundir import Run
+    from hpcdist.runs.states import Report
 
 
 @click.command("status")
@@ -20,11 +26,17 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
     JOB is the name of a run, its directory or its job id; without JOB, all runs are shown.
     """
     code = 0
+    found: Sequence[Run]
     if jobs:
         found, code = runs.find(runs_dir, jobs)
-        reports = control.status(found, runs.services())
     else:
-        reports, errors = control.overview(runs_dir, runs.services())
+        found, errors = rundir.list_runs(runs_dir)
         runs.warn_unreadable(errors)
-    runs.show_reports(reports, runs_dir, json=json)
+    runs.show_reports(_reports(found) if found else [], runs_dir, json=json)
     ctx.exit(code)
+
+
+def _reports(found: Sequence[Run]) -> Sequence[Report]:
+    from hpcdist.runs import states  # with what asks batch systems, only where there is a job
+
+    return states.status(found, runs.services())
