@@ -6,6 +6,7 @@ import time
 
 from hpcdist.experiment.amounts import Amount, Resources
 from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas, Run
+from hpcdist.plan.origin import DEFAULT
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.script.renderer import render
 from hpcdist.site.model import NodeType, Partition, Site
@@ -32,11 +33,11 @@ def experiment(tasks: int, odd: int = 0) -> Experiment:
 
 def main() -> None:
     """Print time and script size for 10 to 100,000 tasks."""
-    render(make_plan(experiment(4), SITE, lambda _: "exp.yml:1"))
+    render(make_plan(experiment(4), SITE, lambda _: DEFAULT))
     for odd in (0, 9):
         for tasks in (10, 100, 1_000, 10_000, 100_000):
             begun = time.perf_counter()
-            plan = make_plan(experiment(tasks, odd), SITE, lambda _: "exp.yml:1")
+            plan = make_plan(experiment(tasks, odd), SITE, lambda _: DEFAULT)
             planned = time.perf_counter()
             script = render(plan)
             rendered = time.perf_counter()

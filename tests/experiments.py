@@ -8,6 +8,7 @@ from hpcdist.documents import fields
 from hpcdist.errors import Path, dotted, errors_in
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of
+from hpcdist.plan.origin import Origin
 
 
 def experiment(**data: Any) -> Experiment:
@@ -38,6 +39,6 @@ def environment(
     return {**entry, "replicas": replicas, **more}
 
 
-def where(path: Path) -> str:
+def where(path: Path) -> Origin:
     """Return an origin that shows which key was asked for."""
-    return f"exp.yml {dotted(path)}"
+    return Origin("place", f"exp.yml {dotted(path)}")

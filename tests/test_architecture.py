@@ -105,3 +105,10 @@ def test_one_module_starts_processes() -> None:
     assert found == [PACKAGE / "host" / "shell.py"]
     calls = re.compile(r"\bos\.(system|popen|exec\w*|spawn\w*|fork\w*|posix_spawn\w*)\(")
     assert [file for file in FILES if calls.search(file.read_text())] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_no_decision_reads_the_text_of_an_origin(file: Path) -> None:
+    """An ``Origin`` has none of the methods of a text, as mypy sees; its text is only shown."""
+    text = r"\bstr\([^()]*origin\)"
+    assert not re.search(rf"{text}\s*(?:\.|==|!=|in\b|not in\b)|(?:==|!=|\bin)\s+{text}", file.read_text())

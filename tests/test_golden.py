@@ -18,6 +18,7 @@ import pytest
 from hpcdist.documents import source
 from hpcdist.host.resources import template_folders
 from hpcdist.loading import load
+from hpcdist.plan.origin import Origin
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.planner.pools import pools
 from hpcdist.script.renderer import render_job, runtime
@@ -149,8 +150,8 @@ def rendered(case: Case) -> str:
     document = source.load(case.file)
     loaded = load.load_experiment(document, settings=case.settings)
 
-    def where(path: tuple[str | int, ...]) -> str:
-        return f"{case.file.name} {'.'.join(map(str, path))}"
+    def where(path: tuple[str | int, ...]) -> Origin:
+        return Origin("place", f"{case.file.name} {'.'.join(map(str, path))}")
 
     plan = make_plan(loaded.experiment, site_named(case.site), where)
     run_dir = None if case.by_hand else RUN_DIR.format(name=plan.identity.name)

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import JobSpec
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import INDEX, OUTPUTS, ROLE, RUN_DIR, template
 from hpcdist.plan.values import Variable
 from hpcdist.site.model import Site
 
-_ORIGIN = "polyaxon"
+_ORIGIN = Origin("polyaxon")
 
 
 def variables(experiment: Experiment, job: JobSpec, site: Site) -> Iterator[Variable]:

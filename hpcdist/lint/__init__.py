@@ -17,6 +17,7 @@ from hpcdist.lint.finding import Finding, LintContext, summed, versions_of
 from hpcdist.lint.given import always_given, given
 from hpcdist.plan.fabric_variables import surroundings, text_of
 from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.site.model import Site
 
@@ -46,13 +47,11 @@ def findings(variables: Iterable[Variable], around: LintContext) -> tuple[Findin
     from hpcdist.lint.rules import judged  # with all that is known
 
     found = judged(concerned, around)
-    return tuple(
-        item for item in found if not (item.origin.startswith("site ") and item.name in around.known)
-    )
+    return tuple(item for item in found if not (item.origin.kind == "site" and item.name in around.known))
 
 
 def _is_concerned(variable: Variable, around: LintContext) -> bool:
-    overrides = variable.name in around.given and not variable.origin.startswith("site ")
+    overrides = variable.name in around.given and variable.origin.kind != "site"
     return overrides or variable.name.upper().startswith(PREFIXES)
 
 
@@ -77,11 +76,11 @@ def _directives(job: PreparedJob, directives: Iterable[Directive]) -> Iterator[W
     for item in directives:
         yield Word(text=item.flag if item.value is None else f"{item.flag}={item.value}", origin=item.origin)
     for text in job.request.extra_directives:
-        yield Word(text=text, origin="batch.directives")
+        yield Word(text=text, origin=Origin("key", "batch.directives"))
 
 
 def _parameters(job: PreparedJob, site: Site) -> Iterator[Variable]:
     launcher = job.launch.launcher
     for name, value in site.options(launcher).mca.items():
-        origin = f"site {site.name}: launchers.{launcher}.mca.{name}"
+        origin = Origin("site", site.name, f"launchers.{launcher}.mca.{name}")
         yield Variable(name=f"OMPI_MCA_{name}", value=text_of(value), origin=origin)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
+from hpcdist.plan.origin import Origin, joined
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.fabric import Library, Network
 
@@ -22,7 +23,7 @@ class Finding(NamedTuple):
 
     name: str
     value: str | None
-    origin: str
+    origin: Origin
     happens: str
     write: str
     source: str
@@ -71,7 +72,7 @@ def _as_one(notes: Sequence[Finding]) -> Finding:
     return first._replace(
         name=", ".join(dict.fromkeys(item.name for item in notes)),
         value=None,
-        origin=", ".join(origins),
+        origin=joined(origins, ", "),
         source=", ".join(sources),
     )
 

@@ -24,9 +24,8 @@ def always_given(site: Site, arounds: Iterable[JobFacts]) -> dict[str, SiteValue
 
 
 def _given(item: ResolvedSetting, site: Site) -> SiteValue:
-    key, _, why = item.where.partition(": ")
-    why = site.fabric.known.get(item.name, why)
-    return SiteValue(text_of(item.value), site.name, why, _source(key.partition(" ")[0], site))
+    why = site.fabric.known.get(item.name, item.why)
+    return SiteValue(text_of(item.value), site.name, why, _source(item.key, site))
 
 
 def _source(key: str, site: Site) -> str:
@@ -40,7 +39,7 @@ def of_given(values: Mapping[str, Variable], around: LintContext) -> Iterator[Fi
     """Yield the user's values that differ from the site's."""
     for name, variable in values.items():
         own = around.given.get(name)
-        if own is None or variable.origin.startswith(("site ", "default")):
+        if own is None or variable.origin.kind in ("site", "default"):
             continue
         if variable.value.strip().lower() != own.value.lower():
             happens = f"site {own.site} sets it to {own.value}" + (f": {own.why}" if own.why else "")

@@ -112,7 +112,7 @@ def _network(values: Values, around: LintContext) -> Iterator[Finding]:
             "on one node of Slingshot it is slow, or fails: Slurm gives such jobs no network of their own"
         )
         yield told(net, happens, "set it for several nodes only", _HPE)
-    elif name in _LIBFABRIC and not plugin and not net.origin.startswith("site "):
+    elif name in _LIBFABRIC and not plugin and net.origin.kind != "site":
         happens = "NCCL ends with an error where it finds no plug-in for it (libnccl-net.so, librccl-net.so)"
         hint = "load its module, or name its file by NCCL_NET_PLUGIN"
         yield told(net, happens, hint, source, "note")

@@ -108,7 +108,7 @@ def _unknown(variable: Variable, around: LintContext) -> Iterator[Finding]:
     elif certain:
         happens = f"{family.program} reads no such variable, so it has no effect"
         yield told(variable, happens, "remove it", family.source)
-    elif family.prefix == "UCX_" and not variable.origin.startswith("site "):
+    elif family.prefix == "UCX_" and variable.origin.kind != "site":
         happens = "the lint does not know it; UCX itself warns at its start of a name that it does not read"
         yield told(variable, happens, "look whether `ucx_info -f` lists it", family.source, "note")
 
@@ -132,7 +132,7 @@ def _wrong(variable: Variable, entry: Entry) -> Iterator[Finding]:
 
 def _kept(variable: Variable, entry: Entry) -> Iterator[Finding]:
     """Yield a note on what is no habit; not for a site's own file, where a centre says so."""
-    if variable.origin.startswith("site "):
+    if variable.origin.kind == "site":
         return
     if entry.use == "debugging":
         happens = "NVIDIA wants it as a work-around only, and removed as soon as the fault is mended"

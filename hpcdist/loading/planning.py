@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from hpcdist.loading.load import Loaded
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.preferences import Preferences
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import DEFAULT, Origin, Where
 from hpcdist.planner import script_advice
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.words import slug
@@ -161,12 +162,12 @@ def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
         yield from map(warning, script_advice.advice(plan, script, head))
 
 
-def origins(document: Document) -> Callable[[Path], str]:
+def origins(document: Document) -> Where:
     """Return what shows where a value comes from: ``exp.yml:14``, ``--set batch.walltime``, ``default``."""
 
-    def where(path: Path) -> str:
+    def where(path: Path) -> Origin:
         place = document.place(path) if _has(document, path) else None
-        return machine.origin(place) if place else "default"
+        return Origin("place", machine.origin(place)) if place else DEFAULT
 
     return where
 

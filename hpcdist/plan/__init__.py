@@ -1,6 +1,7 @@
 """Everything decided: experiment, site and placement as one frozen value, each part with its origin.
 
-model placement values    the plan and its pieces; which task runs where; directives, variables, words
+model placement    the plan and its pieces; which task runs where
+values origin    directives, variables, words; where each was decided
 placeholders    texts that bash fills in for a job, and `hpcdist plan` before it
 devices fabric_variables    which devices a task's GPUs are; what the fabric of a site sets for such a job
 """

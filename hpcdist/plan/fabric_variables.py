@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Variable
 from hpcdist.site.fabric import JobFacts, resolve_settings
@@ -16,7 +17,7 @@ def of_fabric(site: Site, around: JobFacts) -> Iterator[Variable]:
         yield Variable(
             name=item.name,
             value=text_of(item.value),
-            origin=f"site {site.name}: {item.where}",
+            origin=Origin("site", site.name, item.key, item.why, item.notes),
             found=item.found,
             otherwise=None if item.otherwise is None else text_of(item.otherwise),
         )

@@ -1,8 +1,4 @@
-"""The plan: experiment + site + placement, everything decided, in pieces; each value has its origin.
-
-An origin is a short text: ``exp.yml:14``, ``site perlmutter: fabric.env``, ``framework horovod``,
-``default``, ``rule slurm>=22.05``.
-"""
+"""The plan: experiment + site + placement, everything decided, in pieces; each value has its origin."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
 from hpcdist.experiment.model import Mail
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.site.dialects.lsf import Lsf
@@ -172,7 +169,7 @@ class JobSpec(Model, frozen=True, kw_only=True):
     completion: Completion = Completion()
     rendezvous: Rendezvous = Rendezvous()
     container: Container | None = None
-    origins: dict[str, str] = {}
+    origins: dict[str, Origin] = {}
 
     @property
     def required_tasks(self) -> int:

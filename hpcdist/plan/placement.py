@@ -11,6 +11,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from hpcdist.documents.fields import Model
+from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.site.affinity import cpus_next_to
 
 
@@ -58,7 +59,7 @@ class Row(Model, frozen=True, kw_only=True):
     processes: int = 1
     memory: int | None = None
     gpu_cpus: tuple[str, ...] = ()
-    origin: str = "default"
+    origin: Origin = DEFAULT
 
     @property
     def nodes(self) -> int:
@@ -119,7 +120,7 @@ class Group(Model, frozen=True, kw_only=True):
     gpus_per_task: int | None
     even: bool
     site_partition: str | None = None
-    origin: str = "default"
+    origin: Origin = DEFAULT
     why: str = ""
 
 

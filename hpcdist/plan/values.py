@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hpcdist.documents.fields import Model
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import Template
 
 
@@ -13,7 +14,7 @@ class Directive(Model, frozen=True, kw_only=True):
 
     flag: str
     value: str | None
-    origin: str
+    origin: Origin
     group: int = 0
 
 
@@ -25,7 +26,7 @@ class Variable(Model, frozen=True, kw_only=True):
 
     name: str
     value: str
-    origin: str
+    origin: Origin
     shell: bool = False
     template: Template | None = None
     role: str = ""
@@ -33,7 +34,7 @@ class Variable(Model, frozen=True, kw_only=True):
     otherwise: str | None = None
 
     @classmethod
-    def filled(cls, name: str, template: Template, origin: str, role: str = "") -> Variable:
+    def filled(cls, name: str, template: Template, origin: Origin, role: str = "") -> Variable:
         """Return a variable whose value the script fills in."""
         return cls(name=name, value=template.bash, origin=origin, shell=True, template=template, role=role)  # noqa: S604 - starts no process
 
@@ -42,13 +43,13 @@ class Word(Model, frozen=True, kw_only=True):
     """One word of the launch line, or several that belong together and are shell already (``shell``)."""
 
     text: str
-    origin: str
+    origin: Origin
     shell: bool = False
 
     @classmethod
-    def raw(cls, text: str, origin: str) -> Word:
+    def raw(cls, text: str, origin: Origin) -> Word:
         """Return what is shell already."""
         return cls(text=text, origin=origin, shell=True)  # noqa: S604 - starts no process
 
 
-TASK_WRAPPER: Final = Word.raw('"${hpcdist_task[@]}"', "task wrapper")
+TASK_WRAPPER: Final = Word.raw('"${hpcdist_task[@]}"', Origin("task wrapper"))

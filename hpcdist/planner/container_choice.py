@@ -11,6 +11,7 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.layers.containers import containers
 from hpcdist.layers.protocols import ContainerRuntime
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.planner.launcher_choice import Start
 from hpcdist.site.model import Site
@@ -51,7 +52,7 @@ def setup(job: JobSpec, site: Site) -> Iterator[Word]:
     """Yield the lines that make the job's shell ready for its container, and check that it can run."""
     if job.container and site.container:
         for line in site.container.setup:
-            yield Word.raw(line, f"site {site.name}: container.setup")
+            yield Word.raw(line, Origin("site", site.name, "container.setup"))
         yield from _checks(job.container, _runtime(job.container.runtime, site))
 
 
@@ -70,23 +71,21 @@ def words(job: PreparedJob, site: Site) -> Iterator[Word]:
     runtime = _runtime(job.container.runtime, site)
     yield from runtime.words(job, job.container, site.container)
     yield from _library_path(site, site.container.library_path)
-    given = {
-        variable.name for variable in job.environment.variables if not variable.origin.startswith("site ")
-    }
+    given = {variable.name for variable in job.environment.variables if variable.origin.kind != "site"}
     own = [(name, value) for name, value in site.container.env.items() if name not in given]
     if own:
         # env sets them inside, whatever the runtime and the image do with variables.
-        yield Word(text="env", origin=f"site {site.name}: container.env")
+        yield Word(text="env", origin=Origin("site", site.name, "container.env"))
     for name, value in own:
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        yield Word(text=f"{name}={text}", origin=f"site {site.name}: container.env.{name}")
+        yield Word(text=f"{name}={text}", origin=Origin("site", site.name, f"container.env.{name}"))
 
 
 def _library_path(site: Site, folders: tuple[str, ...]) -> Iterator[Word]:
     """Yield a shell that puts these folders in front of the image's own; only the inside knows those."""
     if folders:
         line = 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"'
-        origin = f"site {site.name}: container.library_path"
+        origin = Origin("site", site.name, "container.library_path")
         for text in ("bash", "-c", line, "hpcdist"):
             yield Word(text=text, origin=origin)
         yield Word.raw(f'"{":".join(folders)}"', origin)
@@ -102,19 +101,21 @@ def _runtime(name: str, site: Site) -> ContainerRuntime:
 def _binds(experiment: Experiment, site: Site) -> Iterator[Word]:
     """Yield ``SRC:DST`` for double quotes: where the job was submitted, its run, its data, the site's."""
     for name in ("PWD", "HPCDIST_RUN_DIR"):
-        yield Word.raw(f"${name}:${name}", "what every task reads and writes")
+        yield Word.raw(f"${name}:${name}", Origin("default", "what every task reads and writes"))
     persistence = experiment.environment.persistence
     named = (*(persistence.data if persistence else ()), *experiment.environment.data_refs)
     for name in dict.fromkeys(named):
         if path := site.volumes.get(name):
             safe = in_double_quotes(path)
-            yield Word.raw(f"{safe}:{safe}", f"site {site.name}: volumes.{name}")
+            yield Word.raw(f"{safe}:{safe}", Origin("site", site.name, f"volumes.{name}"))
     for bind in site.container.binds if site.container else ():
-        yield Word.raw(bind if ":" in bind else f"{bind}:{bind}", f"site {site.name}: container.binds")
+        yield Word.raw(
+            bind if ":" in bind else f"{bind}:{bind}", Origin("site", site.name, "container.binds")
+        )
 
 
 def _checks(container: Container, runtime: ContainerRuntime) -> Iterator[Word]:
-    origin = f"container {runtime.name}"
+    origin = Origin("container", runtime.name)
     if runtime.program:
         program = quote(runtime.program)
         message = f"there is no {program} on $(uname -n); load its module in the site file, or {_OUTSIDE}"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment.replica import Block, Replica
 from hpcdist.layers.protocols import Topology
+from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.placement import Placement
 from hpcdist.planner.placement import ReplicaGroup, by_node, place
 from hpcdist.planner.pools import Need, Pool, Shortfall, need_of, with_memory
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
-
-Where = Callable[[Path], str]
 
 REPLICAS: Path = ("environment", "replicas")
 
@@ -104,8 +103,8 @@ def _needs(request: Request, choice: Sequence[Pool]) -> list[Need]:
     return needs
 
 
-def _origin(request: Request, replica: Replica) -> str:
-    return request.where(replica.path) if replica.path else f"site {request.site.name}: replica"
+def _origin(request: Request, replica: Replica) -> Origin:
+    return request.where(replica.path) if replica.path else Origin("site", request.site.name, "replica")
 
 
 def _node_refusals(request: Request, choice: Sequence[Pool]) -> Iterator[Refusal]:

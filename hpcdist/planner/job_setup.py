@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers import polyaxon_variables
 from hpcdist.plan.model import Environment, JobSpec, PreparedJob, extended
+from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.values import Word
 from hpcdist.planner import container_choice
-from hpcdist.planner.feasibility import Where
 from hpcdist.planner.launcher_choice import Start
 from hpcdist.planner.variables import variables
 from hpcdist.site.model import Site
@@ -28,7 +28,7 @@ def prepared(spec: JobSpec, experiment: Experiment, site: Site, start: Start, wh
         modules=(*site.modules, *experiment.batch.modules),
         spack_env=experiment.batch.spack_env,
         setup=(*setup(experiment, site, where), *container_choice.setup(spec, site)),
-        task_setup=tuple(Word.raw(line, f"site {site.name}: task_setup") for line in site.task_setup),
+        task_setup=tuple(Word.raw(line, Origin("site", site.name, "task_setup")) for line in site.task_setup),
         variables=tuple(variables(experiment, site, spec, shared, where)),
         task_variables=(*polyaxon_variables.task_variables(), *own),
         framework_variables=tuple(dict.fromkeys(variable.name for variable in (*shared, *own))),
@@ -50,23 +50,23 @@ def setup(experiment: Experiment, site: Site, where: Where) -> Iterator[Word]:
     if place := experiment.batch.spack_env:
         origin = where(("batch", "spack_env"))
         words = ("--dir", place) if place.startswith(("/", ".")) else (place,)
-        yield _call("activate_spack", origin, *words, origin=origin)
+        yield _call("activate_spack", str(origin), *words, origin=origin)
 
 
 def _of_the_site(site: Site) -> Iterator[Word]:
     # The files come first: /etc/profile.d/modules.sh is what makes `module` known (ABCI, Azure).
     for file in site.source:
         line = f'if [[ -r {file} ]]; then source {file}; else fail "there is no {file} on $(uname -n)"; fi'
-        yield Word.raw(line, f"site {site.name}: source")
+        yield Word.raw(line, Origin("site", site.name, "source"))
     for module in site.modules:
-        yield _loaded(module, f"site {site.name}: modules")
+        yield _loaded(module, Origin("site", site.name, "modules"))
     for line in site.setup:
-        yield Word.raw(line, f"site {site.name}: setup")
+        yield Word.raw(line, Origin("site", site.name, "setup"))
 
 
-def _loaded(module: str, origin: str) -> Word:
-    return _call("load_module", module, origin, origin=origin)
+def _loaded(module: str, origin: Origin) -> Word:
+    return _call("load_module", module, str(origin), origin=origin)
 
 
-def _call(*words: str, origin: str) -> Word:
+def _call(*words: str, origin: Origin) -> Word:
     return Word.raw(str(join(words)), origin)

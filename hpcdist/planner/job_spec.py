@@ -6,10 +6,10 @@ from hpcdist.experiment.launch.line import SLOTS
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.fabric_variables import surroundings
 from hpcdist.plan.model import Completion, Gpus, Identity, JobSpec, Launch, Rendezvous
+from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.planner.container_choice import container_of
-from hpcdist.planner.feasibility import Where
 from hpcdist.planner.launcher_choice import Start, must_meet_by_mpi, own_arguments, pmi_of
 from hpcdist.planner.origins import origins
 from hpcdist.planner.placement import beside_gpus
@@ -32,7 +32,10 @@ def job_spec(experiment: Experiment, site: Site, start: Start, placement: Placem
     scheduler = schedulers.get(site.scheduler)
     gpus = Gpus(
         visibility=gpu_visibility(
-            experiment, site, start, (*bound_by(site.options(start.launcher.name), placement), *arguments)
+            experiment,
+            site,
+            start,
+            (*bound_by(site.options(start.launcher.name), placement), *(word.text for word in arguments)),
         ),
         variable=site.gpus.visible,
         library=job.library if any(group.gpus for group in placement.groups) else None,

@@ -14,9 +14,9 @@ from hpcdist.experiment.replica import Block, blocks
 from hpcdist.layers.frameworks import framework_of
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Framework, Launcher, Topology
+from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
-from hpcdist.planner.feasibility import Where
 from hpcdist.site.fabric import JobFacts, active_groups
 from hpcdist.site.model import Site
 
@@ -133,10 +133,10 @@ def _arguments(
             raise PlanError(Problem(f"{who}, so that nobody reads them", path, "remove them"))
         return
     for text in site.options(launcher.name).args:
-        yield Word(text=text, origin=f"site {site.name}: launchers.{launcher.name}.args")
+        yield Word(text=text, origin=Origin("site", site.name, f"launchers.{launcher.name}.args"))
     for index, group in active_groups(site.fabric, job):
         for text in group.args:
-            yield Word(text=text, origin=f"site {site.name}: fabric.together.{index}: {group.why}")
+            yield Word(text=text, origin=Origin("site", site.name, f"fabric.together.{index}", group.why))
     for index, text in enumerate(experiment.batch.launcher_args):
         flag, *more = text.partition("=")[0].split() or [""]
         if flag in launcher.taken or (not flag.startswith("-") and not index):

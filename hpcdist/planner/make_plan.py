@@ -14,10 +14,10 @@ from hpcdist import lint
 from hpcdist.errors import PlanError, Problem, independent
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Plan, PreparedJob, extended
+from hpcdist.plan.origin import Where
 from hpcdist.plan.values import TASK_WRAPPER, Word
 from hpcdist.planner import container_choice
 from hpcdist.planner.advice import advice
-from hpcdist.planner.feasibility import Where
 from hpcdist.planner.job_setup import prepared
 from hpcdist.planner.job_spec import job_spec
 from hpcdist.planner.launcher_choice import Start, asked_of, launcher_of

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import Block
 from hpcdist.layers.protocols import Topology
+from hpcdist.plan.origin import DEFAULT, Origin, Where, joined
 from hpcdist.plan.placement import Placement
-from hpcdist.planner.feasibility import Where
 from hpcdist.planner.launcher_choice import Start
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.request import whole_nodes
@@ -27,11 +27,11 @@ _SITE_FIELDS = {
 
 def origins(
     experiment: Experiment, site: Site, placement: Placement, start: Start, where: Where
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, Origin]]:
     """Yield the origin of each field of a plan; of what comes twice the last holds."""
     topology = start.topology
     why = topology.why.split(".") if topology.why else ()
-    yield "name", where(("name",)) if experiment.name != "experiment" else "default"
+    yield "name", where(("name",)) if experiment.name != "experiment" else DEFAULT
     for field in _BATCH_FIELDS:
         value = experiment.batch.launcher_name if field == "launcher" else getattr(experiment.batch, field)
         if value not in (None, ()):
@@ -39,48 +39,48 @@ def origins(
         elif field == "launcher" and topology.launchers:
             yield field, where(tuple(why))
         elif field in _SITE_FIELDS and getattr(site, _SITE_FIELDS[field]):
-            yield field, f"site {site.name}: {_SITE_FIELDS[field]}"
+            yield field, Origin("site", site.name, _SITE_FIELDS[field])
         elif field == "requeue":
-            yield field, "default"
+            yield field, DEFAULT
     for field in ("gpus", "environment", "request_memory", "head_node"):
-        yield field, f"site {site.name}: {field}"
+        yield field, Origin("site", site.name, field)
     yield from _of_partitions(experiment, site, placement, start.replicas)
     yield from _of_selectors(experiment, start.replicas, where)
     yield "command", where(("run", "cmd"))
     if experiment.build and experiment.build.image:
         yield "image", where(("build", "image"))
-        yield "container", f"site {site.name}: container.runtime"
+        yield "container", Origin("site", site.name, "container.runtime")
     yield from _of_framework(experiment, topology, where)
     if experiment.environment.max_restarts:
         yield "max_restarts", where(("environment", "max_restarts"))
 
 
-def _of_framework(experiment: Experiment, topology: Topology, where: Where) -> Iterator[tuple[str, str]]:
+def _of_framework(experiment: Experiment, topology: Topology, where: Where) -> Iterator[tuple[str, Origin]]:
     if topology.elastic and topology.why:
         yield "elastic", where(tuple(topology.why.split(".")))
     if topology.gpu_visibility == "node" and experiment.batch.gpu_visibility is None:
-        yield "gpu_visibility", f"framework {experiment.framework}"
+        yield "gpu_visibility", Origin("framework", str(experiment.framework))
 
 
 def _of_partitions(
     experiment: Experiment, site: Site, placement: Placement, replicas: Sequence[Block]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, Origin]]:
     whole = whole_nodes(site, placement)
     if whole and experiment.batch.exclusive is None:
-        yield "exclusive", f"site {site.name}: {whole}"
+        yield "exclusive", Origin("site", site.name, whole)
     asked = any(block.first.memory for block in replicas)
     for how, key in (memory_in(site, group.site_partition) for group in placement.groups):
         if how == "share" and not asked:
-            yield "memory", f"site {site.name}: {key}"
+            yield "memory", Origin("site", site.name, key)
 
 
 def _of_selectors(
     experiment: Experiment, replicas: Sequence[Block], where: Where
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, Origin]]:
     """Yield the origins of what replicas say in place of ``batch``."""
     kinds = {block.first.selector_path: dict(block.first.node_selector) for block in replicas}
     for key in ("partition", "constraint"):
         own = [where((*path, key)) for path, selector in kinds.items() if key in selector]
         others = getattr(experiment.batch, key) and not all(key in selector for selector in kinds.values())
         if own:
-            yield key, " and ".join([*([where(("batch", key))] if others else []), *own])
+            yield key, joined([*([where(("batch", key))] if others else []), *own], " and ")

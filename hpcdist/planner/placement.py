@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.documents.fields import Model
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group, Placement, Row, Shape
 from hpcdist.planner.pools import EMPTY, Need, Pool
 from hpcdist.site.affinity import cpus_of_each_gpu
@@ -27,7 +28,7 @@ class ReplicaGroup(Model, frozen=True):
     count: int
     need: Need
     pool: Pool
-    origin: str
+    origin: Origin
 
 
 class _Run(NamedTuple):

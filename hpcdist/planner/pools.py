@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from hpcdist.documents.fields import Model
 from hpcdist.experiment.replica import Replica
+from hpcdist.plan.origin import Origin
 from hpcdist.site.affinity import cpus_of_each_gpu
 from hpcdist.site.model import Partition, Site
 
@@ -64,7 +65,7 @@ class Pool(Model, frozen=True):
     gpus: int | None
     memory: int | None
     nodes: int
-    origin: str
+    origin: Origin
     gpu_cpus: tuple[str, ...] = ()
     min_nodes: int = 1
     gpus_unknown: bool = False
@@ -132,7 +133,7 @@ def pools(site: Site) -> tuple[Pool, ...]:
 
 def _anywhere(site: Site) -> Pool:
     """Return the nodes of a site that says nothing of them."""
-    origin, (memory, _) = f"site {site.name}: no partitions", memory_in(site, None)
+    origin, (memory, _) = Origin("site", site.name, why="no partitions"), memory_in(site, None)
     return Pool(None, None, None, None, None, None, None, None, UNLIMITED, origin, request_memory=memory)
 
 
@@ -160,7 +161,7 @@ def _of_node_types(site: Site, name: str, partition: Partition) -> Iterator[Pool
             gpus=None if node.gpus == "unknown" else node.gpus,
             memory=node.memory.mib if node.memory else None,
             nodes=min(limits, default=UNLIMITED),
-            origin=f"site {site.name}: partitions.{name}",
+            origin=Origin("site", site.name, f"partitions.{name}"),
             gpu_cpus=node.gpu_cpus,
             min_nodes=partition.min_nodes,
             gpus_unknown=node.gpus == "unknown",

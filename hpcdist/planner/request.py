@@ -9,6 +9,7 @@ from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
 from hpcdist.experiment.model import Experiment, Mail
 from hpcdist.plan.model import Request
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.planner.pools import whole_nodes_in
@@ -48,7 +49,7 @@ def _site_directives(site: Site, job: JobFacts) -> Iterator[Word]:
     """Yield the directives that such a job's variables need."""
     for index, group in active_groups(site.fabric, job):
         for text in group.directives:
-            yield Word(text=text, origin=f"site {site.name}: fabric.together.{index}: {group.why}")
+            yield Word(text=text, origin=Origin("site", site.name, f"fabric.together.{index}", group.why))
 
 
 def account_of(experiment: Experiment, site: Site) -> str | None:

@@ -18,9 +18,10 @@ from msgspec.structs import replace
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.replica import Block, Replica
+from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.planner.alternatives import answered
-from hpcdist.planner.feasibility import Refusal, Request, Where, attempt, nearness, on
+from hpcdist.planner.feasibility import Refusal, Request, attempt, nearness, on
 from hpcdist.planner.launcher_choice import Asked
 from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools
 from hpcdist.site.model import Site

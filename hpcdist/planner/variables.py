@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from hpcdist.errors import Path
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers import polyaxon_variables
 from hpcdist.plan.fabric_variables import of_fabric, surroundings, text_of
 from hpcdist.plan.model import JobSpec
+from hpcdist.plan.origin import DEFAULT, Origin, Where
 from hpcdist.plan.values import Variable
-from hpcdist.planner.feasibility import Where
 from hpcdist.site.model import Site
 
 
@@ -22,22 +21,21 @@ def variables(
     """Yield each variable once, at its last giver: site, Polyaxon, framework, then the experiment."""
     found: dict[str, Variable] = {}
     for variable in (
-        Variable(name="PYTHONUNBUFFERED", value="1", origin="default"),
+        Variable(name="PYTHONUNBUFFERED", value="1", origin=DEFAULT),
         *of_fabric(site, surroundings(site, job.placement, container=job.container is not None)),
         *polyaxon_variables.variables(experiment, job, site),
         *(msgspec.structs.replace(item, origin=located(item.origin, where)) for item in shared),
         *_own_variables(experiment, where),
     ):
         earlier = found.pop(variable.name, None)
-        origin = f"{variable.origin} (instead of {earlier.origin})" if earlier else variable.origin
+        origin = variable.origin.with_note(f"instead of {earlier.origin}") if earlier else variable.origin
         found[variable.name] = msgspec.structs.replace(variable, origin=origin)
     yield from found.values()
 
 
-def located(origin: str, where: Where) -> str:
-    """Return an origin; of one that names a key of the experiment (``horovod.autotune``), the key's place."""
-    path: Path = tuple(origin.split("."))
-    return where(path) if len(path) > 1 and " " not in origin else origin
+def located(origin: Origin, where: Where) -> Origin:
+    """Return an origin; of one that is a key of the experiment (``horovod.autotune``), the key's place."""
+    return where(tuple(origin.name.split("."))) if origin.kind == "key" else origin
 
 
 def _own_variables(experiment: Experiment, where: Where) -> Iterator[Variable]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -12,7 +12,6 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.plan.devices import misplaced
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Placement
-from hpcdist.plan.values import Word
 from hpcdist.planner.launcher_choice import Start
 from hpcdist.site.model import LauncherOptions, Site
 
@@ -28,14 +27,13 @@ flux-shell(1), ``gpu-affinity``; ``mpiexec --help`` of PALS, ``--gpu-bind``.
 """
 
 
-def bound_by(options: LauncherOptions, placement: Placement) -> tuple[Word, ...]:
+def bound_by(options: LauncherOptions, placement: Placement) -> tuple[str, ...]:
     """Return the site's words for binding, which equal tasks have."""
-    texts = options.binding if placement.is_even else ()
-    return tuple(Word(text=text, origin="site") for text in texts)
+    return options.binding if placement.is_even else ()
 
 
 def gpu_visibility(
-    experiment: Experiment, site: Site, start: Start, words: Iterable[Word]
+    experiment: Experiment, site: Site, start: Start, words: Sequence[str]
 ) -> Literal["task", "node", "launcher"]:
     """Return who chooses a task's GPUs: its launcher where that is so on the site, or by these words.
 
@@ -44,8 +42,7 @@ def gpu_visibility(
     """
     launcher = start.launcher.name
     own = site.gpus.bound_by == "launcher" and launcher == site.launcher
-    texts = [word.text for word in words]
-    by_words = [text for text in (*texts, *map(" ".join, pairwise(texts))) if _HANDS_OUT.fullmatch(text)]
+    by_words = [text for text in (*words, *map(" ".join, pairwise(words))) if _HANDS_OUT.fullmatch(text)]
     if not (own or by_words):
         return experiment.batch.gpu_visibility or start.topology.gpu_visibility
     if experiment.batch.gpu_visibility == "node":

@@ -17,6 +17,7 @@ from hpcdist.schedulers.job import Job, Status
 if TYPE_CHECKING:
     from hpcdist.errors import Problem
     from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
 
@@ -112,7 +113,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
         """Yield each line at the head of the script with its origin, quoted as the scheduler reads it.
 
         The output goes to ``logs/`` in the run directory, else beside where the script is submitted.

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, Problem, did_you_mean
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive
 from hpcdist.site.model import Site
 
@@ -89,7 +90,9 @@ def added(
                 demanded[_key(language, line)] = line
                 yield line
     for text in job.request.extra_directives:
-        for line in _read(language, text, job.origins.get("directives", "batch.directives"), problems):
+        for line in _read(
+            language, text, job.origins.get("directives", Origin("key", "batch.directives")), problems
+        ):
             other = _demanded(language, line, demanded)
             if problem := _claimed(language, line.flag, values) or _strange(language, line, site):
                 problems.append(problem)
@@ -99,9 +102,11 @@ def added(
                 problems.append(_undone(line, other))
 
 
-def demands(job: JobSpec, site: Site) -> Iterator[tuple[str, str]]:
+def demands(job: JobSpec, site: Site) -> Iterator[tuple[str, Origin]]:
     """Yield each text that the site wants of this job, with its origin."""
-    yield from ((text, f"site {site.name}: directives.mandatory") for text in site.directives.mandatory)
+    yield from (
+        (text, Origin("site", site.name, "directives.mandatory")) for text in site.directives.mandatory
+    )
     yield from ((word.text, word.origin) for word in job.request.site_directives)
 
 
@@ -134,7 +139,7 @@ def site_directive_problems(language: DirectiveSyntax, site: Site) -> Iterator[P
         texts += [((*place, index), text) for index, text in enumerate(group.directives)]
     for path, text in texts:
         found: list[Problem] = []
-        for line in _read(language, text, f"site {site.name}", found):
+        for line in _read(language, text, Origin("site", site.name), found):
             problem = _strange(language, line, site) or _never(language, line.flag)
             found += [problem] if problem else []
         yield from (problem._replace(path=path) for problem in found)
@@ -194,7 +199,7 @@ def hidden(language: DirectiveSyntax, job: PreparedJob) -> Iterator[Problem]:
         (("environment", "env_vars", item.name), item.name, item.value.partition("\n")[2])
         for item in job.environment.variables
     ]
-    texts += [((), word.origin, word.text) for word in job.environment.setup]
+    texts += [((), str(word.origin), word.text) for word in job.environment.setup]
     for path, name, text in texts:
         found = next((line for line in text.splitlines() if _is_directive(language, line)), None)
         if found is not None:
@@ -207,7 +212,9 @@ def _is_directive(language: DirectiveSyntax, line: str) -> bool:
     return language.sentinel is not None and language.sentinel.match(line) is not None
 
 
-def _read(language: DirectiveSyntax, text: str, origin: str, problems: list[Problem]) -> Iterator[Directive]:
+def _read(
+    language: DirectiveSyntax, text: str, origin: Origin, problems: list[Problem]
+) -> Iterator[Directive]:
     pairs = language.read(text)
     if not pairs:
         problems.append(Problem(f"{text!r} is not a directive of {language.scheduler}", _PATH, language.form))
@@ -215,9 +222,9 @@ def _read(language: DirectiveSyntax, text: str, origin: str, problems: list[Prob
         yield Directive(flag=flag, value=value, origin=origin)
 
 
-def is_asked(job: JobSpec, site: Site, field: str) -> bool:
+def is_asked(job: JobSpec, field: str) -> bool:
     """Whether the experiment asks for it, rather than the site for all its jobs."""
-    return not job.origins.get(field, "").startswith(f"site {site.name}: ")
+    return field not in job.origins or job.origins[field].kind != "site"
 
 
 def _written(flag: str, value: str | None) -> str:
@@ -242,7 +249,7 @@ def _claimed(language: DirectiveSyntax, flag: str, own: Mapping[str, str | None]
 def _strange(language: DirectiveSyntax, line: Directive, site: Site) -> Problem | None:
     """Say that the scheduler has no such flag, or none on this site; names of resources are the site's."""
     flag = line.flag.partition(" ")[0]
-    theirs = line.origin.startswith("site ")
+    theirs = line.origin.kind == "site"
     path, origin = ((), f" ({line.origin})") if theirs else (_PATH, "")
     if flag in language.useless:
         return Problem(f"{flag} is of no use here{origin}", path, language.useless[flag])

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive
 
-_RUN_DIRECTORY = "rule run directory"
+_RUN_DIRECTORY = Origin("rule", "run directory")
 
 
 def escaped(text: str) -> str:
@@ -39,13 +40,13 @@ class HeaderSyntax(NamedTuple):
     quote: Callable[[str], str | None] = escaped
     cannot_hold: str = ""
     verbatim: frozenset[str] = frozenset()
-    first: tuple[tuple[str, str], ...] = ()
+    first: tuple[tuple[str, Origin], ...] = ()
     directory: Callable[[str], str] = str
     is_array: Callable[[Plan], bool] = lambda plan: plan.request.array is not None
     component: str = ""
 
 
-def header(syntax: HeaderSyntax, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+def header(syntax: HeaderSyntax, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
     """Yield each line with its origin.
 
     Raises:
@@ -58,7 +59,10 @@ def header(syntax: HeaderSyntax, plan: Plan, run_dir: str | None) -> Iterator[tu
     for directive in (output, *plan.directives) if path else plan.directives:
         if directive.group != component:
             component = directive.group
-            yield f"{syntax.prefix}{syntax.component}", "rule different nodes are components of their own"
+            yield (
+                f"{syntax.prefix}{syntax.component}",
+                Origin("rule", "different nodes are components of their own"),
+            )
         yield f"{syntax.prefix}{directive_text(syntax, directive)}", directive.origin
 
 

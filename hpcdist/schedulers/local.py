@@ -20,6 +20,7 @@ from hpcdist.schedulers.job import Job, JobState, Status
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import JobSpec, Plan, PreparedJob
+    from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
     from hpcdist.schedulers.installations import Installation
     from hpcdist.site.model import Site
@@ -201,7 +202,7 @@ class Local:
             raise PlanError(*problems)
         return ()
 
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:  # noqa: ARG002
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:  # noqa: ARG002
         """Return no lines: nobody reads them, and the submit command sends the output to ``logs/``."""
         return iter(())
 
@@ -265,7 +266,7 @@ def _unsupported(job: JobSpec, site: Site) -> Iterator[Problem]:
         "constraint": any(group.constraint for group in groups),
         "dependency": job.request.dependency,
         "directives": job.request.extra_directives,
-        "exclusive": job.request.exclusive and is_asked(job, site, "exclusive"),
+        "exclusive": job.request.exclusive and is_asked(job, "exclusive"),
         "mail": job.request.mail,
         "partition": any(group.partition not in (None, site.default_partition) for group in groups),
         "qos": job.request.qos,

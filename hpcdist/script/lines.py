@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.words import VARIABLE_NAME, Raw, quote
@@ -60,14 +61,14 @@ class Lines:
         A first word that is shell already is a function of the script, which cannot be ``exec``'d.
         """
         words = self.plan.words
-        inside = f"container {self.plan.container.runtime}" if self.plan.container else None
+        inside = Origin("container", self.plan.container.runtime) if self.plan.container else None
         text = "" if words[0].shell else "exec"
         before = None
         for word in words:
             piece = Raw(word.text) if word.shell else quote(word.text)
-            starts = (word.shell and word.origin == "task wrapper") or word is words[-1]
+            starts = word.origin.kind == "task wrapper" or word is words[-1]
             starts |= before == "task wrapper" and word.origin == inside
-            before = word.origin
+            before = word.origin.kind
             text += f" \\\n    {piece}" if text and starts else f" {piece}" if text else piece
         return Raw(text)
 
@@ -78,5 +79,5 @@ def on_few_lines(value: str) -> Raw:
     return Raw(word.replace("\n", "'$'\\n''")) if "\n\n" in value else word
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

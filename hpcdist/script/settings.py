@@ -122,7 +122,7 @@ def _of_scheduler(plan: Plan) -> Group:
 
 def _checks_program(plan: Plan) -> bool:
     """Whether each task looks for the first word behind its wrapper: what is in a container it cannot see."""
-    return plan.launch.mode == "tasks" and not plan.container and plan.words[-2].origin != "task wrapper"
+    return plan.launch.mode == "tasks" and not plan.container and plan.words[-2].origin.kind != "task wrapper"
 
 
 def _of_placement(plan: Plan) -> Group:

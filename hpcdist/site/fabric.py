@@ -105,36 +105,34 @@ class JobFacts(NamedTuple):
 
 
 class ResolvedSetting(NamedTuple):
-    """A variable of a job; if ``found`` names a file, ``value`` is set if it exists, else ``otherwise``."""
+    """A variable of a job; if ``found`` names a file, ``value`` is set if it exists, else ``otherwise``.
+
+    ``key`` is that of the site file, ``why`` its group's reason, ``notes`` the condition that holds or not.
+    """
 
     name: str
     value: Scalar
-    where: str
+    key: str
+    why: str = ""
+    notes: tuple[str, ...] = ()
     found: str | None = None
     otherwise: Scalar | None = None
 
 
 def resolve_settings(fabric: Fabric, job: JobFacts) -> Iterator[ResolvedSetting]:
-    """Yield the variables of a job; ``where`` is the key of the site file, with the condition that holds."""
+    """Yield the variables of a job."""
     for name, entry in fabric.env.items():
         setting = entry if isinstance(entry, Setting) else Setting(value=entry)
-        where = f"fabric.env.{name}"
+        key, condition = f"fabric.env.{name}", ", ".join(setting.words)
         if job.satisfies(setting):
-            otherwise = setting.otherwise if setting.found else None
-            yield ResolvedSetting(
-                name, setting.value, where + _in_brackets(setting), setting.found, otherwise
-            )
+            otherwise, notes = setting.otherwise if setting.found else None, (condition,) * bool(condition)
+            yield ResolvedSetting(name, setting.value, key, "", notes, setting.found, otherwise)
         elif setting.otherwise is not None:
-            yield ResolvedSetting(name, setting.otherwise, f"{where} (not {', '.join(setting.words)})")
+            yield ResolvedSetting(name, setting.otherwise, key, notes=(f"not {condition}",))
     for index, group in active_groups(fabric, job):
+        notes = (", ".join(group.words),) * bool(group.words)
         for name, value in group.env.items():
-            yield ResolvedSetting(
-                name, value, f"fabric.together.{index}: {group.why}{_in_brackets(group)}", group.found
-            )
-
-
-def _in_brackets(condition: Condition) -> str:
-    return f" ({', '.join(condition.words)})" if condition.words else ""
+            yield ResolvedSetting(name, value, f"fabric.together.{index}", group.why, notes, group.found)
 
 
 def active_groups(fabric: Fabric, job: JobFacts) -> Iterator[tuple[int, ConditionalGroup]]:

@@ -17,15 +17,8 @@ NEED_NO_SOURCE: Final = frozenset(
 """Keys that need no source, because hpcdist itself defines them."""
 
 
-def source_of(site: Site, origin: str) -> Source | None:
-    """Return the source of an origin such as ``site lumi: fabric.env.NCCL_NET (multi_node)``.
-
-    Of several that name the same key, the first applies.
-    """
-    prefix = f"site {site.name}: "
-    if not origin.startswith(prefix):
-        return None
-    key = origin.removeprefix(prefix).partition(" ")[0].rstrip(":")
+def source_of(site: Site, key: str) -> Source | None:
+    """Return the source of a key of the site's file; of several that name the same key, the first applies."""
     found = [(len(name), -number) for number, source in enumerate(site.sources) for name in source.of
              if _covers(name, key)]  # fmt: skip
     return site.sources[-max(found)[1]] if found else None

@@ -12,6 +12,7 @@ from hpcdist.documents.fields import Model
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec, dependency_problems
 from hpcdist.experiment.model import Mail
 from hpcdist.plan.model import Identity, JobSpec, Launch, Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group, Placement, Row
 from hpcdist.units import Walltime
 
@@ -171,7 +172,9 @@ def request_cases(job_id: str) -> Iterator[RequestCase]:
     yield RequestCase("batch.walltime", plan(walltime=Walltime(5400)), (r"\b(0?1:30|90|5400s?)\b",))
     yield RequestCase("batch.walltime", plan(walltime=Walltime(10800)), (r"\b(0?3:00|180|10800s?)\b",))
     yield RequestCase("batch.constraint", plan(group(constraint="model=x7")), ("model=x7",))
-    yield RequestCase("batch.exclusive", plan(exclusive=True, origins={"exclusive": "experiment.yml:1"}))
+    yield RequestCase(
+        "batch.exclusive", plan(exclusive=True, origins={"exclusive": Origin("place", "experiment.yml:1")})
+    )
     yield RequestCase("batch.requeue", plan(requeue=True))
     yield RequestCase("batch.directives", plan(extra_directives=("hello x7",)), ("x7",))
     yield RequestCase("horovod.elastic", plan(elastic=True))

@@ -16,7 +16,7 @@ from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from hpcdist.units import Memory, Walltime
 from tests.docs.honours import OWN_WORDS, SCHEDULERS
-from tests.experiments import environment, experiment, resources
+from tests.experiments import environment, experiment, resources, where
 
 Data = dict[str, Any]
 
@@ -94,7 +94,7 @@ def _usual(scheduler: str) -> str:
 def _said(site: Site) -> str:
     """Return the script of a small job there, or why there is none."""
     try:
-        return render(make_plan(_experiment(site.scheduler), site, str), run_dir="/r")
+        return render(make_plan(_experiment(site.scheduler), site, where), run_dir="/r")
     except HpcdistError as error:
         return str(error)
 

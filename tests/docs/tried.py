@@ -19,7 +19,7 @@ from hpcdist.layers.launchers import launchers
 from hpcdist.loading import load
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.schedulers import schedulers
-from tests.experiments import environment, experiment, resources
+from tests.experiments import environment, experiment, resources, where
 from tests.sites import site_named
 from tests.test_examples import EXAMPLES
 from tests.test_golden import CASES, Case
@@ -139,7 +139,7 @@ def strings(test: str) -> set[str]:
 def cell_of(case: Case) -> Cell:
     """Return the place of an experiment on a site."""
     loaded = load.load_experiment(source.load(case.file), settings=case.settings)
-    plan = make_plan(loaded.experiment, _site(case.site), str)
+    plan = make_plan(loaded.experiment, _site(case.site), where)
     return Cell(plan.identity.scheduler, plan.launch.launcher, plan.identity.framework or "")
 
 
@@ -163,7 +163,7 @@ def _can_be_planned(cell: Cell) -> bool:
         batch=Batch(launcher=cell.launcher),
     )
     try:
-        make_plan(asked, _site(cell.scheduler), str)
+        make_plan(asked, _site(cell.scheduler), where)
     except PlanError:
         return False
     return True

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from hpcdist.plan.origin import DEFAULT
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import FIELDS, HEADER, OTHERS, SHORT, TAKEN
@@ -128,7 +129,7 @@ def test_all_that_a_plan_can_say(tmp_path: Path) -> None:
     "value", ["a#b", 'a"b', r"a\b", r"\\", "it's", "(a|b)&c;<d>", "{{x}}", "$HOME", "* ~"]
 )
 def test_values_arrive_as_they_were_meant(value: str, tmp_path: Path) -> None:
-    lines = [directive_text(HEADER, Directive(flag="--job-name", value=value, origin="")), "--nslots=1"]
+    lines = [directive_text(HEADER, Directive(flag="--job-name", value=value, origin=DEFAULT)), "--nslots=1"]
     (tmp_path / "s.sh").write_text("#!/bin/sh\n" + "".join(f"#flux: {line}\n" for line in lines))
     assert jobspec("batch", tmp_path / "s.sh")["attributes"]["system"]["job"] == {"name": value}
 

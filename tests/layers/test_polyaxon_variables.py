@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from hpcdist.layers import polyaxon_variables
+from hpcdist.plan.origin import Origin
 from tests.experiments import experiment
 from tests.plans import planned
 from tests.sites import site
@@ -66,4 +67,9 @@ def test_paths_are_expanded_and_nothing_else_is() -> None:
 def test_which_replica_a_task_is() -> None:
     value = r"{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
     (info,) = polyaxon_variables.task_variables()
-    assert (info.name, info.value, info.shell, info.origin) == ("POLYAXON_TASK_INFO", value, True, "polyaxon")
+    assert (info.name, info.value, info.shell, info.origin) == (
+        "POLYAXON_TASK_INFO",
+        value,
+        True,
+        Origin("polyaxon"),
+    )

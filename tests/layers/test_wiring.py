@@ -93,7 +93,7 @@ def differences(plan: Plan, folder: Path, tasks: Sequence[Task]) -> list[tuple[s
     names = {
         item.name
         for item in (*plan.environment.variables, *plan.environment.task_variables)
-        if item.origin.startswith("framework ")
+        if item.origin.kind == "framework"
     }
     found: list[tuple[str, str, str | None]] = []
     for task, variables in zip(tasks, told(plan, folder, tasks), strict=True):

@@ -7,6 +7,7 @@ import pytest
 from hpcdist.lint import LintContext, always_given, findings
 from hpcdist.lint.finding import SiteValue
 from hpcdist.lint.given import given
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
 from hpcdist.site.fabric import JobFacts
 from tests.sites import shipped_site
@@ -17,9 +18,10 @@ SOURCE = "github.com/eth-cscs/cscs-docs @ 0910c3c, docs/software/ml/pytorch.md"
 CLARIDEN = shipped_site("clariden")
 OUTSIDE = JobFacts(2, "nccl")
 INSIDE = JobFacts(2, "nccl", container=True)
+OURS = Origin("place", "exp.yml:3")
 
 
-def said(name: str, value: str, origin: str = "exp.yml:3") -> list[str]:
+def said(name: str, value: str, origin: Origin = OURS) -> list[str]:
     around = LintContext(given=given(CLARIDEN, OUTSIDE))
     found = findings([Variable(name=name, value=value, origin=origin)], around)
     return [str(item) for item in found if item.severity == "warning"]
@@ -34,16 +36,22 @@ def test_a_value_that_differs_from_the_site_s() -> None:
     ]
 
 
+@pytest.mark.parametrize("file", ["default.yml", "site clariden.yml", "sitex.yml"])
+def test_the_name_of_a_users_file_decides_nothing(file: str) -> None:
+    (found,) = said(MPICH, "1", Origin("place", f"{file}:3"))
+    assert found.startswith(f"{file}:3: ")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "origin"),
     [
-        (MPICH, "0", "exp.yml:3"),
-        (MPICH, "1", "site clariden: fabric.env"),
-        ("NCCL_NET", "aws libfabric", "exp.yml:3"),
-        ("MPICH_OFI_NIC_POLICY", "GPU", "exp.yml:3"),
+        (MPICH, "0", OURS),
+        (MPICH, "1", Origin("site", "clariden", "fabric.env")),
+        ("NCCL_NET", "aws libfabric", OURS),
+        ("MPICH_OFI_NIC_POLICY", "GPU", OURS),
     ],
 )
-def test_what_does_not_differ(name: str, value: str, origin: str) -> None:
+def test_what_does_not_differ(name: str, value: str, origin: Origin) -> None:
     assert "sets it to" not in " ".join(said(name, value, origin))
 
 

@@ -12,6 +12,7 @@ from hpcdist.lint.knowledge import KNOWN, TABLES, family_of
 from hpcdist.lint.nccl import SYSTEM
 from hpcdist.lint.nccl_debugging import DEBUGGING
 from hpcdist.plan.fabric_variables import text_of
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.fabric import JobFacts, active_groups, resolve_settings
 from tests.sites import SHIPPED, shipped_site
@@ -46,14 +47,14 @@ def test_shipped_sites_are_clean(name: str, nodes: int) -> None:
             Variable(
                 name=item.name,
                 value=text_of(item.value),
-                origin=f"site {name}: {item.where}",
+                origin=Origin("site", name, item.key),
                 found=item.found,
                 otherwise=None if item.otherwise is None else text_of(item.otherwise),
             )
             for item in resolve_settings(site.fabric, around)
         ]
         words = [
-            Word(text=text, origin=f"site {name}")
+            Word(text=text, origin=Origin("site", name))
             for _, group in active_groups(site.fabric, around)
             for text in (*group.directives, *group.args)
         ]

@@ -7,18 +7,22 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.lint import LintContext, findings, summed, versions_of
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
 
-OFF = Word(text="--network=disable_rdzv_get", origin="site x: fabric.together.0")
-OTHER = Word(text="--network=single_node_vni", origin="batch.directives")
-FLUX_OFF = Word(text="--setattr=rdzv_get_en=0", origin="site x: fabric.together.0")
-FLUX_OTHER = Word(text="--setattr=other=1", origin="batch.directives")
+OFF = Word(text="--network=disable_rdzv_get", origin=Origin("site", "x", "fabric.together.0"))
+OTHER = Word(text="--network=single_node_vni", origin=Origin("key", "batch.directives"))
+FLUX_OFF = Word(text="--setattr=rdzv_get_en=0", origin=Origin("site", "x", "fabric.together.0"))
+FLUX_OTHER = Word(text="--setattr=other=1", origin=Origin("key", "batch.directives"))
 SLINGSHOT = LintContext(network="slingshot", library="nccl", nodes=2, words=())
 
 
 def said(around: LintContext, **values: str) -> list[str]:
     """Return `name: what happens` of warnings about several variables."""
-    variables = [Variable(name=name, value=value, origin="exp.yml:3") for name, value in values.items()]
+    variables = [
+        Variable(name=name, value=value, origin=Origin("place", "exp.yml:3"))
+        for name, value in values.items()
+    ]
     found = findings(variables, around)
     return [f"{item.name}: {item.happens}" for item in found if item.severity == "warning"]
 
@@ -97,7 +101,9 @@ def test_together(around: LintContext, values: dict[str, str], expected: list[st
 
 def test_a_list_is_put_back_in_its_place() -> None:
     value = "allreduce:tree,collnetdirect;broadcast:ring;^PAT"
-    found = findings([Variable(name="NCCL_ALGO", value=value, origin="exp.yml:3")], LintContext())
+    found = findings(
+        [Variable(name="NCCL_ALGO", value=value, origin=Origin("place", "exp.yml:3"))], LintContext()
+    )
     assert [item.write for item in found if item.severity == "warning"] == [
         ("write allreduce:tree,collnetdirect,Ring;broadcast:ring;^PAT, or exclude what you do not want by ^")
     ]
@@ -107,7 +113,7 @@ def test_notes_are_summed() -> None:
     names = ("NCCL_SHM_DISABLE", "NCCL_ALGO", "NCCL_P2P_DISABLE", "NCCL_DEBUG")
     values = ("1", "Tree", "1", "INFO")
     variables = [
-        Variable(name=name, value=value, origin=f"exp.yml:{line}")
+        Variable(name=name, value=value, origin=Origin("place", f"exp.yml:{line}"))
         for line, (name, value) in enumerate(zip(names, values, strict=True), 3)
     ]
     found = [
@@ -115,9 +121,9 @@ def test_notes_are_summed() -> None:
         for item in summed(findings(variables, LintContext()))
     ]
     assert found == [
-        ("warning", "NCCL_ALGO", "Tree", "exp.yml:4"),
-        ("note", "NCCL_SHM_DISABLE, NCCL_P2P_DISABLE", None, "exp.yml:3, exp.yml:5"),
-        ("note", "NCCL_DEBUG", "INFO", "exp.yml:6"),
+        ("warning", "NCCL_ALGO", "Tree", Origin("place", "exp.yml:4")),
+        ("note", "NCCL_SHM_DISABLE, NCCL_P2P_DISABLE", None, Origin("place", "exp.yml:3, exp.yml:5")),
+        ("note", "NCCL_DEBUG", "INFO", Origin("place", "exp.yml:6")),
     ]
 
 

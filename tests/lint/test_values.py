@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hpcdist.lint import LintContext, findings
 from hpcdist.lint.kinds import Integer, read
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
 from hpcdist.site.fabric import Library
 
@@ -16,7 +17,10 @@ ANYWHERE = LintContext()
 _CAPITALS = "capital and small letters differ in names, so nobody reads it"
 
 
-def variable(name: str, value: str, origin: str = "exp.yml:3") -> Variable:
+OURS = Origin("place", "exp.yml:3")
+
+
+def variable(name: str, value: str, origin: Origin = OURS) -> Variable:
     return Variable(name=name, value=value, origin=origin)
 
 
@@ -244,17 +248,17 @@ def test_a_debugging_variable_is_noted() -> None:
         "note",
         "NVIDIA wants it as a work-around only, and removed as soon as the fault is mended",
     )
-    assert findings([variable("NCCL_SHM_DISABLE", "1", "site x: fabric.env")], ANYWHERE) == ()
+    assert findings([variable("NCCL_SHM_DISABLE", "1", Origin("site", "x", "fabric.env"))], ANYWHERE) == ()
 
 
 def test_a_site_may_know_better() -> None:
-    odd = variable("NCCL_IB_TIMEOUT", "50", "site x: fabric.env.NCCL_IB_TIMEOUT")
+    odd = variable("NCCL_IB_TIMEOUT", "50", Origin("site", "x", "fabric.env.NCCL_IB_TIMEOUT"))
     assert len(findings([odd], ANYWHERE)) == 1
     assert findings([odd], LintContext(known={"NCCL_IB_TIMEOUT": "the centre says so"})) == ()
 
 
 def test_what_only_bash_knows_is_not_judged() -> None:
-    only_bash = Variable(name="NCCL_IB_TIMEOUT", value="$LONG", origin="exp.yml:3", shell=True)  # noqa: S604
+    only_bash = Variable(name="NCCL_IB_TIMEOUT", value="$LONG", origin=OURS, shell=True)  # noqa: S604
     assert findings([only_bash], ANYWHERE) == ()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from hpcdist.documents import fields
 from hpcdist.errors import PlanError
+from hpcdist.plan.origin import Origin
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.experiments import environment
@@ -108,8 +109,8 @@ def test_the_image_is_told_where_it_comes_from() -> None:
     assert plan.container
     assert (plan.container.runtime, plan.container.image, plan.gpus.library) == ("apptainer", "x.sif", "nccl")
     assert (plan.origins["image"], plan.origins["container"]) == (
-        "exp.yml build.image",
-        "site x: container.runtime",
+        Origin("place", "exp.yml build.image"),
+        Origin("site", "x", "container.runtime"),
     )
 
 

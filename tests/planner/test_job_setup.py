@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.script.renderer import render
@@ -121,13 +122,17 @@ def test_they_come_in_order_and_name_their_origins() -> None:
         Word.raw(
             "if [[ -r $HOME/env.sh ]]; then source $HOME/env.sh; "
             'else fail "there is no $HOME/env.sh on $(uname -n)"; fi',
-            "site x: source",
+            Origin("site", "x", "source"),
         ),
-        Word.raw("load_module gcc/12 'site x: modules'", "site x: modules"),
-        Word.raw("load_module cuda/12.4 'site x: modules'", "site x: modules"),
-        Word.raw("ulimit -c 0", "site x: setup"),
-        Word.raw("load_module nccl/2.22 'exp.yml batch.modules[0]'", "exp.yml batch.modules[0]"),
-        Word.raw("activate_spack 'exp.yml batch.spack_env' ml/torch", "exp.yml batch.spack_env"),
+        Word.raw("load_module gcc/12 'site x: modules'", Origin("site", "x", "modules")),
+        Word.raw("load_module cuda/12.4 'site x: modules'", Origin("site", "x", "modules")),
+        Word.raw("ulimit -c 0", Origin("site", "x", "setup")),
+        Word.raw(
+            "load_module nccl/2.22 'exp.yml batch.modules[0]'", Origin("place", "exp.yml batch.modules[0]")
+        ),
+        Word.raw(
+            "activate_spack 'exp.yml batch.spack_env' ml/torch", Origin("place", "exp.yml batch.spack_env")
+        ),
     )
     assert (plan.environment.modules, plan.environment.spack_env) == (
         ("gcc/12", "cuda/12.4", "nccl/2.22"),
@@ -260,7 +265,7 @@ HOSTILE = st.text(st.sampled_from("'\"\\`!*~# ;&|<>(){}\u00e9-x"), max_size=12)
 def test_hostile_words_arrive(tmp_path: Path, place: str, file: str) -> None:
     node = Node(tmp_path).with_spack()
     asked = experiment(batch={"spack_env": place}, run={"cmd": "true"})
-    plan = make_plan(asked, ONE_PROCESS, lambda _: f"{file}.yml:1")
+    plan = make_plan(asked, ONE_PROCESS, lambda _: Origin("place", f"{file}.yml:1"))
     assert node.run_plan(plan) == (0, [])
     assert node.words.read_text() == f"--dir\0{place}\0"
 

@@ -16,10 +16,11 @@ from hpcdist.experiment.batch_specs import (
 )
 from hpcdist.experiment.model import Mail
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
-from tests.experiments import environment, resources
+from tests.experiments import environment, resources, where
 from tests.plans import COMMAND, LOCAL, TESTBED, changed, planned, words
 from tests.sites import shipped_site, site, site_named
 
@@ -37,7 +38,7 @@ def refused(machine: Site = TESTBED, **data: Any) -> str:
 def test_a_command_alone() -> None:
     plan = planned(LOCAL, run={"cmd": "echo 'a b' && true"})
     assert (plan.launch.mode, plan.launch.launcher, plan.identity.framework) == ("tasks", "mpirun", None)
-    assert plan.words[-1] == Word.raw(COMMAND, "exp.yml run.cmd")
+    assert plan.words[-1] == Word.raw(COMMAND, Origin("place", "exp.yml run.cmd"))
     assert (words(plan)[-1], plan.identity.command) == (COMMAND, "echo 'a b' && true")
     assert (plan.placement.size, plan.placement.nodes, plan.warnings) == (1, 1, ())
 
@@ -55,13 +56,13 @@ def test_the_file_comes_before_the_site() -> None:
         "high",
     )
     assert {name: plan.origins[name] for name in ("walltime", "exclusive", "launcher", "qos")} == {
-        name: f"exp.yml batch.{name}" for name in ("walltime", "exclusive", "launcher", "qos")
+        name: where(("batch", name)) for name in ("walltime", "exclusive", "launcher", "qos")
     }
 
 
 def test_memory_that_the_site_asks_for() -> None:
     machine = changed(TESTBED, request_memory="share")
-    assert planned(machine).origins["memory"] == "site testbed: request_memory"
+    assert planned(machine).origins["memory"] == Origin("site", "testbed", "request_memory")
     asked = planned(machine, environment={"resources": {"memory": {"requests": "1G"}}})
     assert "memory" not in asked.origins
     assert "memory" not in planned(TESTBED).origins
@@ -77,11 +78,11 @@ def test_the_site_comes_before_nothing() -> None:
     assert {
         name: plan.origins[name] for name in ("walltime", "exclusive", "launcher", "name", "command")
     } == {
-        "walltime": "site testbed: walltime",
-        "exclusive": "site testbed: whole_nodes",
-        "launcher": "site testbed: launcher",
-        "name": "default",
-        "command": "exp.yml run.cmd",
+        "walltime": Origin("site", "testbed", "walltime"),
+        "exclusive": Origin("site", "testbed", "whole_nodes"),
+        "launcher": Origin("site", "testbed", "launcher"),
+        "name": DEFAULT,
+        "command": Origin("place", "exp.yml run.cmd"),
     }
 
 
@@ -203,12 +204,12 @@ def test_the_origin_of_a_replicas_own_constraint() -> None:
     worker = {"node_selector": {"constraint": "volta"}}
     section = {"replicas": {"n_workers": 1, "default_worker": worker}}
     plan = planned(framework="pytorch", batch={"constraint": "a100"}, environment=section)
-    assert plan.origins["constraint"] == (
+    assert str(plan.origins["constraint"]) == (
         "exp.yml batch.constraint and exp.yml environment.replicas.default_worker.node_selector.constraint"
     )
     own = {"node_selector": {"constraint": "volta"}}
     alone = planned(batch={"constraint": "a100"}, environment=own)
-    assert alone.origins["constraint"] == "exp.yml environment.node_selector.constraint"
+    assert alone.origins["constraint"] == Origin("place", "exp.yml environment.node_selector.constraint")
 
 
 @pytest.mark.parametrize(
@@ -247,16 +248,17 @@ def test_variables_have_one_giver_the_last() -> None:
         for found in plan.environment.variables
         if not found.name.startswith("POLYAXON_")
     }
+    mine = ("environment", "env_vars")
     assert found == {
-        "PYTHONUNBUFFERED": ("1", "default"),
-        "A": ("1", "site testbed: fabric.env.A"),
-        "MASTER_ADDR": ("$HPCDIST_HEAD_ADDRESS", "framework pytorch"),
-        "B": ("false", "exp.yml build.env_vars[0] (instead of site testbed: fabric.env.B)"),
-        "C": ("x y", "exp.yml build.env_vars[1]"),
-        "MASTER_PORT": ("5", "exp.yml environment.env_vars.MASTER_PORT (instead of framework pytorch)"),
+        "PYTHONUNBUFFERED": ("1", DEFAULT),
+        "A": ("1", Origin("site", "testbed", "fabric.env.A")),
+        "MASTER_ADDR": ("$HPCDIST_HEAD_ADDRESS", Origin("framework", "pytorch")),
+        "B": ("false", where(("build", "env_vars", 0)).with_note("instead of site testbed: fabric.env.B")),
+        "C": ("x y", Origin("place", "exp.yml build.env_vars[1]")),
+        "MASTER_PORT": ("5", where((*mine, "MASTER_PORT")).with_note("instead of framework pytorch")),
         "NCCL_DEBUG": (
             "INFO",
-            "exp.yml environment.env_vars.NCCL_DEBUG (instead of site testbed: fabric.env.NCCL_DEBUG)",
+            where((*mine, "NCCL_DEBUG")).with_note("instead of site testbed: fabric.env.NCCL_DEBUG"),
         ),
     }
     own = variable(plan, "MASTER_PORT")
@@ -285,11 +287,11 @@ def test_variables_under_a_condition(setting: object, one: str | None, several: 
 @pytest.mark.parametrize(
     ("replicas", "value", "origin"),
     [
-        (1, "Socket", "site frontier: fabric.env.NCCL_NET (not multi_node)"),
-        (16, "OFI", "site frontier: fabric.env.NCCL_NET (multi_node)"),
+        (1, "Socket", Origin("site", "frontier", "fabric.env.NCCL_NET", notes=("not multi_node",))),
+        (16, "OFI", Origin("site", "frontier", "fabric.env.NCCL_NET", notes=("multi_node",))),
     ],
 )
-def test_frontier_has_its_plug_in_on_several_nodes_only(replicas: int, value: str, origin: str) -> None:
+def test_frontier_has_its_plug_in_on_several_nodes_only(replicas: int, value: str, origin: Origin) -> None:
     section = environment(replicas - 1, each=resources(gpu=1))
     plan = planned(shipped_site("frontier"), framework="horovod", batch={"account": "A"}, environment=section)
     assert variable(plan, "NCCL_NET") == Variable(name="NCCL_NET", value=value, origin=origin)
@@ -414,8 +416,8 @@ def test_an_experiment_may_give_words_to_its_launcher(launcher: dict[str, Any], 
     assert plan.launch.launcher == name
     given = [word for word in plan.words if word.text in ("--a=b d", "c")]
     assert given == [
-        Word(text="--a=b d", origin="exp.yml batch.launcher.args[0]"),
-        Word(text="c", origin="exp.yml batch.launcher.args[1]"),
+        Word(text="--a=b d", origin=Origin("place", "exp.yml batch.launcher.args[0]")),
+        Word(text="c", origin=Origin("place", "exp.yml batch.launcher.args[1]")),
     ]
 
 

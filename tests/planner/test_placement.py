@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.placement import Group, Placement, Row, Task
 from hpcdist.planner import placement as placements
 from hpcdist.planner.placement import ReplicaGroup, by_node, place
@@ -26,14 +27,14 @@ BIG = Pool(
     gpus=4,
     memory=64000,
     nodes=100,
-    origin="site x: partitions.gpu",
+    origin=Origin("site", "x", "partitions.gpu"),
 )
 CPU = replace(BIG, partition="cpu", submit_as="cpu", node_type="cpu", gpu_type=None, cpus=8, gpus=0)
-UNKNOWN = Pool(None, None, None, None, None, None, None, None, UNLIMITED, "site x: no partitions")
+UNKNOWN = Pool(None, None, None, None, None, None, None, None, UNLIMITED, DEFAULT)
 
 
 def crowd(role: str, count: int, need: Need, pool: Pool = BIG, index: int = 0) -> ReplicaGroup:
-    return ReplicaGroup(role, index, count, need, pool, f"exp.yml:{role}")
+    return ReplicaGroup(role, index, count, need, pool, Origin("place", f"exp.yml:{role}"))
 
 
 def nodes_of(*crowds: ReplicaGroup, spread: bool = False) -> list[list[str]]:
@@ -65,7 +66,7 @@ def test_rows_and_groups_of_a_small_job() -> None:
                 gpus_per_task=1,
                 even=False,
                 site_partition="gpu",
-                origin="site x: partitions.gpu",
+                origin=Origin("site", "x", "partitions.gpu"),
             ),
         ),
         rows=(
@@ -88,7 +89,7 @@ def row(role: str, index: int, rank: int, **place: Any) -> Row:
         cpus=2,
         gpus=1,
         memory=500,
-        origin=f"exp.yml:{role}",
+        origin=Origin("place", f"exp.yml:{role}"),
         **place,
     )
 
@@ -222,13 +223,16 @@ def test_all_tasks_of_a_node_become_one_that_starts_them() -> None:
         ),
         rows=(
             node("master", 0, 0, tasks=1, processes=4, gpus=4),
-            node("worker", 0, 1, tasks=1, processes=4, gpus=4, origin="exp.yml:worker"),
-            node("worker", 1, 2, tasks=1, processes=2, gpus=2, origin="exp.yml:worker"),
+            node("worker", 0, 1, tasks=1, processes=4, gpus=4, origin=Origin("place", "exp.yml:worker")),
+            node("worker", 1, 2, tasks=1, processes=2, gpus=2, origin=Origin("place", "exp.yml:worker")),
         ),
     )
 
 
-def node(role: str, index: int, first: int, origin: str = "exp.yml:master", **size: Any) -> Row:
+MASTER = Origin("place", "exp.yml:master")
+
+
+def node(role: str, index: int, first: int, origin: Origin = MASTER, **size: Any) -> Row:
     """Return a row of tasks, one a node, each with two CPUs and 500 MiB a process."""
     return Row(
         role=role,

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from hpcdist.errors import PlanError
 from hpcdist.experiment.model import Experiment
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
 from hpcdist.planner.launcher_choice import asked_of
 from hpcdist.planner.selection import select
@@ -98,8 +99,8 @@ def test_replicas_that_no_partition_takes_together_go_to_several() -> None:
     placement = selected(exp)
     assert shape(placement) == [("cpu", 1, 1), ("v100", 4, 4)]
     assert [row.origin for row in placement.rows] == [
-        "exp.yml environment.resources",
-        "exp.yml environment.replicas.default_worker.resources",
+        Origin("place", "exp.yml environment.resources"),
+        Origin("place", "exp.yml environment.replicas.default_worker.resources"),
     ]
 
 

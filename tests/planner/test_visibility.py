@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from hpcdist.errors import PlanError
 from hpcdist.plan.devices import devices
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.planner.placement import ReplicaGroup, place
 from hpcdist.site.model import LauncherOptions
 from hpcdist.testing.requests import altered
@@ -29,7 +30,7 @@ PLAN = planned(framework="mpi", environment=environment(1, each=ONE_GPU))
 @pytest.mark.parametrize("framework", ["horovod", "mpi", "chainermn", "deepspeed", "lightning", "accelerate"])
 def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, framework: str) -> None:
     plan = planned(framework=framework, environment=environment(5, each=ONE_GPU))
-    assert (plan.gpus.visibility, plan.origins["gpu_visibility"]) == ("node", f"framework {framework}")
+    assert (plan.gpus.visibility, plan.origins["gpu_visibility"]) == ("node", Origin("framework", framework))
     for task, variables in zip(plan.placement.tasks, told(plan, tmp_path), strict=True):
         gpus = variables["CUDA_VISIBLE_DEVICES"].split(",")
         assert gpus == DEVICES

@@ -6,6 +6,7 @@ import pytest
 
 from hpcdist.errors import PlanError
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Directives, Site
@@ -13,7 +14,7 @@ from tests.sites import shipped_site
 
 from .plans import group, plan, site
 
-WHY = "site frontier: fabric.together.0: alt_read needs the driver's get protocol off"
+WHY = Origin("site", "frontier", "fabric.together.0", "alt_read needs the driver's get protocol off")
 NETWORK = (Word(text="--network=disable_rdzv_get", origin=WHY),)
 
 

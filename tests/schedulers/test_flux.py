@@ -15,6 +15,7 @@ from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers import Submission
@@ -135,12 +136,15 @@ def test_directives_of_everything_at_once() -> None:
 
 
 def test_origins() -> None:
-    known = plan(group(origin="exp.yml:9"), origins={"name": "exp.yml:2", "nodes": "exp.yml:7"})
+    known = plan(
+        group(origin=Origin("place", "exp.yml:9")),
+        origins={"name": Origin("place", "exp.yml:2"), "nodes": Origin("place", "exp.yml:7")},
+    )
     origins = {line.flag: line.origin for line in FLUX.directives(known, HERE)}
     assert (origins["--job-name"], origins["--nslots"], origins["--gpus-per-slot"]) == (
-        "exp.yml:2",
-        "exp.yml:7",
-        "exp.yml:9",
+        Origin("place", "exp.yml:2"),
+        Origin("place", "exp.yml:7"),
+        Origin("place", "exp.yml:9"),
     )
 
 
@@ -168,12 +172,12 @@ def test_origins() -> None:
             "run.cmd: Flux would take a line of the command for a directive: '# flux: -N1'; write it in",
         ),
         (
-            plan(variables=(Variable(name="X", value="a\nFLUX: b", origin=""),)),
+            plan(variables=(Variable(name="X", value="a\nFLUX: b", origin=DEFAULT),)),
             HERE,
             "environment.env_vars.X: Flux would take a line of X for a directive: 'FLUX: b'; write it in",
         ),
         (
-            plan(setup=(Word.raw("true\n  flux: b", "site x: setup"),)),
+            plan(setup=(Word.raw("true\n  flux: b", Origin("site", "x", "setup")),)),
             HERE,
             "Flux would take a line of site x: setup for a directive: 'flux: b'",
         ),
@@ -217,7 +221,7 @@ def test_flags_of_a_plug_in_are_for_the_site_to_name() -> None:
 
 
 def test_text_behind_the_name_of_a_variable_is_no_directive() -> None:
-    harmless = plan(variables=(Variable(name="X", value="flux: b\na flux: b", origin=""),))
+    harmless = plan(variables=(Variable(name="X", value="flux: b\na flux: b", origin=DEFAULT),))
     assert texts(harmless) == texts(plan())
 
 
@@ -242,7 +246,7 @@ def test_memory_comes_with_whole_nodes() -> None:
     ["plain", "two words", "a#b", 'a"b', r"a\b", r"\\", "it's", "(a|b)&c;<d>", "{{x}}", "\u00e9", "$X", "*"],
 )  # fmt: skip
 def test_values_are_read_as_they_were_meant(value: str) -> None:
-    text = directive_text(HEADER, Directive(flag="--x", value=value, origin=""))
+    text = directive_text(HEADER, Directive(flag="--x", value=value, origin=DEFAULT))
     assert split(f" {text}") == [f"--x={value}"]
 
 
@@ -256,14 +260,14 @@ def test_values_are_read_as_they_were_meant(value: str) -> None:
 )
 def test_values_that_no_directive_can_hold(value: str, what: str) -> None:
     with pytest.raises(PlanError, match=f"--x cannot hold {what}"):
-        directive_text(HEADER, Directive(flag="--x", value=value, origin="exp.yml:3"))
+        directive_text(HEADER, Directive(flag="--x", value=value, origin=Origin("place", "exp.yml:3")))
 
 
 def test_the_head_of_a_script() -> None:
-    made = plan(directives=(Directive(flag="--nodes", value="2", origin="exp.yml:7"),))
+    made = plan(directives=(Directive(flag="--nodes", value="2", origin=Origin("place", "exp.yml:7")),))
     assert [*FLUX.header(made, "/my runs/1")] == [
-        ('#flux: --output="/my runs/1/logs/job.out"', "rule run directory"),
-        ("#flux: --nodes=2", "exp.yml:7"),
+        ('#flux: --output="/my runs/1/logs/job.out"', Origin("rule", "run directory")),
+        ("#flux: --nodes=2", Origin("place", "exp.yml:7")),
     ]
     assert next(FLUX.header(made, None))[0] == "#flux: --output=mnist-{{id}}.out"
     with pytest.raises(PlanError, match="for a template; choose another directory"):

@@ -16,6 +16,7 @@ from hpcdist.errors import PlanError
 from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Completed
 from hpcdist.host.shell import Shell
+from hpcdist.plan.origin import Origin
 from hpcdist.runs import control
 from hpcdist.runs.control import Services, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -302,7 +303,10 @@ def test_what_no_batch_system_can_do(name: str, value: object) -> None:
     field = {"extra_directives": "directives"}.get(name, name)
     with pytest.raises(PlanError, match=rf"^batch\.{field}: there is no batch system on site local"):
         LOCAL.directives(
-            plan(group(partition=None, nodes=1), **{name: value}, origins={name: "exp.yml:3"}), HERE
+            plan(
+                group(partition=None, nodes=1), **{name: value}, origins={name: Origin("place", "exp.yml:3")}
+            ),
+            HERE,
         )
 
 
@@ -311,7 +315,7 @@ def test_partitions_constraints_and_nodes() -> None:
         LOCAL.directives(plan(group(constraint="a100")), HERE)
     fields = [problem.path for problem in error.value.problems]
     assert fields == [("batch", "constraint"), ("batch", "partition"), ("environment", "replicas")]
-    origins = {"exclusive": "site local: whole_nodes"}
+    origins = {"exclusive": Origin("site", "local", "whole_nodes")}
     harmless = plan(group(partition="local", nodes=1), exclusive=True, requeue=False, origins=origins)
     assert LOCAL.directives(harmless, HERE) == ()
     assert PLAN.request.exclusive is False

@@ -12,6 +12,7 @@ from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.header import directive_text
@@ -157,12 +158,12 @@ def test_a_site_that_gives_gpus_unasked() -> None:
             "run.cmd: LSF would take a line of the command for a directive: '#BSUB -q x'; write it in",
         ),
         (
-            plan(variables=(Variable(name="X", value="a\n#BSUB -q x", origin=""),)),
+            plan(variables=(Variable(name="X", value="a\n#BSUB -q x", origin=DEFAULT),)),
             SITE,
             "environment.env_vars.X: LSF would take a line of X for a directive",
         ),
         (
-            plan(setup=(Word.raw("#BSUB -q x", "site x: setup"),)),
+            plan(setup=(Word.raw("#BSUB -q x", Origin("site", "x", "setup")),)),
             SITE,
             "LSF would take a line of site x: setup for a directive",
         ),
@@ -232,11 +233,11 @@ def test_refusals(changed: Plan, machine: Site, message: str) -> None:
 
 
 def test_the_head_of_a_script() -> None:
-    directives = (Directive(flag="-J", value="a", origin="exp.yml:2"),)
+    directives = (Directive(flag="-J", value="a", origin=Origin("place", "exp.yml:2")),)
     assert list(LSF.header(plan(directives=directives, lsf=Lsf(submit="stdin")), "/runs/a 1")) == [
-        ("# bsub reads it from its standard input: bsub <job.sh", "site testbed: lsf.submit"),
-        ('#BSUB -o "/runs/a 1/logs/lsf.report"', "rule run directory"),
-        ("#BSUB -J a", "exp.yml:2"),
+        ("# bsub reads it from its standard input: bsub <job.sh", Origin("site", "testbed", "lsf.submit")),
+        ('#BSUB -o "/runs/a 1/logs/lsf.report"', Origin("rule", "run directory")),
+        ("#BSUB -J a", Origin("place", "exp.yml:2")),
     ]
     assert [line for line, _ in LSF.header(plan(array="1-3", lsf=Lsf(submit="file")), None)] == [
         "# bsub reads it by its name: bsub job.sh",
@@ -262,13 +263,13 @@ def test_a_directory_that_bsub_would_read_as_a_pattern() -> None:
     ],
 )
 def test_quoting(value: str | None, text: str) -> None:
-    assert directive_text(HEADER, Directive(flag="-x", value=value, origin="default")) == text
+    assert directive_text(HEADER, Directive(flag="-x", value=value, origin=DEFAULT)) == text
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\0b", "both ' and \"", "it's $5"])
 def test_values_that_no_directive_can_hold(value: str) -> None:
     with pytest.raises(PlanError, match=r"exp\.yml:3"):
-        directive_text(HEADER, Directive(flag="-J", value=value, origin="exp.yml:3"))
+        directive_text(HEADER, Directive(flag="-J", value=value, origin=Origin("place", "exp.yml:3")))
 
 
 @pytest.mark.parametrize(

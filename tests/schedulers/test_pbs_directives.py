@@ -9,6 +9,7 @@ import pytest
 from hpcdist.errors import PlanError
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.values import Directive
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.schedulers.header import directive_text
@@ -218,7 +219,7 @@ def test_cpus_are_rounded_up_to_what_the_site_gives_with_its_gpus() -> None:
     plan = planned(GADI, environment=two, batch={"account": "ab12"})
     found = {line.flag: (line.value, line.origin) for line in plan.directives}
     rule = "12 CPUs a GPU: site gadi-like: node_types.v100.cpus_per_gpu"
-    assert found["-l ncpus"] == ("24", f"site gadi-like: partitions.gpuvolta ({rule})")
+    assert found["-l ncpus"] == ("24", Origin("site", "gadi-like", "partitions.gpuvolta", notes=(f"{rule}",)))
     assert [(row.tasks, row.cpus) for row in plan.placement.rows] == [(2, 2)]
 
 
@@ -312,13 +313,13 @@ def test_replicas_in_different_queues_are_refused() -> None:
     ],
 )
 def test_quoting_as_qsub_reads_it(flag: str, value: str | None, text: str) -> None:
-    assert directive_text(HEADER, Directive(flag=flag, value=value, origin="default")) == text
+    assert directive_text(HEADER, Directive(flag=flag, value=value, origin=DEFAULT)) == text
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", 'a"b', "a\\b", "ünï"])
 def test_values_that_no_directive_can_hold(value: str) -> None:
     with pytest.raises(PlanError, match=r"exp\.yml:3"):
-        directive_text(HEADER, Directive(flag="-o", value=value, origin="exp.yml:3"))
+        directive_text(HEADER, Directive(flag="-o", value=value, origin=Origin("place", "exp.yml:3")))
 
 
 def test_the_output_is_in_the_run_directory() -> None:
@@ -341,6 +342,6 @@ def test_names_of_jobs_begin_with_a_letter(name: str, text: str) -> None:
 
 def test_origins() -> None:
     origins = {line.flag: line.origin for line in planned(batch={"walltime": "1h"}).directives}
-    assert origins["-l walltime"] == "exp.yml batch.walltime"
-    assert origins["-k"] == "site x: pbs.keep"
-    assert origins["-l place"] == "site x: pbs.place"
+    assert origins["-l walltime"] == Origin("place", "exp.yml batch.walltime")
+    assert origins["-k"] == Origin("site", "x", "pbs.keep")
+    assert origins["-l place"] == Origin("site", "x", "pbs.place")

@@ -13,6 +13,7 @@ from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.header import directive_text
@@ -138,7 +139,7 @@ def test_parallel_environments(dialect: Sge, changed: Plan, expected: str) -> No
     assert "".join(text for text in texts(owned, machine) if text.startswith("-pe")) == expected
 
 
-WHOLE = "site testbed: whole_nodes"
+WHOLE = Origin("site", "testbed", "whole_nodes")
 
 
 @pytest.mark.parametrize(
@@ -207,12 +208,12 @@ def test_memory_for_each_host() -> None:
             "run.cmd: Grid Engine would take a line of the command for a directive: '#$ -l a=b'; write it in",
         ),
         (
-            plan(variables=(Variable(name="A", value="x\n#$ y", origin="x"),)),
+            plan(variables=(Variable(name="A", value="x\n#$ y", origin=DEFAULT),)),
             MACHINE,
             "environment.env_vars.A: Grid Engine would take a line of A for a directive: '#$ y'",
         ),
         (
-            plan(setup=(Word.raw("#$ -V", "site x: setup"),)),
+            plan(setup=(Word.raw("#$ -V", Origin("site", "x", "setup")),)),
             MACHINE,
             "Grid Engine would take a line of site x: setup for a directive: '#$ -V'",
         ),
@@ -255,13 +256,13 @@ def test_refusals(changed: Plan, machine: Site, said: str) -> None:
     ],
 )
 def test_quoting_as_qsub_reads_it(flag: str, value: str | None, text: str) -> None:
-    assert directive_text(HEADER, Directive(flag=flag, value=value, origin="default")) == text
+    assert directive_text(HEADER, Directive(flag=flag, value=value, origin=DEFAULT)) == text
 
 
 @pytest.mark.parametrize("value", ["a\nb", 'a"b', "it's", "a#b", "a\x1bb"])
 def test_values_that_no_directive_can_hold(value: str) -> None:
     with pytest.raises(PlanError, match=r"exp\.yml:3"):
-        directive_text(HEADER, Directive(flag="-P", value=value, origin="exp.yml:3"))
+        directive_text(HEADER, Directive(flag="-P", value=value, origin=Origin("place", "exp.yml:3")))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers import Submission
 from hpcdist.schedulers.header import directive_text
@@ -160,12 +161,15 @@ def test_heterogeneous_groups() -> None:
 
 
 def test_origins() -> None:
-    known = plan(group(origin="exp.yml:9"), origins={"name": "exp.yml:2", "nodes": "exp.yml:7"})
+    known = plan(
+        group(origin=Origin("place", "exp.yml:9")),
+        origins={"name": Origin("place", "exp.yml:2"), "nodes": Origin("place", "exp.yml:7")},
+    )
     lines = SLURM.directives(known, SITE)
-    assert lines[0] == Directive(flag="--job-name", value="mnist", origin="exp.yml:2")
+    assert lines[0] == Directive(flag="--job-name", value="mnist", origin=Origin("place", "exp.yml:2"))
     origins = {line.flag: line.origin for line in lines}
-    assert origins["--nodes"] == "exp.yml:7"
-    assert origins["--mem"] == "exp.yml:9"
+    assert origins["--nodes"] == Origin("place", "exp.yml:7")
+    assert origins["--mem"] == Origin("place", "exp.yml:9")
 
 
 @pytest.mark.parametrize(
@@ -259,13 +263,13 @@ def test_gres_of_ones_own_where_hpcdist_asks_for_none() -> None:
     ],
 )
 def test_quoting_as_sbatch_reads_it(value: str | None, text: str) -> None:
-    assert directive_text(HEADER, Directive(flag="--hold", value=value, origin="default")) == text
+    assert directive_text(HEADER, Directive(flag="--hold", value=value, origin=DEFAULT)) == text
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "a\x1bb", "a\x85b", "a\u2028b"])
 def test_values_that_no_directive_can_hold(value: str) -> None:
     with pytest.raises(PlanError, match=r"exp\.yml:3"):
-        directive_text(HEADER, Directive(flag="--job-name", value=value, origin="exp.yml:3"))
+        directive_text(HEADER, Directive(flag="--job-name", value=value, origin=Origin("place", "exp.yml:3")))
 
 
 def test_submit_command() -> None:

@@ -20,6 +20,7 @@ from hpcdist import __version__
 from hpcdist.errors import RenderError
 from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import DEFAULT
 from hpcdist.plan.placement import Placement, Task
 from hpcdist.plan.values import Variable
 from hpcdist.planner.placement import ReplicaGroup, by_node, place
@@ -257,7 +258,7 @@ def test_hostile_values_arrive_through_launchers_that_are_not_there(tmp_path: Pa
 
 
 def test_a_name_that_no_variable_can_have() -> None:
-    plan = altered(planned(ONE_PROCESS), variables=(Variable(name="A B", value="1", origin="x"),))
+    plan = altered(planned(ONE_PROCESS), variables=(Variable(name="A B", value="1", origin=DEFAULT),))
     with pytest.raises(RenderError, match="'A B' is not a valid variable name"):
         render(plan)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hpcdist.documents import fields
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
 from hpcdist.script.renderer import render
 from hpcdist.site.fabric import (
@@ -39,31 +40,35 @@ def fabric(**data: Any) -> Fabric:
     ("entry", "around", "expected"),
     [
         (1, ALONE, [ResolvedSetting("X", 1, "fabric.env.X")]),
-        ({"value": 1, "when": "multi_node"}, TWO, [ResolvedSetting("X", 1, "fabric.env.X (multi_node)")]),
+        (
+            {"value": 1, "when": "multi_node"},
+            TWO,
+            [ResolvedSetting("X", 1, "fabric.env.X", notes=("multi_node",))],
+        ),
         ({"value": 1, "when": "multi_node"}, ALONE, []),
         (
             {"value": 1, "when": "multi_node", "otherwise": 0},
             ALONE,
-            [ResolvedSetting("X", 0, "fabric.env.X (not multi_node)")],
+            [ResolvedSetting("X", 0, "fabric.env.X", notes=("not multi_node",))],
         ),
-        ({"value": 1, "library": "nccl"}, TWO, [ResolvedSetting("X", 1, "fabric.env.X (nccl)")]),
+        ({"value": 1, "library": "nccl"}, TWO, [ResolvedSetting("X", 1, "fabric.env.X", notes=("nccl",))]),
         ({"value": 1, "library": "rccl"}, TWO, []),
         ({"value": 1, "library": "nccl"}, JobFacts(2), []),
         ({"value": 1, "container": True}, TWO, []),
         (
             {"value": 1, "container": False},
             TWO,
-            [ResolvedSetting("X", 1, "fabric.env.X (outside containers)")],
+            [ResolvedSetting("X", 1, "fabric.env.X", notes=("outside containers",))],
         ),
         (
             {"value": 1, "container": True},
             TWO._replace(container=True),
-            [ResolvedSetting("X", 1, "fabric.env.X (in a container)")],
+            [ResolvedSetting("X", 1, "fabric.env.X", notes=("in a container",))],
         ),
         (
             {"value": 1, "found": "a.so", "otherwise": 2},
             TWO,
-            [ResolvedSetting("X", 1, "fabric.env.X (if a.so is found)", "a.so", 2)],
+            [ResolvedSetting("X", 1, "fabric.env.X", "", ("if a.so is found",), "a.so", 2)],
         ),
     ],
 )
@@ -77,8 +82,9 @@ def test_group_applies_as_a_whole() -> None:
     whole = fabric(together=[TOGETHER | {"when": "multi_node", "directives": ["--network=x"]}])
     assert list(active_groups(whole, ALONE)) == []
     assert list(resolve_settings(whole, ALONE)) == []
-    origin = "fabric.together.0: alt_read needs it (multi_node)"
-    assert list(resolve_settings(whole, TWO)) == [ResolvedSetting("FI_CXI_RDZV_PROTO", "alt_read", origin)]
+    key, why = "fabric.together.0", "alt_read needs it"
+    expected = ResolvedSetting("FI_CXI_RDZV_PROTO", "alt_read", key, why, ("multi_node",))
+    assert list(resolve_settings(whole, TWO)) == [expected]
     assert [group.directives for _, group in active_groups(whole, TWO)] == [("--network=x",)]
 
 
@@ -137,10 +143,10 @@ def test_plan_has_the_settings_of_a_group_with_their_reason() -> None:
     plan = planned(
         site(fabric={"together": [group]}, launchers={"srun": {"args": ["--verbose"]}}), **TWO_NODES
     )
-    origin = "site x: fabric.together.0: alt_read needs it"
+    origin = Origin("site", "x", "fabric.together.0", "alt_read needs it")
     assert [line.origin for line in plan.directives if line.flag == "--network"] == [origin]
     assert plan.arguments == (
-        Word(text="--verbose", origin="site x: launchers.srun.args"),
+        Word(text="--verbose", origin=Origin("site", "x", "launchers.srun.args")),
         Word(text="--network=disable_rdzv_get", origin=origin),
     )
     assert [text for text in words(plan) if text in ("--verbose", "--network=disable_rdzv_get")] == [
@@ -181,7 +187,9 @@ def test_plan_shows_the_file_of_a_condition() -> None:
         Variable(
             name="NCCL_NET",
             value="AWS Libfabric",
-            origin="site x: fabric.env.NCCL_NET (multi_node, if libnccl-net.so is found)",
+            origin=Origin(
+                "site", "x", "fabric.env.NCCL_NET", notes=("multi_node, if libnccl-net.so is found",)
+            ),
             found="libnccl-net.so",
         )
         in plan.environment.variables

@@ -8,6 +8,7 @@ import pytest
 
 from hpcdist.cli.site.site_text import HostFacts, site_text
 from hpcdist.errors import PlanError
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive
 from hpcdist.site.model import Site
 from hpcdist.site.survey import PartitionInfo, Survey
@@ -59,12 +60,12 @@ def silence(key: str) -> tuple[str, ...]:
     ("by_site", "by_partition", "by_user", "expected"),
     [
         (False, None, None, (False, None)),
-        (True, None, None, (True, "site x: whole_nodes")),
+        (True, None, None, (True, Origin("site", "x", "whole_nodes"))),
         (True, False, None, (False, None)),
-        (False, True, None, (True, "site x: partitions.p.whole_nodes")),
-        (True, True, None, (True, "site x: partitions.p.whole_nodes")),
-        (True, False, True, (True, "exp.yml batch.exclusive")),
-        (False, True, False, (False, "exp.yml batch.exclusive")),
+        (False, True, None, (True, Origin("site", "x", "partitions.p.whole_nodes"))),
+        (True, True, None, (True, Origin("site", "x", "partitions.p.whole_nodes"))),
+        (True, False, True, (True, Origin("place", "exp.yml batch.exclusive"))),
+        (False, True, False, (False, Origin("place", "exp.yml batch.exclusive"))),
     ],
 )
 def test_whole_nodes_of_partition_and_site(
@@ -91,7 +92,7 @@ def test_job_in_two_partitions_has_whole_nodes_if_one_gives_them() -> None:
         (0, "--exclusive"),
         (1, "--exclusive"),
     ]
-    assert plan.origins["exclusive"] == "site x: partitions.gpu.whole_nodes"
+    assert plan.origins["exclusive"] == Origin("site", "x", "partitions.gpu.whole_nodes")
 
 
 @pytest.mark.parametrize("keys", [SGE, {"scheduler": "local", "launcher": "mpirun"}])
@@ -184,7 +185,7 @@ def test_share_of_memory_is_requested_in_a_partition_with_a_low_default() -> Non
     where = machine({"request_memory": "share"}, **SILENT)
     plan = planned(where, environment=environment(each=resources(cpu=4)), batch=BATCH)
     assert [line for line in plan.directives if line.flag == "--mem"] == [
-        Directive(flag="--mem", value="7500M", origin="site x: partitions.p.request_memory")
+        Directive(flag="--mem", value="7500M", origin=Origin("site", "x", "partitions.p.request_memory"))
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import click
+import msgspec
 
 from hpcdist.cli import show
 from hpcdist.cli.experiment.plan import counted, kind_of, span
@@ -13,14 +14,15 @@ from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import planned
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group, Row
 from hpcdist.plan.values import Variable, Word
 from hpcdist.schedulers import schedulers
-from hpcdist.site.model import Source
+from hpcdist.site.model import Site, Source
 from hpcdist.site.provenance import source_of
 from hpcdist.words import quote
 
-Line = tuple[str, str, str]
+Line = tuple[str, str, Origin]
 """Section, text, origin."""
 
 _FIELDS = {
@@ -41,13 +43,13 @@ def command(options: ExperimentOptions, json: bool) -> None:
     """Show where every value of the job script comes from."""
     made = planned(options)
     found = [*lines(made)]
-    sources = [source_of(made.machine.site, origin) for _, _, origin in found]
+    sources = [_source(made.machine.site, origin) for _, _, origin in found]
     if json:
         keys = ("section", "what", "origin", "source")
         show.as_json(
             [
-                dict(zip(keys, (*line, source), strict=True))
-                for line, source in zip(found, sources, strict=True)
+                dict(zip(keys, (section, what, str(origin), source), strict=True))
+                for (section, what, origin), source in zip(found, sources, strict=True)
             ]
         )
     else:
@@ -59,7 +61,7 @@ def _print(found: Sequence[Line], sources: Sequence[Source | None]) -> None:
     cited = list(dict.fromkeys(source for source in sources if source))
     marks = [f" [{cited.index(source) + 1}]" if source else "" for source in sources]
     rows = [
-        (section, what, origin + mark) for (section, what, origin), mark in zip(found, marks, strict=True)
+        (section, what, f"{origin}{mark}") for (section, what, origin), mark in zip(found, marks, strict=True)
     ]
     for number, source in enumerate(cited, 1):
         by = "" if source.by == "centre" else f", by a {source.by}"
@@ -69,10 +71,14 @@ def _print(found: Sequence[Line], sources: Sequence[Source | None]) -> None:
         show.table((), [(f"  {_short(what)}", origin) for _, what, origin in members])
 
 
+def _source(site: Site, origin: Origin) -> Source | None:
+    return source_of(site, origin.key) if origin.kind == "site" else None
+
+
 def lines(made: Planned) -> Iterator[Line]:
     """Yield every decision of a plan."""
     plan = made.plan
-    yield "decided", f"site: {plan.identity.site}", made.machine.origin
+    yield "decided", f"site: {plan.identity.site}", Origin("place", made.machine.origin)
     for key, path in _FIELDS.items():
         value = _value(plan, path)
         if key in plan.origins and value not in (None, (), 0):
@@ -116,8 +122,8 @@ def _nodes(group: Group) -> str:
     return f"{counted('node', group.node, group.nodes)}: {kind_of(group) or 'of any kind'}"
 
 
-def _chosen(group: Group) -> str:
-    return f"{group.origin}: {group.why}" if group.why else group.origin
+def _chosen(group: Group) -> Origin:
+    return msgspec.structs.replace(group.origin, why=group.why) if group.why else group.origin
 
 
 def _replicas(row: Row) -> str:

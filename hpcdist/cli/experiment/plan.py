@@ -59,7 +59,7 @@ def command(options: ExperimentOptions, json: bool) -> None:
         for item in plan.environment.task_variables
         if item.name in plan.environment.framework_variables
     }.values():
-        if form := variable.origin.partition(": ")[2]:
+        if form := variable.origin.why:
             click.echo(f"{variable.name}: {form}")
     _show_environment("all tasks", wiring.shared)
     _show_task_variables({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})

@@ -19,6 +19,7 @@ from hpcdist.host import resources
 from hpcdist.lint import Finding, LintContext, versions_of
 from hpcdist.loading import machine, preferences
 from hpcdist.loading.sites import load_site
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
 from hpcdist.site.fabric import JobFacts, variable_names
 from hpcdist.site.model import Site, libraries_of
@@ -56,7 +57,7 @@ def command(file: str | None, site: str | None, site_path: tuple[str, ...], json
     chosen = _site(site, site_path)
     found = lint_variables(chosen, file)
     if json:
-        show.as_json([item._asdict() for item in found])
+        show.as_json([item._asdict() | {"origin": str(item.origin)} for item in found])
     else:
         for item in lint.summed(found):
             click.echo(f"{item.severity}: {item}")
@@ -107,17 +108,17 @@ def _without_site_notes(found: Iterable[Finding], site: Site | None) -> Iterator
 
 def _of_shell() -> Iterator[Variable]:
     for name, value in os.environ.items():
-        yield Variable(name=name, value=value, origin="environment")
+        yield Variable(name=name, value=value, origin=Origin("place", "environment"))
 
 
-def _lines(file: str) -> Iterator[tuple[str, str]]:
+def _lines(file: str) -> Iterator[tuple[str, Origin]]:
     """Yield the lines, each with its origin."""
     label = "<stdin>" if file == "-" else file
     for number, line in enumerate(source.read_text(file).splitlines(), 1):
-        yield line, f"{label}:{number}"
+        yield line, Origin("place", f"{label}:{number}")
 
 
-def assigned(line: str, origin: str) -> Iterator[Variable]:
+def assigned(line: str, origin: Origin) -> Iterator[Variable]:
     """Yield the variables that a line of assignments sets; values that bash would expand are unknown."""
     begin = _EXPORT.match(line)
     if not begin:
@@ -141,7 +142,7 @@ def _words(text: str) -> list[str]:
         return []
 
 
-def unread(line: str, origin: str) -> Iterator[Finding]:
+def unread(line: str, origin: Origin) -> Iterator[Finding]:
     """Yield a finding for each variable of interest that a line sets in a way that `assigned` cannot read."""
     read = {item.name for item in assigned(line, origin)}
     text = "" if _ECHO.match(line) else _COMMENT.sub("", line)

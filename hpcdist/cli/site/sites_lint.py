@@ -8,6 +8,7 @@ from itertools import product
 from hpcdist import lint
 from hpcdist.errors import Path, Problem
 from hpcdist.plan.fabric_variables import of_fabric
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.fabric import JobFacts, active_groups
 from hpcdist.site.model import Site, libraries_of
@@ -48,14 +49,14 @@ def _words(site: Site, facts: JobFacts) -> Iterator[Word]:
         text for _, group in active_groups(site.fabric, facts) for text in (*group.directives, *group.args)
     )
     for text in (*site.directives.mandatory, *together, *site.options(site.launcher).args):
-        yield Word(text=text, origin=f"site {site.name}")
+        yield Word(text=text, origin=Origin("site", site.name))
 
 
 def _path(site: Site, found: lint.Finding) -> Path:
-    """Return the path of the variable's key, by its origin; of a variable that is not set, the section."""
+    """Return the path of the variable's key; of a variable that is not set, the section."""
     if found.name in site.fabric.env:
         return ("fabric", "env", found.name)
     for index, group in enumerate(site.fabric.together):
-        if found.name in group.env and f": fabric.together.{index}:" in found.origin:
+        if found.name in group.env and found.origin.key == f"fabric.together.{index}":
             return ("fabric", "together", index, "env", found.name)
     return ("fabric",)

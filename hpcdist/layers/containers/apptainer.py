@@ -15,6 +15,7 @@ from hpcdist.experiment.image import Image
 from hpcdist.layers.containers.plain import Plain
 from hpcdist.layers.containers.site_words import args
 from hpcdist.plan.model import Container, JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
@@ -37,7 +38,7 @@ class Apptainer(Plain):
         return tuple(self._words(job, container, runtime))
 
     def _words(self, job: JobSpec, container: Container, runtime: Runtime) -> Iterator[Word]:
-        origin = f"container {self.name}"
+        origin = Origin("container", self.name)
         gpus = _GPUS.get(job.gpus.library or "", ()) if runtime.gpus else ()
         for text in (self.program, "exec", *gpus):
             yield Word(text=text, origin=origin)

@@ -15,10 +15,11 @@ from hpcdist.experiment.image import Image, refused
 from hpcdist.layers.containers.plain import Plain
 from hpcdist.layers.containers.site_words import args
 from hpcdist.plan.model import Container, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
-_ORIGIN: Final = "container podman-hpc"
+_ORIGIN: Final = Origin("container", "podman-hpc")
 _FAMILIES: Final = ("HPCDIST", "SLURM", "PMI", "PMIX", "PALS", "OMPI", "HOROVOD", "POLYAXON")
 """Variables of the run, of launchers and of what they start, told by their first word."""
 _HOST: Final = ("--net=host", "--ipc=host", "--pid=host")

@@ -13,10 +13,11 @@ from typing import Final
 from hpcdist.experiment.image import Image, refused
 from hpcdist.layers.containers.site_words import args
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
-_ORIGIN: Final = "container pyxis"
+_ORIGIN: Final = Origin("container", "pyxis")
 
 
 class Pyxis:

@@ -16,10 +16,11 @@ from hpcdist.experiment.image import Image, refused
 from hpcdist.layers.containers.plain import Plain
 from hpcdist.layers.containers.site_words import args
 from hpcdist.plan.model import Container, JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
-_ORIGIN: Final = "container shifter"
+_ORIGIN: Final = Origin("container", "shifter")
 
 
 class Shifter(Plain):
@@ -47,7 +48,7 @@ def _words(job: JobSpec, container: Container, runtime: Runtime) -> Iterator[Wor
     yield Word(text="shifter", origin=_ORIGIN)
     yield Word(text=f"--image={container.image}", origin=job.origins["image"])
     for bind in container.binds:
-        if bind.origin.endswith(": container.binds"):
+        if bind.origin.key == "container.binds":
             yield Word.raw(f'--volume="{bind.text}"', bind.origin)
     yield Word.raw('--workdir="$PWD"', _ORIGIN)
     yield from args(job, runtime)

@@ -13,6 +13,7 @@ from hpcdist.errors import Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.pytorch import OverTorch
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
 from hpcdist.site.model import Site
 
@@ -25,7 +26,7 @@ class Accelerate(OverTorch):
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where rank 0 listens, and that there are CPUs only where that is so."""
         shared = super().variables(job, experiment, site)
-        cpu = Variable(name="ACCELERATE_USE_CPU", value="true", origin="framework accelerate")
+        cpu = Variable(name="ACCELERATE_USE_CPU", value="true", origin=Origin("framework", "accelerate"))
         return shared if _has_gpus(job) else (*shared, cpu)
 
     def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:

@@ -17,6 +17,7 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import OUTPUTS, template
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
@@ -175,7 +176,7 @@ class Horovod(Plain):
         del site
         section = section_of(Section, experiment, self.name)
         knobs = filter(None, (_variable(knob, getattr(section, knob.key)) for knob in KNOBS))
-        return (*knobs, *(threads(job, "framework horovod") if section.elastic else ()))
+        return (*knobs, *(threads(job, Origin("framework", "horovod")) if section.elastic else ()))
 
     def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
         """Yield what elastic ranks, which come by ssh, do not know of the batch system."""
@@ -241,25 +242,25 @@ def _elastic_words(job: JobSpec, elastic: Elastic, site: Site) -> Iterator[Word]
     said |= {"--max-np": ("max_np", largest)}
     said |= {"--reset-limit": ("reset_limit", elastic.reset_limit)} if elastic.reset_limit else {}
     for option, (key, number) in said.items():
-        yield from _words(option, number, f"horovod.elastic.{key}")
+        yield from _words(option, number, Origin("key", f"horovod.elastic.{key}"))
     # For nodes that come back, which they never do to an allocation; the default is 600 s.
-    yield from _words("--elastic-timeout", 60, "rule a job gets no further nodes")
+    yield from _words("--elastic-timeout", 60, Origin("rule", "a job gets no further nodes"))
     # It cannot find out which interface joins several hosts where there is but one.
     if job.placement.nodes == 1:
-        yield from _words("--network-interfaces", "lo", "rule one node")
+        yield from _words("--network-interfaces", "lo", Origin("rule", "one node"))
     elif site.fabric.interface:
-        origin = f"site {site.name}: fabric.interface"
+        origin = Origin("site", site.name, "fabric.interface")
         yield from _words("--network-interfaces", site.fabric.interface, origin)
-    yield Word.raw('bash "$HPCDIST_JOB_DIR/rank.sh"', "task wrapper")
+    yield Word.raw('bash "$HPCDIST_JOB_DIR/rank.sh"', Origin("task wrapper"))
 
 
-def _words(option: str, value: object, origin: str) -> Iterator[Word]:
+def _words(option: str, value: object, origin: Origin) -> Iterator[Word]:
     yield Word(text=option, origin=origin)
     yield Word(text=str(value), origin=origin)
 
 
 def _variable(knob: Knob, value: Any) -> Variable | None:
-    origin = f"horovod.{knob.key}"
+    origin = Origin("key", f"horovod.{knob.key}")
     if knob.kind == "file" and value not in {None, "DYNAMIC"} and not value.startswith("/"):
         return Variable.filled(knob.variable, template(OUTPUTS, f"/{value}"), origin)
     text = None if value is None else _text(knob, value)

@@ -13,11 +13,12 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, filled, one_process
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import ADDRESS, HEAD_ADDRESS, INDEX, PORT, template
 from hpcdist.plan.values import Variable
 from hpcdist.site.model import Site
 
-_ORIGIN = "framework mxnet"
+_ORIGIN = Origin("framework", "mxnet")
 _ROLES = {"master": "scheduler", "worker": "worker", "ps": "server"}
 
 
@@ -52,7 +53,7 @@ class MxNet(Plain):
         del experiment
         placement = job.placement
         interface = site.fabric.interface
-        origin = f"site {site.name}: fabric.interface"
+        origin = Origin("site", site.name, "fabric.interface")
         return (
             *filled(
                 {"DMLC_PS_ROOT_URI": template(HEAD_ADDRESS), "DMLC_PS_ROOT_PORT": template(PORT)}, _ORIGIN

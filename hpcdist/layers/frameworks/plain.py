@@ -10,6 +10,7 @@ from hpcdist.errors import Path, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import Template
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
@@ -70,7 +71,7 @@ def one_process(experiment: Experiment, name: str) -> Iterator[Problem]:
         yield Problem(f"a replica is one process under {name}", path, "write more workers instead")
 
 
-def threads(job: JobSpec, origin: str) -> Iterator[Variable]:
+def threads(job: JobSpec, origin: Origin) -> Iterator[Variable]:
     """Yield the threads of a process, for those that the task wrapper does not start itself."""
     each = min(max(1, row.cpus // row.processes) for row in job.placement.rows)
     yield Variable(name="OMP_NUM_THREADS", value=str(each), origin=origin)
@@ -82,7 +83,7 @@ def located(problem: Problem, *section: str) -> Problem:
     return problem._replace(path=path)
 
 
-def filled(table: Mapping[str, Template], origin: str) -> Iterator[Variable]:
+def filled(table: Mapping[str, Template], origin: Origin) -> Iterator[Variable]:
     """Yield variables whose values the script fills in."""
     return (Variable.filled(name, value, origin) for name, value in table.items())
 

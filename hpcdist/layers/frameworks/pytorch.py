@@ -16,6 +16,7 @@ from hpcdist.experiment.model import MOST, Experiment
 from hpcdist.layers.frameworks.plain import Plain, filled, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import (
     ADDRESS,
     HEAD_ADDRESS,
@@ -32,7 +33,7 @@ from hpcdist.plan.placeholders import (
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
 
-_ORIGIN = "framework pytorch"
+_ORIGIN = Origin("framework", "pytorch")
 SHARED: Final = {"MASTER_ADDR": template(HEAD_ADDRESS), "MASTER_PORT": template(PORT)}
 """What all tasks are told for ``env://``."""
 
@@ -129,12 +130,12 @@ class OverTorch(Plain):
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return where rank 0 listens."""
         del job, experiment
-        return (*filled(SHARED, f"framework {self.name}"), *gloo_interface(site))
+        return (*filled(SHARED, Origin("framework", self.name)), *gloo_interface(site))
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's place in the world."""
         del experiment, site
-        return tuple(filled(environment(job), f"framework {self.name}"))
+        return tuple(filled(environment(job), Origin("framework", self.name)))
 
 
 def environment(job: JobSpec) -> dict[str, Template]:
@@ -155,7 +156,7 @@ def environment(job: JobSpec) -> dict[str, Template]:
 def gloo_interface(site: Site) -> Iterator[Variable]:
     """Yield the variable that keeps gloo off interfaces which do not reach other nodes."""
     if site.fabric.interface:
-        origin = f"site {site.name}: fabric.interface"
+        origin = Origin("site", site.name, "fabric.interface")
         yield Variable(name="GLOO_SOCKET_IFNAME", value=site.fabric.interface, origin=origin)
 
 
@@ -167,7 +168,9 @@ def _processes(job: JobSpec) -> int | None:
 
 def _torchrun(job: JobSpec, section: Section, site: Site) -> Iterator[Word]:
     own = site.torchrun.program != "torchrun"
-    yield Word(text=site.torchrun.program, origin=f"site {site.name}: torchrun.program" if own else _ORIGIN)
+    yield Word(
+        text=site.torchrun.program, origin=Origin("site", site.name, "torchrun.program") if own else _ORIGIN
+    )
     yield Word(text=f"--nnodes={job.placement.size}", origin=_ORIGIN)
     if processes := _processes(job):
         yield Word(text=f"--nproc-per-node={processes}", origin=_ORIGIN)
@@ -175,7 +178,9 @@ def _torchrun(job: JobSpec, section: Section, site: Site) -> Iterator[Word]:
     yield Word.raw('--rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"', _ORIGIN)
     yield Word.raw('--rdzv-id="$HPCDIST_JOB_ID"', _ORIGIN)
     yield Word(text=f"--max-restarts={section.max_restarts}", origin=_ORIGIN)
-    yield from (Word(text=text, origin=f"site {site.name}: torchrun.args") for text in site.torchrun.args)
+    yield from (
+        Word(text=text, origin=Origin("site", site.name, "torchrun.args")) for text in site.torchrun.args
+    )
     yield Word(text="--no-python", origin=_ORIGIN)
 
 

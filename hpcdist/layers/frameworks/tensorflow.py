@@ -15,11 +15,10 @@ from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.layers.frameworks.plain import Plain, one_process, section_of
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import INDEX, OUTPUTS, RANK, ROLE, Peers, Placeholder, template
 from hpcdist.plan.values import Variable
 from hpcdist.site.model import Site
-
-_ORIGIN = "framework tensorflow"
 
 
 class Section(Model, frozen=True):
@@ -109,25 +108,25 @@ class TensorFlow(Plain):
 def _with_chief(chief: str, present: Sequence[str]) -> Variable:
     """Return the variable of a cluster in which the master is the chief."""
     cluster = {role.replace("master", chief): [role] for role in present if role != "evaluator"}
-    origin = f"{_ORIGIN}: a cluster with a {chief}, which is the master"
-    return _config(cluster, ROLE.renamed("master", chief), INDEX, origin)
+    why = f"a cluster with a {chief}, which is the master"
+    return _config(cluster, ROLE.renamed("master", chief), INDEX, why)
 
 
 def _of_workers(present: Sequence[str]) -> Iterator[Variable]:
     """Yield the variable of a cluster of workers, who are the first ranks; an evaluator stands beside it."""
     cluster = {"worker": [role for role in present if role != "evaluator"]}
-    origin = f"{_ORIGIN}: a cluster of workers alone, the first of which is the master"
+    why = "a cluster of workers alone, the first of which is the master"
     for role in cluster["worker"] if "evaluator" in present else [""]:
-        yield _config(cluster, "worker", RANK, origin, role)
+        yield _config(cluster, "worker", RANK, why, role)
     if "evaluator" in present:
-        yield _config(cluster, "evaluator", INDEX, origin, "evaluator")
+        yield _config(cluster, "evaluator", INDEX, why, "evaluator")
 
 
 def _config(
     cluster: Mapping[str, Sequence[str]],
     kind: str | Placeholder,
     index: Placeholder,
-    origin: str,
+    why: str,
     role: str = "",
 ) -> Variable:
     jobs: list[str | Peers] = []
@@ -136,7 +135,12 @@ def _config(
         jobs += [f'{", " if jobs else ""}"{name}": [', *addresses, "]"]
     task = ('}, "task": {"type": "', kind, '", "index": ', index)
     rest = ('}, "model_dir": "', OUTPUTS, '", "environment": "cloud"}')
-    return Variable.filled("TF_CONFIG", template('{"cluster": {', *jobs, *task, *rest), origin, role)
+    return Variable.filled(
+        "TF_CONFIG",
+        template('{"cluster": {', *jobs, *task, *rest),
+        Origin("framework", "tensorflow", why=why),
+        role,
+    )
 
 
 TENSORFLOW = TensorFlow()

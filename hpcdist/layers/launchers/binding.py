@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hpcdist.plan.model import JobSpec
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group
 
 
@@ -16,6 +17,6 @@ def _is_known(job: JobSpec, group: Group) -> bool:
     return any(row.gpu_cpus for row in job.placement.rows if row.node == group.node)
 
 
-def origin_of(job: JobSpec, group: Group) -> str:
+def origin_of(job: JobSpec, group: Group) -> Origin:
     """Return where that is known from."""
-    return f"site {job.identity.site}: node_types.{group.node_type}.gpu_cpus"
+    return Origin("site", job.identity.site, f"node_types.{group.node_type}.gpu_cpus")

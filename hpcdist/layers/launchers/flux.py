@@ -20,10 +20,11 @@ from typing import Final
 from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
-_ORIGIN: Final = "launcher flux"
+_ORIGIN: Final = Origin("launcher", "flux")
 _BINDING: Final = "--setopt=cpu-affinity=per-task"
 
 
@@ -78,9 +79,11 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
         yield Word(text=text, origin=_ORIGIN)
     yield from _affinity(job)
     if options.mpi:
-        yield Word(text=f"--setopt=mpi={options.mpi}", origin=f"site {job.identity.site}: launchers.flux.mpi")
+        yield Word(
+            text=f"--setopt=mpi={options.mpi}", origin=Origin("site", job.identity.site, "launchers.flux.mpi")
+        )
     if counted or job.placement.is_even:
-        origin = f"site {job.identity.site}: launchers.flux.binding" if options.binding else _ORIGIN
+        origin = Origin("site", job.identity.site, "launchers.flux.binding") if options.binding else _ORIGIN
         yield from (Word(text=text, origin=origin) for text in options.binding or (_BINDING,))
     yield from job.arguments
 
@@ -137,7 +140,9 @@ def _affinity(job: JobSpec) -> Iterator[Word]:
             )
             hint = "give all replicas the same resources, with at least one GPU a process"
             raise PlanError(Problem(message, ("environment", "replicas"), hint))
-        yield Word(text="--setopt=gpu-affinity=per-task", origin=f"site {job.identity.site}: gpus.bound_by")
+        yield Word(
+            text="--setopt=gpu-affinity=per-task", origin=Origin("site", job.identity.site, "gpus.bound_by")
+        )
     elif not _says_gpus(job) or job.gpus.variable != "CUDA_VISIBLE_DEVICES":
         # Flux knows no other variable, and none that it was not asked for: it would say that there are none.
         yield Word(text="--setopt=gpu-affinity=off", origin=_ORIGIN)

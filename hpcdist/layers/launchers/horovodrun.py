@@ -10,6 +10,7 @@ from typing import Final
 from hpcdist.layers.launchers.mpirun import MPIRUN
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import PreparedJob, RemoteShell
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
@@ -51,7 +52,7 @@ class Horovodrun(Plain):
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:  # noqa: ARG002 - the protocol's
         """Return ``horovodrun`` with its controller and where it finds its hosts."""
-        origin = f"launcher {self.name}"
+        origin = Origin("launcher", self.name)
         size = () if job.completion.elastic else ("-np", str(job.placement.size))
         texts = ("horovodrun", self.controller, *size)
         return (

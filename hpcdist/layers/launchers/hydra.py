@@ -15,10 +15,11 @@ from typing import Final
 
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import PreparedJob, RemoteShell
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
-_ORIGIN: Final = "launcher hydra"
+_ORIGIN: Final = Origin("launcher", "hydra")
 
 
 class Hydra(Plain):
@@ -53,12 +54,13 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     if job.launch.components:
         # srun inside the job starts on its first component only.
         for text in ("-launcher", "ssh"):
-            yield Word(text=text, origin="rule hydra over several components")
+            yield Word(text=text, origin=Origin("rule", "hydra over several components"))
     bound = options.binding if job.placement.is_even else ()
     usual = () if options.flavour == "intel" else ("-bind-to", "none")
     for text in bound or usual:
         yield Word(
-            text=text, origin=f"site {job.identity.site}: launchers.hydra.binding" if bound else _ORIGIN
+            text=text,
+            origin=Origin("site", job.identity.site, "launchers.hydra.binding") if bound else _ORIGIN,
         )
     yield from job.arguments
     for text in ("-n", str(job.placement.size)):

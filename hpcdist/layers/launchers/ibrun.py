@@ -16,10 +16,11 @@ from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers.counts import tasks_on_each_node
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
-_ORIGIN: Final = "launcher ibrun"
+_ORIGIN: Final = Origin("launcher", "ibrun")
 
 
 class Ibrun(Plain):
@@ -54,7 +55,7 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
         yield Word(text=text, origin=_ORIGIN)
     yield from job.arguments
     for text in options.binding:
-        yield Word(text=text, origin=f"site {job.identity.site}: launchers.ibrun.binding")
+        yield Word(text=text, origin=Origin("site", job.identity.site, "launchers.ibrun.binding"))
 
 
 IBRUN: Final = Ibrun()

@@ -20,11 +20,12 @@ from typing import NamedTuple
 from hpcdist.errors import PlanError, Problem, warning
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Row
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
-_ORIGIN = "launcher jsrun"
+_ORIGIN = Origin("launcher", "jsrun")
 
 
 class Sets(NamedTuple):
@@ -93,7 +94,7 @@ class Jsrun(Plain):
             # Else the peers of a failed rank may run on until the time limit.
             Word(text="--exit_on_error=1", origin=_ORIGIN),
             *job.arguments,
-            Word.raw('"${hpcdist_unset[@]}"', "rule jsrun: OMP_NUM_THREADS is the plan's"),
+            Word.raw('"${hpcdist_unset[@]}"', Origin("rule", "jsrun: OMP_NUM_THREADS is the plan's")),
         )
 
     def advice(self, job: PreparedJob, options: LauncherOptions) -> Iterator[Problem]:
@@ -157,7 +158,7 @@ def _of_sets(job: JobSpec, options: LauncherOptions, sets: Sets) -> Iterator[Wor
     )
     if options.binding:
         yield from (
-            Word(text=text, origin=f"site {job.identity.site}: launchers.jsrun.binding")
+            Word(text=text, origin=Origin("site", job.identity.site, "launchers.jsrun.binding"))
             for text in options.binding
         )
     else:
@@ -169,7 +170,7 @@ def _of_file(job: JobSpec, options: LauncherOptions) -> Iterator[Word]:
     seen_by_all = job.gpus.visibility != "launcher" and any(row.gpus for row in rows)
     shared = seen_by_all or any(row.tasks_per_gpu > 1 for row in rows)
     words = f"{options.threads_per_core} {'allow' if shared else 'error'}"
-    yield Word.raw(f'--erf_input="$(resource_file {words})"', "rule jsrun: unequal tasks")
+    yield Word.raw(f'--erf_input="$(resource_file {words})"', Origin("rule", "jsrun: unequal tasks"))
 
 
 JSRUN = Jsrun()

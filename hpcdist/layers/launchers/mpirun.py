@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from hpcdist.errors import PlanError
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import PreparedJob, RemoteShell
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
-_ORIGIN = "launcher mpirun"
+_ORIGIN = Origin("launcher", "mpirun")
 _STARTS_DAEMONS = frozenset({"slurm", "local"})
 """Schedulers under which mpirun starts its daemons without ssh, or needs none."""
 
@@ -78,23 +79,26 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
     if job.identity.scheduler not in _STARTS_DAEMONS:
         # By ssh, which finds the other nodes' orted only where the login PATH has it; mpirun(1), --prefix.
-        yield Word.raw('--prefix "$(dirname "$(dirname "$(type -P mpirun)")")"', "rule mpirun over ssh")
+        yield Word.raw(
+            '--prefix "$(dirname "$(dirname "$(type -P mpirun)")")"', Origin("rule", "mpirun over ssh")
+        )
     for text in ("--map-by", "slot"):
         yield Word(text=text, origin=_ORIGIN)
     bound = options.binding if job.placement.is_even else ()
     for text in bound or ("--bind-to", "none"):
         yield Word(
-            text=text, origin=f"site {job.identity.site}: launchers.mpirun.binding" if bound else _ORIGIN
+            text=text,
+            origin=Origin("site", job.identity.site, "launchers.mpirun.binding") if bound else _ORIGIN,
         )
     if job.launch.components:
         # Open MPI sees only the first component of a Slurm heterogeneous job: leave the starting to ssh.
         for text in ("--mca", "plm", "rsh", "--mca", "ras", "^slurm"):
-            yield Word(text=text, origin="rule mpirun over several components")
+            yield Word(text=text, origin=Origin("rule", "mpirun over several components"))
     for key, value in options.mca.items():
         for text in ("--mca", key, str(value)):
-            yield Word(text=text, origin=f"site {job.identity.site}: launchers.mpirun.mca.{key}")
+            yield Word(text=text, origin=Origin("site", job.identity.site, f"launchers.mpirun.mca.{key}"))
     yield from job.arguments
-    yield Word.raw('"${hpcdist_exports[@]}"', "variables of the plan")
+    yield Word.raw('"${hpcdist_exports[@]}"', Origin("default", "variables of the plan"))
 
 
 MPIRUN = Mpirun()

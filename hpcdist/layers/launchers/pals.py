@@ -15,11 +15,12 @@ from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
 from hpcdist.layers.launchers.counts import tasks_on_each_node
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.affinity import format_cpu_list
 from hpcdist.site.model import LauncherOptions, RankVariables
 
-_ORIGIN: Final = "launcher pals"
+_ORIGIN: Final = Origin("launcher", "pals")
 
 
 class Pals(Plain):
@@ -74,7 +75,9 @@ def _binding(job: JobSpec, options: LauncherOptions) -> Iterator[Word]:
     own = options.binding if job.placement.is_even else ()
     usual = ("--cpu-bind", "depth" if job.placement.is_even else "none")
     for text in own or usual:
-        yield Word(text=text, origin=f"site {job.identity.site}: launchers.pals.binding" if own else _ORIGIN)
+        yield Word(
+            text=text, origin=Origin("site", job.identity.site, "launchers.pals.binding") if own else _ORIGIN
+        )
 
 
 PALS: Final = Pals()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hpcdist.errors import PlanError
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
@@ -28,7 +29,7 @@ class Processes(Plain):
         del options
         if job.placement.nodes > 1:
             raise PlanError("launcher processes starts tasks on one node only; use srun or mpirun")
-        return (Word.raw("start_processes", "launcher processes"),)
+        return (Word.raw("start_processes", Origin("launcher", self.name)),)
 
 
 PROCESSES = Processes()

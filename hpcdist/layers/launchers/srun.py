@@ -13,12 +13,13 @@ from hpcdist.errors import PlanError, Problem, warning
 from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Word
 from hpcdist.site.affinity import cpu_mask
 from hpcdist.site.model import LauncherOptions, RankVariables
 
-_ORIGIN = "launcher srun"
+_ORIGIN = Origin("launcher", "srun")
 
 
 class Srun(Plain):
@@ -89,13 +90,17 @@ class Srun(Plain):
 
 def _site_words(job: PreparedJob, group: Group, options: LauncherOptions) -> Iterator[Word]:
     if job.launch.mpi:
-        site = f"site {job.identity.site}: launchers.srun.mpi"
-        origin = site if job.launch.mpi == options.mpi else "rule no PMI over several components, but for MPI"
+        site = Origin("site", job.identity.site, "launchers.srun.mpi")
+        origin = (
+            site
+            if job.launch.mpi == options.mpi
+            else Origin("rule", "no PMI over several components, but for MPI")
+        )
         yield Word(text=f"--mpi={job.launch.mpi}", origin=origin)
     if masks := [cpu_mask(cpus) for cpus in cpus_of_tasks(job, group)]:
         yield Word(text=f"--cpu-bind=mask_cpu:{','.join(masks)}", origin=origin_of(job, group))
     for text in options.binding if group.even and not masks else ():
-        yield Word(text=text, origin=f"site {job.identity.site}: launchers.srun.binding")
+        yield Word(text=text, origin=Origin("site", job.identity.site, "launchers.srun.binding"))
     yield from job.arguments
 
 
@@ -130,7 +135,8 @@ def _gpus(job: JobSpec, group: Group) -> Iterator[Word]:
         )
         raise PlanError(Problem(message, ("environment", "replicas"), hint))
     yield Word(
-        text=f"--gpus-per-task={group.gpus_per_task}", origin=f"site {job.identity.site}: gpus.bound_by"
+        text=f"--gpus-per-task={group.gpus_per_task}",
+        origin=Origin("site", job.identity.site, "gpus.bound_by"),
     )
 
 

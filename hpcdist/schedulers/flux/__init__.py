@@ -18,6 +18,7 @@ from hpcdist.schedulers.job import Job
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
 
@@ -98,7 +99,7 @@ class Flux:
 
         return directives.directives(job, site)
 
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
         """Yield the ``#flux:`` lines with their origins."""
         from hpcdist.schedulers.flux.directives import HEADER
         from hpcdist.schedulers.header import header

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
+from hpcdist.plan.origin import Origin
 from hpcdist.schedulers import ArrayLimit, Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tokens
@@ -86,7 +87,7 @@ class Lsf:
 
         return directives.directives(job, site)
 
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
         """Yield the ``#BSUB`` lines with their origins.
 
         Raises:
@@ -96,7 +97,7 @@ class Lsf:
         from hpcdist.schedulers.lsf.directives import HEADER
 
         by_stdin = plan.request.lsf.submit == "stdin"
-        yield BY_STDIN if by_stdin else BY_NAME, f"site {plan.identity.site}: lsf.submit"
+        yield BY_STDIN if by_stdin else BY_NAME, Origin("site", plan.identity.site, "lsf.submit")
         yield from header(HEADER, plan, run_dir)
 
     def directive_problems(self, site: Site) -> Iterator[Problem]:

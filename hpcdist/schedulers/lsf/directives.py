@@ -13,6 +13,7 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import DirectiveSyntax, Pair, added, forbidden, hidden
@@ -20,7 +21,7 @@ from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.schedulers.lsf import words
 from hpcdist.site.model import Site
 
-Line = tuple[str, str | None, str]
+Line = tuple[str, str | None, str | Origin]
 """A flag, its value (None for a bare flag) and the field of the plan, or the origin, that it comes from."""
 
 FIELDS: Final = {
@@ -103,9 +104,9 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     return (*own, *more)
 
 
-def _origin(job: JobSpec, field: str) -> str:
+def _origin(job: JobSpec, field: str | Origin) -> Origin:
     """Return where a field comes from; what only the site knows says so itself."""
-    return field if field.startswith("site ") else job.origins.get(field, job.placement.groups[0].origin)
+    return field if isinstance(field, Origin) else job.origins.get(field, job.placement.groups[0].origin)
 
 
 def _job(job: JobSpec, site: Site) -> Iterator[Line]:
@@ -123,7 +124,7 @@ def _resources(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
     if site.lsf.request == "nodes":
         yield "-nnodes", str(group.nodes), "nodes"
         if site.lsf.alloc_flags:
-            yield "-alloc_flags", " ".join(site.lsf.alloc_flags), f"site {site.name}: lsf.alloc_flags"
+            yield "-alloc_flags", " ".join(site.lsf.alloc_flags), Origin("site", site.name, "lsf.alloc_flags")
         return
     yield "-n", str(group.nodes * group.cpus), "nodes"
     yield "-R", " ".join(_requirement(site, group)), "nodes"

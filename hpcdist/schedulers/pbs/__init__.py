@@ -18,6 +18,7 @@ from hpcdist.schedulers.pbs.queries import DROP, PREFIX, TOKEN, Qstat, command, 
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
 
@@ -92,7 +93,7 @@ class Pbs:
 
         return directives.directives(job, site)
 
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
         """Yield the ``#PBS`` lines with their origins.
 
         Raises:

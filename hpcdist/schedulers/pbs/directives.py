@@ -12,6 +12,7 @@ from typing import Final
 
 from hpcdist.errors import PlanError
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import DirectiveSyntax, Pair, added, forbidden
 from hpcdist.schedulers.header import HeaderSyntax
@@ -85,7 +86,7 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     group = job.placement.groups[0]
     if problems:
         raise PlanError(*problems)
-    cpus = f"{group.origin} ({why})" if (why := rounded(job, site)) else group.origin
+    cpus = group.origin.with_note(why) if (why := rounded(job, site)) else group.origin
     origins = {"cpus": cpus, "nodes": cpus if site.pbs.cpus else group.origin}
     own = [
         Directive(
@@ -103,8 +104,12 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     return (*own, *extra)
 
 
-def _origin(job: JobSpec, site: Site, field: str) -> str | None:
-    return f"site {site.name}: pbs.{field}" if field in ("keep", "place", "umask") else job.origins.get(field)
+def _origin(job: JobSpec, site: Site, field: str) -> Origin | None:
+    return (
+        Origin("site", site.name, f"pbs.{field}")
+        if field in ("keep", "place", "umask")
+        else job.origins.get(field)
+    )
 
 
 def _lines(job: JobSpec, site: Site) -> Iterator[Line]:
@@ -188,7 +193,10 @@ HEADER: Final = HeaderSyntax(
     plain=re.compile(r"[A-Za-z0-9_@%+=:,./^\[\]-]+"),
     quote=lambda text: f'"{text}"' if _QUOTABLE.fullmatch(text) else None,
     cannot_hold="quotes, a backslash or anything but plain ASCII",
-    first=(("-S /bin/bash", "rule the script is bash"), ("-j oe", "rule run directory")),
+    first=(
+        ("-S /bin/bash", Origin("rule", "the script is bash")),
+        ("-j oe", Origin("rule", "run directory")),
+    ),
     output="-o",
     in_run_dir=("logs/job.out", "logs/job-^array_index^.out"),
     beside=None,

@@ -18,6 +18,7 @@ from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, token
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
 
@@ -111,7 +112,7 @@ class GridEngine:
 
         return environments.advice(job, site)
 
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
         """Yield the ``#$`` lines with their origins.
 
         Raises:

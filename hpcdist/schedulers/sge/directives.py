@@ -14,6 +14,7 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import DirectiveSyntax, Pair, added, forbidden, hidden, is_asked
@@ -149,7 +150,7 @@ def _resources(job: JobSpec, site: Site, group: Group, slots: int, problems: lis
         yield f"-l {own.memory}", f"{memory}M", "memory"
     if job.request.exclusive and own.exclusive is not None:
         yield f"-l {own.exclusive}", "true", "exclusive"
-    elif job.request.exclusive and is_asked(job, site, "exclusive"):
+    elif job.request.exclusive and is_asked(job, "exclusive"):
         message = f"site {site.name} names no resource that keeps other jobs off the hosts"
         hint = "remove it, or write `sge.exclusive` in the site file"
         problems.append(Problem(message, ("batch", "exclusive"), hint))
@@ -246,9 +247,9 @@ HEADER: Final = HeaderSyntax(
     cannot_hold="quotes or #",
     verbatim=frozenset({"-pe"}),
     first=(
-        ("-S /bin/bash", "rule the script is bash"),
-        ("-cwd", "rule the job runs where it is submitted"),
-        ("-j y", "rule run directory"),
+        ("-S /bin/bash", Origin("rule", "the script is bash")),
+        ("-cwd", Origin("rule", "the job runs where it is submitted")),
+        ("-j y", Origin("rule", "run directory")),
     ),
     output="-o",
     in_run_dir=("logs/job.out", "logs/job-$TASK_ID.out"),

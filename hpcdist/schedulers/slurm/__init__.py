@@ -17,6 +17,7 @@ from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
     from hpcdist.site.model import Site
 
@@ -131,7 +132,7 @@ class Slurm:
 
         return directives.directives(job, site)
 
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, str]]:
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
         """Yield the ``#SBATCH`` lines with their origins, the components of a heterogeneous job apart.
 
         Raises:

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
 from tests.tasks import told
 
-ORIGIN = "framework accelerate"
+ORIGIN = Origin("framework", "accelerate")
 ON_CPUS = (
     "these tasks have no GPUs: `Accelerator()` meets the others, but a program that calls `PartialState()` "
     "first trains alone; write `PartialState(cpu=True)` there"

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, PORT, template
 from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
 from tests.tasks import told
 
-ORIGIN = "framework deepspeed"
+ORIGIN = Origin("framework", "deepspeed")
 
 
 def test_a_process_a_gpu_with_the_variables_of_pytorch(tmp_path: Path) -> None:
@@ -38,11 +39,15 @@ def test_a_process_a_gpu_with_the_variables_of_pytorch(tmp_path: Path) -> None:
 
 def test_what_it_is_told_comes_from_deepspeed_and_the_site() -> None:
     plan = planned(framework="deepspeed")
-    own = [item for item in plan.environment.variables if item.origin == ORIGIN or "interface" in item.origin]
+    own = [
+        item for item in plan.environment.variables if item.origin == ORIGIN or "interface" in item.origin.key
+    ]
     assert own == [
         Variable.filled("MASTER_ADDR", template(HEAD_ADDRESS), ORIGIN),
         Variable.filled("MASTER_PORT", template(PORT), ORIGIN),
-        Variable(name="GLOO_SOCKET_IFNAME", value="eth0", origin="site testbed: fabric.interface"),
+        Variable(
+            name="GLOO_SOCKET_IFNAME", value="eth0", origin=Origin("site", "testbed", "fabric.interface")
+        ),
     ]
 
 

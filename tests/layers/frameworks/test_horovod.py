@@ -15,6 +15,7 @@ from hpcdist.errors import PlanError
 from hpcdist.layers import frameworks
 from hpcdist.layers.frameworks.horovod import HOROVOD, KNOBS
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
 from tests.experiments import environment, experiment, resources
 from tests.plans import TESTBED, planned
@@ -158,7 +159,9 @@ def test_what_is_wrong_with_knobs(section: dict[str, object], sentences: list[st
 def test_an_unset_knob_sets_no_variable_and_a_set_one_says_where_it_stands() -> None:
     plan = planned(framework="horovod", horovod={"cycle_time_ms": 2})
     assert [variable for variable in plan.environment.variables if variable.name.startswith("HOROVOD_")] == [
-        Variable(name="HOROVOD_CYCLE_TIME", value="2.0", origin="exp.yml horovod.cycle_time_ms")
+        Variable(
+            name="HOROVOD_CYCLE_TIME", value="2.0", origin=Origin("place", "exp.yml horovod.cycle_time_ms")
+        )
     ]
 
 
@@ -169,8 +172,11 @@ def test_the_users_own_variable_wins() -> None:
         Variable(
             name="HOROVOD_CYCLE_TIME",
             value="5",
-            origin="exp.yml environment.env_vars.HOROVOD_CYCLE_TIME "
-            "(instead of exp.yml horovod.cycle_time_ms)",
+            origin=Origin(
+                "place",
+                "exp.yml environment.env_vars.HOROVOD_CYCLE_TIME",
+                notes=("instead of exp.yml horovod.cycle_time_ms",),
+            ),
         )
     ]
 
@@ -209,7 +215,7 @@ def test_a_file_lies_among_the_outputs_whatever_its_name(tmp_path: Path, name: s
 def test_a_file_with_its_whole_path_stays_there() -> None:
     plan = planned(framework="horovod", horovod={"autotune": True, "autotune_log_file": "/$a"})
     assert plan.environment.variables[-1] == Variable(
-        name="HOROVOD_AUTOTUNE_LOG", value="/$a", origin="exp.yml horovod.autotune_log_file"
+        name="HOROVOD_AUTOTUNE_LOG", value="/$a", origin=Origin("place", "exp.yml horovod.autotune_log_file")
     )
 
 
@@ -271,7 +277,7 @@ def refused(**data: Any) -> str:
 # --- Elastic runs
 
 
-def options(plan: Plan) -> dict[str, tuple[str, str]]:
+def options(plan: Plan) -> dict[str, tuple[str, Origin]]:
     """Return each option of the launch line that has a value, with that and its origin."""
     return {
         option.text: (value.text, value.origin)
@@ -293,14 +299,14 @@ def test_the_bounds_of_an_elastic_run(elastic: dict[str, int], least: str, most:
     plan = planned(framework="horovod", horovod={"elastic": elastic}, environment=FOUR)
     assert plan.launch.mode == "once"
     found = options(plan)
-    assert found["--min-np"] == (least, "exp.yml horovod.elastic.min_np")
-    assert found["--max-np"] == (most, "exp.yml horovod.elastic.max_np")
+    assert found["--min-np"] == (least, Origin("place", "exp.yml horovod.elastic.min_np"))
+    assert found["--max-np"] == (most, Origin("place", "exp.yml horovod.elastic.max_np"))
     assert "--reset-limit" not in found
 
 
 def test_an_elastic_run_ends_after_so_many_changes() -> None:
     plan = planned(framework="horovod", horovod={"elastic": {"reset_limit": 5}}, environment=FOUR)
-    assert options(plan)["--reset-limit"] == ("5", "exp.yml horovod.elastic.reset_limit")
+    assert options(plan)["--reset-limit"] == ("5", Origin("place", "exp.yml horovod.elastic.reset_limit"))
 
 
 @pytest.mark.parametrize(("workers", "interface"), [(1, "lo"), (2, "eth0")])

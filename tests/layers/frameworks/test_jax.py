@@ -3,13 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, PORT, RANK, SIZE, template
 from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
 from tests.tasks import DEVICES, told
 
-ORIGIN = "framework jax"
+ORIGIN = Origin("framework", "jax")
 
 
 def test_one_process_a_replica_with_all_its_gpus(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, JOB_ID, PORT, template
 from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
@@ -13,7 +14,7 @@ from tests.plans import WRAPPED, planned, words
 from tests.sites import site_named
 from tests.tasks import told
 
-ORIGIN = "framework lightning"
+ORIGIN = Origin("framework", "lightning")
 NAMES = (
     "RANK",
     "WORLD_SIZE",
@@ -93,11 +94,13 @@ def test_launchers_that_show_each_task_its_own_gpus_are_the_reason() -> None:
 def test_what_it_is_told_comes_from_lightning() -> None:
     plan = planned(framework="lightning", environment=environment(1))
     assert [
-        item for item in plan.environment.variables if item.origin == ORIGIN or "interface" in item.origin
+        item for item in plan.environment.variables if item.origin == ORIGIN or "interface" in item.origin.key
     ] == [
         Variable.filled("MASTER_ADDR", template(HEAD_ADDRESS), ORIGIN),
         Variable.filled("MASTER_PORT", template(PORT), ORIGIN),
-        Variable(name="GLOO_SOCKET_IFNAME", value="eth0", origin="site testbed: fabric.interface"),
+        Variable(
+            name="GLOO_SOCKET_IFNAME", value="eth0", origin=Origin("site", "testbed", "fabric.interface")
+        ),
         Variable.filled("TORCHELASTIC_RUN_ID", template(JOB_ID), ORIGIN),
         Variable(name="PL_TRAINER_STRATEGY", value="ddp", origin=ORIGIN),
     ]

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcdist.plan import placeholders
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, template
 from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
@@ -10,7 +11,7 @@ from tests.plans import planned
 from tests.sites import site
 from tests.tasks import PORT, told
 
-ORIGIN = "framework mxnet"
+ORIGIN = Origin("framework", "mxnet")
 SECTION = environment(2, ps=2, each=resources(cpu=1))
 PLAN = planned(framework="mxnet", environment=SECTION)
 
@@ -21,7 +22,7 @@ def test_where_the_scheduler_is_and_how_many_there_are_of_the_others() -> None:
         Variable.filled("DMLC_PS_ROOT_PORT", template(placeholders.PORT), ORIGIN),
         Variable(name="DMLC_NUM_WORKER", value="2", origin=ORIGIN),
         Variable(name="DMLC_NUM_SERVER", value="2", origin=ORIGIN),
-        Variable(name="DMLC_INTERFACE", value="eth0", origin="site testbed: fabric.interface"),
+        Variable(name="DMLC_INTERFACE", value="eth0", origin=Origin("site", "testbed", "fabric.interface")),
     ]
 
 

@@ -10,6 +10,7 @@ import pytest
 from hpcdist.errors import PlanError
 from hpcdist.layers import frameworks
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
 from hpcdist.script.renderer import render, render_job
 from tests.experiments import environment, experiment, resources
@@ -17,7 +18,7 @@ from tests.plans import COMMAND, LOCAL, TESTBED, WRAPPED, changed, planned, word
 from tests.sites import shipped_site, site
 from tests.tasks import task_wrapper, told
 
-ORIGIN = "framework pytorch"
+ORIGIN = Origin("framework", "pytorch")
 TWO_GPUS = resources(cpu=4, gpu=2)
 TORCHRUN = {"launch": "torchrun"}
 NAMES = {
@@ -99,7 +100,7 @@ def test_the_interface_is_the_sites() -> None:
         for item in planned(framework="pytorch").environment.variables
         if item.name == "GLOO_SOCKET_IFNAME"
     ]
-    origin = "site testbed: fabric.interface"
+    origin = Origin("site", "testbed", "fabric.interface")
     assert found == [Variable(name="GLOO_SOCKET_IFNAME", value="eth0", origin=origin)]
     assert "GLOO_SOCKET_IFNAME" not in {
         item.name for item in planned(site(), framework="pytorch").environment.variables
@@ -172,8 +173,8 @@ def test_the_torchrun_of_the_site() -> None:
     machine = changed(TESTBED, torchrun=site(torchrun={"program": "mytorchrun", "args": ["-v"]}).torchrun)
     plan = planned(machine, framework="pytorch", pytorch=TORCHRUN)
     at = words(plan).index("mytorchrun")
-    assert plan.words[at] == Word(text="mytorchrun", origin="site testbed: torchrun.program")
-    assert plan.words[-3] == Word(text="-v", origin="site testbed: torchrun.args")
+    assert plan.words[at] == Word(text="mytorchrun", origin=Origin("site", "testbed", "torchrun.program"))
+    assert plan.words[-3] == Word(text="-v", origin=Origin("site", "testbed", "torchrun.args"))
     assert plan.words[at + 1] == Word(text="--nnodes=1", origin=ORIGIN)
 
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers.counts import tasks_on_each_node
+from hpcdist.plan.origin import DEFAULT
 from hpcdist.planner.placement import ReplicaGroup, place
 from hpcdist.planner.pools import Need
 from hpcdist.testing.requests import altered
@@ -16,7 +17,7 @@ from tests.schedulers import plans
 
 def workers(number: int) -> list[ReplicaGroup]:
     """Return workers of which four fill a node."""
-    return [ReplicaGroup("worker", 0, number, Need(1, 4, 1), BIG, "exp.yml")]
+    return [ReplicaGroup("worker", 0, number, Need(1, 4, 1), BIG, DEFAULT)]
 
 
 def test_the_same_number_on_all_nodes() -> None:
@@ -58,9 +59,9 @@ def test_the_hint_names_launchers_that_can(scheduler: str, framework: str | None
         (workers(5), ", such as 4 or 6 processes"),
         (workers(13), ", such as 12 or 16 processes"),
         (workers(17), ", such as 16 or 20 processes"),  # 15 are 4, 4, 4 and 3
-        ([ReplicaGroup("worker", 0, 3, Need(2, 4, 2), BIG, "exp.yml")], ", such as 4 or 8 processes"),
+        ([ReplicaGroup("worker", 0, 3, Need(2, 4, 2), BIG, DEFAULT)], ", such as 4 or 8 processes"),
         # Of unequal replicas no number is right for all.
-        ([*workers(4), ReplicaGroup("ps", 0, 1, Need(1, 8, 1), BIG, "exp.yml")], ""),
+        ([*workers(4), ReplicaGroup("ps", 0, 1, Need(1, 8, 1), BIG, DEFAULT)], ""),
     ],
 )
 def test_the_hint_tells_numbers_that_fill_nodes_alike(crowds: list[ReplicaGroup], numbers: str) -> None:

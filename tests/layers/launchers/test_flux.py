@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.model import RankVariables, Site
 from tests.experiments import environment, resources
@@ -123,7 +124,9 @@ def test_gpus_that_flux_hands_out() -> None:
     giving = machine(gpus={"request": "gpus_per_node", "bound_by": "launcher"})
     plan = planned(giving, framework="mpi", environment=environment(3, each=resources(gpu=1)))
     assert "--gpus-per-task=1" in words(plan)
-    assert Word(text="--setopt=gpu-affinity=per-task", origin="site x: gpus.bound_by") in plan.words
+    assert (
+        Word(text="--setopt=gpu-affinity=per-task", origin=Origin("site", "x", "gpus.bound_by")) in plan.words
+    )
     section = {
         "resources": resources(gpu=1),
         "replicas": {"n_workers": 1, "default_worker": {"resources": resources(gpu=2)}},
@@ -136,9 +139,9 @@ def test_options_of_the_site() -> None:
     options = {"mpi": "spectrum", "binding": ["--setopt=cpu-affinity=off"], "args": ["--unbuffered"]}
     plan = planned(machine(launchers={"flux": options}), framework="mpi")
     assert [(word.text, word.origin) for word in plan.words[-5:-2]] == [
-        ("--setopt=mpi=spectrum", "site x: launchers.flux.mpi"),
-        ("--setopt=cpu-affinity=off", "site x: launchers.flux.binding"),
-        ("--unbuffered", "site x: launchers.flux.args"),
+        ("--setopt=mpi=spectrum", Origin("site", "x", "launchers.flux.mpi")),
+        ("--setopt=cpu-affinity=off", Origin("site", "x", "launchers.flux.binding")),
+        ("--unbuffered", Origin("site", "x", "launchers.flux.args")),
     ]
 
 

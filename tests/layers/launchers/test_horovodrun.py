@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from hpcdist.layers.launchers.mpirun import MPIRUN
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.model import RankVariables
 from tests.experiments import environment, resources
@@ -39,4 +40,4 @@ def test_options_of_the_site() -> None:
     options = {"horovodrun": {"args": ["--verbose"]}}
     machine = site(scheduler="local", launcher="horovodrun", launchers=options)
     found = planned(machine, framework="horovod").words[5]
-    assert found == Word(text="--verbose", origin="site x: launchers.horovodrun.args")
+    assert found == Word(text="--verbose", origin=Origin("site", "x", "launchers.horovodrun.args"))

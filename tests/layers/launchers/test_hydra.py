@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from hpcdist.plan.origin import Origin
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, WRAPPED, planned, words
 from tests.sites import site
@@ -57,4 +58,4 @@ def test_binding_of_the_site() -> None:
     machine = site(launcher="hydra", launchers={"hydra": {"binding": ["-bind-to", "core:8"]}})
     found = planned(machine, framework="mpi").words[2:4]
     assert [word.text for word in found] == ["-bind-to", "core:8"]
-    assert {word.origin for word in found} == {"site x: launchers.hydra.binding"}
+    assert {word.origin for word in found} == {Origin("site", "x", "launchers.hydra.binding")}

@@ -7,6 +7,7 @@ import pytest
 
 from hpcdist.errors import PlanError
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Task
 from hpcdist.plan.values import Word
 from hpcdist.script.renderer import render
@@ -79,7 +80,9 @@ def test_a_set_for_each_task() -> None:
         UNSET,
         *WRAPPED,
     ]
-    assert plan.words[10] == Word(text="--smpiargs=-gpu", origin="site summit-like: launchers.jsrun.args")
+    assert plan.words[10] == Word(
+        text="--smpiargs=-gpu", origin=Origin("site", "summit-like", "launchers.jsrun.args")
+    )
     assert (plan.gpus.visibility, plan.launch.label_in_task, plan.launch.needs_pmi) == (
         "launcher",
         True,
@@ -116,7 +119,7 @@ def test_words_of_the_site_that_bind() -> None:
     options = {"jsrun": LauncherOptions(binding=("--bind=rs",))}
     plan = summit(changed(SUMMIT, launchers=options), environment=environment(1, each=resources(cpu=2)))
     assert words(plan)[7:] == ["--bind=rs", "--exit_on_error=1", UNSET, *WRAPPED]
-    assert plan.words[7].origin == "site summit-like: launchers.jsrun.binding"
+    assert plan.words[7].origin == Origin("site", "summit-like", "launchers.jsrun.binding")
 
 
 def test_a_resource_file_for_unequal_tasks(tmp_path: Path) -> None:

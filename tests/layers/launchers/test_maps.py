@@ -14,6 +14,7 @@ from hpcdist.cli.experiment.plan import records
 from hpcdist.errors import PlanError
 from hpcdist.layers.launchers import launchers
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import DEFAULT
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.planner.placement import ReplicaGroup, by_node, place
@@ -75,7 +76,7 @@ def planned(
         visibility=visibility,
         rank_variables=launcher.rank_variables,
         mpi=options.mpi,
-        arguments=tuple(Word(text=text, origin="site") for text in options.args),
+        arguments=tuple(Word(text=text, origin=DEFAULT) for text in options.args),
     )
     return altered(plan, words=launcher.words(plan, options))
 
@@ -101,17 +102,17 @@ def test_every_option_that_a_launcher_reads_is_drawn(name: str) -> None:
     assert OPTIONS[name].keys() == launchers.get(name).reads - {"rank_variables"}
 
 
-EIGHT: Final = place([ReplicaGroup("worker", 0, 8, Need(1, 4, 0), BIG, "exp.yml")])
-FIVE: Final = place([ReplicaGroup("worker", 0, 5, Need(1, 4, 0), BIG, "exp.yml")])
+EIGHT: Final = place([ReplicaGroup("worker", 0, 8, Need(1, 4, 0), BIG, DEFAULT)])
+FIVE: Final = place([ReplicaGroup("worker", 0, 5, Need(1, 4, 0), BIG, DEFAULT)])
 UNEQUAL: Final = place([
-    ReplicaGroup("master", 0, 1, Need(1, 8, 2), BIG, "exp.yml"),
-    ReplicaGroup("worker", 0, 3, Need(1, 4, 1), BIG, "exp.yml"),
+    ReplicaGroup("master", 0, 1, Need(1, 8, 2), BIG, DEFAULT),
+    ReplicaGroup("worker", 0, 3, Need(1, 4, 1), BIG, DEFAULT),
 ])  # fmt: skip
 
 
 LAST_IS_FULLER: Final = place([
-    ReplicaGroup("master", 0, 1, Need(1, 8, 0), BIG, "exp.yml"),
-    ReplicaGroup("worker", 0, 1, Need(2, 16, 0), BIG, "exp.yml"),
+    ReplicaGroup("master", 0, 1, Need(1, 8, 0), BIG, DEFAULT),
+    ReplicaGroup("worker", 0, 1, Need(2, 16, 0), BIG, DEFAULT),
 ])  # fmt: skip
 
 

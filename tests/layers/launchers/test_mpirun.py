@@ -5,6 +5,7 @@ import re
 import pytest
 
 from hpcdist.errors import PlanError
+from hpcdist.plan.origin import Origin
 from hpcdist.site.model import RankVariables
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, WRAPPED, planned, words
@@ -45,13 +46,13 @@ def test_parameters_and_options_of_the_site() -> None:
     options = {"flavour": "openmpi", "mca": {"btl": "^openib", "pml": "ucx"}, "args": ["--report-bindings"]}
     plan = planned(site(launcher="mpirun", launchers={"mpirun": options}))
     assert [(word.text, word.origin) for word in plan.words[8:15]] == [
-        ("--mca", "site x: launchers.mpirun.mca.btl"),
-        ("btl", "site x: launchers.mpirun.mca.btl"),
-        ("^openib", "site x: launchers.mpirun.mca.btl"),
-        ("--mca", "site x: launchers.mpirun.mca.pml"),
-        ("pml", "site x: launchers.mpirun.mca.pml"),
-        ("ucx", "site x: launchers.mpirun.mca.pml"),
-        ("--report-bindings", "site x: launchers.mpirun.args"),
+        ("--mca", Origin("site", "x", "launchers.mpirun.mca.btl")),
+        ("btl", Origin("site", "x", "launchers.mpirun.mca.btl")),
+        ("^openib", Origin("site", "x", "launchers.mpirun.mca.btl")),
+        ("--mca", Origin("site", "x", "launchers.mpirun.mca.pml")),
+        ("pml", Origin("site", "x", "launchers.mpirun.mca.pml")),
+        ("ucx", Origin("site", "x", "launchers.mpirun.mca.pml")),
+        ("--report-bindings", Origin("site", "x", "launchers.mpirun.args")),
     ]
 
 

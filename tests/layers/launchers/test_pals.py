@@ -5,6 +5,7 @@ import re
 import pytest
 
 from hpcdist.errors import PlanError
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.model import RankVariables, Site
 from tests.experiments import environment, resources
@@ -67,9 +68,9 @@ def test_options_of_the_site() -> None:
     machine = cray(binding=["--cpu-bind", "list:0-7:8-15"], args=["--line-buffer"])
     plan = planned(machine, framework="mpi", environment=environment(3, each=resources(gpu=1)))
     assert plan.words[9:12] == (
-        Word(text="--cpu-bind", origin="site x: launchers.pals.binding"),
-        Word(text="list:0-7:8-15", origin="site x: launchers.pals.binding"),
-        Word(text="--line-buffer", origin="site x: launchers.pals.args"),
+        Word(text="--cpu-bind", origin=Origin("site", "x", "launchers.pals.binding")),
+        Word(text="list:0-7:8-15", origin=Origin("site", "x", "launchers.pals.binding")),
+        Word(text="--line-buffer", origin=Origin("site", "x", "launchers.pals.args")),
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.errors import PlanError
+from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from tests.experiments import environment, resources
 from tests.plans import TESTBED, WRAPPED, planned
@@ -30,7 +31,7 @@ def test_equal_tasks() -> None:
         "--label",
         "--mpi=pmix",
     )
-    assert plan.words[7] == Word(text="--mpi=pmix", origin="site testbed: launchers.srun.mpi")
+    assert plan.words[7] == Word(text="--mpi=pmix", origin=Origin("site", "testbed", "launchers.srun.mpi"))
 
 
 def test_one_task_has_no_label() -> None:
@@ -66,7 +67,7 @@ def test_components_of_a_heterogeneous_job() -> None:
         *[":", "--het-group=1", "--nodes=1", "--ntasks=2", "--ntasks-per-node=2", "--cpus-per-task=1"],
         "--mpi=none",
     )
-    assert plan.words[8].origin == "rule no PMI over several components, but for MPI"
+    assert plan.words[8].origin == Origin("rule", "no PMI over several components, but for MPI")
 
 
 @pytest.mark.parametrize(
@@ -110,8 +111,8 @@ def test_a_program_without_a_framework_may_use_mpi() -> None:
 def test_options_of_the_site() -> None:
     plan = planned(site(launchers={"srun": {"args": ["--gpu-bind=none", "-v"]}}))
     assert plan.words[6:8] == (
-        Word(text="--gpu-bind=none", origin="site x: launchers.srun.args"),
-        Word(text="-v", origin="site x: launchers.srun.args"),
+        Word(text="--gpu-bind=none", origin=Origin("site", "x", "launchers.srun.args")),
+        Word(text="-v", origin=Origin("site", "x", "launchers.srun.args")),
     )
 
 
@@ -130,7 +131,7 @@ def test_gpus_that_srun_hands_out(gpus: int, tasks: int) -> None:
         "--mpi=cray_shasta",
         "--gpu-bind=closest",
     ]
-    assert plan.words[7].origin == "site frontier: gpus.bound_by"
+    assert plan.words[7].origin == Origin("site", "frontier", "gpus.bound_by")
 
 
 @pytest.mark.parametrize(
