@@ -13,10 +13,10 @@ prepare_horovodrun-elastic() {
   # A rank is lost only when its ssh ends, which that to a silent node never does by itself: it is to end after 20 s,
   # before gloo's own 30 s. horovodrun has no option for ssh's options.
   printf -v text '#!/bin/sh\nexec %q -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=4 "$@"\n' "$(type -P ssh)"
-  write_file ssh "$text"
-  { mkdir -p "$HPCDIST_JOB_DIR/bin" && chmod +x "$HPCDIST_JOB_DIR/new/ssh" && mv -f "$HPCDIST_JOB_DIR/new/ssh" "$HPCDIST_JOB_DIR/bin"; } || unwritten
-  export PATH="$HPCDIST_JOB_DIR/bin:$PATH"
+  write_file elastic.ssh "$text"
   move_files
+  { mkdir -p "$HPCDIST_JOB_DIR/bin" && chmod +x "$HPCDIST_JOB_DIR/elastic.ssh" && ln -sf ../elastic.ssh "$HPCDIST_JOB_DIR/bin/ssh"; } || unwritten
+  export PATH="$HPCDIST_JOB_DIR/bin:$PATH"
 }
 # horovodrun fails when a rank is lost after another has ended well. Ranks report how they end; a lost one cannot.
 report_end() {

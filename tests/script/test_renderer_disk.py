@@ -13,6 +13,7 @@ import pytest
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, changed, planned
+from tests.sites import shipped_site
 from tests.tasks import task_wrapper
 
 BASH = shutil.which("bash") or "bash"
@@ -53,6 +54,27 @@ def test_nothing_runs_of_files_that_were_cut_short(tmp_path: Path, blocks: int, 
     assert (done.returncode, (tmp_path / "ran").exists()) == (86, False), done.stderr
     assert "is the disk full, or your quota used up?" in done.stderr
     assert ends(tmp_path) == ["86"]
+
+
+def test_what_an_earlier_start_wrote_stays_whole(tmp_path: Path) -> None:
+    """Its processes may still read it: a restart of the job moves files into place or leaves the old ones."""
+    cmd = f"echo ran >>ran\n{LONG}"
+    folder = tmp_path / "run" / "jobs" / "7"
+    slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "SLURM_JOB_NUM_NODES": "1"}
+    start = "".join(f"export {name}={value}; " for name, value in slurm.items())
+    (tmp_path / "srun").write_text(f"#!{BASH}\nexit 3\n")
+    (tmp_path / "srun").chmod(0o755)
+    assert job(tmp_path, start, machine=shipped_site("testbed"), run={"cmd": cmd}).returncode == 3
+    before = {file.name: (file.stat().st_ino, file.read_text()) for file in folder.iterdir()}
+    full = f"{start}trap '' XFSZ; ulimit -f 4"
+    assert job(tmp_path, full, machine=shipped_site("testbed"), run={"cmd": cmd}).returncode == 86
+    assert all((folder / name).read_text() == text for name, (_, text) in before.items())
+    assert job(tmp_path, start, machine=shipped_site("testbed"), run={"cmd": cmd}).returncode == 3
+    after = {file.name: (file.stat().st_ino, file.read_text()) for file in folder.iterdir() if file.is_file()}
+    assert {name: text for name, (_, text) in after.items()} == {
+        name: text for name, (_, text) in before.items()
+    }
+    assert all(after[name][0] != before[name][0] for name in before)
 
 
 def test_an_event_log_that_cannot_be_begun(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ OWN = ("HPCDIST_HEAD_ADDRESS", "HPCDIST_PORT")
 
 def in_job(plan: Plan, folder: Path, line: str, **environ: str) -> str:
     """Return what a line prints in the shell of a job that begins, on nodes called n0, n1, ..."""
-    (folder / "new").mkdir(exist_ok=True)
     nodes = " ".join(f"n{node}" for node in range(plan.placement.nodes))
     return called(render(plan), f"hpcdist_nodes=({nodes})\n{line}", HPCDIST_JOB_DIR=str(folder), **environ)
 

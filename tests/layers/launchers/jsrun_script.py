@@ -13,7 +13,6 @@ from tests.tasks import called
 def resource_file(job: str, hosts: Sequence[str], folder: Path) -> str:
     """Return what the launch line of this script writes for jsrun on these hosts."""
     (call,) = re.findall(r"--erf_input=\"\$\((resource_file [^)]*)\)", job)
-    (folder / "new").mkdir(exist_ok=True)
     line = f"hpcdist_nodes=({join(hosts)})\n{call}"
     assert called(job, line, HPCDIST_JOB_DIR=str(folder)) == f"{folder}/resources.erf\n"
     return (folder / "resources.erf").read_text()
