@@ -20,7 +20,6 @@ from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.replica import Block, Replica
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Group, Placement
-from hpcdist.planner.alternatives import answered
 from hpcdist.planner.feasibility import Refusal, Request, attempt, nearness, on
 from hpcdist.planner.launcher_choice import Asked
 from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools
@@ -55,6 +54,8 @@ def select(
         if placement:
             return _explained(placement, request, choice, experiment)
         refused.append(refusals)
+    from hpcdist.planner.alternatives import answered  # only where nothing fits
+
     raise PlanError(*answered(request, max(refused, key=nearness), apart=ps_on == "cpu_nodes"))
 
 

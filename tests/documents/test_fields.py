@@ -1,8 +1,10 @@
 # ruff: noqa: E501 - a message is compared as one line
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,9 @@ from hpcdist.documents import fields
 from hpcdist.documents.fields import Model
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Problem, did_you_mean
+from hpcdist.experiment.model import Experiment
+from hpcdist.plan.model import Plan
+from hpcdist.site.model import Site
 from hpcdist.units import Memory, Walltime
 
 
@@ -24,6 +29,27 @@ class Amount(Model, frozen=True):
     elsewhere: ClassVar = {"size": "write `requests`", "memory": "write it in `resources`"}
 
     requests: int = 0
+
+
+def every_model(base: type[Model] = Model) -> Iterator[type[Model]]:
+    for model in base.__subclasses__():
+        yield model
+        yield from every_model(model)
+
+
+def test_fields_are_what_msgspec_takes_them_for() -> None:
+    models = [*every_model()]
+    assert {Experiment, Site, Plan} <= {*models}
+    for model in models:
+        read = fields._fields(model)
+        assert [
+            (key, field.name, fields._type(model, field.name), field.required, field.default)
+            for key, field in read.items()
+        ] == [
+            (item.encode_name, item.name, item.type, item.required, read[item.encode_name].default)
+            for item in msgspec.structs.fields(model)
+            if item.name != model.rest
+        ]
 
 
 class Outer(Model, frozen=True, kw_only=True):

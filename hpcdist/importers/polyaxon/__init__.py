@@ -8,6 +8,7 @@ stands. What moved: ``declarations`` (to 0.4.4), ``settings`` and ``run.image`` 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.documents.tree import Map, Seq
@@ -15,7 +16,6 @@ from hpcdist.errors import ConfigError, Key, Problem
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
 from hpcdist.importers.polyaxon import environment as environments
-from hpcdist.importers.polyaxon import search
 
 _NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
 _REWRITE: Final = "it is a file of Polyaxon 1 or 2, whose form is polyaxon_v1"
@@ -98,7 +98,7 @@ def _check_version_and_kind(data: Map) -> None:
         problems.append(_at(data, "kind", f"files of kind {kind!r} are not run", _KINDS[kind]))
     if kind == "group":
         why = "files of kind 'group' are not run: a group is many jobs"
-        problems.append(_at(data, "kind", why, search.hint_of(data)))
+        problems.append(_at(data, "kind", why, _search_hint(data)))
     if problems:
         raise ConfigError(*problems)
 
@@ -108,7 +108,7 @@ def _at(data: Map, key: str, message: str, hint: str) -> Problem:
 
 
 def _refuse_sections(data: Map, remarks: list[Problem]) -> None:
-    searches = {key: (_SEARCH, search.hint_of(data)) for key in _SEARCHES if key in data}
+    searches = {key: (_SEARCH, _search_hint(data)) for key in _SEARCHES if key in data}
     for key, (message, hint) in (searches | _REFUSED).items():
         if key in data:
             remarks.append(_at(data, key, message, hint))
@@ -133,7 +133,7 @@ def _settings(data: Map, remarks: list[Problem]) -> None:
         if key == "logging" and "logging" not in data:
             data.copy_from(settings, key)
         elif key in _SETTINGS_REFUSED:
-            hint = search.hint_of({**data, "settings": settings})
+            hint = _search_hint({**data, "settings": settings})
             remarks.append(Problem(_SEARCH, path, hint, place=place))
         else:
             hint = "hand it to the program in `run.cmd`" if key == "seed" else ""
@@ -240,3 +240,9 @@ def _has_replicas(data: Map) -> bool:
 def _replace(data: Map, key: str, value: Map | Seq) -> None:
     """Set a changed section in the place of the former one."""
     data[key] = value
+
+
+def _search_hint(data: Mapping[str, Any]) -> str:
+    from hpcdist.importers.polyaxon import search  # every experiment passes here, and few are searches
+
+    return search.hint_of(data)
