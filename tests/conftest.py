@@ -38,10 +38,15 @@ MARK: Final = "TESTS_OF_HPCDIST"
 BUILDS_ONCE: Final = frozenset({"test_wheel"})
 """Files of which each worker would build the same again."""
 
+CLUSTERS: Final = frozenset({"lsf", "pbs", "sge", "slurm"})
+"""Folders whose real tests boot clusters."""
+
 TRAINS: Final = frozenset(
     {
+        "test_commands",
         "test_containers",
         "test_elastic",
+        "test_examples",
         "test_frameworks",
         "test_guides",
         "test_imported",
@@ -53,7 +58,7 @@ TRAINS: Final = frozenset(
         "test_training",
     }
 )
-"""Files whose jobs want all cores: two at once, whose ranks spin, take much more than twice as long."""
+"""Files whose jobs want all cores, and meet in /dev/shm."""
 
 COMPARES: Final = frozenset({"test_cluster"})
 """Files that look whether this machine is as it was, which it is not while a training uses /dev/shm."""
@@ -65,9 +70,10 @@ ACCOUNTS: Final = frozenset({"test_states"})
 class Groups(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types for it
     """Let pytest-xdist run side by side what does not disturb each other.
 
-    The real tests are two groups: jobs that mostly wait, and what needs the machine for itself. Each worker
-    has clusters of its own, in namespaces. Other tests run wherever there is time. Marks of pytest-xdist
-    would say the same, but its 3.8 does not read them under pytest 9.2.
+    The real tests on clusters are two groups: jobs that mostly wait, and what needs the machine for itself.
+    Each worker has clusters of its own, in namespaces. Other tests run wherever there is time: of the real
+    ones each file, of the others each test. Marks of pytest-xdist would say the same, but its 3.8 does not
+    read them under pytest 9.2.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -86,8 +92,9 @@ def group_of(file: PurePath, *, real: bool) -> str:
     """Return the name of the group whose tests run one after the other; empty where there is none."""
     if not real:
         return file.stem if file.stem in BUILDS_ONCE else ""
-    is_alone = file.stem in TRAINS | COMPARES | ACCOUNTS
-    return "jobs" if file.parent.name in {"lsf", "pbs", "sge", "slurm"} and not is_alone else "machine"
+    if file.stem in TRAINS | COMPARES | ACCOUNTS:
+        return "machine"
+    return "jobs" if file.parent.name in CLUSTERS else str(file)
 
 
 @pytest.fixture(scope="session", autouse=True)

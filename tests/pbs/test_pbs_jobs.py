@@ -18,6 +18,8 @@ from tests.slurm.process import until
 from .conftest import FAKES, Completed, Person, machine
 
 HERE = os.uname().nodename
+UNTIL_GO = "while [[ ! -e go ]]; do sleep 0.1; done"
+"""A command that ends once its test has made this file."""
 
 
 def record(person: Person, run: str) -> dict[str, object]:
@@ -127,8 +129,7 @@ def test_an_array_ends_with_the_code_of_its_first_failed_element(person: Person)
 
 
 def test_an_array_of_which_one_element_was_deleted_did_not_end_well(person: Person) -> None:
-    command = "while [[ ! -e go ]]; do sleep 0.1; done"
-    output(person.hpcdist("submit", person.write("sweep", command, array="0-1")))
+    output(person.hpcdist("submit", person.write("sweep", UNTIL_GO, array="0-1")))
     directory = person.directory / "runs" / "sweep-1"
     until(lambda: len(list(directory.glob("jobs/*"))) == 2, "both elements to begin")
     assert person.run("qdel", "1000[1].fakepbs").returncode == 0
@@ -234,13 +235,14 @@ def test_on_a_host_without_qsub_scripts_are_rendered_and_nothing_is_submitted(pe
 
 
 def test_torque_is_refused_by_name(person: Person, tmp_path: Path) -> None:
-    output(person.hpcdist("submit", person.write("hello", "sleep 1")))
+    output(person.hpcdist("submit", person.write("hello", UNTIL_GO)))
     torque = tmp_path / "torque"
     torque.mkdir()
     qstat = torque / "qstat"
     qstat.write_text("#!/bin/bash\necho \"qstat: invalid option -- 'F'\" >&2\nexit 2\n")
     qstat.chmod(0o755)
     done = person.hpcdist("status", "hello-1", PATH=f"{torque}:{person.environment['PATH']}")
+    (person.directory / "go").touch()
     said = (
         "this is not the qstat of PBS Pro or OpenPBS, and hpcdist does not know Torque: qstat: invalid option"
     )
