@@ -42,6 +42,7 @@ def main() -> None:
     if accelerator.is_main_process:
         kind = accelerator.device.type
         print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} on {size} {kind} processes", flush=True)
+    accelerator.wait_for_everyone()  # else the first to end takes away what the others still listen to
     accelerator.end_training()
 
 
