@@ -1,8 +1,8 @@
-"""What the user asks for: the model of an experiment file, and what belongs to it.
+"""The experiment: the model of an experiment file, and its checks.
 
-model amounts image replica    the model; amounts of resources; images of containers; what the user counts
-batch_specs    arrays, signals and dependencies, as Slurm writes them, parsed once
-problems remarks comments    what is wrong with it, means nothing here, or was lost to a comment of YAML
+model amounts image replica    the model; amounts of resources; container images; replicas in rank order
+batch_specs    arrays, signals and dependencies in Slurm's syntax, parsed once
+problems remarks comments    errors, keys without effect, and arguments that YAML reads as comments
 launch    commands that start processes themselves
 writing    an experiment as YAML
 """

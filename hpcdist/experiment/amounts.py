@@ -1,4 +1,4 @@
-"""Amounts: what one replica needs of CPUs, memory and GPUs."""
+"""Amounts: the CPUs, memory and GPUs of one replica."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from hpcdist.units import Memory
 
 
 class Amount(Model, frozen=True):
-    """How much of something; the limit counts, else the request.
+    """An amount of CPUs or GPUs; the limit is used, else the request.
 
-    ``requests``: how much a replica needs. ``limits``: the same under Kubernetes's other name, which wins.
+    ``requests``: how much a replica needs. ``limits``: the same, as Kubernetes's limit; it wins over the
+    request.
     """
 
     main = "requests"
@@ -23,14 +24,15 @@ class Amount(Model, frozen=True):
 
     @property
     def value(self) -> float | None:
-        """The amount that is asked of the batch system."""
+        """The amount that is requested from the batch system."""
         return self.limits if self.limits is not None else self.requests
 
 
 class MemoryAmount(Model, frozen=True):
-    """How much memory; the limit counts, else the request.
+    """An amount of memory; the limit is used, else the request.
 
-    ``requests``: how much a replica needs. ``limits``: the same under Kubernetes's other name, which wins.
+    ``requests``: how much a replica needs. ``limits``: the same, as Kubernetes's limit; it wins over the
+    request.
     """
 
     main = "requests"
@@ -40,15 +42,15 @@ class MemoryAmount(Model, frozen=True):
 
     @property
     def value(self) -> Memory | None:
-        """The amount that is asked of the batch system."""
+        """The amount that is requested from the batch system."""
         return self.limits if self.limits is not None else self.requests
 
 
 class Resources(Model, frozen=True):
-    """What one replica needs.
+    """The resources of one replica.
 
-    ``cpu``: its CPUs; fractions are rounded up. ``memory``: that of the whole replica. ``gpu``: its GPUs,
-    whole ones. ``tpu``: refused, since no batch machine has any.
+    ``cpu``: its CPUs; fractions are rounded up. ``memory``: the memory of the whole replica. ``gpu``: its
+    GPUs, a whole number. ``tpu``: refused, because no supported machine has TPUs.
     """
 
     cpu: Amount = Amount()
@@ -58,23 +60,23 @@ class Resources(Model, frozen=True):
 
 
 def resource_problems(resources: Resources, path: Path) -> Iterator[Problem]:
-    """Yield amounts that no batch system gives; ``path`` is where these resources stand."""
+    """Yield the problems of invalid amounts; ``path`` is that of these resources."""
     for name in ("cpu", "memory", "gpu"):
         amount = getattr(resources, name)
         requests, limits = (_number(amount.requests), _number(amount.limits))
         for key, number in (("requests", requests), ("limits", limits)):
             if number is not None and (number < 0 or not math.isfinite(number)):
-                yield Problem(f"{number:g} of {name} cannot be asked for", (*path, name, key))
+                yield Problem(f"{number:g} is not a valid amount of {name}", (*path, name, key))
             elif name == "gpu" and number is not None and number != int(number):
                 yield Problem(
-                    f"{number:g} GPUs cannot be asked for: a batch system gives whole ones",
+                    f"{number:g} GPUs cannot be requested: a batch system assigns whole GPUs",
                     (*path, name, key),
-                    "write a whole number, or ask for a MIG profile by `batch.directives`",
+                    "write a whole number, or request a MIG profile by `batch.directives`",
                 )
         if requests is not None and limits is not None and requests > limits:
             yield Problem(f"requests ({requests:g}) are more than limits ({limits:g})", (*path, name))
     if resources.tpu.value:
-        yield Problem("there are no TPUs on a batch machine", (*path, "tpu"), "remove it")
+        yield Problem("TPUs are not supported", (*path, "tpu"), "remove it")
 
 
 def _number(value: float | Memory | None) -> float | None:

@@ -1,6 +1,6 @@
-"""What the texts of ``batch`` mean that Slurm has forms of its own for: arrays, signals, dependencies.
+"""The texts of ``batch`` in Slurm's syntax: arrays, signals, dependencies.
 
-Each is read once, into a frozen value whose ``str`` is Slurm's form again; schedulers are given the value.
+Each is parsed once, into a frozen value whose ``str`` is Slurm's syntax again; schedulers get the value.
 Source: sbatch(1), ``--array``, ``--signal``, ``--dependency``.
 """
 
@@ -15,7 +15,7 @@ import msgspec
 from hpcdist.errors import Path, Problem, did_you_mean
 
 MOST_ELEMENTS: Final = 4_000_000
-"""The largest index of an array that Slurm can be set up for (slurm.conf(5), MaxArraySize)."""
+"""The largest index of an array that Slurm can be configured for (slurm.conf(5), MaxArraySize)."""
 
 _NUMBER: Final = r"\d{1,18}"
 """At most 18 digits, so that a range has a length (``sys.maxsize``)."""
@@ -24,7 +24,7 @@ _RANGE: Final = rf"{_NUMBER}(?:-{_NUMBER}(?::[1-9]\d{{0,17}})?)?"
 _ARRAY: Final = re.compile(rf"({_RANGE}(?:,{_RANGE})*)(?:%({_NUMBER}))?", re.ASCII)
 
 _FORWARDED: Final = {"TERM": 15, "INT": 2, "HUP": 1, "USR1": 10, "USR2": 12}
-"""The signals that the job script hands on to the program; any other ends it."""
+"""The signals that the job script forwards to the program; any other ends the script."""
 _SIGNALS: Final = frozenset(
     (*_FORWARDED, "QUIT", "ABRT", "KILL", "ALRM", "URG", "CONT", "STOP", "TSTP", "TTIN", "TTOU")
 )
@@ -39,7 +39,7 @@ _KINDS: Final = ("after", "afterany", "afterok", "afternotok", "aftercorr", "aft
 
 
 class IndexRange(msgspec.Struct, frozen=True):
-    """Indices at even distances: ``0-15:4``, ``0-15``, or a single one, which has no ``last``."""
+    """Indices with a fixed step: ``0-15:4``, ``0-15``, or a single one, which has no ``last``."""
 
     first: int
     last: int | None = None
@@ -56,23 +56,23 @@ class IndexRange(msgspec.Struct, frozen=True):
 
 
 class ArraySpec(msgspec.Struct, frozen=True):
-    """The elements of an array of jobs, and how many of them may run at once (None: all)."""
+    """The elements of a job array, and how many of them may run at once (None: all)."""
 
     ranges: tuple[IndexRange, ...]
     at_once: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> ArraySpec:
-        """Read ``7``, ``0-15``, ``0-15:4``, ``1,3,5-7``, each with ``%4`` for so many at once.
+        """Read ``7``, ``0-15``, ``0-15:4``, ``1,3,5-7``, each with ``%4`` to run at most 4 at once.
 
         Raises:
-            ValueError: with a sentence, for a text that is no array.
+            ValueError: when it is not a job array.
         """
         match = _ARRAY.fullmatch(text)
         parts = match[1].split(",") if match else []
         ranges = tuple(IndexRange(*map(int, re.split("[-:]", part))) for part in parts)
         if not match or not all(part.indices for part in ranges):
-            raise ValueError(f"{text!r} is no array of jobs")
+            raise ValueError(f"{text!r} is not a job array")
         return cls(ranges, int(match[2]) if match[2] else None)
 
     def __str__(self) -> str:
@@ -97,7 +97,7 @@ class ArraySpec(msgspec.Struct, frozen=True):
 class SignalSpec(msgspec.Struct, frozen=True):
     """The signal that a job gets before its end: ``B:USR1@120``.
 
-    ``name``: as it was written, perhaps a number. ``seconds``: how long before, None for Slurm's 60.
+    ``name``: as it was written, which may be a number. ``seconds``: how long before, None for Slurm's 60.
     ``options``: ``B`` for the job script alone, ``R`` for jobs of a reservation, or both.
     """
 
@@ -107,14 +107,14 @@ class SignalSpec(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> SignalSpec:
-        """Read ``USR1``, ``B:USR1@120``, ``10@60``; whether there is such a signal is not looked at.
+        """Read ``USR1``, ``B:USR1@120``, ``10@60``; whether the signal exists is not checked.
 
         Raises:
-            ValueError: with a sentence, for a text that is no signal.
+            ValueError: when it is not a signal.
         """
         match = _SIGNAL.fullmatch(text)
         if not match:
-            raise ValueError(f"{text!r} is no signal")
+            raise ValueError(f"{text!r} is not a signal")
         return cls(match["name"], int(match["seconds"]) if match["seconds"] else None, match["options"] or "")
 
     def __str__(self) -> str:
@@ -132,9 +132,9 @@ class SignalSpec(msgspec.Struct, frozen=True):
 
 
 class AwaitedJob(msgspec.Struct, frozen=True):
-    """A job that is waited for: ``12``, ``12_3``, ``12_*``, ``12+5``, or an id of Flux or PBS.
+    """A job in a dependency: ``12``, ``12_3``, ``12_*``, ``12+5``, or an id of Flux or PBS.
 
-    ``element``: which one of an array, ``*`` for each. ``delay``: minutes after its beginning.
+    ``element``: which one of an array, ``*`` for each. ``delay``: minutes after its start.
     """
 
     id: str
@@ -157,7 +157,7 @@ class WaitCondition(msgspec.Struct, frozen=True):
 
     @property
     def awaited(self) -> str:
-        """Its kind; by ids alone their success is meant."""
+        """Its kind; ids without a kind mean ``afterok``."""
         return self.kind or "afterok"
 
 
@@ -171,12 +171,12 @@ class Dependency(msgspec.Struct, frozen=True):
         """Read ``4711``, ``afterok:4711:4712``, ``after:4711+5``, ``singleton``; ``,`` is and, ``?`` is or.
 
         Raises:
-            ValueError: with a sentence, for a text that is nothing to wait for.
+            ValueError: when it is not a dependency.
         """
         alternatives = [[_condition(part) for part in one.split(",")] for one in text.split("?")]
         found = tuple(tuple(part for part in one if part) for one in alternatives)
         if [*map(len, found)] != [*map(len, alternatives)]:
-            raise ValueError(f"{text!r} is nothing to wait for")
+            raise ValueError(f"{text!r} is not a dependency")
         return cls(found)
 
     def __str__(self) -> str:
@@ -188,7 +188,7 @@ class Dependency(msgspec.Struct, frozen=True):
         return tuple(condition for conditions in self.alternatives for condition in conditions)
 
     def written(self, condition: Callable[[WaitCondition], str]) -> str:
-        """Return it in Slurm's form, with each condition as this function writes it."""
+        """Return it in Slurm's syntax, with each condition formatted by this function."""
         return "?".join(",".join(map(condition, conditions)) for conditions in self.alternatives)
 
 
@@ -208,19 +208,19 @@ def _job(match: re.Match[str]) -> AwaitedJob:
 
 
 def array_problems(text: str, path: Path) -> Iterator[Problem]:
-    """Yield what is wrong with an array."""
+    """Yield the problems of an array."""
     try:
         array = ArraySpec.parse(_LONG.sub("9" * 18, text))
     except ValueError:
-        yield Problem(f"{text!r} is no array of jobs", path, "write 0-15, 0-15:4, 1,3,5 or 0-15%4")
+        yield Problem(f"{text!r} is not a job array", path, "write 0-15, 0-15:4, 1,3,5 or 0-15%4")
         return
     if max(array.size, array.largest, array.at_once or 0) > MOST_ELEMENTS:
-        hint = "submit several arrays, or let each element do the work of many"
-        yield Problem(f"no batch system takes so many elements, or such indices: {text!r}", path, hint)
+        hint = "submit several arrays, or do more work in each element"
+        yield Problem(f"no batch system accepts so many elements, or such indices: {text!r}", path, hint)
 
 
 def array_ranges(text: str) -> list[range]:
-    """Return the indices that such a text has; of a text that is no array, nothing."""
+    """Return the indices of an array; empty for a text that is not an array."""
     try:
         return [part.indices for part in ArraySpec.parse(text).ranges]
     except ValueError:
@@ -228,7 +228,7 @@ def array_ranges(text: str) -> list[range]:
 
 
 def signal_problems(text: str, path: Path) -> Iterator[Problem]:
-    """Yield what is wrong with a signal."""
+    """Yield the problems of a signal."""
     try:
         signal = SignalSpec.parse(text)
     except ValueError as error:
@@ -238,12 +238,12 @@ def signal_problems(text: str, path: Path) -> Iterator[Problem]:
     if not (0 < int(name) <= 64 if name.isdecimal() else name in _SIGNALS):  # noqa: PLR2004 - SIGRTMAX
         yield Problem(f"there is no signal {signal.name!r}", path, did_you_mean(name, _SIGNALS))
     elif "B" in signal.options and name not in {*_FORWARDED, *map(str, _FORWARDED.values())}:
-        hint = f"after `B:` stands one that it hands on: {', '.join(_FORWARDED)}"
+        hint = f"with `B:`, use a signal that it forwards: {', '.join(_FORWARDED)}"
         yield Problem(f"{signal.name} would end the job script", path, hint)
 
 
 def dependency_problems(texts: Iterable[str], path: Path) -> Iterator[Problem]:
-    """Yield what is wrong with what a job waits for."""
+    """Yield the problems of dependencies."""
     for text in texts:
         try:
             Dependency.parse(text)

@@ -1,4 +1,4 @@
-"""Images: the forms in which a file names a container's image, whatever the runtime wants to be told."""
+"""Images: the forms in which a file can name a container image, for every runtime."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PATH: Final = ("build", "image")
 class Image(NamedTuple):
     """An image and its form.
 
-    ``registry``: of a registry, as Docker names it; ``file``: a file or a folder; ``address``: with a scheme
-    of its own (``oras://``).
+    ``registry``: an image of a registry, as Docker names it; ``file``: a file or a folder; ``address``: a URL
+    with another scheme (``oras://``).
     """
 
     form: Literal["registry", "file", "address"]
@@ -24,7 +24,7 @@ class Image(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The registry that an image names, "" for none: a host has a dot, a port, or is local."""
+        """The registry's host, "" for none: a host has a dot or a port, or is localhost."""
         first, slash, _ = self.text.partition("/") if self.form == "registry" else ("", "", "")
         return first if slash and ("." in first or ":" in first or first == "localhost") else ""
 
@@ -32,28 +32,28 @@ class Image(NamedTuple):
 def read(text: str) -> Image:
     """Return an image by its name.
 
-    A path begins with ``/``, ``./`` or ``../``, or ends like an image's file; else it is a registry's, also
-    with ``docker://`` in front or in enroot's form, ``REGISTRY#NAME``.
+    A path begins with ``/``, ``./`` or ``../``, or has a suffix of image files; any other name is an image of
+    a registry, also with ``docker://`` in front or in enroot's form, ``REGISTRY#NAME``.
 
     Raises:
-        PlanError: where it is none of these.
+        PlanError: when it is none of these.
     """
     scheme, colon, rest = text.partition("://")
     if colon and scheme != "docker":
         return Image("address", text)
     name = rest if colon else text
     if name.startswith(("~", "$")):
-        hint = "write the whole path, or one from where the job is submitted (./x.sif)"
+        hint = "write the absolute path, or one relative to the submit directory (./x.sif)"
         raise PlanError(Problem(f"variables and ~ are not expanded in {text!r}", _PATH, hint))
     if not colon and (name.startswith(("/", "./", "../")) or name.endswith(_ENDINGS)):
         return Image("file", name)
     reference = name.replace("#", "/", 1)
     if not _REFERENCE.fullmatch(reference):
-        hint = "write a registry's (nvcr.io/nvidia/pytorch:24.08-py3), or a path (./x.sif)"
-        raise PlanError(Problem(f"{text!r} names no image", _PATH, hint))
+        hint = "write a name in a registry (nvcr.io/nvidia/pytorch:24.08-py3), or a path (./x.sif)"
+        raise PlanError(Problem(f"{text!r} is not a valid image", _PATH, hint))
     return Image("registry", reference)
 
 
 def refused(image: Image, runtime: str, hint: str) -> PlanError:
-    """Return the error of a runtime that cannot take an image of this form."""
+    """Return the error of a runtime that does not support images of this form."""
     return PlanError(Problem(f"{runtime} cannot run {image.text!r}", _PATH, hint))

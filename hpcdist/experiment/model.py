@@ -1,8 +1,8 @@
-"""The experiment: what the user asks for, as one frozen value.
+"""The experiment: an experiment file as one frozen value.
 
-``Experiment`` is the native form (Polyaxon 0.5 to 0.6 plus ``batch``); older generations are brought to it
-by ``hpcdist.importers.polyaxon``. Every key that Polyaxon knows is a field here, so that nothing a user
-wrote is lost: ``remarks`` tells which of them mean nothing on a batch machine.
+``Experiment`` is the native form (Polyaxon 0.5 to 0.6 plus ``batch``); ``hpcdist.importers.polyaxon``
+converts older generations. Every key of Polyaxon is a field here, so that nothing a user wrote is lost:
+``remarks`` warns about keys without effect on a batch machine.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ Scalar = str | int | float | bool
 
 
 MOST: Final = 1_000_000
-"""More replicas, processes or restarts than this are a slip of the finger."""
+"""More replicas, processes or restarts than this are a typing error."""
 
 
-_NODES: Final = "nodes follow from `environment.replicas` and the `resources` of each replica"
-_RESOURCES: Final = "write `environment.resources`, which are those of one replica"
+_NODES: Final = "nodes are computed from `environment.replicas` and the `resources` of each replica"
+_RESOURCES: Final = "write `environment.resources`, the resources of one replica"
 _OF_REPLICAS: Final = "write it in `environment.replicas`"
 _OF_BATCH: Final = "write it in `batch`"
 
 
 class ReplicaEntry(Model, frozen=True):
-    """The section of one worker or parameter server, or of all that have none of their own.
+    """The section of one worker or parameter server, or the default of all others.
 
-    ``index``: the one that it is for, from 0; only in ``worker`` and ``ps``, and needed there. ``resources``:
-    what it needs. ``node_selector``: as that of ``environment``.
+    ``index``: the index of the replica, from 0; only in ``worker`` and ``ps``, and required there.
+    ``resources``: its resources. ``node_selector``: as in ``environment``.
     """
 
     index: int | None = None
@@ -45,13 +45,13 @@ class ReplicaEntry(Model, frozen=True):
 
 
 class Replicas(Model, frozen=True):
-    """The replicas beside the master.
+    """The replicas other than the master.
 
-    ``n_workers``: how many workers. ``n_ps``: how many parameter servers. ``default_worker``: what workers
-    without an entry of their own need; they inherit nothing from the master. ``default_ps``: the same of
-    parameter servers. ``worker``: entries of single workers, whose keys are in place of the default
-    entry's. ``ps``: the same of parameter servers. ``evaluator``: one that evaluates beside the training.
-    ``ps_on``: where parameter servers go; unsaid, to nodes without GPUs where the site has such.
+    ``n_workers``: the number of workers. ``n_ps``: the number of parameter servers. ``default_worker``: the
+    entry of all workers without an own entry; they inherit nothing from the master. ``default_ps``: the same
+    for parameter servers. ``worker``: entries of single workers, whose keys replace those of the default
+    entry. ``ps``: the same for parameter servers. ``evaluator``: a replica that evaluates during the
+    training. ``ps_on``: the nodes of parameter servers; by default nodes without GPUs, if the site has some.
     """
 
     main = "n_workers"
@@ -68,10 +68,10 @@ class Replicas(Model, frozen=True):
 
 
 class Persistence(Model, frozen=True):
-    """Named volumes; on a batch machine, paths that the site file gives.
+    """Named volumes; on a batch machine, paths from the site file.
 
-    ``data``: names from the site's ``volumes``, told to the program as ``POLYAXON_RUN_DATA_PATHS``.
-    ``outputs``: not used; outputs lie in the run's directory.
+    ``data``: names from the site's ``volumes``, passed to the program in ``POLYAXON_RUN_DATA_PATHS``.
+    ``outputs``: not used; outputs are in the run directory.
     """
 
     data: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Persistence(Model, frozen=True):
 class References(Model, frozen=True):
     """Other runs whose outputs this one reads.
 
-    ``jobs`` and ``experiments``: not used; they name runs of another system.
+    ``jobs`` and ``experiments``: not used; they refer to runs of another system.
     """
 
     jobs: tuple[Scalar, ...] = ()
@@ -91,11 +91,12 @@ class References(Model, frozen=True):
 class Environment(Model, frozen=True):
     """Resources, replicas and variables.
 
-    ``resources``: those of the master. ``replicas``: all others. ``processes_per_replica``: how many tasks a
-    replica is, where the framework's own number is not meant. ``env_vars``: variables of the program; they
-    win over those of the site and of the framework. ``node_selector``: the master's: ``partition`` or
-    ``constraint``, in place of ``batch``'s, or a label of the site's ``node_selectors``. ``max_restarts``:
-    how often a failed launch is tried again in the same allocation. ``persistence``, ``data_refs``: volumes.
+    ``resources``: the resources of the master. ``replicas``: all other replicas. ``processes_per_replica``:
+    the number of tasks of each replica, instead of the framework's default. ``env_vars``: variables of the
+    program; they override those of the site and of the framework. ``node_selector``: for the master:
+    ``partition`` or ``constraint``, instead of those of ``batch``, or a label of the site's
+    ``node_selectors``. ``max_restarts``: how often a failed launch is repeated in the same allocation.
+    ``persistence``, ``data_refs``: volumes.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -130,10 +131,10 @@ class Environment(Model, frozen=True):
 
 
 class Build(Model, frozen=True):
-    """The container image and how it is made.
+    """The container image.
 
     ``image``: a name (``nvcr.io/nvidia/pytorch:24.08-py3``) or a path (``./torch.sif``), run by the site's
-    container runtime. ``env_vars``: pairs of name and value, which are set like those of ``environment``.
+    container runtime. ``env_vars``: pairs of name and value, set like those of ``environment``.
     """
 
     main = "image"
@@ -155,8 +156,8 @@ class Build(Model, frozen=True):
 class Run(Model, frozen=True):
     """The command: one text, or several joined by ``&&``.
 
-    ``cmd``: what bash runs in each task, with ``{{ param }}`` filled in; an own ``mpirun``, ``srun`` or
-    ``horovodrun`` line runs once, on the first node.
+    ``cmd``: what bash runs in each task, with ``{{ param }}`` replaced; an ``mpirun``, ``srun`` or
+    ``horovodrun`` line in it runs once, on the first node.
     """
 
     main = "cmd"
@@ -170,9 +171,9 @@ class Run(Model, frozen=True):
 
 
 class Logging(Model, frozen=True):
-    """How much the program should log.
+    """The log level of the program.
 
-    ``level``: such as ``INFO``, told to the program as ``POLYAXON_LOG_LEVEL``.
+    ``level``: such as ``INFO``, passed to the program in ``POLYAXON_LOG_LEVEL``.
     """
 
     main = "level"
@@ -182,9 +183,9 @@ class Logging(Model, frozen=True):
 
 
 class Mail(Model, frozen=True):
-    """Whom the scheduler writes to, and when.
+    """Mail from the scheduler.
 
-    ``user``: an address, or the name of a user of the machine (sbatch(1), ``--mail-user``). ``events``: when:
+    ``user``: an address, or the name of a user of the machine (sbatch(1), ``--mail-user``). ``events``:
     ``begin``, ``end``, ``fail``, ``requeue``, ``all`` and others of Slurm.
     """
 
@@ -193,10 +194,9 @@ class Mail(Model, frozen=True):
 
 
 class LauncherChoice(Model, frozen=True):
-    """A launcher other than the site's, or words for it that nobody foresaw.
+    """The launcher, and further arguments for it.
 
-    ``name``: the launcher, the site's if it is not said. ``args``: words that it is given beside hpcdist's
-    own.
+    ``name``: the launcher, by default the site's. ``args``: further arguments, after those of hpcdist.
     """
 
     name: str | None = None
@@ -204,27 +204,28 @@ class LauncherChoice(Model, frozen=True):
 
 
 class Batch(Model, frozen=True):
-    """Everything that only a batch system needs; what is absent comes from the site.
+    """Settings of the batch job; keys that are absent come from the site.
 
-    ``site``: the machine. ``account``: who pays. ``partition``: the partition or queue. ``qos``: the quality
-    of service. ``walltime``: how long the job may run. ``constraint``: what its nodes must have, in the words
-    of the scheduler. ``exclusive``: no other job on its nodes. ``launcher``: what starts the tasks: a name,
-    or keys. ``dependency``: what it waits for: an id, ``afterok:ID:ID``, ``singleton`` and others. ``array``:
-    its elements: ``0-15``, ``0-15:4``, ``1,3,5``, with ``%4`` for so many at once. ``signal``: what the
-    program gets before the end, and how many seconds before: ``USR1@120``. ``requeue``: the job may be run
-    again after a fault of a node. ``mail``: an address or the name of a user, or keys. ``directives``: lines
-    for the scheduler that nobody foresaw, in its own words. ``gpu_visibility``: whether a task sees its own
-    GPUs or all of the job's on its node; unsaid, what programs of the framework expect. ``container``: where
-    it is false, the image of ``build`` is not used (``--no-container``). ``modules``: those that the job
-    loads, in order, after the site's own. ``spack_env``: the Spack environment that it activates after those:
-    a name, or the path of its folder, which begins with ``/`` or ``.``.
+    ``site``: the machine. ``account``: the account that is charged. ``partition``: the partition or queue.
+    ``qos``: the quality of service. ``walltime``: the time limit of the job. ``constraint``: the constraint
+    on its nodes, in the scheduler's syntax. ``exclusive``: no other job on its nodes. ``launcher``: the
+    program that starts the tasks: a name, or keys. ``dependency``: the jobs that it waits for: an id,
+    ``afterok:ID:ID``, ``singleton`` and others. ``array``: the indices of a job array: ``0-15``, ``0-15:4``,
+    ``1,3,5``, with ``%4`` to run at most 4 at once. ``signal``: the signal that the program gets before the
+    time limit, and how many seconds before: ``USR1@120``. ``requeue``: the job may be requeued after a node
+    failure. ``mail``: an address or the name of a user, or keys. ``directives``: further directives, in the
+    scheduler's syntax. ``gpu_visibility``: whether a task sees its own GPUs or all GPUs of the job on its
+    node; the default depends on the framework. ``container``: if false, the image of ``build`` is not used
+    (``--no-container``). ``modules``: the modules that the job loads, in order, after those of the site.
+    ``spack_env``: the Spack environment that it activates after the modules: a name, or the path of its
+    folder, beginning with ``/`` or ``.``.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         "queue": "write `partition`",
         "project": "write `account`",
         **dict.fromkeys(("time", "time_limit", "timeout"), "write `walltime`"),
-        "reservation": "write it in `directives`, in the scheduler's own words",
+        "reservation": "write it in `directives`, in the scheduler's syntax",
         "nodes": _NODES,
         **dict.fromkeys(("tasks", "ntasks", "n_workers"), _OF_REPLICAS),
         **dict.fromkeys(("cpu", "cpus", "memory", "mem", "gpu", "gpus"), _RESOURCES),
@@ -254,27 +255,26 @@ class Batch(Model, frozen=True):
 
     @property
     def launcher_name(self) -> str | None:
-        """The launcher that is asked for, if one is."""
+        """The launcher that is set, if one is."""
         return self.launcher.name if isinstance(self.launcher, LauncherChoice) else self.launcher
 
     @property
     def launcher_args(self) -> tuple[str, ...]:
-        """The words that the launcher is given beside hpcdist's own."""
+        """Further arguments of the launcher, after those of hpcdist."""
         return self.launcher.args if isinstance(self.launcher, LauncherChoice) else ()
 
 
 class Experiment(Model, frozen=True, kw_only=True):
-    """One experiment file; ``sections`` are all further top-level keys: those of frameworks, by name.
+    """One experiment file; ``sections``: all further top-level keys, the sections of frameworks by name.
 
-    ``version``: that of the form, for Polyaxon's sake. ``kind``: what ``POLYAXON_*_INFO`` calls it. ``name``:
-    the name of the job and of its runs; unsaid, that of the file, or the default where it has none (stdin).
-    ``description`` and ``tags`` are kept with the run. ``framework``: what the replicas are to each other;
-    without one there is only the master. ``backend``: Polyaxon's; under ``mpi`` the workers are all replicas,
-    and the command starts them itself. ``logging``: how much the program should log. ``params``: names with
-    values, for ``{{ name }}`` anywhere below and for ``-p name=value``; Polyaxon's ``declarations``.
-    ``inputs``: declared params, each with its type and default. ``environment``: resources, replicas and
-    variables. ``build``: the container image. ``run``: the command. ``batch``: what only a batch system
-    needs.
+    ``version``: the version of the form, for Polyaxon. ``kind``: its kind in ``POLYAXON_*_INFO``. ``name``:
+    the name of the job and of its runs; by default the name of the file, or this one for standard input.
+    ``description`` and ``tags`` are kept with the run. ``framework``: how the replicas work together; without
+    one there is only the master. ``backend``: as in Polyaxon; with ``mpi`` the workers are all replicas, and
+    the command starts them itself. ``logging``: the log level of the program. ``params``: names with values,
+    for ``{{ name }}`` in other sections and for ``-p name=value``; Polyaxon's ``declarations``. ``inputs``:
+    declared params, each with its type and default. ``environment``: resources, replicas and variables.
+    ``build``: the container image. ``run``: the command. ``batch``: settings of the batch job.
     """
 
     rest = "sections"

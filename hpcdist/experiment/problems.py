@@ -1,4 +1,4 @@
-"""What no type can say of an experiment: amounts, worker indexes, names of variables."""
+"""Problems of an experiment that its types do not exclude: amounts, worker indexes, names of variables."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _RUNNER: Final = re.compile(
     r"(?:\S*/)?(?:python[\d.]*|bash|sh|zsh|perl|ruby|julia|Rscript|node|java|mpirun|mpiexec|srun|torchrun|"
     r"horovodrun|deepspeed|accelerate|env|exec|nohup|time|apptainer|singularity)"
 )
-"""Programs that do nothing of use without another word."""
+"""Programs that need a further argument."""
 
 _NO_COMMAND = re.compile(r"\s*(?:-|[\d.]+(?:\s|$))")
 
 
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
-    """Yield what no type can say: amounts, worker indexes, names of variables."""
+    """Yield all problems of an experiment that its types do not exclude."""
     environment = experiment.environment
     if not RUN_NAME.fullmatch(experiment.name):
         hint = f"{RUN_NAME_FORM}, such as {slug(experiment.name)!r}"
-        yield Problem(f"{experiment.name!r} cannot be the name of a job", ("name",), hint)
+        yield Problem(f"{experiment.name!r} is not a valid job name", ("name",), hint)
     yield from _count_problems(environment)
     if environment.resources:
         yield from resource_problems(environment.resources, ("environment", "resources"))
@@ -50,7 +50,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         yield from _replica_problems(role, count, own, default)
     if section.ps_on and not section.n_ps:
         path = ("environment", "replicas", "ps_on")
-        yield Problem("there are no parameter servers", path, "write `n_ps`, or remove it")
+        yield Problem("there are no parameter servers", path, "write `n_ps`, or remove `ps_on`")
     if section.evaluator and section.evaluator.resources:
         yield from resource_problems(
             section.evaluator.resources, ("environment", "replicas", "evaluator", "resources")
@@ -62,10 +62,10 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         yield from text_checks.log_level_problems(experiment.logging.level, ("logging", "level"))
     if all(line.lstrip()[:1] in {"", "#"} for line in experiment.run.command.splitlines()):
         yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
-    yield from _words_for_commands(experiment.run.cmd)
+    yield from _list_problems(experiment.run.cmd)
     yield from text_checks.length_problems("the command", experiment.run.command, ("run", "cmd"))
     yield from text_checks.length_problems(
-        "all of it", json.dumps(experiment.params, default=str), ("params",)
+        "the section", json.dumps(experiment.params, default=str), ("params",)
     )
 
 
@@ -87,25 +87,27 @@ def _node_selectors(environment: Environment) -> Iterator[tuple[Mapping[str, Sca
             yield entry.node_selector, (*base, name, index, "node_selector")
 
 
-def _words_for_commands(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
-    """Yield a problem where a list of commands is one command, word by word (`[python, t.py, --lr, 0.1]`)."""
+def _list_problems(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
+    """Yield a problem if a list is one command, word by word (`[python, t.py, --lr, 0.1]`)."""
     for index, text in enumerate(() if isinstance(cmd, str) else cmd):
         if _NO_COMMAND.match(text):
             is_words = " " not in cmd[0] or any(item.startswith("-") for item in cmd)
             rest = [quote(item) if " " in item else item for item in cmd[1:]]
             whole = " ".join((cmd[0], *rest)) if is_words else ", ".join(cmd)
             hint = f"write one text: `cmd: {quoted(whole)}`"
-            yield Problem(f"{text!r} is no command, and a list holds commands", ("run", "cmd", index), hint)
+            yield Problem(
+                f"{text!r} is not a command; each item of a list is one", ("run", "cmd", index), hint
+            )
             return
-    yield from _cut_commands(cmd)
+    yield from _split_command(cmd)
 
 
-def _cut_commands(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
-    """Yield a warning where a command is only what runs another one, and the rest stands behind it."""
+def _split_command(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
+    """Yield a warning if a command is only a program that runs another one, which is the next item."""
     for index, text in enumerate(() if isinstance(cmd, str) else cmd[:-1]):
         if _RUNNER.fullmatch(text.strip()):
             hint = f"write them as one text: `cmd: {quoted(' '.join(cmd))}`"
-            message = f"a list holds commands, each run by itself: {text!r}, and then {cmd[index + 1]!r}"
+            message = f"each item of a list is a separate command: {text!r}, then {cmd[index + 1]!r}"
             yield Problem(message, ("run", "cmd", index), hint, "warning")
             return
 
@@ -118,7 +120,7 @@ def _variable_problems(experiment: Experiment) -> Iterator[Problem]:
         if len(pair) == 2:  # noqa: PLR2004 - a name and its value
             yield from text_checks.variable_problems(str(pair[0]), str(pair[1]), path)
         else:
-            yield Problem(f"{list(pair)} is no variable", path, "write [NAME, value]")
+            yield Problem(f"{list(pair)} is not a variable", path, "write [NAME, value]")
 
 
 def _batch_problems(batch: Batch) -> Iterator[Problem]:
@@ -140,7 +142,7 @@ def _count_problems(environment: Environment) -> Iterator[Problem]:
         number = getattr(environment, name)
         if number is not None and not least <= number <= MOST:
             hint = f"write a number from {least} to {MOST}"
-            yield Problem(f"there cannot be {number} of them", ("environment", name), hint)
+            yield Problem(f"{number} is out of range", ("environment", name), hint)
 
 
 def _replica_problems(
@@ -148,9 +150,7 @@ def _replica_problems(
 ) -> Iterator[Problem]:
     base: Path = ("environment", "replicas")
     if not 0 <= count <= MOST:
-        yield Problem(
-            f"there cannot be {count} of them", (*base, f"n_{role}s" if role == "worker" else "n_ps")
-        )
+        yield Problem(f"{count} is out of range", (*base, f"n_{role}s" if role == "worker" else "n_ps"))
     seen: set[int] = set()
     for place, entry in enumerate(own):
         path = (*base, role, place)
@@ -161,7 +161,7 @@ def _replica_problems(
             allowed = f"0 to {count - 1}" if count > 0 else f"none (there are no {role} replicas)"
             yield Problem(f"there is no {role} {entry.index}", (*path, "index"), f"allowed: {allowed}")
         elif entry.index in seen:
-            yield Problem(f"{role} {entry.index} stands here for the second time", (*path, "index"))
+            yield Problem(f"{role} {entry.index} is listed twice", (*path, "index"))
         seen.add(-1 if entry.index is None else entry.index)
         if entry.resources:
             yield from resource_problems(entry.resources, (*path, "resources"))

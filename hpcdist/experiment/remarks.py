@@ -1,4 +1,4 @@
-"""Remarks: what an experiment says that means nothing on a batch machine, told instead of dropped.
+"""Remarks: warnings about keys that have no effect on a batch machine.
 
 The keys are those of Polyaxon 0.5 to 0.6 (polyaxon-schemas 0.6.1, ``ops/environments``, ``ops/build_job``).
 """
@@ -18,16 +18,16 @@ _SCHEDULING: Final = (
 )
 _METADATA: Final = ("is for Kubernetes and has no effect on a batch machine", "`tags` are kept with the run")
 _IDENTITY: Final = ("has no effect: the job runs as you, with your own rights", "")
-_REFERENCES: Final = ("names nothing here: no variables come from it", "export them in the site's `setup`")
+_REFERENCES: Final = ("has no effect: no variables are read from it", "export them in the site's `setup`")
 _VOLUMES: Final = (
     "mounts nothing: names are looked up in the site's `volumes`",
     "or write the path itself in the command",
 )
 _BUILD: Final = (
-    "is not done: hpcdist builds no image",
+    "has no effect: hpcdist builds no images",
     "install what the program needs, or build the image beforehand",
 )
-_CODE: Final = ("is not fetched: the job runs the code where it is submitted", "check it out there")
+_CODE: Final = ("is not fetched: the job runs the code in the submit directory", "check it out there")
 
 _EVERYWHERE: Final = {
     "affinity": _SCHEDULING,
@@ -39,7 +39,7 @@ _ENVIRONMENT: Final = {
     **_EVERYWHERE,
     "service_account": _IDENTITY,
     "image_pull_secrets": _IDENTITY,
-    "cluster_uuid": ("has no effect: the site says which machine it is", "choose it by `batch.site`"),
+    "cluster_uuid": ("has no effect: the site defines the machine", "choose it by `batch.site`"),
     "secret_refs": _REFERENCES,
     "config_map_refs": _REFERENCES,
     "configmap_refs": _REFERENCES,
@@ -47,7 +47,7 @@ _ENVIRONMENT: Final = {
     "artifact_refs": _VOLUMES,
     "persistence": _VOLUMES,
     "outputs": (
-        "finds no runs of Polyaxon: no paths come from it",
+        "has no effect: hpcdist reads no runs of Polyaxon",
         "write the path of the outputs in the command",
     ),
 }
@@ -65,7 +65,7 @@ _BUILDING: Final = {
 }
 _EXPERIMENT: Final = {
     "project": ("has no effect: runs are kept by name and date", "put it in `tags`"),
-    "outputs": ("declares nothing here", "the program writes to $POLYAXON_RUN_OUTPUTS_PATH, which is kept"),
+    "outputs": ("has no effect", "the program writes to $POLYAXON_RUN_OUTPUTS_PATH, which is kept"),
 }
 _LOGGING: Final = {"formatter": ("has no effect: the program writes its own log", "")}
 
@@ -76,11 +76,11 @@ UNUSED: Final[Mapping[type[Model], Mapping[str, tuple[str, str]]]] = {
     Build: _BUILDING,
     ReplicaEntry: _EVERYWHERE,
 }
-"""The keys of each section that mean nothing here: what is told of them, and what to do instead."""
+"""The keys of each section that have no effect, each with the warning and the hint."""
 
 
 def remarks(experiment: Experiment) -> Iterator[Problem]:
-    """Yield a warning for every key that is set and has no meaning; each says what happens instead."""
+    """Yield a warning for every key that is set and has no effect."""
     for path, section in _sections(experiment):
         for key, (message, hint) in UNUSED[type(section)].items():
             if getattr(section, key):

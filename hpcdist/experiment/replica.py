@@ -18,11 +18,11 @@ ROLES: frozenset[str] = frozenset(get_args(Role))
 
 
 class Replica(Model, frozen=True):
-    """One thing that the user counts: always on one node.
+    """One replica, always on one node.
 
-    ``cpus`` and ``memory`` are those of the whole replica, None where the file does not say;
-    ``path`` is the section of the file that says what it needs, ``selector_path`` the one whose node selector
-    it has; empty where none does.
+    ``cpus`` and ``memory`` are those of the whole replica, None if the file does not set them; ``path`` is
+    the section of the file with its resources, ``selector_path`` that with its node selector; empty if there
+    is none.
     """
 
     role: Role
@@ -51,10 +51,10 @@ class Block(Model, frozen=True):
 def blocks(experiment: Experiment, *, per_gpu: bool) -> Iterator[Block]:
     """Yield the replicas in rank order: the master, the workers, the parameter servers, the evaluator.
 
-    Each as few blocks as there can be, so that a million equal replicas take no longer than ten.
-    ``per_gpu``: one with g GPUs is g tasks, if the file does not say otherwise; else it is one. Under
-    ``backend: mpi`` there is no master: the workers are all there is (Polyaxon 0.6, MPIJob). Workers do not
-    inherit the master's resources.
+    Each as few blocks as there can be, so that a million equal replicas take no longer than ten. ``per_gpu``:
+    a replica with g GPUs has g tasks, unless the file sets another number; else it has one. With ``backend:
+    mpi`` there is no master, only workers (Polyaxon 0.6, MPIJob). Workers do not inherit the master's
+    resources.
     """
     for (role, needs, selector), equal in groupby(_spans(experiment), key=_kind):
         spans = [*equal]
@@ -65,7 +65,7 @@ def blocks(experiment: Experiment, *, per_gpu: bool) -> Iterator[Block]:
 
 
 class _Section(NamedTuple):
-    """A section of the file, and where it stands."""
+    """A section of the file, and its path."""
 
     entry: ReplicaEntry = ReplicaEntry()
     path: Path = ()
@@ -106,21 +106,21 @@ def _numbered(
 ) -> Iterator[_Span]:
     """Yield replicas with the keys of their own entry, else those of the default one.
 
-    So it is in Polyaxon: ``worker_resources``, ``worker_node_selectors`` of polyaxon-schemas 0.4 to 0.6.
+    As in Polyaxon: ``worker_resources``, ``worker_node_selectors`` of polyaxon-schemas 0.4 to 0.6.
     """
     places = {entry.index: place for place, entry in enumerate(own) if entry.index is not None}
     base: Path = ("environment", "replicas")
-    usual = _Section(default, (*base, f"default_{role}")) if default else _Section()
+    fallback = _Section(default, (*base, f"default_{role}")) if default else _Section()
     begin = 0
     for index in sorted(index for index in places if 0 <= index < count):
         if begin < index:
-            yield _Span(role, begin, index - begin, usual, usual)
+            yield _Span(role, begin, index - begin, fallback, fallback)
         single = _Section(own[places[index]], (*base, role, places[index]))
-        needs = single if single.entry.resources or not usual.entry.resources else usual
-        yield _Span(role, index, 1, needs, single if single.entry.node_selector else usual)
+        needs = single if single.entry.resources or not fallback.entry.resources else fallback
+        yield _Span(role, index, 1, needs, single if single.entry.node_selector else fallback)
         begin = index + 1
     if begin < count:
-        yield _Span(role, begin, count - begin, usual, usual)
+        yield _Span(role, begin, count - begin, fallback, fallback)
 
 
 def _replica(role: Role, index: int, tasks: int, needs: _Section, selector: _Section) -> Replica:
@@ -132,7 +132,7 @@ def _replica(role: Role, index: int, tasks: int, needs: _Section, selector: _Sec
         tasks=tasks,
         gpus=int(resources.gpu.value or 0),
         cpus=math.ceil(cpus) if cpus else None,
-        memory=memory if memory and memory.mib else None,  # Slurm would read 0 as all that there is
+        memory=memory if memory and memory.mib else None,  # for Slurm 0 means all memory of the node
         node_selector=tuple((key, str(value)) for key, value in selector.entry.node_selector.items()),
         path=(*needs.path, "resources") if needs.entry.resources else needs.path,
         selector_path=(*selector.path, "node_selector") if selector.entry.node_selector else (),

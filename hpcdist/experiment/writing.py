@@ -1,7 +1,7 @@
-"""Writing an experiment as YAML that its user goes on with: read again, it is the same data.
+"""Writes an experiment as YAML for its user to edit: read again, it is the same data.
 
-What can be misread is quoted, also what only YAML 1.1 would misread (``no``, ``2:00:00``); text of several
-lines stands under ``|`` as it is.
+Text that could be misread is quoted, also if only YAML 1.1 would misread it (``no``, ``2:00:00``); text of
+several lines is a literal block (``|``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from hpcdist.errors import Path
 from hpcdist.experiment.model import Experiment
 
 Comment = Callable[[Path], str]
-"""What to write beside the value of a path; an empty text for nothing."""
+"""Returns the comment beside the value of a path, empty for none."""
 
 _COLUMN: Final = 48
-"""Comments begin here at the latest, unless the value is longer."""
+"""The last column at which comments begin, unless the value is longer."""
 _LONGEST_KEY: Final = 1000
 """A longer key needs a ``?`` before it: parsers look 1024 characters ahead (YAML 1.2.2, section 7.4.2)."""
 
@@ -52,7 +52,7 @@ def write(data: Mapping[str, Any], comment: Comment = lambda _: "") -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text that can stand in a comment: one line, and nothing that a terminal would obey."""
+    """Return a text that is safe in a comment: one line, without terminal control characters."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
@@ -91,7 +91,7 @@ class _Writer:
                 yield from self._scalar(f"{indent}-", node, (*path, at), indent)
 
     def _scalar(self, head: str, above: Any, path: Path, indent: str) -> Iterator[_Line]:
-        """Yield the lines of a value that holds no others, spelt as it was where that is known."""
+        """Yield the lines of a scalar, in its source spelling if that is known."""
         first, *rest = _words(above[path[-1]], getattr(above, "texts", {}).get(path[-1]))
         yield _Line(f"{head} {first}", self._comment(path))
         yield from (_Line(f"{indent}  {line}" if line else "") for line in rest)
@@ -120,7 +120,7 @@ def _key(key: str) -> str:
 
 
 def _words(value: object, spelt: str | None) -> list[str]:
-    """Return how to write a value, and the lines below for text of several."""
+    """Return the text of a scalar, with further lines for a literal block."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, (Mapping, list, tuple)):

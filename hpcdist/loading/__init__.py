@@ -1,9 +1,9 @@
-"""A document becomes an experiment, or another model, with every problem of it at once.
+"""Loading: a document becomes an experiment, or another model, with all of its problems at once.
 
-load    the stages in their order
-sites machine    a site file, and the choice of the machine
-planning    all of it, and the plan: what a verb, or a program in Python, calls
-templates sandbox    what stands in ``{{ }}``, with limits on its work
-inputs overrides preferences    declared inputs, `--set`, and what is the user's in every experiment
-schema    what a file may say, as JSON Schema
+load    the stages of loading, in order
+sites machine    site files, and the choice of the machine
+planning    loading and planning in one call, for verbs and Python programs
+templates sandbox    ``{{ }}`` in files, with limits on time and memory
+inputs overrides preferences    declared inputs, `--set` and `-p`, and the user's config file
+schema    the keys of a file as JSON Schema
 """

@@ -1,7 +1,7 @@
-"""The params of an experiment: what ``inputs`` declare, checked, with defaults and options.
+"""The params of an experiment: checked against ``inputs``, with defaults and options.
 
 The rules are those of Polyaxon 0.5 to 0.6: an input without a param must be optional, a default needs
-``is_optional``, a flag is a bool that renders as ``--name`` or as nothing, and where there are inputs
+``is_optional``, a flag is a bool that renders as ``--name`` or as nothing, and if there are inputs,
 every param must be one of them.
 """
 
@@ -42,12 +42,11 @@ _WORDS: Final = {
 class Input(Model, frozen=True):
     """One declared param.
 
-    ``name``: what ``-p`` and templates call it. ``description``: for its readers.
-    ``type``: what it must be: ``int``, ``float``, ``bool``, ``str``, ``list`` or another of Polyaxon's.
-    ``default``: its value where no param is given, only of an optional one. ``is_optional``: it may have no
-    value. ``is_list``: it is a list of such values. ``is_flag``: a ``bool`` that is written as ``--name`` or
-    as nothing. ``options``: the values that it may have. ``minimum`` and ``maximum``: the least and the
-    greatest that a number may be.
+    ``name``: its name in ``-p`` and templates. ``description``: a text for readers. ``type``: its type:
+    ``int``, ``float``, ``bool``, ``str``, ``list`` or another one of Polyaxon. ``default``: its value if no
+    param is set; requires ``is_optional``. ``is_optional``: it may have no value. ``is_list``: it is a list
+    of such values. ``is_flag``: a ``bool`` that renders as ``--name`` or as nothing. ``options``: the allowed
+    values. ``minimum`` and ``maximum``: the range of a number.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -69,9 +68,9 @@ class Input(Model, frozen=True):
 def resolve(
     declared: object, given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], list[Problem]]:
-    """Return the params with their defaults, the same as templates see them, and all problems.
+    """Return the params with their defaults, the values for templates, and all problems.
 
-    The problems carry the paths of the experiment file; without inputs every param is taken as it is.
+    The problems have paths of the experiment file; without inputs every param is accepted.
     """
     problems: list[Problem] = []
     inputs = list(_inputs(declared, problems))
@@ -85,7 +84,7 @@ def resolve(
     if isinstance(declared, list) and declared:
         names = {item.name for _, item in inputs}
         problems += [
-            Problem(f"no input is called {name!r}", ("params", Key(name)), did_you_mean(name, names))
+            Problem(f"there is no input {name!r}", ("params", Key(name)), did_you_mean(name, names))
             for name in given
             if name not in names
         ]
@@ -102,7 +101,7 @@ def resolve(
 
 
 class SpeltInt(int):
-    """A whole number that a text shows as it was spelt."""
+    """A whole number that is rendered in its source spelling."""
 
     text = ""
 
@@ -111,7 +110,7 @@ class SpeltInt(int):
 
 
 class SpeltFloat(float):
-    """A number that a text shows as it was spelt: ``1e3``, ``1.10``."""
+    """A number that is rendered in its source spelling: ``1e3``, ``1.10``."""
 
     text = ""
 
@@ -120,7 +119,7 @@ class SpeltFloat(float):
 
 
 def as_spelt(value: object, text: str) -> object:
-    """Return a number that templates calculate with as ever, and write as its text; all else as it is."""
+    """Return a number that templates render in its source spelling; other values unchanged."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or str(value) == text.strip():
         return value
     number = SpeltInt(value) if isinstance(value, int) else SpeltFloat(value)
@@ -129,7 +128,7 @@ def as_spelt(value: object, text: str) -> object:
 
 
 def required(declared: object, given: Mapping[str, Any]) -> list[str]:
-    """Return the names of the inputs that need a param and have none."""
+    """Return the names of the required inputs without a param."""
     return [
         item.name
         for _, item in _inputs(declared, [])
@@ -157,12 +156,12 @@ def _problems(item: Input, value: object, path: Path, *, given: bool) -> Iterato
     if item.is_flag and item.type != "bool":
         yield Problem("a flag must be a bool", (*path, "is_flag"), "write `type: bool`")
     if item.default is not None and not item.is_optional:
-        hint = "write `is_optional: true` beside it, as in Polyaxon"
+        hint = "add `is_optional: true`, as in Polyaxon"
         yield Problem("a default needs an optional input", (*path, "default"), hint)
     if value is None:
         if not item.is_optional:
-            hint = f"write it under `params`, or give `-p {item.name}=VALUE`"
-            yield Problem(f"the input {item.name!r} is required and has no param", path, hint)
+            hint = f"write it under `params`, or use `-p {item.name}=VALUE`"
+            yield Problem(f"the input {item.name!r} is required but has no param", path, hint)
         return
     where: Path = ("params", item.name) if given else (*path, "default")
     for part in value if item.is_list and isinstance(value, list) else [value]:
@@ -172,13 +171,13 @@ def _problems(item: Input, value: object, path: Path, *, given: bool) -> Iterato
             known = ", ".join(map(str, item.options))
             yield Problem(f"{part!r} is not one of the options", where, f"known: {known}")
         else:
-            yield from _beyond(item, part, where)
+            yield from _range_problems(item, part, where)
     if item.is_list and not isinstance(value, list):
         yield Problem(f"expected a list, got {value!r}", where, "write it as [a, b]")
 
 
-def _beyond(item: Input, value: object, where: Path) -> Iterator[Problem]:
-    """Yield what is wrong with a number that is too small or too great."""
+def _range_problems(item: Input, value: object, where: Path) -> Iterator[Problem]:
+    """Yield the problem of a number out of range."""
     if not isinstance(value, (int, float)):
         return
     if item.minimum is not None and not value >= item.minimum:

@@ -22,11 +22,11 @@ from hpcdist.loading import inputs, overrides, templates
 _NO_PLACE = Place("", 0, 0)
 _REPLICAS = ("environment", "replicas")
 _MOST = 50
-"""Whoever has more problems than these reads no further."""
+"""The most problems that are shown at once."""
 
 
 class Native(NamedTuple):
-    """A file in native form, the ``foreign`` document that it was, and what importing it has to say.
+    """A file in native form, the ``foreign`` document it was made from, and the problems of importing it.
 
     ``origins`` are those of ``importers.Imported``.
     """
@@ -46,7 +46,7 @@ class Loaded(NamedTuple):
 
 
 def load_model(model: type[M], document: Document) -> M:
-    """Make a model of a document.
+    """Make a model from a document.
 
     Raises:
         ConfigError: with every problem, located and in the order of the file.
@@ -66,7 +66,7 @@ def load_experiment(
 ) -> Loaded:
     """Make an experiment of a file: import, ``settings`` (--set), ``params`` (-p), templates, model, checks.
 
-    ``importer`` names the form of the file, which is recognised otherwise.
+    ``importer`` names the form of the file; by default the form is detected.
 
     Raises:
         ConfigError: with all errors, then all warnings, located and in the order of the file.
@@ -82,12 +82,12 @@ def to_native(
     importer: str = "",
     job: str = "",
 ) -> Native:
-    """Bring a file to the native form: choose its job (by name, where it has several), import, change.
+    """Convert a file to the native form: choose its job (by name, if it has several), import, apply changes.
 
-    A setting that the foreign form knows is set in the file as it was, the others in the experiment.
+    A setting whose key the foreign form has is applied to the foreign file, others to the experiment.
 
     Raises:
-        ConfigError: when its form or its job cannot be told.
+        ConfigError: when its form or its job cannot be determined.
     """
     chosen, others = choosing.chosen(document, importer, job)
     known = importers.settings_of(chosen.data, importer) if settings else frozenset()
@@ -102,7 +102,7 @@ def to_native(
 
 
 def checked(native: Native) -> Loaded:
-    """Make an experiment of the native form: templates, model, checks.
+    """Make an experiment from the native form: templates, model, checks.
 
     Raises:
         ConfigError: with all errors, those of ``native`` too, then all warnings.
@@ -110,12 +110,12 @@ def checked(native: Native) -> Loaded:
     filled, found = _with_templates_filled(native.document)
     problems = [*native.problems, *(filled.locate(one) for one in found if one.severity != "note")]
     broken = {problem.path for problem in found}
-    built, misfits = fields.build(Experiment, filled.data)
-    problems += [filled.locate(problem) for problem in misfits if problem.path not in broken]
+    built, invalid = fields.build(Experiment, filled.data)
+    problems += [filled.locate(problem) for problem in invalid if problem.path not in broken]
     whole = built or fields.build(Experiment, filled.data | {"run": {"cmd": "true"}})[0]
-    problems += comments.swallowed(filled)
+    problems += comments.commented_arguments(filled)
     if whole is not None:
-        problems += map(filled.locate, _unbiased(_checks(whole), [*found, *misfits]))
+        problems += map(filled.locate, _independent(_checks(whole), [*found, *invalid]))
     ordered = in_order(problems)
     if built is None or errors_in(ordered):
         raise ConfigError(*ordered)
@@ -123,7 +123,7 @@ def checked(native: Native) -> Loaded:
 
 
 def _with_settings(document: Document, settings: Sequence[tuple[str, str]]) -> tuple[Document, list[Problem]]:
-    """Apply what ``--set`` says."""
+    """Apply the settings of ``--set``."""
     data = document.data
     problems: list[Problem] = []
     for dotted, text in settings:
@@ -137,7 +137,7 @@ def _with_settings(document: Document, settings: Sequence[tuple[str, str]]) -> t
 
 
 def _with_params(document: Document, params: Mapping[str, str]) -> tuple[Document, list[Problem]]:
-    """Apply what ``-p`` says."""
+    """Apply the params of ``-p``."""
     try:
         data, problems = overrides.with_params(document.data, params)
     except ConfigError as error:
@@ -146,11 +146,11 @@ def _with_params(document: Document, params: Mapping[str, str]) -> tuple[Documen
 
 
 def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]:
-    """Check the params against the inputs, and render."""
+    """Check the params against the inputs, and render the templates."""
     data = document.data
     given = data.get("params")
     if not isinstance(given, Map | None):
-        return document, []  # the model says what is wrong with it
+        return document, []  # building the model reports it
     values, shown, problems = inputs.resolve(data.get("inputs"), given or Map())
     params = given.copy() if given is not None else Map(place=data.place)
     for name, value in values.items():
@@ -164,8 +164,8 @@ def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]
     return document._replace(data=data), [*problems, *found]
 
 
-def _unbiased(problems: Iterator[Problem], earlier: Sequence[Problem]) -> Iterator[Problem]:
-    """Leave out what may only follow from an earlier problem: at the same place, or about indexes."""
+def _independent(problems: Iterator[Problem], earlier: Sequence[Problem]) -> Iterator[Problem]:
+    """Omit problems that may only follow from an earlier one: at the same place, or about indexes."""
     paths = {problem.path for problem in earlier if problem.path}
     counts = any(path[:2] == _REPLICAS for path in paths)
     return (
@@ -196,6 +196,6 @@ def in_order(problems: Iterator[Problem] | Sequence[Problem]) -> tuple[Problem, 
     ordered = sorted(problems, key=key)
     shown, left = ordered[:_MOST], ordered[_MOST:]
     if left:
-        message, hint = f"{len(left)} more problems are not shown", "mend those above first"
+        message, hint = f"{len(left)} more problems are not shown", "fix the problems above first"
         shown.append(Problem(message, (), hint, left[0].severity, left[0].place))
     return tuple(shown)

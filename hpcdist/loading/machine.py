@@ -1,4 +1,4 @@
-"""The choice of the machine: the site that the user names, else the one that this machine is found to be."""
+"""The choice of the machine: the site that the user names, else the one that is detected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpcdist.host import resources
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Launcher
 from hpcdist.loading.preferences import Preferences
-from hpcdist.loading.sites import load_detect, load_site, readable
+from hpcdist.loading.sites import load_detect, load_site, read_all
 from hpcdist.schedulers import installations, schedulers
 from hpcdist.schedulers.installations import Installation
 from hpcdist.site.detection import Detection, detect
@@ -24,7 +24,7 @@ from hpcdist.site.model import Site
 
 
 class Machine(NamedTuple):
-    """A site, why it is this one, its file, and what one should know of the choice: warnings and notes."""
+    """A site, how it was chosen, its file, and the warnings and notes of the choice."""
 
     site: Site
     origin: str
@@ -33,7 +33,7 @@ class Machine(NamedTuple):
 
 
 class Search(NamedTuple):
-    """All site files by name, which of them this machine is known to be, and warnings of broken files."""
+    """All site files by name, the detection of this machine's site, and warnings about invalid files."""
 
     files: Mapping[str, Path]
     detection: Detection
@@ -47,10 +47,10 @@ def choose(
     in_file: tuple[str | None, Place | None] = (None, None),
     environment: Mapping[str, str] = os.environ,
 ) -> Machine:
-    """Return the site that is named, as `explicit_site` finds it, else this machine's.
+    """Return the site that the user names (`explicit_site`), else this machine's (`detected_site`).
 
     Raises:
-        ConfigError: when there is none of that name, its file is broken, or this machine could be several.
+        ConfigError: when there is no site of that name, its file is invalid, or several sites match.
     """
     named = explicit_site(option, folders, own, in_file, environment)
     return named or detected_site(search(folders, environment), environment)
@@ -63,16 +63,15 @@ def explicit_site(
     in_file: tuple[str | None, Place | None] = (None, None),
     environment: Mapping[str, str] = os.environ,
 ) -> Machine | None:
-    """Return the site of ``--site``, else the file, ``$HPCDIST_SITE`` or the config, None for none.
+    """Return the site of ``--site``, else of the file, ``$HPCDIST_SITE`` or the config; None if none is set.
 
     Raises:
-        ConfigError: when there is none of that name, its file is broken, or the config does not say which.
+        ConfigError: when there is no site of that name, its file is invalid, or the config has a relative
+        path.
     """
     if option == "":
         where = Place("--site=", 0, 0)
-        raise ConfigError(
-            Problem("the value is empty", hint="name a site, or leave the option out", place=where)
-        )
+        raise ConfigError(Problem("the value is empty", hint="name a site, or omit the option", place=where))
     places = (
         (option, Place(f"--site={option}", 0, 0)),
         in_file,
@@ -86,19 +85,19 @@ def explicit_site(
 
 
 def _configured(own: Preferences) -> str | None:
-    """Return the site of the config, where it is the same in every folder."""
+    """Return the site of the config, which must not be a relative path."""
     site = own.config.site
     if site and resources.is_file_name(site) and not site.startswith(("/", "~")):
-        message = f"{site!r} would be another file in every folder"
-        raise ConfigError(own.document.locate(Problem(message, ("site",), "write its whole path")))
+        message = f"{site!r} is relative to the current folder"
+        raise ConfigError(own.document.locate(Problem(message, ("site",), "write an absolute path")))
     return site
 
 
 def named_site(name: str, folders: Sequence[Path], place: Place) -> Machine:
-    """Return the site that is named at this place.
+    """Return the site of this name, which was read at this place.
 
     Raises:
-        ConfigError: when there is none of that name, or its file is broken.
+        ConfigError: when there is no site of that name, or its file is invalid.
     """
     with located(lambda problem: problem if problem.place else problem._replace(place=place)):
         file = resources.site_file(name, folders)
@@ -106,29 +105,29 @@ def named_site(name: str, folders: Sequence[Path], place: Place) -> Machine:
 
 
 def origin(place: Place) -> str:
-    """Write a place as an origin; an option without its value, which may be long."""
+    """Return a place as the text of an origin; an option without its value, which may be long."""
     return f"{place.file}:{place.line}" if place.line else place.file.partition("=")[0]
 
 
 def search(folders: Sequence[Path], environment: Mapping[str, str] = os.environ) -> Search:
-    """Compare this machine with every site that says how its machine is known.
+    """Compare this machine with the ``detect`` section of every site.
 
     Raises:
-        ConfigError: where it could be several sites.
+        ConfigError: when several sites match.
     """
-    from socket import getfqdn  # with the network's libraries, for this only
+    from socket import getfqdn  # slow to import, needed only here
 
     files = resources.site_files(folders)
-    known, problems = readable(files.values(), load_detect)
+    known, problems = read_all(files.values(), load_detect)
     with preceded_by(problems):
         return Search(files, detect(known, environment, getfqdn()), problems)
 
 
 def detected_site(found: Search, environment: Mapping[str, str] = os.environ) -> Machine:
-    """Return this machine's site: known by clues, else that of a batch system that is set up, else ``local``.
+    """Return this machine's site: detected, else that of a batch system that is set up, else ``local``.
 
     Raises:
-        ConfigError: where the site's file is broken, or there is none of that name.
+        ConfigError: when the site's file is invalid, or there is no site of that name.
     """
     if name := found.detection.site:
         return _site_of(name, f"detected: {found.detection.matches[name]}", found)
@@ -166,7 +165,7 @@ def _schedulers(sites: Mapping[str, Path] | None) -> Iterator[str]:
 
 
 def _installation(name: str) -> Installation | None:
-    """Return how one knows a batch system; a built-in scheduler is not imported for it."""
+    """Return how a batch system is detected, without importing a built-in scheduler."""
     return installations.BUILT_IN.get(name) or schedulers.get(name).installation
 
 
@@ -176,7 +175,7 @@ def _is_set_up(name: str, environment: Mapping[str, str]) -> bool:
 
 
 def is_set_up(known: Installation, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a batch system is set up here: by a variable or a file, else as it answers itself."""
+    """Return whether a batch system is set up here: by a variable or a file, else by a command's answer."""
     command = shutil.which(known.command, path=environment.get("PATH"))
     if command is None:
         return False
@@ -185,13 +184,13 @@ def is_set_up(known: Installation, environment: Mapping[str, str] = os.environ) 
         return True
     if known.question is None:
         return False
-    from hpcdist.host.shell import Shell  # a process only where no file tells
+    from hpcdist.host.shell import Shell  # starts a process, only if no file is found
 
     return known.is_confirmed_by(Shell(environment).run(known.question))
 
 
 def _useless_commands(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a note for each command of a built-in batch system that is there, though none is set up."""
+    """Yield a note for each installed command of a built-in batch system that is not set up."""
     systems = sorted(installations.BUILT_IN.values(), key=lambda system: system.command)
     for command, members in groupby(systems, key=lambda system: system.command):
         if shutil.which(command, path=environment.get("PATH")):
@@ -202,7 +201,7 @@ def _useless_commands(environment: Mapping[str, str]) -> Iterator[str]:
 def with_working_launcher(
     machine: Machine, framework: str | None, environment: Mapping[str, str] = os.environ
 ) -> Machine:
-    """Return the machine; where it has neither a batch system nor its launcher, with one that is there."""
+    """Return the machine; without a batch system, and if its launcher is missing, with an installed one."""
 
     def is_there(launcher: Launcher) -> bool:
         return shutil.which(launcher.program, path=environment.get("PATH")) is not None

@@ -1,4 +1,4 @@
-"""What the command line changes in an experiment file: ``--set a.b=value`` and ``-p name=value``."""
+"""Changes of an experiment file from the command line: ``--set a.b=value`` and ``-p name=value``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hpcdist.errors import Key, Path, Place, Problem, did_you_mean, dotted
 from hpcdist.words import quote
 
 _TEXTS: Final = ("str", "path")
-"""Types of inputs for which ``-p x=5`` and ``-p x=true`` mean text."""
+"""Types of inputs for which ``-p x=5`` and ``-p x=true`` are text."""
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
-class _New(NamedTuple):
-    """A value from the command line, how it was spelt, and the option as its place."""
+class _NewValue(NamedTuple):
+    """A value from the command line, its source text, and the option as its place."""
 
     value: object
     text: str
@@ -27,18 +27,18 @@ class _New(NamedTuple):
 def with_setting(data: Map, setting: str, text: str) -> Map:
     """Return the data with one more value: ``batch.walltime``, ``environment.replicas.worker[0].index``.
 
-    Sections on the way are made; whether the model knows them is for the model to say.
+    Missing sections are created; the model checks their keys later.
 
     Raises:
         ConfigError: when the text is broken YAML.
-        ValueError: with a sentence, when the path leads through what is no section, or there is no value.
+        ValueError: when a step of the path is not a section or list, or the value is empty.
     """
     place, path = Place(f"--set {setting}={text}", 0, 0), _path(setting)
     if path[0] == "inputs" and isinstance(data.get("inputs"), Seq) and isinstance((*path, 0)[1], str):
         raise ValueError(f"inputs get their values as params: write `-p {quote(f'{path[1]}={text}')}`")
     if not text.strip():
-        raise ValueError("the value is empty; write a value behind `=`, or null for none")
-    changed: Map = _with(data, path, _New(read_value(text, place), text, place))
+        raise ValueError("the value is empty; write a value after `=`, or null for none")
+    changed: Map = _with(data, path, _NewValue(read_value(text, place), text, place))
     return changed
 
 
@@ -52,13 +52,13 @@ def _path(setting: str) -> Path:
         end = match.end()
     if end != len(setting) or not steps or not isinstance(steps[0], str):
         raise ValueError(
-            f"{setting!r} is no path; write it as batch.walltime or environment.replicas.worker[0]"
+            f"{setting!r} is not a path; write it as batch.walltime or environment.replicas.worker[0]"
         )
     return tuple(steps)
 
 
-def _with(node: Any, path: Path, new: _New) -> Any:
-    """Return a copy of the section or list with the value set; what lies on the way is copied too."""
+def _with(node: Any, path: Path, new: _NewValue) -> Any:
+    """Return a copy of the section or list with the value set; sections along the path are copied too."""
     step, rest = path[0], path[1:]
     if node is None and isinstance(step, str):
         node = Map(place=new.place)
@@ -73,7 +73,7 @@ def _with(node: Any, path: Path, new: _New) -> Any:
     raise ValueError(f"there is no {dotted((step,))} in {what}")
 
 
-def _with_entry(section: Map, key: str, rest: Path, new: _New) -> Map:
+def _with_entry(section: Map, key: str, rest: Path, new: _NewValue) -> Map:
     changed = section.copy()
     if rest:
         place = section.value_places.get(key, new.place)
@@ -86,7 +86,7 @@ def _with_entry(section: Map, key: str, rest: Path, new: _New) -> Map:
 
 
 def with_params(data: Map, given: Mapping[str, str]) -> tuple[Map, list[Problem]]:
-    """Return the data with other values for some params; a name that the file does not know is a problem."""
+    """Return the data with new values for some params; an unknown name is a problem."""
     if not given:
         return data, []
     params, declared = data.get("params"), data.get("inputs")

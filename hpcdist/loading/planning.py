@@ -1,4 +1,4 @@
-"""An experiment file becomes a plan, with its machine, warnings and notes, by one call without output."""
+"""Makes a plan from an experiment file, with its machine, warnings and notes, in one call without output."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from hpcdist.words import slug
 
 
 class ExperimentOptions(NamedTuple):
-    """An experiment file, and what changes it or how it is read.
+    """An experiment file, and the options with which it is read.
 
-    ``site`` and ``site_path``: the machine, and folders in which sites are looked for first. ``params`` and
-    ``settings``: names and texts, as of ``-p`` and ``--set``. ``form`` and ``job``: how the file of another
-    tool is read, and which of its jobs.
+    ``site`` and ``site_path``: the machine, and folders in which sites are searched first. ``params`` and
+    ``settings``: names and texts of ``-p`` and ``--set``. ``form`` and ``job``: the form of a file of another
+    tool, and the name of one of its jobs.
     """
 
     file: str
@@ -44,7 +44,7 @@ class ExperimentOptions(NamedTuple):
 
     @property
     def changes(self) -> list[str]:
-        """The options that change the file, or how it is read, word by word."""
+        """The options that change the file or its reading, as command-line words."""
         words = [word for name, text in self.params for word in ("-p", f"{name}={text}")]
         words += [word for name, text in self.settings for word in ("--set", f"{name}={text}")]
         words += ["--from", self.form] if self.form else []
@@ -53,7 +53,7 @@ class ExperimentOptions(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A plan, what it was made of, and all that is to be said of it, located, in the order of the work."""
+    """A plan, what it was made from, and all warnings and notes with their places, in order."""
 
     document: Document
     experiment: Experiment
@@ -63,18 +63,18 @@ class Planned(NamedTuple):
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What is odd, without the notes."""
+        """The warnings, without the notes."""
         return tuple(problem for problem in self.problems if problem.severity == "warning")
 
     @property
-    def habits(self) -> tuple[Problem, ...]:
-        """What is right and yet no habit, such as a variable for debugging."""
+    def unusual(self) -> tuple[Problem, ...]:
+        """Notes about valid but unusual settings, such as a variable for debugging."""
         notes = (note for note in self.plan.notes if note.severity == "note")
         return tuple(located_once(notes, self.document))
 
     @property
     def summary(self) -> str:
-        """In a few words what runs where: ``8 tasks by srun, 2 nodes, 8 GPUs (site perlmutter)``."""
+        """What runs where, in a few words: ``8 tasks by srun, 2 nodes, 8 GPUs (site perlmutter)``."""
         return f"{self.plan.summary} (site {self.plan.identity.site})"
 
 
@@ -85,28 +85,28 @@ def plan_experiment(
 ) -> Planned:
     """Load the experiment, choose the site and make the plan.
 
-    ``document`` is what the file will hold where it is not yet there.
+    ``document``: the contents of a file that does not exist yet.
 
     Raises:
-        ConfigError: when the experiment, the site file or the user's config is broken.
-        PlanError: when the site cannot take the experiment; warnings and notes come first in either.
+        ConfigError: when the experiment, the site file or the user's config is invalid.
+        PlanError: when the experiment does not fit the site; both begin with the warnings and notes.
     """
     own = preferences.read(environment)
     loaded = _loaded(options, document or source.load(options.file, several=True))
     with preceded_by(loaded.problems):
         chosen = _machine(options, loaded, own, environment)
     so_far = (*loaded.problems, *chosen.problems, *_unknown_sites(own, chosen, options, environment))
-    loaded = _named(preferences.filled(loaded, own, chosen.site))
+    loaded = _named(preferences.with_defaults(loaded, own, chosen.site))
     document = loaded.document
     with preceded_by(so_far), located(lambda problem: _located(problem, document)):
         plan = make_plan(loaded.experiment, chosen.site, origins(document))
-    odd = (note for note in plan.notes if note.severity == "warning")
-    warnings = located_once((*odd, *_script_warnings(options.file, plan)), document)
+    warned = (note for note in plan.notes if note.severity == "warning")
+    warnings = located_once((*warned, *_script_warnings(options.file, plan)), document)
     return Planned(document, loaded.experiment, chosen, plan, (*so_far, *warnings))
 
 
 def located_once(problems: Iterable[Problem], document: Document) -> Iterable[Problem]:
-    """Return each with its place; of those that say the same of one place, as several replicas may, one."""
+    """Return problems with their places; equal ones of one place, as from several replicas, once."""
     found: dict[object, Problem] = {}
     for problem in (_located(problem, document) for problem in problems):
         found.setdefault((problem.message, problem.place or problem.path), problem)
@@ -131,7 +131,7 @@ def _loaded(options: ExperimentOptions, document: Document) -> Loaded:
 def _machine(
     options: ExperimentOptions, loaded: Loaded, own: Preferences, environment: Mapping[str, str]
 ) -> Machine:
-    """Return the site, where it has no batch system with a launcher that this machine has."""
+    """Return the chosen site; without a batch system, with a launcher that is installed."""
     batch = loaded.experiment.batch
     in_file = (batch.site, loaded.document.place(("batch", "site")))
     folders = resources.site_folders(options.site_path, environment)
@@ -144,14 +144,14 @@ def _machine(
 def _unknown_sites(
     own: Preferences, chosen: Machine, options: ExperimentOptions, environment: Mapping[str, str]
 ) -> Iterator[Problem]:
-    """Yield a warning for each section of the user's config that is of no site."""
+    """Yield a warning for each section of the user's config whose site does not exist."""
     if own.config.sites:
         known = resources.site_files(resources.site_folders(options.site_path, environment))
         yield from preferences.unknown_sites(own, {chosen.site.name, *known})
 
 
 def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
-    """Yield what the imports of the command's script show, where that lies beside the experiment's file."""
+    """Yield warnings from the imports of the command's script, if that is beside the experiment file."""
     script = script_advice.script_of(plan.identity.command)
     if script and file != "-":
         try:
@@ -163,7 +163,7 @@ def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
 
 
 def origins(document: Document) -> Where:
-    """Return what shows where a value comes from: ``exp.yml:14``, ``--set batch.walltime``, ``default``."""
+    """Return a function from paths to origins: ``exp.yml:14``, ``--set batch.walltime``, ``default``."""
 
     def where(path: Path) -> Origin:
         place = document.place(path) if _has(document, path) else None
@@ -183,7 +183,7 @@ def _has(document: Document, path: Path) -> bool:
 
 
 def _named(loaded: Loaded) -> Loaded:
-    """Return the experiment under the name of its file where it has none of its own."""
+    """Return the experiment, named after its file if it has no name."""
     document = loaded.document
     if _has(document, ("name",)) or document.file == "<stdin>":
         return loaded

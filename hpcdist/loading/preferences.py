@@ -1,8 +1,8 @@
-"""Preferences: what a user wants in all experiments, from ``~/.config/hpcdist/config.yml``.
+"""Preferences: a user's defaults for all experiments, from ``~/.config/hpcdist/config.yml``.
 
-Only what follows the person from one experiment to the next is here: whom a job is charged to, where and how
-long it may queue, who gets mail. What the program itself needs (``constraint``, ``exclusive``, ``signal``,
-``requeue``, ``launcher``) stays in the experiment, which would not run in a colleague's hands without it.
+Only settings of the person are here: the account, the partition and walltime, the address for mail. What the
+program itself needs (``constraint``, ``exclusive``, ``signal``, ``requeue``, ``launcher``) belongs to the
+experiment, which would not run for a colleague without it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hpcdist.units import Walltime
 
 
 class BatchDefaults(Model, frozen=True, kw_only=True):
-    """What ``batch`` says where an experiment does not.
+    """Defaults of ``batch``.
 
     ``account``, ``partition``, ``qos``, ``walltime`` and ``mail``: as in ``batch`` of an experiment.
     """
@@ -41,13 +41,13 @@ class BatchDefaults(Model, frozen=True, kw_only=True):
 
 
 class Config(Model, frozen=True, kw_only=True):
-    """The user's own file.
+    """The user's config file.
 
-    ``site``: the machine, where nothing else names one; a file by its whole path, or from ``~`` on.
-    ``defaults``: what holds on every site that has a batch system; on one that has none only its own section
-    does. ``sites``: the same of single sites, by their names; they win over ``defaults``, key by key.
-    ``trusted_runs``: folders of runs to which others may write, by their whole paths or from ``~`` on; all of
-    them could replace what your jobs run.
+    ``site``: the machine, if nothing else names one; a file as an absolute path, or with ``~``. ``defaults``:
+    defaults of ``batch`` for every site with a batch system; a site without one uses only its own section.
+    ``sites``: defaults for single sites, by name; they override ``defaults``, key by key. ``trusted_runs``:
+    folders of runs to which others may write, as absolute paths, or with ``~``; all of these users could
+    replace what your jobs run.
     """
 
     site: str | None = None
@@ -57,13 +57,13 @@ class Config(Model, frozen=True, kw_only=True):
 
 
 class Preferences(NamedTuple):
-    """The file as it was written, and what it says."""
+    """The config file as a document and as a model."""
 
     document: Document
     config: Config
 
     def place(self, *path: str) -> Place | None:
-        """Return where a value stands in the file."""
+        """Return the place of a value in the file."""
         return self.document.place(path)
 
 
@@ -71,7 +71,7 @@ NONE = Preferences(Document(Map(), ""), Config())
 
 
 def file(environment: Mapping[str, str]) -> Path | None:
-    """Return ``$HPCDIST_CONFIG`` (empty: none), else ``~/.config/hpcdist/config.yml`` where it is there."""
+    """Return ``$HPCDIST_CONFIG`` (empty: none), else ``~/.config/hpcdist/config.yml`` if that exists."""
     named = environment.get("HPCDIST_CONFIG")
     if named is not None:
         return Path(named) if named else None
@@ -81,7 +81,7 @@ def file(environment: Mapping[str, str]) -> Path | None:
 
 
 def read(environment: Mapping[str, str]) -> Preferences:
-    """Return the user's preferences; a file without a value, such as ``/dev/null``, has none.
+    """Return the user's preferences; an empty file, such as ``/dev/null``, has none.
 
     Raises:
         ConfigError: with every problem of the file, or when it cannot be read.
@@ -89,7 +89,7 @@ def read(environment: Mapping[str, str]) -> Preferences:
     path = file(environment)
     if path and not path.exists():
         place = Place(str(path), 0, 0)
-        raise ConfigError(Problem("there is no such file", hint="$HPCDIST_CONFIG names it", place=place))
+        raise ConfigError(Problem("there is no such file", hint="it is set in $HPCDIST_CONFIG", place=place))
     text = source.read_text(path) if path else ""
     if path is None or all(line.lstrip()[:1] in ("", "#") for line in text.splitlines()):
         return NONE
@@ -108,7 +108,7 @@ def _shown(path: Path) -> str:
 
 
 def _problems_of(config: Config) -> Iterator[Problem]:
-    """Yield what no type can say."""
+    """Yield the problems that types do not exclude."""
     named: list[tuple[Keys, BatchDefaults]] = [
         (("sites", name), defaults) for name, defaults in config.sites.items()
     ]
@@ -117,12 +117,12 @@ def _problems_of(config: Config) -> Iterator[Problem]:
             yield from text_checks.mail_problems(defaults.mail.events, (*path, "mail", "events"))
     for number, text in enumerate(config.trusted_runs):
         if not text.startswith(("/", "~")):
-            message = f"{text!r} would be another folder in every folder"
-            yield Problem(message, ("trusted_runs", number), "write its whole path")
+            message = f"{text!r} is relative to the current folder"
+            yield Problem(message, ("trusted_runs", number), "write an absolute path")
 
 
 def unknown_sites(own: Preferences, known: Collection[str]) -> Iterator[Problem]:
-    """Yield a warning for each section of a site that there is none of."""
+    """Yield a warning for each section whose site does not exist."""
     for name in own.config.sites:
         if name not in known:
             path = ("sites", Key(name))
@@ -130,15 +130,15 @@ def unknown_sites(own: Preferences, known: Collection[str]) -> Iterator[Problem]
             yield own.document.locate(Problem(f"there is no site {name!r}", path, hint, "warning"))
 
 
-def filled(loaded: Loaded, own: Preferences, site: Site) -> Loaded:
-    """Return the experiment with what its ``batch`` leaves open; each value keeps its place in the config."""
+def with_defaults(loaded: Loaded, own: Preferences, site: Site) -> Loaded:
+    """Return the experiment with the defaults of its ``batch``; each value has its place in the config."""
     data = loaded.document.data
     section = data.get("batch")
     batch = section.copy() if isinstance(section, Map) else Map(section or {}, place=data.place)
     for name in fields.key_names(BatchDefaults):
-        wished = next((found for found in _sections(own, site) if found.get(name) is not None), None)
-        if wished is not None and batch.get(name) is None:
-            batch.copy_from(wished, name)
+        source_section = next((found for found in _sections(own, site) if found.get(name) is not None), None)
+        if source_section is not None and batch.get(name) is None:
+            batch.copy_from(source_section, name)
     built = fields.build(Batch, batch)[0] or loaded.experiment.batch
     if built == loaded.experiment.batch:
         return loaded
@@ -149,7 +149,7 @@ def filled(loaded: Loaded, own: Preferences, site: Site) -> Loaded:
 
 
 def trusts(own: Preferences, runs_dir: Path) -> bool:
-    """Whether the user takes this folder of runs as it is, whoever may write there."""
+    """Whether the user trusts this folder of runs to which others may write."""
     return any(_real(Path(text)) == _real(runs_dir) for text in own.config.trusted_runs)
 
 
@@ -160,7 +160,7 @@ def _real(folder: Path) -> Path:
 
 
 def _sections(own: Preferences, site: Site) -> Iterator[Map]:
-    """Yield the sections that count on this site, the first that has a key wins."""
+    """Yield the sections that apply to this site; the first that has a key wins."""
     data = own.document.data
     candidates = [(data.get("sites") or {}).get(site.name)]
     if schedulers.get(site.scheduler).is_batch_system:

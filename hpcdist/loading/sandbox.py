@@ -1,9 +1,9 @@
 """The part of Jinja that an experiment file may use, with a limit on its work.
 
-A file may come from anyone, and planning must end. Jinja's sandbox keeps attributes closed, lists and dicts
-unchanged and ranges short; it limits neither time nor memory, and that is what this module adds. There are
-few statements, filters and methods. The size of each value that an expression makes is limited, and charged
-to one budget for all templates of a file.
+A file may come from anyone, and planning must end. Jinja's sandbox blocks attributes, changes of lists and
+dicts, and long ranges, but limits neither time nor memory; this module does. Only some statements, filters
+and methods are allowed. The size of each value of an expression is limited, and charged to one budget for all
+templates of a file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hpcdist.errors import did_you_mean
 from hpcdist.loading.inputs import SpeltFloat, SpeltInt
 
 MAX_VALUE: Final = 20_000
-MAX_INTEGER: Final = 10**300  # Python itself writes none of more than 4300 digits
+MAX_INTEGER: Final = 10**300  # Python itself prints at most 4300 digits
 MOST: Final = 2_000_000  # units of work in a file, which take at most about a second
 
 _ALLOWED: Final = (nodes.Template, nodes.Output, nodes.If, nodes.For, nodes.Expr, nodes.Helper)
@@ -42,7 +42,7 @@ _FUNCTIONS: Final = (
 
 
 class TemplateProblem(ValueError):  # noqa: N818 it becomes a Problem, with its hint
-    """What is wrong with a template, and what to write instead; ``param`` is one that does not exist."""
+    """A problem of a template, with its hint; ``param``: the name of a param that does not exist."""
 
     def __init__(self, message: str, hint: str = "", param: str = "") -> None:
         super().__init__(message)
@@ -60,24 +60,28 @@ class Renderer:
         """Return the text with its templates filled in; the value itself for a lone expression, if native.
 
         Raises:
-            TemplateProblem: for a broken template, an unknown name, or work without bound.
+            TemplateProblem: for an invalid template, an unknown name, or too much work.
         """
         try:
             return self._rendered(text, native=native)
         except TemplateProblem:
             raise
         except SecurityError:
-            raise TemplateProblem("the template reads or calls what a file may not") from None
+            raise TemplateProblem("the template uses an attribute or function that is not allowed") from None
         except jinja2.TemplateSyntaxError as error:
-            raise _broken(str(error.message)) from None
-        except (RecursionError, MemoryError, SyntaxError):  # Python's own, about the code that Jinja writes
+            raise _syntax_problem(str(error.message)) from None
+        except (
+            RecursionError,
+            MemoryError,
+            SyntaxError,
+        ):  # raised by Python for the code that Jinja generates
             raise TemplateProblem("the template is nested too deeply") from None
         except Exception as error:  # noqa: BLE001 a template may divide by zero, add text to numbers, anything
             raise self._failed(str(error) or type(error).__name__) from None
 
     def _rendered(self, text: str, *, native: bool) -> Any:
         self._sandbox.charge(text)
-        tree = _Weighing(self._sandbox).visit(self._sandbox.parse(text))
+        tree = _Charging(self._sandbox).visit(self._sandbox.parse(text))
         self._native = False
         match tree.body:
             case [nodes.Output(nodes=[nodes.Filter()])]:
@@ -91,13 +95,13 @@ class Renderer:
         return text if not self._native or isinstance(self._value, (str, jinja2.Undefined)) else self._value
 
     def _finalized(self, value: Any) -> Any:
-        """Return what an expression gives, made plain; an undefined value is left to Jinja."""
+        """Return the value of an expression as plain data; Jinja reports an undefined one."""
         if value is None and not self._native:
-            hint = "give its param a value, `''` for an empty text, or write `{{ name|default('', true) }}`"
-            raise TemplateProblem("this has no value that could stand in a text", hint)
+            hint = "set its param, to `''` for an empty text, or write `{{ name|default('', true) }}`"
+            raise TemplateProblem("this expression has no value", hint)
         if not isinstance(value, (str, int, float, list, dict, jinja2.Undefined, type(None))):
             if not isinstance(value, Iterable):
-                raise TemplateProblem("this expression has no value that a file can hold")
+                raise TemplateProblem("the value of this expression cannot be written to a file")
             value = list(value)
         self._value: Any = value
         return value
@@ -111,24 +115,24 @@ class Renderer:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value with the very types dict and list: a Map has attributes that hide its keys."""
+    """Return the value with plain dicts and lists: the attributes of a Map would hide its keys."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
-def _broken(message: str) -> TemplateProblem:
+def _syntax_problem(message: str) -> TemplateProblem:
     if message.startswith("No filter named"):
         name = message.split("'")[1]
         return TemplateProblem(f"there is no filter {name!r}", did_you_mean(name, _FILTERS))
-    hint = "put {% raw %} and {% endraw %} around text that is no template"
-    return TemplateProblem(f"the template is broken: {message.removesuffix('.')}", hint)
+    hint = "put {% raw %} and {% endraw %} around text that is not a template"
+    return TemplateProblem(f"the template is invalid: {message.removesuffix('.')}", hint)
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, with a limit on work: what an operator, a filter or a method makes has none in Jinja.
+    """Jinja's sandbox, with a limit on the work of operators, filters and methods, which Jinja does not have.
 
-    Its tag of comments can stand in no file, as ``${#array[@]}`` is bash.
+    Its comment tags contain NUL, so that no file has them, because ``${#array[@]}`` is bash.
     """
 
     intercepted_binops = frozenset(("*", "**", "%"))
@@ -143,20 +147,20 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         )
         self.globals = {"range": safe_range}
         self.filters = {name: self._charging(_OWN.get(name, FILTERS[name])) for name in _FILTERS}
-        self.filters["weighed"] = self._weighed
+        self.filters["charged"] = self._charged
         self._left = MOST
 
     def charge(self, *values: Any, times: int = 1) -> None:
-        """Take the product of these sizes off the budget: ``replace`` and ``join`` can write that much."""
+        """Charge the product of these sizes to the budget: ``replace`` and ``join`` can write that much."""
         self._left -= times * (5 + math.prod(map(self._size, values)))
         if self._left < 0:
-            hint = "loop less, and over shorter values"
-            raise TemplateProblem("the templates of this file make too much work", hint)
+            hint = "use fewer loops, over shorter values"
+            raise TemplateProblem("the templates of this file take too much time", hint)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Calculate as Jinja does, but refuse what would be long before it exists: Jinja has no limit."""
+        """Calculate as Jinja does, but refuse long results before they are made."""
         if operator == "%" and isinstance(left, str):
-            raise TemplateProblem("% does not format text here", "write the text around {{ }}")
+            raise TemplateProblem("% cannot format text here", "write the text around {{ }}")
         for one, times in ((left, right), (right, left)):
             if operator == "*" and isinstance(one, (str, list, tuple)) and isinstance(times, int):
                 _check_length(len(one) * times)
@@ -165,9 +169,9 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call ``range`` and few methods as Jinja does: others of those that it allows make much of little.
+        """Call ``range`` and some methods as Jinja does: others can make long values from short ones.
 
-        They are not refused by its ``is_safe_callable``, before which Jinja 3.1.4 calls ``format``.
+        They are not refused by ``is_safe_callable``, because Jinja 3.1.4 calls ``format`` before it.
         """
         if getattr(obj, "__name__", "") not in _FUNCTIONS:
             raise SecurityError
@@ -182,8 +186,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
         return charged
 
-    @jinja2.pass_context  # or else Jinja would weigh a constant once, when it compiles
-    def _weighed(self, _context: Any, value: Any) -> Any:
+    @jinja2.pass_context  # else Jinja would charge a constant only once, when it compiles
+    def _charged(self, _context: Any, value: Any) -> Any:
         self.charge(value)
         if isinstance(value, (str, list, range)):
             _check_length(len(value))
@@ -194,7 +198,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return value
 
     def _size(self, value: Any) -> int:
-        """Count everything in a value, as often as it stands there, until it is more than what is left."""
+        """Return the number of all items in a value, counted until it exceeds the budget."""
         total, waiting = 0, [value]
         while waiting and total <= self._left:
             one = waiting.pop()
@@ -210,48 +214,48 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return total
 
 
-class _Weighing(NodeTransformer):
-    """Passes each value of a template through a filter that weighs it; refuses statements but ``_ALLOWED``.
+class _Charging(NodeTransformer):
+    """Passes each value of a template through a filter that charges it; refuses other than ``_ALLOWED``.
 
-    Jinja's sandbox can refuse no statement, and sees nothing of comparisons, loops, slices and keys.
+    Jinja's sandbox cannot refuse statements, and does not see comparisons, loops, slices and keys.
     """
 
     def __init__(self, sandbox: _Sandbox) -> None:
         self._sandbox = sandbox
 
     def visit(self, node: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the node; a value that is read, within a filter."""
+        """Return the node; a value that is read, wrapped in the filter."""
         is_allowed = isinstance(node, _ALLOWED)
         if not is_allowed:
-            hint = "only {{ }}, {% if %}, {% for %} and {% raw %} can"
-            raise TemplateProblem("this statement cannot stand in an experiment file", hint)
-        self._sandbox.charge(times=50)  # to be compiled
+            hint = "use only {{ }}, {% if %}, {% for %} and {% raw %}"
+            raise TemplateProblem("this statement is not allowed in an experiment file", hint)
+        self._sandbox.charge(times=50)  # the cost of compiling it
         self.generic_visit(node, *args, **kwargs)
         if hasattr(node, "attr") or isinstance(getattr(node, "arg", None), nodes.Filter):
-            node.node = node.node.node  # to find one key, nobody reads the whole
+            node.node = node.node.node  # one key is found without reading the whole
         is_value = isinstance(node, nodes.Expr) and not isinstance(node, (nodes.Slice, nodes.TemplateData))
         if not is_value or getattr(node, "ctx", "load") != "load":
             return node
-        return nodes.Filter(node, "weighed", [], [], None, None, lineno=node.lineno)
+        return nodes.Filter(node, "charged", [], [], None, None, lineno=node.lineno)
 
 
 def _check_length(length: int) -> None:
     if length > MAX_VALUE:
-        raise TemplateProblem(f"a value of the template becomes longer than {MAX_VALUE}")
+        raise TemplateProblem(f"a value of the template is longer than {MAX_VALUE}")
 
 
 @jinja2.pass_environment
 def _sum(environment: jinja2.Environment, values: Any, attribute: str | None = None, start: float = 0) -> Any:
-    """Add up numbers; Jinja adds lists too, in square time."""
+    """Sum numbers only: Jinja sums lists too, in quadratic time."""
     if not isinstance(start, (int, float)):
-        raise TemplateProblem("only numbers are added up")
+        raise TemplateProblem("sum takes only numbers")
     return FILTERS["sum"](environment, values, attribute, start)
 
 
 _OWN: Final[Mapping[str, Callable[..., Any]]] = {
     "sum": _sum,
-    # Jinja rounds whole numbers too, to 10**9 digits for hours; a float is done at once.
+    # Jinja rounds whole numbers too, which takes hours for 10**9 digits; a float is fast.
     "round": lambda value, precision=0: round(float(value), precision),
-    # Jinja writes JSON for HTML. To make a list of an undefined value says its name.
+    # Jinja writes JSON for HTML. A list of an undefined value raises an error with its name.
     "tojson": functools.partial(json.dumps, default=list, ensure_ascii=False),
 }

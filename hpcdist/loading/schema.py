@@ -1,7 +1,7 @@
-"""The schema: what a file may say, as JSON Schema (draft 2020-12) for editors, made from the models.
+"""The JSON Schema (draft 2020-12) of each kind of file, for editors, made from the models.
 
-It knows what ``fields.build`` knows: keys, types, values to choose from. What no type can say (a partition
-that is there, a worker's index) is told by ``hpcdist check`` and ``hpcdist sites check``.
+It has what ``fields.build`` checks: keys, types, fixed values. ``hpcdist check`` and ``hpcdist sites check``
+report what types cannot express (an unknown partition, a worker's index).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MEMORY: Final = r"^\s*[0-9]+(\.[0-9]+)?\s*([KMGTPkmgtp][iI]?)?[bB]?\s*$"
 
 _LEAVES: Final[dict[Any, Schema]] = {
     Any: {},
-    str: {"type": ["string", "number", "boolean"]},  # `account: 007` is read as it was spelt
+    str: {"type": ["string", "number", "boolean"]},  # `account: 007` is read as the text "007"
     int: {"type": ["integer", "string"], "pattern": _WHOLE},
     float: {"type": ["number", "string"], "pattern": _NUMBER},
     bool: {"type": ["boolean", "integer", "string"], "pattern": _TRUTH, "minimum": 0, "maximum": 1},
@@ -48,7 +48,7 @@ _JSON: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def schema(name: Literal["site", "experiment", "config"]) -> Schema:
-    """Return the schema of a kind of file; of an experiment in its native form, to which older ones come."""
+    """Return the schema of a kind of file; of an experiment in its native form only."""
     writer = _Writer(with_templates=name == "experiment")
     top = writer.section(MODELS[name])
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"hpcdist {name}"}
@@ -85,7 +85,7 @@ class _Writer:
         return found | about | ({"default": field.default} if has_default else {})
 
     def _kind(self, kind: Any) -> Schema:
-        """Return the schema of a type; null is for the caller, since a key without a value is absent."""
+        """Return the schema of a type; the caller adds null, because a key without a value is absent."""
         if kind in _LEAVES:
             return _LEAVES[kind]
         if isinstance(kind, type) and issubclass(kind, Model):
@@ -100,7 +100,7 @@ class _Writer:
         return self._union([member for member in members if member is not types.NoneType])
 
     def _item(self, kind: Any) -> Schema:
-        """Return the schema of what stands in a list, or under a key that the user chooses."""
+        """Return the schema of an item of a list, or of a value under a key that the user chooses."""
         found = self._kind(kind)
         found = _or_template(found) if self._with_templates else found
         is_union = get_origin(kind) in (Union, types.UnionType)
@@ -129,7 +129,7 @@ def _any_of(schemas: list[Schema]) -> Schema:
 
 
 def _or(found: Schema, other: Schema) -> Schema:
-    """Return a schema that takes the other too."""
+    """Return a schema that also accepts the other."""
     return {"anyOf": [*found["anyOf"], other]} if "anyOf" in found else {"anyOf": [found, other]}
 
 
@@ -149,15 +149,15 @@ def _or_template(found: Schema) -> Schema:
 
 
 def meaning(model: type[Model], field: str) -> str:
-    """Return what a model's docstring says of a field, else what users are told who set it."""
+    """Return a field's description in the model's docstring, else the warning that it has no effect."""
     texts = [_text(base) for base in model.__mro__ if issubclass(base, Model)]
-    found = (" ".join(about(field, text)) for about in (_defined, _mentioned) for text in texts)
+    found = (" ".join(about(field, text)) for about in (_described, _mentioned) for text in texts)
     message, hint = remarks.UNUSED.get(model, {}).get(field, ("", ""))
     return next(filter(None, found), f"{message}; {hint}." if hint else message and f"{message}.")
 
 
-def _defined(field: str, text: str) -> Iterator[str]:
-    """Yield the sentence that begins with a field, and what follows until another begins with one."""
+def _described(field: str, text: str) -> Iterator[str]:
+    """Yield the sentence that begins with the field, and those after it up to the next field."""
     is_its = False
     for sentence in _sentences(text):
         is_its = sentence.startswith(f"``{field}``") or (is_its and not sentence.startswith("``"))

@@ -1,4 +1,4 @@
-"""A file becomes a ``Site`` with every problem of it, or only how its machine is known."""
+"""Reads site files: the whole ``Site`` with all of its problems, or only its ``detect`` section."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DETECT: Final = re.compile(r"^detect:.*(?:\n(?:[ \t#].*)?)*", re.MULTILINE)
 T = TypeVar("T")
 
 
-class _Recognition(Model, frozen=True):
+class _DetectOnly(Model, frozen=True):
     detect: Detect = Detect()
 
 
@@ -35,7 +35,7 @@ def load_site(file: Path) -> Site:
     """Read a site file.
 
     Raises:
-        ConfigError: with every problem of it.
+        ConfigError: with all of its problems.
     """
     document = source.load(file)
     site = load_model(Site, document)
@@ -46,21 +46,21 @@ def load_site(file: Path) -> Site:
 
 
 def load_detect(file: Path) -> Candidate:
-    """Read how a site's machine is known, and no more of its file: every command does so for every site.
+    """Read only the section ``detect`` of a site file: every command does this for every site.
 
     Raises:
-        ConfigError: when that section is broken.
+        ConfigError: when that section is invalid.
     """
     text = source.read_text(file)
     section = _DETECT.search(text)
     if not section:
         return Candidate(file.stem, Detect())
-    there = "\n" * text.count("\n", 0, section.start()) + section[0]
-    return Candidate(file.stem, load_model(_Recognition, source.parse(there, str(file))).detect)
+    padded = "\n" * text.count("\n", 0, section.start()) + section[0]
+    return Candidate(file.stem, load_model(_DetectOnly, source.parse(padded, str(file))).detect)
 
 
-def readable(files: Iterable[Path], read: Callable[[Path], T]) -> tuple[list[T], tuple[Problem, ...]]:
-    """Return what is read of those files, and warnings of the broken ones, which are left out."""
+def read_all(files: Iterable[Path], read: Callable[[Path], T]) -> tuple[list[T], tuple[Problem, ...]]:
+    """Return the values read from these files, and warnings about invalid files, which are skipped."""
     found: list[T] = []
     problems: list[Problem] = []
     for file in files:
@@ -72,13 +72,13 @@ def readable(files: Iterable[Path], read: Callable[[Path], T]) -> tuple[list[T],
 
 
 def problems_in(site: Site) -> Iterator[Problem]:
-    """Yield all that is wrong with a site whose values are of the right types."""
+    """Yield all problems of a site whose values have the right types."""
     yield from problems_of(site)
     yield from _unknown_names(site)
 
 
 def _unknown_names(site: Site) -> Iterator[Problem]:
-    """Yield the schedulers, launchers, their options, and runtimes of containers that there are none of."""
+    """Yield unknown schedulers, launchers, launcher options and container runtimes."""
     yield from _missing(schedulers, site.scheduler, ("scheduler",), UNSUPPORTED)
     yield from _missing(launchers, site.launcher, ("launcher",), REMOVED_LAUNCHERS)
     if site.container:

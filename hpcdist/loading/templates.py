@@ -1,8 +1,8 @@
-"""Templates in experiment files: Jinja with bounds, on the sections that Polyaxon renders.
+"""Templates in experiment files: restricted Jinja, in the sections that Polyaxon renders.
 
-A text that is exactly one ``{{ expression }}`` takes the value itself, so a number stays a number;
-``run.cmd`` stays text. Jinja is imported only when some text holds a template. There are no comments
-(``{# #}``), because ``${#array[@]}`` is bash.
+A text that is exactly one ``{{ expression }}`` becomes the value itself, so a number stays a number;
+``run.cmd`` stays text. Jinja is imported only if some text contains a template. Comments (``{# #}``) are not
+supported, because ``${#array[@]}`` is bash.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ RENDERED: Final = (
 """The sections with templates, beside those of frameworks (polyaxon-schemas 0.6.1, ``specs/base``)."""
 
 
-def render(data: Map, values: Mapping[str, Any], lacking: Collection[str] = ()) -> tuple[Map, list[Problem]]:
+def render(data: Map, values: Mapping[str, Any], missing: Collection[str] = ()) -> tuple[Map, list[Problem]]:
     """Return the data with every template filled in from these values, and all problems.
 
-    A text whose template is broken stays as it is. One that asks for a ``lacking`` param is a note only: an
-    error reports already that its value is absent, null or wrong.
+    A text with an invalid template is unchanged. One that uses a ``missing`` param is only a note, because
+    another error reports that its value is absent, null or invalid.
     """
     problems: list[Problem] = []
-    present = {name: value for name, value in values.items() if name not in lacking}
-    walk = _Walk(present, lacking, problems)
+    present = {name: value for name, value in values.items() if name not in missing}
+    walk = _Walk(present, missing, problems)
     new = data.mapped(lambda key, value: walk.node(value, (key,)) if _is_rendered(key) else value)
     return new, problems
 
@@ -48,12 +48,12 @@ def _is_rendered(key: str) -> bool:
 
 
 def has_template(text: str) -> bool:
-    """Tell whether a text holds a template."""
+    """Whether a text contains a template."""
     return "{{" in text or "{%" in text
 
 
 def _with_texts(node: Any) -> Any:
-    """Return a section or list with plain numbers, and how those are spelt that a template took over."""
+    """Return a section or list with plain numbers, and the source spelling of those from a template."""
     for key, item in enumerate(node) if isinstance(node, Seq) else node.items():
         if isinstance(item, (SpeltInt, SpeltFloat)):
             node.texts[key] = item.text
@@ -62,11 +62,11 @@ def _with_texts(node: Any) -> Any:
 
 
 class _Walk:
-    """Goes through a tree and renders its texts."""
+    """Renders the texts of a tree."""
 
-    def __init__(self, values: Mapping[str, Any], lacking: Collection[str], problems: list[Problem]) -> None:
+    def __init__(self, values: Mapping[str, Any], missing: Collection[str], problems: list[Problem]) -> None:
         self._values = values
-        self._lacking = lacking
+        self._missing = missing
         self._problems = problems
         self._renderer: Any = None
 
@@ -85,8 +85,8 @@ class _Walk:
                 self._renderer = Renderer(self._values)
             return self._renderer.render(text, native=path[:2] != ("run", "cmd"))
         except ValueError as error:
-            told: Literal["note", "error"] = (
-                "note" if getattr(error, "param", "") in self._lacking else "error"
+            severity: Literal["note", "error"] = (
+                "note" if getattr(error, "param", "") in self._missing else "error"
             )
-            self._problems.append(Problem(str(error), path, getattr(error, "hint", ""), told))
+            self._problems.append(Problem(str(error), path, getattr(error, "hint", ""), severity))
             return text

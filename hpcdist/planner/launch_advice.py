@@ -8,7 +8,7 @@ from typing import Final
 
 from hpcdist.experiment.launch.bash_words import assignments, simple_commands
 from hpcdist.experiment.launch.hosts import hosts_in
-from hpcdist.experiment.launch.line import MPI, UNSEEN, UserLaunch
+from hpcdist.experiment.launch.line import MPI, UNSPECIFIED, UserLaunch
 from hpcdist.experiment.launch.options import Option
 from hpcdist.experiment.launch.problems import hostfile_option
 from hpcdist.plan.model import PreparedJob
@@ -62,7 +62,7 @@ def _about_its_tasks(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
         for variable in job.environment.task_variables
         if variable.name in job.environment.framework_variables
     ]
-    if launch == UNSEEN:
+    if launch == UNSPECIFIED:
         yield (
             "`backend: mpi` leaves the start of all tasks to the command, and this is no mpirun: it runs "
             "once; remove `backend` if hpcdist is to start them"
@@ -101,21 +101,23 @@ def _instead_of_a_count(job: PreparedJob, launch: UserLaunch) -> str:
 
 def _hosts(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[node_launches.Mended]:
     """Yield what a launch must say where it stays on the first node."""
-    named = [option for option in launch.says("hosts", "hostfile", "discovery", "include") if option.value]
+    named = [
+        option for option in launch.options_of("hosts", "hostfile", "discovery", "include") if option.value
+    ]
     if not named and (why := _why_on_the_first(job, site, launch)):
-        yield node_launches.Mended(why, (hostfile_option(launch),), launch.says("hosts", "hostfile"))
+        yield node_launches.Mended(why, (hostfile_option(launch),), launch.options_of("hosts", "hostfile"))
     alone = [host for option in named if option.kind in ("hosts", "include")
              for host in hosts_in(option.kind, option.value)]  # fmt: skip
     if alone and all(node_launches.is_own(host) for host in alone):
         where = f"{alone[0]}, the first of the {job.placement.nodes} nodes"
         instead = {named[0].start: hostfile_option(launch)}
-        theirs = launch.says("hosts", "hostfile", "include")
+        theirs = launch.options_of("hosts", "hostfile", "include")
         yield node_launches.Mended(f"{launch.program} starts all processes on {where}", (), theirs, instead)
 
 
 def _nodes(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Mended]:
     """Yield what a launch must say that names another number of nodes."""
-    for option in launch.says("nodes"):
+    for option in launch.options_of("nodes"):
         if not node_launches.has(option.value, job.placement.nodes):
             number = f"{option.value} node{'s' * (option.value != '1')}"
             why = f"{launch.program} uses {number}, and the job has {job.placement.nodes}"
@@ -129,9 +131,9 @@ def _counts(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Mend
     if launch.tasks is not None and launch.tasks != size:
         starts = node_launches.starts(launch, str(launch.tasks))
         why = f"{starts}, and the job has {size} task{'s' * (size > 1)}"
-        yield _with(launch, launch.says("np")[0], str(size), why)
+        yield _with(launch, launch.options_of("np")[0], str(size), why)
         return
-    for option in launch.says("per_node", "map"):
+    for option in launch.options_of("per_node", "map"):
         ppr = re.fullmatch(r"(ppr:)?(\d+)(:node.*)?", option.value)
         if ppr and bool(ppr[1]) == (option.kind == "map") and len(runs) == 1 and int(ppr[2]) != runs[0][1]:
             why = f"{node_launches.starts(launch, ppr[2])} on each node, where the job has {runs[0][1]}"

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from hpcdist.errors import PlanError, Problem, did_you_mean
-from hpcdist.experiment.launch.line import UNSEEN, UserLaunch, user_launch
+from hpcdist.experiment.launch.line import UNSPECIFIED, UserLaunch, user_launch
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import Block, blocks
 from hpcdist.layers.frameworks import framework_of
@@ -57,7 +57,7 @@ def asked_of(experiment: Experiment) -> Asked:
     env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
     launch = user_launch(experiment.run.command, env)
     if experiment.backend == "mpi" and launch is None:
-        launch = UNSEEN
+        launch = UNSPECIFIED
     framework = framework_of(experiment)
     topology = framework.topology(experiment)
     if launch and launch.runs == "per_node":

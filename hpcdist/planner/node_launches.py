@@ -112,7 +112,7 @@ def _meeting(job: PreparedJob, launch: UserLaunch, said: Mapping[str, str]) -> I
 def _options(job: PreparedJob, launch: UserLaunch, nodes: int) -> tuple[str, ...]:
     """Return the options by which a launch meets those on the other nodes."""
     add = [text.format(n=nodes) for text in _MEETING.get(launch.program, _MEETING["torchrun"])]
-    if launch.program in _ALL and not launch.says("np"):
+    if launch.program in _ALL and not launch.options_of("np"):
         total = sum(row.tasks * max(row.gpus, 1) for row in job.placement.rows)
         add.append(f"{_ALL[launch.program]}={total}")
     return tuple(add)
@@ -121,7 +121,7 @@ def _options(job: PreparedJob, launch: UserLaunch, nodes: int) -> tuple[str, ...
 def _about_meeting(launch: UserLaunch) -> tuple[Option, ...]:
     """Return the options that say where a launch meets others, which those for a job replace."""
     rendezvous = (option for option in launch.options if option.name.startswith("rdzv-"))
-    return (*launch.says(*_MEETING_KINDS), *rendezvous)
+    return (*launch.options_of(*_MEETING_KINDS), *rendezvous)
 
 
 def _instead(launch: UserLaunch) -> str:
@@ -175,7 +175,7 @@ def _processes(job: PreparedJob, launch: UserLaunch, said: Mapping[str, str]) ->
     kind, least = ("per_node", each) if each.isdecimal() else ("np", total)
     most = number * (job.placement.size if kind == "np" else 1)
     if number and least.isdecimal() and int(least) != most:
-        theirs = launch.says(kind)
+        theirs = launch.options_of(kind)
         name = launch.written(theirs[0]) if theirs else _EACH.get(launch.program, "--nproc_per_node")
         where = "on each node, where it has" if kind == "per_node" else "in all, and the job has"
         yield Mended(f"{starts(launch, least)} {where} {_gpus(most)}", (f"{name}={most}",), theirs)

@@ -36,7 +36,7 @@ FILES: list[tuple[str | bytes, list[str]]] = [
         "name: my run\nrun: {cmd: x}\n",
         [
             (
-                "error: bad.yml:1:7: name: 'my run' cannot be the name of a job; "
+                "error: bad.yml:1:7: name: 'my run' is not a valid job name; "
                 "use up to 235 letters, digits, - and _, such as 'my-run'"
             )
         ],
@@ -45,7 +45,7 @@ FILES: list[tuple[str | bytes, list[str]]] = [
         f"name: {'x' * 236}\nrun: {{cmd: x}}\n",
         [
             (
-                f"error: bad.yml:1:7: name: '{'x' * 236}' cannot be the name of a job; "
+                f"error: bad.yml:1:7: name: '{'x' * 236}' is not a valid job name; "
                 f"use up to 235 letters, digits, - and _, such as '{'x' * 235}'"
             )
         ],
@@ -144,7 +144,7 @@ def test_an_unknown_job(verb: str, hpcdist: Hpcdist, folder: Path) -> None:
 def test_an_empty_site_is_none_that_was_left_out(hpcdist: Hpcdist) -> None:
     said = hpcdist("check", "ranks.yml", "--site", "")
     assert (said.code, said.out) == (2, "")
-    assert said.err == "error: --site=: the value is empty; name a site, or leave the option out\n"
+    assert said.err == "error: --site=: the value is empty; name a site, or omit the option\n"
 
 
 def test_a_command_of_comments_is_empty(hpcdist: Hpcdist, folder: Path) -> None:

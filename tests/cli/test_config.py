@@ -101,7 +101,7 @@ def test_a_broken_config_is_told_with_its_place(
 def test_a_site_s_file_is_named_by_its_whole_path(hpcdist: Hpcdist, config: Path, name: str) -> None:
     config.write_text(f"site: {name}\n")
     said = hpcdist("check", "any.yml")
-    line = f"{config}:1:7: site: '{name}' would be another file in every folder; write its whole path"
+    line = f"{config}:1:7: site: '{name}' is relative to the current folder; write an absolute path"
     assert (said.code, said.out, said.err) == (2, "", f"error: {line}\n")
 
 

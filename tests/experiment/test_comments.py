@@ -16,10 +16,10 @@ from hpcdist.loading import load
         ("echo a#b #c", "#c", 17),
     ],
 )
-def test_an_argument_that_yaml_takes_for_a_comment(cmd: str, comment: str, column: int) -> None:
+def test_argument_that_yaml_reads_as_a_comment_warns(cmd: str, comment: str, column: int) -> None:
     loaded = load.load_experiment(source.parse(f"run:\n  cmd: {cmd}\n", "exp.yml"))
-    message = f"`{comment}` is a comment in YAML, and no part of the command"
-    hint = f"quote the command if it is: `cmd: '{cmd}'`"
+    message = f"`{comment}` is a comment in YAML, not a part of the command"
+    hint = f"if it is an argument, quote the command: `cmd: '{cmd}'`"
     place = Place("exp.yml", 2, column)
     assert loaded.problems == (Problem(message, ("run", "cmd"), hint, "warning", place),)
 

@@ -23,7 +23,7 @@ from hpcdist.experiment.image import Image, read
         ("oras://ghcr.io/x:1", Image("address", "oras://ghcr.io/x:1"), ""),
     ],
 )
-def test_forms(text: str, image: Image, host: str) -> None:
+def test_image_forms(text: str, image: Image, host: str) -> None:
     assert (read(text), read(text).host) == (image, host)
 
 
@@ -33,27 +33,27 @@ def test_forms(text: str, image: Image, host: str) -> None:
         (
             "~/x.sif",
             (
-                "build.image: variables and ~ are not expanded in '~/x.sif'; write the whole path, or one from where the job is "
-                "submitted (./x.sif)"
+                "build.image: variables and ~ are not expanded in '~/x.sif'; write the absolute path, or one relative to "
+                "the submit directory (./x.sif)"
             ),
         ),
         (
             "a b",
             (
-                "build.image: 'a b' names no image; write a registry's (nvcr.io/nvidia/pytorch:24.08-py3), or a path "
+                "build.image: 'a b' is not a valid image; write a name in a registry (nvcr.io/nvidia/pytorch:24.08-py3), or a path "
                 "(./x.sif)"
             ),
         ),
         (
             "docker://",
             (
-                "build.image: 'docker://' names no image; write a registry's (nvcr.io/nvidia/pytorch:24.08-py3), or a "
+                "build.image: 'docker://' is not a valid image; write a name in a registry (nvcr.io/nvidia/pytorch:24.08-py3), or a "
                 "path (./x.sif)"
             ),
         ),
     ],
 )
-def test_what_names_no_image(text: str, message: str) -> None:
+def test_invalid_images(text: str, message: str) -> None:
     with pytest.raises(PlanError) as caught:
         read(text)
     assert [str(problem) for problem in caught.value.problems] == [message]

@@ -32,7 +32,7 @@ def gpus(count: float) -> dict[str, object]:
     return {"gpu": {"limits": count}}
 
 
-def test_a_command_alone_is_one_replica() -> None:
+def test_command_only_is_one_replica() -> None:
     assert replicas(built(), per_gpu=False) == [
         Replica("master", 0, tasks=1, gpus=0, cpus=None, memory=None, node_selector=(), path=("environment",))
     ]
@@ -106,7 +106,7 @@ def test_an_evaluator_comes_last() -> None:
     ]  # fmt: skip
 
 
-def test_mpi_has_no_master() -> None:
+def test_backend_mpi_has_no_master() -> None:
     environment = {"replicas": {"n_workers": 2}}
     names = [
         replica.name for replica in replicas(built(backend="mpi", environment=environment), per_gpu=False)
@@ -144,20 +144,20 @@ def test_a_list_of_commands_runs_until_one_fails(cmd: list[str], printed: str) -
     assert (done.stdout.split(), done.stderr) == (printed.split(), "")
 
 
-def test_no_memory_is_none_asked_for() -> None:
+def test_memory_of_zero_is_not_requested() -> None:
     (master,) = replicas(built(environment={"resources": {"memory": {"limits": 0}}}), per_gpu=False)
     assert master.memory is None
 
 
-def test_what_users_write_who_know_other_files_has_its_hint() -> None:
+def test_keys_of_other_tools_have_a_hint() -> None:
     data = {
         "run": "python train.py",
         "environment": {"replicas": 3, "resources": {"gpu": 2, "memory": "16G"}, "env": {"A": 1}},
         "batch": {"queue": "x", "nodes": 2, "gpus": 4, "time_limit": "1h", "reservation": "r"},
     }
     at = "environment"
-    reservation = "write it in `directives`, in the scheduler's own words"
-    nodes = "nodes follow from `environment.replicas` and the `resources` of each replica"
+    reservation = "write it in `directives`, in the scheduler's syntax"
+    nodes = "nodes are computed from `environment.replicas` and the `resources` of each replica"
     assert [str(problem) for problem in fields.build(Experiment, data)[1]] == [
         f"{at}.env: unknown key 'env'; write `env_vars`",
         f"{at}.resources.memory: expected keys and values, got '16G'; write `memory: {{requests: 16G}}`",
@@ -166,7 +166,7 @@ def test_what_users_write_who_know_other_files_has_its_hint() -> None:
         "run: expected keys and values, got 'python train.py'; write `run: {cmd: 'python train.py'}`",
         "batch.queue: unknown key 'queue'; write `partition`",
         f"batch.nodes: unknown key 'nodes'; {nodes}",
-        "batch.gpus: unknown key 'gpus'; write `environment.resources`, which are those of one replica",
+        "batch.gpus: unknown key 'gpus'; write `environment.resources`, the resources of one replica",
         "batch.time_limit: unknown key 'time_limit'; write `walltime`",
         f"batch.reservation: unknown key 'reservation'; {reservation}",
     ]

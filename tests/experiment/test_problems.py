@@ -33,18 +33,18 @@ REPLICAS = "environment.replicas"
 @pytest.mark.parametrize(
     ("environment", "problems"),
     [
-        ({"resources": gpus(-1)}, ["environment.resources.gpu.limits: -1 of gpu cannot be asked for"]),
+        ({"resources": gpus(-1)}, ["environment.resources.gpu.limits: -1 is not a valid amount of gpu"]),
         ({"resources": gpus(0.5)}, [
-            "environment.resources.gpu.limits: 0.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.directives`"]),
+            "environment.resources.gpu.limits: 0.5 GPUs cannot be requested: a batch system assigns whole GPUs; write a whole number, or request a MIG profile by `batch.directives`"]),
         ({"resources": {"cpu": {"requests": 3, "limits": 2}}},
          ["environment.resources.cpu: requests (3) are more than limits (2)"]),
         ({"resources": {"memory": {"requests": "2G", "limits": "1G"}}},
          ["environment.resources.memory: requests (2048) are more than limits (1024)"]),
         ({"resources": {"cpu": {"requests": float("inf")}}},
-         ["environment.resources.cpu.requests: inf of cpu cannot be asked for"]),
+         ["environment.resources.cpu.requests: inf is not a valid amount of cpu"]),
         ({"resources": {"tpu": {"limits": 8}}},
-         ["environment.resources.tpu: there are no TPUs on a batch machine; remove it"]),
-        ({"replicas": {"n_workers": -1}}, [f"{REPLICAS}.n_workers: there cannot be -1 of them"]),
+         ["environment.resources.tpu: TPUs are not supported; remove it"]),
+        ({"replicas": {"n_workers": -1}}, [f"{REPLICAS}.n_workers: -1 is out of range"]),
         ({"replicas": {"n_workers": 2, "worker": [{}]}},
          [f"{REPLICAS}.worker[0]: this worker has no index; write `index: 0` to `index: 1`"]),
         ({"replicas": {"n_workers": 1, "worker": [{}]}},
@@ -54,10 +54,10 @@ REPLICAS = "environment.replicas"
         ({"replicas": {"ps": [{"index": 0}]}},
          [f"{REPLICAS}.ps[0].index: there is no ps 0; allowed: none (there are no ps replicas)"]),
         ({"replicas": {"n_ps": 1, "ps": [{"index": 0}, {"index": 0, "resources": gpus(-2)}]}},
-         [f"{REPLICAS}.ps[1].index: ps 0 stands here for the second time",
-          f"{REPLICAS}.ps[1].resources.gpu.limits: -2 of gpu cannot be asked for"]),
+         [f"{REPLICAS}.ps[1].index: ps 0 is listed twice",
+          f"{REPLICAS}.ps[1].resources.gpu.limits: -2 is not a valid amount of gpu"]),
         ({"replicas": {"default_worker": {"resources": gpus(1.5)}, "n_workers": 0}}, [
-            f"{REPLICAS}.default_worker.resources.gpu.limits: 1.5 GPUs cannot be asked for: a batch system gives whole ones; write a whole number, or ask for a MIG profile by `batch.directives`"]),
+            f"{REPLICAS}.default_worker.resources.gpu.limits: 1.5 GPUs cannot be requested: a batch system assigns whole GPUs; write a whole number, or request a MIG profile by `batch.directives`"]),
         ({"node_selector": {"partition": ""},
           "replicas": {"n_ps": 1, "default_ps": {"node_selector": {"x": ""}}, "ps": [{"index": 0, "node_selector": {"y": ""}}]}},
          [f"{path}: the value is empty; write a value, or remove the key" for path in (
@@ -69,7 +69,7 @@ REPLICAS = "environment.replicas"
          ["environment.env_vars.A: the variable A has 195 KiB; Linux accepts at most 120 KiB in one argument or variable; write it to a file that the program reads"]),
     ],
 )  # fmt: skip
-def test_what_no_type_can_say(environment: dict[str, object], problems: list[str]) -> None:
+def test_problems_that_types_do_not_exclude(environment: dict[str, object], problems: list[str]) -> None:
     assert found(environment=environment) == problems
 
 
@@ -83,9 +83,9 @@ def test_an_empty_command(cmd: object) -> None:
 @pytest.mark.parametrize(
     ("cmd", "problem"),
     [
-        (["python", "t.py", "--lr", "0.1"], "[2]: '--lr' is no command, and a list holds commands; write one text: `cmd: 'python t.py --lr 0.1'`"),
-        (["python", "t.py", "--n=a b"], "[2]: '--n=a b' is no command, and a list holds commands; write one text: `cmd: 'python t.py ''--n=a b'''`"),
-        (["python t.py --betas 0.9", "0.99"], "[1]: '0.99' is no command, and a list holds commands; write one text: `cmd: 'python t.py --betas 0.9, 0.99'`"),
+        (["python", "t.py", "--lr", "0.1"], "[2]: '--lr' is not a command; each item of a list is one; write one text: `cmd: 'python t.py --lr 0.1'`"),
+        (["python", "t.py", "--n=a b"], "[2]: '--n=a b' is not a command; each item of a list is one; write one text: `cmd: 'python t.py ''--n=a b'''`"),
+        (["python t.py --betas 0.9", "0.99"], "[1]: '0.99' is not a command; each item of a list is one; write one text: `cmd: 'python t.py --betas 0.9, 0.99'`"),
     ],
 )  # fmt: skip
 def test_a_list_that_holds_one_command(cmd: list[str], problem: str) -> None:
@@ -110,7 +110,7 @@ def test_a_list_that_may_be_one_command_is_a_warning(cmd: list[str], hint: str |
     (text,) = found(run={"cmd": cmd})
     at = 0 if hint else 1
     assert text.startswith(
-        f"run.cmd[{at}]: a list holds commands, each run by itself: {cmd[at]!r}, and then {cmd[at + 1]!r}"
+        f"run.cmd[{at}]: each item of a list is a separate command: {cmd[at]!r}, then {cmd[at + 1]!r}"
     )
     assert hint is None or text.endswith(f"; write them as one text: `cmd: '{hint}'`")
 
@@ -119,7 +119,7 @@ def test_a_list_that_may_be_one_command_is_a_warning(cmd: list[str], hint: str |
     "cmd",
     [["make", "./run"], ["python a.py", "python b.py"], ["./a", "python3"], ["module load python", "./a"]],
 )
-def test_a_list_of_several_commands_is_none(cmd: list[str]) -> None:
+def test_list_of_several_commands_does_not_warn(cmd: list[str]) -> None:
     assert found(run={"cmd": cmd}) == []
 
 
@@ -130,30 +130,30 @@ TOO_LONG = "195 KiB; Linux accepts at most 120 KiB in one argument or variable; 
     ("data", "problems"),
     [
         ({"run": {"cmd": "x" * 200_000}}, [f"run.cmd: the command has {TOO_LONG}"]),
-        ({"params": {"a": "x" * 200_000}}, [f"params: all of it has {TOO_LONG}"]),
+        ({"params": {"a": "x" * 200_000}}, [f"params: the section has {TOO_LONG}"]),
         ({"build": {"env_vars": [["PPID", 1], ["A"]]}},
-         ["build.env_vars[0]: the variable PPID is reserved for bash", "build.env_vars[1]: ['A'] is no variable; write [NAME, value]"]),
+         ["build.env_vars[0]: the variable PPID is reserved for bash", "build.env_vars[1]: ['A'] is not a variable; write [NAME, value]"]),
         ({"logging": {"level": "warning"}}, []),
         ({"logging": {"level": "INFOO"}}, ["logging.level: there is no log level 'INFOO'; did you mean 'INFO'?"]),
-        ({"batch": {"array": "x y"}}, ["batch.array: 'x y' is no array of jobs; write 0-15, 0-15:4, 1,3,5 or 0-15%4"]),
+        ({"batch": {"array": "x y"}}, ["batch.array: 'x y' is not a job array; write 0-15, 0-15:4, 1,3,5 or 0-15%4"]),
         ({"batch": {"signal": "B:BOGUS", "dependency": ["after all"], "mail": {"user": "me", "events": ["end", "finish"]}}}, [
-            "batch.dependency: 'after all' is nothing to wait for; write an id, afterok:ID:ID or singleton",
+            "batch.dependency: 'after all' is not a dependency; write an id, afterok:ID:ID or singleton",
             "batch.signal: there is no signal 'BOGUS'; known: ABRT, ALRM, CONT, HUP, INT, KILL, QUIT, STOP, TERM, TSTP, TTIN, TTOU, URG, USR1, USR2",
             "batch.mail.events[1]: 'finish' is not a mail event; known: all, array_tasks, begin, end, fail, invalid_depend, none, requeue, stage_out, time_limit, time_limit_50, time_limit_80, time_limit_90",
         ]),
     ],
 )  # fmt: skip
-def test_texts_that_cannot_be_meant(data: dict[str, object], problems: list[str]) -> None:
+def test_invalid_texts(data: dict[str, object], problems: list[str]) -> None:
     assert found(**data) == problems
 
 
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ({"processes_per_replica": 0}, "environment.processes_per_replica: there cannot be 0 of them; write a number from 1 to 1000000"),
-        ({"max_restarts": -1}, "environment.max_restarts: there cannot be -1 of them; write a number from 0 to 1000000"),
-        ({"replicas": {"n_workers": 10**11}}, "environment.replicas.n_workers: there cannot be 100000000000 of them"),
+        ({"processes_per_replica": 0}, "environment.processes_per_replica: 0 is out of range; write a number from 1 to 1000000"),
+        ({"max_restarts": -1}, "environment.max_restarts: -1 is out of range; write a number from 0 to 1000000"),
+        ({"replicas": {"n_workers": 10**11}}, "environment.replicas.n_workers: 100000000000 is out of range"),
     ],
 )  # fmt: skip
-def test_numbers_that_are_a_slip_of_the_finger(section: dict[str, Any], message: str) -> None:
+def test_numbers_out_of_range(section: dict[str, Any], message: str) -> None:
     assert message in found(environment=section)

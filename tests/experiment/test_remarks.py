@@ -10,7 +10,7 @@ from hpcdist.experiment.remarks import remarks
 KUBERNETES = "is for Kubernetes and has no effect on a batch machine"
 NODES = "choose nodes by `batch.partition` or `batch.constraint`"
 NO_BUILD = (
-    "is not done: hpcdist builds no image; install what the program needs, or build the image beforehand"
+    "has no effect: hpcdist builds no images; install what the program needs, or build the image beforehand"
 )
 
 
@@ -38,11 +38,11 @@ def found(**data: object) -> list[str]:
         {"build": {"env_vars": [["A", 1]], "nocache": False}},
     ],
 )
-def test_what_has_a_meaning_gets_no_remark(data: dict[str, object]) -> None:
+def test_keys_with_effect_do_not_warn(data: dict[str, object]) -> None:
     assert found(**data) == []
 
 
-def test_every_key_without_a_meaning_is_named() -> None:
+def test_every_key_without_effect_warns() -> None:
     environment = {
         "labels": {"a": "b"},
         "service_account": "x",
@@ -62,17 +62,17 @@ def test_every_key_without_a_meaning_is_named() -> None:
         build=build,
     ) == [
         "project: 'project' has no effect: runs are kept by name and date; put it in `tags`",
-        "outputs: 'outputs' declares nothing here; the program writes to $POLYAXON_RUN_OUTPUTS_PATH, which is kept",
+        "outputs: 'outputs' has no effect; the program writes to $POLYAXON_RUN_OUTPUTS_PATH, which is kept",
         "logging.formatter: 'formatter' has no effect: the program writes its own log",
         f"environment.labels: 'labels' {KUBERNETES}; `tags` are kept with the run",
         "environment.service_account: 'service_account' has no effect: the job runs as you, with your own rights",
-        "environment.cluster_uuid: 'cluster_uuid' has no effect: the site says which machine it is; choose it by `batch.site`",
-        "environment.secret_refs: 'secret_refs' names nothing here: no variables come from it; export them in the site's `setup`",
+        "environment.cluster_uuid: 'cluster_uuid' has no effect: the site defines the machine; choose it by `batch.site`",
+        "environment.secret_refs: 'secret_refs' has no effect: no variables are read from it; export them in the site's `setup`",
         "environment.persistence: 'persistence' mounts nothing: names are looked up in the site's `volumes`; or write the path itself in the command",
-        "environment.outputs: 'outputs' finds no runs of Polyaxon: no paths come from it; write the path of the outputs in the command",
+        "environment.outputs: 'outputs' has no effect: hpcdist reads no runs of Polyaxon; write the path of the outputs in the command",
         f"build.build_steps: 'build_steps' {NO_BUILD}",
         f"build.nocache: 'nocache' {NO_BUILD}",
-        "build.commit: 'commit' is not fetched: the job runs the code where it is submitted; check it out there",
+        "build.commit: 'commit' is not fetched: the job runs the code in the submit directory; check it out there",
         f"environment.replicas.default_worker.affinity: 'affinity' {KUBERNETES}; {NODES}",
         f"environment.replicas.ps[0].tolerations: 'tolerations' {KUBERNETES}; {NODES}",
         "backend: the backend 'kubeflow' has no effect: the scheduler starts the job; remove it",

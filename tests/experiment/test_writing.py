@@ -44,7 +44,7 @@ def plain(node: Any) -> Any:
 
 @given(st.dictionaries(TEXTS, TREES, max_size=4), st.text(max_size=9))
 @example({"a": {"b" * 2000: [{"c" * 2000: "d\ne"}, [["f"]]]}}, "")
-def test_what_is_written_is_read_again(data: dict[str, Any], comment: str) -> None:
+def test_written_data_round_trip(data: dict[str, Any], comment: str) -> None:
     text = write(data, lambda _: comment)
     for parser in {PARSER, yaml.SafeLoader}:
         assert plain(source.parse(text, "e.yml", parser).data) == plain(data)
@@ -60,7 +60,7 @@ def test_commands_stay_byte_for_byte(cmd: str) -> None:
 @pytest.mark.parametrize(
     "word", ["1.10", "007", "0x1F", "1e-3", "True", ".5", ".inf", "+3", "0o17", "!!int '12'", "!!float 1"]
 )
-def test_numbers_are_spelt_as_they_were(word: str) -> None:
+def test_numbers_keep_their_source_spelling(word: str) -> None:
     data = source.parse(f"a: {word}\nb: [{word}]\n", "e.yml").data
     again = source.parse(write(data), "e.yml").data
     assert plain(again) == plain(data)
@@ -79,7 +79,7 @@ def test_examples_stay_the_same(file: Path) -> None:
     assert load.load_experiment(again).experiment == load.load_experiment(source.load(file)).experiment
 
 
-def test_it_reads_well() -> None:
+def test_layout_of_written_yaml() -> None:
     data = {
         "batch": {
             "walltime": "02:00:00",

@@ -132,8 +132,8 @@ def test_an_input_without_a_value_is_asked_for() -> None:
     with pytest.raises(ConfigError) as caught:
         load_experiment(source.parse(COMPONENT.read_text(), "c.yml"))
     errors = [str(problem) for problem in caught.value.problems if problem.severity == "error"]
-    hint = "write it under `params`, or give `-p train=VALUE`"
-    assert errors == [f"c.yml:10:3: inputs[0]: the input 'train' is required and has no param; {hint}"]
+    hint = "write it under `params`, or use `-p train=VALUE`"
+    assert errors == [f"c.yml:10:3: inputs[0]: the input 'train' is required but has no param; {hint}"]
 
 
 RUN_SETTINGS = [

@@ -190,7 +190,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "inputs: {a: {type: uri_foldr}}\n",
             [
-                "job.yml:4:10: inputs[0]: the input 'a' is required and has no param; write it under `params`, or give `-p a=VALUE`",
+                "job.yml:4:10: inputs[0]: the input 'a' is required but has no param; write it under `params`, or use `-p a=VALUE`",
                 "job.yml:4:20: inputs.a.type: there is no type 'uri_foldr'; did you mean 'uri_folder'?",
             ],
         ),
@@ -209,7 +209,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "inputs: {a: {type: uri_file, path: 5}}\n",
             [
-                "job.yml:4:10: inputs[0]: the input 'a' is required and has no param; write it under `params`, or give `-p a=VALUE`",
+                "job.yml:4:10: inputs[0]: the input 'a' is required but has no param; write it under `params`, or use `-p a=VALUE`",
                 "job.yml:4:36: inputs.a.path: expected a path, got 5",
             ],
         ),
@@ -222,7 +222,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "inputs: {a: {type: string, enum: x}}\n",
             [
-                "job.yml:4:10: inputs[0]: the input 'a' is required and has no param; write it under `params`, or give `-p a=VALUE`",
+                "job.yml:4:10: inputs[0]: the input 'a' is required but has no param; write it under `params`, or use `-p a=VALUE`",
                 "job.yml:4:34: inputs.a.enum: expected a list of choices",
             ],
         ),

@@ -39,7 +39,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "run": {"cmd": "python train.py --lr=$LR"},
         },
         [
-            "horovod:17:7: name: 'digits on two' cannot be the name of a job: it becomes 'digits-on-two'",
+            "horovod:17:7: name: 'digits on two' is not a valid job name: it becomes 'digits-on-two'",
             "horovod:8:10: experimentEnv.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job, whose variables it gets",
             "horovod:23:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need nothing to wait for mpirun",
             "horovod:16:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",

@@ -103,7 +103,7 @@ def test_taken_apart(text: str, line: Line | None) -> None:
         ("mpirun -np 2 a : -np 3 b", "which starts several programs"),
         ("mpirun -np $N a", "of which $N is known only when it runs"),
         ("mpirun -np two a", "in which 'two' is no number of processes"),
-        ("mpirun --timeout 3 a", "whose option --timeout is not a valid value"),
+        ("mpirun --timeout 3 a", "whose option --timeout is unknown"),
         ("mpirun -x", "whose option -x has no value"),
         ("mpirun -genv A", "whose option -genv has no value"),
         ("mpirun --map-by ppr:2:socket a", "in which --map-by ppr:2:socket counts by less than a node"),

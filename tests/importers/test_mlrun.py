@@ -97,7 +97,7 @@ def test_every_file_has_its_expectation() -> None:
         ("kind: job\nspec: {mode: pass, build: {functionSourceCode: aW1wb3J0IHN5cwpwcmludChzeXMuYXJndikK}}",
          ["error: f.yml:2:20: spec.build: this does not say how the code in the file is run; write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"]),
         ("kind: mpijob\nspec: {command: x.py, replicas: 1, mpi_args: [--frobnicate]}",
-         ["error: f.yml:2:36: spec.mpi_args: these options are of an mpirun whose option --frobnicate is not a valid value; remove that, or set it by `batch.launcher`"]),
+         ["error: f.yml:2:36: spec.mpi_args: these options are of an mpirun whose option --frobnicate is unknown; remove that, or set it by `batch.launcher`"]),
         ("kind: mpijob\nspec: {command: x.py, replicas: 1, mpi_args: [-v, nosuch, -q]}",
          ["error: f.yml:2:36: spec.mpi_args: these options are of an mpirun that starts 'nosuch -q', which is none of its options; remove that, or set it by `batch.launcher`"]),
         ("kind: mpijob\nspec: {command: x.py, replicas: 1, mpi_args: [-wdir, /x]}",
@@ -153,7 +153,7 @@ def test_code_in_the_file_is_what_runs() -> None:
 
 def test_a_param_without_a_value_is_asked_for() -> None:
     document = source.load(FOLDER / "pass.yml")
-    with pytest.raises(ConfigError, match="the input 'rounds' is required and has no param"):
+    with pytest.raises(ConfigError, match="the input 'rounds' is required but has no param"):
         load_experiment(document)
     loaded = load_experiment(document, params={"rounds": "5; x"})
     assert loaded.experiment.run.command == """./osu_bw -i '5; x' 'it'"'"'s'"""

@@ -94,7 +94,7 @@ def test_every_file_has_its_expectation() -> None:
         ("version: 1.1\nkind: component\npresets: [gpu]\nschedule: {kind: cron, cron: '0 0'}\nrun: {kind: job, container: {command: [x]}}",
          ["error: f.yml:3:1: presets: what a preset adds is kept by a server of Polyaxon; write what it adds here, and remove it", "error: f.yml:4:1: schedule: jobs are not repeated; use cron"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {image: a}}",
-         ["error: f.yml:3:18: run.container.command: there is no command; write it: the image's own is not a valid value"]),
+         ["error: f.yml:3:18: run.container.command: there is no command; write it: the image's own is not known"]),
         ("version: 1.1\nkind: component\nrun: {kind: job}",
          ["error: f.yml:3:1: run.container: there is no container here; write `container: {image: ..., command: [...]}`"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, init: [{file: {filename: a, content: b}}], container: {command: [x]}}",
@@ -203,7 +203,7 @@ def test_a_variable_of_json_without_its_param() -> None:
     with pytest.raises(ConfigError) as caught:
         load_experiment(source.parse(text, "f.yml"))
     assert str(caught.value) == (
-        "f.yml:2:1: inputs[0]: the input 'c' is required and has no param; write it under `params`, or give `-p c=VALUE`"
+        "f.yml:2:1: inputs[0]: the input 'c' is required but has no param; write it under `params`, or use `-p c=VALUE`"
     )
 
 

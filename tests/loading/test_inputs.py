@@ -14,7 +14,7 @@ def resolve(declared: list[dict[str, Any]], **given: Any) -> tuple[dict[str, Any
     return values, shown, [str(problem) for problem in problems]
 
 
-def test_without_inputs_every_param_is_taken() -> None:
+def test_without_inputs_every_param_is_accepted() -> None:
     assert inputs.resolve(None, {"a": [1], "b": None}) == ({"a": [1], "b": None}, {"a": [1], "b": None}, [])
 
 
@@ -33,7 +33,7 @@ def test_defaults_flags_and_optional_inputs() -> None:
     )
 
 
-def test_what_is_required_and_missing() -> None:
+def test_missing_required_inputs() -> None:
     declared: list[dict[str, Any]] = [
         {"name": "a"}, {"name": "b"}, {"name": "c", "is_optional": True}, {"name": "d"}, {"type": 3},
     ]  # fmt: skip
@@ -48,7 +48,7 @@ def test_what_is_required_and_missing() -> None:
         ("dict_of_dicts", {"a": {}}), ("uri", "a:b"), ("auth", {"user": "x"}), ("metric", 0.5), ("s3_path", "s3://x"),
     ],
 )  # fmt: skip
-def test_values_that_fit(kind: str, value: object) -> None:
+def test_valid_values(kind: str, value: object) -> None:
     assert resolve([{"name": "x", "type": kind}], x=value)[2] == []
 
 
@@ -56,7 +56,7 @@ def test_values_that_fit(kind: str, value: object) -> None:
     ("declared", "given", "messages"),
     [
         ({"type": "int"}, {},
-         ["inputs[0]: the input 'x' is required and has no param; write it under `params`, or give `-p x=VALUE`"]),
+         ["inputs[0]: the input 'x' is required but has no param; write it under `params`, or use `-p x=VALUE`"]),
         ({"type": "float", "minimum": 1, "maximum": 2.5}, {"x": 0.5},
          ["params.x: 0.5 is less than the minimum; write 1 or more"]),
         ({"type": "int", "is_list": True, "maximum": 2.5}, {"x": [1, 3]},
@@ -77,16 +77,16 @@ def test_values_that_fit(kind: str, value: object) -> None:
         ({"type": "flot"}, {"x": 1}, ["inputs[0].type: there is no type 'flot'; did you mean 'float'?"]),
         ({"type": "int", "is_flag": True}, {"x": 1}, ["inputs[0].is_flag: a flag must be a bool; write `type: bool`"]),
         ({"type": "int", "default": 1}, {},
-         ["inputs[0].default: a default needs an optional input; write `is_optional: true` beside it, as in Polyaxon"]),
+         ["inputs[0].default: a default needs an optional input; add `is_optional: true`, as in Polyaxon"]),
         ({"type": "flot", "value": 0.1}, {},
          ["inputs[0].value: unknown key 'value'; write `default` and `is_optional: true`, or the value under `params`"]),
         ({"defalt": 0.1}, {}, ["inputs[0].defalt: unknown key 'defalt'; did you mean 'default'?"]),
         ({"type": "int", "default": "a", "is_optional": True}, {},
          ["inputs[0].default: expected a whole number (`type: int`), got 'a'"]),
-        ({"is_optional": True}, {"y": 1}, ["params.y: no input is called 'y'; known: x"]),
+        ({"is_optional": True}, {"y": 1}, ["params.y: there is no input 'y'; known: x"]),
         ({"nmae": 1, "is_optional": True}, {},
          ["inputs[0].nmae: unknown key 'nmae'; did you mean 'name'?"]),
     ],
 )  # fmt: skip
-def test_what_does_not_fit(declared: dict[str, Any], given: dict[str, Any], messages: list[str]) -> None:
+def test_invalid_values(declared: dict[str, Any], given: dict[str, Any], messages: list[str]) -> None:
     assert resolve([{"name": "x", **declared}], **given)[2] == messages

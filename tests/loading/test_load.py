@@ -60,7 +60,7 @@ batch: {account: 007, walltime: 2:00:00}
     assert done.document.place(("params", "lr")) == Place("e.yml", 5, 20)
 
 
-def test_the_command_line_wins() -> None:
+def test_command_line_overrides_the_file() -> None:
     text = "params: {lr: 0.1, name: a}\nbatch: {walltime: 1h}\nrun: {cmd: 'x {{ lr }} {{ name }}'}"
     changes = [
         ("batch.walltime", "2:00:00"),
@@ -107,9 +107,9 @@ def test_a_setting_overrides_the_native_form_of_an_old_file() -> None:
         ({}, [("run.cmd.x", "1")], ["--set run.cmd.x=1: there is no x in true"]),
         ({}, [("tags[0]", "1")], ["--set tags[0]=1: there is no [0] in None"]),
         ({}, [("tags", "[a]"), ("tags[1]", "1")], ["--set tags[1]=1: there is no [1] in a list of 1"]),
-        ({}, [("", "1")], ["--set =1: '' is no path; write it as batch.walltime or environment.replicas.worker[0]"]),
+        ({}, [("", "1")], ["--set =1: '' is not a path; write it as batch.walltime or environment.replicas.worker[0]"]),
         ({}, [("a..b", "1"), ("[0]", "2"), ("a[x]", "3")],
-         [f"--set {name}={value}: {name!r} is no path; write it as batch.walltime or environment.replicas.worker[0]"
+         [f"--set {name}={value}: {name!r} is not a path; write it as batch.walltime or environment.replicas.worker[0]"
           for name, value in (("[0]", 2), ("a..b", 1), ("a[x]", 3))]),
         ({}, [("batch.qos", "'x")], ["--set batch.qos='x: this quote is never closed; close it"]),
     ],
@@ -118,12 +118,12 @@ def test_broken_options(params: dict[str, str], changes: Settings, messages: lis
     assert said("params: {lr: 1}\nrun: {cmd: 'true'}", params, changes) == messages
 
 
-def test_a_slip_in_a_param_is_told_once() -> None:
+def test_unknown_param_is_reported_once() -> None:
     text = "inputs: [{name: lr, type: int}]\nparams: {lr: 1}\nrun: {cmd: 'true'}"
     assert said(text, {"lrr": "3"}) == ["-p lrr=3: params.lrr: there is no param 'lrr'; did you mean 'lr'?"]
 
 
-def test_params_that_are_text_are_taken_as_they_are_spelt() -> None:
+def test_text_params_keep_their_source_spelling() -> None:
     text = """
 inputs: [{name: a, type: str}, {name: b, type: path}, {name: c, type: int}, {name: d, is_optional: true}]
 run: {cmd: "{{ a }} {{ b }} {{ c + 1 }} {{ d }}"}
@@ -158,7 +158,7 @@ run: {cmd: "{{ lr }}"}
     ]
 
 
-def test_what_has_no_value_yet_is_told_once() -> None:
+def test_missing_param_is_reported_once() -> None:
     text = """
 inputs: [{name: n, type: int}]
 environment: {replicas: {n_workers: "{{ n }}"}}
@@ -166,7 +166,7 @@ run: {cmd: "x {{ n }} {{ n }}"}
 tags: ["{{ m }}"]
 """
     assert said(text) == [
-        "e.yml:2:10: inputs[0]: the input 'n' is required and has no param; write it under `params`, or give `-p n=VALUE`",
+        "e.yml:2:10: inputs[0]: the input 'n' is required but has no param; write it under `params`, or use `-p n=VALUE`",
         "e.yml:5:8: tags[0]: there is no param 'm'; write it under `params`",
     ]
 
@@ -175,7 +175,7 @@ tags: ["{{ m }}"]
 @pytest.mark.parametrize(
     ("param", "message"),
     [
-        ("null", "e.yml:1:10: inputs[0]: the input 'n' is required and has no param; write it under `params`, or give `-p n=VALUE`"),
+        ("null", "e.yml:1:10: inputs[0]: the input 'n' is required but has no param; write it under `params`, or use `-p n=VALUE`"),
         ("some", "e.yml:2:13: params.n: expected a whole number (`type: int`), got 'some'"),
     ],
 )  # fmt: skip
@@ -185,7 +185,7 @@ def test_a_null_or_wrong_param_is_one_error_wherever_it_is_used(use: str, param:
     assert said(text) == [message]
 
 
-def test_a_broken_field_does_not_hide_what_is_wrong_elsewhere_nor_bring_false_alarms() -> None:
+def test_invalid_field_neither_hides_nor_causes_other_problems() -> None:
     text = """
 name: my exp
 environment:
@@ -194,7 +194,7 @@ environment:
 run: {}
 """
     assert said(text) == [
-        "e.yml:2:7: name: 'my exp' cannot be the name of a job; use up to 235 letters, digits, - and _, such as 'my-exp'",
+        "e.yml:2:7: name: 'my exp' is not a valid job name; use up to 235 letters, digits, - and _, such as 'my-exp'",
         "e.yml:4:15: environment.resources.cpu: requests (2) are more than limits (1)",
         "e.yml:4:63: environment.resources.memory.limits: 'much' is not an amount of memory; write MiB as a number, or 4Gi, 16G",
         "e.yml:5:25: environment.replicas.n_workers: expected a whole number, got 'some'",
@@ -202,11 +202,11 @@ run: {}
     ]
 
 
-def test_what_no_type_can_say_is_located() -> None:
+def test_problems_beyond_types_are_located() -> None:
     text = "environment:\n  resources: {gpu: {limits: -1}, tpu: {limits: 1}}\nframework: pytorsh\nrun: {cmd: ' '}"
     assert [line.split("; ")[0] for line in said(text)] == [
-        "e.yml:2:29: environment.resources.gpu.limits: -1 of gpu cannot be asked for",
-        "e.yml:2:34: environment.resources.tpu: there are no TPUs on a batch machine",
+        "e.yml:2:29: environment.resources.gpu.limits: -1 is not a valid amount of gpu",
+        "e.yml:2:34: environment.resources.tpu: TPUs are not supported",
         "e.yml:3:12: framework: there is no framework 'pytorsh'",
         "e.yml:4:12: run.cmd: the command is empty",
     ]
@@ -218,7 +218,7 @@ def test_of_many_problems_the_first_are_shown() -> None:
         load.load_experiment(source.parse(text, "e.yml"))
     assert len(raised.value.problems) == 51
     assert str(raised.value.problems[-1]) == (
-        "e.yml:52:1: 4950 more problems are not shown; mend those above first"
+        "e.yml:52:1: 4950 more problems are not shown; fix the problems above first"
     )
 
 
@@ -237,20 +237,20 @@ def test_a_missing_command() -> None:
     ("text", "problem"),
     [("name: x\nrun:\n", "e.yml:2:1: run"), ("name: x\nrun:\n  cmd:\n", "e.yml:3:3: run.cmd")],
 )
-def test_what_is_empty_is_reported_at_its_line(text: str, problem: str) -> None:
+def test_empty_values_are_reported_at_their_line(text: str, problem: str) -> None:
     assert said(text) == [f"{problem}: the value is empty; a value is required"]
 
 
 @pytest.mark.parametrize("setting", ["batch.partition", "name", "run.cmd", "batch.x.y"])
 @pytest.mark.parametrize("empty", ["", " "])
-def test_a_setting_without_a_value_is_refused(setting: str, empty: str) -> None:
+def test_setting_without_a_value_is_refused(setting: str, empty: str) -> None:
     with pytest.raises(ConfigError) as caught:
         loaded("run: {cmd: x}", settings=[(setting, empty)])
-    said = "the value is empty; write a value behind `=`, or null for none"
+    said = "the value is empty; write a value after `=`, or null for none"
     assert [str(problem) for problem in caught.value.problems] == [f"--set {setting}={empty}: {said}"]
 
 
-def test_a_number_without_a_type_is_written_as_it_was_spelt() -> None:
+def test_number_without_a_type_keeps_its_source_spelling() -> None:
     """It can be calculated with all the same; one with a type is that number."""
     text = """
 inputs: [{name: a}, {name: b}, {name: c, type: float}, {name: f}]
@@ -349,7 +349,7 @@ def test_any_value_anywhere_is_an_experiment_or_problems(changes: list[tuple[str
 
 
 @given(st.lists(st.tuples(PATHS, JSON), max_size=5))
-def test_any_setting_is_taken_or_refused(changes: list[tuple[str, object]]) -> None:
+def test_any_setting_is_accepted_or_refused(changes: list[tuple[str, object]]) -> None:
     pairs = [
         (path, json.dumps(value) if isinstance(value, list | dict) else str(value)) for path, value in changes
     ]

@@ -129,7 +129,7 @@ PLAIN_QUEUE = Queue()
 """
 
 
-def test_the_scheduler_of_a_plug_in_takes_part(tmp_path: Path) -> None:
+def test_scheduler_of_a_plug_in_is_detected(tmp_path: Path) -> None:
     environment = {"PATH": str(program(tmp_path / "bin" / "qq").parent), "QQ_HOME": "/opt/qq"}
     sites = tmp_path / "sites"
     sites.mkdir()
@@ -143,7 +143,7 @@ def test_the_scheduler_of_a_plug_in_takes_part(tmp_path: Path) -> None:
     assert (found.site.name, found.origin) == ("plain_queue", "this is no known site, but there is qq")
 
 
-def test_a_broken_plug_in_of_which_there_is_no_site_is_not_imported(tmp_path: Path) -> None:
+def test_plug_in_without_a_site_is_not_imported(tmp_path: Path) -> None:
     with plugged_in(tmp_path / "lib", "scheduler", "plain_queue", "1 / 0"):
         assert detected({"PATH": str(tmp_path)}).site.name == "local"
 
@@ -185,7 +185,7 @@ def test_without_a_site_of_that_name_it_is_an_error(tmp_path: Path) -> None:
         (None, None, {}, "flux by config.yml:1"),
     ],
 )
-def test_the_first_that_names_a_site_wins(
+def test_precedence_of_site_choices(
     option: str | None, in_file: str | None, environment: dict[str, str], origin: str, tmp_path: Path
 ) -> None:
     config = tmp_path / "config.yml"
@@ -198,14 +198,12 @@ def test_the_first_that_names_a_site_wins(
     assert machine.choose(option, SITES, own, where, environment) == found
 
 
-def test_nobody_names_a_site() -> None:
+def test_no_site_is_named() -> None:
     assert machine.explicit_site(None, SITES, preferences.NONE, environment={}) is None
 
 
-def test_an_empty_option_is_no_choice() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^--site=: the value is empty; name a site, or leave the option out$"
-    ):
+def test_empty_site_option_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"^--site=: the value is empty; name a site, or omit the option$"):
         machine.choose("", SITES, preferences.NONE, environment={})
 
 

@@ -28,7 +28,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {"PATH": str(tmp_path), "HPCDIST_CONFIG": str(tmp_path / "config.yml")}
 
 
-def test_all_that_was_decided_and_what_to_know(
+def test_plan_with_warnings_and_notes(
     tmp_path: Path, environment: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = plan_experiment(ExperimentOptions(str(tmp_path / "train.yml")), environment)
@@ -44,7 +44,7 @@ def test_all_that_was_decided_and_what_to_know(
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_was_warned_of_comes_before_the_error(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_warnings_precede_the_error(tmp_path: Path, environment: dict[str, str]) -> None:
     options = ExperimentOptions(str(tmp_path / "train.yml"), settings=(("batch.qos", "high"),))
     with pytest.raises(PlanError) as caught:
         plan_experiment(options, environment)
@@ -63,7 +63,7 @@ def test_the_options_that_change_a_file() -> None:
     assert options.changes == ["-p", "lr=1", "--set", "name=b", "--from", "kubeflow", "--name", "c"]
 
 
-def test_it_needs_nothing_of_the_command_line(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_planning_does_not_import_the_command_line(tmp_path: Path, environment: dict[str, str]) -> None:
     """A program of its own, whose schedulers are imported as far as they are wanted."""
     program = (
         "import os, sys\nfrom hpcdist.loading.planning import ExperimentOptions, plan_experiment\n"

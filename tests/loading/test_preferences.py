@@ -41,7 +41,7 @@ def loaded(batch: str = "{}") -> load.Loaded:
     return load.load_experiment(source.parse(text, "e.yml"))
 
 
-def test_what_the_file_says(tmp_path: Path) -> None:
+def test_values_of_the_config_file(tmp_path: Path) -> None:
     own = preferences.read(at(tmp_path))
     assert own.config == Config(
         site="x",
@@ -52,7 +52,7 @@ def test_what_the_file_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.yml", "config.yaml"])
-def test_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_path_of_the_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = tmp_path / ".config" / "hpcdist"
     folder.mkdir(parents=True)
@@ -79,10 +79,8 @@ def test_folders_of_runs_that_are_trusted(tmp_path: Path) -> None:
     assert not preferences.trusts(NONE, tmp_path / "runs")
 
 
-def test_a_trusted_folder_is_named_by_its_whole_path(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"trusted_runs\[0\]: 'runs' would be another folder in every folder"
-    ):
+def test_trusted_folder_must_be_an_absolute_path(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"trusted_runs\[0\]: 'runs' is relative to the current folder"):
         preferences.read(at(tmp_path, "trusted_runs: [runs]\n"))
 
 
@@ -123,10 +121,10 @@ def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
     (tmp_path / "other.yml").touch()
     with pytest.raises(ConfigError) as caught:
         preferences.read({"HPCDIST_CONFIG": f"{tmp_path}/my.yml"})
-    assert str(caught.value) == f"{tmp_path}/my.yml: there is no such file; $HPCDIST_CONFIG names it"
+    assert str(caught.value) == f"{tmp_path}/my.yml: there is no such file; it is set in $HPCDIST_CONFIG"
 
 
-def test_a_section_of_no_site_is_a_warning(tmp_path: Path) -> None:
+def test_section_of_an_unknown_site_warns(tmp_path: Path) -> None:
     own = preferences.read(at(tmp_path, "sites: {lummi: {}, x: {}}\n"))
     assert [(p.severity, str(p)) for p in preferences.unknown_sites(own, {"lumi", "x"})] == [
         (
@@ -149,10 +147,10 @@ def test_a_section_of_no_site_is_a_warning(tmp_path: Path) -> None:
         ("{}", {"name": "y", "scheduler": "local"}, Batch(account="y")),
     ],
 )  # fmt: skip
-def test_what_the_experiment_leaves_open(
+def test_defaults_apply_to_absent_keys_of_batch(
     tmp_path: Path, batch: str, where: dict[str, Any], filled: Batch
 ) -> None:
-    done = preferences.filled(loaded(batch), preferences.read(at(tmp_path)), site(**where))
+    done = preferences.with_defaults(loaded(batch), preferences.read(at(tmp_path)), site(**where))
     assert done.experiment.batch == filled
 
 
@@ -166,16 +164,16 @@ ALONE = Alone()
 """
 
 
-def test_whether_there_is_a_batch_system_is_asked_of_the_scheduler(tmp_path: Path) -> None:
+def test_scheduler_attribute_decides_whether_defaults_apply(tmp_path: Path) -> None:
     with plugged_in(tmp_path / "lib", "scheduler", "alone", ALONE):
-        done = preferences.filled(
+        done = preferences.with_defaults(
             loaded(""), preferences.read(at(tmp_path)), site(name="z", scheduler="alone")
         )
     assert done.experiment.batch == Batch()
 
 
 def test_each_value_keeps_its_place(tmp_path: Path) -> None:
-    done = preferences.filled(loaded("{walltime: 2h}"), preferences.read(at(tmp_path)), site())
+    done = preferences.with_defaults(loaded("{walltime: 2h}"), preferences.read(at(tmp_path)), site())
     file = f"{tmp_path}/hpcdist/config.yml"
     assert [done.document.place(("batch", name)) for name in ("account", "walltime", "mail", "requeue")] == [
         Place(file, 5, 14),
@@ -186,10 +184,10 @@ def test_each_value_keeps_its_place(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_missing_in_the_experiment(tmp_path: Path) -> None:
-    done = preferences.filled(loaded(""), preferences.read(at(tmp_path)), site())
+    done = preferences.with_defaults(loaded(""), preferences.read(at(tmp_path)), site())
     assert done.document.place(("batch", "requeue")) == Place("e.yml", 1, 1)
 
 
 def test_without_preferences_nothing_changes() -> None:
     before = loaded()
-    assert preferences.filled(before, NONE, site()) is before
+    assert preferences.with_defaults(before, NONE, site()) is before

@@ -87,17 +87,17 @@ def refused(kind: Kind, data: Any) -> bool:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_it_is_a_schema(kind: Kind) -> None:
+def test_schema_is_valid_json_schema(kind: Kind) -> None:
     Draft202012Validator.check_schema(schema(kind))
 
 
 @pytest.mark.parametrize("file", SITES, ids=lambda file: file.stem)
-def test_every_site_is_right(file: Path) -> None:
+def test_every_site_matches_its_schema(file: Path) -> None:
     assert [*VALIDATORS["site"].iter_errors(source.load(file).data)] == []
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-def test_every_example_is_right(file: Path) -> None:
+def test_every_example_matches_its_schema(file: Path) -> None:
     assert [*VALIDATORS["experiment"].iter_errors(source.load(file).data)] == []
 
 
@@ -127,7 +127,7 @@ def changed(data: Any) -> Iterator[tuple[str, Any]]:
     ],
     ids=["config", "experiment", "site", "gadi-like"],
 )  # fmt: skip
-def test_it_agrees_with_the_models_on_files_that_are_nearly_right(kind: Kind, text: str) -> None:
+def test_schema_agrees_with_the_models_on_slightly_invalid_files(kind: Kind, text: str) -> None:
     whole = source.parse(text, "x").data
     assert not refused(kind, whole)
     assert VALIDATORS[kind].is_valid(whole)
@@ -169,7 +169,9 @@ def test_templates_and_frameworks_in_experiments(text: str, *, right: bool) -> N
 
 @pytest.mark.parametrize("kind", [Walltime, Memory])
 @given(data=st.data())
-def test_quantities_are_those_that_can_be_read(kind: type[Walltime | Memory], data: st.DataObject) -> None:
+def test_patterns_of_quantities_match_their_parsers(
+    kind: type[Walltime | Memory], data: st.DataObject
+) -> None:
     found = SCHEMA["$defs"]
     where = found["site.Partition"] if kind is Walltime else found["site.NodeType"]
     pattern = where["properties"]["max_walltime" if kind is Walltime else "memory"]["pattern"]
@@ -230,7 +232,7 @@ class Hall(Room, frozen=True):
         (Experiment, "project", "has no effect: runs are kept by name and date; put it in `tags`."),
     ],
 )
-def test_a_field_means_what_its_model_says_or_what_its_user_is_told(
+def test_meaning_of_a_field_is_its_description_or_its_warning(
     model: type[fields.Model], field: str, text: str
 ) -> None:
     assert meaning(model, field) == text

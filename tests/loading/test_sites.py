@@ -8,7 +8,7 @@ import pytest
 
 from hpcdist.errors import ConfigError
 from hpcdist.host.resources import shipped
-from hpcdist.loading.sites import load_detect, load_site, readable
+from hpcdist.loading.sites import load_detect, load_site, read_all
 from hpcdist.site.detection import Candidate
 from tests.sites import SHIPPED, shipped_site
 
@@ -22,7 +22,7 @@ launchers: {srun: {mca: {a: b}}}
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_the_section_is_read_alone_as_in_the_whole_file(name: str) -> None:
+def test_detect_section_alone_equals_that_of_the_whole_file(name: str) -> None:
     assert load_detect(shipped("site_configs") / f"{name}.yaml") == Candidate(name, shipped_site(name).detect)
 
 
@@ -44,9 +44,9 @@ def test_every_problem_has_its_place(tmp_path: Path) -> None:
     )
 
 
-def test_a_broken_file_is_a_warning_beside_the_others(tmp_path: Path) -> None:
+def test_invalid_site_file_is_a_warning(tmp_path: Path) -> None:
     files = [tmp_path / "odd.yaml", shipped("site_configs") / "local.yaml"]
     files[0].write_text("name: odd\n\tx: y\n")
-    sites, problems = readable(files, load_site)
+    sites, problems = read_all(files, load_site)
     assert sites == [shipped_site("local")]
     assert [(item.severity, item.place and item.place.line) for item in problems] == [("warning", 2)]

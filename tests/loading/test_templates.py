@@ -72,12 +72,12 @@ def test_commands_stay_text(template: str, text: str) -> None:
     assert command(template, n=3) == text
 
 
-ONLY = "only {{ }}, {% if %}, {% for %} and {% raw %} can"
-FORBIDDEN = "the template reads or calls what a file may not"
-LONG = "a value of the template becomes longer than 20000"
-MUCH = "the templates of this file make too much work; loop less, and over shorter values"
+ONLY = "use only {{ }}, {% if %}, {% for %} and {% raw %}"
+FORBIDDEN = "the template uses an attribute or function that is not allowed"
+LONG = "a value of the template is longer than 20000"
+MUCH = "the templates of this file take too much time; use fewer loops, over shorter values"
 LARGE = "a number of the template has more than 300 digits"
-RAW = "put {% raw %} and {% endraw %} around text that is no template"
+RAW = "put {% raw %} and {% endraw %} around text that is not a template"
 
 
 @pytest.mark.parametrize(
@@ -85,16 +85,16 @@ RAW = "put {% raw %} and {% endraw %} around text that is no template"
     [
         ("{{ lrr }}", "there is no param 'lrr'; did you mean 'lr'?"),
         ("{{ d.b }}", "the template fails: 'dict object' has no attribute 'b'"),
-        ("{{", f"the template is broken: unexpected 'end of template'; {RAW}"),
-        ("{{ }}", f"the template is broken: Expected an expression, got 'end of print statement'; {RAW}"),
-        ("{{ a: b }}", f"the template is broken: expected token 'end of print statement', got ':'; {RAW}"),
-        ("docker --format '{{.Names}}'", f"the template is broken: unexpected '.'; {RAW}"),
+        ("{{", f"the template is invalid: unexpected 'end of template'; {RAW}"),
+        ("{{ }}", f"the template is invalid: Expected an expression, got 'end of print statement'; {RAW}"),
+        ("{{ a: b }}", f"the template is invalid: expected token 'end of print statement', got ':'; {RAW}"),
+        ("docker --format '{{.Names}}'", f"the template is invalid: unexpected '.'; {RAW}"),
         ("{{ lr|uper }}", "there is no filter 'uper'; did you mean 'upper'?"),
         ("{{ 1 / 0 }}", "the template fails: division by zero"),
         ("{{ 'a' * 10**9 }}", LONG),
         ("{{ 10**9 * 'a' }}", LONG),
         ("{{ 10**10000000 }}", LONG),
-        ("--x={{ d.get('b') }}", "this has no value that could stand in a text; give its param a value, `''` for an empty text, or write `{{ name|default('', true) }}`"),
+        ("--x={{ d.get('b') }}", "this expression has no value; set its param, to `''` for an empty text, or write `{{ name|default('', true) }}`"),
         ("{{ 10**4500 }}", LARGE),
         ("{{ 10**300 + 1 }}", LARGE),
         ("{{ [0 - 10**299 * 100] }}", LARGE),
@@ -109,14 +109,14 @@ RAW = "put {% raw %} and {% endraw %} around text that is no template"
         ("{{ ('a' * 20000).replace('', 'bb') }}", LONG),
         ("{{ [1] * 10**9 }}", LONG),
         ("{{ 10**9 * (1, 2) }}", LONG),
-        ("{{ '%999999999d' % 1 }}", "% does not format text here; write the text around {{ }}"),
+        ("{{ '%999999999d' % 1 }}", "% cannot format text here; write the text around {{ }}"),
         ("{{ '{:999999999}'.format(1) }}", FORBIDDEN),
         ("{{ 'a'.ljust(10**9) }}", FORBIDDEN),
         ("{{ ''.__class__.__mro__ }}", FORBIDDEN),
         ("{{ lr.__init__.__globals__ }}", FORBIDDEN),
         ("{{ d.update({}) }}", FORBIDDEN),
-        ("{{ self }}", "this expression has no value that a file can hold"),
-        ("{{ (-8) ** 0.5 }}", "this expression has no value that a file can hold"),
+        ("{{ self }}", "the value of this expression cannot be written to a file"),
+        ("{{ (-8) ** 0.5 }}", "the value of this expression cannot be written to a file"),
         ("{{ '\\ud800' }}", "a NUL byte or an unpaired surrogate cannot be passed to a program"),
         ("{{ '\\0' }}", "a NUL byte or an unpaired surrogate cannot be passed to a program"),
         ("{{ " + "(" * 9000 + "1" + ")" * 9000 + " }}", "the template is nested too deeply"),
@@ -131,10 +131,10 @@ RAW = "put {% raw %} and {% endraw %} around text that is no template"
         ("{{ range.__globals__ }}", FORBIDDEN),
         ("{{ [lr, lr]|sort(attribute='__class__') }}", FORBIDDEN),
         ("{{ lr|ljust(10**9) }}", "there is no filter 'ljust'; did you mean 'list'?"),
-        ("{% macro f() %}{{ f() }}{% endmacro %}", f"this statement cannot stand in an experiment file; {ONLY}"),
-        ("{% set x = 1 %}", f"this statement cannot stand in an experiment file; {ONLY}"),
-        ("{% include '/etc/passwd' %}", f"this statement cannot stand in an experiment file; {ONLY}"),
-        ("{% import 'os' as os %}", f"this statement cannot stand in an experiment file; {ONLY}"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}", f"this statement is not allowed in an experiment file; {ONLY}"),
+        ("{% set x = 1 %}", f"this statement is not allowed in an experiment file; {ONLY}"),
+        ("{% include '/etc/passwd' %}", f"this statement is not allowed in an experiment file; {ONLY}"),
+        ("{% import 'os' as os %}", f"this statement is not allowed in an experiment file; {ONLY}"),
     ],
 )  # fmt: skip
 def test_templates_that_are_refused(template: str, message: str) -> None:
@@ -143,7 +143,7 @@ def test_templates_that_are_refused(template: str, message: str) -> None:
     assert problem.split(": run.cmd: ", 1)[1] == message
 
 
-def test_a_broken_template_is_said_once() -> None:
+def test_invalid_template_is_reported_once() -> None:
     text = "environment: {resources: {gpu: {limits: '{{ x }}'}}}\nrun: {cmd: 'true'}"
     assert said(text) == [
         "e.yml:1:41: environment.resources.gpu.limits: there is no param 'x'; write it under `params`"
@@ -156,7 +156,7 @@ def test_params_of_any_length_are_kept_but_not_rendered() -> None:
         command("{{ long }}", long="a" * 30_000)
 
 
-def test_a_number_counts_as_it_is_spelt() -> None:
+def test_source_spelling_of_numbers_counts_for_the_budget() -> None:
     text = "params: {x: 1.%s}\nrun: {cmd: '{{ %s }}'}"
     for zeros, template, message in (
         (20_000, "x", LONG),
@@ -204,13 +204,13 @@ DEEP = "".join(
         "{% for a in range(3000) %}{{ range(2000)|max }}{{ range(2000)|join }}{% endfor %}",
     ],
 )  # fmt: skip
-def test_no_template_works_for_long(template: str) -> None:
+def test_work_of_a_template_is_limited(template: str) -> None:
     text = json.dumps({"params": {"d": {}}, "run": {"cmd": template}})
     (problem,) = said(text)
     assert problem.split(": run.cmd: ", 1)[1] == MUCH
 
 
-def test_the_budget_is_that_of_the_whole_file() -> None:
+def test_budget_is_shared_by_all_templates_of_a_file() -> None:
     variables = {f"A{number}": "{{ range(20000)|sort|last }}" for number in range(40)}
     problems = said(json.dumps({"environment": {"env_vars": variables}, "run": {"cmd": "x"}}))
     assert problems[-1] == f"e.yml:1:{problems[-1].split(':')[2]}: environment.env_vars.A39: {MUCH}"
@@ -223,9 +223,9 @@ def test_the_budget_is_that_of_the_whole_file() -> None:
         ("{% for a in ['x' * 20000] %}{% for b in [a ~ a] %}{% endfor %}{% endfor %}", LONG),
         ("{{ range(20000)|list + [1] }}", LONG),
         ("{{ [[['\\\\' * 6000]|string]|string]|string }}", LONG),
-        ("{{ [[1], [2]]|sum(start=[]) }}", "only numbers are added up"),
+        ("{{ [[1], [2]]|sum(start=[]) }}", "sum takes only numbers"),
     ],
 )
-def test_nothing_grows_without_bound(template: str, message: str) -> None:
+def test_size_of_values_is_limited(template: str, message: str) -> None:
     (problem,) = said(json.dumps({"run": {"cmd": template}}))
     assert problem.split(": run.cmd: ", 1)[1] == message

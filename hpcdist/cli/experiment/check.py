@@ -37,5 +37,5 @@ def check(options: ExperimentOptions, document: Document | None = None) -> Plann
     """
     made = planned(options, document)
     render(made.plan)
-    print_problems(made.habits)
+    print_problems(made.unusual)
     return made

@@ -138,7 +138,9 @@ def _write_experiment(
     own = preferences.read(os.environ)
     site = machine_of(options.site, options.site_path, own).site
     bare = load.load_experiment(source.parse("run: {cmd: 'true'}", ""))
-    interview = _Interview(given, site, preferences.filled(bare, own, site).experiment.batch, interactive)
+    interview = _Interview(
+        given, site, preferences.with_defaults(bare, own, site).experiment.batch, interactive
+    )
     stem = slug(PurePath(output).stem) if output else "experiment"
     name = interview.answer("name", "Name", stem, _job_name)
     file = new_file.chosen(output or f"{name}.yml")

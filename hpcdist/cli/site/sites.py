@@ -13,7 +13,7 @@ from hpcdist.documents import source
 from hpcdist.errors import Place
 from hpcdist.host import resources
 from hpcdist.loading import machine
-from hpcdist.loading.sites import load_site, readable
+from hpcdist.loading.sites import load_site, read_all
 
 
 @click.group("sites")
@@ -29,7 +29,7 @@ def _verb(name: str) -> Callable[[Callable[..., None]], click.Command]:
 def list_sites(site_path: tuple[str, ...], json: bool) -> None:
     """List all sites."""
     files = resources.site_files(resources.site_folders(site_path))
-    sites, problems = readable((files[name] for name in sorted(files)), load_site)
+    sites, problems = read_all((files[name] for name in sorted(files)), load_site)
     print_problems(problems)
     if json:
         keys = ("name", "description", "status", "scheduler", "launcher")

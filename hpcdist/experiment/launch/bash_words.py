@@ -1,4 +1,4 @@
-"""The words of bash: the simple commands that a text holds, as far as a text can tell."""
+"""The words of bash: the simple commands of a text, as far as they can be determined without running it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WRAPPERS: Final = {
     "time": (frozenset({"-f", "--format", "-o", "--output"}), 0),
     "timeout": (frozenset({"-k", "--kill-after", "-s", "--signal"}), 1),
 }  # fmt: skip
-"""Programs that run another: their options that take a value, and how many words stand before it."""
+"""Programs that run another one: their options with a value, and how many words are before that program."""
 _ENVIRONMENT: Final = frozenset({"-n", "--name", "-p", "--prefix", "--cwd"})
 _MOUNTS: Final = frozenset({
     "-B", "--bind", "--env", "--env-file", "-H", "--home", "--pwd", "--cwd", "-W", "--workdir", "-S",
@@ -40,13 +40,13 @@ _RUNNERS: Final = {
     **{(name, "run"): (frozenset[str](), 0) for name in ("poetry", "pipenv", "pdm", "rye", "hatch")},
     **dict.fromkeys((("apptainer", "exec"), ("singularity", "exec")), (_MOUNTS, 1)),
 }
-"""Programs that run another by a command of theirs, as ``_WRAPPERS``."""
+"""Programs that run another one by a subcommand, as ``_WRAPPERS``."""
 _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash"})
 _SETTERS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _DEEPEST: Final = 4
-"""How many commands within a command (`bash -c`) are looked at."""
+"""How many levels of nested commands (`bash -c`) are read."""
 _LONG: Final = 2000
-"""How long a text may be in which variables are filled in: each could double what the last one held."""
+"""The longest text in which variables are expanded: each could double the length of the last one."""
 _PIECE: Final = re.compile(
     r"""
     (?<!<)<<(?!<)-?[^\S\n]*(?P<mark>\w+|'\w+'|"\w+"|\\\w+)  # a heredoc
@@ -65,10 +65,10 @@ _QUOTE: Final = re.compile(r"['\"\\]")
 _COMPUTED: Final = re.compile(r"[$`]")
 
 
-class Simple(NamedTuple):
-    """A simple command: its words as they are written, from its program on; ``before`` stand in front.
+class SimpleCommand(NamedTuple):
+    """A simple command: its words as they are written, from its program on; ``before``: those in front.
 
-    ``assigned`` are the variables that are set there.
+    ``assigned``: the variables that it sets.
     """
 
     words: tuple[str, ...]
@@ -76,10 +76,10 @@ class Simple(NamedTuple):
     before: tuple[str, ...] = ()
 
 
-def simple_commands(text: str, depth: int = 0) -> Iterator[Simple]:
+def simple_commands(text: str, depth: int = 0) -> Iterator[SimpleCommand]:
     """Yield the simple commands of a text, those of `bash -c` and `eval` in their place.
 
-    Left out are keywords, and programs such as `time` that only run another.
+    Keywords, and programs such as `time` that only run another one, are omitted.
     """
     words: list[str] = []
     for piece in _pieces(text + "\n"):
@@ -101,12 +101,12 @@ def unquoted(word: str) -> str:
 
 
 def is_computed(text: str) -> bool:
-    """Whether bash makes a word, or a part of it, when it runs."""
+    """Whether a word contains an expansion, so that its text is known only when bash runs it."""
     return bool(_COMPUTED.search(text))
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with the values of known variables in their places; a long one stays as it is."""
+    """Return a text with known variables expanded; a long one is returned unchanged."""
     return (
         text
         if len(text) > _LONG
@@ -115,7 +115,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def expanded(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return words in which a variable alone, unquoted, is the words that its known value has."""
+    """Return the words with each unquoted known variable replaced by the words of its value."""
     found: list[str] = []
     for word in words:
         match = _NAMED.fullmatch(word)
@@ -123,8 +123,8 @@ def expanded(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]
     return tuple(found)
 
 
-def known_values(commands: Iterable[Simple], env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that have one value throughout, and that value; ``env`` is set beforehand."""
+def known_values(commands: Iterable[SimpleCommand], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that have one value throughout, with that value; ``env``: those set before."""
     found: dict[str, set[str]] = {name: {value} for name, value in env.items()}
     for command in commands:
         for name, value in assignments(command):
@@ -137,7 +137,7 @@ def known_values(commands: Iterable[Simple], env: Mapping[str, str]) -> dict[str
     return known
 
 
-def assignments(command: Simple) -> Iterator[tuple[str, str]]:
+def assignments(command: SimpleCommand) -> Iterator[tuple[str, str]]:
     """Yield the variables that a simple command sets, each with its value."""
     yield from command.assigned
     if command.words and command.words[0] in _SETTERS:
@@ -146,8 +146,8 @@ def assignments(command: Simple) -> Iterator[tuple[str, str]]:
                 yield match[1], unquoted(match[2])
 
 
-def commands_of(words: Sequence[str], depth: int = 0) -> Iterator[Simple]:
-    """Yield the simple command that these words are, or those that it is to run itself."""
+def commands_of(words: Sequence[str], depth: int = 0) -> Iterator[SimpleCommand]:
+    """Yield the simple command of these words, or those that it runs itself (`bash -c`)."""
     command = _from_program([*words])
     program, *more = command.words or ("",)
     within = ""
@@ -156,7 +156,7 @@ def commands_of(words: Sequence[str], depth: int = 0) -> Iterator[Simple]:
     elif program == "eval":
         within = " ".join(map(unquoted, more))
     if within and depth < _DEEPEST:
-        yield Simple((), command.assigned)
+        yield SimpleCommand((), command.assigned)
         yield from simple_commands(unquoted(within) if program != "eval" else within, depth + 1)
     elif command.words or command.assigned:
         yield command
@@ -184,8 +184,8 @@ def _pieces(text: str) -> Iterator[re.Match[str]]:
             marks.clear()
 
 
-def _from_program(words: list[str]) -> Simple:
-    """Return the command without keywords and programs that only run another."""
+def _from_program(words: list[str]) -> SimpleCommand:
+    """Return the command without keywords and programs that only run another one."""
     assigned: list[tuple[str, str]] = []
     whole = words
     while words:
@@ -201,7 +201,7 @@ def _from_program(words: list[str]) -> Simple:
             whole = words = words[1:]
         else:
             break
-    return Simple(tuple(words), tuple(assigned), tuple(whole[: len(whole) - len(words)]))
+    return SimpleCommand(tuple(words), tuple(assigned), tuple(whole[: len(whole) - len(words)]))
 
 
 def _name(word: str) -> str:

@@ -1,4 +1,4 @@
-"""Hosts in a launch line: those that a job has, and those that only another machine or system has."""
+"""Hosts in a launch line: those of the job, and those of another machine or system."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _LOCAL: Final = re.compile(
     r"localhost(?:\.localdomain)?|ip6-localhost|127(?:\.\d+){3}|::1|\[::1\]|0\.0\.0\.0"
 )
 _HOSTS: Final = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|\$\{[^{}]*\}|`[^`]*`|\[[^\[\]]*\]|[^,])+")
-"""What stands between commas that bash, or a list such as ``node[1,3]``, has not for itself."""
+"""The parts between commas, except commas inside expansions of bash or lists such as ``node[1,3]``."""
 _RELATIVE: Final = re.compile(r"\+[ne]\d*")
-"""Open MPI's words for hosts of the job (mpirun(1), "Relative Indexing")."""
+"""Open MPI's syntax for hosts of the job (mpirun(1), "Relative Indexing")."""
 
 
 def with_hostfile(text: str) -> str:
-    """Return a command in which another system's list of hosts is hpcdist's, however it is quoted."""
+    """Return a command with other systems' hostfiles replaced by hpcdist's, however they are quoted."""
     return _QUOTED.sub(_with_ours, text)
 
 
 def foreign_hostfiles(text: str) -> list[str]:
-    """Return the lists of hosts of other systems that a command names, each once."""
+    """Return the hostfiles of other systems that a command names, each once."""
     return list(dict.fromkeys(_HERE.findall(text)))
 
 
@@ -60,10 +60,10 @@ def hosts_in(kind: str, value: str) -> Iterator[str]:
 
 
 def is_foreign(host: str) -> bool:
-    """Whether this is the name of a host that no job has by itself."""
+    """Whether this is the name of a host that is not certainly one of the job's."""
     return bool(host) and not (is_computed(host) or is_local(host) or _RELATIVE.match(host))
 
 
 def is_local(host: str) -> bool:
-    """Whether this is the machine that reads it, whichever that is."""
+    """Whether this means the local host."""
     return bool(_LOCAL.fullmatch(host))

@@ -1,7 +1,7 @@
 """Commands that are a launch already: the user's own mpirun, horovodrun, torchrun or srun line.
 
 Such a command stays as it is: it runs once, on the head node, with the hostfile at ``$HPCDIST_HOSTFILE``;
-torchrun and its like run once a replica, each on a node of its own.
+torchrun and similar launchers run once per replica, each on its own node.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from hpcdist.experiment.launch.bash_words import (
-    Simple,
+    SimpleCommand,
     commands_of,
     expanded,
     filled,
@@ -29,7 +29,7 @@ MPI: Final = frozenset({
     "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "prterun", "mpirun.openmpi", "mpirun.mpich",
     "mpiexec.openmpi", "mpiexec.mpich",
 })  # fmt: skip
-"""The launchers of MPI libraries, which find a job's nodes by themselves where they were built for it."""
+"""The launchers of MPI libraries, which find a job's nodes themselves if built for the scheduler."""
 ONCE: Final = MPI | frozenset({
     "mpirun_rsh", "mpiexec_mpt", "horovodrun", "deepspeed", "colossalai run", "srun", "jsrun", "lrun",
     "aprun", "ibrun", "ccc_mprun", "likwid-mpirun", "flux run", "flux mini run",
@@ -42,9 +42,9 @@ _TORCH: Final = frozenset({
     "torchrun", "torchrun_jsc", "torch.distributed.launch", "torch.distributed.run", "tune run",
 })  # fmt: skip
 _LONGEST: Final = 400
-"""How long a line may be that is shown in a message."""
+"""The longest line that is shown in a message."""
 _NOTHING: Final[Mapping[int, str]] = MappingProxyType({})
-_SAME: Final = {
+_ALIASES: Final = {
     "deepspeed.pt": "deepspeed",
     "accelerate-launch": "accelerate launch",
     "torchelastic.distributed.launch": "torch.distributed.run",
@@ -61,16 +61,16 @@ _SAME: Final = {
     "lightning run model": "fabric run",
     "fabric run model": "fabric run",
 }
-"""Other names of launchers: of programs, of Python's modules, and of those with a command of their own."""
+"""Other names of launchers: programs, Python modules, and subcommands."""
 _VALUE_OF_PYTHON: Final = frozenset({"-W", "-X"})
 
 
 class UserLaunch(NamedTuple):
-    """A launch that the user wrote; ``tasks`` is its own count, None where it gives none.
+    """A launch that the user wrote; ``tasks`` is its number of processes, None if it sets none.
 
-    ``words`` are those of the line as they are written, behind those ``before``; ``head`` of them name the
-    launcher. ``options`` count from there, and ``end`` is where its program begins. ``within``: another
-    launch starts it, of which it is what this ``starts``.
+    ``words``: the words of the line as written, after those ``before``; the first ``head`` of them name the
+    launcher. Indices of ``options`` and ``end``, where its program begins, count from there. ``within``:
+    another launch starts this one, as its ``starts``.
     """
 
     program: str
@@ -84,7 +84,7 @@ class UserLaunch(NamedTuple):
     within: bool = False
     starts: UserLaunch | None = None
 
-    def says(self, *kinds: str) -> tuple[Option, ...]:
+    def options_of(self, *kinds: str) -> tuple[Option, ...]:
         """Return the options of these kinds."""
         return tuple(option for option in self.options if option.kind in kinds)
 
@@ -95,7 +95,7 @@ class UserLaunch(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether a variable in the place of its program may hold further options (`torchrun $ARGS t.py`)."""
+        """Whether a variable before its program may contain further options (`torchrun $ARGS t.py`)."""
         words = [unquoted(word) for word in self.words[self.head + self.end :]]
         if not words or not is_computed(words[0]):
             return False
@@ -106,9 +106,9 @@ class UserLaunch(NamedTuple):
         return self.words[self.head + option.start].partition("=")[0]
 
     def line(self, *add: str, without: Iterable[Option] = (), instead: Mapping[int, str] = _NOTHING) -> str:
-        """Return the line with other options, its program's arguments shortened.
+        """Return the line with changed options, and its program's arguments shortened.
 
-        ``instead`` are options by the place where those stood that they replace; ``add`` come behind.
+        ``instead``: new options by the index of the option that they replace; ``add``: options to append.
         """
         dropped = {at: "" for option in without for at in range(option.start, option.end)} | {**instead}
         words = [dropped.get(at, word) for at, word in enumerate(self.words[self.head :])]
@@ -127,13 +127,13 @@ SLOTS: Final = {
 Sources: deepspeed/launcher/runner.py, colossalai/cli/launcher/run.py, the user guide of MVAPICH.
 """
 _HOLDS_OPTIONS: Final = re.compile(r"\[[@*]\]|ARG|OPT|FLAG|PARAM|CONF|LAUNCH|DIST", re.IGNORECASE)
-UNSEEN: Final = UserLaunch("the command", "once", None)
-"""A launch that is only said to be one: ``backend: mpi``."""
+UNSPECIFIED: Final = UserLaunch("the command", "once", None)
+"""A launch that is only declared: ``backend: mpi``."""
 _REDIRECTION: Final = re.compile(r"\d*[<>]")
 
 
 def _short(words: Sequence[str]) -> list[str]:
-    """Return a program with its first arguments, without what is redirected."""
+    """Return a program with its first arguments, without redirections."""
     own = [*takewhile(lambda word: not _REDIRECTION.match(word), words)][:3]
     return [*own, *["..."] * (len(words) > len(own))]
 
@@ -141,23 +141,23 @@ def _short(words: Sequence[str]) -> list[str]:
 def user_launch(command: str, env: Mapping[str, str] | None = None) -> UserLaunch | None:
     """Return the launch of this command, None for an ordinary program.
 
-    Of several that run alike, it is the one that starts the most processes: others prepare or clean up.
+    Of several that run in the same way, it is the one with the most processes: others prepare or clean up.
     """
     found = list(launches(command, env or {}))
-    alike = [launch for launch in found if launch.runs == found[0].runs]
-    return max(alike, key=lambda launch: math.inf if launch.tasks is None else launch.tasks, default=None)
+    similar = [launch for launch in found if launch.runs == found[0].runs]
+    return max(similar, key=lambda launch: math.inf if launch.tasks is None else launch.tasks, default=None)
 
 
 def launches(command: str, env: Mapping[str, str]) -> Iterator[UserLaunch]:
-    """Yield the launches that a command holds; ``env`` are the variables that are set beforehand."""
+    """Yield the launches of a command; ``env``: the variables that are set before it."""
     return (launch for _, launch in launches_of(command, env) if launch and not launch.within)
 
 
-def launches_of(command: str, env: Mapping[str, str]) -> list[tuple[Simple, UserLaunch | None]]:
-    """Return the simple commands of a text, each with the launch that it is.
+def launches_of(command: str, env: Mapping[str, str]) -> list[tuple[SimpleCommand, UserLaunch | None]]:
+    """Return the simple commands of a text, each with its launch, None if it is not a launch.
 
-    Looked at is the first word of each, after variables, keywords, and ``time`` or its like; a variable whose
-    value the command itself sets stands for it.
+    The first word of each is checked, after variables, keywords, and programs such as ``time``; variables
+    that the command itself sets are expanded.
     """
     commands = list(simple_commands(command))
     known = known_values(commands, env)
@@ -166,8 +166,8 @@ def launches_of(command: str, env: Mapping[str, str]) -> list[tuple[Simple, User
 
 
 def _with_what_it_starts(
-    simple: Simple, known: Mapping[str, str]
-) -> Iterator[tuple[Simple, UserLaunch | None]]:
+    simple: SimpleCommand, known: Mapping[str, str]
+) -> Iterator[tuple[SimpleCommand, UserLaunch | None]]:
     """Yield a command with its launch, and the launches that this starts (`srun torchrun ...`)."""
     launch = _launch(simple, known)
     tail = commands_of(launch.words[launch.head + launch.end :]) if launch else ()
@@ -176,7 +176,7 @@ def _with_what_it_starts(
     yield from inner
 
 
-def _with_its_program(simple: Simple, known: Mapping[str, str]) -> Iterator[Simple]:
+def _with_its_program(simple: SimpleCommand, known: Mapping[str, str]) -> Iterator[SimpleCommand]:
     """Yield a command; where its program is a variable (`$RUN python train.py`), what that holds."""
     first, *more = simple.words or ("",)
     if not (value := filled(unquoted(first), known)) or value == unquoted(first):
@@ -185,7 +185,7 @@ def _with_its_program(simple: Simple, known: Mapping[str, str]) -> Iterator[Simp
         yield from simple_commands(" ".join([value, *more]))
 
 
-def _launch(simple: Simple, known: Mapping[str, str]) -> UserLaunch | None:
+def _launch(simple: SimpleCommand, known: Mapping[str, str]) -> UserLaunch | None:
     words = expanded(simple.words, known)
     texts = [filled(unquoted(word), known) for word in words]
     program, head = _launcher(texts)
@@ -207,7 +207,7 @@ def _launcher(words: Sequence[str]) -> tuple[str, int]:
         return _module(words)
     for count in (3, 2, 1):
         called = " ".join([name, *words[1:count]])
-        called = _SAME.get(called, called)
+        called = _ALIASES.get(called, called)
         if len(words) >= count and (called in ONCE or called in PER_NODE):
             return called, count
     return "", 0
@@ -219,7 +219,7 @@ def _module(words: Sequence[str]) -> tuple[str, int]:
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-m":
             name = words[at + 1] if at + 1 < len(words) else ""
-            name = _SAME.get(name, name)
+            name = _ALIASES.get(name, name)
             run = name in ("fabric run", "colossalai run") and words[at + 2 : at + 3] == ["run"]
             return (name, at + 2 + run) if name in ONCE or name in PER_NODE else ("", 0)
         if words[at] == "-c":
@@ -230,5 +230,5 @@ def _module(words: Sequence[str]) -> tuple[str, int]:
 
 def _count(options: Iterable[Option], words: Sequence[str]) -> int | None:
     """Return the number of processes; that of several programs is not one number."""
-    said = [option.value for option in options if option.kind == "np"]
-    return int(said[0]) if said and said[0].isdecimal() and ":" not in words else None
+    values = [option.value for option in options if option.kind == "np"]
+    return int(values[0]) if values and values[0].isdecimal() and ":" not in words else None

@@ -1,4 +1,4 @@
-"""The options of launchers that users start themselves, and what each of them says.
+"""The options of launchers that users start themselves, and the meaning of each.
 
 Sources: mpirun(1) of Open MPI 4.1 and 5, mpiexec of Hydra (MPICH, Intel MPI;
 https://github.com/pmodels/mpich/blob/main/src/pm/hydra/mpiexec/options.c), ``horovodrun --help`` 0.28,
@@ -35,7 +35,7 @@ MPI: Final = {
     ),
     **dict.fromkeys(("pernode", "bynode"), "each"),
 }  # fmt: skip
-"""What each option of mpirun is, without its dashes."""
+"""The kind of each option of mpirun, without leading dashes."""
 HOROVOD: Final = {
     **dict.fromkeys(("np", "num-proc", "n"), "np"),
     **dict.fromkeys(("hosts", "H"), "hosts"),
@@ -208,9 +208,9 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "composer": _COMPOSER,
     "paddle.distributed.launch": _PADDLE,
 }  # fmt: skip
-"""What each option says, by launcher: its name without dashes, `-` for `_`."""
+"""The kind of each option, by launcher; names without leading dashes, with `-` for `_`."""
 _COUNTS: Final = {"flag": 0, "each": 0, "controller": 0, "alone": 0, "every": 0, "program": 0, "mca": 2}
-"""How many values an option of that kind has, where it is not one."""
+"""How many values an option of a kind has, if not one."""
 _PROGRAM: Final = re.compile(r"(?:.*/)?python[0-9.]*|bash|sh|.*\.(?:py|sh)|\./.*")
 
 
@@ -220,7 +220,7 @@ def is_program(word: str) -> bool:
 
 
 class Option(NamedTuple):
-    """An option: its name and what it says, its value, the words that it is, and whether it is one surely."""
+    """An option: its name, kind, value, the indices of its words, and whether it is certainly an option."""
 
     name: str
     kind: str
@@ -233,7 +233,7 @@ class Option(NamedTuple):
 def read_options(program: str, words: Sequence[str]) -> tuple[tuple[Option, ...], int]:
     """Return the options of a launcher, whose unquoted words these are, and where its program begins.
 
-    An option that is not a valid value may have a value or none: what follows then is unsure.
+    An unknown option may have a value or none, so that all options after it are uncertain.
     """
     table = TABLES.get(program, {})
     found: list[Option] = []
@@ -264,7 +264,7 @@ def _option(table: Mapping[str, str], words: Sequence[str], at: int, *, sure: bo
 
 
 def _named(table: Mapping[str, str], word: str) -> tuple[str, str, str | None]:
-    """Return an option's name, its kind, and the value that is glued to it."""
+    """Return an option's name, its kind, and the value that is attached to it."""
     written, equals, value = word.partition("=")
     name = written.lstrip("-")
     known = name if name in table else name.replace("_", "-")

@@ -1,4 +1,4 @@
-"""Problems of a user's own launch line that the file alone shows: hosts that no job has."""
+"""Problems of a user's own launch line: hosts that are not the job's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from hpcdist.errors import Path, Problem, comma_list
 from hpcdist.experiment.launch.bash_words import (
-    Simple,
+    SimpleCommand,
     assignments,
     filled,
     is_computed,
@@ -31,7 +31,7 @@ from hpcdist.experiment.launch.options import Option
 from hpcdist.experiment.model import Experiment, Run
 
 _MOST: Final = 20
-"""How many problems are shown."""
+"""The most problems that are shown."""
 _PATH: Final[Path] = ("run", "cmd")
 _HEAD: Final = '"$HPCDIST_HEAD_ADDRESS"'
 _MEETING: Final = '"$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"'
@@ -43,35 +43,35 @@ _VARIABLES: Final = {
     **dict.fromkeys(("MASTER_ADDR", "PET_MASTER_ADDR", "MS_SCHED_HOST"), "address"),
     "PET_RDZV_ENDPOINT": "endpoint",
 }  # fmt: skip
-"""Variables by which launchers and programs know hosts."""
+"""Variables that give launchers and programs their hosts."""
 _OURS: Final = {"hostfile": HOSTFILE, "address": _HEAD, "endpoint": _MEETING}
 _PARAMETERS: Final = frozenset({"orte_default_hostfile", "prte_default_hostfile"})
 _SERVICE: Final = re.compile(r"etcd(?:-v2)?$")
 _CHOSEN: Final = re.compile(r"--nodelist|--requires|-w\b|-m\b|\b(?:host|hostname|h|vnode)=")
-"""Directives by which users say themselves which nodes a job has."""
+"""Directives by which users choose the nodes of a job themselves."""
 _KNOWING: Final = frozenset({"srun", "aprun", "ccc_mprun"})
-"""Launchers that know the nodes of a job by themselves."""
+"""Launchers that find the nodes of a job themselves."""
 _NAMING: Final = frozenset({"hosts", "include", "address", "endpoint"})
-_NOT_THIS_JOBS: Final = "which cannot name the nodes of this job"
+_NOT_THIS_JOBS: Final = "which cannot list the nodes of this job"
 _NONE: Final = frozenset({"", "/dev/null", "None", "none"})
 
 
 def with_own_hostfile(experiment: Experiment) -> Experiment:
-    """Return the experiment with hpcdist's list of hosts in place of other systems'."""
+    """Return the experiment with other systems' hostfiles replaced by hpcdist's."""
     cmd = experiment.run.cmd
     ours = with_hostfile(cmd) if isinstance(cmd, str) else tuple(map(with_hostfile, cmd))
     return experiment if ours == cmd else msgspec.structs.replace(experiment, run=Run(cmd=ours))
 
 
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
-    """Yield an error for hosts that are none of the job's, a warning where hpcdist mends it; not too many."""
+    """Yield an error for hosts that are not the job's, a warning where hpcdist replaces them; at most 20."""
     return islice(_problems_of(experiment), _MOST)
 
 
 def _problems_of(experiment: Experiment) -> Iterator[Problem]:
     command = experiment.run.command
     for name in foreign_hostfiles(command):
-        message = f"{name} is {FOREIGN_HOSTFILES[name]}'s list of hosts; the job's own is read in its place"
+        message = f"{name} is {FOREIGN_HOSTFILES[name]}'s hostfile; the job's own is used instead"
         yield Problem(message, _PATH, f"write {HOSTFILE}", "warning", word=name)
     env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
     yield from _of_variables(env)
@@ -87,28 +87,28 @@ def _problems_of(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _of_launch(launch: UserLaunch, elsewhere: Sequence[str], *, chosen: bool) -> Iterator[Problem]:
-    """Yield what is wrong with the hosts of a launch; the first has the line in which all of it is right."""
+    """Yield the problems of the hosts of a launch; the first has the corrected line as its hint."""
     found: list[tuple[Option, str, str]] = []
     for option in launch.options:
-        kind, value = _said(launch, option)
+        kind, value = _host_option(launch, option)
         names = [] if chosen or kind not in _NAMING else list(filter(is_foreign, hosts_in(kind, value)))
         if names and option.sure:
             found.append((option, _no_hosts(f"{launch.written(option)} of {launch.program}", names), ""))
         elif kind == "hostfile" and option.sure and _is_foreign_file(value, elsewhere):
-            message = f"{launch.program} is to read its hosts from {value}, {_NOT_THIS_JOBS}"
-            made = f"; where the command itself makes that file, write `test -s {value} &&` in front"
+            message = f"{launch.program} reads its hosts from {value}, {_NOT_THIS_JOBS}"
+            made = f"; if the command itself creates that file, write `test -s {value} &&` in front"
             found.append((option, message, made))
-    hint = f"write `{_mended(launch, [option for option, *_ in found])}`" if found else ""
+    hint = f"write `{_corrected_line(launch, [option for option, *_ in found])}`" if found else ""
     for option, message, more in found:
         word = launch.words[launch.head + option.end - 1]
         yield Problem(message, _PATH, f"{hint}{more}".removeprefix("; "), word=word)
         hint = ""
 
 
-def _said(launch: UserLaunch, option: Option) -> tuple[str, str]:
-    """Return what an option says of hosts, and its value.
+def _host_option(launch: UserLaunch, option: Option) -> tuple[str, str]:
+    """Return the kind of an option that names hosts, and its value.
 
-    Open MPI has a parameter for a list of hosts too; torchrun may meet at a service (etcd) that is no node.
+    Open MPI has a parameter for a hostfile too; torchrun may use a service (etcd) that is not a node.
     """
     if option.kind == "endpoint" and any(_SERVICE.match(item.value) for item in launch.options):
         return "", option.value
@@ -121,18 +121,18 @@ def _said(launch: UserLaunch, option: Option) -> tuple[str, str]:
 
 
 def _is_foreign_file(value: str, elsewhere: Sequence[str]) -> bool:
-    """Whether a list of hosts is none that the job makes: its name is plain, and no other command has it."""
+    """Whether the job does not create this hostfile: its name is plain, and no other command contains it."""
     return value not in _NONE and not is_computed(value) and not any(value in text for text in elsewhere)
 
 
 def _no_hosts(who: str, names: Sequence[str]) -> str:
-    what = "is no host" if len(names) == 1 else "are no hosts"
+    what = "is not a host" if len(names) == 1 else "are not hosts"
     found = comma_list(dict.fromkeys(names))
-    return f"{who} names {found}, which {what} of this job: its nodes are known only when it begins"
+    return f"{who} names {found}, which {what} of this job: its nodes are known only when it starts"
 
 
-def _mended(launch: UserLaunch, wrong: Sequence[Option]) -> str:
-    """Return the line with the job's own hosts in place of what these options say."""
+def _corrected_line(launch: UserLaunch, wrong: Sequence[Option]) -> str:
+    """Return the line with these options replaced by the job's own hosts."""
     instead: dict[int, str] = {}
     theirs = [option for option in wrong if option.kind not in ("address", "endpoint")]
     for option in wrong:
@@ -141,13 +141,13 @@ def _mended(launch: UserLaunch, wrong: Sequence[Option]) -> str:
     if launch.program == "paddle.distributed.launch" and theirs:
         return launch.line(without=wrong, instead={**instead, theirs[0].start: f"--master={_MEETING}"})
     if theirs and launch.program not in _KNOWING:
-        theirs += launch.says("hosts", "hostfile", "include")
+        theirs += launch.options_of("hosts", "hostfile", "include")
         instead[theirs[0].start] = hostfile_option(launch, theirs)
     return launch.line(without=[*wrong, *theirs], instead=instead)
 
 
 def hostfile_option(launch: UserLaunch, theirs: Sequence[Option] = ()) -> str:
-    """Return the option of a launcher that names the job's list of hosts, as the user would write it."""
+    """Return the option of a launcher for the job's hostfile, as the user would write it."""
     for option in theirs:
         if option.kind == "hostfile":
             name, equals, _ = launch.words[launch.head + option.start].partition("=")
@@ -158,24 +158,24 @@ def hostfile_option(launch: UserLaunch, theirs: Sequence[Option] = ()) -> str:
     return f"-hostfile {HOSTFILE}" if launch.program == "mpirun_rsh" else f"--hostfile {HOSTFILE}"
 
 
-def _of_assignments(simple: Simple, elsewhere: Sequence[str]) -> Iterator[Problem]:
-    """Yield what is wrong with variables that the command sets itself."""
+def _of_assignments(simple: SimpleCommand, elsewhere: Sequence[str]) -> Iterator[Problem]:
+    """Yield the problems of variables that the command sets itself."""
     for name, value in assignments(simple):
-        message = _misled(name, value)
+        message = _host_problem(name, value)
         if message and not (_VARIABLES[name] == "hostfile" and any(value in text for text in elsewhere)):
             yield Problem(message, _PATH, f"write {name}={_OURS[_VARIABLES[name]]}", word=f"{name}=")
 
 
 def _of_variables(env: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield what is wrong with variables of the file, in which bash fills nothing."""
+    """Yield the problems of variables of the file, in which bash expands nothing."""
     for name, value in env.items():
-        if message := _misled(name, value):
+        if message := _host_problem(name, value):
             hint = f"remove it, and write `export {name}={_OURS[_VARIABLES[name]]}` in the command"
             yield Problem(message, ("environment", "env_vars", name), hint)
 
 
-def _misled(name: str, value: str) -> str:
-    """Return what is wrong with a variable that names a host or a list of hosts, nothing for a good one."""
+def _host_problem(name: str, value: str) -> str:
+    """Return what is wrong with a variable that names hosts or a hostfile, empty if nothing is."""
     kind = _VARIABLES.get(name)
     if kind == "hostfile":
         wrong = _is_foreign_file(value, ())

@@ -65,7 +65,7 @@ def _name(read: Reading, given: set[str]) -> None:
     if name is None:
         return
     if not RUN_NAME.fullmatch(name):
-        read.warn("name", why=f"{name!r} cannot be the name of a job: it becomes {slug(name)!r}")
+        read.warn("name", why=f"{name!r} is not a valid job name: it becomes {slug(name)!r}")
     read.put("name", name if RUN_NAME.fullmatch(name) else slug(name), "name")
 
 

@@ -73,7 +73,7 @@ class Options:
             name = name.replace("_", "-")
         kind = self._kind(name)
         if not kind:
-            raise Unclear(f"whose option {option} is not a valid value")
+            raise Unclear(f"whose option {option} is unknown")
         count = _count(kind, name, [glued] if equals else following)
         values = [glued] if equals else following[:count]
         if len(values) < count:

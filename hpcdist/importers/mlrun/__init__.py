@@ -62,7 +62,7 @@ _BUILD: Final = {
         "hpcdist builds no images; install what the program needs, or build the image beforehand",
     ),
     **dict.fromkeys(("source", "load_source_on_run", "source_code_target_dir"),
-                    "code is not fetched: the job runs the code where it is submitted"),
+                    "code is not fetched: the job runs the code in the submit directory"),
     "code_origin": "it tells only where the code comes from",
 }  # fmt: skip
 _Variables = dict[str, tuple[str, Path]]

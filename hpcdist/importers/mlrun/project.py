@@ -18,7 +18,7 @@ _IGNORED: Final = {
     "artifact_path": "what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
     "params": "they are the workflows'; write those of the function in its `spec.parameters`",
     **dict.fromkeys(("source", "origin_url", "subpath", "load_source_on_run", "workdir"),
-                    "code is not fetched: the job runs the code where it is submitted"),
+                    "code is not fetched: the job runs the code in the submit directory"),
     **dict.fromkeys(
         ("desired_state", "goals", "owner", "conda", "custom_packagers", "default_function_node_selector",
          "default_image", "build", "notifications", "alert_template", "status", "mountdir", "secret_sources",
@@ -27,7 +27,7 @@ _IGNORED: Final = {
     ),
 }  # fmt: skip
 _ENTRY: Final = {"tag": _SERVER,
-                 "with_repo": "code is not fetched: the job runs the code where it is submitted",
+                 "with_repo": "code is not fetched: the job runs the code in the submit directory",
                  "requirements": "hpcdist builds no images", "hash": _SERVER}  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Polyaxon 1 and 2: ``version: 1.1``, components, and operations that hold their component.
 
 The fields are those of polyaxon/cli v2.16.4 (``cli/polyaxon/_flow``) and of the kinds of runs that releases
-before it had. What a server of Polyaxon resolves (presets, hubs, other runs) is not a valid value.
+before it had. What a server of Polyaxon resolves (presets, hubs, other runs) is not known.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ _IN_ROLE: Final = {
 }
 _INSTEAD: Final = "write `kind: mpijob`, whose launcher runs {program} for all workers"
 _OLD_SPELLING: Final = {"volume_mounts": _MOUNTS, "image_pull_policy": "no registry is asked"}
-_INIT: Final = {"git": "code is not fetched: the job runs the code where it is submitted",
+_INIT: Final = {"git": "code is not fetched: the job runs the code in the submit directory",
                 "connection": _MOUNTS}  # fmt: skip
 
 
@@ -234,7 +234,7 @@ def _command(read: Reading, texts: Texts, where: Path, env: Mapping[str, str], *
     command, args = (container.words(read, *where, key) for key in ("command", "args"))
     if not command and not args:
         if not optional:
-            hint = "write it: the image's own is not a valid value"
+            hint = "write it: the image's own is not known"
             read.refuse(*where, "command", why="there is no command", hint=hint)
         return ""
     source = (*where, "command" if command else "args")

@@ -60,7 +60,7 @@ class PyTorch(Plain):
         section = section_of(Section, experiment, self.name)
         path = ("pytorch", "max_restarts")
         if not 0 <= section.max_restarts <= MOST:
-            yield Problem(f"there cannot be {section.max_restarts} of them", path)
+            yield Problem(f"{section.max_restarts} is out of range", path)
         elif section.max_restarts and section.launch != "torchrun":
             hint = "add `launch: torchrun`, or write `environment: {max_restarts: ...}`"
             yield Problem("it is torchrun that restarts processes", path, hint)

@@ -95,7 +95,7 @@ def test_launches_that_run_once(command: str, program: str, tasks: int | None) -
         "python3.11 -u -m torch.distributed.run train.py",
     ],
 )
-def test_launches_that_run_once_a_node(command: str) -> None:
+def test_launches_that_run_once_per_node(command: str) -> None:
     launch = user_launch(command)
     assert launch is not None
     assert (launch.is_torch, launch.runs, launch.tasks) == (True, "per_node", None)
@@ -137,7 +137,7 @@ def test_ordinary_programs(command: str) -> None:
 
 
 @given(st.text("mpirun -np4;&|()\n'\"\\$`{}#=<", max_size=40))
-def test_no_text_is_too_strange(command: str) -> None:
+def test_any_text_is_read(command: str) -> None:
     user_launch(command)
 
 
@@ -149,7 +149,7 @@ def test_no_text_is_too_strange(command: str) -> None:
         ("srun torchrun --nnodes 2 t.py", None),
     ],
 )
-def test_of_several_launches_the_largest_counts(command: str, tasks: int | None) -> None:
+def test_largest_of_several_launches_is_used(command: str, tasks: int | None) -> None:
     launch = user_launch(command)
     assert launch is not None
     assert (launch.runs, launch.tasks) == ("once", tasks)
@@ -159,7 +159,7 @@ _WORDS = ("mpirun", "torchrun", "bash -c", "eval", "A=$B", "$A", "-H", "--hostfi
 
 
 @given(st.lists(st.sampled_from(_WORDS), max_size=12).map(" ".join))
-def test_no_launch_is_too_strange(command: str) -> None:
+def test_any_launch_line_is_read(command: str) -> None:
     list(problems_of(experiment(run={"cmd": command or "x"})))
 
 

@@ -14,8 +14,8 @@ from tests.experiments import experiment
 
 H = '"$HPCDIST_HOSTFILE"'
 A = '"$HPCDIST_HEAD_ADDRESS"'
-KNOWN_LATER = "its nodes are known only when it begins"
-OWN_FILE = "; where the command itself makes that file, write `test -s {} &&` in front"
+KNOWN_LATER = "its nodes are known only when it starts"
+OWN_FILE = "; if the command itself creates that file, write `test -s {} &&` in front"
 
 
 def found(command: str | list[str], **data: Any) -> list[Problem]:
@@ -84,7 +84,7 @@ def found(command: str | list[str], **data: Any) -> list[Problem]:
         ("mpirun -H $(hostname),node2 x", f"mpirun --hostfile {H} x"),
     ],
 )  # fmt: skip
-def test_names_that_are_no_hosts_of_the_job(command: str, line: str) -> None:
+def test_hosts_that_are_not_of_the_job_are_errors(command: str, line: str) -> None:
     assert [(item.severity, item.hint) for item in found(command)] == [("error", f"write `{line}`")]
 
 
@@ -114,7 +114,7 @@ def test_names_that_are_no_hosts_of_the_job(command: str, line: str) -> None:
         ("HOSTFILE=hosts\nmpirun --hostfile $HOSTFILE x", f"mpirun --hostfile {H} x"),
     ],
 )  # fmt: skip
-def test_files_that_cannot_name_the_nodes_of_the_job(command: str, line: str | None) -> None:
+def test_hostfiles_that_are_not_of_the_job_are_errors(command: str, line: str | None) -> None:
     said = [] if line is None else [("error", f"write `{line}`")]
     before = OWN_FILE.partition("`")[0]
     assert [(item.severity, item.hint.partition(before)[0]) for item in found(command)] == said
@@ -164,7 +164,7 @@ def test_hosts_of_the_job(command: str) -> None:
     assert found(command) == []
 
 
-def test_the_hostfiles_of_other_systems_become_hpcdists() -> None:
+def test_hostfiles_of_other_systems_are_replaced() -> None:
     for file, system in (
         ("/generated/hostfile", "Gradient"),
         ("/etc/mpi/hostfile", "Kubeflow"),
@@ -176,7 +176,7 @@ def test_the_hostfiles_of_other_systems_become_hpcdists() -> None:
         assert loaded.experiment.run.cmd == f"cat {H}\nmpirun --hostfile {H} x\n"
         assert loaded.problems == (
             Problem(
-                f"{file} is {system}'s list of hosts; the job's own is read in its place",
+                f"{file} is {system}'s hostfile; the job's own is used instead",
                 ("run", "cmd"),
                 f"write {H}",
                 "warning",
@@ -190,13 +190,13 @@ def test_the_hostfiles_of_other_systems_become_hpcdists() -> None:
     assert listed.experiment.run.cmd == ("cd x", f"mpirun -f {H} x")
 
 
-def test_the_place_is_that_of_the_line() -> None:
+def test_place_of_a_problem_is_the_line_of_the_command() -> None:
     text = "run:\n  cmd: |\n    cd x\n    horovodrun -np 4 \\\n      -H server1:2,server2:2 python t.py\n"
     with pytest.raises(ConfigError) as refused:
         load.load_experiment(source.parse(text, "exp.yml"))
     assert refused.value.problems == (
         Problem(
-            f"-H of horovodrun names server1, server2, which are no hosts of this job: {KNOWN_LATER}",
+            f"-H of horovodrun names server1, server2, which are not hosts of this job: {KNOWN_LATER}",
             ("run", "cmd"),
             f"write `horovodrun -np 4 --hostfile {H} python t.py`",
             place=Place("exp.yml", 5, 10),
@@ -205,15 +205,15 @@ def test_the_place_is_that_of_the_line() -> None:
     )
 
 
-def test_several_hosts_of_a_line_are_mended_at_once() -> None:
+def test_hint_corrects_all_hosts_of_a_line() -> None:
     command = "deepspeed --hostfile /h --master_addr 10.0.0.1 t.py"
     line = f"deepspeed --hostfile {H} --master_addr={A} t.py"
     assert [(item.message, item.hint) for item in found(command)] == [
         (
-            "deepspeed is to read its hosts from /h, which cannot name the nodes of this job",
+            "deepspeed reads its hosts from /h, which cannot list the nodes of this job",
             f"write `{line}`{OWN_FILE.format('/h')}",
         ),
-        (f"--master_addr of deepspeed names 10.0.0.1, which is no host of this job: {KNOWN_LATER}", ""),
+        (f"--master_addr of deepspeed names 10.0.0.1, which is not a host of this job: {KNOWN_LATER}", ""),
     ]
 
 
@@ -221,12 +221,13 @@ def test_several_hosts_of_a_line_are_mended_at_once() -> None:
     ("command", "message", "hint"),
     [
         ("OMPI_MCA_orte_default_hostfile=/h mpirun x",
-         "OMPI_MCA_orte_default_hostfile is /h, which cannot name the nodes of this job",
+         "OMPI_MCA_orte_default_hostfile is /h, which cannot list the nodes of this job",
          f"write OMPI_MCA_orte_default_hostfile={H}"),
         ("export MASTER_ADDR=node1 MASTER_PORT=1\npython t.py",
-         f"MASTER_ADDR names node1, which is no host of this job: {KNOWN_LATER}", f"write MASTER_ADDR={A}"),
+         f"MASTER_ADDR names node1, which is not a host of this job: {KNOWN_LATER}",
+         f"write MASTER_ADDR={A}"),
         ("env PET_RDZV_ENDPOINT=node1:29500 torchrun t.py",
-         f"PET_RDZV_ENDPOINT names node1, which is no host of this job: {KNOWN_LATER}",
+         f"PET_RDZV_ENDPOINT names node1, which is not a host of this job: {KNOWN_LATER}",
          'write PET_RDZV_ENDPOINT="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"'),
     ],
 )  # fmt: skip
@@ -244,20 +245,20 @@ def test_variables_that_the_command_sets(command: str, message: str, hint: str) 
         "export OMP_NUM_THREADS=1\npython t.py",
     ],
 )
-def test_variables_that_are_right(command: str) -> None:
+def test_valid_variables(command: str) -> None:
     assert found(command) == []
 
 
-def test_variables_of_the_file_are_not_for_bash() -> None:
+def test_hint_for_variables_of_the_file_uses_export() -> None:
     values = {"OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile", "MASTER_ADDR": "node1", "A": "node1"}
     assert found("mpirun x", environment={"env_vars": values}) == [
         Problem(
-            "OMPI_MCA_orte_default_hostfile is /etc/mpi/hostfile, which cannot name the nodes of this job",
+            "OMPI_MCA_orte_default_hostfile is /etc/mpi/hostfile, which cannot list the nodes of this job",
             ("environment", "env_vars", "OMPI_MCA_orte_default_hostfile"),
             f"remove it, and write `export OMPI_MCA_orte_default_hostfile={H}` in the command",
         ),
         Problem(
-            f"MASTER_ADDR names node1, which is no host of this job: {KNOWN_LATER}",
+            f"MASTER_ADDR names node1, which is not a host of this job: {KNOWN_LATER}",
             ("environment", "env_vars", "MASTER_ADDR"),
             f"remove it, and write `export MASTER_ADDR={A}` in the command",
         ),
@@ -267,11 +268,11 @@ def test_variables_of_the_file_are_not_for_bash() -> None:
 
 
 @pytest.mark.parametrize("directive", ["--nodelist=node1,node2", "-w node1", "-l host=node1", "-m node1"])
-def test_who_chooses_the_nodes_may_name_them(directive: str) -> None:
+def test_hosts_are_allowed_if_directives_choose_the_nodes(directive: str) -> None:
     assert found("mpirun -H node1:2,node2:2 x", batch={"directives": [directive]}) == []
 
 
-def test_not_all_of_many_are_shown() -> None:
+def test_number_of_problems_is_limited() -> None:
     assert len(found("mpirun -H a,b x\n" * 1000)) == len(found(f"mpirun {'-H a ' * 1000} x")) == 20
 
 

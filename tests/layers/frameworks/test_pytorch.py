@@ -287,9 +287,9 @@ def test_one_launch_is_enough(launch: str, program: str) -> None:
         ({"launch": "torchrun", "max_restarts": 1_000_000}, []),
         ({"launch": "torchrum"},
          ["pytorch.launch: 'torchrum' is not a valid value; did you mean 'torchrun'?"]),
-        ({"launch": "torchrun", "max_restarts": -1}, ["pytorch.max_restarts: there cannot be -1 of them"]),
+        ({"launch": "torchrun", "max_restarts": -1}, ["pytorch.max_restarts: -1 is out of range"]),
         ({"launch": "torchrun", "max_restarts": 1_000_001},
-         ["pytorch.max_restarts: there cannot be 1000001 of them"]),
+         ["pytorch.max_restarts: 1000001 is out of range"]),
         ({"launch": "env", "max_restarts": 1},
          [("pytorch.max_restarts: it is torchrun that restarts processes; "
           "add `launch: torchrun`, or write `environment: {max_restarts: ...}`")]),
