@@ -94,14 +94,15 @@ class Launcher(Protocol):
     told the CPUs of each task.
 
     ``rank_variables`` None: it starts the program itself, without the task wrapper. ``wires`` are the
-    frameworks whose processes it introduces to each other; ``reads`` are the options of a site file that it
-    knows. ``hostfile_line`` is a printf format for a host and its number of tasks; ``unequal_nodes``: that
-    number may differ by node. ``labels_output``: it marks each line with its rank by itself; otherwise the
-    task wrapper does. ``brings_mpi``: tasks that call MPI_Init find one world; ``gives_pmi``: by a PMI that
-    each task can check. ``remote_shell``: by what it reaches other nodes, None: by the batch system.
-    ``orders_nodes``: ranks follow an order of nodes of its own, not LSF's; the script's function
-    ``order_nodes_NAME`` asks for it, as ``prepare_NAME``, where there is one, prepares its shell. Those of a
-    plug-in stand in a template ``launchers/NAME.sh.j2``.
+    frameworks whose processes it introduces to each other; ``reads`` are the options of a site file that
+    it knows. ``hostfile_line`` is a printf format for a host and its number of tasks; ``unequal_nodes``:
+    that number may differ by node. ``labels_output``: it marks each line with its rank by itself;
+    otherwise the task wrapper does. ``labels_single``: it may do so where there is but one task, too.
+    ``brings_mpi``: tasks that call MPI_Init find one world; ``gives_pmi``: by a PMI that each task can
+    check. ``remote_shell``: by what it reaches other nodes, None: by the batch system. ``orders_nodes``:
+    ranks follow an order of nodes of its own, not LSF's; the script's function ``order_nodes_NAME`` asks
+    for it, as ``prepare_NAME``, where there is one, prepares its shell. Those of a plug-in stand in a
+    template ``launchers/NAME.sh.j2``.
 
     ``program``: what must be on PATH where the job runs; ``version_words`` ask it for its version (empty:
     nothing does). ``mpi_flavours``: the MPIs whose options it takes (empty: of no importance).
@@ -125,6 +126,7 @@ class Launcher(Protocol):
     brings_mpi: bool
     gives_pmi: bool
     labels_output: bool
+    labels_single: bool
     remote_shell: RemoteShell | None
     orders_nodes: bool
 

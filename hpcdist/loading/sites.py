@@ -75,6 +75,7 @@ def problems_in(site: Site) -> Iterator[Problem]:
     """Yield all problems of a site whose values have the right types."""
     yield from problems_of(site)
     yield from _unknown_names(site)
+    yield from _unused_keys(site)
 
 
 def _unknown_names(site: Site) -> Iterator[Problem]:
@@ -87,6 +88,15 @@ def _unknown_names(site: Site) -> Iterator[Problem]:
         yield from _missing(launchers, name, ("launchers", Key(name)), REMOVED_LAUNCHERS)
         if name in launchers:
             yield from _unknown_options(name, options)
+
+
+def _unused_keys(site: Site) -> Iterator[Problem]:
+    """Yield the keys that the site's scheduler would leave without effect."""
+    if site.scheduler in schedulers and not schedulers.get(site.scheduler).rounds_cpus:
+        for name, node in site.node_types.items():
+            if node.cpus_per_gpu is not None:
+                path = ("node_types", name, "cpus_per_gpu")
+                yield Problem(f"scheduler {site.scheduler} does not use it", path, "remove it")
 
 
 def _unknown_options(name: str, options: LauncherOptions) -> Iterator[Problem]:

@@ -79,13 +79,14 @@ class Launch(Model, frozen=True, kw_only=True):
     """How tasks are started.
 
     ``mode`` ``once``: one program on the head node starts everything, without the task wrapper; its
-    ``launcher`` is ``once`` where the user's own command is that program (``by_user``). ``starts_processes``:
-    each task is a launch of the processes of its node (torchrun). ``meets_by_mpi``: the tasks find each other
-    over MPI; ``mpi`` and ``needs_pmi``: by which PMI, and whether each checks that it is there.
-    ``hostfile_line``: a printf format for a host and its number of tasks. ``label_in_task``: the task wrapper
-    marks lines with the rank. ``remote_shell``, ``orders_nodes``: the launcher's. ``components``: the groups
-    of nodes are components of a heterogeneous job. ``arguments``: the words that the site and the experiment
-    want beside the launcher's own.
+    ``launcher`` is ``once`` where the user's own command is that program (``by_user``).
+    ``starts_processes``: each task is a launch of the processes of its node (torchrun). ``meets_by_mpi``:
+    the tasks find each other over MPI; ``mpi`` and ``needs_pmi``: by which PMI, and whether each checks
+    that it is there. ``hostfile_line``: a printf format for a host and its number of tasks.
+    ``label_in_task``: the task wrapper marks lines with the rank; ``labelled``: whether anything does,
+    None where that is not known. ``remote_shell``, ``orders_nodes``: the launcher's. ``components``: the
+    groups of nodes are components of a heterogeneous job. ``arguments``: the words that the site and the
+    experiment want beside the launcher's own.
     """
 
     launcher: str
@@ -97,6 +98,7 @@ class Launch(Model, frozen=True, kw_only=True):
     rank_variables: RankVariables | None = None
     hostfile_line: str = "%s slots=%s"
     label_in_task: bool = False
+    labelled: bool | None = None
     remote_shell: RemoteShell | None = None
     orders_nodes: bool = False
     components: bool = False

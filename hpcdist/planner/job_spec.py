@@ -92,12 +92,19 @@ def _launch(
         needs_pmi=meets_by_mpi and launcher.gives_pmi and mpi != "cray_shasta",
         rank_variables=own if start.mode == "tasks" else None,
         hostfile_line=SLOTS.get(launch.program if launch else "", launcher.hostfile_line),
+        labelled=_labelled(start, placement),
         label_in_task=placement.size > 1 and not launcher.labels_output,
         remote_shell=None if start.by_user else launcher.remote_shell,
         orders_nodes=launcher.orders_nodes and not start.by_user and placement.nodes > 1,
         components=schedulers.get(site.scheduler).has_components and len(placement.groups) > 1,
         arguments=arguments,
     )
+
+
+def _labelled(start: Start, placement: Placement) -> bool | None:
+    if start.mode == "once" or (start.launcher.labels_single and placement.size == 1):
+        return None
+    return placement.size > 1
 
 
 def _completion(experiment: Experiment, placement: Placement, start: Start) -> Completion:

@@ -11,8 +11,10 @@ from hpcdist.experiment.launch.hosts import hosts_in
 from hpcdist.experiment.launch.line import MPI, UNSPECIFIED, UserLaunch
 from hpcdist.experiment.launch.options import Option
 from hpcdist.experiment.launch.problems import hostfile_option
+from hpcdist.layers.launchers import launchers
 from hpcdist.plan.model import PreparedJob
 from hpcdist.planner import node_launches
+from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
 _STARTS_ALONE: Final = frozenset({"deepspeed", "colossalai run"})
@@ -22,8 +24,6 @@ They tell the processes their place as PyTorch's ``env://`` does
 (https://github.com/deepspeedai/DeepSpeed, deepspeed/launcher/launch.py).
 """
 _NEEDS_HOSTS: Final = frozenset({"horovodrun", "mpirun_rsh", *_STARTS_ALONE})
-_WITHOUT_SUPPORT: Final = {"pbs": "PBS", "sge": "Grid Engine", "lsf": "LSF", "flux": "Flux"}
-"""Schedulers whose nodes an Open MPI finds only where it was built with their library."""
 _ADDRESS: Final = "MASTER_ADDR"
 
 
@@ -157,13 +157,15 @@ def _why_on_the_first(job: PreparedJob, site: Site, launch: UserLaunch) -> str:
     if program in _NEEDS_HOSTS:
         return f"{program} without a list of hosts knows only the first of the {nodes} nodes"
     is_open_mpi = program in MPI and program != "mpiexec.hydra" and _is_open_mpi(site)
-    if not is_open_mpi or job.identity.scheduler not in _WITHOUT_SUPPORT:
+    support = schedulers.get(job.identity.scheduler).open_mpi_support
+    if not (is_open_mpi and support):
         return ""
-    name = _WITHOUT_SUPPORT[job.identity.scheduler]
-    return f"an Open MPI that was built without {name} starts all processes on the first of the {nodes} nodes"
+    return (
+        f"an Open MPI that was built without {support} starts all processes on the first of the {nodes} nodes"
+    )
 
 
 def _is_open_mpi(site: Site) -> bool:
     """Whether the site's mpirun may be Open MPI's; the others find the nodes of every scheduler."""
-    others = ("pals", "hydra", "ibrun", "jsrun")
-    return site.launcher not in others and site.options("mpirun").flavour in (None, "openmpi")
+    flavours = launchers.get(site.launcher).mpi_flavours or ("openmpi",)
+    return "openmpi" in flavours and site.options("mpirun").flavour in (None, "openmpi")

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from hpcdist.documents.fields import Model
 from hpcdist.experiment.replica import Replica
 from hpcdist.plan.origin import Origin
+from hpcdist.schedulers import schedulers
 from hpcdist.site.affinity import cpus_of_each_gpu
 from hpcdist.site.model import Partition, Site
 
@@ -111,10 +112,8 @@ def whole_nodes_in(site: Site, partition: str | None) -> tuple[bool, str]:
 
 def memory_in(site: Site, partition: str | None) -> tuple[bool | Literal["share"], str]:
     """Return whether jobs in a partition ask for memory, and the key that says so, or does not name it."""
-    if site.scheduler == "sge" and site.sge.memory is None:
-        return False, "sge.memory"
-    if site.scheduler == "lsf" and site.lsf.request == "nodes":  # beside -nnodes there is none to be asked
-        return False, "lsf.request"
+    if key := schedulers.get(site.scheduler).memory_refused_by(site):
+        return False, key
     return _said_of(site, partition, "request_memory")
 
 

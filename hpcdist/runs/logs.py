@@ -115,15 +115,8 @@ def _split(data: bytes) -> list[str]:
 
 
 def is_labelled(directory: RunDirectory) -> bool | None:
-    """Return whether the run's plan labels lines with their rank; None if unknown.
-
-    Lines are labelled if there are several tasks; horovodrun labels a single one, too, and so may a command
-    that starts its own tasks.
-    """
-    plan = directory.plan()
-    if plan.tasks is None or (plan.tasks == 1 and plan.launcher.startswith("horovodrun")):
-        return None
-    return plan.tasks > 1
+    """Return whether lines of the run's output begin with their rank, by its plan; None if unknown."""
+    return directory.plan().labelled
 
 
 def tasks_of(directory: RunDirectory) -> int | None:

@@ -20,7 +20,7 @@ class StoredPlan(NamedTuple):
     """A plan as stored; fields that are missing or of another type are None or empty.
 
     ``walltime`` is in seconds. ``tasks`` is the number of tasks that hpcdist starts, None if the command
-    starts them itself.
+    starts them itself. ``labelled``: whether lines of the output begin with a rank, None if unknown.
     """
 
     description: str | None = None
@@ -28,8 +28,8 @@ class StoredPlan(NamedTuple):
     array: ArraySpec | None = None
     walltime: int | None = None
     requeue: bool = False
-    launcher: str = ""
     tasks: int | None = None
+    labelled: bool | None = None
 
 
 def read(data: object) -> StoredPlan:
@@ -38,15 +38,21 @@ def read(data: object) -> StoredPlan:
     request, launch, identity = (_piece(plan, name) for name in ("request", "launch", "identity"))
     walltime, tags = request("walltime"), identity("tags")
     seconds = walltime.get("seconds") if isinstance(walltime, Mapping) else None
+    tasks = _tasks(plan) if launch("mode") == "tasks" else None
     return StoredPlan(
         description=_text(identity("description")),
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
         array=_array(request("array")),
         walltime=seconds if isinstance(seconds, int) else None,
         requeue=request("requeue") is True,
-        launcher=_text(launch("launcher")) or "",
-        tasks=_tasks(plan) if launch("mode") == "tasks" else None,
+        tasks=tasks,
+        labelled=_labelled(launch("labelled"), tasks),
     )
+
+
+def _labelled(value: object, tasks: int | None) -> bool | None:
+    """Return the plan's value; a plan of an earlier version has none, and some launchers label one task."""
+    return value if isinstance(value, bool) else (tasks or 0) > 1 or None
 
 
 def _piece(plan: Mapping[str, Any], name: str) -> Callable[[str], Any]:

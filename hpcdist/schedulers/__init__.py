@@ -105,6 +105,20 @@ class Scheduler(Protocol):
         """
         ...
 
+    @property
+    def rounds_cpus(self) -> bool:
+        """Whether it asks for CPUs by the GPUs of a node where a site has ``cpus_per_gpu``."""
+        ...
+
+    @property
+    def open_mpi_support(self) -> str:
+        """What an Open MPI must be built with to find the job's nodes; empty where every one finds them."""
+        ...
+
+    def memory_refused_by(self, site: Site) -> str:
+        """Return the key of the site file by which no job can request memory, empty where jobs can."""
+        ...
+
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the lines for the scheduler.
 

@@ -17,12 +17,12 @@ from hpcdist.errors import PlanError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission
 from hpcdist.schedulers.job import Job, JobState, Status
+from hpcdist.schedulers.plain import Plain
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import JobSpec, Plan, PreparedJob
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
-    from hpcdist.schedulers.installations import Installation
     from hpcdist.site.model import Site
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -181,16 +181,11 @@ def _past(words: Mapping[str, str]) -> Status:
     return Status(JobState.FAILED, "vanished", None, reason, "processes")
 
 
-class Local:
+class Local(Plain):
     """The machine at hand; it starts every job at once and honours no limits."""
 
     name: Final = "local"
     is_batch_system = False
-    names_gpus = True
-    gpu_hook = ""
-    sets_threads = False
-    has_components = False
-    installation: Installation | None = None
 
     def __init__(self, grace: float = 10.0) -> None:
         self._grace = grace

@@ -25,7 +25,7 @@ _RESERVED: Final = 64
 def problems_of(site: Site) -> Iterator[Problem]:
     """Yield all problems of a site that its types do not exclude."""
     for name, node in site.node_types.items():
-        yield from _node_problems(name, node, site.scheduler)
+        yield from _node_problems(name, node)
     yield from _partition_problems(site)
     yield from _number_problems(site)
     yield from _word_problems(site)
@@ -45,13 +45,11 @@ def problems_of(site: Site) -> Iterator[Problem]:
         yield from _pattern_problems(site.account.pattern, ("account", "pattern"))
 
 
-def _node_problems(name: str, node: NodeType, scheduler: str) -> Iterator[Problem]:
+def _node_problems(name: str, node: NodeType) -> Iterator[Problem]:
     yield from _at_least(1, node.cpus, ("node_types", name, "cpus"))
     yield from _at_least(0, node.gpus, ("node_types", name, "gpus"))
-    path = ("node_types", name, "cpus_per_gpu")
-    if node.cpus_per_gpu is not None and scheduler != "pbs":
-        yield Problem("only PBS uses it", path, "remove it")
-    elif node.cpus_per_gpu is not None and node.cpus_per_gpu < 1:
+    if node.cpus_per_gpu is not None and node.cpus_per_gpu < 1:
+        path = ("node_types", name, "cpus_per_gpu")
         yield Problem("a GPU needs at least one CPU", path, "correct it, or remove it")
     yield from _gpu_cpus_problems(node, ("node_types", name, "gpu_cpus"))
 

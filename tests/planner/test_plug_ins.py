@@ -5,9 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import pytest
+from msgspec.structs import replace
+
+from hpcdist.errors import Problem
+from hpcdist.experiment.launch.line import user_launch
+from hpcdist.loading.sites import problems_in
 from hpcdist.plan.model import Gpus
+from hpcdist.planner import launch_advice
+from hpcdist.planner.pools import memory_in
 from hpcdist.script.renderer import render_job
-from tests.experiments import resources
+from tests.experiments import environment, resources
 from tests.plans import planned
 from tests.plug_in import plugged_in
 from tests.sites import site
@@ -36,16 +44,25 @@ class Queue(Local):
     names_gpus = False
     gpu_hook = "the hook of waitlist"
     sets_threads = True
+    rounds_cpus = True
+    open_mpi_support = "Waitlist"
+
+    def memory_refused_by(self, site):
+        return "environment"
 
     def advice(self, job, site):
         yield warning(f"{site.name} is slow today")
 
 WAITLIST = Queue()
 """
+NODES: Final = {
+    "node_types": {"n": {"cpus": 8, "gpus": 2, "memory": "8G", "cpus_per_gpu": 4}},
+    "partitions": {"p": {"nodes": {"n": 4}}},
+}
 
 
 def test_what_plug_ins_say_of_themselves_is_heeded(tmp_path: Path) -> None:
-    machine = site(scheduler="waitlist", launcher="starter")
+    machine = site(scheduler="waitlist", launcher="starter", request_memory="share")
     asked = {"resources": resources(cpu=1, gpu=1)}
     with (
         plugged_in(tmp_path / "a", "launcher", "starter", LAUNCHER),
@@ -53,7 +70,28 @@ def test_what_plug_ins_say_of_themselves_is_heeded(tmp_path: Path) -> None:
     ):
         plan = planned(machine, framework="pytorch", environment=asked, batch={"walltime": "1h"})
         job = render_job(plan)
+        assert memory_in(machine, None) == (False, "environment")
     assert {"x is slow today", "starter goes by ssh to 1 node"} <= set(plan.warnings)
     assert plan.gpus == Gpus(library=plan.gpus.library, shared_nodes=True, named=False)
     assert " [threads]=own\n" in job
     assert " [gpu_hook]='the hook of waitlist'\n" in job
+
+
+def test_open_mpi_needs_the_support_of_a_plug_in(tmp_path: Path) -> None:
+    each = environment(1, each=resources(gpu=4))
+    plan = planned(environment=each, run={"cmd": "mpirun ./x"})
+    assert plan.placement.nodes == 2
+    job = replace(plan, identity=replace(plan.identity, scheduler="waitlist"))
+    launch = user_launch(plan.identity.command, {})
+    with plugged_in(tmp_path, "scheduler", "waitlist", SCHEDULER):
+        (found,) = launch_advice.advice(job, site(), launch)
+    assert found.startswith("an Open MPI that was built without Waitlist starts all processes on the first")
+
+
+@pytest.mark.parametrize(("scheduler", "problems"), [("slurm", 1), ("pbs", 0), ("waitlist", 0)])
+def test_cpus_per_gpu_is_for_schedulers_that_use_it(scheduler: str, problems: int, tmp_path: Path) -> None:
+    machine = replace(site(scheduler="pbs", **NODES), scheduler=scheduler)
+    path = ("node_types", "n", "cpus_per_gpu")
+    expected = [Problem(f"scheduler {scheduler} does not use it", path, "remove it")] * problems
+    with plugged_in(tmp_path, "scheduler", "waitlist", SCHEDULER):
+        assert list(problems_in(machine)) == expected

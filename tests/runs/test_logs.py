@@ -100,23 +100,23 @@ def test_without_any_label_all_is_of_rank_0(lines: list[str], whole: list[str], 
 
 
 @pytest.mark.parametrize(
-    ("launches", "launcher", "tasks", "labelled"),
+    ("mode", "said", "tasks", "labelled"),
     [
-        ("tasks", "srun", (1,), False),
-        ("tasks", "srun", (1, 3), True),
-        ("tasks", "processes", (2,), True),
-        ("tasks", "horovodrun", (1,), None),
-        ("once", "once", (4,), None),
+        ("tasks", False, (1,), False),
+        ("tasks", True, (1, 3), True),
+        ("tasks", None, (1,), None),
+        ("tasks", None, (1, 3), True),
+        ("once", None, (4,), None),
     ],
 )
 def test_whether_lines_are_labelled(
-    run: RunDirectory, launches: str, launcher: str, tasks: tuple[int, ...], *, labelled: bool | None
+    run: RunDirectory, mode: str, said: object, tasks: tuple[int, ...], *, labelled: bool | None
 ) -> None:
     rows = [{"tasks": count} for count in tasks]
-    plan = {"launches": launches, "launcher": launcher, "placement": {"rows": rows}}
+    plan = {"launch": {"mode": mode, "labelled": said}, "placement": {"rows": rows}}
     run.write("plan.json", json.dumps(plan))
     assert logs.is_labelled(run) is labelled
-    assert logs.tasks_of(run) == (sum(tasks) if launches == "tasks" else None)
+    assert logs.tasks_of(run) == (sum(tasks) if mode == "tasks" else None)
 
 
 def test_without_a_plan_nobody_knows_of_labels(run: RunDirectory) -> None:

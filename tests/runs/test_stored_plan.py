@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.runs.stored_plan import StoredPlan, read
 from hpcdist.units import Walltime
 from tests.experiments import environment, resources
-from tests.plans import planned
+from tests.plans import LOCAL, planned
 
 ARRAY = ArraySpec.parse("1-3")
 OLD = {
@@ -37,12 +38,21 @@ def test_what_a_plan_writes_is_read() -> None:
     )
     assert plan.request.walltime == Walltime(60)
     assert read(json.loads(msgspec.json.encode(plan))) == StoredPlan(
-        "a try", ("a",), ARRAY, 60, requeue=True, launcher="srun", tasks=3
+        "a try", ("a",), ARRAY, 60, requeue=True, tasks=3, labelled=True
     )
 
 
 def test_a_plan_of_an_earlier_version_is_read() -> None:
-    assert read(OLD) == StoredPlan("a try", ("a",), ARRAY, 60, requeue=True, launcher="mpirun", tasks=3)
+    assert read(OLD) == StoredPlan("a try", ("a",), ARRAY, 60, requeue=True, tasks=3, labelled=True)
+
+
+@pytest.mark.parametrize(
+    ("batch", "labelled"),
+    [({}, False), ({"launcher": "horovodrun"}, None), ({"launcher": {"name": "mpirun"}}, False)],
+)
+def test_whether_one_task_has_labels_is_the_launchers(batch: dict[str, Any], labelled: bool | None) -> None:  # noqa: FBT001
+    plan = planned(LOCAL, framework="horovod", batch=batch)
+    assert read(json.loads(msgspec.json.encode(plan))) == StoredPlan(tasks=1, labelled=labelled)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ class Horovodrun(Plain):
     )
     unequal_nodes = True
     labels_output = True
+    labels_single = True
     remote_shell: RemoteShell | None = "ssh"
     controller = "--gloo"
     hosts = '--hostfile "$HPCDIST_HOSTFILE"'

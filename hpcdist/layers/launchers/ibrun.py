@@ -28,6 +28,7 @@ class Ibrun(Plain):
 
     name = "ibrun"
     program = "ibrun"
+    mpi_flavours: tuple[str, ...] = ("intel", "mvapich")
     rank_variables: RankVariables | None = RankVariables(
         rank="PMI_RANK", size="PMI_SIZE", local_rank="MPI_LOCALRANKID"
     )

@@ -71,6 +71,7 @@ class Jsrun(Plain):
             "--exit_on_error",
         }
     )
+    mpi_flavours: tuple[str, ...] = ("spectrum",)
     unequal_nodes = True
     brings_mpi = True
     orders_nodes = True

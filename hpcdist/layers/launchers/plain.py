@@ -20,5 +20,6 @@ class Plain:
     brings_mpi: bool = False
     gives_pmi: bool = False
     labels_output: bool = False
+    labels_single: bool = False
     remote_shell: RemoteShell | None = None
     orders_nodes: bool = False

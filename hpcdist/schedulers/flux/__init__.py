@@ -15,6 +15,7 @@ from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.schedulers.flux.queries import ById, Listing
 from hpcdist.schedulers.job import Job
+from hpcdist.schedulers.plain import Plain
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
@@ -79,19 +80,15 @@ _LOST: Final = re.compile(r"\[Errno (?:5|32|71|10[0-8]|11[0-3]|125)\]|timed out|
 """What an answer that was lost on its way is called (I/O, pipe, protocol, network); the job may exist."""
 
 
-class Flux:
+class Flux(Plain):
     """Flux as a scheduler; jobs are found again by their attribute ``user.hpcdist``, ``hpcdist:TOKEN``.
 
     The word before the token keeps Flux from reading it as JSON: ``123e4567`` would become another number.
     """
 
     name: Final = "flux"
-    is_batch_system = True
-    names_gpus = True
-    gpu_hook = ""
-    sets_threads = False
-    has_components = False
     installation = installations.FLUX
+    open_mpi_support = "Flux"
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#flux:`` lines."""

@@ -16,6 +16,7 @@ from hpcdist.plan.origin import Origin
 from hpcdist.schedulers import ArrayLimit, Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tokens
+from hpcdist.schedulers.plain import Plain
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
@@ -69,17 +70,17 @@ _DOUBTS: Final = re.compile(
 _USAGE: Final = re.compile(r"illegal option|[Uu]sage: bsub|Illegal job name|option requires|[Bb]ad option")
 
 
-class Lsf:
+class Lsf(Plain):
     """LSF as a scheduler; jobs are found again by their description, ``hpcdist:TOKEN``."""
 
     name: Final = "lsf"
-    is_batch_system = True
     array_limit: Final = ArrayLimit(1000, "MAX_JOB_ARRAY_SIZE")  # lsb.params(5)
-    names_gpus = True
-    gpu_hook = ""
-    sets_threads = False
-    has_components = False
     installation = installations.LSF
+    open_mpi_support = "LSF"
+
+    def memory_refused_by(self, site: Site) -> str:
+        """Return the key of the request where that is for whole nodes: ``-nnodes`` takes no memory."""
+        return "lsf.request" if site.lsf.request == "nodes" else ""
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#BSUB`` lines."""

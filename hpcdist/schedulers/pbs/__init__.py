@@ -15,6 +15,7 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs.queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
+from hpcdist.schedulers.plain import Plain
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
@@ -76,15 +77,15 @@ _REFUSAL_CODES: Final = frozenset(
 """Exit codes of a certain no: PBSE_ numbers, those of a site's hooks (15136, 15169) among them."""
 
 
-class Pbs:
+class Pbs(Plain):
     """PBS as a scheduler; jobs are found again by a variable that they carry, ``HPCDIST_TOKEN``."""
 
     name: Final = "pbs"
-    is_batch_system = True
     names_gpus = False  # only a hook of it does
     gpu_hook = "PBS's cgroups hook"
     sets_threads = True  # to the CPUs of a chunk
-    has_components = False
+    rounds_cpus = True
+    open_mpi_support = "PBS"
     installation = installations.PBS
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:

@@ -14,6 +14,7 @@ from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import ArrayLimit, Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
+from hpcdist.schedulers.plain import Plain
 from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, tokens
 
 if TYPE_CHECKING:
@@ -88,17 +89,18 @@ ids=$(awk '$1 ~ /^[0-9]+$/ { print $1 }' <<<"$list" | sort -un | paste -sd,)
 """
 
 
-class GridEngine:
+class GridEngine(Plain):
     """Grid Engine as a scheduler; jobs are found again by their context, ``hpcdist=TOKEN``."""
 
     name: Final = "sge"
-    is_batch_system = True
     array_limit: Final = ArrayLimit(75_000, "max_aj_tasks")  # sge_conf(5)
     names_gpus = False  # only a site's prolog does
-    gpu_hook = ""
-    sets_threads = False
-    has_components = False
     installation = installations.SGE
+    open_mpi_support = "Grid Engine"
+
+    def memory_refused_by(self, site: Site) -> str:
+        """Return the key of the resource for memory where the site does not name one."""
+        return "" if site.sge.memory else "sge.memory"
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#$`` lines."""

@@ -13,6 +13,7 @@ from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import ArrayLimit, Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
+from hpcdist.schedulers.plain import Plain
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
 
 if TYPE_CHECKING:
@@ -114,15 +115,11 @@ _OF_MESSAGES: Final = re.compile("credential|authent|protocol|message|socket", r
 """What sbatch says of its messages to the controller, of which any may have arrived."""
 
 
-class Slurm:
+class Slurm(Plain):
     """Slurm as a scheduler; jobs are found again by their comment, ``hpcdist:TOKEN``."""
 
     name: Final = "slurm"
-    is_batch_system = True
     array_limit: Final = ArrayLimit(1000, "MaxArraySize")  # 1001, one above (slurm.conf(5))
-    names_gpus = True
-    gpu_hook = ""
-    sets_threads = False
     has_components = True
     installation = installations.SLURM
 

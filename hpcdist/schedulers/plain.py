@@ -1,0 +1,28 @@
+"""Plain: what most batch systems are; each says only what it is beside that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hpcdist.schedulers.installations import Installation
+
+if TYPE_CHECKING:
+    from hpcdist.site.model import Site
+
+
+class Plain:
+    """A batch system that sets the GPUs of each job itself, and has one kind of nodes in a job."""
+
+    is_batch_system: bool = True
+    installation: Installation | None = None
+    names_gpus: bool = True
+    gpu_hook: str = ""
+    sets_threads: bool = False
+    has_components: bool = False
+    rounds_cpus: bool = False
+    open_mpi_support: str = ""
+
+    def memory_refused_by(self, site: Site) -> str:
+        """Return no key: memory can be requested."""
+        del site
+        return ""
