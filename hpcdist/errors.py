@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar, overload
 
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
+D = TypeVar("D")
 
 Path = tuple[str | int, ...]
 """Where a value sits in a file: ``("environment", "replicas", "worker", 0, "index")``."""
@@ -168,22 +169,30 @@ def preceded_by(problems: Sequence[Problem]) -> Iterator[None]:
         raise type(error)(*problems, *error.problems) from error
 
 
-def independent(first: Callable[[], A], second: Callable[[], B], third: Callable[[], C]) -> tuple[A, B, C]:
-    """Run three steps that do not depend on each other, and return their results.
+@overload
+def independent(
+    first: Callable[[], A], second: Callable[[], B], third: Callable[[], C], /
+) -> tuple[A, B, C]: ...
+@overload
+def independent(
+    first: Callable[[], A], second: Callable[[], B], third: Callable[[], C], fourth: Callable[[], D], /
+) -> tuple[A, B, C, D]: ...
+def independent(*steps: Callable[[], Any]) -> tuple[Any, ...]:
+    """Run steps that do not depend on each other, and return their results.
 
     Raises:
         PlanError: with the problems of all steps that failed.
     """
     found: list[Any] = []
     problems: list[Problem] = []
-    for step in (first, second, third):
+    for step in steps:
         try:
             found.append(step())
         except PlanError as error:
             problems += error.problems
     if problems:
         raise PlanError(*problems)
-    return cast("tuple[A, B, C]", tuple(found))
+    return tuple(found)
 
 
 def dotted(path: Path) -> str:

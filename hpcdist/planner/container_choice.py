@@ -7,13 +7,13 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment import image as images
+from hpcdist.experiment.launch.line import UserLaunch
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.containers import containers
-from hpcdist.layers.protocols import ContainerRuntime
+from hpcdist.layers.protocols import ContainerRuntime, Launcher
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
-from hpcdist.planner.launcher_choice import Start
 from hpcdist.site.model import Site
 from hpcdist.words import in_double_quotes, quote
 
@@ -21,7 +21,7 @@ _PATH: Final = ("build", "image")
 _OUTSIDE: Final = "give --no-container to run with the site's own modules"
 
 
-def container_of(experiment: Experiment, site: Site, start: Start) -> Container | None:
+def container_of(experiment: Experiment, site: Site, launch: UserLaunch | None) -> Container | None:
     """Return the container of an experiment, None for one without an image, or by ``--no-container``.
 
     Raises:
@@ -34,18 +34,27 @@ def container_of(experiment: Experiment, site: Site, start: Start) -> Container 
         message = f"site {site.name} has no container runtime to run {text} in"
         hint = f"{_OUTSIDE}, or name its runtime in a site file (`container: {{runtime: apptainer}}`)"
         raise PlanError(Problem(message, _PATH, hint))
-    runtime, launch = _runtime(site.container.runtime, site), start.launch
+    runtime = _runtime(site.container.runtime, site)
     if launch and launch.runs == "once":
         by = launch.program if experiment.backend != "mpi" else "the user (`backend: mpi`)"
         message = f"the command is a launch by {by}, which would run outside the container"
         hint = f"let the command be the program itself, and hpcdist starts it; or {_OUTSIDE}"
         raise PlanError(Problem(message, _PATH, hint))
-    if runtime.launchers and start.launcher.name not in runtime.launchers:
-        able = " or ".join(sorted(runtime.launchers))
-        message = f"{runtime.name} starts its containers by {able}, not by {start.launcher.name}"
-        raise PlanError(Problem(message, _PATH, f"write `batch: {{launcher: {able}}}`, or {_OUTSIDE}"))
     binds = tuple(_binds(experiment, site))
     return Container(runtime=runtime.name, image=runtime.image(images.read(text)), binds=binds)
+
+
+def must_start_containers(container: Container | None, launcher: Launcher, site: Site) -> None:
+    """Check that the launcher can start tasks in the container.
+
+    Raises:
+        PlanError: where the runtime needs another launcher.
+    """
+    runtime = _runtime(container.runtime, site) if container else None
+    if runtime and runtime.launchers and launcher.name not in runtime.launchers:
+        able = " or ".join(sorted(runtime.launchers))
+        message = f"{runtime.name} starts its containers by {able}, not by {launcher.name}"
+        raise PlanError(Problem(message, _PATH, f"write `batch: {{launcher: {able}}}`, or {_OUTSIDE}"))
 
 
 def setup(job: JobSpec, site: Site) -> Iterator[Word]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from hpcdist.errors import independent
 from hpcdist.experiment.launch.line import SLOTS
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.fabric_variables import surroundings
-from hpcdist.plan.model import Completion, Gpus, Identity, JobSpec, Launch, Rendezvous
+from hpcdist.plan.model import Completion, Container, Gpus, Identity, JobSpec, Launch, Rendezvous
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
-from hpcdist.planner.container_choice import container_of
+from hpcdist.planner.container_choice import must_start_containers
 from hpcdist.planner.launcher_choice import Start, must_meet_by_mpi, own_arguments, pmi_of
 from hpcdist.planner.origins import origins
 from hpcdist.planner.placement import beside_gpus
@@ -19,24 +22,36 @@ from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
 
-def job_spec(experiment: Experiment, site: Site, start: Start, placement: Placement, where: Where) -> JobSpec:
+def job_spec(
+    experiment: Experiment,
+    site: Site,
+    start: Start,
+    place: tuple[Placement, Container | None],
+    where: Where,
+) -> JobSpec:
     """Decide all that layers build on.
 
     Raises:
-        PlanError: when the site cannot take the experiment.
+        PlanError: when the site cannot take the experiment; all reasons at once where they are independent.
     """
-    container = container_of(experiment, site, start)
+    placement, container = place
     job = surroundings(site, placement, container=container is not None)
-    request = request_of(experiment, site, placement, job)
-    arguments = own_arguments(experiment, site, start, job, where)
+
+    def words() -> tuple[tuple[Word, ...], Literal["task", "node", "launcher"]]:
+        arguments = own_arguments(experiment, site, start, job, where)
+        binding = bound_by(site.options(start.launcher.name), placement)
+        texts = (*binding, *(word.text for word in arguments))
+        return arguments, gpu_visibility(experiment, site, start, texts)
+
+    request, (arguments, visibility), _, _ = independent(
+        lambda: request_of(experiment, site, placement, job),
+        words,
+        lambda: must_meet_by_mpi(start, site) if _meets_by_mpi(start, placement) else None,
+        lambda: must_start_containers(container, start.launcher, site),
+    )
     scheduler = schedulers.get(site.scheduler)
     gpus = Gpus(
-        visibility=gpu_visibility(
-            experiment,
-            site,
-            start,
-            (*bound_by(site.options(start.launcher.name), placement), *(word.text for word in arguments)),
-        ),
+        visibility=visibility,
         variable=site.gpus.visible,
         library=job.library if any(group.gpus for group in placement.groups) else None,
         shared_nodes=scheduler.is_batch_system and not request.exclusive,
@@ -77,9 +92,7 @@ def _launch(
     experiment: Experiment, site: Site, placement: Placement, start: Start, arguments: tuple[Word, ...]
 ) -> Launch:
     launcher, topology, launch = start.launcher, start.topology, start.launch
-    meets_by_mpi = topology.needs_mpi and launch is None and placement.size > 1
-    if meets_by_mpi:
-        must_meet_by_mpi(start.framework.name, site, topology, launcher)
+    meets_by_mpi = _meets_by_mpi(start, placement)
     mpi = pmi_of(experiment, site, topology, placement) if launcher.gives_pmi else None
     own = site.options(launcher.name).rank_variables or launcher.rank_variables
     return Launch(
@@ -99,6 +112,10 @@ def _launch(
         components=schedulers.get(site.scheduler).has_components and len(placement.groups) > 1,
         arguments=arguments,
     )
+
+
+def _meets_by_mpi(start: Start, placement: Placement) -> bool:
+    return start.topology.needs_mpi and start.launch is None and placement.size > 1
 
 
 def _labelled(start: Start, placement: Placement) -> bool | None:

@@ -152,12 +152,13 @@ def _arguments(
         yield Word(text=text, origin=where((*path, index)))
 
 
-def must_meet_by_mpi(framework: str, site: Site, topology: Topology, launcher: Launcher) -> None:
+def must_meet_by_mpi(start: Start, site: Site) -> None:
     """Check that tasks which meet over MPI can.
 
     Raises:
         PlanError: where the launcher has no MPI, nor introduces the tasks in another way.
     """
+    framework, topology, launcher = start.framework.name, start.topology, start.launcher
     wired = topology.wired and framework in launcher.wires
     if not wired and not launcher.brings_mpi:
         message = f"framework {framework} meets over MPI, which launcher {launcher.name} does not bring"

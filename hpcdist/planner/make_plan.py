@@ -36,13 +36,14 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     """
     asked = asked_of(experiment)
     walltime = experiment.batch.walltime or site.walltime
-    launcher, placement, _ = independent(
+    launcher, placement, container, _ = independent(
         lambda: launcher_of(experiment, site, asked),
         lambda: select(experiment, site, walltime, where, asked),
+        lambda: container_choice.container_of(experiment, site, asked.launch),
         lambda: account_of(experiment, site),
     )
     start = Start(*asked, launcher)
-    spec = job_spec(experiment, site, start, placement, where)
+    spec = job_spec(experiment, site, start, (placement, container), where)
     job = prepared(spec, experiment, site, start, where)
     words = tuple(_launch_line(job, experiment, site, start, where))
     notes = (*advice(experiment, site, job, start), *start.framework.advice(job, experiment, site))

@@ -155,11 +155,44 @@ def test_what_is_wrong_for_several_reasons_has_them_all() -> None:
         node_types={"n": {"cpus": 4}}, partitions={"p": {"nodes": {"n": 1}}}, account={"required": True}
     )
     with pytest.raises(PlanError) as error:
-        planned(machine, batch={"launcher": "srum"}, environment=environment(each=resources(cpu=8)))
+        planned(
+            machine,
+            batch={"launcher": "srum"},
+            environment=environment(each=resources(cpu=8)),
+            build={"image": "x"},
+        )
     assert [problem.path for problem in error.value.problems] == [
         ("batch", "launcher"),
         ("environment", "resources"),
+        ("build", "image"),
         ("batch", "account"),
+    ]
+
+
+def test_what_is_wrong_with_the_launch_comes_with_what_is_wrong_with_the_request() -> None:
+    machine = site(
+        node_types={"a": {"cpus": 8, "gpus": 2}, "b": {"cpus": 16, "gpus": 0}},
+        partitions={"gpu": {"nodes": {"a": 2}, "qos": "g"}, "cpu": {"nodes": {"b": 2}, "qos": "c"}},
+        launcher="mpirun",
+        gpus={"bound_by": "launcher"},
+        container={"runtime": "pyxis"},
+    )
+    worker = {"resources": resources(gpu=2)}
+    with pytest.raises(PlanError) as error:
+        planned(
+            machine,
+            framework="pytorch",
+            batch={"gpu_visibility": "node"},
+            environment={
+                "resources": resources(cpu=16),
+                "replicas": {"n_workers": 1, "default_worker": worker},
+            },
+            build={"image": "pytorch/pytorch:2.4.0"},
+        )
+    assert [problem.path for problem in error.value.problems] == [
+        ("batch", "qos"),
+        ("batch", "gpu_visibility"),
+        ("build", "image"),
     ]
 
 
