@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from tests.experiments import environment, resources, where
 from tests.plans import COMMAND, LOCAL, TESTBED, changed, planned, words
+from tests.plug_in import plugged_in
 from tests.sites import shipped_site, site, site_named
 
 
@@ -226,11 +228,13 @@ def test_launchers_that_are_not_there() -> None:
     )
 
 
-def test_a_scheduler_that_no_launcher_knows() -> None:
-    assert refused(changed(TESTBED, scheduler="qq")) == (
-        "batch.launcher: launcher srun does not start tasks under scheduler qq (site testbed); "
-        "there is no launcher that has qq among its `schedulers`: plug one in (docs/how-to/plug-ins.md)"
-    )
+def test_a_scheduler_that_no_launcher_knows(tmp_path: Path) -> None:
+    plug_in = "from hpcdist.schedulers.slurm import Slurm\n\nQQ = Slurm()\n"
+    with plugged_in(tmp_path, "scheduler", "qq", plug_in):
+        assert refused(changed(TESTBED, scheduler="qq")) == (
+            "batch.launcher: launcher srun does not start tasks under scheduler qq (site testbed); "
+            "there is no launcher that has qq among its `schedulers`: plug one in (docs/how-to/plug-ins.md)"
+        )
 
 
 def test_the_origin_of_a_replicas_own_constraint() -> None:
