@@ -22,7 +22,7 @@ NO_ADDRESSES = {"BASH_FUNC_getent%%": "() { :; }"}
 """A function of bash: no name has an address here, whatever this machine's DNS says."""
 
 RANK_AFTER_RANK = """
-task_text >"$HPCDIST_JOB_DIR/task.sh"
+hpcdist_task_text >"$HPCDIST_JOB_DIR/task.sh"
 environment
 while (($#)); do
   {rank}=$1 PMIX_RANK=$1 SLURMD_NODENAME=$2 bash "$HPCDIST_JOB_DIR/task.sh" bash -c '
@@ -61,7 +61,7 @@ def told(plan: Plan, folder: Path, tasks: Iterable[Task] | None = None, **more: 
 
 def task_wrapper(script: str) -> str:
     """Return what the job writes as ``task.sh``; empty where its tasks have no wrapper."""
-    return called(script, "task_text") if " [mode]=tasks " in script else ""
+    return called(script, "hpcdist_task_text") if " [mode]=tasks " in script else ""
 
 
 def called(script: str, line: str, *arguments: str, **environ: str) -> str:

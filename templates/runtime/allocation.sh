@@ -14,9 +14,9 @@ allocation_slurm() {
   hpcdist_folder=$SLURM_SUBMIT_DIR/hpcdist-$SLURM_JOB_ID
   for nodes in ${hpcdist[components]:-}; do
     list=SLURM_JOB_NODELIST_HET_GROUP_$((number++))
-    add_hosts "${!list}" "$nodes"
+    hpcdist_add_hosts "${!list}" "$nodes"
   done
-  [[ ${hpcdist[components]:-} ]] || add_hosts "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
+  [[ ${hpcdist[components]:-} ]] || hpcdist_add_hosts "$SLURM_JOB_NODELIST" "$SLURM_JOB_NUM_NODES"
   if [[ ${hpcdist[mode]} == tasks ]]; then
     # Options of the login shell, and those of this script, are not options of the step.
     unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
@@ -29,15 +29,15 @@ allocation_slurm() {
 }
 # Adds the hosts of a list such as n[01-03,7],m5, of which there are $2, to the nodes, in Slurm's order. Should Slurm
 # ever write a list in another way, it must read it itself.
-add_hosts() {
+hpcdist_add_hosts() {
   local before=${#hpcdist_nodes[@]} list=$1
   while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
     list=${BASH_REMATCH[3]}
-    add_host "${BASH_REMATCH[1]}"
+    hpcdist_add_host "${BASH_REMATCH[1]}"
   done
   ((${#hpcdist_nodes[@]} - before == $2)) || mapfile -t -O "$before" hpcdist_nodes < <(scontrol show hostnames "$1")
 }
-add_host() {
+hpcdist_add_host() {
   local before ranges after range first number host
   if [[ $1 =~ ^([^[]*)\[([^]]*)\](.*)$ ]]; then
     before=${BASH_REMATCH[1]} ranges=${BASH_REMATCH[2]} after=${BASH_REMATCH[3]}
@@ -45,7 +45,7 @@ add_host() {
       first=${range%-*}
       for ((number = 10#$first; number <= 10#${range#*-}; number++)); do
         printf -v host '%s%0*d%s' "$before" "${#first}" "$number" "$after"
-        add_host "$host"
+        hpcdist_add_host "$host"
       done
     done
   else
@@ -62,7 +62,7 @@ allocation_pbs() {
   *[!0-9]*) hpcdist_job=$PBS_ARRAY_ID hpcdist_element=$PBS_ARRAY_INDEX ;;
   *) export PBS_ARRAY_INDEX=${hpcdist[array]} && hpcdist_element=$PBS_ARRAY_INDEX ;; # PBS has no arrays of one element
   esac
-  cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?" # PBS begins at home
+  cd "$PBS_O_WORKDIR" || hpcdist_fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?" # PBS begins at home
   hpcdist_folder=$PBS_O_WORKDIR/hpcdist-$hpcdist_number
   # Whatever -V hands on, the node's login files set PATH anew.
   [[ ${hpcdist[submit_environment]:-} != inherit ]] || export PATH=${PBS_O_PATH:-$PATH}
@@ -78,7 +78,7 @@ allocation_pbs() {
 
 allocation_lsf() {
   # Where it cannot, LSF begins somewhere else.
-  cd "${LS_SUBCWD:?this script is for bsub}" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
+  cd "${LS_SUBCWD:?this script is for bsub}" || hpcdist_fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
   hpcdist_job=$LSB_JOBID hpcdist_number=$LSB_JOBID hpcdist_element=${LSB_JOBINDEX#0}
   hpcdist_folder=$LS_SUBCWD/hpcdist-$LSB_JOBID
   local host words=()
@@ -97,7 +97,7 @@ allocation_lsf() {
 output_lsf() {
   local file=$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.out
   [[ ${hpcdist[run_dir]:-} ]] || return 0
-  : >>"$file" || fail "cannot write to $HPCDIST_RUN_DIR/logs"
+  : >>"$file" || hpcdist_fail "cannot write to $HPCDIST_RUN_DIR/logs"
   exec >>"$file" 2>&1
 }
 
@@ -115,7 +115,7 @@ allocation_sge() {
     done <"${PE_HOSTFILE:?no parallel environment started this script}"
     for host in "${!slots[@]}"; do
       ((${#hpcdist_nodes[@]} == hpcdist[nodes] && slots[$host] >= hpcdist[slots])) ||
-        fail "$host has ${slots[$host]} slots, the plan wants ${hpcdist[slots]} on each host: parallel environment $PE deals them out in another way; name one in sge.environments of the site file whose allocation_rule is ${hpcdist[slots]}"
+        hpcdist_fail "$host has ${slots[$host]} slots, the plan wants ${hpcdist[slots]} on each host: parallel environment $PE deals them out in another way; name one in sge.environments of the site file whose allocation_rule is ${hpcdist[slots]}"
     done
   fi
   if [[ ${hpcdist[remote]:-ssh} == qrsh ]]; then
@@ -133,6 +133,6 @@ allocation_flux() {
   : "${FLUX_ENCLOSING_ID:?this script is for flux batch}"
   hpcdist_job=${FLUX_ENCLOSING_ID/#$'\xc6\x92'/f} hpcdist_element=
   hpcdist_folder=$PWD/hpcdist-$hpcdist_job
-  hpcdist_number=$(flux job id --to=dec "$FLUX_ENCLOSING_ID") || fail "Flux does not answer on $(uname -n)"
+  hpcdist_number=$(flux job id --to=dec "$FLUX_ENCLOSING_ID") || hpcdist_fail "Flux does not answer on $(uname -n)"
   read -r -a hpcdist_nodes < <(flux hostlist --expand local)
 }

@@ -1,15 +1,15 @@
 # --- What batch systems need once the job's shell is ready
 
-begin_flux() { trap 'log_event timeout 0; forward TERM' ALRM; } # Flux sends it at the time limit
+begin_flux() { trap 'hpcdist_log_event timeout 0; hpcdist_forward TERM' ALRM; } # Flux sends it at the time limit
 
 # There is no scheduler on one machine that ends the job at its time limit: a process of its own watches it.
 begin_local() {
-  [[ ! ${hpcdist[walltime]:-} ]] || env -u HPCDIST_TOKEN bash -c "$(declare -f watch_limit log_event); watch_limit \"\$@\"" \
+  [[ ! ${hpcdist[walltime]:-} ]] || env -u HPCDIST_TOKEN bash -c "$(declare -f hpcdist_watch_limit hpcdist_log_event); hpcdist_watch_limit \"\$@\"" \
     hpcdist $$ "${HPCDIST_TOKEN:-}" "${hpcdist[walltime]}" </dev/null >/dev/null 2>&1 &
 }
 # Ends script $1 at time limit $3; after 10 s more all that carries the job's token is killed, also in groups of its own;
 # the script last: it tells the end. What it left behind, where it was killed itself, has the same time limit.
-watch_limit() {
+hpcdist_watch_limit() {
   local script=$1 token=$2 days=0 clock=$3 seconds try
   others() { [[ $token ]] && grep -lszxF -e "HPCDIST_TOKEN=$token" /proc/[0-9]*/environ | cut -d/ -f3 | grep -vx "$script"; }
   [[ $3 != *-* ]] || { days=${3%-*} && clock=${3#*-}; }
@@ -21,7 +21,7 @@ watch_limit() {
   done
   if kill -0 "$script"; then
     echo "hpcdist: the time limit of $3 is over" >>"/proc/$script/fd/2"
-    log_event timeout 0
+    hpcdist_log_event timeout 0
     kill -TERM "$script"
   fi
   for ((try = 0; try < 20; try++)); do
@@ -40,24 +40,24 @@ begin_pbs() {
   local node
   if [[ ${hpcdist[tasks_per_node]} == *,* ]]; then
     # Nodes hold different numbers of tasks: PBS must have given them in the order in which the plan has them.
-    count_tasks
+    hpcdist_count_tasks
     for ((node = 0; node < hpcdist[nodes]; node++)); do
       ((hpcdist_named[${hpcdist_nodes[node]}] == hpcdist_on[node])) ||
-        fail "${hpcdist_nodes[node]} is named ${hpcdist_named[${hpcdist_nodes[node]}]} times in \$PBS_NODEFILE, the plan has ${hpcdist_on[node]} tasks there"
+        hpcdist_fail "${hpcdist_nodes[node]} is named ${hpcdist_named[${hpcdist_nodes[node]}]} times in \$PBS_NODEFILE, the plan has ${hpcdist_on[node]} tasks there"
     done
   fi
-  ((hpcdist[nodes] == 1)) || [[ ${hpcdist[mode]} != once && ${hpcdist[remote_shell]:-} != agent ]] || start_by_pbs
+  ((hpcdist[nodes] == 1)) || [[ ${hpcdist[mode]} != once && ${hpcdist[remote_shell]:-} != agent ]] || hpcdist_start_by_pbs
 }
 # PBS itself starts what mpirun has for other nodes: many centres have no ssh between them, and what ssh starts PBS neither
 # counts nor ends. An MPI that was built with PBS's library does it by itself.
-start_by_pbs() {
+hpcdist_start_by_pbs() {
   local program libraries='' agent=$HPCDIST_JOB_DIR/remote.sh
   # shellcheck source=/dev/null # where PBS is
   program=$(type -P pbs_tmrsh) || program=$(. /etc/pbs.conf && type -P "$PBS_EXEC/bin/pbs_tmrsh") 2>/dev/null || return
   [[ ! ${LD_LIBRARY_PATH:-} ]] || printf -v libraries 'export LD_LIBRARY_PATH=%q; ' "$LD_LIBRARY_PATH"
   # shellcheck disable=SC2016 # it expands them
   printf '#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nexec %q "$1" /bin/bash -c %q"${*:2}"\n' \
-    "$program" "$libraries" >"$agent" || fail "cannot write $agent"
+    "$program" "$libraries" >"$agent" || hpcdist_fail "cannot write $agent"
   chmod +x "$agent"
   export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-$agent} PRTE_MCA_plm_ssh_agent=${PRTE_MCA_plm_ssh_agent:-$agent}
   [[ ${HYDRA_LAUNCHER:-} || ${HYDRA_BOOTSTRAP:-} ]] || export HYDRA_LAUNCHER=ssh HYDRA_LAUNCHER_EXEC=$agent

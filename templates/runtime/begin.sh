@@ -1,42 +1,42 @@
 # --- The job begins
 
 # What this run writes, and a line in its event log at the beginning and at the end.
-open_run() {
+hpcdist_open_run() {
   local log=
   export HPCDIST_RUN_DIR=${hpcdist[run_dir]:-$hpcdist_folder}
   export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
   export HPCDIST_JOB_DIR=$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID
   export HPCDIST_OUTPUTS=$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}
   (umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_OUTPUTS") ||
-    fail "cannot write to $HPCDIST_RUN_DIR on $(uname -n); is it on a file system that the nodes share, and not full?"
+    hpcdist_fail "cannot write to $HPCDIST_RUN_DIR on $(uname -n); is it on a file system that the nodes share, and not full?"
   [[ -O $HPCDIST_RUN_DIR && ! -L $HPCDIST_RUN_DIR && -O $HPCDIST_JOB_DIR ]] ||
-    fail "$HPCDIST_RUN_DIR is not your own: another user could change what this job runs; submit it from a folder that only you can write to"
-  call_if_there "output_${hpcdist[scheduler]}"
+    hpcdist_fail "$HPCDIST_RUN_DIR is not your own: another user could change what this job runs; submit it from a folder that only you can write to"
+  hpcdist_call_if_there "output_${hpcdist[scheduler]}"
   # Not every batch system tells how often it has run this job; the event log does.
   [[ ! -f $HPCDIST_RUN_DIR/events ]] || IFS= read -r -d '' log <"$HPCDIST_RUN_DIR/events"
   hpcdist_restarts=0
   [[ $log != *"started $HPCDIST_JOB_ID "* ]] ||
     hpcdist_restarts=$(grep -cF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
-  log_event started "$hpcdist_restarts" || unwritten
-  trap finish EXIT
+  hpcdist_log_event started "$hpcdist_restarts" || hpcdist_unwritten
+  trap hpcdist_finish EXIT
 }
 # A signal that is not trapped ends this script with the code of an earlier command: 0 is that of the program, or unknown.
-finish() {
+hpcdist_finish() {
   local code=$?
   ((code != 0)) || code=${hpcdist_status:-unknown}
-  log_event ended "$code" || echo "hpcdist: the end (exit code $code) cannot be written to $HPCDIST_RUN_DIR/events; is the disk full?" >&2
-  [[ $code != unknown ]] || fail "this script ended before its program had run; does a line of setup exit?"
+  hpcdist_log_event ended "$code" || echo "hpcdist: the end (exit code $code) cannot be written to $HPCDIST_RUN_DIR/events; is the disk full?" >&2
+  [[ $code != unknown ]] || hpcdist_fail "this script ended before its program had run; does a line of setup exit?"
 }
 
 # Signals go to the program; its exit code becomes the job's. (Background programs ignore INT: they get TERM.) Some batch
 # systems send ALRM, XCPU or XFSZ at a limit. Before the program runs, all but USR1 and USR2 end the job.
-trap_signals() {
-  trap 'forward TERM' TERM INT QUIT ALRM XCPU XFSZ
-  trap 'forward HUP' HUP
-  trap 'forward USR1' USR1
-  trap 'forward USR2' USR2
+hpcdist_trap_signals() {
+  trap 'hpcdist_forward TERM' TERM INT QUIT ALRM XCPU XFSZ
+  trap 'hpcdist_forward HUP' HUP
+  trap 'hpcdist_forward USR1' USR1
+  trap 'hpcdist_forward USR2' USR2
 }
-forward() {
+hpcdist_forward() {
   hpcdist_signal=$1
   [[ $1 != TERM ]] || hpcdist_told_to_end=1
   if [[ ! ${hpcdist_program:-} ]]; then
@@ -49,31 +49,31 @@ forward() {
 }
 
 # The nodes are numbered from 0 as the plan numbers them.
-check_nodes() {
+hpcdist_check_nodes() {
   local nodes=${#hpcdist_nodes[@]} more=
-  ((nodes == hpcdist[nodes])) || fail "the allocation has $nodes nodes, the plan needs ${hpcdist[nodes]}"
+  ((nodes == hpcdist[nodes])) || hpcdist_fail "the allocation has $nodes nodes, the plan needs ${hpcdist[nodes]}"
   ((nodes <= 8)) || more=' ...'
   echo "hpcdist: ${hpcdist[job]}: ${hpcdist_nodes[*]:0:8}$more (job $HPCDIST_JOB_ID)"
 }
 
 # How the other tasks reach the first node; and the job's ports, below those that Linux hands out itself; elements of
 # an array may share a node.
-choose_address() {
+hpcdist_choose_address() {
   local name ports=${hpcdist[ports]}
-  set_address "${hpcdist_nodes[0]}" HPCDIST_HEAD_ADDRESS
+  hpcdist_set_address "${hpcdist_nodes[0]}" HPCDIST_HEAD_ADDRESS
   if [[ $hpcdist_address ]]; then
     HPCDIST_HEAD_ADDRESS=$hpcdist_address # the batch system's
   elif [[ ${hpcdist[by_address]:-} ]]; then
     # A node may call itself 127.0.1.1, which means another machine to the others.
     name=$HPCDIST_HEAD_ADDRESS
     while read -r HPCDIST_HEAD_ADDRESS _; do [[ $HPCDIST_HEAD_ADDRESS == 127.* ]] || break; done < <(getent ahostsv4 "$name")
-    [[ ${HPCDIST_HEAD_ADDRESS:-127.} != 127.* ]] || fail "$name has no address that other nodes could reach"
+    [[ ${HPCDIST_HEAD_ADDRESS:-127.} != 127.* ]] || hpcdist_fail "$name has no address that other nodes could reach"
   fi
   HPCDIST_PORT=$((20000 + (hpcdist_number + 37 * ${hpcdist_element:-0}) % (12000 / ports) * ports))
   export HPCDIST_HEAD_ADDRESS HPCDIST_PORT
 }
 # Sets variable $2 to the name by which other nodes reach host $1.
-set_address() {
+hpcdist_set_address() {
   local host=$1
   [[ ! ${hpcdist[suffix]:-} ]] || host=${host%%.*}${hpcdist[suffix]}
   printf -v "$2" %s "$host"

@@ -3,23 +3,23 @@
 prepare_horovodrun-elastic() {
   local node text=
   rm -f "$HPCDIST_JOB_DIR"/elastic.*
-  count_tasks
+  hpcdist_count_tasks
   for ((node = 0; node < hpcdist[nodes]; node++)); do text+=${hpcdist_nodes[node]}:${hpcdist_on[node]}$'\n'; done
-  write_file elastic.hosts "$text"
-  text=$(declare -f ask_for_nodes discover "live_nodes_${hpcdist[scheduler]}")
-  write_file discover.sh "$text"$'\n'"discover ${hpcdist[scheduler]}"$'\n'
-  text=$(declare -f report_end)
-  write_file rank.sh "$text"$'\nreport_end "$@"\n'
+  hpcdist_write_file elastic.hosts "$text"
+  text=$(declare -f hpcdist_ask_for_nodes hpcdist_discover "live_nodes_${hpcdist[scheduler]}")
+  hpcdist_write_file discover.sh "$text"$'\n'"hpcdist_discover ${hpcdist[scheduler]}"$'\n'
+  text=$(declare -f hpcdist_report_end)
+  hpcdist_write_file rank.sh "$text"$'\nreport_end "$@"\n'
   # A rank is lost only when its ssh ends, which that to a silent node never does by itself: it is to end after 20 s,
   # before gloo's own 30 s. horovodrun has no option for ssh's options.
   printf -v text '#!/bin/sh\nexec %q -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=4 "$@"\n' "$(type -P ssh)"
-  write_file elastic.ssh "$text"
-  move_files
-  { mkdir -p "$HPCDIST_JOB_DIR/bin" && chmod +x "$HPCDIST_JOB_DIR/elastic.ssh" && ln -sf ../elastic.ssh "$HPCDIST_JOB_DIR/bin/ssh"; } || unwritten
+  hpcdist_write_file elastic.ssh "$text"
+  hpcdist_move_files
+  { mkdir -p "$HPCDIST_JOB_DIR/bin" && chmod +x "$HPCDIST_JOB_DIR/elastic.ssh" && ln -sf ../elastic.ssh "$HPCDIST_JOB_DIR/bin/ssh"; } || hpcdist_unwritten
   export PATH="$HPCDIST_JOB_DIR/bin:$PATH"
 }
 # horovodrun fails when a rank is lost after another has ended well. Ranks report how they end; a lost one cannot.
-report_end() {
+hpcdist_report_end() {
   local code
   trap : INT HUP USR1 USR2
   trap 'hpcdist_ended_by=TERM' TERM
@@ -36,26 +36,26 @@ report_end() {
 }
 # Prints host:slots for each node that the job still has; horovodrun runs this every second, and needs a lock meanwhile:
 # the answer comes at once, from a file. elastic.hosts is what the job began with, elastic.alive what is left of it.
-discover() {
+hpcdist_discover() {
   local scheduler=$1 asked=0 now
   cd "$HPCDIST_JOB_DIR" || exit
   [[ ! -f elastic.asked ]] || read -r asked <elastic.asked
   printf -v now '%(%s)T' -1
   if [[ ! -f elastic.alive ]]; then # the first time nothing runs yet that could be told
-    ask_for_nodes 0 10 </dev/null >/dev/null 2>&1
+    hpcdist_ask_for_nodes 0 10 </dev/null >/dev/null 2>&1
     [[ -f elastic.alive ]] || cp elastic.hosts elastic.alive
     echo "$now" >elastic.asked
   elif ((now - asked >= 10)); then
     echo "$now" >elastic.asked
     # In the background, and without the pipe that horovodrun waits for.
-    ask_for_nodes "$((${HOROVOD_GLOO_TIMEOUT_SECONDS:-30} + 30))" 30 </dev/null >/dev/null 2>&1 &
+    hpcdist_ask_for_nodes "$((${HOROVOD_GLOO_TIMEOUT_SECONDS:-30} + 30))" 30 </dev/null >/dev/null 2>&1 &
   fi
   cat elastic.alive
 }
 # Asks, for $2 seconds at most; without an answer all stays as it was. What has held for $1 seconds is believed:
 # horovodrun tells rank 0 of a change, and if that is what was lost, it tries for minutes. Later it has noticed the
 # loss by itself, and has another rank 0.
-ask_for_nodes() {
+hpcdist_ask_for_nodes() {
   local now since host alive left=
   alive=$("live_nodes_$scheduler" "$2") && [[ $alive ]] || return
   while IFS= read -r host; do

@@ -1,28 +1,28 @@
 # --- The files of the job: its nodes, its program, its task wrapper
 
-write_files() {
+hpcdist_write_files() {
   local text
   printf -v text '%s\n' "${hpcdist_nodes[@]}"
-  write_file nodes "$text"
-  [[ ! ${hpcdist[hostfile]:-} ]] || write_hostfile
-  program || unwritten
-  [[ ${hpcdist[mode]} != tasks ]] || write_task
-  move_files
+  hpcdist_write_file nodes "$text"
+  [[ ! ${hpcdist[hostfile]:-} ]] || hpcdist_write_hostfile
+  program || hpcdist_unwritten
+  [[ ${hpcdist[mode]} != tasks ]] || hpcdist_write_task
+  hpcdist_move_files
 }
 # The hosts with their number of tasks, in rank order, as the launcher reads them.
-write_hostfile() {
+hpcdist_write_hostfile() {
   local node=0 line text=
   export HPCDIST_HOSTFILE=$HPCDIST_JOB_DIR/hostfile
-  count_tasks
+  hpcdist_count_tasks
   for ((; node < hpcdist[nodes]; node++)); do
     # shellcheck disable=SC2059 # the format is the launcher's
     printf -v line "${hpcdist[hostfile]}" "${hpcdist_nodes[node]}" "${hpcdist_on[node]}"
     text+=$line$'\n'
   done
-  write_file hostfile "$text"
+  hpcdist_write_file hostfile "$text"
 }
 # Sets hpcdist_on to the number of tasks on each node, which the plan writes as Slurm does: 4(x2),3.
-count_tasks() {
+hpcdist_count_tasks() {
   local item count
   hpcdist_on=()
   for item in ${hpcdist[tasks_per_node]//,/ }; do
@@ -36,32 +36,32 @@ write_program() {
   local text
   IFS= read -r -d '' text
   text=$'trap \'exit $(($? ? $? : 143))\' TERM INT HUP\ntrap : USR1 USR2\n'$text
-  size_of "$text"
+  hpcdist_size_of "$text"
   hpcdist_program_size=$hpcdist_size
-  write_file command.sh "$text"
+  hpcdist_write_file command.sh "$text"
 }
 # The task wrapper, one for all tasks, and what starts it on each node, where the run directory may be missing. (srun
 # gives the highest exit code of all tasks, but rather a signal's: none may be killed by the TERM that follows.)
-write_task() {
+hpcdist_write_task() {
   local text start
-  text=$(task_text)$'\n'
-  write_file task.sh "$text"
-  size_of "$text"
+  text=$(hpcdist_task_text)$'\n'
+  hpcdist_write_file task.sh "$text"
+  hpcdist_size_of "$text"
   # shellcheck disable=SC2016 # the task expands it
   start='trap hpcdist_ended_by=TERM TERM; hpcdist_is_whole() { local LC_ALL=C text; IFS= read -rd "" text <"$1"; [[ -O $1 ]] && ((${#text} == $2)); } 2>/dev/null; for hpcdist_file in "$0 TASK_SIZE" "${0%/*}/command.sh PROGRAM_SIZE"; do hpcdist_is_whole "${hpcdist_file% *}" "${hpcdist_file##* }" || { echo "hpcdist: rank ${RANK:-none} on $(uname -n): ${hpcdist_file% *} is missing, cut short or not your own; does this node share its file system, and is the disk full?" >&2; sleep 2; exit 186; }; done; . "$0"'
   start=${start/TASK_SIZE/$hpcdist_size}
   start=${start/PROGRAM_SIZE/$hpcdist_program_size}
   hpcdist_task=(bash -c "${start/RANK/${hpcdist[rank]}}" "$HPCDIST_JOB_DIR/task.sh")
 }
-task_text() {
+hpcdist_task_text() {
   echo '#!/bin/bash'
   declare -p hpcdist hpcdist_tasks
-  declare -f task task_setup task_environment fail_task first_to_fail set_task_env set_address take_gpus peers count_oom_kills
+  declare -f hpcdist_run_task task_setup task_environment hpcdist_fail_task hpcdist_first_to_fail hpcdist_set_task_env hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills
   # shellcheck disable=SC2016 # the task expands it
-  echo 'task "$@"'
+  echo 'hpcdist_run_task "$@"'
 }
 # Sets hpcdist_size to the number of bytes of a text.
-size_of() {
+hpcdist_size_of() {
   local LC_ALL=C
   hpcdist_size=${#1}
 }

@@ -2,7 +2,7 @@
 
 # Sets hpcdist_names to the variables that tasks on other nodes need: those of environment(), which are all that it
 # exports where nothing else is, and those that setup() changed.
-name_variables() {
+hpcdist_name_variables() {
   local name
   # shellcheck disable=SC2046 # these are words
   mapfile -t hpcdist_names < <(
@@ -19,7 +19,7 @@ prepare_mpirun() {
   # Open MPI refuses root unless told twice.
   ((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # It hands to remote tasks only what is named, and MCA parameters, which Open MPI 5 refuses by name.
-  name_variables
+  hpcdist_name_variables
   hpcdist_exports=()
   for name in "${hpcdist_names[@]}"; do
     [[ $name == @(OMPI|PRTE)_MCA_* ]] || hpcdist_exports+=(-x "$name")
@@ -34,7 +34,7 @@ prepare_hydra() {
   unset I_MPI_PERHOST
   export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=off I_MPI_PIN=${I_MPI_PIN:-off}
   # Remote tasks get what is named here.
-  name_variables
+  hpcdist_name_variables
   printf -v hpcdist_exports ',%s' I_MPI_PIN "${hpcdist_names[@]}"
 }
 # What the login shell may say of PALS would beat this script, as far as it is not on its command line.
@@ -45,16 +45,16 @@ prepare_pals() { unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR;
 prepare_srun() {
   local item number=0 node=0 slot text
   [[ ${hpcdist[uneven]:-} ]] || return 0
-  count_tasks
+  hpcdist_count_tasks
   for item in ${hpcdist[components]:-${hpcdist[nodes]}}; do
     text=
     for ((item += node; node < item; node++)); do
       for ((slot = 0; slot < hpcdist_on[node]; slot++)); do text+=${hpcdist_nodes[node]}$'\n'; done
     done
-    [[ " ${hpcdist[uneven]} " != *" $number "* ]] || write_file "ranks.$number" "$text"
+    [[ " ${hpcdist[uneven]} " != *" $number "* ]] || hpcdist_write_file "ranks.$number" "$text"
     ((++number))
   done
-  move_files
+  hpcdist_move_files
 }
 
 # Where nobody else does, jsrun sets it to the hardware threads of a task's cores.
@@ -69,7 +69,7 @@ order_nodes_jsrun() {
   for name in "${hpcdist_nodes[@]}"; do names[${name%%.*}]=$name; done
   while read -r _ host; do ordered+=("${names[${host%%.*}]:-}"); done < <(
     fail() { exit 86; } # the script itself tells it, when its own setup fails
-    call_if_there setup
+    hpcdist_call_if_there setup
     # shellcheck disable=SC2016 # the task expands it
     jsrun --nrs="${hpcdist[nodes]}" --tasks_per_rs=1 --cpu_per_rs=1 --rs_per_host=1 \
       bash -c 'echo "$JSM_NAMESPACE_RANK $(uname -n)"' </dev/null | sort -n
@@ -88,12 +88,12 @@ resource_file() {
   printf -v text '%s\n' "cpu_index_using: logical" "launch_distribution: packed" "overlapping_rs: $2" \
     "oversubscribe_cpu: error" "oversubscribe_gpu: $2" "oversubscribe_mem: allow" \
     "skip_missing_cpu: error" "skip_missing_gpu: error" "skip_missing_mem: allow" ""
-  for row in "${hpcdist_tasks[@]}"; do resource_lines "$1" "$row"; done
-  write_file resources.erf "$text"
-  move_files
+  for row in "${hpcdist_tasks[@]}"; do hpcdist_resource_lines "$1" "$row"; done
+  hpcdist_write_file resources.erf "$text"
+  hpcdist_move_files
   echo "$HPCDIST_JOB_DIR/resources.erf"
 }
-resource_lines() {
+hpcdist_resource_lines() {
   local threads=$1 rank tasks per_node node cpu cpus gpu gpus per_gpu offset slot
   # shellcheck disable=SC2086 # these are words
   set -- $2
@@ -101,20 +101,20 @@ resource_lines() {
   for ((offset = 0; offset < tasks; offset++)); do
     slot=$((offset % per_node))
     text+="rank: $((rank + offset)): { hostname: ${hpcdist_nodes[node + offset / per_node]}"
-    text+=$(numbers cpu "$(((cpu + slot * cpus) * threads))" "$((cpus * threads))")
+    text+=$(hpcdist_numbers cpu "$(((cpu + slot * cpus) * threads))" "$((cpus * threads))")
     if [[ ${hpcdist[gpus]:-none} == @(task|node) ]]; then
       text+="; gpu: *"
     elif ((gpus > 0)); then
       # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
-      text+=$(numbers gpu "$((gpu + slot / per_gpu * gpus))" "$gpus")
+      text+=$(hpcdist_numbers gpu "$((gpu + slot / per_gpu * gpus))" "$gpus")
     fi
     text+=$' }\n'
   done
 }
-numbers() { (($3 == 1)) && echo "; $1: {$2}" || echo "; $1: {$2-$(($2 + $3 - 1))}"; }
+hpcdist_numbers() { (($3 == 1)) && echo "; $1: {$2}" || echo "; $1: {$2-$(($2 + $3 - 1))}"; }
 
 prepare_flux() {
-  type flux >/dev/null 2>&1 || fail "there is no flux on $(uname -n)"
+  type flux >/dev/null 2>&1 || hpcdist_fail "there is no flux on $(uname -n)"
   # Flux may have set it for the first node; HIP would heed it on all of them.
   [[ ${hpcdist[gpu_variable]:-CUDA_VISIBLE_DEVICES} == CUDA_VISIBLE_DEVICES ]] || unset CUDA_VISIBLE_DEVICES
 }
@@ -122,8 +122,8 @@ start_flux() {
   local pid code status=127
   "$@" &
   pid=$!
-  trap 'signal_flux TERM' TERM
-  trap 'signal_flux HUP' HUP
+  trap 'hpcdist_signal_flux TERM' TERM
+  trap 'hpcdist_signal_flux HUP' HUP
   trap 'hpcdist_heard=1' ALRM USR1 USR2
   while :; do
     hpcdist_heard=
@@ -135,7 +135,7 @@ start_flux() {
   done
 }
 # A signal would end flux run and leave its job alone: this tells the tasks. USR1 and USR2 they have got from Flux.
-signal_flux() {
+hpcdist_signal_flux() {
   local job
   hpcdist_heard=1
   for job in $(flux jobs -n -f running -o '{id.dec}'); do flux job kill --signal="$1" "$job"; done 2>/dev/null
@@ -152,18 +152,18 @@ start_processes() {
   set +m
   for signal in TERM HUP USR1 USR2; do
     # shellcheck disable=SC2064 # the signal's name is that of now
-    trap "signal_processes $signal" "$signal"
+    trap "hpcdist_signal_processes $signal" "$signal"
   done
   while [[ $(jobs -rp) ]]; do
     hpcdist_signalled=
-    wait -n || [[ $hpcdist_signalled ]] || signal_processes TERM
+    wait -n || [[ $hpcdist_signalled ]] || hpcdist_signal_processes TERM
   done
   for pid in "${pids[@]}"; do
     wait "$pid" || status=$?
   done
   return "$status"
 }
-signal_processes() {
+hpcdist_signal_processes() {
   hpcdist_signalled=1
   kill -s "$1" -- "${pids[@]/#/-}" 2>/dev/null
   # Those that do not hear TERM are killed, if the script still waits for them then.

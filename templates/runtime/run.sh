@@ -1,31 +1,31 @@
 # --- The program runs
 
-start() {
+hpcdist_start() {
   environment
-  call_if_there "prepare_${hpcdist[launcher]}"
+  hpcdist_call_if_there "prepare_${hpcdist[launcher]}"
   [[ ! ${hpcdist[program]:-} ]] || type "${hpcdist[program]}" >/dev/null 2>&1 ||
-    fail "there is no ${hpcdist[program]} on $(uname -n); load its module in the site file, or choose another batch.launcher"
+    hpcdist_fail "there is no ${hpcdist[program]} on $(uname -n); load its module in the site file, or choose another batch.launcher"
   launch
 }
-run() {
+hpcdist_run() {
   local status=127 server_end=
   # A name that no node has looked for before: network file systems remember what was not there.
   export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
   if [[ ${hpcdist[required_roles]:-}${hpcdist[elastic]:-} ]]; then
     export HPCDIST_ENDED="$HPCDIST_JOB_DIR/ended.$hpcdist_restarts.$1"
-    mkdir -p "$HPCDIST_ENDED" || unwritten
+    mkdir -p "$HPCDIST_ENDED" || hpcdist_unwritten
   fi
   hpcdist_program=none
   [[ ${hpcdist[mode]} != once ]] || set -m # a process group of its own, all of which hears signals
-  start &
+  hpcdist_start &
   set +m
   hpcdist_program=$!
-  [[ -z ${hpcdist_told_to_end:-} ]] || forward TERM # which came while there was no program yet
+  [[ -z ${hpcdist_told_to_end:-} ]] || hpcdist_forward TERM # which came while there was no program yet
   if [[ ${hpcdist[required_roles]:-} ]]; then
-    end_servers 2>/dev/null &
+    hpcdist_end_servers 2>/dev/null &
     server_end=$!
   fi
-  wait_for_program
+  hpcdist_wait_for_program
   # Launchers have codes of their own for what they were told to end (mpirun 1 or 255).
   ((status == 0 || (status > 128 && status < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || status=143
   if [[ $server_end ]]; then
@@ -35,10 +35,10 @@ run() {
     echo "hpcdist: the training had ended well when a node was lost"
     status=0
   fi
-  [[ ${hpcdist[mode]} != tasks && ! ${hpcdist[elastic]:-} ]] || find_cause
+  [[ ${hpcdist[mode]} != tasks && ! ${hpcdist[elastic]:-} ]] || hpcdist_find_cause
   return "$status"
 }
-wait_for_program() {
+hpcdist_wait_for_program() {
   local code
   while :; do
     hpcdist_signal=
@@ -51,10 +51,10 @@ wait_for_program() {
 }
 # The task that failed first tells why, and its exit code is the job's: a launcher may give that of a task it killed, or
 # none. Tasks that were told to end are the cause only if the job was.
-find_cause() {
+hpcdist_find_cause() {
   local rank host text code failure=$HPCDIST_FAILURE
   [[ -e $failure || -z ${hpcdist_told_to_end:-} ]] || failure+=.TERM
-  if can_have_failed && read -r code rank host text 2>/dev/null <"$failure"; then
+  if hpcdist_can_have_failed && read -r code rank host text 2>/dev/null <"$failure"; then
     status=$code
     case ${text:+told}$status in
     told*) echo "hpcdist: rank $rank on $host: $text" >&2 ;;
@@ -68,10 +68,10 @@ find_cause() {
     status=86 # of what starts the wrapper; a launcher may give the highest of all tasks
   elif ((status != 0 && status != 86)) && [[ -z ${hpcdist_told_to_end:-} ]]; then
     echo "hpcdist: ${hpcdist[launcher]} ended with exit code $status, and no task recorded why: a node or a task was lost, or killed; its own messages are above" >&2
-    ((hpcdist[nodes] == 1)) || call_if_there "lost_${hpcdist[scheduler]}"
+    ((hpcdist[nodes] == 1)) || hpcdist_call_if_there "lost_${hpcdist[scheduler]}"
   fi
 }
-can_have_failed() {
+hpcdist_can_have_failed() {
   if [[ ${hpcdist[elastic]:-} ]]; then
     ((status != 0))
   else
@@ -81,8 +81,8 @@ can_have_failed() {
 
 # Every task of the required roles leaves a file when it ends well. The others serve them, and would do so for ever: a
 # moment later they are ended too.
-end_servers() {
-  until all_ended; do sleep 1 >/dev/null; done
+hpcdist_end_servers() {
+  until hpcdist_all_ended; do sleep 1 >/dev/null; done
   [[ ! -e $HPCDIST_FAILURE ]] || return
   : >"$HPCDIST_ENDED.well" # where that cannot be written, the job ends all the same, as failed
   sleep 2
@@ -91,17 +91,17 @@ end_servers() {
   for _ in {1..10}; do sleep 1 >/dev/null; done
   kill -KILL "$hpcdist_program"
 }
-all_ended() {
+hpcdist_all_ended() {
   local ended=("$HPCDIST_ENDED"/*)
   [[ -e ${ended[0]} ]] && ((${#ended[@]} >= hpcdist[required_tasks]))
 }
 
 # Runs the program, and again after a failure as often as the experiment says; but neither a finished program, nor one
 # that was ended by a signal or told to end, nor a launch that cannot work.
-run_all() {
+hpcdist_run_all() {
   local try=0
   while :; do
-    run "$try"
+    hpcdist_run "$try"
     hpcdist_status=$?
     ((hpcdist_status == 0 || hpcdist_status == 86 || hpcdist_status > 127 || try++ >= ${hpcdist[max_restarts]:-0})) && break
     [[ -z ${hpcdist_told_to_end:-} ]] || break

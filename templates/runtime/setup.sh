@@ -1,7 +1,7 @@
 # --- What is needed before anything starts: setup() calls these
 
 # `module` is a function, which a script does not always inherit: it is where login shells find it.
-find_modules() {
+hpcdist_find_modules() {
   local file
   for file in "${LMOD_PKG:+$LMOD_PKG/init/bash}" "${MODULESHOME:+$MODULESHOME/init/bash}" /etc/profile.d/*mod*.sh; do
     type module >/dev/null 2>&1 && return
@@ -14,9 +14,9 @@ find_modules() {
 # one of the two variables.)
 load_module() {
   local before=${LOADEDMODULES:-}
-  find_modules || fail "there is no module command on $(uname -n) to load $1 ($2); name the file that defines it under 'source' in the site file"
+  hpcdist_find_modules || hpcdist_fail "there is no module command on $(uname -n) to load $1 ($2); name the file that defines it under 'source' in the site file"
   module load "$1" && [[ ${LMOD_CMD:-}${MODULES_CMD:-} || ${LOADEDMODULES:-} != "$before" || :$before: == *":$1"[:/]* ]] ||
-    fail "module $1 ($2) cannot be loaded on $(uname -n); 'module avail' there shows those that can"
+    hpcdist_fail "module $1 ($2) cannot be loaded on $(uname -n); 'module avail' there shows those that can"
 }
 # Activates the Spack environment that $1 names; the rest are Spack's own words. Only its function can change this shell.
 activate_spack() {
@@ -25,24 +25,29 @@ activate_spack() {
   if [[ $(type -t spack) != function ]]; then
     root=$(spack location --spack-root 2>/dev/null || echo "${SPACK_ROOT:-}")
     [[ -r $root/share/spack/setup-env.sh ]] ||
-      fail "there is no Spack on $(uname -n) to activate ${*: -1} ($origin); set SPACK_ROOT, or load Spack's module by 'batch.modules'"
+      hpcdist_fail "there is no Spack on $(uname -n) to activate ${*: -1} ($origin); set SPACK_ROOT, or load Spack's module by 'batch.modules'"
     # shellcheck source=/dev/null # Spack's own file
     source "$root/share/spack/setup-env.sh"
   fi
   spack env activate "$@" && [[ ${SPACK_ENV:-} ]] ||
-    fail "the Spack environment ${*: -1} ($origin) cannot be activated on $(uname -n); 'spack env list' there shows those with names"
+    hpcdist_fail "the Spack environment ${*: -1} ($origin) cannot be activated on $(uname -n); 'spack env list' there shows those with names"
 }
 # Runs setup(), and notes which variables it changes: launchers that take nothing else to other nodes must name them.
-run_setup() {
-  local name
+# What a file that it reads calls as we call ours would be run in place of it.
+hpcdist_run_setup() {
+  local name ours
   local -A before=()
+  ours=$(hpcdist_functions)
   for name in $(compgen -e); do before[$name]="=${!name}"; done
   setup
+  [[ $ours == "$(hpcdist_functions)" ]] ||
+    hpcdist_fail "a line of setup, or a file that it reads, defines a function that this script has too: environment, launch, found, start_processes, start_flux or resource_file"
   hpcdist_changed=()
   for name in $(compgen -e); do
     [[ ${before[$name]-} == "=${!name}" ]] || hpcdist_changed+=("$name")
   done
 }
+hpcdist_functions() { declare -f environment launch found start_processes start_flux resource_file; }
 
 # Whether there is such a file; one without a folder is a library, wherever programs look for those.
 found() {

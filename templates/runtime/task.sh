@@ -1,15 +1,15 @@
 # --- One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program
 
-task() {
+hpcdist_run_task() {
   local code oom_kills_before
-  set_task_env
+  hpcdist_set_task_env
   # As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
   ulimit -S -n hard 2>/dev/null
   ulimit -S -l hard 2>/dev/null
   ! declare -F task_setup >/dev/null || task_setup
   task_environment
   [[ ! ${hpcdist[checks_program]:-} ]] || type "$1" >/dev/null 2>&1 ||
-    fail_task "there is no $1 here; load its module by batch.modules, or activate the environment that has it before you submit"
+    hpcdist_fail_task "there is no $1 here; load its module by batch.modules, or activate the environment that has it before you submit"
   # Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
   [[ ! ${hpcdist[label]:-} ]] ||
     exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
@@ -17,57 +17,57 @@ task() {
   trap : INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
   trap 'hpcdist_ended_by=TERM' TERM
   [[ ! ${hpcdist_ended_by:-} ]] || exit 143
-  count_oom_kills
+  hpcdist_count_oom_kills
   oom_kills_before=$hpcdist_oom_kills
   "$@"
   code=$?
   # TERM may reach the program a moment before it reaches this shell.
   ((code != 143)) || [[ ${hpcdist_ended_by:-} ]] || sleep 1
   if ((code != 0)); then
-    count_oom_kills
+    hpcdist_count_oom_kills
     if ((hpcdist_oom_kills > oom_kills_before)); then
-      first_to_fail "$code" "the kernel killed a process for lack of memory (exit code $code); ask for more by environment.resources.memory"
+      hpcdist_first_to_fail "$code" "the kernel killed a process for lack of memory (exit code $code); ask for more by environment.resources.memory"
     else
-      first_to_fail "$code"
+      hpcdist_first_to_fail "$code"
     fi
   elif [[ ! ${hpcdist_ended_by:-} && " ${hpcdist[required_roles]:-} " == *" $HPCDIST_ROLE "* ]]; then
     # When all of these have ended well, the job is done: the script ends the others.
     : >"${HPCDIST_ENDED:?}/$HPCDIST_RANK" ||
-      fail_task "cannot write to $HPCDIST_ENDED, where the job looks for tasks that ended well; is the disk full?"
+      hpcdist_fail_task "cannot write to $HPCDIST_ENDED, where the job looks for tasks that ended well; is the disk full?"
   fi
   exit "$code"
 }
 # The first task of all that fails is the cause; what the launcher then does to the others is not. The job's script
 # tells of it: this task may be killed before it could. One that was told to end leaves a file of another name.
-first_to_fail() {
+hpcdist_first_to_fail() {
   local file=$HPCDIST_FAILURE${hpcdist_ended_by:+.$hpcdist_ended_by} rank=${hpcdist_rank:-?}
   (set -C && echo "$1 $rank $(uname -n)${2:+ $2}" >"$file") 2>/dev/null || [[ -s $file ]] ||
     echo "hpcdist: rank $rank on $(uname -n)${2:+: $2} (exit code $1; this cannot be written to $file)" >&2
 }
-fail_task() {
-  first_to_fail 86 "$*"
+hpcdist_fail_task() {
+  hpcdist_first_to_fail 86 "$*"
   exit 86
 }
 
 # Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
-set_task_env() {
+hpcdist_set_task_env() {
   local launcher=${hpcdist[launcher]} rank size row item role index first tasks per_replica per_node node local_rank cpus gpu gpus per_gpu
   local processes offset slot nodes=0 local_size planned=() here
   rank=${hpcdist[rank]} size=${hpcdist[size]:-}
   hpcdist_rank=${!rank:-}
-  [[ $hpcdist_rank ]] || fail_task "$launcher set no $rank; start this job by $launcher, as the script does"
+  [[ $hpcdist_rank ]] || hpcdist_fail_task "$launcher set no $rank; start this job by $launcher, as the script does"
   rank=$hpcdist_rank
   [[ ! $size ]] || ((${!size:-0} == hpcdist[tasks])) ||
-    fail_task "$launcher started ${!size:-} tasks, the plan has ${hpcdist[tasks]}; leave the counts in the script as they are, or submit the experiment again"
+    hpcdist_fail_task "$launcher started ${!size:-} tasks, the plan has ${hpcdist[tasks]}; leave the counts in the script as they are, or submit the experiment again"
   [[ ! ${hpcdist[needs_pmi]:-} || ${PMIX_RANK:-${PMI_RANK:-}} == "$rank" ]] ||
-    fail_task "srun gave no PMI${hpcdist[mpi]:+ with --mpi=${hpcdist[mpi]}}, so each task would be rank 0 of a world of its own; set launchers.srun.mpi in the site file to a type that 'srun --mpi=list' shows and this MPI knows (Open MPI: pmix, MPICH: pmi2), or batch.launcher to mpirun"
+    hpcdist_fail_task "srun gave no PMI${hpcdist[mpi]:+ with --mpi=${hpcdist[mpi]}}, so each task would be rank 0 of a world of its own; set launchers.srun.mpi in the site file to a type that 'srun --mpi=list' shows and this MPI knows (Open MPI: pmix, MPICH: pmi2), or batch.launcher to mpirun"
   for row in "${hpcdist_tasks[@]}"; do
     # shellcheck disable=SC2086 # these are words
     set -- $row
     offset=$((rank - $3))
     ((offset >= $4)) || break
   done
-  ((offset >= 0 && offset < $4)) || fail_task "rank $rank is not found in the plan"
+  ((offset >= 0 && offset < $4)) || hpcdist_fail_task "rank $rank is not found in the plan"
   role=$1 index=$2 per_replica=$5 per_node=$6 node=$7 local_rank=$8 cpus=${10} gpu=${11} gpus=${12} per_gpu=${13} processes=${14}
   slot=$((offset % per_node))
   node=$((node + offset / per_node))
@@ -80,10 +80,10 @@ set_task_env() {
   # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
   read -r here </proc/sys/kernel/hostname
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-?} == "${planned[0]}" ]] ||
-    fail_task "this is $here, the plan has this rank on ${planned[0]:-no node}; the launcher placed tasks in an order of its own"
+    hpcdist_fail_task "this is $here, the plan has this rank on ${planned[0]:-no node}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=${hpcdist[tasks]} HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
   export HPCDIST_NODE=$node HPCDIST_NODES=${hpcdist[nodes]} HPCDIST_ADDRESS
-  set_address "${planned[0]}" HPCDIST_ADDRESS
+  hpcdist_set_address "${planned[0]}" HPCDIST_ADDRESS
   # Not what a node may call itself, 127.0.1.1, which means another machine to the others.
   [[ ! ${hpcdist[by_address]:-} ]] || while read -r here _; do
     [[ $here == 127.* ]] || { HPCDIST_ADDRESS=$here && break; }
@@ -95,12 +95,12 @@ set_task_env() {
   default) export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus} ;;
   esac
   # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
-  take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
+  hpcdist_take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
 }
 
 # Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
 # their numbers among those that it sees.
-take_gpus() {
+hpcdist_take_gpus() {
   local variable=${hpcdist[gpu_variable]:-} visibility=${hpcdist[gpus]:-}
   local gpu=$1 gpus=$2 visible=() row number place shown=0 own=()
   case $visibility in
@@ -123,13 +123,13 @@ take_gpus() {
     visible=(${hpcdist[gpu_devices]})
     visible=("${!visible[@]}")
     [[ ! ${hpcdist[shared_gpus]:-} ]] || ((gpus == 0 || ${#visible[@]} <= shown)) ||
-      fail_task "this job has $shown of the ${#visible[@]} GPUs of this node, and nothing says which: $variable is not set, so another job may be on the same ones; ask for all of them or for whole nodes (batch: {exclusive: true}), or have the site set it for each job${hpcdist[gpu_hook]:+ (${hpcdist[gpu_hook]} does)}"
+      hpcdist_fail_task "this job has $shown of the ${#visible[@]} GPUs of this node, and nothing says which: $variable is not set, so another job may be on the same ones; ask for all of them or for whole nodes (batch: {exclusive: true}), or have the site set it for each job${hpcdist[gpu_hook]:+ (${hpcdist[gpu_hook]} does)}"
   fi
   if [[ $visibility == launcher ]]; then
-    ((${#visible[@]} >= gpus)) || fail_task "the plan gives this task $gpus GPUs, $variable names ${#visible[@]}"
+    ((${#visible[@]} >= gpus)) || hpcdist_fail_task "the plan gives this task $gpus GPUs, $variable names ${#visible[@]}"
   else
     ((gpus == 0 || ${#visible[@]} >= gpu + gpus)) ||
-      fail_task "the plan gives this task $gpus of this node's GPUs, from number $gpu on; only ${#visible[@]} can be seen here; look at $variable, at nvidia-smi or rocm-smi, and at gpus.request in the site file"
+      hpcdist_fail_task "the plan gives this task $gpus of this node's GPUs, from number $gpu on; only ${#visible[@]} can be seen here; look at $variable, at nvidia-smi or rocm-smi, and at gpus.request in the site file"
   fi
   case $visibility in
   task) visible=("${visible[@]:gpu:gpus}") ;;
@@ -156,7 +156,7 @@ peers() {
     set -- $row
     [[ $1 == "$role" ]] || continue
     for ((offset = 0; offset < $4; offset += $5)); do
-      set_address "${hosts[$7 + offset / $6]}" address
+      hpcdist_set_address "${hosts[$7 + offset / $6]}" address
       list+=",\"$address:$((HPCDIST_PORT + $8 + offset % $6))\""
     done
   done
@@ -164,7 +164,7 @@ peers() {
 }
 
 # Sets the number of processes that the kernel has killed for lack of memory where this task runs.
-count_oom_kills() {
+hpcdist_count_oom_kills() {
   local kind path file name count
   hpcdist_oom_kills=0
   while IFS=: read -r _ kind path; do

@@ -158,7 +158,8 @@ SCRIPT = runtime(template_folders()).removesuffix("\nmain\n")
 
 def expanded_by_bash(lists: Sequence[str]) -> list[list[str]]:
     """Expand by the script's own functions; they may call no other program."""
-    loop = 'while (($#)); do hpcdist_nodes=(); add_hosts "$1" "$2"; echo "${hpcdist_nodes[*]}"; shift 2; done'
+    each = 'hpcdist_nodes=(); hpcdist_add_hosts "$1" "$2"; echo "${hpcdist_nodes[*]}"'
+    loop = f"while (($#)); do {each}; shift 2; done"
     words = [word for text in lists for word in (text, str(len(hostlist.expand(text))))]
     argv = [shutil.which("bash") or "bash", "-c", f"{SCRIPT}\n{loop}", "bash", *words]
     done = subprocess.run(argv, env={"PATH": "/nowhere"}, capture_output=True, text=True, check=True)

@@ -112,6 +112,27 @@ def test_a_setup_line_that_exits_is_no_success(tmp_path: Path) -> None:
     assert "this script ended before its program had run; does a line of setup exit?" in out
 
 
+@pytest.mark.parametrize("name", ["launch", "environment", "start_processes"])
+def test_a_setup_line_that_replaces_what_the_script_runs(tmp_path: Path, name: str) -> None:
+    machine = changed(ONE_PROCESS, setup=(f"{name}() {{ :; }}",))
+    with started(tmp_path, machine, run={"cmd": "touch ran"}) as job:
+        out, _ = job.communicate(timeout=30)
+    assert (job.returncode, events(tmp_path)[1:], (tmp_path / "ran").exists()) == (
+        86,
+        [("ended", "86")],
+        False,
+    )
+    assert "defines a function that this script has too: environment, launch, " in out
+
+
+def test_names_of_a_sites_own_functions(tmp_path: Path) -> None:
+    names = ("setup", "run", "start", "main", "task", "finish", "forward", "fail", "write_file", "program")
+    machine = changed(ONE_PROCESS, setup=tuple(f"{name}() {{ :; }}" for name in names))
+    with started(tmp_path, machine, run={"cmd": "touch ran"}) as job:
+        job.communicate(timeout=30)
+    assert (job.returncode, (tmp_path / "ran").exists()) == (0, True)
+
+
 @pytest.mark.parametrize("name", [*AT_LIMITS, "HUP"])
 def test_a_signal_before_the_program_starts(tmp_path: Path, name: str) -> None:
     machine = changed(ONE_PROCESS, setup=(f"kill -s {name} $$",))

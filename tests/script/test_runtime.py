@@ -30,7 +30,7 @@ def in_job(plan: Plan, folder: Path, line: str, **environ: str) -> str:
 
 @pytest.mark.parametrize(("text", "each"), [("4", "4"), ("4(x2),3", "4 4 3"), ("1,2(x1),1(x3)", "1 2 1 1 1")])
 def test_tasks_per_node_are_read_as_slurm_writes_them(tmp_path: Path, text: str, each: str) -> None:
-    line = f'hpcdist[tasks_per_node]="{text}"; count_tasks; echo "${{hpcdist_on[*]}}"'
+    line = f'hpcdist[tasks_per_node]="{text}"; hpcdist_count_tasks; echo "${{hpcdist_on[*]}}"'
     assert in_job(planned(), tmp_path, line) == f"{each}\n"
 
 
@@ -49,7 +49,7 @@ def test_a_hostfile_is_in_the_launchers_form(tmp_path: Path, launcher: str, line
     )
     runs = list(plan.placement.tasks_per_node())
     assert (
-        in_job(plan, tmp_path, 'write_hostfile && move_files && echo "$HPCDIST_HOSTFILE"')
+        in_job(plan, tmp_path, 'hpcdist_write_hostfile && hpcdist_move_files && echo "$HPCDIST_HOSTFILE"')
         == f"{tmp_path}/hostfile\n"
     )
     sizes = [tasks for nodes, tasks in runs for _ in range(nodes)]
@@ -83,7 +83,7 @@ def test_tasks_on_other_nodes_get_what_the_job_sets(tmp_path: Path) -> None:
     )
     line = """
     setup() { export FROM_SETUP=1 LOGIN=changed; }
-    run_setup
+    hpcdist_run_setup
     environment
     prepare_mpirun
     printf '%s\\n' "${hpcdist_exports[@]}"
@@ -101,5 +101,5 @@ def test_the_watch_of_a_local_job_reads_its_limit(tmp_path: Path, walltime: str,
     """It ends at once here: its script is no process."""
     plan = planned(LOCAL, run={"cmd": "true"}, batch={"walltime": walltime})
     assert f"[walltime]={walltime}" in render_job(plan)
-    watch = 'kill() { declare -p seconds; exit; }; sleep() { :; }; watch_limit 1 "" ' + walltime
+    watch = 'kill() { declare -p seconds; exit; }; sleep() { :; }; hpcdist_watch_limit 1 "" ' + walltime
     assert re.findall(r'seconds="(\d+)"', in_job(plan, tmp_path, watch)) == [str(seconds)]
