@@ -219,10 +219,14 @@ def unknown(what: str, name: str, choices: Iterable[str], path: Path = ()) -> Pr
     return Problem(f"there is no {what} {name!r}", path, did_you_mean(name, choices))
 
 
-def comma_list(names: Iterable[str], most: int = 4) -> str:
-    """Join names with commas; of many, the first ones and the number of the others."""
+def comma_list(names: Iterable[str], most: int = 4, size: int | None = None) -> str:
+    """Join names with commas; of many, the first ones and the number of the others.
+
+    ``size``: how many there are, where the names are only the first of them.
+    """
     known = [*names]
-    more = f" and {len(known) - most} more" if len(known) > most else ""
+    total = len(known) if size is None else size
+    more = f" and {total - most} more" if total > most else ""
     return ", ".join(known[:most]) + more
 
 

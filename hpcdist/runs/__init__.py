@@ -2,5 +2,5 @@
 
 rundir record stored_plan events    the files of a run
 control cancelling services    submit and cancel, and the services that they need
-endings deadline querying states waiting logs    the state of a job, and its output
+elements endings deadline querying states waiting logs    the state of a job, and its output
 """

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Event, RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status
@@ -17,9 +17,6 @@ _CANCELLED: Final = "cancelled"
 _ENDS: Final = frozenset({"ended", _CANCELLED, "timeout"})
 _SOURCE: Final = "run directory"
 _NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_MOST_ELEMENTS: Final = 1 << 20
-"""Further elements of an array are ignored; no batch system accepts so many."""
-
 _NODES_BYTES: Final = 1 << 22
 
 
@@ -35,21 +32,17 @@ def record_cancelled(job: Job, at: float) -> None:
         directory.append_event(Event(_CANCELLED, number, round(at), "0"))
 
 
-def elements(job: Job) -> tuple[int, ...]:
-    """Return the indices of an array's elements, from its plan; empty for other jobs."""
-    return tuple(itertools.islice(itertools.chain.from_iterable(_ranges(job)), _MOST_ELEMENTS))
-
-
-def _ranges(job: Job) -> Sequence[range]:
+def elements(job: Job) -> Elements:
+    """Return an array's elements, from its plan; none for other jobs."""
     array = RunDirectory(Path(job.directory)).plan().array
-    return [part.indices for part in array.ranges] if array else ()
+    return Elements(part.indices for part in array.ranges) if array else Elements()
 
 
 def has_ended(job: Job) -> bool:
     """Return whether the last event of the job, or of each array element, is its end, or it was cancelled."""
     last = {event.job_id: event.what for event in RunDirectory(Path(job.directory)).events()}
     ended = sum(what in _ENDS for what in last.values())
-    return _CANCELLED in last.values() or ended >= max(1, sum(map(len, _ranges(job))), len(last))
+    return _CANCELLED in last.values() or ended >= max(1, elements(job).size, len(last))
 
 
 def has_started(job: Job) -> bool:
@@ -66,8 +59,10 @@ def nodes(job: Job) -> tuple[str, ...]:
     return ()
 
 
-def read(job: Job, indices: Collection[int] = ()) -> dict[int | None, Status]:
+def read(job: Job, indices: Elements) -> tuple[dict[int | None, Status], Status | None]:
     """Return how the job ended by its event log, under None, or its ended elements by index.
+
+    The second value is how all other elements ended, None where they may live.
 
     The log does not show whether a job was terminated to be requeued: for jobs that may be, exit code 143
     (TERM) is ignored, unless hpcdist's user cancelled the job.
@@ -83,11 +78,13 @@ def read(job: Job, indices: Collection[int] = ()) -> dict[int | None, Status]:
     cancelled = max((event.at for event in by_index[None] if event.what == _CANCELLED), default=None)
     if indices:
         del by_index[None]
-    for index in indices if cancelled is not None else ():
-        by_index.setdefault(index, [])
     plan = directory.plan() if any(by_index.values()) else StoredPlan()
     ends = {index: _end(log, cancelled, plan) for index, log in by_index.items()}
-    return {index: status for index, status in ends.items() if status}
+    found: dict[int | None, Status] = {index: status for index, status in ends.items() if status}
+    others = _end([], cancelled, plan) if indices else None
+    if others and len(found) < len(ends):  # one that may run again is none of the others
+        return dict.fromkeys(indices.outside(ends), others) | found, None
+    return found, others
 
 
 def _end(log: Sequence[Event], cancelled: int | None, plan: StoredPlan) -> Status | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Final
 
@@ -10,8 +11,9 @@ from hpcdist.errors import comma_list
 from hpcdist.host.command import Completed, Runner
 from hpcdist.runs import endings
 from hpcdist.runs.deadline import run_parallel
+from hpcdist.runs.elements import Elements
 from hpcdist.schedulers import Query, Scheduler, answers
-from hpcdist.schedulers.job import SIGNALLED, Job, JobState, Status, fold, fold_array
+from hpcdist.schedulers.job import SIGNALLED, Job, JobState, Rest, Status, fold, fold_array
 
 MISSING: Final = Status(
     JobState.UNKNOWN, reason="the batch system no longer knows this job", source="batch system"
@@ -27,17 +29,19 @@ class JobStatuses:
     """The statuses of one job: its own under None, those of an array's elements under their indices.
 
     ``settled`` statuses are definite: an end, or a live state. A later answer may replace ``hints``.
+    ``others`` is the end of all elements that have none of their own.
     """
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.settled: dict[int | None, Status] = {}
         self.hints: dict[int | None, Status] = {}
+        self.others: Status | None = None
 
     @cached_property
-    def elements(self) -> frozenset[int]:
-        """The indices of the array, from the plan."""
-        return frozenset(endings.elements(self.job))
+    def elements(self) -> Elements:
+        """The elements of the array, from the plan."""
+        return endings.elements(self.job)
 
     def add(self, index: int | None, status: Status, *, provisional: bool) -> None:
         """Add an answer, unless it lags behind the queue, or is about another job with the same id."""
@@ -50,22 +54,32 @@ class JobStatuses:
         """Whether further queries are needed; the end of an array does not show how its elements ended."""
         if any(map(_is_live, self.settled.values())):
             return False
-        wanted = self.elements | {index for index in self.hints if index is not None}
-        return not self.settled.keys() >= wanted if wanted else None not in self.settled
+        hinted = {index for index in self.hints if index is not None}
+        if not (hinted or self.elements):
+            return None not in self.settled
+        if not self.settled.keys() >= hinted:
+            return True
+        return self.others is None and any(True for _ in self.elements.outside(self.settled))
 
     def read_events(self) -> None:
         """Add the ends of the event log, where the batch system does not contradict them."""
         whole = self.settled.get(None, self.hints.get(None))
-        for index, ended in endings.read(self.job, self.elements).items():
-            hint = self.hints.get(index, whole)
-            if index in self.settled:
-                continue
-            if hint is not None and _explains(hint, ended):
-                self.settled[index] = hint._replace(exit_code=ended.exit_code)
-            elif hint is None or not hint.native or hint is self.settled.get(None):
-                self.settled[index] = ended
-            elif hint.state is ended.state:
-                self.settled[index] = hint._replace(exit_code=ended.exit_code)
+        ends, others = endings.read(self.job, self.elements)
+        if others:
+            ends = {index: others for index in self.hints if index in self.elements} | ends
+            self.others = self._combined(others, whole)
+        for index, ended in ends.items():
+            combined = self._combined(ended, self.hints.get(index, whole))
+            if combined and index not in self.settled:
+                self.settled[index] = combined
+
+    def _combined(self, ended: Status, hint: Status | None) -> Status | None:
+        """Return how it ended by the event log and by what the batch system says; None if it contradicts."""
+        if hint is not None and _explains(hint, ended):
+            return hint._replace(exit_code=ended.exit_code)
+        if hint is None or not hint.native or hint is self.settled.get(None):
+            return ended
+        return hint._replace(exit_code=ended.exit_code) if hint.state is ended.state else None
 
     def status(self, missing: Status = MISSING) -> Status | None:
         """Return the status of the whole job, with ``missing`` for unknown elements, or None."""
@@ -75,18 +89,24 @@ class JobStatuses:
         live = [status for status in parts.values() if _is_live(status)]
         if live:
             return fold(live)
-        if not elements or _is_other(whole):
+        if not (elements or self.others) or _is_other(whole):
             return whole
-        rest = whole or missing
-        folded = fold_array({index: elements.get(index, rest) for index in self.elements | elements.keys()})
+        rest = self._rest(elements, self.others or whole or missing)
+        folded = fold_array(elements, rest)
         if whole and whole.state.is_final and folded.state is JobState.COMPLETED:
             return whole
-        return self._with_lost_elements(folded) if folded is MISSING else folded
+        if not rest or folded is not MISSING:
+            return folded
+        lost = itertools.islice(self.elements.outside(elements), 10)
+        which = comma_list(map(str, lost), size=rest.number)
+        return folded._replace(reason=f"the batch system no longer knows these elements: {which}")
 
-    def _with_lost_elements(self, status: Status) -> Status:
-        """Return the status of an array of which elements are missing, listing the first of them."""
-        lost = map(str, sorted(self.elements - (self.hints | self.settled).keys()))
-        return status._replace(reason=f"the batch system no longer knows these elements: {comma_list(lost)}")
+    def _rest(self, known: Mapping[int, Status], status: Status) -> Rest | None:
+        """Return the elements of which nothing is known, each with this status."""
+        first = self.elements.first_outside(known)
+        if first is None:
+            return None
+        return Rest(first, self.elements.size - sum(index in self.elements for index in known), status)
 
 
 def _explains(end: Status, ended: Status) -> bool:

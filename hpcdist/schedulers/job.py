@@ -98,18 +98,29 @@ def _rank(state: JobState) -> int:
     return failed + 1 + _ENDED_LAST.index(state) if state in _ENDED_LAST else failed
 
 
-def fold_array(elements: Mapping[int, Status]) -> Status:
-    """Return the state of an array with these elements, folded in the order of their indices.
+class Rest(NamedTuple):
+    """The elements of an array that have all the same status: the lowest index, their number, the status."""
+
+    first: int
+    number: int
+    status: Status
+
+
+def fold_array(elements: Mapping[int, Status], rest: Rest | None = None) -> Status:
+    """Return the state of an array with these elements and the rest, folded in the order of their indices.
 
     Where not all completed, the reason names the element that decided; an array of which some elements were
     cancelled has no exit code, since that of an element that completed would be a success.
     """
-    order = sorted(elements)
-    folded = fold([elements[index] for index in order])
-    if len(order) == 1 or folded.state is JobState.COMPLETED or not folded.state.is_final:
+    listed = {**elements, rest.first: rest.status} if rest else elements
+    order = sorted(listed)
+    folded = fold([listed[index] for index in order])
+    size = len(elements) + (rest.number if rest else 0)
+    if size == 1 or folded.state is JobState.COMPLETED or not folded.state.is_final:
         return folded
-    first = next(index for index in order if elements[index] is folded)
+    first = next(index for index in order if listed[index] is folded)
     completed = sum(part.state is JobState.COMPLETED for part in elements.values())
+    completed += rest.number if rest and rest.status.state is JobState.COMPLETED else 0
     why = f" ({folded.reason})" if folded.reason else ""
-    reason = f"first in element {first}{why}; {completed} of {len(order)} elements completed"
+    reason = f"first in element {first}{why}; {completed} of {size} elements completed"
     return folded._replace(reason=reason, exit_code=folded.exit_code or None)

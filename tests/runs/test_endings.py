@@ -22,9 +22,10 @@ from hpcdist.schedulers.job import Job
 )
 def test_elements_of_an_array(tmp_path: Path, array: object, elements: tuple[int, ...]) -> None:
     (tmp_path / "plan.json").write_text(json.dumps({"array": array}))
-    assert endings.elements(Job("12", "a-1", str(tmp_path), "t")) == elements
+    found = endings.elements(Job("12", "a-1", str(tmp_path), "t"))
+    assert (tuple(found.outside(())), found.size) == (elements, len(elements))
 
 
-def test_elements_have_an_end(tmp_path: Path) -> None:
+def test_an_array_is_as_large_as_its_plan_says(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text('{"array": "0-999999999999"}')
-    assert endings.elements(Job("12", "a-1", str(tmp_path), "t")) == tuple(range(1 << 20))
+    assert endings.elements(Job("12", "a-1", str(tmp_path), "t")).size == 1_000_000_000_000
