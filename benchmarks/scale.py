@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from hpcdist.experiment.amounts import Amount, Resources
 from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas, Run
+from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.script.renderer import render
@@ -20,6 +22,9 @@ SITE = Site(
     partitions={"gpu": Partition(nodes={"gpu": None})},
 )
 
+Compare = Callable[[Callable[[], float], Callable[[], float]], tuple[float, float]]
+Line = Callable[[str, float, float, str], None]
+
 
 def experiment(tasks: int, odd: int = 0) -> Experiment:
     """Build an experiment of so many tasks with a GPU each, ``odd`` of the workers with two."""
@@ -31,23 +36,35 @@ def experiment(tasks: int, odd: int = 0) -> Experiment:
     return Experiment(framework="pytorch", environment=environment, run=Run(cmd="python train.py"))
 
 
-def main() -> None:
-    """Print time and script size for 10 to 100,000 tasks."""
-    render(make_plan(experiment(4), SITE, lambda _: DEFAULT))
+def planned(tasks: int, odd: int = 0) -> Plan:
+    """Make a plan of so many tasks."""
+    return make_plan(experiment(tasks, odd), SITE, lambda _: DEFAULT)
+
+
+def seconds(tasks: int) -> float:
+    """How long it takes to make a plan of so many equal tasks, and its script."""
+    begun = time.perf_counter()
+    render(planned(tasks))
+    return time.perf_counter() - begun
+
+
+def main(compare: Compare, line: Line) -> None:
+    """Print the ratio of very many equal tasks to few, then time and script size for 10 to 1,000,000."""
+    line(
+        "plan + render, 1,000,000 equal tasks / 10",
+        *compare(lambda: seconds(10**6), lambda: seconds(10)),
+        "<= 2",
+    )
     for odd in (0, 9):
-        for tasks in (10, 100, 1_000, 10_000, 100_000):
+        for tasks in (10, 1_000, 100_000, 1_000_000):
             begun = time.perf_counter()
-            plan = make_plan(experiment(tasks, odd), SITE, lambda _: DEFAULT)
-            planned = time.perf_counter()
+            plan = planned(tasks, odd)
+            made = time.perf_counter()
             script = render(plan)
             rendered = time.perf_counter()
             print(
-                f"plan + render, {tasks:>7} tasks, {odd} odd: {(planned - begun) * 1000:8.1f} + "
-                f"{(rendered - planned) * 1000:5.1f} ms = {(rendered - begun) / tasks * 1e6:6.1f} us a task, "
-                f"script {len(script):6} bytes, {len(plan.placement.rows)} rows",
+                f"plan + render, {tasks:>7} tasks, {odd} odd: {(made - begun) * 1000:8.1f} + "
+                f"{(rendered - made) * 1000:5.1f} ms, script {len(script):6} bytes, "
+                f"{len(plan.placement.rows)} rows",
                 flush=True,
             )
-
-
-if __name__ == "__main__":
-    main()
