@@ -18,16 +18,16 @@ from hpcdist.site.model import Site
 
 
 def request_of(experiment: Experiment, site: Site, placement: Placement, job: JobFacts) -> Request:
-    """Return what is asked.
+    """Return what is asked; whether the site takes the account is for `account_of` to say.
 
     Raises:
-        PlanError: where the site wants another account, or the partitions have different QOS.
+        PlanError: where the partitions have different QOS.
     """
     batch = experiment.batch
     waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
     return Request(
         walltime=batch.walltime or site.walltime,
-        account=account_of(experiment, site),
+        account=batch.account,
         qos=batch.qos or _qos_of_partition(site, placement),
         exclusive=bool(whole_nodes(site, placement)) if batch.exclusive is None else batch.exclusive,
         dependency=tuple(map(Dependency.parse, waits)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 def services() -> Services:
     """Return the services of this machine; what starts processes is imported only where there is a job."""
+    from importlib.util import find_spec
+
     from hpcdist.host.shell import Shell
     from hpcdist.runs.services import Services
 
