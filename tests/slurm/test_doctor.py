@@ -164,6 +164,6 @@ def test_limits_and_interfaces_that_are_not_as_the_site_file_says(user: User) ->
         ("network", "all-reduce by torch", "error"),
     ]
     detail = by_name(found, "detail")
-    assert detail["limits: memlock"].startswith("64 KiB: infiniband needs memory that is pinned")
+    assert detail["limits: memlock"].startswith("64 KiB: infiniband needs pinned memory")
     assert detail["nodes: fabric: fabric.interface"] == "n1, n2: ib7 is not there; there is eth0, lo"
     assert detail["network: all-reduce by torch"].endswith("Unable to find address for: ib7")
