@@ -15,10 +15,10 @@ from hpcdist.registry import Registry
 
 
 class Imported(NamedTuple):
-    """The data in the native form, and what is to be said about the file as it was.
+    """The data in the native form, and the remarks about the foreign file.
 
     The paths of the remarks are those of the foreign file; every entry of ``data`` keeps its place.
-    ``origins`` tells for native keys which key of the foreign file they come from.
+    ``origins``: for native keys, the keys of the foreign file that they come from.
     """
 
     data: Map
@@ -30,7 +30,7 @@ class Importer(Protocol):
     """One foreign form; both methods are pure and leave ``data`` as it is."""
 
     def recognises(self, data: Map) -> bool:
-        """Tell whether the file is of this form, by its keys alone."""
+        """Return whether the file has this form, by its keys alone."""
         ...
 
     def read(self, data: Map) -> Imported:
@@ -43,7 +43,7 @@ class Importer(Protocol):
 
 @runtime_checkable
 class ReadsWords(Protocol):
-    """What an importer has beside ``read`` where the foreign tool takes a job as a command line."""
+    """An importer that also reads a job from a command line of the foreign tool."""
 
     def from_words(self, words: Sequence[str]) -> Map:
         """Return the data that ``read`` takes; ``words`` are those after the name of the tool.
@@ -58,7 +58,7 @@ class ReadsWords(Protocol):
 
 @runtime_checkable
 class TakesSettings(Protocol):
-    """What an importer has beside ``read`` where a job's settings often stand outside of its file.
+    """An importer of a form in which settings of a job are often outside its file.
 
     ``settings`` are keys at the top of the foreign file: ``--set`` of what begins with one of them changes
     that file, before it is read, and not the experiment.
@@ -69,7 +69,7 @@ class TakesSettings(Protocol):
 
 @runtime_checkable
 class HoldsJobs(Protocol):
-    """What an importer has beside ``read`` where one document may hold several jobs with names."""
+    """An importer of a form in which one document may contain several named jobs."""
 
     def jobs(self, data: Map) -> Mapping[str, Map]:
         """Return, for each name that one job has, the document without the other jobs; every path stays."""
@@ -90,8 +90,8 @@ registry: Final[Registry[Importer]] = Registry("importer", _BUILTIN)
 def read(data: Map, form: str = "") -> Imported:
     """Return the native form of a file: by the named form, else by the first that recognises it.
 
-    What nobody recognises is read as native, which is Polyaxon's form; Kubeflow's importer tells of other
-    objects of Kubernetes what they are.
+    An unrecognised file is read as native, which is Polyaxon's form; Kubeflow's importer reports other
+    objects of Kubernetes.
 
     Raises:
         ConfigError: when no importer has that name.
@@ -110,7 +110,7 @@ def settings_of(data: Map, form: str = "") -> frozenset[str]:
 
 
 def jobs_in(data: Map, form: str = "") -> Mapping[str, Map]:
-    """Return the jobs that stand in one document, as `HoldsJobs.jobs`; most documents are one job themselves.
+    """Return the jobs of one document, as `HoldsJobs.jobs`; most documents are one job themselves.
 
     Raises:
         ConfigError: when no importer has that name.
@@ -142,5 +142,5 @@ def from_words(words: Sequence[str], form: str) -> Map:
     """
     importer = registry.get(form)
     if not isinstance(importer, ReadsWords):
-        raise ConfigError(Problem(f"{form} jobs are read from files only", hint="name the file"))
+        raise ConfigError(Problem(f"{form} jobs are read only from files", hint="name the file"))
     return importer.from_words(words)

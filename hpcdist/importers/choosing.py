@@ -1,4 +1,4 @@
-"""A file of several documents, as Kubernetes has them, or of several jobs: which of them is the job."""
+"""Chooses the job in a file of several documents, as in Kubernetes, or of several jobs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _is_job(data: Map, form: str) -> bool:
 
 
 def _left_out(documents: Sequence[Map], taken: Map, name: str) -> tuple[Problem, ...]:
-    """Say that neither the other jobs of a document are run, nor the other documents."""
+    """Return warnings that other jobs of the document, and other documents, are not run."""
     message = f"only {name!r} of this {_label(taken)} is run"
     others = (_unread(data, taken) for data in documents if data is not taken)
     return (_warning(message, taken), *others)
@@ -59,7 +59,7 @@ def _the_job(jobs: Sequence[Map], name: str, form: str) -> Map:
 
 
 def _several(jobs: Sequence[Map]) -> Problem:
-    """Say that nothing tells which job is meant; one whose name no other has can be taken by it."""
+    """Return the error that several jobs match; a job with a unique name can be chosen by it."""
     names = [*filter(None, map(_name, jobs))]
     first = "" if any(names.count(name) == 1 for name in names) else "give each a name of its own and "
     hint = f"keep one, or {first}take one of them by `--name NAME`"
@@ -77,7 +77,7 @@ def _unread(data: Map, job: Map) -> Problem:
 
 
 def _warning(message: str, data: Map) -> Problem:
-    """Say something of a whole document, at its `kind` where it has one."""
+    """Return a warning about a whole document, placed at its `kind` if it has one."""
     path: Path = ("kind",) if "kind" in data else ()
     return Document(data, "").locate(Problem(message, path, severity="warning"))
 

@@ -100,13 +100,13 @@ def claims(read: Reading, *path: str | int) -> None:
 def _amount(read: Reading, kind: str, where: Path) -> object:
     value = read.get(*where)
     if value is None:
-        read.warn(*where, why="there is no amount here, so none is asked for", hint="write a number")
+        read.warn(*where, why="there is not an amount here, so none is asked for", hint="write a number")
     if value is None or (isinstance(value, str) and "{{" in value):
         return value
     number = quantity(value)
     if number is None:
         hint = "write a number such as 2, 500m or 4Gi"
-        read.refuse(*where, why=f"{value!r} is no amount", hint=to_fill_in(value, hint))
+        read.refuse(*where, why=f"{value!r} is not an amount", hint=to_fill_in(value, hint))
         return None
     if kind == "memory":
         if 0 < number < 2**20:
@@ -144,7 +144,7 @@ def variables(read: Reading, *path: str | int) -> dict[str, str]:
         where = (*path, index)
         name = read.text(*where, "name")
         if not isinstance(item, Mapping) or not name or isinstance(item["name"], (dict, list)):
-            read.refuse(*where, why="this is no variable", hint="write `{name: NAME, value: VALUE}`")
+            read.refuse(*where, why="this is not a variable", hint="write `{name: NAME, value: VALUE}`")
         elif "valueFrom" in item and item["valueFrom"] is not None:
             _value_from(read, name, (*where, "valueFrom"))
         elif isinstance(item.get("value"), (dict, list)):
@@ -170,7 +170,7 @@ def _value_from(read: Reading, name: str, where: Path) -> None:
     if isinstance(source, Mapping) and source.keys() & {"secretKeyRef", "configMapKeyRef"}:
         read.warn(*where, why=f"{name} comes from Kubernetes", hint=exported(name))
     else:
-        read.refuse(*where, why=f"{name} would be told by the pod", hint="write its `value`")
+        read.refuse(*where, why=f"{name} would be set by the pod", hint="write its `value`")
 
 
 def more_variables(read: Reading, *path: str | int) -> None:

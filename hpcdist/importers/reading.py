@@ -1,8 +1,8 @@
-"""Reading a foreign file so that nothing is lost: what nobody took is told at the end, key by key.
+"""Reads a foreign file so that nothing is lost: every key that was not read is reported at the end.
 
-An importer takes values (``get``, ``move``), puts them into the native form (``put``), says of others that
-they mean nothing on a batch machine (``ignore``) or that their meaning cannot be kept (``refuse``).
-``finish`` finds the rest.
+An importer reads values (``get``, ``move``), sets them in the native form (``put``), reports others as
+without effect on a batch machine (``ignore``) or as not convertible (``refuse``). ``finish`` reports the
+rest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Reading:
     # --- the foreign file
 
     def peek(self, *path: str | int) -> Any:
-        """Return a value, None where there is none; it is still to be taken."""
+        """Return a value, None if there is none, without marking it as read."""
         node: Any = self.data
         for step in path:
             there = isinstance(node, Mapping) if isinstance(step, str) else isinstance(node, list)
@@ -42,12 +42,12 @@ class Reading:
         return node
 
     def get(self, *path: str | int) -> Any:
-        """Return a value and count it, with all below it, as taken; None where there is none."""
+        """Return a value, None if there is none, and mark it and all below it as read."""
         self._done.add(path)
         return self.peek(*path)
 
     def text(self, *path: str | int) -> str | None:
-        """Take a scalar as it was spelt: ``1.10``, ``true``, ``007``; None where there is none."""
+        """Return a scalar in its source spelling, and mark it as read; None if there is none."""
         value, above = self.get(*path), self.peek(*path[:-1])
         if value is None:
             return None
@@ -81,7 +81,7 @@ class Reading:
         self.origins[tuple(target.split("."))] = source
 
     def move(self, target: str, *source: str | int) -> None:
-        """Take a value to a native key as it is, where there is one."""
+        """Set a native key to a value unchanged, if there is one."""
         value = self.get(*source)
         if value is not None:
             self.put(target, value, *source)
@@ -89,18 +89,18 @@ class Reading:
     # --- what cannot be moved
 
     def ignore(self, *path: str | int, why: str) -> None:
-        """Say of a key, where it is there, that it means nothing on a batch machine, and why."""
+        """Warn that a key, if it is set, has no effect on a batch machine, and why."""
         if self._is_there(path):
             self._done.add(path)
             self._remark(path, f"{path[-1]} has no effect on a batch machine: {why}", "", "warning")
 
     def refuse(self, *path: str | int, why: str, hint: str = "") -> None:
-        """Say that a meaning cannot be kept, and what to write instead; the file is then not run."""
+        """Report a value that cannot be converted, as an error, and what to write instead."""
         self._done.add(path)
         self._remark(path, why, hint, "error")
 
     def warn(self, *path: str | int, why: str, hint: str = "") -> None:
-        """Say of a value that was taken what the user should know."""
+        """Add a warning about a value that was read."""
         self._remark(path, why, hint, "warning")
 
     def ignore_all(self, reasons: Mapping[str, str], *above: str | int) -> None:
@@ -110,11 +110,11 @@ class Reading:
                 self.ignore(*path, why=why)
 
     def finish(self) -> Imported:
-        """Return the native form, with an error for each key that was neither taken nor spoken of."""
-        for path in self._untaken(self.data, ()):
+        """Return the native form, with an error for each key that was neither read nor reported."""
+        for path in self._unread_keys(self.data, ()):
             self._remark(
                 _key(path),
-                f"nothing is known of {dotted(path)!r}",
+                f"unknown key {dotted(path)!r}",
                 "remove it",
                 "error",
             )
@@ -145,8 +145,8 @@ class Reading:
             if steps[0] in ("*", str(name)):
                 yield from self._matching(steps[1:], (*above, name))
 
-    def _untaken(self, node: object, path: Path) -> Iterator[Path]:
-        """Yield the highest keys of which nothing below was taken."""
+    def _unread_keys(self, node: object, path: Path) -> Iterator[Path]:
+        """Yield the topmost keys below which nothing was read."""
         if path in self._done:
             return
         inside = any(done[: len(path)] == path for done in self._done)
@@ -161,7 +161,7 @@ class Reading:
             yield path
             return
         for step in below:
-            yield from self._untaken(node[step], (*path, step))  # type: ignore[index]
+            yield from self._unread_keys(node[step], (*path, step))  # type: ignore[index]
 
 
 def _key(path: Path) -> Path:

@@ -211,7 +211,7 @@ def test_with_an_error_nothing_is_written(
         (["import"], "Error: Missing argument 'FILE'."),
         (["import", "job.yml", "more"], "Error: Give the tool of this command line with --from: gradient."),
         (["import", "job.yml", "-o", "x", "--json"], "Error: --output cannot be combined with --json."),
-        (["import", "--from", "kubeflow", "a", "b"], "error: kubeflow jobs are read from files only; name the file"),
+        (["import", "--from", "kubeflow", "a", "b"], "error: kubeflow jobs are read only from files; name the file"),
         (["import", "--from", "kubefow", "job.yml"], "error: there is no importer 'kubefow'; did you mean 'kubeflow'?"),
         (["import", "nob.yml"], "error: nob.yml: there is no such file; did you mean 'job.yml'?"),
         (["import", "job.yml", "-o", "job.yml/exp.yml"], "error: job.yml: Not a directory"),

@@ -199,7 +199,7 @@ def test_settings_of_a_job_are_set_as_az_sets_them() -> None:
 
 WRONG = {
     "runsettings.node_count": ("many", "expected a whole number from 1 on, got 'many'"),
-    "runsettings.nodes": ("2", "nothing is known of 'runsettings.nodes'; remove it"),
+    "runsettings.nodes": ("2", "unknown key 'runsettings.nodes'; remove it"),
     "launcher.type": ("mpirun", "there is no distribution 'mpirun'; did you mean 'mpi'?"),
 }
 

@@ -97,7 +97,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "distribution: {type: mpi, process_count_per_instance: 2, mca: x}\n",
             [
-                "job.yml:4:58: distribution.mca: nothing is known of 'distribution.mca'; remove it",
+                "job.yml:4:58: distribution.mca: unknown key 'distribution.mca'; remove it",
             ],
         ),
         (
@@ -184,7 +184,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "inputs: {a: [1]}\n",
             [
-                "job.yml:4:10: inputs.a: an input is no list; write one value, or a section",
+                "job.yml:4:10: inputs.a: an input is not a list; write one value, or a section",
             ],
         ),
         (
@@ -266,8 +266,8 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "colour: red\nresources: {instances: 2}\n",
             [
-                "job.yml:4:1: colour: nothing is known of 'colour'; remove it",
-                "job.yml:5:1: resources: nothing is known of 'resources'; remove it",
+                "job.yml:4:1: colour: unknown key 'colour'; remove it",
+                "job.yml:5:1: resources: unknown key 'resources'; remove it",
             ],
         ),
         (

@@ -140,7 +140,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [
             "as_it_stands:7:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
-            "as_it_stands:8:16: masterCommand: a command which does more than start processes runs as it stands, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
+            "as_it_stands:8:16: masterCommand: a command which does more than start processes runs unchanged, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
         ],
     ),
     "script": (
@@ -159,7 +159,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "script:8:1: datasetName: no dataset is fetched or mounted, and no key is kept; put the files on the machine; the site's `volumes` say where",
             "script:9:1: datasetUri: datasetUri has no effect on a batch machine: no dataset is fetched or mounted",
             "script:7:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need nothing to wait for mpirun",
-            "script:6:16: masterCommand: a command which does not begin with mpirun runs as it stands, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
+            "script:6:16: masterCommand: a command which does not begin with mpirun runs unchanged, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
         ],
     ),
     "own_launch": (

@@ -29,7 +29,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [
             "ci_mpi:21:1: filters: filters has no effect on a batch machine: a job is submitted by you, and not by a commit",
-            "ci_mpi:23:1: checks: checks has no effect on a batch machine: nobody judges what the program logs",
+            "ci_mpi:23:1: checks: checks has no effect on a batch machine: metrics are not checked",
             "ci_mpi:3:13: experiment: 'two nodes' is not a valid job name: it becomes 'two-nodes'",
             "ci_mpi:15:17: master.machine-type: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
             "ci_mpi:14:12: master.command: mpirun chooses a network for Gradient's machines, by OMPI_MCA_btl; remove that from `environment.env_vars`, and the site's own network is used",
@@ -76,7 +76,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [
             "ci_step:19:5: workflows.train.triggers: triggers has no effect on a batch machine: a job is submitted by you, and not by a commit",
-            "ci_step:17:9: workflows.train.steps[0].checks: checks has no effect on a batch machine: nobody judges what the program logs",
+            "ci_step:17:9: workflows.train.steps[0].checks: checks has no effect on a batch machine: metrics are not checked",
             "ci_step:5:15: workflows.train.steps[0].name: 'first try' is not a valid job name: it becomes 'first-try'",
             "ci_step:11:24: workflows.train.steps[0].params.workerCount: the first of 2 workers is TF_CONFIG's master, and not worker 0 too as on Gradient; worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same",
             "ci_step:16:23: workflows.train.steps[0].params.clusterId: clusterId has no effect on a batch machine: it belongs to an account of Paperspace",

@@ -32,7 +32,7 @@ CI = "version: 1\nworker: {container: a/b:1, machine-type: P4000, command: x}\n"
 WORKFLOW = "jobs:\n  a:\n    resources: {instance-type: P40}\n    uses: container@v1\n"
 ERRORS: dict[str, list[str]] = {
     CI + "worker-count: 2\nfilters: {branches: {only: main}}": [
-        "f.yml:3:1: worker-count: nothing is known of 'worker-count'; remove it"
+        "f.yml:3:1: worker-count: unknown key 'worker-count'; remove it"
     ],
     "version: 1\ntype: multi-mpi\nworker: {machine-type: P4001, command: x, count: 2, dockerfile: {use: true}}": [
         "f.yml:3:53: worker.dockerfile: no image is built here; build it, and write its name as `container`",
@@ -138,7 +138,7 @@ def test_what_cannot_be_kept_is_an_error_there(text: str) -> None:
 
 OTHERS: dict[str, str] = {
     "version: 2\nworkflows:\n  a:\n    steps:\n      - {name: x, command: experiment.run_single_node, params: {command: b}}\n      - {name: y, command: experiment.run_mpi_multi_node}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs 2 steps (experiment.run_single_node, experiment.run_mpi_multi_node) for each commit; write the `params` of the step that you want as a file of their own; or take one of them by `--name x`",
-    "version: 2\nworkflows: {a: {steps: [{name: x, command: deployment.create}]}}": "f.yml:2:44: workflows.a.steps[0].command: this step of GradientCI runs deployment.create, which is no experiment; what is read: experiment.run_single_node, experiment.run_multi_node, experiment.run_mpi_multi_node",
+    "version: 2\nworkflows: {a: {steps: [{name: x, command: deployment.create}]}}": "f.yml:2:44: workflows.a.steps[0].command: this step of GradientCI runs deployment.create, which is not an experiment; what is read: experiment.run_single_node, experiment.run_multi_node, experiment.run_mpi_multi_node",
     "version: 2\nworkflows: {a: {steps: [{command: experiment.run_single_node, paramsFile: .ps_project/a.yml}]}}": "f.yml:2:75: workflows.a.steps[0].paramsFile: the params of this step stand in another file; give .ps_project/a.yml",
     "version: 2\nworkflows: {a: {steps: {}}}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs 0 steps for each commit; write the `params` of the step that you want as a file of their own",
     "version: 1\ntype: experiment-type\nworker: {machine-type: P4000, count: 2, command: a}": "f.yml:2:7: type: there is no type 'experiment-type'; write single, multi-grpc or multi-mpi",

@@ -117,7 +117,7 @@ REFUSED = {
     "experiments create singlenode --workerCount 2": "`experiments create singlenode` has no option --workerCount; "
     "`experiments create multinode` has it",
     "experiments create mpi --name": "--name needs a value; write --name VALUE",
-    "experiments create mpi --name a --name=b": "--name stands twice; write it once",
+    "experiments create mpi --name a --name=b": "--name is given twice; write it once",
     "experiments create mpi --masterCommand mpirun -np 2": "'-np' is no option; "
     "put quotes around a command of several words",
     "experiments create mpi --": "'--' is no option; put quotes around a command of several words",

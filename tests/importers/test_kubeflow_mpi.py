@@ -121,7 +121,7 @@ REMARKS: dict[str, list[str]] = {
         "k.yml:9:24: spec.mpiReplicaSpecs.Launcher.imagePullPolicy: imagePullPolicy has no effect on a batch machine: no registry is asked",
         "k.yml:12:28: spec.mpiReplicaSpecs.Launcher.template.spec.imagePullPolicy: imagePullPolicy has no effect on a batch machine: no registry is asked",
         "k.yml:14:15: spec.mpiReplicaSpecs.Launcher.template.spec.initContainers[0]: this init container has no effect: it waits for other replicas, and all start together",
-        "k.yml:37:19: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.requests.cpu: there is no amount here, so none is asked for; write a number",
+        "k.yml:37:19: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.requests.cpu: there is not an amount here, so none is asked for; write a number",
         "k.yml:34:42: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.limits.openshift.io/mlnxnics: openshift.io/mlnxnics has no effect on a batch machine: the site says how its network and its disks are used",
         "k.yml:35:54: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.limits.networking.gke.io.networks/rdma-0: networking.gke.io.networks/rdma-0 has no effect on a batch machine: the site says how its network and its disks are used",
         "k.yml:6:19: spec.slotsPerWorker: slotsPerWorker has no effect: mpirun starts 4 on each of the workers",

@@ -119,13 +119,13 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
                 "t.py]", "t.py], env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]"
             ),
             [
-                "f.yml:6:103: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].env[0].valueFrom: IP would be told by the pod; write its `value`"
+                "f.yml:6:103: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].env[0].valueFrom: IP would be set by the pod; write its `value`"
             ],
         ),
         (
             TORCH.replace("MORE", "").replace("t.py]", "t.py], comand: [x]"),
             [
-                "f.yml:6:86: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].comand: nothing is known of 'spec.pytorchReplicaSpecs.Master.template.spec.containers[0].comand'; remove it"
+                "f.yml:6:86: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].comand: unknown key 'spec.pytorchReplicaSpecs.Master.template.spec.containers[0].comand'; remove it"
             ],
         ),
         (

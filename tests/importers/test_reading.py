@@ -28,8 +28,8 @@ def reading() -> Reading:
 
 def test_nothing_taken_is_all_told() -> None:
     assert [str(problem) for problem in reading().finish().remarks] == [
-        "job.yml:1:1: name: nothing is known of 'name'; remove it",
-        "job.yml:2:1: spec: nothing is known of 'spec'; remove it",
+        "job.yml:1:1: name: unknown key 'name'; remove it",
+        "job.yml:2:1: spec: unknown key 'spec'; remove it",
     ]
 
 
@@ -46,8 +46,8 @@ def test_what_is_left_is_told_at_its_highest_key() -> None:
             "warning",
         ),
         ("job.yml:8:31: spec.deep.two.three: three has no effect on a batch machine: no reason", "warning"),
-        ("job.yml:6:29: spec.env[1].from: nothing is known of 'spec.env[1].from'; remove it", "error"),
-        ("job.yml:8:10: spec.deep.one: nothing is known of 'spec.deep.one'; remove it", "error"),
+        ("job.yml:6:29: spec.env[1].from: unknown key 'spec.env[1].from'; remove it", "error"),
+        ("job.yml:8:10: spec.deep.one: unknown key 'spec.deep.one'; remove it", "error"),
     ]
 
 

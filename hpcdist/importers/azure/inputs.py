@@ -77,7 +77,9 @@ class Inputs:
         if isinstance(value, Mapping):
             self._section(name, param)
         elif isinstance(value, list):
-            self._read.refuse("inputs", name, why="an input is no list", hint="write one value, or a section")
+            self._read.refuse(
+                "inputs", name, why="an input is not a list", hint="write one value, or a section"
+            )
         else:
             self._literal(name, param, ("inputs", name))
 

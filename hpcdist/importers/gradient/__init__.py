@@ -146,7 +146,7 @@ def _kind(read: Reading, given: set[str]) -> str:
         if key in given:
             found = _TYPES.get(str(read.text(key)).upper(), "")
             if found in {"", "search"}:
-                why = _HYPER if found else f"{read.text(key)!r} is no type of an experiment"
+                why = _HYPER if found else f"{read.text(key)!r} is not an experiment type"
                 read.refuse(key, why=why, hint=_ARRAY if found else "write GRPC or MPI")
                 return ""
             return found

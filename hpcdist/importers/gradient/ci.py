@@ -41,7 +41,7 @@ _COMMON: Final = {
     "model.path": "modelPath", "paths.workdir": "workingDirectory", "paths.artifacts": "artifactDirectory",
 }  # fmt: skip
 _BY_COMMIT: Final = "a job is submitted by you, and not by a commit"
-_NO_CHECKS: Final = "nobody judges what the program logs"
+_NO_CHECKS: Final = "metrics are not checked"
 _ONE_NODE: Final = "an experiment of one node has no such role"
 _RUNNING: Final = "take a job of `container@v1` or `script@v1`"
 _NEEDS: Final = "it waits for no other job; chain jobs by `batch.dependency`"
@@ -202,7 +202,7 @@ def _step(options: Options) -> None:
         _fail(read, ("workflows",), message, _PARAMS + _by_name(read))
     step = steps[0]
     if commands[0] not in _COMMANDS:
-        message = f"this step of GradientCI runs {commands[0]}, which is no experiment"
+        message = f"this step of GradientCI runs {commands[0]}, which is not an experiment"
         _fail(read, (*step, "command"), message, f"what is read: {', '.join(_COMMANDS)}")
     if "paramsFile" in read.keys(*step):
         file = read.text(*step, "paramsFile")

@@ -155,7 +155,7 @@ def _put_as_it_is(read: Reading, command: str, why: str, workers: int, kind: Mac
     if kind:
         put_amount(read, kind, "workerMachineType", WORKERS)
     hint = "a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE"
-    why = f"a command {why} runs as it stands, once, on the first node"
+    why = f"a command {why} runs unchanged, once, on the first node"
     read.warn("masterCommand", why=why, hint=hint)
     put_command(read, with_hostfile(command), "masterCommand")
 

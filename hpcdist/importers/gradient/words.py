@@ -124,7 +124,7 @@ def _put(data: Map, name: str, value: object, text: str) -> None:
             data.put(name, Seq(place=place), place)
         data[name].add(value, place)
     elif name in data:
-        _fail(f"--{name} stands twice", "write it once")
+        _fail(f"--{name} is given twice", "write it once")
     else:
         data.put(name, value, place)
 

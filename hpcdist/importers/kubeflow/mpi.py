@@ -130,7 +130,7 @@ def _of_template(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
         return None, None
     if len(counted) != 1:
         hint = "write one of `gpus`, `processingUnits`, `replicas`"
-        read.refuse("spec", why=f"its size is said {len(counted)} times", hint=hint)
+        read.refuse("spec", why=f"the size is given {len(counted)} times", hint=hint)
         return None, None
     for key in counted[1:]:
         read.get("spec", key)
@@ -145,7 +145,7 @@ def _of_template(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
             return None, None
         per = min(per or 1, count) or 1
         if count % per:
-            read.refuse(*source, why=f"{count} is no multiple of {per}, what a node has", hint="write one")
+            read.refuse(*source, why=f"{count} is not a multiple of {per}, what a node has", hint="write one")
             return None, None
         unit = "cpu" if kind == "cpu" else "gpu"
         member = member._replace(resources=member.resources | {unit: {"limits": per}})
@@ -158,7 +158,7 @@ def _own_launch(read: Reading, crew: Crew, launcher: Pod, line: Line, env: dict[
     """Let hpcdist start the ranks as the line would."""
     where = launcher.said
     if line.per_node and not re.fullmatch(r"[1-9]\d{0,5}", line.per_node, re.ASCII):
-        why = f"{line.per_node!r} is no number of processes for each worker"
+        why = f"{line.per_node!r} is not a number of processes for each worker"
         read.refuse(*where, why=why, hint="write one such as 4")
         return
     each = _each(crew, line)

@@ -42,7 +42,7 @@ def pytorchjob(read: Reading) -> None:
         each = word(read, "spec", "elasticPolicy", key) or each
     if each and not re.fullmatch(r"auto|gpu|cpu|[1-9]\d{0,5}", each, re.ASCII):
         hint = "write a number, or auto, gpu or cpu"
-        read.refuse("spec", "nprocPerNode", why=f"{each!r} is no number of processes", hint=hint)
+        read.refuse("spec", "nprocPerNode", why=f"{each!r} is not a number of processes", hint=hint)
         each = None
     found = replicas_of(read, _SPECS, _NAMES, "pytorch", _TOLD)
     master = found.get("master")
@@ -110,7 +110,7 @@ def _check_nodes(read: Reading, nodes: str, total: int, where: Path) -> None:
     if not nodes or "$" in nodes or nodes == str(total):
         return
     if not (least.isdecimal() and (most or least).isdecimal()):
-        read.refuse(*where, why=f"{nodes!r} is no number of replicas", hint=f"write --nnodes={total}")
+        read.refuse(*where, why=f"{nodes!r} is not a number of replicas", hint=f"write --nnodes={total}")
     elif int(least) <= total <= int(most or least):
         why = f"--nnodes={nodes} has no effect: a job keeps its replicas from start to end"
         read.warn(*where, why=why)

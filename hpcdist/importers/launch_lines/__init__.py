@@ -91,7 +91,7 @@ def _check_program(words: list[str]) -> None:
 def _line(program: str, command: str, options: Options) -> Line:
     np = options.said.get("np")
     if np is not None and not np.isdecimal():
-        raise Unclear(f"in which {np!r} is no number of processes")
+        raise Unclear(f"in which {np!r} is not a number of processes")
     return Line(
         program=program,
         command=" ".join([*options.before, _run_by(program, command)]),

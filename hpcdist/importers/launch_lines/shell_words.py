@@ -90,7 +90,7 @@ def variable(raw: str, env: Mapping[str, str]) -> tuple[str, str, str]:
         name, value = written.removeprefix(quotation), ""
         text = f"{name}={quotation}{rest}"
     if not VARIABLE_NAME.fullmatch(name):
-        raise Unclear(f"of which {name!r} is no name of a variable")
+        raise Unclear(f"of which {name!r} is not a valid variable name")
     return name, value, text
 
 

@@ -36,7 +36,7 @@ def code_of(read: Reading, path: Path, *, handled: bool) -> str:
     except (binascii.Error, ValueError):
         code = ""
     if not code or not _NOT_ENDED.fullmatch(code):
-        read.refuse(*path, why="this is no program in base64", hint="name the program in `spec.command`")
+        read.refuse(*path, why="this is not a program in base64", hint="name the program in `spec.command`")
         return ""
     if (defined := _only_defines(code)) and not handled:
         why = f"this code defines {', '.join(defined)}, and calls none of it: nothing would be run"

@@ -122,7 +122,9 @@ def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None
     elif not command:
         read.refuse(*spec, "command", why="there is no command", hint="write the program, such as train.py")
     elif command.endswith(".ipynb"):
-        read.refuse(*source, why="a notebook is no program", hint="export it as a script (jupyter nbconvert)")
+        read.refuse(
+            *source, why="a notebook is not a program", hint="export it as a script (jupyter nbconvert)"
+        )
     else:
         text = command if mode == "pass" else " ".join([python, *command.split()])
         read.put("run.cmd", _in_folder(f"{texts.filled(text, *source)}{end}", folder), *source)

@@ -168,7 +168,9 @@ def _termination(read: Reading, path: Path) -> None:
         if _is_count(seconds) and seconds > 0:
             read.put("batch.walltime", f"{seconds}s", *path, key)
         elif seconds is not None:
-            read.refuse(*path, key, why=f"{seconds!r} is no number of seconds", hint="write a whole number")
+            read.refuse(
+                *path, key, why=f"{seconds!r} is not a number of seconds", hint="write a whole number"
+            )
 
 
 def _is_count(value: object) -> bool:

@@ -72,7 +72,7 @@ def _input(read: Reading, item: object, path: Path, found: dict[str, Input]) -> 
     name = read.get(*path, "name")
     if not isinstance(item, Mapping) or not isinstance(name, str) or not name.isidentifier():
         read.refuse(
-            *path, why="this is no input that a template can name", hint="write `{name: NAME, type: TYPE}`"
+            *path, why="this is not an input that a template can use", hint="write `{name: NAME, type: TYPE}`"
         )
         return None
     entry: dict[str, Any] = {"name": name}

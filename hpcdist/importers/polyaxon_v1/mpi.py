@@ -39,7 +39,7 @@ def read_mpi(read: Reading, path: tuple[str | int, ...], roles: Sequence[Replica
         read.refuse(*launcher.path, "replicas", why="there is one launcher", hint="write 1")
     if launcher.amounts:
         where = (*launcher.path, "container", "resources")
-        read.warn(*where, why="the launcher needs nothing of its own: it is the first node's")
+        read.warn(*where, why="the launcher needs no resources of its own: it is the first node's")
     read.put("framework", "mpi", *path, "kind")
     _put_workers(read, worker)
     _put_slots(read, (*path, "slotsPerWorker"), slots, worker)
@@ -85,7 +85,9 @@ def _put_workers(read: Reading, worker: Replica) -> None:
 def _put_slots(read: Reading, path: tuple[str | int, ...], slots: object, worker: Replica) -> None:
     """Put the processes of a replica where they are not one a GPU, or one."""
     if slots is not None and (not isinstance(slots, int) or isinstance(slots, bool) or slots < 1):
-        read.refuse(*path, why=f"{slots!r} is no number of processes", hint="write a whole number from 1 on")
+        read.refuse(
+            *path, why=f"{slots!r} is not a number of processes", hint="write a whole number from 1 on"
+        )
         return
     amount = worker.amounts.get("gpu", {})
     gpus = amount.get("limits", amount.get("requests", 0))
@@ -113,7 +115,7 @@ def _command(read: Reading, launcher: Replica, worker: Replica, slots: int, vari
 def _line(text: str) -> Line:
     line = launch_lines.take_apart(text, {})
     if line is None or line.program != "mpirun":
-        raise Unclear("it is no mpirun line")
+        raise Unclear("it is not an mpirun line")
     if line.by_node or line.folder:
         raise Unclear("it goes to the nodes in turn, or has a directory of its own")
     return line
