@@ -27,7 +27,7 @@ COMMANDS: Final = (
     ("plan", EXP, "--site", "local"),
     ("check", EXP, "--site", "local"),
     ("init", "--site", "perlmutter", "--account", "m1234_g", "-o", "-"),
-    ("check", EXP, "--site", "perlmutter"),  # refused: it takes no job without an account
+    ("check", EXP, "--site", "perlmutter"),  # refused: it requires an account
 )
 RUNNING: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 

@@ -1,4 +1,4 @@
-"""The lint: what NCCL, RCCL, oneCCL, libfabric, UCX and Open MPI will do with the variables they are given.
+"""The lint: what NCCL, RCCL, oneCCL, libfabric, UCX and Open MPI do with the variables of a job.
 
 What is known is imported only where a variable of theirs is set: a render without one pays nothing.
 
@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hpcdist.lint.finding import Finding, LintContext, summed, versions_of
-from hpcdist.lint.given import always_given, given
-from hpcdist.plan.fabric_variables import surroundings, text_of
+from hpcdist.lint.finding import Finding, LintContext, summarized, versions_of
+from hpcdist.lint.given import constant_site_values, given
+from hpcdist.plan.fabric_variables import job_facts, text_of
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive, Variable, Word
@@ -25,42 +25,42 @@ PREFIXES: Final = (
     "NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_", "UCX_", "OMPI_MCA_", "PRTE_MCA_",
     "PMIX_MCA_", "CCL_", "RDMAV_",
 )  # fmt: skip
-"""How the names begin that the lint knows something about."""
+"""The prefixes of the variables that the lint knows."""
 
 __all__ = [
     "PREFIXES",
     "Finding",
     "LintContext",
-    "always_given",
+    "constant_site_values",
     "findings",
     "of_job",
-    "summed",
+    "summarized",
     "versions_of",
 ]
 
 
-def findings(variables: Iterable[Variable], around: LintContext) -> tuple[Finding, ...]:
-    """Return what is odd about variables, without what a site's file does and calls known."""
-    concerned = [item for item in variables if _is_concerned(item, around)]
-    if not concerned and not any("rdzv_get" in word.text for word in around.words or ()):
+def findings(variables: Iterable[Variable], context: LintContext) -> tuple[Finding, ...]:
+    """Return the findings on variables, without those that the site's file declares as known."""
+    concerned = [item for item in variables if _is_concerned(item, context)]
+    if not concerned and not any("rdzv_get" in word.text for word in context.words or ()):
         return ()
-    from hpcdist.lint.rules import judged  # with all that is known
+    from hpcdist.lint.rules import all_findings  # with all that is known
 
-    found = judged(concerned, around)
-    return tuple(item for item in found if not (item.origin.kind == "site" and item.name in around.known))
+    found = all_findings(concerned, context)
+    return tuple(item for item in found if not (item.origin.kind == "site" and item.name in context.known))
 
 
-def _is_concerned(variable: Variable, around: LintContext) -> bool:
-    overrides = variable.name in around.given and variable.origin.kind != "site"
+def _is_concerned(variable: Variable, context: LintContext) -> bool:
+    overrides = variable.name in context.given and variable.origin.kind != "site"
     return overrides or variable.name.upper().startswith(PREFIXES)
 
 
 def of_job(
     job: PreparedJob, words: Iterable[Word], directives: Iterable[Directive], site: Site
 ) -> tuple[Finding, ...]:
-    """Return what is odd about the variables of a job, also of those that mpirun is told by ``--mca``."""
-    facts = surroundings(site, job.placement, container=job.container is not None)
-    around = LintContext(
+    """Return the findings on the variables of a job, and on the ``--mca`` parameters of mpirun."""
+    facts = job_facts(site, job.placement, container=job.container is not None)
+    context = LintContext(
         network=site.fabric.network,
         library=facts.library,
         nodes=job.placement.nodes,
@@ -69,7 +69,7 @@ def of_job(
         known=site.fabric.known,
         given=given(site, facts),
     )
-    return tuple(summed(findings((*job.environment.variables, *_parameters(job, site)), around)))
+    return tuple(summarized(findings((*job.environment.variables, *_parameters(job, site)), context)))
 
 
 def _directives(job: PreparedJob, directives: Iterable[Directive]) -> Iterator[Word]:

@@ -1,4 +1,4 @@
-"""A finding of the lint, and what variables are judged against."""
+"""A finding of the lint, and what variables are checked against."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MODULE: Final = re.compile(r"(nccl|openmpi)/(\d+(?:\.\d+)*)", re.IGNORECASE)
 
 
 class Finding(NamedTuple):
-    """What is odd about a variable; ``value`` is None where it is not set at all, and for several.
+    """What is wrong or unusual about a variable; ``value`` is None if it is not set, and for several.
 
     ``severity``: ``error`` for what nobody may set by hand, ``note`` for what is right and yet no habit.
     """
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
         return f"{self.write} ({self.source})"
 
 
-def told(  # noqa: PLR0913, PLR0917 - as many as a finding has parts
+def finding_on(  # noqa: PLR0913, PLR0917 - as many as a finding has parts
     variable: Variable, happens: str, write: str, source: str, severity: Severity = "warning", value: str = ""
 ) -> Finding:
     """Return a finding about a variable."""
@@ -51,7 +51,7 @@ def told(  # noqa: PLR0913, PLR0917 - as many as a finding has parts
     return Finding(variable.name, said, variable.origin, happens, write, source, severity)
 
 
-def summed(found: Sequence[Finding]) -> Iterator[Finding]:
+def summarized(found: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the warnings, then the notes: those that say the same as one, none on what has a warning."""
     graver = [item for item in found if item.severity != "note"]
     warned = {item.name for item in graver}
@@ -78,7 +78,7 @@ def _as_one(notes: Sequence[Finding]) -> Finding:
 
 
 class SiteValue(NamedTuple):
-    """What a site's file sets a variable to, why ("": it does not say), and who says so."""
+    """What a site's file sets a variable to, why ("": unknown), and the source."""
 
     value: str
     site: str
@@ -87,7 +87,7 @@ class SiteValue(NamedTuple):
 
 
 class LintContext(NamedTuple):
-    """What variables are judged against; None: not known.
+    """What variables are checked against; None: not known.
 
     ``words``: what the scheduler and the launcher are told. ``versions``: of ``nccl`` and ``openmpi``, as far
     as module names tell. ``known``: variables of the site's own file that are odd for a reason.
@@ -104,6 +104,6 @@ class LintContext(NamedTuple):
 
 
 def versions_of(modules: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """Return the versions that names of modules tell, such as ``NCCL/2.22.3-CUDA-12``."""
+    """Return the versions in names of modules, such as ``NCCL/2.22.3-CUDA-12``."""
     found = (_MODULE.match(module) for module in modules)
     return {match[1].lower(): tuple(map(int, match[2].split("."))) for match in found if match}

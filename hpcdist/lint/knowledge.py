@@ -88,7 +88,7 @@ def near(name: str, family: Family, library: str | None = None) -> str | None:
 
 
 def _nearest(end: str, ends: Sequence[str], ratio: float) -> str | None:
-    import difflib  # for those who are told something only
+    import difflib  # needed for warnings only
 
     swapped = [item for item in ends if sorted(item) == sorted(end)]
     cutoff = ratio if len(end) > _SHORT else max(ratio, _OF_SHORT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.lint.finding import Finding, told
+from hpcdist.lint.finding import Finding, finding_on
 from hpcdist.lint.others import MPI_SOURCE
 from hpcdist.plan.values import Variable
 
@@ -25,18 +25,22 @@ def of_open_mpi(variable: Variable, major: int) -> Iterator[Finding]:
     if variable.name.startswith(("PRTE_MCA_", "PMIX_MCA_")):
         if major < _PRRTE:
             happens = f"only Open MPI 5 and later read it, and this is {major}"
-            yield told(variable, happens, f"write OMPI_MCA_{variable.name.partition('_MCA_')[2]}", MPI_SOURCE)
+            yield finding_on(
+                variable, happens, f"write OMPI_MCA_{variable.name.partition('_MCA_')[2]}", MPI_SOURCE
+            )
     elif not variable.name.startswith("OMPI_MCA_"):
         return
     elif name.startswith(_OF_PRRTE) and major >= _PRRTE:
         happens = f"since 5.0 it is a parameter of PRRTE, and this is Open MPI {major}"
-        yield told(variable, happens, f"write PRTE_MCA_{name.removeprefix('orte_')}", MPI_SOURCE)
+        yield finding_on(variable, happens, f"write PRTE_MCA_{name.removeprefix('orte_')}", MPI_SOURCE)
     elif name == "btl" and major >= _PRRTE and (gone := {"openib", "vader"} & set(words)):
         instead = "remove openib: UCX does its work" if "openib" in gone else "write sm instead of vader"
-        yield told(variable, f"Open MPI {major} has no {' and no '.join(sorted(gone))}", instead, MPI_SOURCE)
+        yield finding_on(
+            variable, f"Open MPI {major} has no {' and no '.join(sorted(gone))}", instead, MPI_SOURCE
+        )
     elif name == "btl" and major < _PRRTE and "sm" in words and not variable.value.startswith("^"):
-        yield told(
+        yield finding_on(
             variable, f"in Open MPI {major} shared memory is `vader`", "write vader instead of sm", MPI_SOURCE
         )
     elif name == "coll_hcoll_enable" and major >= _NO_HCOLL:
-        yield told(variable, f"Open MPI {major} has no hcoll any more", "remove it", MPI_SOURCE)
+        yield finding_on(variable, f"Open MPI {major} has no hcoll any more", "remove it", MPI_SOURCE)

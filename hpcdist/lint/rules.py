@@ -12,13 +12,13 @@ from hpcdist.lint.values import of_one
 from hpcdist.plan.values import Variable
 
 
-def judged(variables: Sequence[Variable], around: LintContext) -> Iterator[Finding]:
-    """Yield what is odd about variables: each alone, then together."""
-    major = around.versions.get("openmpi")
+def all_findings(variables: Sequence[Variable], context: LintContext) -> Iterator[Finding]:
+    """Yield the findings on variables: each alone, then together."""
+    major = context.versions.get("openmpi")
     for variable in variables:
-        yield from of_one(variable, around)
+        yield from of_one(variable, context)
         if major and not variable.shell:
             yield from of_open_mpi(variable, major[0])
     certain = {item.name: item for item in variables if not item.shell and item.found is None}
-    yield from of_several(certain, around)
-    yield from of_given(certain, around)
+    yield from of_several(certain, context)
+    yield from of_given(certain, context)

@@ -1,4 +1,4 @@
-"""Rules about variables that must go together, or with what the scheduler and the launcher are told."""
+"""Rules about variables that must fit each other, or the options of the scheduler and the launcher."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hpcdist.lint.entry import GUIDE
-from hpcdist.lint.finding import Finding, LintContext, told
+from hpcdist.lint.finding import Finding, LintContext, finding_on
 from hpcdist.lint.kinds import parts, read
 from hpcdist.lint.knowledge import KNOWN
 from hpcdist.lint.libfabric import CXI_SOURCE, SOURCE
@@ -30,15 +30,15 @@ _ORDERED: Final = (
 )
 
 
-def of_several(values: Values, around: LintContext) -> Iterator[Finding]:
-    """Yield what does not go together."""
+def of_several(values: Values, context: LintContext) -> Iterator[Finding]:
+    """Yield the findings on variables that do not fit each other."""
     yield from _sockets(values)
     yield from _order(values)
-    yield from _lists(values, around)
-    yield from _network(values, around)
-    yield from _provider(values, around)
-    yield from _rendezvous(values, around)
-    yield from _transports(values, around)
+    yield from _lists(values, context)
+    yield from _network(values, context)
+    yield from _provider(values, context)
+    yield from _rendezvous(values, context)
+    yield from _transports(values, context)
     yield from _only_with(values)
 
 
@@ -54,24 +54,26 @@ def _sockets(values: Values) -> Iterator[Finding]:
             f"NCCL takes {_SOCKETS} at most and lowers this to {_SOCKETS // threads}"
         )
         source = f"{GUIDE}#nccl-nsocks-perthread"
-        yield told(values["NCCL_NSOCKS_PERTHREAD"], happens, f"write {_SOCKETS // threads} or less", source)
+        yield finding_on(
+            values["NCCL_NSOCKS_PERTHREAD"], happens, f"write {_SOCKETS // threads} or less", source
+        )
 
 
 def _order(values: Values) -> Iterator[Finding]:
     for low, high, source in _ORDERED:
         least, most = _number(values, low), _number(values, high)
         if least is not None and most is not None and least > most:
-            yield told(values[low], f"it is above {high}={most}", f"write {most} or less", source)
+            yield finding_on(values[low], f"it is above {high}={most}", f"write {most} or less", source)
 
 
-def _lists(values: Values, around: LintContext) -> Iterator[Finding]:
+def _lists(values: Values, context: LintContext) -> Iterator[Finding]:
     algorithm = values.get("NCCL_ALGO")
-    if algorithm and around.library != "rccl" and _is_right(algorithm):
+    if algorithm and context.library != "rccl" and _is_right(algorithm):
         whole = ";".join(_with_ring(part) for part in algorithm.value.split(";"))
         if whole != algorithm.value:
             happens = "where none of these works NCCL ends with an error: since 2.24 it falls back to no ring"
             hint = f"write {whole}, or exclude what you do not want by ^"
-            yield told(algorithm, happens, hint, f"{GUIDE}#nccl-algo")
+            yield finding_on(algorithm, happens, hint, f"{GUIDE}#nccl-algo")
     protocol = values.get("NCCL_PROTO")
     if (
         protocol
@@ -82,7 +84,7 @@ def _lists(values: Values, around: LintContext) -> Iterator[Finding]:
             "LL128 on a platform that does not support it corrupts data, and NCCL turns it on where it does"
         )
         hint = "remove it, or exclude a protocol by ^, such as ^LL128"
-        yield told(protocol, happens, hint, f"{GUIDE}#nccl-proto")
+        yield finding_on(protocol, happens, hint, f"{GUIDE}#nccl-proto")
 
 
 def _is_right(variable: Variable) -> bool:
@@ -96,7 +98,7 @@ def _with_ring(part: str) -> str:
     )
 
 
-def _network(values: Values, around: LintContext) -> Iterator[Finding]:
+def _network(values: Values, context: LintContext) -> Iterator[Finding]:
     net = values.get("NCCL_NET")
     if net is None:
         return
@@ -106,36 +108,36 @@ def _network(values: Values, around: LintContext) -> Iterator[Finding]:
         happens = (
             "NCCL_NET_PLUGIN=none forbids the plug-in that brings this network, so NCCL ends with an error"
         )
-        yield told(net, happens, "remove one of the two", source)
-    elif name in _LIBFABRIC and around.network == "slingshot" and around.nodes == 1:
+        yield finding_on(net, happens, "remove one of the two", source)
+    elif name in _LIBFABRIC and context.network == "slingshot" and context.nodes == 1:
         happens = (
             "on one node of Slingshot it is slow, or fails: Slurm gives such jobs no network of their own"
         )
-        yield told(net, happens, "set it for several nodes only", _HPE)
+        yield finding_on(net, happens, "set it for several nodes only", _HPE)
     elif name in _LIBFABRIC and not plugin and net.origin.kind != "site":
         happens = "NCCL ends with an error where it finds no plug-in for it (libnccl-net.so, librccl-net.so)"
         hint = "load its module, or name its file by NCCL_NET_PLUGIN"
-        yield told(net, happens, hint, source, "note")
-    elif name == "ib" and around.network in ("slingshot", "efa"):
+        yield finding_on(net, happens, hint, source, "note")
+    elif name == "ib" and context.network in ("slingshot", "efa"):
         happens = "this network has no InfiniBand verbs for NCCL, so it ends with an error"
-        yield told(net, happens, "remove it", source)
+        yield finding_on(net, happens, "remove it", source)
 
 
-def _provider(values: Values, around: LintContext) -> Iterator[Finding]:
+def _provider(values: Values, context: LintContext) -> Iterator[Finding]:
     provider = values.get("FI_PROVIDER")
-    right = _PROVIDERS.get(around.network or "")
+    right = _PROVIDERS.get(context.network or "")
     if provider is None or right is None:
         return
     excludes = provider.value.startswith("^")
     if any(name in provider.value for name in right) == excludes:
         happens = f"it leaves libfabric without {right[0]}, the provider of this network"
-        yield told(provider, happens, f"remove it, or write {right[0]}", SOURCE)
+        yield finding_on(provider, happens, f"remove it, or write {right[0]}", SOURCE)
 
 
-def _rendezvous(values: Values, around: LintContext) -> Iterator[Finding]:
-    if around.words is None or around.network not in (None, "slingshot"):
+def _rendezvous(values: Values, context: LintContext) -> Iterator[Finding]:
+    if context.words is None or context.network not in (None, "slingshot"):
         return
-    counting = {_flag(word): word for word in around.words}.values()  # the last of a flag wins
+    counting = {_flag(word): word for word in context.words}.values()  # the last of a flag wins
     off = next((word for word in counting if any(text in word.text for text in _GET_IS_OFF)), None)
     protocol = values.get("FI_CXI_RDZV_PROTO")
     alternative = protocol is not None and protocol.value in ("alt_read", "alt-read")
@@ -145,7 +147,7 @@ def _rendezvous(values: Values, around: LintContext) -> Iterator[Finding]:
             "ask by --network=disable_rdzv_get (Slurm), --disable_rdzv_get (PBS) or "
             "--setattr=rdzv_get_en=0 (Flux)"
         )
-        yield told(protocol, happens, hint, _HPE)
+        yield finding_on(protocol, happens, hint, _HPE)
     elif off and not alternative:
         happens = f"{off.text} turns the driver's get protocol off, and no other is chosen"
         write = "set FI_CXI_RDZV_PROTO=alt_read as well, or remove it"
@@ -159,14 +161,14 @@ def _rendezvous(values: Values, around: LintContext) -> Iterator[Finding]:
         )
 
 
-def _transports(values: Values, around: LintContext) -> Iterator[Finding]:
-    memory = _GPU_MEMORY.get(around.library or "")
+def _transports(values: Values, context: LintContext) -> Iterator[Finding]:
+    memory = _GPU_MEMORY.get(context.library or "")
     chosen = values.get("UCX_TLS")
-    if chosen is None or memory is None or around.network == "slingshot":
+    if chosen is None or memory is None or context.network == "slingshot":
         return
     if not chosen.value.startswith("^") and not any(word in chosen.value for word in (*memory, "all")):
         happens = f"it leaves out {memory[0]}, so MPI over UCX cannot send from the memory of GPUs"
-        yield told(chosen, happens, f"write {chosen.value},{memory[0]}", UCX_SOURCE)
+        yield finding_on(chosen, happens, f"write {chosen.value},{memory[0]}", UCX_SOURCE)
 
 
 def _flag(word: Word) -> str:
@@ -179,18 +181,18 @@ def _only_with(values: Values) -> Iterator[Finding]:
     for name, variable in values.items():
         if name.startswith("FI_CXI_HYBRID_") and mode and mode.value != "hybrid":
             happens = f"FI_CXI_RX_MATCH_MODE={mode.value} makes libfabric ignore it"
-            yield told(variable, happens, "remove it, or write FI_CXI_RX_MATCH_MODE=hybrid", CXI_SOURCE)
+            yield finding_on(variable, happens, "remove it, or write FI_CXI_RX_MATCH_MODE=hybrid", CXI_SOURCE)
     both = ("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude")
     if both[0] in values and both[1] in values:
         happens = f"Open MPI takes either this or {both[0]}, not both"
-        yield told(values[both[1]], happens, "remove one", _MPI_TCP)
+        yield finding_on(values[both[1]], happens, "remove one", _MPI_TCP)
     elif (
         both[1] in values
         and "lo" not in values[both[1]].value.split(",")
         and "127." not in values[both[1]].value
     ):
         happens = "it replaces Open MPI's own list, so the loopback interface is used between nodes"
-        yield told(values[both[1]], happens, f"write {values[both[1]].value},lo", _MPI_TCP)
+        yield finding_on(values[both[1]], happens, f"write {values[both[1]].value},lo", _MPI_TCP)
 
 
 _MPI_TCP: Final = "https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hpcdist.lint.entry import GUIDE, Entry
-from hpcdist.lint.finding import Finding, LintContext, told
+from hpcdist.lint.finding import Finding, LintContext, finding_on
 from hpcdist.lint.knowledge import KNOWN, OF_RCCL, entry_of, family_of, near, spelled
 from hpcdist.lint.nccl_others import MISTAKEN, PLUGINS, VENDORS
 from hpcdist.plan.values import Variable
@@ -61,64 +61,64 @@ _NAMES: Final = {
 }  # fmt: skip
 
 
-def of_one(variable: Variable, around: LintContext) -> Iterator[Finding]:
-    """Yield what is odd about a variable alone; of a value that only bash knows nothing is said."""
-    entry = entry_of(variable.name, around.library)
+def of_one(variable: Variable, context: LintContext) -> Iterator[Finding]:
+    """Yield the findings on a variable alone; values that only bash knows are not checked."""
+    entry = entry_of(variable.name, context.library)
     if entry and entry.never:
-        yield told(variable, f"never set it by hand: {entry.never}", "remove it", entry.where, "error")
-    elif found := _foreign(variable, around):
+        yield finding_on(variable, f"never set it by hand: {entry.never}", "remove it", entry.where, "error")
+    elif found := _foreign(variable, context):
         yield found
     elif entry is None:
-        yield from _unknown(variable, around)
+        yield from _unknown(variable, context)
     elif entry.gone:
         instead = f"write {entry.successor} instead" if entry.successor else "remove it"
-        yield told(variable, entry.gone, instead, entry.where)
+        yield finding_on(variable, entry.gone, instead, entry.where)
     else:
-        yield from _too_new(variable, entry, around)
+        yield from _too_new(variable, entry, context)
         yield from _wrong(variable, entry)
-        yield from _kept(variable, entry)
+        yield from _discouraged(variable, entry)
 
 
-def _foreign(variable: Variable, around: LintContext) -> Finding | None:
+def _foreign(variable: Variable, context: LintContext) -> Finding | None:
     if variable.name == "NCCL_IB_DISABLE":  # where there are no verbs it is superfluous, and said by centres
         return None
     for rule in _FOREIGN:
-        for what in (around.network, around.library):
+        for what in (context.network, context.library):
             if what in rule.here and variable.name.startswith(rule.prefix):
-                return told(variable, rule.happens.format(_NAMES[str(what)]), "remove it", rule.source)
+                return finding_on(variable, rule.happens.format(_NAMES[str(what)]), "remove it", rule.source)
     return None
 
 
-def _unknown(variable: Variable, around: LintContext) -> Iterator[Finding]:
+def _unknown(variable: Variable, context: LintContext) -> Iterator[Finding]:
     family = family_of(variable.name)
     name = variable.name
     if meant := spelled(name):
         happens = "capital and small letters differ in names, so nobody reads it"
-        yield told(variable, happens, f"write {meant}", KNOWN[meant].where)
+        yield finding_on(variable, happens, f"write {meant}", KNOWN[meant].where)
         return
     if family is None or name.startswith(PLUGINS) or name in VENDORS:
         return
-    certain = family.all_known and not (family.prefix == "NCCL_" and around.library == "rccl")
+    certain = family.all_known and not (family.prefix == "NCCL_" and context.library == "rccl")
     if name in MISTAKEN:
         happens = "neither NCCL nor PyTorch reads it, so it has no effect"
-        yield told(variable, happens, MISTAKEN[name], family.source)
-    elif meant := near(name, family, around.library):
+        yield finding_on(variable, happens, MISTAKEN[name], family.source)
+    elif meant := near(name, family, context.library):
         program, source = (OF_RCCL if meant.startswith("RCCL_") else family)[1:3]
-        yield told(variable, f"{program} reads no such variable", f"write {meant}", source)
+        yield finding_on(variable, f"{program} reads no such variable", f"write {meant}", source)
     elif certain:
         happens = f"{family.program} reads no such variable, so it has no effect"
-        yield told(variable, happens, "remove it", family.source)
+        yield finding_on(variable, happens, "remove it", family.source)
     elif family.prefix == "UCX_" and variable.origin.kind != "site":
         happens = "the lint does not know it; UCX itself warns at its start of a name that it does not read"
-        yield told(variable, happens, "look whether `ucx_info -f` lists it", family.source, "note")
+        yield finding_on(variable, happens, "look whether `ucx_info -f` lists it", family.source, "note")
 
 
-def _too_new(variable: Variable, entry: Entry, around: LintContext) -> Iterator[Finding]:
-    have = around.versions.get("nccl")
+def _too_new(variable: Variable, entry: Entry, context: LintContext) -> Iterator[Finding]:
+    have = context.versions.get("nccl")
     if have and entry.since and have < tuple(map(int, entry.since.split("."))):
         here = ".".join(map(str, have))
         happens = f"NCCL reads it since {entry.since}, and the module's is {here}: it has no effect there"
-        yield told(variable, happens, "remove it, or load a newer NCCL", entry.where, "note")
+        yield finding_on(variable, happens, "remove it, or load a newer NCCL", entry.where, "note")
 
 
 def _wrong(variable: Variable, entry: Entry) -> Iterator[Finding]:
@@ -127,18 +127,20 @@ def _wrong(variable: Variable, entry: Entry) -> Iterator[Finding]:
     for value in dict.fromkeys((variable.value, variable.otherwise)):
         wrong = entry.kind.wrong(value) if value is not None else None
         if wrong:
-            yield told(variable, *wrong, entry.where, value=value or "")
+            yield finding_on(variable, *wrong, entry.where, value=value or "")
 
 
-def _kept(variable: Variable, entry: Entry) -> Iterator[Finding]:
-    """Yield a note on what is no habit; not for a site's own file, where a centre says so."""
+def _discouraged(variable: Variable, entry: Entry) -> Iterator[Finding]:
+    """Yield a note on what is discouraged, except in a site's own file, which follows its centre."""
     if variable.origin.kind == "site":
         return
     if entry.use == "debugging":
         happens = "NVIDIA wants it as a work-around only, and removed as soon as the fault is mended"
-        yield told(variable, happens, "say why beside it, and remove it then", entry.where, "note")
+        yield finding_on(variable, happens, "say why beside it, and remove it then", entry.where, "note")
     elif entry.use == "diagnosis" and variable.value.upper() not in ("VERSION", "WARN"):
-        yield told(variable, "it is for finding faults", "remove it when they are found", entry.where, "note")
+        yield finding_on(
+            variable, "it is for finding faults", "remove it when they are found", entry.where, "note"
+        )
     elif entry.use == "undocumented":
         happens = "NCCL reads it and documents it nowhere, so the next version may not"
-        yield told(variable, happens, "remove it, unless its vendor told you", entry.where, "note")
+        yield finding_on(variable, happens, "remove it, unless its vendor told you", entry.where, "note")

@@ -23,7 +23,7 @@ def of_fabric(site: Site, around: JobFacts) -> Iterator[Variable]:
         )
 
 
-def surroundings(site: Site, placement: Placement, *, container: bool = False) -> JobFacts:
+def job_facts(site: Site, placement: Placement, *, container: bool = False) -> JobFacts:
     """Return what the conditions of the site's fabric are held against."""
     kinds = [site.node_types[group.node_type] for group in placement.groups if group.node_type]
     kinds = kinds or list(site.node_types.values())

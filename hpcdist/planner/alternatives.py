@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hpcdist.errors import Problem
 from hpcdist.experiment.replica import Block
-from hpcdist.planner.feasibility import Refusal, Request, counted, nodes_on, on
+from hpcdist.planner.feasibility import Refusal, Request, counted, nodes_on, refusals_in
 from hpcdist.planner.pools import UNLIMITED, Pool, Shortfall, need_of, pools
 from hpcdist.site.model import Partition, Site
 from hpcdist.units import Walltime
@@ -39,12 +39,14 @@ class _Span(NamedTuple):
         return f"{self.partition} ({span} nodes)"
 
 
-def answered(request: Request, refusals: Sequence[Refusal], *, apart: bool = False) -> Iterator[Problem]:
+def with_suggestions(
+    request: Request, refusals: Sequence[Refusal], *, apart: bool = False
+) -> Iterator[Problem]:
     """Yield why the site refuses, each with what would fit: all of it elsewhere, else the nearest to it.
 
     ``apart``: by ``ps_on`` the file itself asks for servers on other nodes than the workers'.
     """
-    whole = [pool for pool in pools(request.site) if not on(request, pool)]
+    whole = [pool for pool in pools(request.site) if not refusals_in(request, pool)]
     sized = [pool for pool in whole if pool.nodes != UNLIMITED]
     for refusal in refusals:
         problem = refusal.problem
@@ -60,8 +62,8 @@ def answered(request: Request, refusals: Sequence[Refusal], *, apart: bool = Fal
 
 
 def _nearest(request: Request, refusal: Refusal) -> str:
-    if refusal.misfit and refusal.run:
-        return _node_hint(request.site, refusal.misfit, refusal.run)
+    if refusal.shortfall and refusal.run:
+        return _node_hint(request.site, refusal.shortfall, refusal.run)
     if refusal.walltime:
         return _time_hint(request, refusal.walltime, refusal.nodes)
     return _size_hint(request, refusal.pool)
@@ -82,15 +84,15 @@ def _size_unknown(pool: Pool) -> str:
     return f"{unknown}; to try it, write `batch: {{partition: {pool.partition}}}`"
 
 
-def _node_hint(site: Site, misfit: Shortfall, run: Block) -> str:
+def _node_hint(site: Site, shortfall: Shortfall, run: Block) -> str:
     """Say who has such nodes, though too few of them or not for so long; else the most that any node has."""
-    having = [pool for pool in pools(site) if not [*pool.misfits(need_of(run.first, site, pool))]]
+    having = [pool for pool in pools(site) if not [*pool.shortfalls(need_of(run.first, site, pool))]]
     if having:
         spans = (_Span(pool.partition or "", pool.min_nodes, _bound(pool), None) for pool in having)
         return f"such nodes: {', '.join(dict.fromkeys(map(str, spans)))}"
-    size_of = _SIZES[misfit.what]
+    size_of = _SIZES[shortfall.what]
     best = max(pools(site), key=lambda pool: size_of(pool) or 0)
-    return f"the most is {size_of(best)} {misfit.what} a node, on {best.partition}"
+    return f"the most is {size_of(best)} {shortfall.what} a node, on {best.partition}"
 
 
 def _bound(pool: Pool) -> int | None:
@@ -149,12 +151,14 @@ def _count(request: Request, run: Block, pool: Pool) -> int:
         count = 1 + _last(most, lambda n: nodes_on(_with(request, run, n), pool) < pool.min_nodes)
     else:
         count = _last(most, lambda n: nodes_on(_with(request, run, n), pool) <= pool.nodes)
-    return count if count and not on(_with(request, run, count), pool) else 0
+    return count if count and not refusals_in(_with(request, run, count), pool) else 0
 
 
 def _suits(request: Request, pool: Pool) -> bool:
     """Whether its nodes have what each replica needs."""
-    return not any(True for run in request.runs for _ in pool.misfits(need_of(run.first, request.site, pool)))
+    return not any(
+        True for run in request.runs for _ in pool.shortfalls(need_of(run.first, request.site, pool))
+    )
 
 
 def _with(request: Request, run: Block, count: int) -> Request:

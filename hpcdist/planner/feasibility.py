@@ -31,13 +31,13 @@ class Request(NamedTuple):
 class Refusal(NamedTuple):
     """What stands against a choice of pools, by which of them, and its numbers, so that it can be answered.
 
-    ``misfit``: what ``run`` lacks on a node. ``nodes``: how many are needed where it is the ``walltime`` or
-    their number that is refused, 0 before they are counted.
+    ``shortfall``: what ``run`` lacks on a node. ``nodes``: how many are needed where it is the ``walltime``
+    or their number that is refused, 0 before they are counted.
     """
 
     problem: Problem
     pool: Pool | None = None
-    misfit: Shortfall | None = None
+    shortfall: Shortfall | None = None
     run: Block | None = None
     nodes: int = 0
     walltime: Walltime | None = None
@@ -48,20 +48,20 @@ class Refusal(NamedTuple):
         return self.pool is not None and not self.walltime and self.nodes > self.pool.nodes
 
 
-def attempt(request: Request, choice: Sequence[Pool]) -> tuple[Placement | None, list[Refusal]]:
+def try_placement(request: Request, choice: Sequence[Pool]) -> tuple[Placement | None, list[Refusal]]:
     """Place all tasks on these pools, one for each run; return why not where it cannot be done."""
     refusals = [*_node_refusals(request, choice), *_time_refusals(request, choice)]
     if refusals:
         return None, refusals
-    placement = place(_crowds(request, choice), spread=request.topology.spread)
+    placement = place(_replica_groups(request, choice), spread=request.topology.spread)
     placement = by_node(placement) if request.topology.task == "node" else placement
     refusals = [*_size_refusals(request, placement, choice)]
     return (None if refusals else placement), refusals
 
 
-def on(request: Request, pool: Pool) -> list[Refusal]:
+def refusals_in(request: Request, pool: Pool) -> list[Refusal]:
     """Return what stands against all replicas in this pool."""
-    return attempt(request, [pool] * len(request.runs))[1]
+    return try_placement(request, [pool] * len(request.runs))[1]
 
 
 def nearness(refusals: Sequence[Refusal]) -> tuple[int, int]:
@@ -72,7 +72,7 @@ def nearness(refusals: Sequence[Refusal]) -> tuple[int, int]:
 
 def nodes_on(request: Request, pool: Pool) -> int:
     """Return how many nodes of this pool it takes, however many there are."""
-    return place(_crowds(request, [pool] * len(request.runs)), spread=request.topology.spread).nodes
+    return place(_replica_groups(request, [pool] * len(request.runs)), spread=request.topology.spread).nodes
 
 
 def title(pool: Pool) -> str:
@@ -87,7 +87,7 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def _crowds(request: Request, choice: Sequence[Pool]) -> list[ReplicaGroup]:
+def _replica_groups(request: Request, choice: Sequence[Pool]) -> list[ReplicaGroup]:
     return [
         ReplicaGroup(run.first.role, run.first.index, run.count, need, pool, _origin(request, run.first))
         for run, need, pool in zip(request.runs, _needs(request, choice), choice, strict=True)
@@ -109,18 +109,18 @@ def _origin(request: Request, replica: Replica) -> Origin:
 
 def _node_refusals(request: Request, choice: Sequence[Pool]) -> Iterator[Refusal]:
     for run, pool in zip(request.runs, choice, strict=True):
-        for misfit in pool.misfits(need_of(run.first, request.site, pool)):
-            yield Refusal(_lacking(request.site, pool, misfit, run), pool, misfit, run)
+        for shortfall in pool.shortfalls(need_of(run.first, request.site, pool)):
+            yield Refusal(_lacking(request.site, pool, shortfall, run), pool, shortfall, run)
         yield from map(Refusal, _sharing_problems(run.first))
     if any((run.first.memory or request.site.replica.memory) is not None for run in request.runs):
         yield from map(Refusal, _memory_problems(request.runs, _needs(request, choice)))
 
 
-def _lacking(site: Site, pool: Pool, misfit: Shortfall, run: Block) -> Problem:
-    if misfit.size is None:
-        message = f"site {site.name} does not say how many {misfit.what} its nodes have"
-        return Problem(message, run.first.path, f"add `{misfit.what.lower()}:` to a copy of its file")
-    return Problem(f"{title(pool)} has {misfit} by {run.first.name}", run.first.path)
+def _lacking(site: Site, pool: Pool, shortfall: Shortfall, run: Block) -> Problem:
+    if shortfall.size is None:
+        message = f"site {site.name} does not say how many {shortfall.what} its nodes have"
+        return Problem(message, run.first.path, f"add `{shortfall.what.lower()}:` to a copy of its file")
+    return Problem(f"{title(pool)} has {shortfall} by {run.first.name}", run.first.path)
 
 
 def _memory_problems(runs: Sequence[Block], needs: Sequence[Need]) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from typing import Literal
 from hpcdist.errors import independent
 from hpcdist.experiment.launch.line import SLOTS
 from hpcdist.experiment.model import Experiment
-from hpcdist.plan.fabric_variables import surroundings
+from hpcdist.plan.fabric_variables import job_facts
 from hpcdist.plan.model import Completion, Container, Gpus, Identity, JobSpec, Launch, Rendezvous
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Placement
@@ -17,7 +17,7 @@ from hpcdist.planner.launcher_choice import Start, must_meet_by_mpi, own_argumen
 from hpcdist.planner.origins import origins
 from hpcdist.planner.placement import beside_gpus
 from hpcdist.planner.request import request_of
-from hpcdist.planner.visibility import bound_by, gpu_visibility
+from hpcdist.planner.visibility import binding_words, gpu_visibility
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
@@ -35,11 +35,11 @@ def job_spec(
         PlanError: when the site cannot take the experiment; all reasons at once where they are independent.
     """
     placement, container = place
-    job = surroundings(site, placement, container=container is not None)
+    job = job_facts(site, placement, container=container is not None)
 
     def words() -> tuple[tuple[Word, ...], Literal["task", "node", "launcher"]]:
         arguments = own_arguments(experiment, site, start, job, where)
-        binding = bound_by(site.options(start.launcher.name), placement)
+        binding = binding_words(site.options(start.launcher.name), placement)
         texts = (*binding, *(word.text for word in arguments))
         return arguments, gpu_visibility(experiment, site, start, texts)
 

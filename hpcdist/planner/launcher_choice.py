@@ -23,7 +23,7 @@ from hpcdist.site.model import Site
 _PATH = ("batch", "launcher")
 
 
-class Asked(NamedTuple):
+class StartRequest(NamedTuple):
     """What the experiment asks of its start: framework, what that asks, the user's own launch, replicas."""
 
     framework: Framework
@@ -52,7 +52,7 @@ class Start(NamedTuple):
         return "once" if self.by_user or self.launcher.rank_variables is None else "tasks"
 
 
-def asked_of(experiment: Experiment) -> Asked:
+def start_request(experiment: Experiment) -> StartRequest:
     """Return what the experiment asks of the start of its tasks."""
     env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
     launch = user_launch(experiment.run.command, env)
@@ -63,7 +63,7 @@ def asked_of(experiment: Experiment) -> Asked:
     if launch and launch.runs == "per_node":
         topology = msgspec.structs.replace(topology, spread=True, task="replica")
     replicas = tuple(blocks(experiment, per_gpu=topology.task != "replica"))
-    return Asked(framework, topology, launch, replicas)
+    return StartRequest(framework, topology, launch, replicas)
 
 
 REMOVED_LAUNCHERS: Final = {
@@ -73,7 +73,7 @@ REMOVED_LAUNCHERS: Final = {
 """Launchers that were, and what has come instead."""
 
 
-def launcher_of(experiment: Experiment, site: Site, asked: Asked) -> Launcher:
+def launcher_of(experiment: Experiment, site: Site, asked: StartRequest) -> Launcher:
     """Return the launcher: the file's, else one that the framework asks for, else the site's.
 
     Raises:
@@ -130,7 +130,7 @@ def _arguments(
                 if launcher
                 else "the command is a launch already"
             )
-            raise PlanError(Problem(f"{who}, so that nobody reads them", path, "remove them"))
+            raise PlanError(Problem(f"{who}, so they have no effect", path, "remove them"))
         return
     for text in site.options(launcher.name).args:
         yield Word(text=text, origin=Origin("site", site.name, f"launchers.{launcher.name}.args"))
@@ -140,9 +140,7 @@ def _arguments(
     for index, text in enumerate(experiment.batch.launcher_args):
         flag, *more = text.partition("=")[0].split() or [""]
         if flag in launcher.taken or (not flag.startswith("-") and not index):
-            message = (
-                f"{text} is said by hpcdist itself" if flag in launcher.taken else f"{text!r} is no option"
-            )
+            message = f"{text} is set by hpcdist" if flag in launcher.taken else f"{text!r} is not an option"
             hint = f"{launcher.name} gets its counts and hosts from the plan"
             raise PlanError(Problem(message, (*path, index), hint))
         if flag.startswith("-") and more:

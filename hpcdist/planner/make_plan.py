@@ -20,7 +20,7 @@ from hpcdist.planner import container_choice
 from hpcdist.planner.advice import advice
 from hpcdist.planner.job_setup import prepared
 from hpcdist.planner.job_spec import job_spec
-from hpcdist.planner.launcher_choice import Start, asked_of, launcher_of
+from hpcdist.planner.launcher_choice import Start, launcher_of, start_request
 from hpcdist.planner.request import account_of
 from hpcdist.planner.selection import select
 from hpcdist.planner.variables import located
@@ -34,7 +34,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     Raises:
         PlanError: when the site cannot take the experiment; all reasons at once where they are independent.
     """
-    asked = asked_of(experiment)
+    asked = start_request(experiment)
     walltime = experiment.batch.walltime or site.walltime
     launcher, placement, container, _ = independent(
         lambda: launcher_of(experiment, site, asked),

@@ -39,9 +39,9 @@ class _Run(NamedTuple):
 
 
 class _Piece(Model, frozen=True):
-    """``count`` replicas of one crowd on each of ``nodes`` nodes; ``first`` counts from its beginning."""
+    """``count`` equal replicas on each of ``nodes`` nodes; ``first`` counts from its beginning."""
 
-    crowd: ReplicaGroup
+    replicas: ReplicaGroup
     first: int
     count: int
     node: int
@@ -51,14 +51,14 @@ class _Piece(Model, frozen=True):
     gpu: int
 
 
-def place(crowds: Sequence[ReplicaGroup], *, spread: bool = False) -> Placement:
-    """Place crowds on nodes, numbered from 0; consecutive crowds of one pool share a group.
+def place(replica_groups: Sequence[ReplicaGroup], *, spread: bool = False) -> Placement:
+    """Place replica_groups on nodes, numbered from 0; consecutive replica_groups of one pool share a group.
 
     ``spread`` puts each replica on a node of its own. Every replica must fit its pool's node.
     """
     groups: list[Group] = []
     rows: list[Row] = []
-    for members in _by_pool(crowds):
+    for members in _by_pool(replica_groups):
         node = sum(group.nodes for group in groups)
         rank = sum(row.tasks for row in rows)
         own = _rows(_pieces(members, _node_sizes(members, spread=spread), node), rank)
@@ -139,36 +139,36 @@ def _gpu_cpus(group: Group, rows: Sequence[Row], site: Site, *, exclusive: bool)
     return known if suffice and group.even and all(row.processes == 1 for row in rows) else ()
 
 
-def _by_pool(crowds: Sequence[ReplicaGroup]) -> list[list[ReplicaGroup]]:
-    members: list[list[ReplicaGroup]] = [[crowds[0]]]
-    for last, crowd in pairwise(crowds):
-        if crowd.pool == last.pool:
-            members[-1].append(crowd)
+def _by_pool(replica_groups: Sequence[ReplicaGroup]) -> list[list[ReplicaGroup]]:
+    members: list[list[ReplicaGroup]] = [[replica_groups[0]]]
+    for last, replicas in pairwise(replica_groups):
+        if replicas.pool == last.pool:
+            members[-1].append(replicas)
         else:
-            members.append([crowd])
+            members.append([replicas])
     return members
 
 
-def _node_sizes(crowds: Sequence[ReplicaGroup], *, spread: bool) -> list[_Run]:
+def _node_sizes(replica_groups: Sequence[ReplicaGroup], *, spread: bool) -> list[_Run]:
     """Return how many replicas each node takes, in node order."""
-    total = sum(crowd.count for crowd in crowds)
+    total = sum(replicas.count for replicas in replica_groups)
     if spread:
         return [_Run(total, 1)]
-    needs = {crowd.need for crowd in crowds}
+    needs = {replicas.need for replicas in replica_groups}
     if len(needs) == 1:
-        nodes = -(-total // crowds[0].pool.capacity(crowds[0].need))
+        nodes = -(-total // replica_groups[0].pool.capacity(replica_groups[0].need))
         short, longer = divmod(total, nodes)
         return [run for run in (_Run(longer, short + 1), _Run(nodes - longer, short)) if run.nodes]
-    return _mixed_sizes(crowds)
+    return _mixed_sizes(replica_groups)
 
 
-def _mixed_sizes(crowds: Sequence[ReplicaGroup]) -> list[_Run]:
+def _mixed_sizes(replica_groups: Sequence[ReplicaGroup]) -> list[_Run]:
     """Fill nodes in order; then lower the filling as far as the number of nodes allows."""
-    best = _fill(crowds, 1.0)
+    best = _fill(replica_groups, 1.0)
     low, high = 0.0, 1.0
     for _ in range(20):
         middle = (low + high) / 2
-        sizes = _fill(crowds, middle)
+        sizes = _fill(replica_groups, middle)
         if _nodes(sizes) <= _nodes(best):
             best, high = sizes, middle
         else:
@@ -180,38 +180,38 @@ def _nodes(runs: Sequence[_Run]) -> int:
     return sum(run.nodes for run in runs)
 
 
-def _fill(crowds: Sequence[ReplicaGroup], fullness: float) -> list[_Run]:
+def _fill(replica_groups: Sequence[ReplicaGroup], fullness: float) -> list[_Run]:
     """Return how many replicas each node takes when it is filled to this share of itself, at least by one."""
     closed: list[_Run] = []
     last, used = 0, EMPTY  # on the node that is being filled
-    for crowd in crowds:
-        room = min(crowd.count, crowd.pool.room(used, crowd.need, fullness))
-        last, used = last + room, used.plus(crowd.need, room)
-        if room < crowd.count:
-            capacity = max(1, crowd.pool.room(EMPTY, crowd.need, fullness))
-            full, rest = divmod(crowd.count - room, capacity)
+    for replicas in replica_groups:
+        room = min(replicas.count, replicas.pool.room(used, replicas.need, fullness))
+        last, used = last + room, used.plus(replicas.need, room)
+        if room < replicas.count:
+            capacity = max(1, replicas.pool.room(EMPTY, replicas.need, fullness))
+            full, rest = divmod(replicas.count - room, capacity)
             closed += [_Run(1, last)] if last else []
             closed += [_Run(full - (not rest), capacity)] if full > (not rest) else []
-            last, used = rest or capacity, EMPTY.plus(crowd.need, rest or capacity)
+            last, used = rest or capacity, EMPTY.plus(replicas.need, rest or capacity)
     return [*closed, _Run(1, last)]
 
 
-def _pieces(crowds: Sequence[ReplicaGroup], runs: Sequence[_Run], node: int) -> Iterator[_Piece]:
-    """Deal replicas out to nodes, in rank order; nodes that one crowd fills alike are one piece."""
-    remaining = iter(crowds)
-    crowd, taken = next(remaining), 0
+def _pieces(replica_groups: Sequence[ReplicaGroup], runs: Sequence[_Run], node: int) -> Iterator[_Piece]:
+    """Deal replicas out to nodes, in rank order; nodes that equal replicas fill alike are one piece."""
+    remaining = iter(replica_groups)
+    replicas, taken = next(remaining), 0
     for nodes, size in runs:
         end = node + nodes
         while node < end:
             used, left, alike = EMPTY, size, 1
             while left:
-                if taken == crowd.count:
-                    crowd, taken = next(remaining), 0
+                if taken == replicas.count:
+                    replicas, taken = next(remaining), 0
                 if left == size:
-                    alike = max(1, min(end - node, (crowd.count - taken) // size))
-                count = min(left, crowd.count - taken)
-                yield _Piece(crowd, taken, count, node, alike, used.tasks, used.cpus, used.gpus)
-                used = used.plus(crowd.need, count)
+                    alike = max(1, min(end - node, (replicas.count - taken) // size))
+                count = min(left, replicas.count - taken)
+                yield _Piece(replicas, taken, count, node, alike, used.tasks, used.cpus, used.gpus)
+                used = used.plus(replicas.need, count)
                 taken, left = taken + count * alike, left - count
             node += alike
 
@@ -235,8 +235,8 @@ def _rows(pieces: Iterator[_Piece], rank: int) -> list[Row]:
 
 
 def _continues(row: _Piece, nodes: int, piece: _Piece) -> bool:
-    return (row.crowd, row.count, row.local_rank, row.cpu, row.gpu, row.node + nodes) == (
-        piece.crowd,
+    return (row.replicas, row.count, row.local_rank, row.cpu, row.gpu, row.node + nodes) == (
+        piece.replicas,
         piece.count,
         piece.local_rank,
         piece.cpu,
@@ -246,10 +246,10 @@ def _continues(row: _Piece, nodes: int, piece: _Piece) -> bool:
 
 
 def _row(piece: _Piece, nodes: int, rank: int) -> Row:
-    crowd, need = piece.crowd, piece.crowd.need
+    replicas, need = piece.replicas, piece.replicas.need
     return Row(
-        role=crowd.role,
-        index=crowd.index + piece.first,
+        role=replicas.role,
+        index=replicas.index + piece.first,
         rank=rank,
         tasks=need.tasks * piece.count * nodes,
         tasks_per_replica=need.tasks,
@@ -262,7 +262,7 @@ def _row(piece: _Piece, nodes: int, rank: int) -> Row:
         gpus=-(-need.gpus // need.tasks),
         tasks_per_gpu=max(1, need.tasks // need.gpus) if need.gpus else 1,
         memory=None if need.memory is None else need.memory // need.tasks,
-        origin=crowd.origin,
+        origin=replicas.origin,
     )
 
 

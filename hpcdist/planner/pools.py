@@ -92,7 +92,7 @@ class Pool(Model, frozen=True):
         ]
         return max(0, min(rooms)) if rooms else UNLIMITED if self.nodes == 1 else int(not used.tasks)
 
-    def misfits(self, need: Need) -> Iterator[Shortfall]:
+    def shortfalls(self, need: Need) -> Iterator[Shortfall]:
         """Yield what one replica asks beyond what a node has."""
         if self.gpus_unknown and need.gpus:
             yield Shortfall("GPUs", None, need.gpus)
@@ -107,17 +107,17 @@ class Pool(Model, frozen=True):
 
 def whole_nodes_in(site: Site, partition: str | None) -> tuple[bool, str]:
     """Return whether jobs in a partition get nodes of their own, and the key that says so."""
-    return _said_of(site, partition, "whole_nodes")
+    return _setting_of(site, partition, "whole_nodes")
 
 
 def memory_in(site: Site, partition: str | None) -> tuple[bool | Literal["share"], str]:
     """Return whether jobs in a partition ask for memory, and the key that says so, or does not name it."""
     if key := schedulers.get(site.scheduler).memory_refused_by(site):
         return False, key
-    return _said_of(site, partition, "request_memory")
+    return _setting_of(site, partition, "request_memory")
 
 
-def _said_of(site: Site, partition: str | None, name: str) -> tuple[Any, str]:
+def _setting_of(site: Site, partition: str | None, name: str) -> tuple[Any, str]:
     """Return what a partition says, else its site, and the key that says it."""
     own = getattr(site.partitions.get(partition or ""), name, None)
     return (getattr(site, name), name) if own is None else (own, f"partitions.{partition}.{name}")

@@ -63,7 +63,7 @@ def account_of(experiment: Experiment, site: Site) -> str | None:
     hint = rule.hint or "write `batch: {account: NAME}` or `--set batch.account=NAME`"
     if account is None and rule.required:
         always = f"`sites: {{{site.name}: {{account: NAME}}}}` in ~/.config/hpcdist/config.yml"
-        message = f"site {site.name} takes no job without an account"
+        message = f"site {site.name} requires an account"
         raise PlanError(Problem(message, path, f"{hint}; for all experiments {always}"))
     if account is not None and rule.pattern and not re.fullmatch(rule.pattern, account):
         message = f"site {site.name} has no accounts like {account!r} ({rule.pattern})"

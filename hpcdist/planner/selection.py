@@ -20,8 +20,8 @@ from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.replica import Block, Replica
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Group, Placement
-from hpcdist.planner.feasibility import Refusal, Request, attempt, nearness, on
-from hpcdist.planner.launcher_choice import Asked
+from hpcdist.planner.feasibility import Refusal, Request, nearness, refusals_in, try_placement
+from hpcdist.planner.launcher_choice import StartRequest
 from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
@@ -32,7 +32,7 @@ def select(
     site: Site,
     walltime: Walltime | None,
     where: Where,
-    asked: Asked,
+    asked: StartRequest,
 ) -> Placement:
     """Choose pools and place all tasks.
 
@@ -50,13 +50,13 @@ def select(
     for choice in _choices(request.runs, allowed, site, ps_on):
         if _is_guess(choice, allowed, refused):
             continue
-        placement, refusals = attempt(request, choice)
+        placement, refusals = try_placement(request, choice)
         if placement:
             return _explained(placement, request, choice, experiment)
         refused.append(refusals)
-    from hpcdist.planner.alternatives import answered  # only where nothing fits
+    from hpcdist.planner.alternatives import with_suggestions  # only where nothing fits
 
-    raise PlanError(*answered(request, max(refused, key=nearness), apart=ps_on == "cpu_nodes"))
+    raise PlanError(*with_suggestions(request, max(refused, key=nearness), apart=ps_on == "cpu_nodes"))
 
 
 def _is_guess(
@@ -101,7 +101,7 @@ def _why(request: Request, group: Group, experiment: Experiment, *, apart: bool)
         return "the default partition" if site.default_partition else "the first of the site"
     if apart:
         return "these need no GPUs, and leave those of other nodes to the workers"
-    against = on(request, first)
+    against = refusals_in(request, first)
     return f"the first that fits: {against[0].problem.message}" if against else "the first that fits"
 
 
@@ -239,7 +239,7 @@ def _choices(
 
 
 def _first_fit(run: Block, candidates: Sequence[Pool], site: Site) -> Pool:
-    fitting = (pool for pool in candidates if not list(pool.misfits(need_of(run.first, site, pool))))
+    fitting = (pool for pool in candidates if not list(pool.shortfalls(need_of(run.first, site, pool))))
     return next(fitting, candidates[0])
 
 
@@ -274,5 +274,5 @@ def _suits_servers(pool: Pool, workers: Pool, run: Block, site: Site) -> bool:
     def qos(of: Pool) -> str | None:
         return site.partitions[of.partition].qos if of.partition in site.partitions else None
 
-    fits = not list(pool.misfits(need_of(run.first, site, pool)))
+    fits = not list(pool.shortfalls(need_of(run.first, site, pool)))
     return pool.gpus == 0 and fits and qos(pool) == qos(workers)  # a job has one QOS

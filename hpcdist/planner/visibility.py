@@ -27,7 +27,7 @@ flux-shell(1), ``gpu-affinity``; ``mpiexec --help`` of PALS, ``--gpu-bind``.
 """
 
 
-def bound_by(options: LauncherOptions, placement: Placement) -> tuple[str, ...]:
+def binding_words(options: LauncherOptions, placement: Placement) -> tuple[str, ...]:
     """Return the site's words for binding, which equal tasks have."""
     return options.binding if placement.is_even else ()
 

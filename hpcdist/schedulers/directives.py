@@ -1,6 +1,6 @@
 """What the directives of all batch systems have in common.
 
-A site demands some and refuses others, and an experiment adds its own; what hpcdist writes itself is said by
+A site requires some and forbids others, and an experiment adds its own; what hpcdist writes itself is set by
 a field of the experiment, never by a directive.
 """
 
@@ -73,64 +73,62 @@ def options(short: Mapping[str, str]) -> Callable[[str], Sequence[Pair]]:
     return read
 
 
-def added(
-    language: DirectiveSyntax, job: JobSpec, site: Site, own: Sequence[Directive], problems: list[Problem]
+def further_directives(
+    syntax: DirectiveSyntax, job: JobSpec, site: Site, own: Sequence[Directive], problems: list[Problem]
 ) -> Iterator[Directive]:
-    """Yield what the site demands and what the experiment adds; note what is wrong with it."""
+    """Yield what the site requires and what the experiment adds; add what is wrong to ``problems``."""
     values = {line.flag: line.value for line in own}
-    demanded: dict[str, Directive] = {}
-    for text, origin in demands(job, site):
-        for line in _read(language, text, origin, problems):
-            other = demanded.get(_key(language, line))
-            if problem := _strange(language, line, site) or _crossed(
-                language, text, line, values, other, site
+    required: dict[str, Directive] = {}
+    for text, origin in site_directives(job, site):
+        for line in _read(syntax, text, origin, problems):
+            other = required.get(_key(syntax, line))
+            if problem := _unknown(syntax, line, site) or _contradictory(
+                syntax, text, line, values, other, site
             ):
                 problems.append(problem)
             elif line.flag not in values and other is None:
-                demanded[_key(language, line)] = line
+                required[_key(syntax, line)] = line
                 yield line
     for text in job.request.extra_directives:
         for line in _read(
-            language, text, job.origins.get("directives", Origin("key", "batch.directives")), problems
+            syntax, text, job.origins.get("directives", Origin("key", "batch.directives")), problems
         ):
-            other = _demanded(language, line, demanded)
-            if problem := _claimed(language, line.flag, values) or _strange(language, line, site):
+            other = _required_by_site(syntax, line, required)
+            if problem := _reserved(syntax, line.flag, values) or _unknown(syntax, line, site):
                 problems.append(problem)
             elif other is None:
                 yield line
             elif other.value != line.value:
-                problems.append(_undone(line, other))
+                problems.append(_conflicting(line, other))
 
 
-def demands(job: JobSpec, site: Site) -> Iterator[tuple[str, Origin]]:
-    """Yield each text that the site wants of this job, with its origin."""
+def site_directives(job: JobSpec, site: Site) -> Iterator[tuple[str, Origin]]:
+    """Yield each directive that the site requires of this job, with its origin."""
     yield from (
         (text, Origin("site", site.name, "directives.mandatory")) for text in site.directives.mandatory
     )
     yield from ((word.text, word.origin) for word in job.request.site_directives)
 
 
-def _key(language: DirectiveSyntax, line: Directive) -> str:
+def _key(syntax: DirectiveSyntax, line: Directive) -> str:
     """Return what may be said once only: the flag, or a name of those that one flag may give several of."""
-    if line.flag not in language.repeats:
+    if line.flag not in syntax.repeats:
         return line.flag
-    return f"{language.repeats[line.flag]} {(line.value or '').partition('=')[0]}"
+    return f"{syntax.repeats[line.flag]} {(line.value or '').partition('=')[0]}"
 
 
-def _demanded(
-    language: DirectiveSyntax, line: Directive, demanded: Mapping[str, Directive]
+def _required_by_site(
+    syntax: DirectiveSyntax, line: Directive, required: Mapping[str, Directive]
 ) -> Directive | None:
     """Return the line of the site that says what this one says, also where this one's flag is cut short."""
-    whole = {*language.fields, *language.taken, *(language.others or ())}
-    if line.flag not in whole and _key(language, line) not in demanded:
-        return next(
-            (other for other in demanded.values() if _is_short(language, line.flag, other.flag)), None
-        )
-    return demanded.get(_key(language, line))
+    whole = {*syntax.fields, *syntax.taken, *(syntax.others or ())}
+    if line.flag not in whole and _key(syntax, line) not in required:
+        return next((other for other in required.values() if _is_short(syntax, line.flag, other.flag)), None)
+    return required.get(_key(syntax, line))
 
 
-def site_directive_problems(language: DirectiveSyntax, site: Site) -> Iterator[Problem]:
-    """Yield what no job can obey of the directives in a site file, at its place."""
+def site_directive_problems(syntax: DirectiveSyntax, site: Site) -> Iterator[Problem]:
+    """Yield the problems of the directives in a site file that no job can satisfy, each at its place."""
     texts: list[tuple[Path, str]] = [
         (("directives", "mandatory", index), text) for index, text in enumerate(site.directives.mandatory)
     ]
@@ -139,59 +137,60 @@ def site_directive_problems(language: DirectiveSyntax, site: Site) -> Iterator[P
         texts += [((*place, index), text) for index, text in enumerate(group.directives)]
     for path, text in texts:
         found: list[Problem] = []
-        for line in _read(language, text, Origin("site", site.name), found):
-            problem = _strange(language, line, site) or _never(language, line.flag)
+        for line in _read(syntax, text, Origin("site", site.name), found):
+            problem = _unknown(syntax, line, site) or _always_set(syntax, line.flag)
             found += [problem] if problem else []
         yield from (problem._replace(path=path) for problem in found)
 
 
-def _never(language: DirectiveSyntax, flag: str) -> Problem | None:
-    """Say that every job says this flag itself; what some jobs leave open a site may demand (``--mem=0``)."""
-    if flag in language.taken:
-        return Problem(f"{flag} is set by hpcdist", hint=language.taken[flag])
-    if language.fields.get(flag) in _ALWAYS:
+def _always_set(syntax: DirectiveSyntax, flag: str) -> Problem | None:
+    """Return a problem for a flag that every job sets; a site may require others (``--mem=0``)."""
+    if flag in syntax.taken:
+        return Problem(f"{flag} is set by hpcdist", hint=syntax.taken[flag])
+    if syntax.fields.get(flag) in _ALWAYS:
         return Problem(
-            f"{flag} is set by hpcdist", hint=f"remove it: an experiment says it by `{language.fields[flag]}`"
+            f"{flag} is set by hpcdist", hint=f"remove it: an experiment sets it by `{syntax.fields[flag]}`"
         )
     return None
 
 
-def _crossed(  # noqa: PLR0913, PLR0917 - both that it may be held against
-    language: DirectiveSyntax,
+def _contradictory(  # noqa: PLR0913, PLR0917 - both that it may be held against
+    syntax: DirectiveSyntax,
     text: str,
     line: Directive,
     own: Mapping[str, str | None],
     other: Directive | None,
     site: Site,
 ) -> Problem | None:
-    """Say that a line of the site says another thing than the plan, or than an earlier one of the site."""
+    """Return a problem for a line of the site that contradicts the plan, or an earlier line of the site."""
     if line.flag in own and own[line.flag] != line.value:
         written = _written(line.flag, own[line.flag])
-        message = f"site {site.name} demands {text}, but the plan says {written}"
-        return Problem(message, language.path(line.flag))
+        message = f"site {site.name} requires {text}, but the plan has {written}"
+        return Problem(message, syntax.path(line.flag))
     if other is not None and other.value != line.value:
         written = _written(other.flag, other.value)
-        message = f"site {site.name} demands both {written} ({other.origin}) and {text} ({line.origin})"
+        message = f"site {site.name} requires both {written} ({other.origin}) and {text} ({line.origin})"
         return Problem(message, (), "keep one of them in the site file")
     return None
 
 
-def _undone(line: Directive, other: Directive) -> Problem:
-    """Say what the site's line is for: a scheduler would obey only one of the two."""
-    message = (
-        f"{_written(line.flag, line.value)} would undo {_written(other.flag, other.value)} ({other.origin})"
-    )
+def _conflicting(line: Directive, other: Directive) -> Problem:
+    """Return a problem for a line that conflicts with the site's: a scheduler applies one of the two."""
+    own, theirs = _written(line.flag, line.value), _written(other.flag, other.value)
+    message = f"{own} conflicts with {theirs} ({other.origin})"
     return Problem(message, _PATH, "remove it, or change that key in a site file of your own")
 
 
-def forbidden(language: DirectiveSyntax, lines: Sequence[Directive], site: Site) -> Iterator[Problem]:
-    """Yield a problem for each flag that the site refuses."""
+def forbidden_directives(
+    syntax: DirectiveSyntax, lines: Sequence[Directive], site: Site
+) -> Iterator[Problem]:
+    """Yield a problem for each flag that the site forbids."""
     for flag in sorted({line.flag for line in lines} & set(site.directives.forbidden)):
         origin = next(line.origin for line in lines if line.flag == flag)
-        yield Problem(f"site {site.name} refuses {flag} ({origin})", language.path(flag))
+        yield Problem(f"site {site.name} refuses {flag} ({origin})", syntax.path(flag))
 
 
-def hidden(language: DirectiveSyntax, job: PreparedJob) -> Iterator[Problem]:
+def embedded_directives(syntax: DirectiveSyntax, job: PreparedJob) -> Iterator[Problem]:
     """Yield each text of the user or of the site in which the scheduler would find a directive."""
     texts: list[tuple[Path, str, str]] = [(("run", "cmd"), "the command", job.identity.command)]
     # The first line of a value stands behind the name of its variable.
@@ -201,29 +200,27 @@ def hidden(language: DirectiveSyntax, job: PreparedJob) -> Iterator[Problem]:
     ]
     texts += [((), str(word.origin), word.text) for word in job.environment.setup]
     for path, name, text in texts:
-        found = next((line for line in text.splitlines() if _is_directive(language, line)), None)
+        found = next((line for line in text.splitlines() if _is_directive(syntax, line)), None)
         if found is not None:
-            message = f"{language.scheduler} would take a line of {name} for a directive: {found.strip()!r}"
+            message = f"{syntax.scheduler} would take a line of {name} for a directive: {found.strip()!r}"
             hint = "write it in `batch.directives`, or put another word in front of it on its line"
             yield Problem(message, path, hint)
 
 
-def _is_directive(language: DirectiveSyntax, line: str) -> bool:
-    return language.sentinel is not None and language.sentinel.match(line) is not None
+def _is_directive(syntax: DirectiveSyntax, line: str) -> bool:
+    return syntax.sentinel is not None and syntax.sentinel.match(line) is not None
 
 
-def _read(
-    language: DirectiveSyntax, text: str, origin: Origin, problems: list[Problem]
-) -> Iterator[Directive]:
-    pairs = language.read(text)
+def _read(syntax: DirectiveSyntax, text: str, origin: Origin, problems: list[Problem]) -> Iterator[Directive]:
+    pairs = syntax.read(text)
     if not pairs:
-        problems.append(Problem(f"{text!r} is not a directive of {language.scheduler}", _PATH, language.form))
+        problems.append(Problem(f"{text!r} is not a directive of {syntax.scheduler}", _PATH, syntax.form))
     for flag, value in pairs:
         yield Directive(flag=flag, value=value, origin=origin)
 
 
-def is_asked(job: JobSpec, field: str) -> bool:
-    """Whether the experiment asks for it, rather than the site for all its jobs."""
+def is_requested_by_user(job: JobSpec, field: str) -> bool:
+    """Return whether the experiment requests it, rather than the site for all its jobs."""
     return field not in job.origins or job.origins[field].kind != "site"
 
 
@@ -233,36 +230,36 @@ def _written(flag: str, value: str | None) -> str:
     return f"{flag}{'=' if ' ' in flag or flag.startswith('--') else ' '}{value}"
 
 
-def _claimed(language: DirectiveSyntax, flag: str, own: Mapping[str, str | None]) -> Problem | None:
-    """Say what to use instead of a flag that hpcdist sets."""
-    if flag in language.free and flag not in own:
+def _reserved(syntax: DirectiveSyntax, flag: str, own: Mapping[str, str | None]) -> Problem | None:
+    """Return a problem for a flag that hpcdist sets, with the field to use instead."""
+    if flag in syntax.free and flag not in own:
         return None
-    for known, field in language.fields.items():
-        if flag == known or (flag not in language.fields and _is_short(language, flag, known)):
+    for known, field in syntax.fields.items():
+        if flag == known or (flag not in syntax.fields and _is_short(syntax, flag, known)):
             return Problem(f"{flag} is set by hpcdist", _PATH, f"use `{field}`")
-    for known, reason in language.taken.items():
-        if flag == known or _is_short(language, flag, known):
+    for known, reason in syntax.taken.items():
+        if flag == known or _is_short(syntax, flag, known):
             return Problem(f"{flag} is set by hpcdist", _PATH, reason)
     return None
 
 
-def _strange(language: DirectiveSyntax, line: Directive, site: Site) -> Problem | None:
-    """Say that the scheduler has no such flag, or none on this site; names of resources are the site's."""
+def _unknown(syntax: DirectiveSyntax, line: Directive, site: Site) -> Problem | None:
+    """Return a problem for a flag that the scheduler does not have, or not on this site."""
     flag = line.flag.partition(" ")[0]
     theirs = line.origin.kind == "site"
     path, origin = ((), f" ({line.origin})") if theirs else (_PATH, "")
-    if flag in language.useless:
-        return Problem(f"{flag} is of no use here{origin}", path, language.useless[flag])
-    if language.others is None:
+    if flag in syntax.useless:
+        return Problem(f"{flag} has no effect here{origin}", path, syntax.useless[flag])
+    if syntax.others is None:
         return None
-    flags = {known.partition(" ")[0] for known in (*language.fields, *language.taken, *language.others)}
+    flags = {known.partition(" ")[0] for known in (*syntax.fields, *syntax.taken, *syntax.others)}
     if flag in flags or flag in site.directives.known:
         return None
     near = did_you_mean(flag, flags)
-    hint = near if near.startswith("did") else language.form
+    hint = near if near.startswith("did") else syntax.form
     hint += "; one that this site's own has belongs in `directives.known` of the site file"
-    return Problem(f"{language.scheduler} has no flag {flag}{origin}", path, hint)
+    return Problem(f"{syntax.scheduler} has no flag {flag}{origin}", path, hint)
 
 
-def _is_short(language: DirectiveSyntax, flag: str, known: str) -> bool:
-    return language.abbreviates and known.startswith(flag)
+def _is_short(syntax: DirectiveSyntax, flag: str, known: str) -> bool:
+    return syntax.abbreviates and known.startswith(flag)

@@ -252,7 +252,9 @@ class Local(Plain):
 
 
 def _unsupported(job: JobSpec, site: Site) -> Iterator[Problem]:
-    from hpcdist.schedulers.directives import is_asked  # with all of a plan; asking for jobs needs none
+    from hpcdist.schedulers.directives import (
+        is_requested_by_user,  # with all of a plan; asking for jobs needs none
+    )
 
     groups = job.placement.groups
     asked = {
@@ -261,7 +263,7 @@ def _unsupported(job: JobSpec, site: Site) -> Iterator[Problem]:
         "constraint": any(group.constraint for group in groups),
         "dependency": job.request.dependency,
         "directives": job.request.extra_directives,
-        "exclusive": job.request.exclusive and is_asked(job, "exclusive"),
+        "exclusive": job.request.exclusive and is_requested_by_user(job, "exclusive"),
         "mail": job.request.mail,
         "partition": any(group.partition not in (None, site.default_partition) for group in groups),
         "qos": job.request.qos,

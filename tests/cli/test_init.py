@@ -197,7 +197,7 @@ def test_a_folder_that_is_not_there_is_made(hpcdist: Hpcdist, folder: Path) -> N
             ["--site=perlmutter"],
             3,
             (
-                "error: --account: batch.account: site perlmutter takes no job without an account; write "
+                "error: --account: batch.account: site perlmutter requires an account; write "
                 "`batch: {account: PROJECT}`; for GPU time it mostly ends in _g; for all experiments "
                 "`sites: {perlmutter: {account: NAME}}` in ~/.config/hpcdist/config.yml\n"
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.lint import LintContext, always_given, findings
+from hpcdist.lint import LintContext, constant_site_values, findings
 from hpcdist.lint.finding import SiteValue
 from hpcdist.lint.given import given
 from hpcdist.plan.origin import Origin
@@ -56,4 +56,6 @@ def test_what_does_not_differ(name: str, value: str, origin: Origin) -> None:
 
 
 def test_what_is_given_alike_everywhere() -> None:
-    assert always_given(CLARIDEN, (OUTSIDE, INSIDE)) == {MPICH: SiteValue("0", "clariden", WHY, SOURCE)}
+    assert constant_site_values(CLARIDEN, (OUTSIDE, INSIDE)) == {
+        MPICH: SiteValue("0", "clariden", WHY, SOURCE)
+    }

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.lint import LintContext, findings, summed, versions_of
+from hpcdist.lint import LintContext, findings, summarized, versions_of
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
 
@@ -118,7 +118,7 @@ def test_notes_are_summed() -> None:
     ]
     found = [
         (item.severity, item.name, item.value, item.origin)
-        for item in summed(findings(variables, LintContext()))
+        for item in summarized(findings(variables, LintContext()))
     ]
     assert found == [
         ("warning", "NCCL_ALGO", "Tree", Origin("place", "exp.yml:4")),

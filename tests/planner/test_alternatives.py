@@ -10,7 +10,7 @@ import pytest
 from hpcdist.errors import PlanError
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement
-from hpcdist.planner.launcher_choice import asked_of
+from hpcdist.planner.launcher_choice import start_request
 from hpcdist.planner.selection import select
 from hpcdist.site.model import Site
 from tests.experiments import environment, experiment, resources, where
@@ -36,7 +36,7 @@ GPU = resources(cpu=1, gpu=1)
 
 
 def selected(exp: Experiment, machine: Site = SITE) -> Placement:
-    return select(exp, machine, exp.batch.walltime, where, asked_of(exp))
+    return select(exp, machine, exp.batch.walltime, where, start_request(exp))
 
 
 def training(workers: int, each: dict[str, Any] = GPU, **batch: Any) -> Experiment:

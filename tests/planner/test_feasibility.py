@@ -10,12 +10,12 @@ from hpcdist.layers.protocols import Topology
 from hpcdist.planner.feasibility import (
     Refusal,
     Request,
-    attempt,
     counted,
     nearness,
     nodes_on,
-    on,
+    refusals_in,
     title,
+    try_placement,
 )
 from hpcdist.planner.pools import Shortfall, pools
 from hpcdist.units import Walltime
@@ -37,7 +37,7 @@ def request(count: int, cpus: int = 2, walltime: str | None = None) -> Request:
 
 
 def test_what_fits_is_placed() -> None:
-    placement, refusals = attempt(request(8), [SMALL])
+    placement, refusals = try_placement(request(8), [SMALL])
     assert placement
     assert (placement.nodes, placement.size, refusals) == (4, 8, [])
 
@@ -58,8 +58,8 @@ def test_what_fits_is_placed() -> None:
     ],
 )
 def test_what_stands_against_it(asked: Request, refusals: list[tuple[str, Shortfall | None, int]]) -> None:
-    found = on(asked, SMALL)
-    assert [(refusal.problem.message, refusal.misfit, refusal.nodes) for refusal in found] == refusals
+    found = refusals_in(asked, SMALL)
+    assert [(refusal.problem.message, refusal.shortfall, refusal.nodes) for refusal in found] == refusals
     assert {refusal.pool for refusal in found} == {SMALL}
     assert [refusal.problem.hint for refusal in found] == [""]
 

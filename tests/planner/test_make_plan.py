@@ -134,11 +134,11 @@ def test_mail(mail: object, expected: Mail | None) -> None:
     ("account", "batch", "sentence"),
     [
         ({"required": True}, {},
-         ("batch.account: site x takes no job without an account; write `batch: {account: "
+         ("batch.account: site x requires an account; write `batch: {account: "
          "NAME}` or `--set batch.account=NAME`; for all experiments `sites: {x: {account: NAME}}` in "
          "~/.config/hpcdist/config.yml")),
         ({"required": True, "hint": "ask Anna"}, {},
-         ("batch.account: site x takes no job without an account; ask Anna; for all experiments "
+         ("batch.account: site x requires an account; ask Anna; for all experiments "
          "`sites: {x: {account: NAME}}` in ~/.config/hpcdist/config.yml")),
         ({"pattern": "p[0-9]+"}, {"account": "p12x"},
          "batch.account: site x has no accounts like 'p12x' (p[0-9]+)"),
@@ -441,7 +441,7 @@ def test_every_problem_of_the_scheduler_is_told() -> None:
 
 TWO = environment(1, each=resources(cpu=1))
 BY_THE_PLAN = "srun gets its counts and hosts from the plan"
-UNREAD = "so that nobody reads them; remove them"
+UNREAD = "so they have no effect; remove them"
 
 
 @pytest.mark.parametrize(
@@ -465,19 +465,19 @@ def test_an_experiment_may_give_words_to_its_launcher(launcher: dict[str, Any], 
             TESTBED,
             {"args": ["--ntasks=3"]},
             "a",
-            f"batch.launcher.args[0]: --ntasks=3 is said by hpcdist itself; {BY_THE_PLAN}",
+            f"batch.launcher.args[0]: --ntasks=3 is set by hpcdist; {BY_THE_PLAN}",
         ),
         (
             TESTBED,
             {"args": ["x"]},
             "a",
-            f"batch.launcher.args[0]: 'x' is no option; {BY_THE_PLAN}",
+            f"batch.launcher.args[0]: 'x' is not an option; {BY_THE_PLAN}",
         ),
         (
             TESTBED,
             {"args": ["-n 3"]},
             "a",
-            f"batch.launcher.args[0]: -n 3 is said by hpcdist itself; {BY_THE_PLAN}",
+            f"batch.launcher.args[0]: -n 3 is set by hpcdist; {BY_THE_PLAN}",
         ),
         (
             TESTBED,

@@ -40,11 +40,11 @@ def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, frame
 
 
 @settings(max_examples=60)
-@given(crowds=jobs(), data=st.data())
+@given(replica_groups=jobs(), data=st.data())
 def test_whatever_the_shape_the_device_of_its_local_rank_is_its_own(
-    tmp_path: Path, crowds: list[ReplicaGroup], data: st.DataObject
+    tmp_path: Path, replica_groups: list[ReplicaGroup], data: st.DataObject
 ) -> None:
-    plan = altered(PLAN, placement=place(crowds))
+    plan = altered(PLAN, placement=place(replica_groups))
     task = data.draw(st.sampled_from(list(plan.placement.tasks)))
     (variables,) = told(plan, tmp_path, [task])
     if not any(group.gpus for group in plan.placement.groups):

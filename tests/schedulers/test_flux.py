@@ -204,7 +204,7 @@ def test_origins() -> None:
         (
             plan(),
             site(scheduler="flux", directives=Directives(mandatory=("-N 3",))),
-            "site testbed demands -N 3, but the plan says --nodes=2",
+            "site testbed requires -N 3, but the plan has --nodes=2",
         ),
     ],
 )  # fmt: skip

@@ -206,11 +206,15 @@ def test_a_site_that_gives_gpus_unasked() -> None:
         (
             plan(extra_directives=("-alloc_flags nvme",)),
             SITE,
-            "-alloc_flags is of no use here; it is of machines with CSM, and site",
+            "-alloc_flags has no effect here; it is of machines with CSM, and site",
         ),
-        (plan(extra_directives=("-core_isolation 2",)), SITE, "-core_isolation is of no use here"),
+        (plan(extra_directives=("-core_isolation 2",)), SITE, "-core_isolation has no effect here"),
         (plan(extra_directives=("-nnodes 2",)), SITE, "-nnodes is set by hpcdist"),
-        (PLAN, site(directives=Directives(mandatory=("-jsm n",))), "-jsm is of no use here (site testbed: d"),
+        (
+            PLAN,
+            site(directives=Directives(mandatory=("-jsm n",))),
+            "-jsm has no effect here (site testbed: d",
+        ),
         (PLAN, site(lsf=Lsf(alloc_flags=("smt4",))), "`lsf.alloc_flags` are of machines with CSM"),
         (plan(extra_directives=("-app a b",)), SITE, "'-app a b' is not a directive of LSF"),
         (plan(extra_directives=("-app 'a",)), SITE, "is not a directive of LSF"),
@@ -222,7 +226,7 @@ def test_a_site_that_gives_gpus_unasked() -> None:
         (
             PLAN,
             site(directives=Directives(mandatory=("-q x",))),
-            "site testbed demands -q x, but the plan says -q gpu",
+            "site testbed requires -q x, but the plan has -q gpu",
         ),
     ],
 )

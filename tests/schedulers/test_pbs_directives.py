@@ -277,8 +277,8 @@ def test_chunks_are_rounded_up_as_well() -> None:
         (None, {"batch": {"directives": ["-W"]}}, "is not a directive of PBS"),
         (None, {"batch": {"directives": ["-l 'a"]}}, "is not a directive of PBS"),
         (pbs(directives={"forbidden": ["-l place"]}), {}, "batch.exclusive: site x refuses -l place"),
-        (pbs(directives={"mandatory": ["-k doe"]}), {}, "site x demands -k doe, but the plan says -k oed"),
-        (pbs(directives={"mandatory": ["-l place=free"]}), {}, "but the plan says -l place=scatter"),
+        (pbs(directives={"mandatory": ["-k doe"]}), {}, "site x requires -k doe, but the plan has -k oed"),
+        (pbs(directives={"mandatory": ["-l place=free"]}), {}, "but the plan has -l place=scatter"),
         (GADI, {"workers": 8, "batch": {"account": "a"}}, "takes totals of the whole job"),
     ],
 )  # fmt: skip

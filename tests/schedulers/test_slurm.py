@@ -233,7 +233,7 @@ def test_ids_alone_are_written_with_a_kind_wherever_they_stand(
         (
             PLAN,
             site(directives=Directives(mandatory=("--nodes=4",))),
-            "site testbed demands --nodes=4, but the plan says --nodes=2",
+            "site testbed requires --nodes=4, but the plan has --nodes=2",
         ),
     ],
 )

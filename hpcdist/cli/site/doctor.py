@@ -129,7 +129,7 @@ def _login(chosen: ChosenSite, runs_dir: Path, services: Services) -> Iterator[F
 def _of_shell(chosen: ChosenSite) -> Iterator[Finding]:
     """Yield the findings of `lint-env` for this shell."""
     odd = lint_variables(chosen.site)
-    for item in lint.summed(odd):
+    for item in lint.summarized(odd):
         yield Finding("variables", item.name, item.severity, item.text, item.hint)
     if not odd:
         yield Finding("variables", "this shell", "ok", "no problem with its variables")

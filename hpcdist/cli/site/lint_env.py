@@ -59,7 +59,7 @@ def command(file: str | None, site: str | None, site_path: tuple[str, ...], json
     if json:
         show.as_json([item._asdict() | {"origin": str(item.origin)} for item in found])
     else:
-        for item in lint.summed(found):
+        for item in lint.summarized(found):
             click.echo(f"{item.severity}: {item}")
         if not found:
             click.echo("ok: no problems found")
@@ -96,7 +96,7 @@ def _context(site: Site | None) -> LintContext:
         network=site.fabric.network,
         library=library,
         versions=versions_of((*site.modules, *modules)),
-        given=lint.always_given(site, jobs),
+        given=lint.constant_site_values(site, jobs),
     )
 
 

@@ -16,7 +16,13 @@ from hpcdist.experiment.batch_specs import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import DirectiveSyntax, added, forbidden, hidden, options
+from hpcdist.schedulers.directives import (
+    DirectiveSyntax,
+    embedded_directives,
+    forbidden_directives,
+    further_directives,
+    options,
+)
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.schedulers.header import HeaderSyntax, escaped
 from hpcdist.site.model import Site
@@ -86,8 +92,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         for flag, value, field in _lines(job, problems)
     ]
     once = [line for line in own if line.flag in FIELDS]
-    extra = list(added(_LANGUAGE, job, site, once, problems))
-    problems += forbidden(_LANGUAGE, [*own, *extra], site)
+    extra = list(further_directives(_LANGUAGE, job, site, once, problems))
+    problems += forbidden_directives(_LANGUAGE, [*own, *extra], site)
     if problems:
         raise PlanError(*problems)
     return (*own, *extra)
@@ -166,7 +172,7 @@ def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
         message = "a job of Flux ends when it loses a node on which others depend"
         yield Problem(message, ("horovod", "elastic"), "remove it, or set `environment.max_restarts`")
     yield from _unsupported_shapes(job, site)
-    yield from hidden(_LANGUAGE, job)
+    yield from embedded_directives(_LANGUAGE, job)
 
 
 def _unsupported_shapes(job: JobSpec, site: Site) -> Iterator[Problem]:
@@ -201,7 +207,7 @@ _LANGUAGE: Final = DirectiveSyntax(
 )
 
 
-def language(_site: Site) -> DirectiveSyntax:
+def syntax_of(_site: Site) -> DirectiveSyntax:
     """Return how directives are written, which is the same on all machines."""
     return _LANGUAGE
 

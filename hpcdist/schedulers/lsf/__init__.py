@@ -104,9 +104,9 @@ class Lsf(Plain):
     def directive_problems(self, site: Site) -> Iterator[Problem]:
         """Yield what no job can obey of the directives in a site file."""
         from hpcdist.schedulers.directives import site_directive_problems
-        from hpcdist.schedulers.lsf.directives import language
+        from hpcdist.schedulers.lsf.directives import syntax_of
 
-        return site_directive_problems(language(site), site)
+        return site_directive_problems(syntax_of(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the bsub command; the script says whether it is read from standard input or by its name."""

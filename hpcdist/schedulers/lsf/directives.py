@@ -16,7 +16,13 @@ from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import DirectiveSyntax, Pair, added, forbidden, hidden
+from hpcdist.schedulers.directives import (
+    DirectiveSyntax,
+    Pair,
+    embedded_directives,
+    forbidden_directives,
+    further_directives,
+)
 from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.schedulers.lsf import words
 from hpcdist.site.model import Site
@@ -96,9 +102,9 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         Directive(flag=flag, value=value, origin=_origin(job, field))
         for flag, value, field in (*_job(job, site), *_resources(job, site, group), *_extras(job))
     ]
-    spoken = language(site)
-    more = list(added(spoken, job, site, own, problems))
-    problems += forbidden(spoken, [*own, *more], site)
+    syntax = syntax_of(site)
+    more = list(further_directives(syntax, job, site, own, problems))
+    problems += forbidden_directives(syntax, [*own, *more], site)
     if problems:
         raise PlanError(*problems)
     return (*own, *more)
@@ -167,7 +173,7 @@ def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
     if len(job.placement.groups) > 1:
         message = "these replicas need nodes of different types, which hpcdist cannot ask of LSF in one job"
         yield Problem(message, replicas, "give all replicas the same resources, or `ps_on: worker_nodes`")
-    yield from hidden(language(site), job)
+    yield from embedded_directives(syntax_of(site), job)
     if job.request.qos:
         message = "LSF has no QOS"
         yield Problem(message, ("batch", "qos"), "write `-sla NAME` or `-app NAME` in `batch.directives`")
@@ -194,7 +200,7 @@ def _read(text: str) -> Sequence[Pair]:
     return ((first, next(iter(rest), None)),) if first.startswith("-") and len(rest) <= 1 else ()
 
 
-def language(site: Site) -> DirectiveSyntax:
+def syntax_of(site: Site) -> DirectiveSyntax:
     """Return how directives are written, with the words that this site has for them."""
     reason = f"it is of machines with CSM, and site {site.name} asks for slots (`lsf.request`)"
     return DirectiveSyntax(

@@ -108,9 +108,9 @@ class Pbs(Plain):
     def directive_problems(self, site: Site) -> Iterator[Problem]:
         """Yield what no job can obey of the directives in a site file."""
         from hpcdist.schedulers.directives import site_directive_problems
-        from hpcdist.schedulers.pbs.directives import language
+        from hpcdist.schedulers.pbs.directives import syntax_of
 
-        return site_directive_problems(language(site), site)
+        return site_directive_problems(syntax_of(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; beside ``-V`` in the script, ``-v`` adds the token."""

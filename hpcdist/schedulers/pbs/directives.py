@@ -14,7 +14,7 @@ from hpcdist.errors import PlanError
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import DirectiveSyntax, Pair, added, forbidden
+from hpcdist.schedulers.directives import DirectiveSyntax, Pair, forbidden_directives, further_directives
 from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.schedulers.pbs.chunks import chunk_problems, rounded, select, totals
 from hpcdist.schedulers.pbs.options import array, dependency, mail_points, option_problems
@@ -65,7 +65,7 @@ _TAKEN: Final = {
 }
 
 
-def language(site: Site) -> DirectiveSyntax:
+def syntax_of(site: Site) -> DirectiveSyntax:
     """Return how directives are written, with the option that takes the account here."""
     fields = {**_FIELDS, site.pbs.account: "batch.account"}
     return DirectiveSyntax(
@@ -96,9 +96,9 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         )
         for flag, value, field in _lines(job, site)
     ]
-    extra = list(added(language(site), job, site, own, problems))
-    problems += forbidden(language(site), [*own, *extra], site)
-    problems += value_problems(language(site), [*own, *extra])
+    extra = list(further_directives(syntax_of(site), job, site, own, problems))
+    problems += forbidden_directives(syntax_of(site), [*own, *extra], site)
+    problems += value_problems(syntax_of(site), [*own, *extra])
     if problems:
         raise PlanError(*problems)
     return (*own, *extra)

@@ -52,10 +52,10 @@ _FORMS: Final[Mapping[str, _Form]] = {
 _CHUNK: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=[A-Za-z0-9_./@-]+", re.ASCII)
 
 
-def value_problems(language: DirectiveSyntax, lines: Sequence[Directive]) -> Iterator[Problem]:
+def value_problems(syntax: DirectiveSyntax, lines: Sequence[Directive]) -> Iterator[Problem]:
     """Yield the values that qsub refuses or cuts, each with the field that says them."""
     for line in lines:
-        yield from _value_problems(line, line.value or "", language.path(line.flag))
+        yield from _value_problems(line, line.value or "", syntax.path(line.flag))
 
 
 def _value_problems(line: Directive, value: str, path: Path) -> Iterator[Problem]:

@@ -17,7 +17,14 @@ from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import DirectiveSyntax, Pair, added, forbidden, hidden, is_asked
+from hpcdist.schedulers.directives import (
+    DirectiveSyntax,
+    Pair,
+    embedded_directives,
+    forbidden_directives,
+    further_directives,
+    is_requested_by_user,
+)
 from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.schedulers.sge.environments import environment, no_environment, slots_of
 from hpcdist.schedulers.sge.options import dependency, elements, mail_points, option_problems
@@ -84,8 +91,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     Raises:
         PlanError: with everything that Grid Engine or the site refuses, each naming its field.
     """
-    spoken = language(site)
-    problems = [*option_problems(job), *hidden(spoken, job)]
+    syntax = syntax_of(site)
+    problems = [*option_problems(job), *embedded_directives(syntax, job)]
     if len(job.placement.groups) > 1:
         message = "a job of Grid Engine has the same slots on all its hosts, and these replicas need others"
         hint = "give all replicas the same resources, or choose another site with --site"
@@ -95,8 +102,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         Directive(flag=flag, value=value, origin=job.origins.get(field, group.origin))
         for flag, value, field in (*_job_wide(job, site), *_of_group(job, site, group, problems))
     ]
-    more = list(added(spoken, job, site, own, problems))
-    problems += forbidden(spoken, [*own, *more], site)
+    more = list(further_directives(syntax, job, site, own, problems))
+    problems += forbidden_directives(syntax, [*own, *more], site)
     if problems:
         raise PlanError(*problems)
     return (*own, *more)
@@ -150,7 +157,7 @@ def _resources(job: JobSpec, site: Site, group: Group, slots: int, problems: lis
         yield f"-l {own.memory}", f"{memory}M", "memory"
     if job.request.exclusive and own.exclusive is not None:
         yield f"-l {own.exclusive}", "true", "exclusive"
-    elif job.request.exclusive and is_asked(job, "exclusive"):
+    elif job.request.exclusive and is_requested_by_user(job, "exclusive"):
         message = f"site {site.name} names no resource that keeps other jobs off the hosts"
         hint = "remove it, or write `sge.exclusive` in the site file"
         problems.append(Problem(message, ("batch", "exclusive"), hint))
@@ -192,7 +199,7 @@ def _fraction(name: str, gpus: int, share: str, slots: int) -> Problem:
     return Problem(message, ("environment", "resources", "gpu"), hint)
 
 
-def language(site: Site) -> DirectiveSyntax:
+def syntax_of(site: Site) -> DirectiveSyntax:
     """Return how directives are written, with the words that this site has for them."""
     own = site.sge
     names = ((own.gpus, _GPU), (own.memory, _MEMORY), (own.exclusive, "batch.exclusive"))

@@ -14,7 +14,7 @@ from hpcdist.experiment.batch_specs import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import DirectiveSyntax, added, forbidden, options
+from hpcdist.schedulers.directives import DirectiveSyntax, forbidden_directives, further_directives, options
 from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.site.model import Site
 
@@ -98,8 +98,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     groups = job.placement.groups
     problems = list(_unsupported(job))
     own = [line for number in range(len(groups)) for line in _lines(job, site, number)]
-    extra = list(added(_LANGUAGE, job, site, own, problems))
-    problems += forbidden(_LANGUAGE, [*own, *extra], site)
+    extra = list(further_directives(_LANGUAGE, job, site, own, problems))
+    problems += forbidden_directives(_LANGUAGE, [*own, *extra], site)
     if problems:
         raise PlanError(*problems)
     everywhere = [
@@ -221,7 +221,7 @@ _LANGUAGE: Final = DirectiveSyntax(
 )
 
 
-def language(_site: Site) -> DirectiveSyntax:
+def syntax_of(_site: Site) -> DirectiveSyntax:
     """Return how directives are written, which is the same on all machines."""
     return _LANGUAGE
 

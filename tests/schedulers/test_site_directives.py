@@ -1,4 +1,4 @@
-"""What a site demands stands in every job: an experiment may say it too, and may not undo it."""
+"""Directives that a site requires are in every job: an experiment may repeat them, and not change them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def refusal(asked: Plan, machine: Site) -> str:
 def test_what_variables_rest_on_is_not_undone(flag: str) -> None:
     asked = plan(site_directives=NETWORK, extra_directives=(f"{flag}=single_node_vni",))
     assert refusal(asked, site()) == (
-        f"batch.directives: {flag}=single_node_vni would undo --network=disable_rdzv_get ({WHY}); "
+        f"batch.directives: {flag}=single_node_vni conflicts with --network=disable_rdzv_get ({WHY}); "
         "remove it, or change that key in a site file of your own"
     )
 
@@ -65,7 +65,7 @@ def test_what_is_said_twice_is_written_once() -> None:
 
 def test_a_site_that_crosses_itself() -> None:
     assert refusal(plan(site_directives=NETWORK), demanding("slurm", "--network=no_vni")) == (
-        "site testbed demands both --network=no_vni (site testbed: directives.mandatory) and "
+        "site testbed requires both --network=no_vni (site testbed: directives.mandatory) and "
         f"--network=disable_rdzv_get ({WHY}); keep one of them in the site file"
     )
 
@@ -109,6 +109,6 @@ def test_what_may_stand_beside_it(scheduler: str, demanded: list[str], beside: l
 )
 def test_what_undoes_it(scheduler: str, demanded: str, other: str, told: str) -> None:
     assert refusal(plan(PLAIN, extra_directives=(other,)), demanding(scheduler, demanded)) == (
-        f"batch.directives: {told} would undo {demanded} (site testbed: directives.mandatory); "
+        f"batch.directives: {told} conflicts with {demanded} (site testbed: directives.mandatory); "
         "remove it, or change that key in a site file of your own"
     )
