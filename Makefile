@@ -1,17 +1,17 @@
 # Every target first installs what it needs (see tools/setup), so a fresh clone is enough.
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-# Tests start hpcdist a thousand times: it must not be compiled anew each time.
+# Tests start hpcdist a thousand times: it must not be recompiled each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Tests wait as much as they compute. tests/conftest.py makes groups of them; the real ones are two.
+# Tests wait as much as they compute; tests/conftest.py groups them.
 PURE := pytest -n 4 --durations 20 -m "not real"
 REAL := pytest -n 2 --durations 20 -m real
 
 .PHONY: help demo test test-fast docs chaos bench lint clean
 .DEFAULT_GOAL := help
 
-help: ## Say what can be made
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' Makefile | expand -t 12
 
 demo: ## Train a digit classifier on two processes of this machine
@@ -28,7 +28,7 @@ test-fast: ## Run the tests that need neither Slurm nor Horovod
 	@tools/setup fast
 	$(PURE) --ignore tests/slurm
 
-docs: ## Build the pages of docs/ into site/
+docs: ## Build the documentation into site/
 	@tools/setup docs
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
@@ -36,7 +36,7 @@ chaos: ## Try hostile files, values, run directories, disks and kills for some 2
 	@tools/setup fast
 	HPCDIST_CONFIG= python -m tests.chaos
 
-bench: ## Measure, and print a table
+bench: ## Measure speed and print a table
 	@tools/setup full
 	python -m benchmarks
 
@@ -47,6 +47,6 @@ lint: ## Check style, types and shell scripts
 	mypy
 	shellcheck .ci/run tools/*
 
-clean: ## Remove what was made here; the Horovod wheel stays in ~/.cache/hpcdist
+clean: ## Remove generated files; the Horovod wheel stays in ~/.cache/hpcdist
 	rm -rf .venv .frameworks .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

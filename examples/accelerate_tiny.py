@@ -1,7 +1,7 @@
-"""Accelerate with nothing but its defaults: ``python examples/accelerate_tiny.py`` trains alone.
+"""Accelerate with its defaults: ``python examples/accelerate_tiny.py`` trains in a single process.
 
-Its place in the world comes from MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and LOCAL_RANK, whoever sets
-them; ACCELERATE_USE_CPU makes it use CPUs.
+Its rank comes from MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and LOCAL_RANK; ACCELERATE_USE_CPU makes it use
+CPUs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SAMPLES, FEATURES, BATCH = 1024, 16, 32
 
 
 def main() -> None:
-    """Train, and let every process report."""
+    """Train, and print a line from every process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--epochs", type=int, default=8)
@@ -42,8 +42,8 @@ def main() -> None:
     if accelerator.is_main_process:
         kind = accelerator.device.type
         print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} on {size} {kind} processes", flush=True)
-    accelerator.wait_for_everyone()  # else the first to end takes away what the others still listen to
-    accelerator.end_training()
+    accelerator.wait_for_everyone()  # the first process to exit would close the connections of the others
+    accelerator.end_training()  # destroys the process group
 
 
 if __name__ == "__main__":

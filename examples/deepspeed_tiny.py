@@ -1,7 +1,7 @@
 """DeepSpeed with ZeRO's first stage: ``deepspeed --num_gpus 2 examples/deepspeed_tiny.py``.
 
-Its place in the world comes from MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and LOCAL_RANK, whoever sets
-them. DS_ACCELERATOR=cpu keeps it off the GPUs.
+Its rank comes from MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and LOCAL_RANK. DS_ACCELERATOR=cpu makes it use
+CPUs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ FEATURES, BATCH = 16, 64
 
 
 def config(lr: float) -> dict[str, object]:
-    """Return what is usually a file, ``ds_config.json``."""
+    """Return the configuration, which is usually a file ``ds_config.json``."""
     return {
         "train_micro_batch_size_per_gpu": BATCH,
-        # PyTorch's own: DeepSpeed's are kernels that it would compile first
+        # PyTorch's implementation: DeepSpeed would compile its own first
         "optimizer": {"type": "Adam", "params": {"lr": lr, "torch_adam": True}},
         "zero_optimization": {"stage": 1},
     }
@@ -38,7 +38,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Train, and let the first process report."""
+    """Train, and print the loss from the first process."""
     args = parse_args()
     deepspeed.utils.logger.setLevel(logging.WARNING)
     deepspeed.init_distributed()  # nccl between GPUs, gloo between CPUs
@@ -46,7 +46,7 @@ def main() -> None:
     torch.manual_seed(args.seed)
     net = nn.Sequential(nn.Linear(FEATURES, 64), nn.Tanh(), nn.Linear(64, 1))
     engine, *_ = deepspeed.initialize(model=net, model_parameters=net.parameters(), config=config(args.lr))
-    generator = torch.Generator().manual_seed(args.seed + rank)  # every process has data of its own
+    generator = torch.Generator().manual_seed(args.seed + rank)  # every process has its own data
     x = torch.randn(BATCH, FEATURES, generator=generator).to(engine.device)
     y = x.sum(dim=1, keepdim=True)
     losses = []
@@ -60,7 +60,7 @@ def main() -> None:
     if rank == 0:
         device = get_accelerator().device_name()
         print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} on {size} {device} processes", flush=True)
-    deepspeed.comm.barrier()  # else the first to end takes away what the others still listen to
+    deepspeed.comm.barrier()  # the first process to exit would close the connections of the others
     deepspeed.comm.destroy_process_group()
 
 

@@ -1,4 +1,4 @@
-"""The least that Horovod with PyTorch needs: ``horovodrun -np 4 python examples/horovod_digits.py``.
+"""A minimal Horovod program with PyTorch: ``horovodrun -np 4 python examples/horovod_digits.py``.
 
 ``image_classification.py`` adds checkpoints and the measurement of speed.
 """

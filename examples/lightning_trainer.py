@@ -1,7 +1,7 @@
-"""Lightning's Trainer with nothing but its defaults: ``python examples/lightning_trainer.py`` trains alone.
+"""Lightning's Trainer with its defaults: ``python examples/lightning_trainer.py`` trains in a single process.
 
-How many nodes and devices there are it reads from PL_TRAINER_NUM_NODES and PL_TRAINER_DEVICES, and its place
-as under torchrun, whoever sets them.
+It reads the number of nodes and devices from PL_TRAINER_NUM_NODES and PL_TRAINER_DEVICES, and its rank from
+the variables of torchrun.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class Plane(lightning.LightningModule):  # type: ignore[misc] # without types
         self.losses: list[float] = []
 
     def training_step(self, batch: list[torch.Tensor]) -> torch.Tensor:
-        """Return the loss of this process, and keep the mean over all."""
+        """Return the loss of this process, and record the mean over all."""
         x, y = batch
         loss = nn.functional.mse_loss(self.net(x), y)
         self.losses.append(float(self.trainer.strategy.reduce(loss.detach(), reduce_op="mean")))
         return loss
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Return the usual one."""
+        """Return the optimizer."""
         return torch.optim.Adam(self.parameters(), lr=self.lr)
 
 
 def main() -> None:
-    """Train, and let every process report."""
+    """Train, and print a line from every process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--epochs", type=int, default=8)
@@ -58,6 +58,9 @@ def main() -> None:
         kind = trainer.strategy.root_device.type
         first, last = model.losses[0], model.losses[-1]
         print(f"loss {first:.4f} -> {last:.4f} on {trainer.world_size} {kind} processes", flush=True)
+    trainer.strategy.barrier()  # the first process to exit would close the connections of the others
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""MXNet's distributed key-value store; DMLC_ROLE tells each process what it is.
+"""MXNet's distributed key-value store; DMLC_ROLE gives each process its role.
 
 A scheduler or a server works inside ``import mxnet``, and ends there when the workers have ended.
 """

@@ -1,7 +1,7 @@
 """PyTorch's DistributedDataParallel: ``torchrun --nproc-per-node 2 examples/pytorch_ddp.py``.
 
-Its place in the world comes from MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and LOCAL_RANK, whoever sets
-them. Data and weights depend on the seed alone, so that the same world ends with the same loss.
+Its rank comes from MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and LOCAL_RANK. Data and weights
+depend only on the seed, so that equal numbers of processes end with the same loss.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SAMPLES, FEATURES = 1024, 16
 def pick_device() -> torch.device:
     """Return this process's GPU, else the CPU."""
     if torch.cuda.is_available():
-        # of those that can be seen: a launcher may show each process all of its node's, or its own alone
+        # modulo: a launcher may make all GPUs of the node visible, or only that of the process
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
         return torch.device("cuda")
     torch.set_num_threads(1)  # the processes of a node share its cores
@@ -63,7 +63,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Train, and let the first process report."""
+    """Train, and print the loss from the first process."""
     args, device = parse_args(), pick_device()
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     x, y = (part.to(device) for part in make_data(args.seed))
@@ -73,7 +73,8 @@ def main() -> None:
     if dist.get_rank() == 0:
         world = f"{dist.get_world_size()} {device.type} processes"
         print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f} on {world}", flush=True)
-    gc.collect()  # DistributedDataParallel, a cycle, would keep gloo and its threads beyond the end
+    gc.collect()  # DistributedDataParallel, a reference cycle, would outlive the process group
+    dist.barrier()  # the first process to exit would close the connections of the others
     dist.destroy_process_group()
 
 

@@ -1,6 +1,7 @@
 """TensorFlow with MultiWorkerMirroredStrategy: TF_CONFIG names the workers, which are equals.
 
-Each trains on its share of every batch. The loop is written out, since Keras 3 knows this strategy no more.
+Each trains on its share of every batch. The training loop is explicit, since Keras 3 no longer supports
+this strategy.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its servers tell much; warnings go too, errors stay
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its servers log much; this hides all but errors
 
 import tensorflow as tf
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its servers tell much; warnings go too, errors stay
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its servers log much; this hides all but errors
 
 import tensorflow as tf
 

@@ -43,7 +43,7 @@ def test_a_first_experiment() -> None:
 
 
 def test_what_other_tools_do_has_its_source() -> None:
-    section = README.read_text().partition("\n## Beside other tools\n")[2].partition("\n## ")[0]
+    section = README.read_text().partition("\n## Comparison with other tools\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if re.match(r"\| [A-Za-z][A-Za-z-]+ \|", line)]
     assert [row.split(" ")[1] for row in rows] == OTHERS
     for row in rows[1:]:

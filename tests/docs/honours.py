@@ -1,4 +1,4 @@
-"""Which batch systems can be told what an experiment asks for: each is asked, as the contract asks it."""
+"""Which batch systems support which keys of an experiment: each is tried, as the scheduler contract does."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OWN_WORDS: Final = {
 
 SCHEDULERS: Final = schedulers.names()
 
-_NEEDLESS: Final = "need not be told"
+_NEEDLESS: Final = "not needed"
 
 
 class Asked(NamedTuple):
-    """A value of a field and a scheduler; ``words`` say why its batch system is not told, "" where it is."""
+    """A value of a field and a scheduler; ``words`` is the reason why it is not passed on, "" if it is."""
 
     field: str
     scheduler: str
@@ -65,8 +65,8 @@ def _value(case: RequestCase) -> str:
     return str(value[0] if isinstance(value, tuple) else value)
 
 
-def told_by(path: tuple[str, ...], answers: Sequence[Asked]) -> str:
-    """Return whose batch system is told this key: ``all``, or names, in brackets where it is not all told."""
+def supported_by(path: tuple[str, ...], answers: Sequence[Asked]) -> str:
+    """Return the batch systems that get this key, or ``all``; in parentheses if they refuse some values."""
     about = [answer for answer in answers if answer.field == ".".join(path)]
     names = [_name(scheduler, about) for scheduler in SCHEDULERS]
     return "all" if names == [*SCHEDULERS] else ", ".join(filter(None, names))
@@ -80,13 +80,13 @@ def _name(scheduler: str, about: Sequence[Asked]) -> str:
 
 
 def exceptions(answers: Sequence[Asked]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield what batch systems are not told: scheduler, fields, values (none: all), and its words."""
+    """Yield what is not passed on to batch systems: scheduler, fields, values (none: all), and the reason."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for scheduler in SCHEDULERS:
         for field in dict.fromkeys(answer.field for answer in answers):
             about = [answer for answer in answers if (answer.field, answer.scheduler) == (field, scheduler)]
-            told = [answer for answer in about if answer.words]
-            some = [f"`{answer.value}`" for answer in told if answer.value and len(told) < len(about)]
-            if told:
-                found.setdefault((scheduler, ", ".join(some), told[0].words), []).append(f"`{field}`")
+            refused = [answer for answer in about if answer.words]
+            some = [f"`{answer.value}`" for answer in refused if answer.value and len(refused) < len(about)]
+            if refused:
+                found.setdefault((scheduler, ", ".join(some), refused[0].words), []).append(f"`{field}`")
     return ((name, ", ".join(fields), some, words) for (name, some, words), fields in found.items())

@@ -45,7 +45,7 @@ def test_scripts_end_with_these_codes() -> None:
 def test_rooms() -> None:
     rooms = re.findall(r"^    (\S+(?: \S+)*)    (\S.*)$", hpcdist.__doc__ or "", re.MULTILINE)
     rows = [(", ".join(f"`{name}`" for name in names.split()), what) for names, what in rooms]
-    keeps_table("rooms", f"\n{table(('room', 'what it is for'), rows)}\n")
+    keeps_table("rooms", f"\n{table(('package', 'purpose'), rows)}\n")
 
 
 def test_verbs() -> None:

@@ -13,7 +13,7 @@ from hpcdist.layers.launchers import launchers
 from hpcdist.loading.inputs import Input
 from hpcdist.loading.preferences import Config
 from hpcdist.site.model import Site
-from tests.docs.honours import SCHEDULERS, asked, exceptions, told_by
+from tests.docs.honours import SCHEDULERS, asked, exceptions, supported_by
 from tests.docs.keys import Entry, Reference
 from tests.docs.pages import keeps_table, table
 from tests.docs.site_keys import changed_by
@@ -41,9 +41,9 @@ def config() -> Iterator[Entry]:
     return Reference().entries(Config)
 
 
-def told_to(entry: Entry) -> str:
+def passed_to(entry: Entry) -> str:
     """Return the schedulers that tell it their batch systems."""
-    return told_by(entry.path, ANSWERS)
+    return supported_by(entry.path, ANSWERS)
 
 
 def read_by(entry: Entry) -> str:
@@ -92,7 +92,7 @@ def _section(name: str, entries: Sequence[Entry], who: Callable[[Entry], str]) -
     return f"\n{title}{table(heads, rows)}"
 
 
-WHO: dict[Callable[[Entry], str], str] = {told_to: "told to", read_by: "read by"}
+WHO: dict[Callable[[Entry], str], str] = {passed_to: "passed to", read_by: "read by"}
 
 
 def _key(entry: Entry, section: str) -> str:
@@ -104,10 +104,10 @@ def refused() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "experiment": lambda: tables(experiment(), told_to),
+    "experiment": lambda: tables(experiment(), passed_to),
     "site": lambda: tables(site(), read_by),
     "config": lambda: tables(config(), nobody),
-    "not told": refused,
+    "refused keys": refused,
 }
 
 
@@ -128,6 +128,6 @@ def test_every_field_of_the_contract_is_a_key() -> None:
 
 
 def test_a_scheduler_that_refuses_some_values_stands_in_brackets() -> None:
-    assert told_by(("batch", "array"), ANSWERS) == "slurm, (pbs), (lsf), (sge)"
-    assert told_by(("batch", "qos"), ANSWERS) == "slurm"
-    assert told_by(("run", "cmd"), ANSWERS) == ""
+    assert supported_by(("batch", "array"), ANSWERS) == "slurm, (pbs), (lsf), (sge)"
+    assert supported_by(("batch", "qos"), ANSWERS) == "slurm"
+    assert supported_by(("run", "cmd"), ANSWERS) == ""
