@@ -40,15 +40,15 @@ batch: {site: local, launcher: processes}
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command said, and its exit code."""
+class Result:
+    """What a command result, and its exit code."""
 
     code: int
     out: str
     err: str
 
 
-Hpcdist = Callable[..., Said]
+Hpcdist = Callable[..., Result]
 
 
 @pytest.fixture(autouse=True)
@@ -70,10 +70,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def hpcdist() -> Hpcdist:
     """Run a command line in this process."""
 
-    def run(*words: str, stdin: str | bytes = "") -> Said:
+    def run(*words: str, stdin: str | bytes = "") -> Result:
         result = CliRunner().invoke(main, words, input=stdin, prog_name="hpcdist")
         assert result.exception is None or isinstance(result.exception, SystemExit)
-        return Said(result.exit_code, result.stdout, result.stderr)
+        return Result(result.exit_code, result.stdout, result.stderr)
 
     return run
 
@@ -84,9 +84,9 @@ def real() -> Hpcdist:
     return run_real
 
 
-def run_real(*words: str, stdin: str = "") -> Said:
+def run_real(*words: str, stdin: str = "") -> Result:
     done = subprocess.run(argv(words), input=stdin, capture_output=True, text=True, timeout=300, check=False)
-    return Said(done.returncode, done.stdout, done.stderr)
+    return Result(done.returncode, done.stdout, done.stderr)
 
 
 def argv(words: Sequence[str]) -> list[str]:

@@ -67,9 +67,9 @@ def test_a_broken_file(
     content: str | bytes, lines: list[str], verb: str, hpcdist: Hpcdist, folder: Path
 ) -> None:
     (folder / "bad.yml").write_bytes(content.encode() if isinstance(content, str) else content)
-    said = hpcdist(verb, "bad.yml", "--site-path", "sites")
-    assert (said.code, said.out) == (2, "")
-    assert said.err.splitlines() == lines
+    result = hpcdist(verb, "bad.yml", "--site-path", "sites")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.splitlines() == lines
     assert not (folder / "runs").exists()
 
 
@@ -105,21 +105,21 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("words", "code", "line"), OPTIONS)
 def test_a_wrong_option(words: list[str], code: int, line: str, hpcdist: Hpcdist) -> None:
-    said = hpcdist("check", *words, "--site-path", "sites")
-    assert (said.code, said.out, said.err) == (code, "", f"error: {line}\n")
+    result = hpcdist("check", *words, "--site-path", "sites")
+    assert (result.code, result.out, result.err) == (code, "", f"error: {line}\n")
 
 
-def test_a_site_file_that_is_not_there(hpcdist: Hpcdist, folder: Path) -> None:
-    said = hpcdist("check", "ranks.yml", "--site", "./sites/toi.yaml")
+def test_a_missing_site_file(hpcdist: Hpcdist, folder: Path) -> None:
+    result = hpcdist("check", "ranks.yml", "--site", "./sites/toi.yaml")
     message = f"there is no site file '{folder}/sites/toi.yaml'; did you mean 'toy.yaml'?"
-    assert (said.code, said.out, said.err) == (2, "", f"error: --site=./sites/toi.yaml: {message}\n")
+    assert (result.code, result.out, result.err) == (2, "", f"error: --site=./sites/toi.yaml: {message}\n")
 
 
-def test_a_broken_site_file_is_told_at_its_place(hpcdist: Hpcdist, folder: Path) -> None:
+def test_a_broken_site_file_is_reported_with_its_place(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "sites" / "toy.yaml").write_text("name: toy\ndescription: x\nscheduler: slurm\nluncher: srun\n")
-    said = hpcdist("check", "ranks.yml", "--site", "toy", "--site-path", "sites")
-    assert said.code == 2
-    assert said.err.splitlines() == [
+    result = hpcdist("check", "ranks.yml", "--site", "toy", "--site-path", "sites")
+    assert result.code == 2
+    assert result.err.splitlines() == [
         "error: sites/toy.yaml:1:1: 'launcher' is missing",
         "error: sites/toy.yaml:4:1: luncher: unknown key 'luncher'; did you mean 'launcher'?",
     ]
@@ -127,8 +127,8 @@ def test_a_broken_site_file_is_told_at_its_place(hpcdist: Hpcdist, folder: Path)
 
 def test_an_unknown_site_in_the_environment(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HPCDIST_SITE", "locl")
-    said = hpcdist("check", "-", stdin="run: {cmd: 'true'}")
-    assert (said.code, said.err) == (
+    result = hpcdist("check", "-", stdin="run: {cmd: 'true'}")
+    assert (result.code, result.err) == (
         2,
         "error: $HPCDIST_SITE: there is no site 'locl'; did you mean 'local'?\n",
     )
@@ -136,21 +136,21 @@ def test_an_unknown_site_in_the_environment(hpcdist: Hpcdist, monkeypatch: pytes
 
 @pytest.mark.parametrize("verb", ["status", "describe", "logs", "cancel", "wait"])
 def test_an_unknown_job(verb: str, hpcdist: Hpcdist, folder: Path) -> None:
-    said = hpcdist(verb, "ranks-7")
-    assert (said.code, said.out) == (2, "")
-    assert said.err == f"error: there is no run 'ranks-7' in {folder}/runs\n"
+    result = hpcdist(verb, "ranks-7")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"error: there is no run 'ranks-7' in {folder}/runs\n"
 
 
-def test_an_empty_site_is_none_that_was_left_out(hpcdist: Hpcdist) -> None:
-    said = hpcdist("check", "ranks.yml", "--site", "")
-    assert (said.code, said.out) == (2, "")
-    assert said.err == "error: --site=: the value is empty; name a site, or omit the option\n"
+def test_an_empty_site_is_an_error(hpcdist: Hpcdist) -> None:
+    result = hpcdist("check", "ranks.yml", "--site", "")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "error: --site=: the value is empty; name a site, or omit the option\n"
 
 
 def test_a_command_of_comments_is_empty(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "c.yml").write_text("run: {cmd: '# python train.py'}\n")
-    said = hpcdist("check", "c.yml", "--site", "local")
-    assert "c.yml:1:12: run.cmd: the command is empty; write the command that starts" in said.err
+    result = hpcdist("check", "c.yml", "--site", "local")
+    assert "c.yml:1:12: run.cmd: the command is empty; write the command that starts" in result.err
 
 
 @pytest.mark.parametrize(
@@ -161,16 +161,18 @@ def test_a_command_of_comments_is_empty(hpcdist: Hpcdist, folder: Path) -> None:
         ("/proc/runs", "No such file or directory"),
     ],
 )
-def test_a_folder_that_cannot_hold_runs(place: str, reason: str, hpcdist: Hpcdist, folder: Path) -> None:
-    said = hpcdist("submit", "ranks.yml", "--runs-dir", place)
-    assert (said.code, said.out) == (2, "")
+def test_a_runs_directory_that_cannot_be_written(
+    place: str, reason: str, hpcdist: Hpcdist, folder: Path
+) -> None:
+    result = hpcdist("submit", "ranks.yml", "--runs-dir", place)
+    assert (result.code, result.out) == (2, "")
     where = folder / place
-    assert said.err == (
+    assert result.err == (
         f"error: the run cannot be written: {where}: {reason}; choose another directory with --runs-dir\n"
     )
 
 
-def test_garbage_among_the_runs_is_told_and_left_out(real: Hpcdist, folder: Path) -> None:
+def test_garbage_among_the_runs_is_reported_and_skipped(real: Hpcdist, folder: Path) -> None:
     runs = folder / "runs"
     for name in ("text", "folder", "link", "empty", "old"):
         (runs / name).mkdir(parents=True)
@@ -181,10 +183,10 @@ def test_garbage_among_the_runs_is_told_and_left_out(real: Hpcdist, folder: Path
     (runs / "file").write_text("x")
     assert real("submit", "ranks.yml", "--wait").code == 0
     for verb in ("status", "list"):
-        said = real(verb)
-        assert said.code == 0
-        assert [line.split()[0] for line in said.out.splitlines()] == ["run", "ranks-1"]
-        told = {line.split(": ")[1].split("/")[-2] for line in said.err.splitlines()}
+        result = real(verb)
+        assert result.code == 0
+        assert [line.split()[0] for line in result.out.splitlines()] == ["run", "ranks-1"]
+        told = {line.split(": ")[1].split("/")[-2] for line in result.err.splitlines()}
         assert told == {"text", "folder", "link", "old"}
-        assert "Traceback" not in said.err
+        assert "Traceback" not in result.err
     assert real("describe", "text").code == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.cli.conftest import Hpcdist
 
 
-def test_a_script_beside_the_file_that_would_train_alone(tmp_path: Path, hpcdist: Hpcdist) -> None:
+def test_a_script_that_would_train_alone_warns(tmp_path: Path, hpcdist: Hpcdist) -> None:
     file = tmp_path / "exp.yml"
     file.write_text(
         "framework: mpi\nrun: {cmd: python t.py}\nbatch: {walltime: 1h}\n"

@@ -69,7 +69,7 @@ def test_runs(folder: Path) -> None:
     assert offered("wait", "--runs-dir", "el") == [("dir", "el")]
 
 
-def test_files_and_forms() -> None:
+def test_files_and_formats() -> None:
     assert offered("submit", "ex") == [("file", "ex")]
     assert offered("import", "job.yml", "-o", "") == [("file", "")]
     assert offered("import", "--from", "") == plain(importers.registry.names())
@@ -86,12 +86,12 @@ def test_files_and_forms() -> None:
         ("schema", "nonsense", "x"),
     ],
 )
-def test_what_is_typed_may_be_wrong(words: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
+def test_completion_of_invalid_lines(words: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
     assert {kind for kind, _ in offered(*words)} <= {"plain", "file", "dir"}
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_goes_wrong_is_an_empty_offer() -> None:
+def test_errors_complete_to_nothing() -> None:
     def broken(ctx: click.Context) -> Iterable[str]:
         raise ValueError(ctx)
 
@@ -109,10 +109,10 @@ REGISTERED = {
 
 @pytest.mark.parametrize("shell", completion.SHELLS)
 def test_the_script(shell: str, hpcdist: Hpcdist) -> None:
-    said = hpcdist("completion", shell)
-    assert (said.code, said.err) == (0, "")
-    assert REGISTERED[shell] in said.out
-    assert f"_HPCDIST_COMPLETE={shell}_complete" in said.out
+    result = hpcdist("completion", shell)
+    assert (result.code, result.err) == (0, "")
+    assert REGISTERED[shell] in result.out
+    assert f"_HPCDIST_COMPLETE={shell}_complete" in result.out
 
 
 IN_BASH = """\

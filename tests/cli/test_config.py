@@ -31,13 +31,13 @@ def config(folder: Path) -> Path:
 
 
 def origins(hpcdist: Hpcdist, *words: str) -> dict[str, str]:
-    said = hpcdist("explain", "any.yml", "--site-path", "sites", "--json", *words)
-    assert said.code == 0, said.err
-    lines = json.loads(said.out)
+    result = hpcdist("explain", "any.yml", "--site-path", "sites", "--json", *words)
+    assert result.code == 0, result.err
+    lines = json.loads(result.out)
     return {line["what"]: line["origin"] for line in lines if line["section"] == "decided"}
 
 
-def test_explain_tells_what_comes_from_the_config(hpcdist: Hpcdist, config: Path) -> None:
+def test_explain_shows_values_of_the_config(hpcdist: Hpcdist, config: Path) -> None:
     found = origins(hpcdist)
     assert found["site: toy"] == f"{config}:1"
     assert found["account: mine"] == f"{config}:4"
@@ -69,8 +69,8 @@ def test_the_config_names_the_site_before_it_is_detected(
 
 
 def test_the_script_has_it(hpcdist: Hpcdist) -> None:
-    said = hpcdist("render", "any.yml", "--site-path", "sites")
-    assert {"#SBATCH --account=mine", "#SBATCH --qos=debug"} < {*said.out.splitlines()}
+    result = hpcdist("render", "any.yml", "--site-path", "sites")
+    assert {"#SBATCH --account=mine", "#SBATCH --qos=debug"} < {*result.out.splitlines()}
 
 
 def test_another_file_and_none(hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,20 +89,20 @@ def test_another_file_and_none(hpcdist: Hpcdist, folder: Path, monkeypatch: pyte
         ("a: [\n", "2:1: a value is expected here; quote it if it is text"),
     ],
 )  # fmt: skip
-def test_a_broken_config_is_told_with_its_place(
+def test_a_broken_config_is_reported_with_its_place(
     hpcdist: Hpcdist, config: Path, text: str, sentence: str
 ) -> None:
     config.write_text(text)
-    said = hpcdist("check", "any.yml", "--site-path", "sites")
-    assert (said.code, said.out, said.err) == (2, "", f"error: {config}:{sentence}\n")
+    result = hpcdist("check", "any.yml", "--site-path", "sites")
+    assert (result.code, result.out, result.err) == (2, "", f"error: {config}:{sentence}\n")
 
 
 @pytest.mark.parametrize("name", ["./sites/toy.yaml", "sites/toy", "toy.yaml"])
 def test_a_site_s_file_is_named_by_its_whole_path(hpcdist: Hpcdist, config: Path, name: str) -> None:
     config.write_text(f"site: {name}\n")
-    said = hpcdist("check", "any.yml")
+    result = hpcdist("check", "any.yml")
     line = f"{config}:1:7: site: '{name}' is relative to the current folder; write an absolute path"
-    assert (said.code, said.out, said.err) == (2, "", f"error: {line}\n")
+    assert (result.code, result.out, result.err) == (2, "", f"error: {line}\n")
 
 
 def test_another_site_wins_over_a_config_that_names_none(hpcdist: Hpcdist, config: Path) -> None:
@@ -118,10 +118,10 @@ def test_a_site_s_file_in_the_home(
     assert origins(hpcdist)["site: toy"] == f"{config}:1"
 
 
-def test_what_a_site_refuses_is_told_where_it_was_written(hpcdist: Hpcdist, config: Path) -> None:
+def test_refused_values_of_the_config_are_located(hpcdist: Hpcdist, config: Path) -> None:
     config.write_text("defaults:\n  partition: cpu\n")
-    said = hpcdist("check", "any.yml", "--site-path", "sites", "--site", "toy")
-    assert (said.code, said.err) == (
+    result = hpcdist("check", "any.yml", "--site-path", "sites", "--site", "toy")
+    assert (result.code, result.err) == (
         3,
         f"error: {config}:2:14: batch.partition: site toy has no partition 'cpu'; did you mean 'gpu'?\n",
     )
@@ -129,8 +129,8 @@ def test_what_a_site_refuses_is_told_where_it_was_written(hpcdist: Hpcdist, conf
 
 def test_a_section_of_no_site_is_a_warning(hpcdist: Hpcdist, config: Path) -> None:
     config.write_text("sites: {tyo: {account: x}}\n")
-    said = hpcdist("check", "ranks.yml", "--site-path", "sites")
-    assert (said.code, said.err) == (
+    result = hpcdist("check", "ranks.yml", "--site-path", "sites")
+    assert (result.code, result.err) == (
         0,
         f"warning: {config}:1:9: sites.tyo: there is no site 'tyo'; did you mean 'toy'?\n",
     )

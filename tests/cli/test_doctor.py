@@ -46,24 +46,24 @@ note: gpus: `hpcdist doctor --job` checks the nodes
 """
 
 
-def test_a_table_and_beneath_it_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_a_table_with_remedies_below(capsys: pytest.CaptureFixture[str]) -> None:
     doctor.print_findings(ODD)
     assert capsys.readouterr().out == TEXT
 
 
-def test_where_nothing_is_odd_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_problems_found(capsys: pytest.CaptureFixture[str]) -> None:
     doctor.print_findings(ODD[:1])
     assert capsys.readouterr().out == (
         "site  scheduler  ok  Slurm 22.05.8, cluster c\n\nok: no problems found\n"
     )
 
 
-def test_what_is_not_known_is_not_said_to_be_well(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_checks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     doctor.print_findings(ODD[:2])
     assert capsys.readouterr().out.splitlines()[-1] == "ok: no problems found; not checked: sacctmgr"
 
 
-def test_a_job_settles_what_the_login_node_cannot_know() -> None:
+def test_the_job_resolves_findings_of_the_login_node() -> None:
     shown = Finding("job", "records", "ok", "2 of 2 tasks wrote into the run directory")
     failed = shown._replace(status="error")
     assert doctor.merged(ODD, [shown]) == [*ODD[:3], ODD[4]._replace(hint=""), shown]
@@ -94,10 +94,10 @@ def test_no_such_site(hpcdist: Hpcdist) -> None:
     )
 
 
-def test_what_is_of_the_job_needs_a_job(hpcdist: Hpcdist) -> None:
-    said = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--nodes", "2")
-    assert (said.code, said.out) == (2, "")
-    last = said.err.splitlines()[-1]
+def test_job_options_need_job(hpcdist: Hpcdist) -> None:
+    result = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--nodes", "2")
+    assert (result.code, result.out) == (2, "")
+    last = result.err.splitlines()[-1]
     assert last == "Error: --nodes, --account, --set can only be used with --job."
 
 
@@ -139,7 +139,7 @@ def test_a_job_on_this_machine(
     assert (run / "secret").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_job_that_the_site_cannot_take_is_a_finding(hpcdist: Hpcdist) -> None:
+def test_a_job_that_does_not_fit_is_a_finding(hpcdist: Hpcdist) -> None:
     result_of = hpcdist(
         "doctor", "--job", "--site", "toy", "--site-path", "sites", "--partition", "gpus", "--json"
     )
@@ -213,7 +213,7 @@ def test_each_task_has_a_node_of_its_own(
     ]
 
 
-def test_a_user_who_breaks_off_leaves_no_job(tmp_path: Path) -> None:
+def test_ctrl_c_cancels_the_job(tmp_path: Path) -> None:
     def break_off(seconds: float) -> None:
         raise KeyboardInterrupt(seconds)
 
@@ -224,7 +224,7 @@ def test_a_user_who_breaks_off_leaves_no_job(tmp_path: Path) -> None:
     assert shell.commands[-1].argv[2] == local._CANCEL
 
 
-def test_a_folder_in_which_nothing_can_be_written_is_a_finding(tmp_path: Path) -> None:
+def test_an_unwritable_runs_directory_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     wanted = CheckJobOptions("local", (), 2, None, None, (), timeout=60)
     with click.Context(main).scope():

@@ -44,21 +44,21 @@ def _train(folder: Path) -> None:
     (folder / "train.yml").write_text(TRAIN)
 
 
-def test_check_says_what_would_run(hpcdist: Hpcdist) -> None:
-    said = hpcdist("check", "train.yml", *ON_TOY)
-    assert (said.code, said.err) == (0, UNEQUAL)
-    assert said.out == "ok: train.yml: 5 tasks by srun, 2 nodes, 4 GPUs (site toy)\n"
+def test_check_prints_a_summary(hpcdist: Hpcdist) -> None:
+    result = hpcdist("check", "train.yml", *ON_TOY)
+    assert (result.code, result.err) == (0, UNEQUAL)
+    assert result.out == "ok: train.yml: 5 tasks by srun, 2 nodes, 4 GPUs (site toy)\n"
 
 
 def test_check_reads_stdin(hpcdist: Hpcdist) -> None:
-    said = hpcdist("check", "-", stdin=RANKS)
-    assert said.out == "ok: -: 3 tasks by processes, 1 node (site local)\n"
+    result = hpcdist("check", "-", stdin=RANKS)
+    assert result.out == "ok: -: 3 tasks by processes, 1 node (site local)\n"
 
 
 def test_check_as_json_gives_all_problems(hpcdist: Hpcdist) -> None:
-    said = hpcdist("check", "ranks.yml", "--json", "--set", "project=mine", "--set", "batch.wall=1")
-    assert (said.code, said.err) == (2, "")
-    assert json.loads(said.out) == [
+    result = hpcdist("check", "ranks.yml", "--json", "--set", "project=mine", "--set", "batch.wall=1")
+    assert (result.code, result.err) == (2, "")
+    assert json.loads(result.out) == [
         {
             "severity": "error",
             "file": "--set batch.wall=1",
@@ -81,25 +81,25 @@ def test_check_as_json_gives_all_problems(hpcdist: Hpcdist) -> None:
 
 
 def test_check_as_json_gives_warnings_too(hpcdist: Hpcdist) -> None:
-    said = hpcdist("check", "ranks.yml", "--json", "--set", "project=mine")
-    assert (said.code, said.err) == (0, "")
-    assert [(one["severity"], one["path"]) for one in json.loads(said.out)] == [("warning", "project")]
+    result = hpcdist("check", "ranks.yml", "--json", "--set", "project=mine")
+    assert (result.code, result.err) == (0, "")
+    assert [(one["severity"], one["path"]) for one in json.loads(result.out)] == [("warning", "project")]
 
 
-def test_warnings_go_to_stderr_and_stop_nothing(hpcdist: Hpcdist) -> None:
-    said = hpcdist("render", "ranks.yml", "--set", "project=mine")
-    assert said.code == 0
-    assert said.out.startswith("#!/bin/bash\n")
-    assert said.err == (
+def test_warnings_go_to_stderr_and_do_not_fail(hpcdist: Hpcdist) -> None:
+    result = hpcdist("render", "ranks.yml", "--set", "project=mine")
+    assert result.code == 0
+    assert result.out.startswith("#!/bin/bash\n")
+    assert result.err == (
         "warning: --set project=mine: project: 'project' has no effect: runs are kept by name and date; "
         "put it in `tags`\n"
     )
 
 
-def test_plan_draws_the_map(hpcdist: Hpcdist) -> None:
-    said = hpcdist("plan", "train.yml", *ON_TOY)
-    assert (said.code, said.err) == (0, UNEQUAL)
-    assert said.out == (
+def test_plan_prints_the_map(hpcdist: Hpcdist) -> None:
+    result = hpcdist("plan", "train.yml", *ON_TOY)
+    assert (result.code, result.err) == (0, UNEQUAL)
+    assert result.out == (
         "train on site toy: 5 tasks by srun, 2 nodes, 4 GPUs\n"
         "nodes 0-1: partition gpu, big nodes\n"
         "node  rank  role      cpus  gpus  memory\n"
@@ -113,9 +113,9 @@ def test_plan_draws_the_map(hpcdist: Hpcdist) -> None:
 
 def test_plan_folds_equal_nodes(hpcdist: Hpcdist) -> None:
     many = ("--set", "environment.replicas={n_workers: 3999}", "--set", "environment.resources.gpu=null")
-    said = hpcdist("plan", "train.yml", *ON_TOY, *many, "--set", "environment.replicas.default_worker=null")
-    assert said.err == ""
-    lines = said.out.splitlines()
+    result = hpcdist("plan", "train.yml", *ON_TOY, *many, "--set", "environment.replicas.default_worker=null")
+    assert result.err == ""
+    lines = result.out.splitlines()
     assert lines[0] == "train on site toy: 4000 tasks by srun, 501 nodes"
     assert ["...", "497", "nodes", "like", "these"] in [line.split() for line in lines]
     assert lines[-1].split() == ["500", "3999", "worker", "3998", "2", "-", "1875", "MiB"]
@@ -123,8 +123,10 @@ def test_plan_folds_equal_nodes(hpcdist: Hpcdist) -> None:
 
 
 def test_plan_folds_equal_tasks(hpcdist: Hpcdist) -> None:
-    said = hpcdist("plan", "-", "--site", "local", "--set", "environment.replicas.n_workers=63", stdin=RANKS)
-    assert said.out == (
+    result = hpcdist(
+        "plan", "-", "--site", "local", "--set", "environment.replicas.n_workers=63", stdin=RANKS
+    )
+    assert result.out == (
         "experiment on site local: 64 tasks by processes, 1 node\n"
         "node 0: partition local, this-machine nodes\n"
         "node  rank  role           cpus  gpus  memory\n"
@@ -190,16 +192,16 @@ def test_a_million_equal_tasks_take_as_much_as_a_hundred(verb: str, hpcdist: Hpc
     work: list[int] = []
     for tasks in (100, 1_000_000):
         Path("many.yml").write_text(f"framework: mpi\n{replicas % (tasks - 1)}\nrun: {{cmd: ./a}}\n")
-        said = hpcdist(verb, "many.yml", "--site", "./endless.yaml")
-        assert (said.code, len(said.out.splitlines()) < 500) == (0, True)
+        result = hpcdist(verb, "many.yml", "--site", "./endless.yaml")
+        assert (result.code, len(result.out.splitlines()) < 500) == (0, True)
         work.append(calls(lambda: hpcdist(verb, "many.yml", "--site", "./endless.yaml")))
     assert work[1] == pytest.approx(work[0], rel=0.02)
 
 
-def test_explain_tells_every_origin(hpcdist: Hpcdist) -> None:
-    said = hpcdist("explain", "train.yml", *ON_TOY, "--set", "batch.walltime=2h", "-p", "lr=0.5")
-    assert (said.code, said.err) == (0, UNEQUAL)
-    rows = [tuple(line.strip().split("  ", 1)) for line in said.out.splitlines() if line.startswith("  ")]
+def test_explain_prints_every_origin(hpcdist: Hpcdist) -> None:
+    result = hpcdist("explain", "train.yml", *ON_TOY, "--set", "batch.walltime=2h", "-p", "lr=0.5")
+    assert (result.code, result.err) == (0, UNEQUAL)
+    rows = [tuple(line.strip().split("  ", 1)) for line in result.out.splitlines() if line.startswith("  ")]
     origins = {row[0]: row[1].strip() for row in rows}
     assert origins["site: toy"] == "--site"
     assert origins["name: train"] == "the name of train.yml"
@@ -211,7 +213,7 @@ def test_explain_tells_every_origin(hpcdist: Hpcdist) -> None:
     assert origins["#SBATCH --partition=gpu"] == "site toy: partitions.gpu"
     assert origins["command: python train.py --lr=0.5"] == "train.yml:11"
     assert origins['bash "$HPCDIST_JOB_DIR/command.sh"'] == "train.yml:11"
-    assert [line for line in said.out.splitlines() if line and line[0] != " "] == [
+    assert [line for line in result.out.splitlines() if line and line[0] != " "] == [
         "decided",
         "placement",
         "directives",
@@ -284,9 +286,9 @@ directives
 def test_explain_shows_directives_as_the_script_has_them(hpcdist: Hpcdist, folder: Path, site: str) -> None:
     text = "name: two\nbackend: mpi\nenvironment: {replicas: {n_workers: 2}}\nbatch: {walltime: 1h}\n"
     (folder / "two.yml").write_text(f"{text}run: {{cmd: 'true'}}\n")
-    said = hpcdist("explain", "two.yml", "--site", site)
-    assert said.code == 0
-    without_sources = re.sub(r"(?m) \[\d+\]$", "", said.out)
+    result = hpcdist("explain", "two.yml", "--site", site)
+    assert result.code == 0
+    without_sources = re.sub(r"(?m) \[\d+\]$", "", result.out)
     found = [section for section in without_sources.split("\n\n") if section.startswith("directives\n")]
     assert "".join(f"{section}\n" for section in found) == DIRECTIVES[site]
     script = hpcdist("render", "two.yml", "--site", site).out.splitlines()
@@ -296,9 +298,11 @@ def test_explain_shows_directives_as_the_script_has_them(hpcdist: Hpcdist, folde
 
 def test_explain_names_the_source_behind_a_site(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "bare.yml").write_text("run: {cmd: 'true'}\nbatch: {account: a, walltime: 1h}\n")
-    said = hpcdist("explain", "bare.yml", "--site", "frontier").out
-    number = re.findall(r"(?m)^  NCCL_CROSS_NIC=1  +site frontier: fabric.env.NCCL_CROSS_NIC \[(\d)\]$", said)
-    sources = said.partition("\nsources\n")[2].splitlines()
+    result = hpcdist("explain", "bare.yml", "--site", "frontier").out
+    number = re.findall(
+        r"(?m)^  NCCL_CROSS_NIC=1  +site frontier: fabric.env.NCCL_CROSS_NIC \[(\d)\]$", result
+    )
+    sources = result.partition("\nsources\n")[2].splitlines()
     page = "github.com/olcf/olcf-user-docs @ 2745903 (2026-07-22), software/analytics/pytorch_frontier.rst"
     assert [
         re.split("  +", line.strip()) for line in sources if line.strip().startswith(f"[{number[0]}]")
@@ -312,12 +316,12 @@ def test_explain_as_json(hpcdist: Hpcdist) -> None:
 
 
 def test_render_needs_no_run_directory(hpcdist: Hpcdist, folder: Path) -> None:
-    said = hpcdist("render", "train.yml", *ON_TOY)
-    assert (said.code, said.err) == (0, UNEQUAL)
-    assert "#SBATCH --job-name=train\n" in said.out
-    assert "[run_dir]" not in said.out
+    result = hpcdist("render", "train.yml", *ON_TOY)
+    assert (result.code, result.err) == (0, UNEQUAL)
+    assert "#SBATCH --job-name=train\n" in result.out
+    assert "[run_dir]" not in result.out
     assert hpcdist("render", "train.yml", *ON_TOY, "-o", "job.sh").out == ""
-    assert (folder / "job.sh").read_text() == said.out
+    assert (folder / "job.sh").read_text() == result.out
 
 
 def test_render_the_first_part_alone(hpcdist: Hpcdist, folder: Path) -> None:
@@ -327,12 +331,12 @@ def test_render_the_first_part_alone(hpcdist: Hpcdist, folder: Path) -> None:
     )
     assert whole == f"{first}\n{runtime(template_folders())}"
     assert first.splitlines()[-1] == "}"
-    said = hpcdist("render", "train.yml", *ON_TOY, "--job", "-o", "job.sh")
-    assert (said.code, (folder / "job.sh").exists()) == (2, False)
-    assert "--output cannot be combined with --job: the first part alone runs nothing." in said.err
+    result = hpcdist("render", "train.yml", *ON_TOY, "--job", "-o", "job.sh")
+    assert (result.code, (folder / "job.sh").exists()) == (2, False)
+    assert "--output cannot be combined with --job: the first part alone runs nothing." in result.err
 
 
-def test_a_rendered_file_is_its_users_alone(hpcdist: Hpcdist, folder: Path) -> None:
+def test_a_rendered_file_is_private(hpcdist: Hpcdist, folder: Path) -> None:
     file = folder / "job.sh"
     for _ in range(2):
         assert hpcdist("render", "train.yml", *ON_TOY, "-o", "job.sh").code == 0
@@ -341,12 +345,12 @@ def test_a_rendered_file_is_its_users_alone(hpcdist: Hpcdist, folder: Path) -> N
 
 
 def test_render_as_json(hpcdist: Hpcdist) -> None:
-    said = hpcdist("render", "train.yml", *ON_TOY, "--json", "--set", "build.commit=1")
-    found = json.loads(said.out)
+    result = hpcdist("render", "train.yml", *ON_TOY, "--json", "--set", "build.commit=1")
+    found = json.loads(result.out)
     assert [*found] == ["script", "warnings"]
     assert found["script"] == hpcdist("render", "train.yml", *ON_TOY).out
-    assert found["warnings"] == [line.removeprefix("warning: ") for line in said.err.splitlines()]
-    assert "build.commit: 'commit' is not fetched" in said.err
+    assert found["warnings"] == [line.removeprefix("warning: ") for line in result.err.splitlines()]
+    assert "build.commit: 'commit' is not fetched" in result.err
     refused = hpcdist("render", "train.yml", "--json", "-o", "job.sh")
     assert (refused.code, refused.out) == (2, "")
 
@@ -370,7 +374,7 @@ def test_render_annotates_on_request(hpcdist: Hpcdist) -> None:
         ([], {}, [], "local: this is no known site, and no batch system is set up here"),
     ],
 )
-def test_the_site_is_the_first_that_anyone_names(  # noqa: PLR0913, PLR0917 - a table with six columns
+def test_precedence_of_the_site(  # noqa: PLR0913, PLR0917 - a table with six columns
     words: list[str],
     environment: dict[str, str],
     programs: list[str],
@@ -382,9 +386,9 @@ def test_the_site_is_the_first_that_anyone_names(  # noqa: PLR0913, PLR0917 - a 
     bare_path(*programs)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    said = hpcdist("explain", "-", "--site-path", "sites", *words, "--json", stdin="run: {cmd: 'true'}")
+    result = hpcdist("explain", "-", "--site-path", "sites", *words, "--json", stdin="run: {cmd: 'true'}")
     name, _, origin = site.partition(": ")
-    assert json.loads(said.out)[0] == {
+    assert json.loads(result.out)[0] == {
         "section": "decided",
         "what": f"site: {name}",
         "origin": origin,
@@ -401,27 +405,27 @@ def test_the_site_is_the_first_that_anyone_names(  # noqa: PLR0913, PLR0917 - a 
         ("horovod", ["horovodrun", "mpirun"], "mpirun"),
     ],
 )
-def test_without_mpirun_this_machine_has_another_launcher(
+def test_local_site_without_mpirun_uses_another_launcher(
     framework: str, programs: list[str], launcher: str, hpcdist: Hpcdist, bare_path: Callable[..., None]
 ) -> None:
     bare_path(*programs)
     text = f"framework: {framework}\nenvironment: {{replicas: {{n_workers: 1}}}}\nrun: {{cmd: x}}\n"
-    said = hpcdist("check", "-", "--site", "local", stdin=text)
-    assert said.out == f"ok: -: 2 tasks by {launcher}, 1 node (site local)\n"
+    result = hpcdist("check", "-", "--site", "local", stdin=text)
+    assert result.out == f"ok: -: 2 tasks by {launcher}, 1 node (site local)\n"
     noted = f"note: there is no mpirun on PATH, so the launcher is {launcher}\n"
-    assert said.err == ("" if launcher == "mpirun" else noted)
+    assert result.err == ("" if launcher == "mpirun" else noted)
 
 
 @pytest.mark.parametrize(
     ("text", "words"), [("run: {cmd: true}", []), ("run: {cmd: x}", ["--set", "run.cmd=true"])]
 )
 def test_true_is_a_program(text: str, words: list[str], hpcdist: Hpcdist) -> None:
-    said = hpcdist("render", "-", "--site", "local", *words, stdin=text)
-    assert said.code == 0
-    assert "\ntrue\nCOMMAND\n" in said.out
+    result = hpcdist("render", "-", "--site", "local", *words, stdin=text)
+    assert result.code == 0
+    assert "\ntrue\nCOMMAND\n" in result.out
 
 
-def test_the_name_is_that_of_the_file_made_fit(hpcdist: Hpcdist, folder: Path) -> None:
+def test_the_name_defaults_to_that_of_the_file(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "my first run.yml").write_text(RANKS)
     assert hpcdist("plan", "my first run.yml").out.startswith("my-first-run on site local: ")
     assert hpcdist("plan", "-", stdin=RANKS).out.startswith("experiment on site local: ")

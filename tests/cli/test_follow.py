@@ -41,7 +41,7 @@ def a_run(folder: Path) -> Run:
     return Run(rundir.create(folder / "runs", "x"), record)
 
 
-def test_a_talkative_job_does_not_make_us_ask_all_the_time(folder: Path) -> None:
+def test_frequent_output_does_not_cause_frequent_queries(folder: Path) -> None:
     clock, shell = Clock(), FakeShell([(lambda command: bool(command.argv), "")])
     run = a_run(folder)
     watch = Watch(run, Services(shell, now=clock.now))
@@ -61,7 +61,7 @@ def test_a_talkative_job_does_not_make_us_ask_all_the_time(folder: Path) -> None
     assert len(shell.commands) == 3 * at_first
 
 
-def test_a_job_that_says_that_it_ended_is_asked_for_at_once(folder: Path) -> None:
+def test_an_end_in_the_event_log_queries_at_once(folder: Path) -> None:
     shell = FakeShell([(lambda command: bool(command.argv), "")])
     run = a_run(folder)
     watch = Watch(run, Services(shell, now=Clock().now))
@@ -76,7 +76,7 @@ def elements(count: int) -> str:
     return "".join(f"ended 7_{index} 1001 0\n" for index in range(1, count + 1))
 
 
-def test_an_array_is_asked_for_at_once_when_its_last_element_ended(folder: Path) -> None:
+def test_the_last_end_of_an_array_queries_at_once(folder: Path) -> None:
     shell = FakeShell([(lambda command: bool(command.argv), "")])
     run = a_run(folder)
     run.directory.write("plan.json", '{"array": "1-3"}')
@@ -110,7 +110,7 @@ def test_following_ends_after_a_long_silence(folder: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "said"),
+    ("status", "code", "text"),
     [
         (Status(JobState.COMPLETED, exit_code=0), 0, "x-1 completed"),
         (Status(JobState.COMPLETED), 0, "x-1 completed"),
@@ -124,6 +124,6 @@ def test_following_ends_after_a_long_silence(folder: Path, capsys: pytest.Captur
         (Status(JobState.UNKNOWN), 5, "x-1 is unknown"),
     ],
 )
-def test_what_an_end_means(status: Status, code: int, said: str, folder: Path) -> None:
+def test_sentence_and_exit_code_of_each_end(status: Status, code: int, text: str, folder: Path) -> None:
     assert exit_code(status) == code
-    assert sentence(Report(a_run(folder), status)) == said
+    assert sentence(Report(a_run(folder), status)) == text

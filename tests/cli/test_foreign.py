@@ -26,28 +26,28 @@ def _both(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["check", "plan", "render", "explain"])
-def test_one_job_of_several_is_named(hpcdist: Hpcdist, verb: str) -> None:
-    said = hpcdist(verb, "both.yml", "--site", "local", "--name", "two")
-    assert (said.code, said.err) == (0, UNREAD)
+def test_name_selects_one_job_of_several(hpcdist: Hpcdist, verb: str) -> None:
+    result = hpcdist(verb, "both.yml", "--site", "local", "--name", "two")
+    assert (result.code, result.err) == (0, UNREAD)
     refused = hpcdist(verb, "both.yml", "--site", "local")
     assert (refused.code, refused.out) == (2, "")
     assert "2 jobs are in this file: PyTorchJob 'one' (line 1), PyTorchJob 'two' (line 6)" in refused.err
 
 
-def test_the_form_is_said(hpcdist: Hpcdist) -> None:
-    said = hpcdist("check", "both.yml", "--from", "mlrun", "--name", "two")
-    assert (said.code, said.out) == (2, "")
-    said = hpcdist("check", "both.yml", "--from", "kubeflow", "--name", "two")
-    assert (said.code, said.out) == (0, "ok: both.yml: 1 task by mpirun, 1 node (site local)\n")
+def test_from_sets_the_format(hpcdist: Hpcdist) -> None:
+    result = hpcdist("check", "both.yml", "--from", "mlrun", "--name", "two")
+    assert (result.code, result.out) == (2, "")
+    result = hpcdist("check", "both.yml", "--from", "kubeflow", "--name", "two")
+    assert (result.code, result.out) == (0, "ok: both.yml: 1 task by mpirun, 1 node (site local)\n")
 
 
-def test_an_unknown_form_is_told(hpcdist: Hpcdist) -> None:
-    said = hpcdist("plan", "both.yml", "--from", "kubflow")
-    assert (said.code, said.out) == (2, "")
-    assert said.err == "error: there is no importer 'kubflow'; did you mean 'kubeflow'?\n"
+def test_an_unknown_format(hpcdist: Hpcdist) -> None:
+    result = hpcdist("plan", "both.yml", "--from", "kubflow")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "error: there is no importer 'kubflow'; did you mean 'kubeflow'?\n"
 
 
-def test_how_the_file_was_read_is_kept_with_the_run(real: Hpcdist, folder: Path) -> None:
+def test_the_format_is_recorded_with_the_run(real: Hpcdist, folder: Path) -> None:
     options = ("--site", "local", "--from", "kubeflow", "--name", "two", "--wait")
     assert real("submit", "both.yml", *options).code == 0
     kept = (folder / "runs" / "two-1" / "experiment.yml").read_text()

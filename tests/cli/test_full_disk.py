@@ -12,7 +12,7 @@ pytestmark = pytest.mark.real
 
 
 @pytest.mark.parametrize("pages", range(disks.LEVELS))
-def test_nothing_is_completed_that_did_not_run(tmp_path: Path, pages: int) -> None:
+def test_a_partial_output_file_is_removed(tmp_path: Path, pages: int) -> None:
     """First the run cannot be written, then its job refuses to run; with room enough both tasks run."""
     found = disks.submit(tmp_path, pages)
     assert found.is_sound, found

@@ -63,11 +63,11 @@ def job(folder: Path) -> Path:
     return file
 
 
-def test_each_value_tells_where_it_comes_from(hpcdist: Hpcdist, job: Path) -> None:
-    said = hpcdist("import", "job.yml", "--set", "batch.walltime=2:00:00")
-    assert (said.code, said.err) == (0, ODD.format("Master") + ODD.format("Worker"))
+def test_each_value_has_its_origin(hpcdist: Hpcdist, job: Path) -> None:
+    result = hpcdist("import", "job.yml", "--set", "batch.walltime=2:00:00")
+    assert (result.code, result.err) == (0, ODD.format("Master") + ODD.format("Worker"))
     assert (
-        said.out
+        result.out
         == """\
 # From job.yml, by `hpcdist import`.
 name: ddp                        # job.yml:3 metadata.name
@@ -90,13 +90,13 @@ batch:
   walltime: "2:00:00"            # --set batch.walltime
 """
     )
-    job.write_text(said.out)
+    job.write_text(result.out)
     assert hpcdist("check", "job.yml", "--site", "perlmutter", "--set", "batch.account=a").code == 0
 
 
 def test_what_is_imported_is_the_same_experiment(hpcdist: Hpcdist, folder: Path) -> None:
-    said = hpcdist("import", "job.yml", "-o", "exp.yml")
-    assert (said.code, said.out) == (0, "")
+    result = hpcdist("import", "job.yml", "-o", "exp.yml")
+    assert (result.code, result.out) == (0, "")
     foreign = load.load_experiment(source.load("job.yml")).experiment
     assert load.load_experiment(source.load("exp.yml")).experiment == foreign
     again = hpcdist("import", "exp.yml")
@@ -124,13 +124,13 @@ batch:
 
 
 def test_json(hpcdist: Hpcdist) -> None:
-    said = hpcdist("import", "-", "--json", stdin="run: {cmd: x}\nenvironment: {n_workers: 1}\n")
+    result = hpcdist("import", "-", "--json", stdin="run: {cmd: x}\nenvironment: {n_workers: 1}\n")
     warnings = [
         "<stdin>:2:26: environment.n_workers: replicas without a framework: taken for tensorflow; write `framework:`",
         "<stdin>:2:26: tensorflow: a section of TensorFlow 1's time: the cluster calls its chief `master`; for TensorFlow 2 add `tensorflow: {version: 2}` at the top level",
     ]
-    assert (said.code, said.err) == (0, "".join(f"warning: {line}\n" for line in warnings))
-    assert json.loads(said.out) == {
+    assert (result.code, result.err) == (0, "".join(f"warning: {line}\n" for line in warnings))
+    assert json.loads(result.out) == {
         "experiment": {
             "run": {"cmd": "x"},
             "environment": {"replicas": {"n_workers": 1}},
@@ -148,13 +148,13 @@ def test_json(hpcdist: Hpcdist) -> None:
 
 
 def test_an_input_without_a_param_may_get_it_later(hpcdist: Hpcdist) -> None:
-    said = hpcdist("import", "-", "-p", "epochs=3", stdin=REQUIRED)
-    assert (said.code, said.err) == (
+    result = hpcdist("import", "-", "-p", "epochs=3", stdin=REQUIRED)
+    assert (result.code, result.err) == (
         0,
         "warning: <stdin>:2:1: inputs: inputs without a param: lr; give `-p NAME=VALUE` here or to `submit`, which then checks the whole experiment\n",
     )
     assert (
-        said.out
+        result.out
         == """\
 # From <stdin>, by `hpcdist import`.
 name: a                             # <stdin>:1
@@ -174,13 +174,13 @@ run:
 
 def test_the_command_line_of_the_other_tool(hpcdist: Hpcdist) -> None:
     words = "experiments create multinode --name x --experimentType MPI --workerCount 2 --workerMachineType p2.xlarge --masterCommand"
-    said = hpcdist("import", "--from", "gradient", "--", *words.split(), "mpirun python main.py")
-    assert (said.code, said.out) == (0, OF_WORDS)
+    result = hpcdist("import", "--from", "gradient", "--", *words.split(), "mpirun python main.py")
+    assert (result.code, result.out) == (0, OF_WORDS)
 
 
-def test_nothing_is_written_over(hpcdist: Hpcdist, job: Path) -> None:
-    said = hpcdist("import", "job.yml", "-o", "job.yml")
-    assert (said.code, said.out, said.err) == (
+def test_nothing_is_overwritten(hpcdist: Hpcdist, job: Path) -> None:
+    result = hpcdist("import", "job.yml", "-o", "job.yml")
+    assert (result.code, result.out, result.err) == (
         2,
         "",
         "error: job.yml already exists; remove it, or choose another file with -o\n",
@@ -200,8 +200,8 @@ def test_with_an_error_nothing_is_written(
     text: str, errors: str, hpcdist: Hpcdist, job: Path, folder: Path
 ) -> None:
     job.write_text(text)
-    said = hpcdist("import", "job.yml", "-o", "exp.yml")
-    assert (said.code, said.out, said.err) == (2, "", errors)
+    result = hpcdist("import", "job.yml", "-o", "exp.yml")
+    assert (result.code, result.out, result.err) == (2, "", errors)
     assert not (folder / "exp.yml").exists()
 
 
@@ -218,16 +218,16 @@ def test_with_an_error_nothing_is_written(
     ],
 )  # fmt: skip
 def test_wrong_usage(words: list[str], line: str, hpcdist: Hpcdist) -> None:
-    said = hpcdist(*words)
-    assert (said.code, said.out, said.err.splitlines()[-1]) == (2, "", line)
+    result = hpcdist(*words)
+    assert (result.code, result.out, result.err.splitlines()[-1]) == (2, "", line)
 
 
 def test_the_job_among_several_documents(hpcdist: Hpcdist, job: Path) -> None:
     job.write_text(f"---\n{CLAIM}---\n{JOB.replace('replicas: 3', 'replicas: 3 # of several')}---\n")
     claim = "warning: job.yml:3:7: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: only PyTorchJob 'ddp' is run\n"
-    said = hpcdist("import", "job.yml")
-    assert (said.code, said.err.splitlines(keepends=True)[0]) == (0, claim)
-    assert "name: ddp                        # job.yml:8 metadata.name\n" in said.out
+    result = hpcdist("import", "job.yml")
+    assert (result.code, result.err.splitlines(keepends=True)[0]) == (0, claim)
+    assert "name: ddp                        # job.yml:8 metadata.name\n" in result.out
     planned = hpcdist("plan", "job.yml", "--site", "perlmutter", "--set", "batch.account=a")
     assert (planned.code, planned.err.splitlines(keepends=True)[0]) == (0, claim)
 
@@ -238,10 +238,10 @@ def test_one_job_of_several(hpcdist: Hpcdist, job: Path) -> None:
         "error: job.yml:20:1: 2 jobs are in this file: PyTorchJob 'ddp' (line 1), PyTorchJob 'other' (line 20); "
         "keep one, or take one of them by `--name NAME`\n"
     )
-    said = hpcdist("import", "job.yml", "--name", "other")
-    assert said.code == 0
-    assert said.err.startswith("warning: job.yml:2:7: kind: this PyTorchJob 'ddp' ")
-    assert "n_workers: 7" in said.out
+    result = hpcdist("import", "job.yml", "--name", "other")
+    assert result.code == 0
+    assert result.err.startswith("warning: job.yml:2:7: kind: this PyTorchJob 'ddp' ")
+    assert "n_workers: 7" in result.out
 
 
 GRADIENT: Final = "name: a\ncontainer: a/b\nmachineType: C3\ncommand: |\n  python x.py\n  --lr 1\n"
@@ -268,10 +268,10 @@ def test_what_is_written_renders_to_the_script_of_the_other_file(
 
 def test_lines_that_polyaxon_would_join_are_kept_apart(hpcdist: Hpcdist, job: Path) -> None:
     job.write_text(GRADIENT)
-    said = hpcdist("import", "job.yml")
-    assert (said.code, said.err) == (0, "")
+    result = hpcdist("import", "job.yml")
+    assert (result.code, result.err) == (0, "")
     assert (
-        said.out
+        result.out
         == """\
 # From job.yml, by `hpcdist import`.
 name: a            # job.yml:1

@@ -127,16 +127,14 @@ JOBS: Final = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_foreign_file_is_the_experiment_that_one_would_write(
-    hpcdist: Hpcdist, folder: Path, name: str
-) -> None:
+def test_a_foreign_file_makes_the_expected_experiment(hpcdist: Hpcdist, folder: Path, name: str) -> None:
     (folder / "job.yml").write_text(FILES[name].lstrip())
     done = hpcdist("import", "job.yml")
     assert (done.code, yaml.safe_load(done.out)) == (0, yaml.safe_load(EXPERIMENTS[name])), done.err
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_its_job_is_as_large_as_it_was(hpcdist: Hpcdist, folder: Path, name: str) -> None:
+def test_a_foreign_job_keeps_its_size(hpcdist: Hpcdist, folder: Path, name: str) -> None:
     (folder / "job.yml").write_text(FILES[name].lstrip())
     params = ("-p", "epochs=20") if name == "azure_component" else ()
     checked = hpcdist("check", "job.yml", "--site", "testbed", "--no-container", *params)

@@ -15,7 +15,7 @@ import pytest
 from hpcdist.cli.experiment import starter
 from tests.sites import SHIPPED
 
-from .conftest import Hpcdist, Said, argv
+from .conftest import Hpcdist, Result, argv
 
 ACCOUNTS: Final = {"lumi": "project_1", "jean-zay": "abc@v100", "local": None}
 """What is no account like any other."""
@@ -35,9 +35,9 @@ def test_it_passes_check_on_every_site(site: str, hpcdist: Hpcdist) -> None:
 
 @pytest.mark.parametrize("site", ["abci3", "anvil", "delta", "gadi", "levante", "pbs", "polaris", "vista"])
 def test_nodes_are_whole_nodes(site: str, hpcdist: Hpcdist) -> None:
-    said = hpcdist("init", "--site", site, "--nodes", "2", *account(site))
-    assert said.code == 0, said.err
-    first = said.out.splitlines()[0]
+    result = hpcdist("init", "--site", site, "--nodes", "2", *account(site))
+    assert result.code == 0, result.err
+    first = result.out.splitlines()[0]
     assert first.startswith("wrote experiment.yml: ")
     assert ", 2 nodes" in first
 
@@ -120,12 +120,12 @@ batch:
 
 
 def test_the_file(hpcdist: Hpcdist, folder: Path) -> None:
-    said = hpcdist(
+    result = hpcdist(
         "init", "--site=perlmutter", "--name=resnet", "--framework=pytorch", "--nodes=4",
         "--account=m1234_g", "--qos=regular", "--yes",
     )  # fmt: skip
-    assert (said.code, said.err) == (0, "")
-    assert said.out == (
+    assert (result.code, result.err) == (0, "")
+    assert result.out == (
         "wrote resnet.yml: 16 tasks by srun, 4 nodes, 16 GPUs (site perlmutter)\n"
         "  hpcdist plan resnet.yml\n"
         "  hpcdist submit resnet.yml\n"
@@ -137,17 +137,17 @@ def test_the_file(hpcdist: Hpcdist, folder: Path) -> None:
 
 
 def test_with_parameter_servers(hpcdist: Hpcdist) -> None:
-    said = hpcdist(
+    result = hpcdist(
         "init", "--site=delta", "--framework=mxnet", "--nodes=2", "--gpus=8", "--account=abcd", "-o-"
     )
-    assert (said.code, said.out, said.err) == (0, ON_DELTA, "")
+    assert (result.code, result.out, result.err) == (0, ON_DELTA, "")
 
 
 @pytest.mark.parametrize("site", ["toy", "sites/toy.yaml"])
 def test_a_site_of_ones_own(site: str, hpcdist: Hpcdist, folder: Path) -> None:
-    said = hpcdist("init", "--site", site, "--site-path", "sites", "-o", "my first.yml")
-    assert (said.code, said.err) == (0, "")
-    assert said.out == (
+    result = hpcdist("init", "--site", site, "--site-path", "sites", "-o", "my first.yml")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == (
         "wrote my first.yml: 8 tasks by srun, 2 nodes, 8 GPUs (site toy)\n"
         "  hpcdist plan 'my first.yml'\n"
         "  hpcdist submit 'my first.yml'\n"
@@ -159,9 +159,9 @@ def test_a_site_of_ones_own(site: str, hpcdist: Hpcdist, folder: Path) -> None:
 
 def test_without_mpi(hpcdist: Hpcdist, bare_path: Callable[..., None]) -> None:
     bare_path()
-    said = hpcdist("init", "--site=local", "--yes")
-    assert (said.code, said.out) == (3, "")
-    assert said.err == (
+    result = hpcdist("init", "--site=local", "--yes")
+    assert (result.code, result.out) == (3, "")
+    assert result.err == (
         "note: there is no mpirun on PATH, so the launcher is processes\n"
         "error: --framework: framework horovod meets over MPI, which launcher processes does not bring; "
         "use --framework pytorch, which needs no MPI, or install Open MPI\n"
@@ -170,22 +170,22 @@ def test_without_mpi(hpcdist: Hpcdist, bare_path: Callable[..., None]) -> None:
 
 
 def test_without_a_framework(hpcdist: Hpcdist) -> None:
-    said = hpcdist("init", "--site=local", "--framework=none", '--command=echo "a: b"', "-o", "-")
-    assert (said.code, said.out, said.err) == (0, ALONE, "")
+    result = hpcdist("init", "--site=local", "--framework=none", '--command=echo "a: b"', "-o", "-")
+    assert (result.code, result.out, result.err) == (0, ALONE, "")
 
 
-def test_what_is_there_is_not_written_over(hpcdist: Hpcdist, folder: Path) -> None:
+def test_an_existing_file_is_not_overwritten(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "mine.yml").write_text("mine")
-    said = hpcdist("init", "--site", "local", "-o", "mine.yml")
-    assert (said.code, said.out) == (2, "")
-    assert said.err == ("error: mine.yml already exists; remove it, or choose another file with -o\n")
+    result = hpcdist("init", "--site", "local", "-o", "mine.yml")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == ("error: mine.yml already exists; remove it, or choose another file with -o\n")
     assert (folder / "mine.yml").read_text() == "mine"
 
 
-def test_a_folder_that_is_not_there_is_made(hpcdist: Hpcdist, folder: Path) -> None:
-    said = hpcdist("init", "--site", "local", "-o", "new/er/mine.yml")
-    assert (said.code, said.err) == (0, "")
-    assert said.out.splitlines()[1] == "  hpcdist plan new/er/mine.yml"
+def test_a_missing_directory_is_created(hpcdist: Hpcdist, folder: Path) -> None:
+    result = hpcdist("init", "--site", "local", "-o", "new/er/mine.yml")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines()[1] == "  hpcdist plan new/er/mine.yml"
     assert (folder / "new" / "er").stat().st_mode & 0o777 == 0o700
     assert hpcdist("check", "new/er/mine.yml").code == 0
 
@@ -240,12 +240,12 @@ def test_a_folder_that_is_not_there_is_made(hpcdist: Hpcdist, folder: Path) -> N
         ),
     ],
 )  # fmt: skip
-def test_what_does_not_pass_is_not_written(
+def test_an_experiment_that_fails_check_is_not_written(
     words: list[str], code: int, message: str, hpcdist: Hpcdist, folder: Path
 ) -> None:
-    said = hpcdist("init", *words)
-    assert (said.code, said.out) == (code, "")
-    assert said.err == message
+    result = hpcdist("init", *words)
+    assert (result.code, result.out) == (code, "")
+    assert result.err == message
     assert not (folder / "experiment.yml").exists()
 
 
@@ -266,19 +266,19 @@ def test_what_does_not_pass_is_not_written(
     ],
 )
 def test_wrong_usage(words: list[str], message: str, hpcdist: Hpcdist) -> None:
-    said = hpcdist("init", "--site", "local", *words)
-    assert (said.code, said.out) == (2, "")
-    assert message in said.err
+    result = hpcdist("init", "--site", "local", *words)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
 
 
-def test_what_stands_in_the_config_need_not_stand_in_the_file(
+def test_keys_of_the_config_are_left_out_of_the_file(
     hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "config.yml").write_text("site: lumi\nsites: {lumi: {account: project_7, walltime: 2h}}\n")
     monkeypatch.setenv("HPCDIST_CONFIG", str(folder / "config.yml"))
-    said = hpcdist("init", "--partition", "standard-g", "-o", "-")
-    assert (said.code, said.err) == (0, "")
-    assert said.out.partition("batch:\n")[2] == (
+    result = hpcdist("init", "--partition", "standard-g", "-o", "-")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.partition("batch:\n")[2] == (
         "  site: lumi             # see `hpcdist sites show`\n"
         "  partition: standard-g  # default: that of the site, or the first that fits\n"
     )
@@ -322,7 +322,7 @@ batch:
 """
 
 
-def typed(keys: bytes, folder: Path, *words: str) -> Said:
+def typed(keys: bytes, folder: Path, *words: str) -> Result:
     """Run `init` on a terminal on which these keys are pressed."""
     keyboard, terminal = pty.openpty()
     pipe = subprocess.PIPE
@@ -333,21 +333,21 @@ def typed(keys: bytes, folder: Path, *words: str) -> Said:
         out, err = process.communicate(timeout=60)
     os.close(keyboard)
     os.close(terminal)
-    return Said(process.returncode, out, err)
+    return Result(process.returncode, out, err)
 
 
-def test_on_a_terminal_it_asks(folder: Path) -> None:
+def test_prompts_on_a_terminal(folder: Path) -> None:
     keys = b"asked\njax\nmany\n3\npython a.py\nabc\nproject_1\n30m\n"
-    said = typed(keys, folder, "--site", "lumi", "--gpus", "8")
-    assert (said.code, said.err) == (0, ASKED)
-    assert said.out.splitlines()[0] == "wrote asked.yml: 4 tasks by srun, 4 nodes, 32 GPUs (site lumi)"
+    result = typed(keys, folder, "--site", "lumi", "--gpus", "8")
+    assert (result.code, result.err) == (0, ASKED)
+    assert result.out.splitlines()[0] == "wrote asked.yml: 4 tasks by srun, 4 nodes, 32 GPUs (site lumi)"
     assert (folder / "asked.yml").read_text() == ANSWERED
 
 
-def test_more_gpus_than_a_node_has_are_asked_for_again_and_a_break_ends_it(folder: Path) -> None:
+def test_too_many_gpus_prompt_again_and_end_of_file_aborts(folder: Path) -> None:
     end = b"\x04"  # click takes it as it takes Ctrl-C
-    said = typed(b"99\n" + end, folder, "--site", "lumi", "--name=x", "--framework=jax")
+    result = typed(b"99\n" + end, folder, "--site", "lumi", "--name=x", "--framework=jax")
     question = "GPUs of each replica (a node has 8 mi250x) [8]: "
     error = "Error: 99 is not in the range 0<=x<=8."
-    assert (said.code, said.out, said.err) == (130, "", f"{question}{error}\n{question}\n")
+    assert (result.code, result.out, result.err) == (130, "", f"{question}{error}\n{question}\n")
     assert not (folder / "x.yml").exists()

@@ -17,11 +17,11 @@ from .conftest import RANKS, Hpcdist
 SLEEPING: Final = ("--set", "run.cmd=echo $RANK; exec sleep 60")
 
 
-def test_submit_says_what_it_did_and_what_comes_next(real: Hpcdist, folder: Path) -> None:
-    said = real("submit", "ranks.yml")
-    assert (said.code, said.err) == (0, "")
+def test_submit_prints_the_job_and_the_next_command(real: Hpcdist, folder: Path) -> None:
+    result = real("submit", "ranks.yml")
+    assert (result.code, result.err) == (0, "")
     job = json.loads((folder / "runs" / "ranks-1" / "record.json").read_text())["job_id"]
-    assert said.out == (
+    assert result.out == (
         f"ranks-1: job {job} on site local, 3 tasks by processes, 1 node\n"
         f"directory  {folder}/runs/ranks-1\n"
         "next       hpcdist logs ranks-1 -f\n"
@@ -29,7 +29,7 @@ def test_submit_says_what_it_did_and_what_comes_next(real: Hpcdist, folder: Path
     assert real("wait", job).code == 0
 
 
-def test_the_run_directory_has_it_all(real: Hpcdist, folder: Path) -> None:
+def test_files_of_the_run_directory(real: Hpcdist, folder: Path) -> None:
     assert real("submit", "-", "--set", "name=mine", "--wait", stdin=RANKS).code == 0
     run = folder / "runs" / "mine-1"
     assert {path.name for path in run.iterdir()} == {
@@ -41,16 +41,18 @@ def test_the_run_directory_has_it_all(real: Hpcdist, folder: Path) -> None:
 
 
 def test_follow_prints_the_output_and_ends_as_the_job_does(real: Hpcdist) -> None:
-    said = real("submit", "ranks.yml", "--follow", "--set", "run.cmd=echo rank $RANK; exit $((RANK ? 0 : 3))")
-    assert said.code == 3
-    assert {"0: rank 0"} <= set(said.out.splitlines())
-    assert said.err == "note: ranks-1 failed with exit code 3\n"
+    result = real(
+        "submit", "ranks.yml", "--follow", "--set", "run.cmd=echo rank $RANK; exit $((RANK ? 0 : 3))"
+    )
+    assert result.code == 3
+    assert {"0: rank 0"} <= set(result.out.splitlines())
+    assert result.err == "note: ranks-1 failed with exit code 3\n"
 
 
 def test_wait_as_json_is_one_document(real: Hpcdist, folder: Path) -> None:
-    said = real("submit", "ranks.yml", "--wait", "--json")
-    found = json.loads(said.out)
-    assert (said.code, said.err) == (0, f"note: ranks-1 is submitted as job {found['job_id']}\n")
+    result = real("submit", "ranks.yml", "--wait", "--json")
+    found = json.loads(result.out)
+    assert (result.code, result.err) == (0, f"note: ranks-1 is submitted as job {found['job_id']}\n")
     assert (found["name"], found["state"], found["exit_code"]) == ("ranks-1", "completed", 0)
     assert found["directory"] == str(folder / "runs" / "ranks-1")
 
@@ -63,7 +65,7 @@ def test_submit_as_json(real: Hpcdist) -> None:
 
 def test_a_dry_run_touches_nothing(real: Hpcdist, folder: Path) -> None:
     before = sorted(folder.rglob("*"))
-    said = real(
+    result = real(
         "submit",
         "ranks.yml",
         "--dry-run",
@@ -74,8 +76,8 @@ def test_a_dry_run_touches_nothing(real: Hpcdist, folder: Path) -> None:
         "--set",
         "batch={site: toy, launcher: srun, walltime: 1h}",
     )
-    assert (said.code, said.err) == (0, "")
-    lines = said.out.splitlines()
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
     run = f"{folder}/runs/ranks-1"
     assert [line.split("  ")[0] for line in lines[:3]] == [
         f"write {run}/{name}" for name in ("experiment.yml", "plan.json", "job.sh")
@@ -98,8 +100,8 @@ def test_the_life_of_a_job(real: Hpcdist) -> None:
     assert real("status", "ranks-1").out.split()[5:8] == ["ranks-1", *_row(real)]
     assert _row(real)[1] == "running"
     assert real("cancel", "ranks-1").code == 0
-    said = real("wait", "ranks-1")
-    assert said.code == 143
+    result = real("wait", "ranks-1")
+    assert result.code == 143
     assert _row(real)[1] == "cancelled"
     assert real("logs", "ranks-1", "-f").code == 143
 
@@ -119,9 +121,9 @@ def test_status_of_several_and_of_all(real: Hpcdist) -> None:
     ]
     again = json.loads(real("status", "ranks-2", "ranks-1", "runs/ranks-2", "--json").out)
     assert [one["name"] for one in again] == ["ranks-2", "ranks-1"]
-    said = real("wait", "ranks-1", "ranks-2")
-    assert said.code == 4
-    assert [line.split()[2] for line in said.out.splitlines()] == ["state", "completed", "failed"]
+    result = real("wait", "ranks-1", "ranks-2")
+    assert result.code == 4
+    assert [line.split()[2] for line in result.out.splitlines()] == ["state", "completed", "failed"]
     listed = real("list").out.splitlines()
     assert [line.split()[0] for line in listed] == ["run", "ranks-1", "ranks-2"]
     assert [one["phase"] for one in json.loads(real("list", "--json").out)] == ["submitted", "submitted"]
@@ -134,25 +136,29 @@ def test_logs_of_all_of_one_rank_and_from_the_end(real: Hpcdist) -> None:
     assert real("logs", "ranks-1", "--rank", "2").out == "rank 2 of 3\n"
     assert real("logs", "ranks-1", "--rank", "2", "-f").out == "rank 2 of 3\n"
     assert real("logs", "ranks-1", "-n", "2").out.splitlines() == everything[-2:]
-    said = real("logs", "ranks-1", "--rank", "1", "-n", "0")
-    assert (said.code, said.out, said.err) == (0, "", "")
-    said = real("logs", "ranks-1", "--rank", "3")
-    assert (said.code, said.out, said.err) == (2, "", "error: ranks-1 has no rank 3; it has ranks 0 to 2\n")
+    result = real("logs", "ranks-1", "--rank", "1", "-n", "0")
+    assert (result.code, result.out, result.err) == (0, "", "")
+    result = real("logs", "ranks-1", "--rank", "3")
+    assert (result.code, result.out, result.err) == (
+        2,
+        "",
+        "error: ranks-1 has no rank 3; it has ranks 0 to 2\n",
+    )
     [file] = json.loads(real("logs", "ranks-1", "--json").out)
     assert file == {"file": "job.out", "lines": everything}
 
 
-def test_where_there_is_nothing_to_print_it_says_why(real: Hpcdist, folder: Path) -> None:
+def test_empty_logs_are_explained(real: Hpcdist, folder: Path) -> None:
     real("submit", "ranks.yml", "--wait", "--set", "run.cmd=((RANK == 1)) || echo hello")
-    said = real("logs", "ranks-1", "--rank", "1")
-    assert (said.code, said.out, said.err) == (0, "", "note: rank 1 of ranks-1 wrote no output\n")
+    result = real("logs", "ranks-1", "--rank", "1")
+    assert (result.code, result.out, result.err) == (0, "", "note: rank 1 of ranks-1 wrote no output\n")
     logs = folder / "runs" / "ranks-1" / "logs"
     (logs / "job.out").write_text("")
     assert real("logs", "ranks-1").err == "note: ranks-1 wrote no output\n"
     (logs / "job.out").unlink()
-    said = real("logs", "ranks-1")
+    result = real("logs", "ranks-1")
     why = f"no log in {logs}: the job has not started, or its logs were removed"
-    assert (said.code, said.out, said.err) == (0, "", f"note: {why}\n")
+    assert (result.code, result.out, result.err) == (0, "", f"note: {why}\n")
 
 
 def test_describe(real: Hpcdist, folder: Path) -> None:
@@ -160,37 +166,37 @@ def test_describe(real: Hpcdist, folder: Path) -> None:
     found = json.loads(real("describe", "ranks-1", "--json").out)
     assert found["logs"] == [f"{folder}/runs/ranks-1/logs/job.out"]
     assert [event["event"] for event in found["events"]] == ["submitted", "started", "ended"]
-    said = real("describe", "ranks-1").out
-    assert "state         completed\n" in said
-    assert f"directory     {folder}/runs/ranks-1\n" in said
+    result = real("describe", "ranks-1").out
+    assert "state         completed\n" in result
+    assert f"directory     {folder}/runs/ranks-1\n" in result
 
 
-def test_describe_tells_what_the_user_wrote_to_know_the_run_by(real: Hpcdist) -> None:
+def test_describe_shows_description_and_tags(real: Hpcdist) -> None:
     text = f"description: a first try\ntags: [one, two]\n{RANKS}"
     real("submit", "-", "--wait", "--set", "name=try", stdin=text)
-    said = real("describe", "try-1").out
-    assert "description   a first try\n" in said
-    assert "tags          one, two\n" in said
+    result = real("describe", "try-1").out
+    assert "description   a first try\n" in result
+    assert "tags          one, two\n" in result
     found = json.loads(real("describe", "try-1", "--json").out)
     assert (found["description"], found["tags"]) == ("a first try", ["one", "two"])
 
 
-def test_what_the_command_line_changed_stays_one_line(real: Hpcdist, folder: Path) -> None:
+def test_overrides_are_appended_as_one_line(real: Hpcdist, folder: Path) -> None:
     real("submit", "-", "--set", "run.cmd=echo a\r\u2028b", "--set", "name=odd", "--wait", stdin=RANKS)
     text = (folder / "runs" / "odd-1" / "experiment.yml").read_bytes().decode()
     assert text == f'{RANKS}# submitted with ["--set", "run.cmd=echo a\\r\\u2028b", "--set", "name=odd"]\n'
 
 
-def test_runs_kept_elsewhere(real: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = real("submit", "ranks.yml", "--wait", "--runs-dir", "else where")
-    assert f"next       hpcdist logs '{folder}/else where/ranks-1' -f\n" in said.out
+def test_runs_in_another_directory(real: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = real("submit", "ranks.yml", "--wait", "--runs-dir", "else where")
+    assert f"next       hpcdist logs '{folder}/else where/ranks-1' -f\n" in result.out
     assert real("logs", f"{folder}/else where/ranks-1").code == 0
     assert real("status").err == f"note: no runs in {folder}/runs\n"
     monkeypatch.setenv("HPCDIST_RUNS_DIR", "else where")
     assert "ranks-1" in real("status").out
 
 
-def test_a_table_takes_the_first_line_of_what_the_batch_system_said(hpcdist: Hpcdist, folder: Path) -> None:
+def test_a_table_shows_the_first_line_of_the_reason(hpcdist: Hpcdist, folder: Path) -> None:
     directory = rundir.create(folder / "runs", "ranks")
     message = "sbatch: error: no\nsbatch: error: \x1b[31mnever"
     record = Record(
@@ -204,13 +210,13 @@ def test_a_table_takes_the_first_line_of_what_the_batch_system_said(hpcdist: Hpc
     assert json.loads(hpcdist("describe", "ranks-1", "--json").out)["message"] == message
 
 
-def test_waiting_tells_at_once_why_nothing_is_known(hpcdist: Hpcdist, folder: Path) -> None:
+def test_wait_prints_at_once_why_a_state_is_unknown(hpcdist: Hpcdist, folder: Path) -> None:
     directory = rundir.create(folder / "runs", "ranks")
     record = Record("ranks", "t", "pbs", "pbs", "d", "2026-01-01T00:00:00+00:00", Phase.SUBMITTING)
     rundir.save(directory, record)
-    said = hpcdist("wait", "ranks-1", "--timeout", "0")
-    assert (said.code, said.out) == (124, "")
-    assert said.err == (
+    result = hpcdist("wait", "ranks-1", "--timeout", "0")
+    assert (result.code, result.out) == (124, "")
+    assert result.err == (
         "note: ranks-1: its submission got no answer, and the batch system cannot be queried now; "
         f"if you know that ranks-1 has no job, remove `{folder}/runs/ranks-1`\n"
         "note: still running after 0 s\n"
@@ -224,27 +230,27 @@ def test_no_runs_at_all(real: Hpcdist) -> None:
 
 
 @pytest.mark.parametrize("command", ["/nonexistent/program", "exit 86", "kill -9 $$"])
-def test_a_program_that_breaks_has_its_exit_code(command: str, real: Hpcdist) -> None:
+def test_a_failed_program_sets_the_exit_code(command: str, real: Hpcdist) -> None:
     code = {"/nonexistent/program": 127, "exit 86": 86, "kill -9 $$": 137}[command]
-    said = real("submit", "ranks.yml", "--wait", "--set", f"run.cmd={command}", "--json")
-    assert said.code == code
-    assert json.loads(said.out)["exit_code"] == code
+    result = real("submit", "ranks.yml", "--wait", "--set", f"run.cmd={command}", "--json")
+    assert result.code == code
+    assert json.loads(result.out)["exit_code"] == code
 
 
-def test_what_is_wrong_with_one_run_is_told_and_the_others_are_served(real: Hpcdist, folder: Path) -> None:
+def test_a_broken_run_is_reported_and_the_others_are_shown(real: Hpcdist, folder: Path) -> None:
     for _ in range(2):
         real("submit", "ranks.yml", "--wait", "--set", "run.cmd=exit 3")
     record = folder / "runs" / "ranks-1" / "record.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"scheduler": "nosuch"}))
     wrong = f"{record}:1:1: invalid record: unknown scheduler 'nosuch'"
     for verb, code in (("status", 2), ("wait", 3), ("cancel", 2)):
-        said = real(verb, "ranks-1", "ranks-2")
-        assert (said.code, "ranks-2" in said.out + said.err) == (code, True), verb
-        assert f"error: {wrong}" in said.err
+        result = real(verb, "ranks-1", "ranks-2")
+        assert (result.code, "ranks-2" in result.out + result.err) == (code, True), verb
+        assert f"error: {wrong}" in result.err
     for verb in ("status", "list"):
-        said = real(verb)
-        assert (said.code, "ranks-2" in said.out) == (0, True)
-        assert f"warning: {wrong}" in said.err
+        result = real(verb)
+        assert (result.code, "ranks-2" in result.out) == (0, True)
+        assert f"warning: {wrong}" in result.err
     assert real("submit", "ranks.yml", "--wait").code == 0
 
 
@@ -253,9 +259,9 @@ def test_runs_are_refused_where_others_may_write(real: Hpcdist, folder: Path, tm
     runs.mkdir()
     runs.chmod(0o2770)
     for dry in ([], ["--dry-run"]):
-        said = real("submit", "ranks.yml", *dry)
-        assert (said.code, said.out, [*runs.iterdir()]) == (2, "", [])
-        assert said.err.startswith(
+        result = real("submit", "ranks.yml", *dry)
+        assert (result.code, result.out, [*runs.iterdir()]) == (2, "", [])
+        assert result.err.startswith(
             f"error: others could replace what your jobs run: others may write to {runs} (run `chmod"
         )
     (tmp_path / "config" / "hpcdist").mkdir(parents=True)
@@ -263,16 +269,16 @@ def test_runs_are_refused_where_others_may_write(real: Hpcdist, folder: Path, tm
     assert real("submit", "ranks.yml", "--wait").code == 0
 
 
-def test_a_folder_whose_name_no_script_can_hold(
+def test_a_runs_directory_that_is_not_utf_8(
     real: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     odd = folder / "x\udcff"
     odd.mkdir()
     (odd / "\udcfe.yml").write_text(RANKS)
     for dry in ([], ["--dry-run"]):
-        said = real("submit", "ranks.yml", "--runs-dir", str(odd / "runs"), *dry)
-        assert (said.code, said.out) == (2, "")
-        assert "is not valid UTF-8; choose another directory with --runs-dir" in said.err
+        result = real("submit", "ranks.yml", "--runs-dir", str(odd / "runs"), *dry)
+        assert (result.code, result.out) == (2, "")
+        assert "is not valid UTF-8; choose another directory with --runs-dir" in result.err
     monkeypatch.chdir(odd)
     assert real("submit", "\udcfe.yml", "--wait", "--runs-dir", str(folder / "runs")).code == 0
     assert real("status", "--json").code == 0

@@ -29,22 +29,22 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_clean_shell(hpcdist: Hpcdist) -> None:
-    said = hpcdist("lint-env")
-    assert (said.code, said.out) == (0, "ok: no problems found\n")
+    result = hpcdist("lint-env")
+    assert (result.code, result.out) == (0, "ok: no problems found\n")
 
 
 def test_this_shell(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_IB_RETRY_CNT", "10")
-    said = hpcdist("lint-env")
+    result = hpcdist("lint-env")
     line = f"warning: environment: NCCL_IB_RETRY_CNT=10: {ODD}; {HINT} ({GUIDE}#nccl-ib-retry-cnt)\n"
-    assert (said.code, said.out) == (3, line)
+    assert (result.code, result.out) == (3, line)
 
 
 def test_a_file(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "env.sh").write_text(FILE)
-    said = hpcdist("lint-env", "env.sh", "--json")
-    assert said.code == 3
-    (odd, note) = json.loads(said.out)
+    result = hpcdist("lint-env", "env.sh", "--json")
+    assert result.code == 3
+    (odd, note) = json.loads(result.out)
     assert odd == {
         "name": "NCCL_IB_RETRY_CNT",
         "value": "10",
@@ -66,9 +66,9 @@ def test_a_file(hpcdist: Hpcdist, folder: Path) -> None:
     ],
 )
 def test_lines_of_bash_that_are_read(hpcdist: Hpcdist, line: str) -> None:
-    said = hpcdist("lint-env", "-", stdin=f"{line}\n")
+    result = hpcdist("lint-env", "-", stdin=f"{line}\n")
     told = f"warning: <stdin>:1: NCCL_IB_RETRY_CNT=10: {ODD}; {HINT} ({GUIDE}#nccl-ib-retry-cnt)\n"
-    assert (said.code, said.out) == (3, told)
+    assert (result.code, result.out) == (3, told)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_lines_of_bash_that_are_read(hpcdist: Hpcdist, line: str) -> None:
         'os.environ["NCCL_IB_DISABLE"] = "yes"',
     ],
 )
-def test_a_line_that_sets_a_variable_in_another_way_is_told(hpcdist: Hpcdist, line: str) -> None:
-    said = hpcdist("lint-env", "-", stdin=f"{line}\n")
-    assert (said.code, said.out) == (
+def test_an_unreadable_assignment_is_reported(hpcdist: Hpcdist, line: str) -> None:
+    result = hpcdist("lint-env", "-", stdin=f"{line}\n")
+    assert (result.code, result.out) == (
         3,
         (
             f"warning: <stdin>:1: NCCL_IB_DISABLE: `{line}` is not a plain assignment, so the value was not "
@@ -114,21 +114,21 @@ def test_a_line_that_sets_a_variable_in_another_way_is_told(hpcdist: Hpcdist, li
         "setenv PATH /opt/bin",
     ],
 )
-def test_a_line_that_sets_no_variable_of_interest_is_none(hpcdist: Hpcdist, line: str) -> None:
-    said = hpcdist("lint-env", "-", stdin=f"{line}\n")
-    assert (said.code, said.out) == (0, "ok: no problems found\n")
+def test_lines_without_variables_of_interest_are_ignored(hpcdist: Hpcdist, line: str) -> None:
+    result = hpcdist("lint-env", "-", stdin=f"{line}\n")
+    assert (result.code, result.out) == (0, "ok: no problems found\n")
 
 
-def test_notes_alone_are_no_failure(hpcdist: Hpcdist) -> None:
-    said = hpcdist("lint-env", "-", stdin="NCCL_SHM_DISABLE=1\n")
-    assert said.code == 0
-    assert said.out.startswith("note: <stdin>:1: NCCL_SHM_DISABLE=1: NVIDIA wants it as a work-around only")
+def test_notes_alone_exit_with_0(hpcdist: Hpcdist) -> None:
+    result = hpcdist("lint-env", "-", stdin="NCCL_SHM_DISABLE=1\n")
+    assert result.code == 0
+    assert result.out.startswith("note: <stdin>:1: NCCL_SHM_DISABLE=1: NVIDIA wants it as a work-around only")
 
 
 def test_against_a_site(hpcdist: Hpcdist) -> None:
-    said = hpcdist("lint-env", "-", "--site", "perlmutter", stdin="UCX_TLS=rc\nNCCL_NET_GDR_LEVEL=PHB\n")
-    assert said.code == 3
-    assert said.out == (
+    result = hpcdist("lint-env", "-", "--site", "perlmutter", stdin="UCX_TLS=rc\nNCCL_NET_GDR_LEVEL=PHB\n")
+    assert result.code == 3
+    assert result.out == (
         "warning: <stdin>:1: UCX_TLS=rc: UCX has no transport for Slingshot, so it does nothing there; "
         "remove it (docs.cscs.ch, communication)\n"
     )
@@ -137,8 +137,8 @@ def test_against_a_site(hpcdist: Hpcdist) -> None:
 def test_the_site_of_the_config(hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "config.yml").write_text("site: clariden\n")
     monkeypatch.setenv("HPCDIST_CONFIG", str(folder / "config.yml"))
-    said = hpcdist("lint-env", "-", stdin="MPICH_GPU_SUPPORT_ENABLED=1\n")
-    assert (said.code, said.out) == (
+    result = hpcdist("lint-env", "-", stdin="MPICH_GPU_SUPPORT_ENABLED=1\n")
+    assert (result.code, result.out) == (
         3,
         (
             "warning: <stdin>:1: MPICH_GPU_SUPPORT_ENABLED=1: site clariden sets it to 0: "
@@ -150,14 +150,14 @@ def test_the_site_of_the_config(hpcdist: Hpcdist, folder: Path, monkeypatch: pyt
 
 def test_no_such_site_in_the_environment(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HPCDIST_SITE", "perlmuter")
-    said = hpcdist("lint-env")
-    assert (said.code, said.out) == (2, "")
-    assert said.err == "error: $HPCDIST_SITE: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"
+    result = hpcdist("lint-env")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "error: $HPCDIST_SITE: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"
 
 
-def test_notes_that_say_the_same_are_one(hpcdist: Hpcdist) -> None:
-    said = hpcdist("lint-env", "-", stdin="NCCL_SHM_DISABLE=1\nNCCL_P2P_DISABLE=1\n")
-    assert (said.code, said.out) == (
+def test_equal_notes_are_printed_once(hpcdist: Hpcdist) -> None:
+    result = hpcdist("lint-env", "-", stdin="NCCL_SHM_DISABLE=1\nNCCL_P2P_DISABLE=1\n")
+    assert (result.code, result.out) == (
         0,
         (
             "note: <stdin>:1, <stdin>:2: NCCL_SHM_DISABLE, NCCL_P2P_DISABLE: NVIDIA wants it as a work-around"
@@ -168,6 +168,6 @@ def test_notes_that_say_the_same_are_one(hpcdist: Hpcdist) -> None:
 
 
 def test_no_such_site(hpcdist: Hpcdist) -> None:
-    said = hpcdist("lint-env", "--site", "perlmuter")
-    assert (said.code, said.out) == (2, "")
-    assert said.err == "error: --site=perlmuter: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"
+    result = hpcdist("lint-env", "--site", "perlmuter")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "error: --site=perlmuter: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"

@@ -54,20 +54,20 @@ Verbs:
 
 
 def test_help(real: Hpcdist) -> None:
-    said = real("--help")
-    assert (said.code, said.out, said.err) == (0, HELP, "")
+    result = real("--help")
+    assert (result.code, result.out, result.err) == (0, HELP, "")
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_list_of_verbs_says_what_each_says_of_itself(verb: str, hpcdist: Hpcdist) -> None:
+def test_the_list_of_verbs_matches_their_help(verb: str, hpcdist: Hpcdist) -> None:
     context = click.Context(main)
     command = main.get_command(context, verb)
     assert command is not None
     assert command.help is not None
     assert command.help.splitlines()[0] == VERBS[verb].text
-    said = hpcdist(verb, "--help")
-    assert said.code == 0
-    assert VERBS[verb].text in said.out
+    result = hpcdist(verb, "--help")
+    assert result.code == 0
+    assert VERBS[verb].text in result.out
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_list_of_verbs_says_what_each_says_of_itself(verb: str, hpcdist: Hpc
         (["logs"], "Usage: hpcdist logs [OPTIONS] JOB"),
     ],
 )
-def test_what_need_not_be_said_is_in_brackets(words: list[str], usage: str, hpcdist: Hpcdist) -> None:
+def test_optional_arguments_are_in_brackets(words: list[str], usage: str, hpcdist: Hpcdist) -> None:
     assert hpcdist(*words, "--help").out.splitlines()[0] == usage
 
 
@@ -184,10 +184,10 @@ def test_render_starts_no_process() -> None:
     ],
 )
 def test_wrong_usage_has_exit_code_2(words: list[str], message: str, hpcdist: Hpcdist) -> None:
-    said = hpcdist(*words)
-    assert said.code == 2
-    assert said.out == ""
-    assert message in said.err
+    result = hpcdist(*words)
+    assert result.code == 2
+    assert result.out == ""
+    assert message in result.err
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_wrong_usage_has_exit_code_2(words: list[str], message: str, hpcdist: Hp
         ),
     ],
 )
-def test_whatever_is_raised_becomes_a_sentence_and_an_exit_code(
+def test_every_exception_becomes_a_message_and_an_exit_code(
     error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with click.Context(main), pytest.raises(click.exceptions.Exit) as caught, error_boundary(debug=False):
@@ -222,21 +222,21 @@ def test_whatever_is_raised_becomes_a_sentence_and_an_exit_code(
     assert capsys.readouterr().err.rstrip("\n") == line
 
 
-def test_the_traceback_is_for_those_who_ask(real: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_prints_the_traceback(real: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
     last = "error: nope.yml: there is no such file; known: ranks.yml\n"
     assert real("check", "nope.yml").err == last
     assert real("--debug", "check", "nope.yml").err.startswith("Traceback (most recent call last):\n")
     monkeypatch.setenv("HPCDIST_DEBUG", "1")
-    said = real("check", "nope.yml")
-    assert said.err.startswith("Traceback (most recent call last):\n")
-    assert said.err.endswith(last)
+    result = real("check", "nope.yml")
+    assert result.err.startswith("Traceback (most recent call last):\n")
+    assert result.err.endswith(last)
 
 
-def test_one_line_obeys_no_escape_sequence() -> None:
+def test_one_line_escapes_control_characters() -> None:
     assert one_line("a\x1b[31m\n\n  b\tc") == "a\\x1b[31m | b\\x09c"
 
 
-def test_a_reader_that_goes_away_ends_it_silently() -> None:
+def test_a_closed_pipe_exits_silently() -> None:
     with subprocess.Popen(
         argv(["render", "ranks.yml"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -247,7 +247,7 @@ def test_a_reader_that_goes_away_ends_it_silently() -> None:
         assert process.wait(30) == 141
 
 
-def test_a_full_disk_is_told(folder: Path) -> None:
+def test_a_full_disk_is_reported(folder: Path) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
             argv(["render", str(folder / "ranks.yml")]),
@@ -278,8 +278,8 @@ def test_ctrl_c_leaves_the_job_alone(words: list[str], last: str, real: Hpcdist,
     ) as process:
         until(lambda: children(process.pid), "it to ask for the job's state")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=120)
-    assert (process.returncode, said) == (130, last)
+        _, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (130, last)
     assert "running" in real("status").out
     assert real("cancel", "ranks-1").code == 0
     assert real("wait", "ranks-1").code == 143

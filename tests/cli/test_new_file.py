@@ -17,7 +17,7 @@ def test_ones_own_link_is_followed(tmp_path: Path) -> None:
     assert ((tmp_path / "target").read_text(), (tmp_path / "link").is_symlink()) == ("new", True)
 
 
-def test_a_link_of_somebody_else_is_not(tmp_path: Path) -> None:
+def test_another_users_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("mine")
     (tmp_path / "link").symlink_to("target")
     owner = given(tmp_path / "link")
@@ -26,7 +26,7 @@ def test_a_link_of_somebody_else_is_not(tmp_path: Path) -> None:
     assert (tmp_path / "target").read_text() == "mine"
 
 
-def test_a_script_is_not_written_into_the_file_of_somebody_else(tmp_path: Path) -> None:
+def test_a_script_does_not_overwrite_another_users_file(tmp_path: Path) -> None:
     (tmp_path / "job.sh").write_text("theirs")
     owner = given(tmp_path / "job.sh")
     with pytest.raises(ConfigError, match=f"the file .*/job.sh belongs to {owner}"):
@@ -34,7 +34,7 @@ def test_a_script_is_not_written_into_the_file_of_somebody_else(tmp_path: Path) 
     assert (tmp_path / "job.sh").read_text() == "theirs"
 
 
-def test_a_script_is_its_users_alone(tmp_path: Path) -> None:
+def test_a_script_is_private(tmp_path: Path) -> None:
     for before in ("", "a longer text"):
         (tmp_path / "job.sh").write_text(before)
         new_file.overwrite(tmp_path / "job.sh", b"new", script=True)

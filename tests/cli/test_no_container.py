@@ -15,7 +15,7 @@ NOTE = (
 
 
 @pytest.mark.parametrize("verb", ["check", "plan", "explain", "render"])
-def test_every_verb_leaves_the_choice(folder: Path, hpcdist: Hpcdist, verb: str) -> None:
+def test_every_verb_accepts_runs_dir_and_json(folder: Path, hpcdist: Hpcdist, verb: str) -> None:
     (folder / "boxed.yml").write_text(BOXED)
     refused = hpcdist(verb, "boxed.yml", "--site", "local")
     assert refused.code == 3

@@ -48,19 +48,19 @@ def machine(folder: Path) -> None:
         ),
     ],
 )
-def test_explain_tells_why_this_partition(
+def test_explain_shows_the_reason_for_the_partition(
     hpcdist: Hpcdist, options: tuple[str, ...], what: str, why: str
 ) -> None:
-    said = hpcdist("explain", *ON_TWO, *options, "--json")
-    assert said.code == 0, said.err
-    origins = {line["what"]: line["origin"] for line in json.loads(said.out)}
+    result = hpcdist("explain", *ON_TWO, *options, "--json")
+    assert result.code == 0, result.err
+    origins = {line["what"]: line["origin"] for line in json.loads(result.out)}
     assert origins[what] == f"site two: {why}"
 
 
-def test_plan_tells_it_where_it_is_not_the_default(hpcdist: Hpcdist) -> None:
+def test_plan_shows_the_reason_for_another_partition(hpcdist: Hpcdist) -> None:
     assert hpcdist("plan", *ON_TWO).out.splitlines()[1] == "nodes 0-1: partition debug, big nodes"
-    said = hpcdist("plan", *ON_TWO, "--set", "environment.replicas.n_workers=8")
-    assert said.out.splitlines()[1] == (
+    result = hpcdist("plan", *ON_TWO, "--set", "environment.replicas.n_workers=8")
+    assert result.out.splitlines()[1] == (
         "nodes 0-2: partition gpu, big nodes "
         "(the first that fits: partition debug (big nodes) gives a job 2 nodes, 3 are needed (3 tasks a node))"
     )
@@ -83,13 +83,13 @@ def test_plan_tells_it_where_it_is_not_the_default(hpcdist: Hpcdist) -> None:
         ),
     ],
 )
-def test_what_fits_nowhere_is_answered_with_what_would_fit(
+def test_a_job_that_does_not_fit_gets_suggestions(
     hpcdist: Hpcdist, options: tuple[str, ...], sentence: str
 ) -> None:
-    said = hpcdist("check", *ON_TWO, *options)
-    assert (said.code, said.out, said.err) == (3, "", f"error: {sentence}\n")
+    result = hpcdist("check", *ON_TWO, *options)
+    assert (result.code, result.out, result.err) == (3, "", f"error: {sentence}\n")
 
 
 def test_the_largest_that_fits_does_fit(hpcdist: Hpcdist) -> None:
-    said = hpcdist("check", *ON_TWO, "--set", "environment.replicas.n_workers=7999")
-    assert (said.code, said.err) == (0, "")
+    result = hpcdist("check", *ON_TWO, "--set", "environment.replicas.n_workers=7999")
+    assert (result.code, result.err) == (0, "")

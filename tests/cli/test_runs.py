@@ -20,7 +20,7 @@ def unread(file: str, cause: OSError) -> ConfigError:
     return error
 
 
-def test_runs_of_other_users_are_one_note(capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_of_other_users_are_summed_up_in_one_note(capsys: pytest.CaptureFixture[str]) -> None:
     broken = unread("/runs/a-1/record.json", IsADirectoryError())
     with click.Context(main):
         runs.warn_unreadable(
@@ -35,5 +35,5 @@ def test_runs_of_other_users_are_one_note(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize("verb", ["status", "list"])
 def test_a_folder_of_runs_that_cannot_be_read(hpcdist: Hpcdist, folder: Path, verb: str) -> None:
     name = "x" * 300  # permissions are none for root, as whom these tests may run
-    said = hpcdist(verb, "--runs-dir", name)
-    assert (said.code, said.out, said.err) == (2, "", f"error: {folder}/{name}: File name too long\n")
+    result = hpcdist(verb, "--runs-dir", name)
+    assert (result.code, result.out, result.err) == (2, "", f"error: {folder}/{name}: File name too long\n")

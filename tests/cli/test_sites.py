@@ -16,9 +16,9 @@ PATH = ("--site-path", "sites")
 
 
 def test_list(hpcdist: Hpcdist) -> None:
-    said = hpcdist("sites", "list", *PATH)
-    assert (said.code, said.err) == (0, "")
-    lines = said.out.splitlines()
+    result = hpcdist("sites", "list", *PATH)
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
     assert lines[0].split() == ["site", "scheduler", "launcher", "status", "description"]
     assert ["toy", "slurm", "srun", "unverified", "two", "kinds", "of", "nodes"] in [
         line.split() for line in lines
@@ -30,12 +30,12 @@ def test_list_as_json(hpcdist: Hpcdist) -> None:
     assert {"local", "slurm", "toy"} <= {site["name"] for site in found}
 
 
-def test_a_broken_site_is_told_and_left_out(hpcdist: Hpcdist, folder: Path) -> None:
+def test_a_broken_site_is_reported_and_skipped(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "sites" / "toy.yaml").write_text("name: toy\n\tdetect: x\n")
     (folder / "sites" / "binary.yaml").write_bytes(b"\xff\xfe")
-    said = hpcdist("sites", "list", *PATH)
-    assert said.code == 0
-    assert [line.split(": ")[:2] for line in said.err.splitlines()] == [
+    result = hpcdist("sites", "list", *PATH)
+    assert result.code == 0
+    assert [line.split(": ")[:2] for line in result.err.splitlines()] == [
         ["warning", "sites/binary.yaml:1:1"],
         ["warning", "sites/toy.yaml:2:1"],
     ]
@@ -51,16 +51,16 @@ def test_show(hpcdist: Hpcdist) -> None:
     assert found["partitions"]["gpu"]["nodes"] == {"big": 2000}
 
 
-def test_show_an_unknown_one(hpcdist: Hpcdist) -> None:
-    said = hpcdist("sites", "show", "toi", *PATH)
-    assert (said.code, said.out) == (2, "")
-    assert said.err == "error: toi: there is no site 'toi'; did you mean 'toy'?\n"
+def test_show_an_unknown_site(hpcdist: Hpcdist) -> None:
+    result = hpcdist("sites", "show", "toi", *PATH)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "error: toi: there is no site 'toi'; did you mean 'toy'?\n"
 
 
 def test_detect(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, bare_path: Callable[..., None]) -> None:
     bare_path()
-    said = hpcdist("sites", "detect", *PATH)
-    assert said.out.startswith("local (this is no known site, and no batch system is set up here)\n\nsite")
+    result = hpcdist("sites", "detect", *PATH)
+    assert result.out.startswith("local (this is no known site, and no batch system is set up here)\n\nsite")
     monkeypatch.setenv("TOY_MACHINE", "yes")
     found = json.loads(hpcdist("sites", "detect", *PATH, "--json").out)
     assert (found["name"], found["origin"]) == ("toy", "detected: TOY_MACHINE=yes")
@@ -74,9 +74,9 @@ def test_a_slurm_that_is_not_set_up_is_noted(
     bare_path("sbatch", "scontrol")
     denial = "scontrol: fatal: Could not establish a configuration source"
     (tmp_path / "bin" / "scontrol").write_text(f"#!/bin/sh\necho '{denial}' >&2; exit 1\n")
-    said = hpcdist("sites", "detect", "--json")
-    assert json.loads(said.out)["name"] == "local"
-    assert said.err == "note: there is sbatch, but no Slurm is set up for it, so the site is local\n"
+    result = hpcdist("sites", "detect", "--json")
+    assert json.loads(result.out)["name"] == "local"
+    assert result.err == "note: there is sbatch, but no Slurm is set up for it, so the site is local\n"
     monkeypatch.setenv("SLURM_CONF", "/somewhere/slurm.conf")
     assert json.loads(hpcdist("sites", "detect", "--json").out)["name"] == "slurm"
 
@@ -86,12 +86,14 @@ def test_detect_warns_of_a_broken_site_once(hpcdist: Hpcdist, folder: Path) -> N
     assert hpcdist("sites", "detect", *PATH).err.count("binary.yaml") == 1
 
 
-def test_a_machine_that_could_be_two(hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_matches_two_sites(
+    hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "sites" / "twin.yaml").write_text(TOY.replace("name: toy", "name: twin"))
     monkeypatch.setenv("TOY_MACHINE", "yes")
-    said = hpcdist("check", "-", *PATH, stdin="run: {cmd: x}")
-    assert said.code == 2
-    assert said.err == (
+    result = hpcdist("check", "-", *PATH, stdin="run: {cmd: x}")
+    assert result.code == 2
+    assert result.err == (
         "error: this machine could be several sites: toy by TOY_MACHINE=yes; twin by TOY_MACHINE=yes; "
         "choose one with --site, or set `batch.site`\n"
     )
@@ -115,12 +117,12 @@ error: sites/odd.yaml:8:15: launchers.processes.args: launcher processes has no 
 """
 
 
-def test_what_no_launcher_or_scheduler_is(hpcdist: Hpcdist, folder: Path) -> None:
+def test_unknown_launchers_and_schedulers(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "sites" / "odd.yaml").write_text(
         "name: odd\ndescription: x\nscheduler: slrum\nlauncher: srnu\n"
         "launchers:\n  mpirum: {args: [a]}\n  srun: {mpi: pmix, mca: {a: b}}\n  processes: {args: [a]}\n"
         "container: {runtime: aptainer}\n"
     )
-    said = hpcdist("sites", "show", "odd", *PATH)
-    assert (said.code, said.out) == (2, "")
-    assert said.err == NO_SUCH
+    result = hpcdist("sites", "show", "odd", *PATH)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == NO_SUCH

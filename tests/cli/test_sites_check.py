@@ -18,9 +18,9 @@ SOURCES: Final = "sources: [{where: x, read: 2026-11}]\n"
 def checked(hpcdist: Hpcdist, folder: Path, text: str) -> tuple[int, str]:
     """Return the exit code, and its messages without those about missing sources."""
     (folder / "odd.yaml").write_text(text)
-    said = hpcdist("sites", "check", "./odd.yaml")
-    told = [line for line in said.err.splitlines(keepends=True) if "no source is given" not in line]
-    return said.code, "".join(told)
+    result = hpcdist("sites", "check", "./odd.yaml")
+    told = [line for line in result.err.splitlines(keepends=True) if "no source is given" not in line]
+    return result.code, "".join(told)
 
 
 VARIABLES: Final = """\
@@ -43,16 +43,16 @@ write NCCL_IB_DISABLE (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs
 
 
 @pytest.mark.parametrize(("status", "asks"), [("", False), ("unverified", False), ("documented", True)])
-def test_sources_are_asked_of_a_file_that_says_it_is_sure(
+def test_missing_sources_warn_if_a_status_is_claimed(
     status: str, hpcdist: Hpcdist, folder: Path, *, asks: bool
 ) -> None:
-    said = checked(hpcdist, folder, HEAD + (f"status: {status}\n" if status else ""))
+    result = checked(hpcdist, folder, HEAD + (f"status: {status}\n" if status else ""))
     why = "list where its values come from, and when that was read"
     told = f"warning: odd.yaml:1:1: it has no `sources`; {why}\n"
-    assert said == (0, told if asks else "")
+    assert result == (0, told if asks else "")
 
 
-def test_broken_sources_are_the_only_problem_that_is_told_of_them(hpcdist: Hpcdist, folder: Path) -> None:
+def test_broken_sources_are_reported_once(hpcdist: Hpcdist, folder: Path) -> None:
     code, err = checked(
         hpcdist, folder, f"{HEAD}status: documented\nsources: [{{where: x, read: '2026', of: 1.5}}]\n"
     )
@@ -73,7 +73,7 @@ the driver's get protocol off, and nobody asks for that; ask by --network=disabl
 """
 
 
-def test_variables_are_judged_with_the_directives_beside_them(hpcdist: Hpcdist, folder: Path) -> None:
+def test_variables_are_linted_with_their_directives(hpcdist: Hpcdist, folder: Path) -> None:
     whole = HEAD + ALT_READ % "--network=disable_rdzv_get" + SOURCES
     assert checked(hpcdist, folder, whole) == (0, "")
     assert checked(hpcdist, folder, HEAD + ALT_READ % "" + SOURCES) == (0, LONE)
@@ -97,7 +97,7 @@ matching `''; check it with `bash -n`
         ('task_setup: ["echo \'a", b]\n', QUOTE),
     ],
 )
-def test_bash_reads_its_lines(hpcdist: Hpcdist, folder: Path, lines: str, told: str) -> None:
+def test_bash_syntax_errors(hpcdist: Hpcdist, folder: Path, lines: str, told: str) -> None:
     assert checked(hpcdist, folder, HEAD + lines + SOURCES) == (2 if told else 0, told)
 
 
@@ -126,7 +126,7 @@ processes
 """
 
 
-def test_what_is_gone_or_not_spoken_is_called_so(hpcdist: Hpcdist, folder: Path) -> None:
+def test_removed_and_unsupported_names(hpcdist: Hpcdist, folder: Path) -> None:
     text = "name: odd\ndescription: x\nscheduler: torque\nlauncher: aprun\n" + SOURCES
     assert checked(hpcdist, folder, text) == (2, GONE)
 

@@ -1,4 +1,4 @@
-"""Site files made of what batch systems have answered, and what is said of site files."""
+"""Site files made of what batch systems have answered, and the checks of site files."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_the_whole_file(scheduler: str, tmp_path: Path, hpcdist: Hpcdist) -> Non
     text = site_text("here", run_survey(scheduler, machine), host_facts(machine))
     assert text == (TRANSCRIPTS / scheduler / "survey.yaml").read_text()
     (tmp_path / "here.yaml").write_text(text)
-    said = hpcdist("sites", "check", str(tmp_path / "here.yaml"))
-    assert (said.code, said.out, said.err) == (0, f"ok: {tmp_path}/here.yaml\n", "")
+    result = hpcdist("sites", "check", str(tmp_path / "here.yaml"))
+    assert (result.code, result.out, result.err) == (0, f"ok: {tmp_path}/here.yaml\n", "")
 
 
 def test_what_slurm_shows_of_nodes_and_partitions(tmp_path: Path) -> None:
@@ -107,20 +107,18 @@ def test_what_slurm_shows_of_nodes_and_partitions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheduler", sorted(ANSWERS))
-def test_where_nothing_answers_the_file_says_so_and_is_a_site_all_the_same(
-    scheduler: str, tmp_path: Path, hpcdist: Hpcdist
-) -> None:
+def test_failed_commands_are_noted_in_a_valid_file(scheduler: str, tmp_path: Path, hpcdist: Hpcdist) -> None:
     shell = FakeShell([(lambda command: bool(command.argv), MISSING)])
     machine = LoginNode(shell, lambda: NOON, lambda: "head", lambda: "hu1", {}, tmp_path)
     survey = run_survey(scheduler, machine)
     assert {item.command for item in survey.failures} == {str(command) for command in shell.commands}
     (tmp_path / "bare.yaml").write_text(site_text("bare", survey, host_facts(machine)))
-    said = hpcdist("sites", "check", str(tmp_path / "bare.yaml"), "--json")
-    assert said.code == 0
-    assert {problem["severity"] for problem in json.loads(said.out)} <= {"warning"}
+    result = hpcdist("sites", "check", str(tmp_path / "bare.yaml"), "--json")
+    assert result.code == 0
+    assert {problem["severity"] for problem in json.loads(result.out)} <= {"warning"}
 
 
-def test_of_what_gave_no_answer_nothing_is_said(tmp_path: Path) -> None:
+def test_keys_without_an_answer_stay_comments(tmp_path: Path) -> None:
     shell = FakeShell([(lambda command: bool(command.argv), MISSING)])
     machine = LoginNode(shell, lambda: NOON, lambda: "head", lambda: "hu1", {}, tmp_path)
     lines = site_text("bare", run_survey("slurm", machine), host_facts(machine)).splitlines()
@@ -149,7 +147,7 @@ def test_of_what_gave_no_answer_nothing_is_said(tmp_path: Path) -> None:
     ]
 
 
-def test_what_cannot_be_seen_is_told(tmp_path: Path) -> None:
+def test_failed_commands_are_reported(tmp_path: Path) -> None:
     broken = {
         ("srun",): MISSING,
         ("scontrol", "show", "config"): failed(1, "slurm_load_ctl_conf error:\n down\n"),
@@ -161,7 +159,7 @@ def test_what_cannot_be_seen_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_accounts_are_asked_for_where_slurm_keeps_them(tmp_path: Path) -> None:
+def test_accounts_are_queried_if_slurm_has_accounting(tmp_path: Path) -> None:
     config = "AccountingStorageEnforce = associations\nAccountingStorageType = accounting_storage/slurmdbd\n"
     others: Mapping[tuple[str, ...], Answer] = {
         ("scontrol", "show", "config"): config, ("sacctmgr",): "m1|normal,high\nm2|normal\n",
@@ -174,7 +172,7 @@ def test_accounts_are_asked_for_where_slurm_keeps_them(tmp_path: Path) -> None:
     )
 
 
-def test_the_environments_of_grid_engine_are_asked_for_one_by_one(tmp_path: Path) -> None:
+def test_parallel_environments_are_queried_one_by_one(tmp_path: Path) -> None:
     machine = login_node(tmp_path, "sge")
     run_survey("sge", machine)
     assert isinstance(machine.runner, FakeShell)
@@ -184,7 +182,7 @@ def test_the_environments_of_grid_engine_are_asked_for_one_by_one(tmp_path: Path
     assert len(machine.runner.commands) == 4 + 8
 
 
-def test_nodes_that_differ_a_little_are_alike() -> None:
+def test_slightly_different_nodes_are_one_type() -> None:
     nodes = [Node("n1", 8, 1000), Node("n2", 8, 1020), Node("n3", 8, 2000), Node("n4", 8, 2000, 2)]
     kinds = kinds_of(nodes)
     assert [(kind.name, kind.nodes, kind.memory) for kind in kinds] == [
@@ -195,7 +193,7 @@ def test_nodes_that_differ_a_little_are_alike() -> None:
     assert counts(kinds, ["n2", "n4"]) == {"gpu": 1, "cpu-8c-1g": 1}
 
 
-def test_features_of_racks_make_no_kinds() -> None:
+def test_rack_features_make_no_node_types() -> None:
     racks = [Node(f"n{rack}", 8, features=("x86", f"rack{rack}")) for rack in range(9)]
     (kind,) = kinds_of(racks, constraints=True)
     assert (kind.features, kind.constraint) == (("x86",), "x86")
@@ -212,7 +210,9 @@ def test_features_of_racks_make_no_kinds() -> None:
         ({"net/eth0/x": ""}, None),
     ],
 )
-def test_what_the_devices_look_like(tmp_path: Path, files: Mapping[str, str], network: str | None) -> None:
+def test_the_network_is_guessed_from_devices(
+    tmp_path: Path, files: Mapping[str, str], network: str | None
+) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)
@@ -237,14 +237,14 @@ def test_init_writes_where_sites_are_found(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     flux_on_path(tmp_path)
-    said = hpcdist("sites", "init", "mine", "--scheduler", "flux")
+    result = hpcdist("sites", "init", "mine", "--scheduler", "flux")
     file = resources.site_folders()[0] / "mine.yaml"
-    assert said.code == 0, said.err
-    assert said.out == (
+    assert result.code == 0, result.err
+    assert result.out == (
         f"wrote {file}\ncheck and complete it, then run:\n"
         "  hpcdist sites check mine\n  hpcdist render EXP --site mine\n"
     )
-    assert said.err == "note: not available: flux version: exit code 1 without a word\n"
+    assert result.err == "note: not available: flux version: exit code 1 without a word\n"
     assert file.parent.stat().st_mode & 0o777 == 0o700
     again = hpcdist("sites", "init", "mine", "--scheduler", "flux")
     hint = "remove it, or choose another file with -o"
@@ -256,7 +256,7 @@ def test_init_writes_where_sites_are_found(
 
 @pytest.mark.parametrize("scheduler", sorted(ANSWERS))
 @pytest.mark.parametrize("down", [MISSING, failed(1, "it is down"), ""])
-def test_a_machine_that_shows_nothing_gets_no_file(scheduler: str, down: Answer, tmp_path: Path) -> None:
+def test_an_empty_survey_writes_no_file(scheduler: str, down: Answer, tmp_path: Path) -> None:
     shell = FakeShell([(lambda command: bool(command.argv), down)])
     machine = LoginNode(shell, lambda: NOON, lambda: "head", lambda: "hu1", {}, tmp_path)
     file = tmp_path / "mine.yaml"
@@ -276,9 +276,9 @@ def test_a_machine_that_shows_nothing_gets_no_file(scheduler: str, down: Answer,
         (("x", "--scheduler", "slrum"), "scheduler 'slrum' cannot be surveyed; did you mean 'slurm'?"),
     ],
 )
-def test_init_that_cannot_be_meant(hpcdist: Hpcdist, words: tuple[str, ...], message: str) -> None:
-    said = hpcdist("sites", "init", *words)
-    assert (said.code, said.out, said.err) == (2, "", f"error: {message}\n")
+def test_init_with_invalid_arguments(hpcdist: Hpcdist, words: tuple[str, ...], message: str) -> None:
+    result = hpcdist("sites", "init", *words)
+    assert (result.code, result.out, result.err) == (2, "", f"error: {message}\n")
 
 
 CHECKED: Final = """\
@@ -293,14 +293,14 @@ write the full host name, with its domain
 """
 
 
-def test_check_tells_all_problems(hpcdist: Hpcdist, folder: Path) -> None:
+def test_check_prints_all_problems(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "odd.yaml").write_text(
         "name: other\ndescription: x\nscheduler: slurm\nlauncher: flux\nwalltime: 60\n"
         "partitions: {p: {nodes: {big: 1}}}\ndetect: {fqdn: ['login.*']}\n"
     )
-    said = hpcdist("sites", "check", "./odd.yaml")
-    assert (said.code, said.out) == (2, "")
-    assert said.err == CHECKED
+    result = hpcdist("sites", "check", "./odd.yaml")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == CHECKED
 
 
 VOUCHED: Final = """\
@@ -309,11 +309,11 @@ warning: odd.yaml:6:52: sources[0].of[1]: this file has no key 'walltime'; corre
 """
 
 
-def test_check_tells_what_no_source_vouches_for(hpcdist: Hpcdist, folder: Path) -> None:
+def test_check_warns_of_values_without_a_source(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "odd.yaml").write_text(
         "name: odd\ndescription: x\nscheduler: slurm\nlauncher: srun\nmodules: [a]\n"
         "sources: [{where: x, read: 2026-11, of: [launcher, walltime]}]\n"
     )
-    said = hpcdist("sites", "check", "./odd.yaml")
-    assert (said.code, said.out) == (0, "ok: odd.yaml\n")
-    assert said.err == VOUCHED
+    result = hpcdist("sites", "check", "./odd.yaml")
+    assert (result.code, result.out) == (0, "ok: odd.yaml\n")
+    assert result.err == VOUCHED

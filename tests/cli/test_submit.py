@@ -20,7 +20,7 @@ from .conftest import argv
 SBATCH = "#!/bin/bash\n: >asked\nexec sleep 60\n"
 
 
-def test_a_break_while_sbatch_runs_says_that_the_job_may_exist(folder: Path) -> None:
+def test_ctrl_c_during_sbatch_warns_that_the_job_may_exist(folder: Path) -> None:
     (folder / "sbatch").write_text(SBATCH)
     (folder / "sbatch").chmod(0o755)
     words = (
@@ -75,11 +75,13 @@ def bash(script: str) -> subprocess.CompletedProcess[str]:
         ("| true; exit ${PIPESTATUS[0]}", "Broken pipe"),
     ],
 )
-def test_an_id_that_cannot_be_printed_is_told_on_stderr(toy: Path, where: str, why: str) -> None:
+def test_an_unprintable_id_is_reported_on_stderr(toy: Path, where: str, why: str) -> None:
     done = bash(f'"$@" {where}')
     (job,) = slurm.jobs(toy)
-    said = f"error: standard output cannot be written ({why}), but once-1 is submitted; it is job {job}, in `"
-    assert (done.returncode, done.stdout, done.stderr.startswith(said)) == (74, "", True), done.stderr
+    begin = (
+        f"error: standard output cannot be written ({why}), but once-1 is submitted; it is job {job}, in `"
+    )
+    assert (done.returncode, done.stdout, done.stderr.startswith(begin)) == (74, "", True), done.stderr
     assert len(done.stderr.splitlines()) == 1
     again = bash('"$@"')
     assert (again.returncode, again.stdout.partition(" on ")[0]) == (0, f"once-1: job {job}")
@@ -88,7 +90,7 @@ def test_an_id_that_cannot_be_printed_is_told_on_stderr(toy: Path, where: str, w
     assert bash('"$@"').stdout.startswith("once-2: job ")
 
 
-def test_who_repeats_until_it_succeeds_has_one_job(toy: Path) -> None:
+def test_repeating_submit_until_it_succeeds_makes_one_job(toy: Path) -> None:
     script = 'out=/dev/full; until "$@" >"$out"; do ((++n < 3)) || out=answer; done'
     bash(script)
     (job,) = slurm.jobs(toy)
@@ -102,7 +104,7 @@ def test_neither_a_full_stdout_nor_a_full_stderr_stops_a_submission(toy: Path) -
     assert len(slurm.jobs(toy)) == 1
 
 
-def test_many_at_once_are_as_many_one_after_the_other(toy: Path) -> None:
+def test_concurrent_submissions_make_one_job_each(toy: Path) -> None:
     done = bash('for i in {1..6}; do "$@" & done; wait')
     assert sorted(re.findall(r"(?m)^once-\d+: job (\d+) ", done.stdout)) == slurm.jobs(toy), done.stderr
     assert len(slurm.jobs(toy)) == 6
@@ -110,7 +112,7 @@ def test_many_at_once_are_as_many_one_after_the_other(toy: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["check", "render", "plan", "explain", "--version", "--help", "submit -h"])
-def test_a_stdout_that_cannot_be_written_is_a_sentence(toy: Path, words: str) -> None:
+def test_an_unwritable_stdout_is_an_error_message(toy: Path, words: str) -> None:
     options = "once.yml --site-path=sites" if words in ("check", "render", "plan", "explain") else ""
     done = bash(f"{sys.executable} -m hpcdist {words} {options} {FULL}")
     assert (done.returncode, done.stderr) == (

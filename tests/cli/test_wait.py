@@ -14,14 +14,14 @@ from tests.cli.test_follow import a_run
 
 
 @pytest.mark.parametrize(("seconds", "limit"), [(0, 10), (5, 10), (30, 30), (500, 60)])
-def test_even_without_patience_there_is_one_answer(seconds: float, limit: float) -> None:
+def test_a_short_timeout_still_allows_one_query(seconds: float, limit: float) -> None:
     shell = FakeShell([(("squeue",), "")])
     services = with_time_limit(Services(shell, now=lambda: 1000.0, sleep=lambda _: None), seconds)
     assert services.runner.run(Command(("squeue",))).ok
     assert [command.timeout for command in shell.commands] == [limit]
 
 
-def test_sleeping_on_ends_the_patience() -> None:
+def test_sleeping_beyond_the_timeout_raises() -> None:
     slept: list[float] = []
     services = with_time_limit(Services(FakeShell(), now=lambda: 1000.0 + sum(slept), sleep=slept.append), 5)
     services.sleep(3)

@@ -9,7 +9,7 @@ import pytest
 from hpcdist.host import resources
 from hpcdist.host.xdg import user_folder
 from hpcdist.loading import preferences
-from tests.cli.conftest import Said, run_real
+from tests.cli.conftest import Result, run_real
 
 NO_HOME = "~"
 """What Path.home() makes of this $HOME is what it makes of a user whom the system does not know."""
@@ -47,4 +47,4 @@ def test_a_user_without_a_home_can_work(monkeypatch: pytest.MonkeyPatch, tmp_pat
         monkeypatch.delenv(name, raising=False)
     file = str(tmp_path / "mine.yml")
     assert run_real("init", "--site", "local", "-o", file).code == 0
-    assert run_real("check", file) == Said(0, f"ok: {file}: 2 tasks by mpirun, 1 node (site local)\n", "")
+    assert run_real("check", file) == Result(0, f"ok: {file}: 2 tasks by mpirun, 1 node (site local)\n", "")

@@ -253,7 +253,7 @@ def test_the_next_submission_finishes_the_lost_one(tmp_path: Path, queue: Queue,
     assert repeated(tmp_path, queue) == Seen([("mnist-2", "101")])
 
 
-def test_who_wants_a_second_job_has_it(tmp_path: Path, queue: Queue) -> None:
+def test_again_submits_a_second_job(tmp_path: Path, queue: Queue) -> None:
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):
         control.submit(REQUEST, tmp_path, queue.services)
@@ -293,7 +293,7 @@ def test_a_record_that_cannot_be_written_loses_no_job(tmp_path: Path, queue: Que
     assert list(queue.jobs) == ["100"]
 
 
-def test_a_disk_that_is_full_before_anybody_is_asked(tmp_path: Path, queue: Queue) -> None:
+def test_a_full_disk_before_the_submission(tmp_path: Path, queue: Queue) -> None:
     queue.last_save, queue.failure = 0, FULL
     with pytest.raises(OSError, match="No space left"):
         control.submit(REQUEST, tmp_path, queue.services)
@@ -305,7 +305,7 @@ def test_a_disk_that_is_full_before_anybody_is_asked(tmp_path: Path, queue: Queu
     assert queue.shell.programs == []
 
 
-def test_a_refusal_stays_one_though_it_cannot_be_recorded(tmp_path: Path, queue: Queue) -> None:
+def test_a_refusal_that_cannot_be_recorded_is_still_raised(tmp_path: Path, queue: Queue) -> None:
     queue.answers["sbatch"] = failed(
         1, "sbatch: error: Batch job submission failed: Invalid qos specification"
     )
@@ -324,7 +324,7 @@ def test_a_refusal_stays_one_though_it_cannot_be_recorded(tmp_path: Path, queue:
         ("RUNNING", 100_000, True),
     ],
 )
-def test_the_job_of_an_interrupted_submission_is_over(
+def test_an_interrupted_submission_whose_job_has_ended(
     tmp_path: Path, queue: Queue, state: str, later: float, *, finished: bool
 ) -> None:
     queue.last_save = 2
@@ -340,7 +340,7 @@ def test_the_job_of_an_interrupted_submission_is_over(
     assert repeated(tmp_path, queue).notes == []
 
 
-def test_a_job_that_is_gone_is_not_what_a_later_submission_is_to_make(tmp_path: Path, queue: Queue) -> None:
+def test_a_later_submission_does_not_adopt_an_ended_job(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
         control.submit(REQUEST, tmp_path, queue.services)
@@ -350,7 +350,7 @@ def test_a_job_that_is_gone_is_not_what_a_later_submission_is_to_make(tmp_path: 
     assert repeated(tmp_path, queue).results != [("mnist-1", "100")]
 
 
-def test_a_submission_to_another_site_is_another_one(tmp_path: Path, queue: Queue) -> None:
+def test_a_submission_to_another_site_is_separate(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
         control.submit(REQUEST, tmp_path, queue.services)
@@ -360,7 +360,7 @@ def test_a_submission_to_another_site_is_another_one(tmp_path: Path, queue: Queu
     assert seen == Seen([("mnist-2", "101")])
 
 
-def test_a_submission_in_the_future_is_not_waited_for_for_ever(tmp_path: Path, queue: Queue) -> None:
+def test_a_submission_with_a_future_time_is_resolved(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 1
     with pytest.raises(Killed):
         control.submit(REQUEST, tmp_path, queue.services)
@@ -376,7 +376,7 @@ def test_a_submission_in_the_future_is_not_waited_for_for_ever(tmp_path: Path, q
     assert state_of(only_run(tmp_path), queue).state is JobState.UNSUBMITTED
 
 
-def test_a_look_does_not_undo_what_the_submission_writes_meanwhile(tmp_path: Path, queue: Queue) -> None:
+def test_status_does_not_undo_concurrent_updates(tmp_path: Path, queue: Queue) -> None:
     """`status` reads the record, asks for a while, and the submission ends in between."""
     queue.last_save = 2
     with pytest.raises(Killed):
@@ -396,7 +396,7 @@ def test_a_phase_never_goes_back(tmp_path: Path, queue: Queue) -> None:
         assert late == run == only_run(tmp_path)
 
 
-def test_two_who_write_at_once_do_not_undo_each_other(tmp_path: Path, queue: Queue) -> None:
+def test_concurrent_updates_keep_each_other(tmp_path: Path, queue: Queue) -> None:
     """`submit` writes between the moment in which `status` reads the record and that in which it writes."""
     run = control.submit(REQUEST, tmp_path, queue.services)
     rundir.save(run.directory, run.record._replace(phase=Phase.ACCEPTED))
@@ -474,7 +474,7 @@ def test_killed_while_sbatch_runs(tmp_path: Path, queue: Queue, *, arrived: bool
     ]
 
 
-def test_a_break_tells_which_job_may_exist(tmp_path: Path, queue: Queue) -> None:
+def test_ctrl_c_reports_the_job_that_may_exist(tmp_path: Path, queue: Queue) -> None:
     def interrupted(_: Command) -> Completed:
         raise KeyboardInterrupt
 
@@ -485,7 +485,7 @@ def test_a_break_tells_which_job_may_exist(tmp_path: Path, queue: Queue) -> None
     assert error.value.run.record.phase == "submitting"
 
 
-def test_a_killed_submission_is_adopted_by_what_the_job_wrote(tmp_path: Path, queue: Queue) -> None:
+def test_a_killed_submission_gets_its_id_from_the_event_log(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
         control.submit(REQUEST, tmp_path, queue.services)
@@ -532,7 +532,7 @@ def test_accounting_that_lags_does_not_revive_a_job(tmp_path: Path, queue: Queue
     assert state_of(run, queue) == Status(JobState.FAILED, "FAILED", None, "", "squeue")
 
 
-def test_silence_everywhere_is_unknown(tmp_path: Path, queue: Queue) -> None:
+def test_no_answer_at_all_is_unknown(tmp_path: Path, queue: Queue) -> None:
     (run,) = submitted(queue, tmp_path, 1)
     queue.jobs.clear()
     assert state_of(run, queue).state is JobState.UNKNOWN
@@ -552,7 +552,7 @@ def test_silence_everywhere_is_unknown(tmp_path: Path, queue: Queue) -> None:
         ("ended 99 2 0\n", None),
     ],
 )
-def test_the_run_directory_speaks_when_slurm_has_forgotten(
+def test_the_event_log_is_used_if_slurm_has_forgotten(
     tmp_path: Path, queue: Queue, events: str, known: Status | None
 ) -> None:
     (run,) = submitted(queue, tmp_path, 1)
@@ -561,9 +561,7 @@ def test_the_run_directory_speaks_when_slurm_has_forgotten(
     assert state_of(run, queue) == (known or FORGOTTEN)
 
 
-def test_a_job_that_may_be_queued_again_was_perhaps_not_ended_by_its_term(
-    tmp_path: Path, queue: Queue
-) -> None:
+def test_term_is_no_end_of_a_requeueable_job(tmp_path: Path, queue: Queue) -> None:
     (run,) = submitted(queue, tmp_path, 1)
     queue.jobs.clear()
     run.directory.write("plan.json", '{"requeue": true}')
@@ -624,7 +622,7 @@ def test_an_element_that_began_again_has_not_ended(tmp_path: Path, queue: Queue)
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_an_end_is_asked_for_once(tmp_path: Path, queue: Queue, *, listed: bool) -> None:
+def test_an_end_is_queried_once(tmp_path: Path, queue: Queue, *, listed: bool) -> None:
     runs = submitted(queue, tmp_path, 30)
     queue.jobs = dict.fromkeys(queue.jobs, "FAILED") if listed else {}
     for run in runs:
@@ -643,7 +641,7 @@ def test_an_end_is_asked_for_once(tmp_path: Path, queue: Queue, *, listed: bool)
     assert queue.shell.programs == ["squeue", "sacct"]
 
 
-def test_no_end_is_kept_while_the_queue_is_silent(tmp_path: Path, queue: Queue) -> None:
+def test_no_end_is_recorded_without_an_answer_of_the_queue(tmp_path: Path, queue: Queue) -> None:
     (run,) = submitted(queue, tmp_path, 1)
     queue.answers["squeue"] = failed(1, "slurm is down")
     queue.accounting = "100|PREEMPTED|0:0|None\n"
@@ -653,7 +651,7 @@ def test_no_end_is_kept_while_the_queue_is_silent(tmp_path: Path, queue: Queue) 
     assert state_of(run, queue).state is JobState.PENDING
 
 
-def test_an_id_that_came_again_is_told_apart(tmp_path: Path, queue: Queue) -> None:
+def test_a_reused_id_is_recognised(tmp_path: Path, queue: Queue) -> None:
     (old,) = submitted(queue, tmp_path, 1)
     queue.tokens.clear()
     new = control.submit(REQUEST, tmp_path, queue.services)
@@ -683,7 +681,7 @@ def test_cancel(tmp_path: Path, queue: Queue) -> None:
         control.cancel(runs, queue.services)
 
 
-def test_cancel_says_all_that_is_wrong(tmp_path: Path, queue: Queue) -> None:
+def test_cancel_reports_all_problems(tmp_path: Path, queue: Queue) -> None:
     alive, lost = submitted(queue, tmp_path, 2)
     lost = lost._replace(record=lost.record._replace(phase=Phase.SUBMITTING, job_id=None))
     rundir.save(lost.directory, lost.record)
@@ -697,7 +695,7 @@ def test_cancel_says_all_that_is_wrong(tmp_path: Path, queue: Queue) -> None:
     ]
 
 
-def test_cancel_ends_only_what_lives_and_carries_the_token(tmp_path: Path, queue: Queue) -> None:
+def test_cancel_affects_only_live_jobs_with_the_token(tmp_path: Path, queue: Queue) -> None:
     over, other, mine = submitted(queue, tmp_path, 3)
     queue.jobs |= {"100": "COMPLETED", "101": "RUNNING", "102": "RUNNING"}
     queue.tokens["101"] = "hpcdist:another"
@@ -723,7 +721,7 @@ def test_cancel_of_a_job_that_is_not_listed_yet(tmp_path: Path, queue: Queue) ->
     assert ends == [("scancel", "100"), ("scancel", "101")]
 
 
-def test_cancel_of_a_job_that_nobody_knows(tmp_path: Path, queue: Queue) -> None:
+def test_cancel_of_an_unknown_job(tmp_path: Path, queue: Queue) -> None:
     """Its state is unknown at first; once it has vanished, there is nothing to cancel."""
     (missing,) = submitted(queue, tmp_path, 1)
     queue.jobs.clear()

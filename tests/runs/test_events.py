@@ -10,7 +10,7 @@ STARTED = Event("started", "12", 1795373839, "0")
 
 
 @pytest.mark.parametrize("torn", ["ended 12 1795373840 1", "ended 12 1795373840 143", "ended 12", "\0" * 9])
-def test_a_line_that_a_full_disk_cut_short_is_no_end(torn: str) -> None:
+def test_an_incomplete_line_is_no_end(torn: str) -> None:
     """143 may stand there as 1."""
     assert read(f"started 12 1795373839 0\n{torn}".encode()) == (STARTED,)
 

@@ -119,14 +119,14 @@ def test_whether_lines_are_labelled(
     assert logs.tasks_of(run) == (sum(tasks) if mode == "tasks" else None)
 
 
-def test_without_a_plan_nobody_knows_of_labels(run: RunDirectory) -> None:
+def test_labels_are_unknown_without_a_plan(run: RunDirectory) -> None:
     assert logs.is_labelled(run) is None
     run.write("plan.json", '{"placement": 3}')
     assert logs.is_labelled(run) is None
     assert logs.tasks_of(run) is None
 
 
-def test_a_plan_outweighs_what_lines_look_like() -> None:
+def test_a_plan_overrides_the_form_of_lines() -> None:
     lines = ["3: step", "hello"]
     assert list(logs.of_rank(lines, 0, labelled=False)) == lines
     assert list(logs.of_rank(lines, 3, labelled=False)) == []
@@ -146,7 +146,7 @@ def test_only_regular_files_are_logs(run: RunDirectory) -> None:
                 [*read(run.logs / name)]
 
 
-def test_a_file_without_line_ends_comes_in_pieces(run: RunDirectory) -> None:
+def test_a_file_without_newlines_is_read_in_pieces(run: RunDirectory) -> None:
     file = run.logs / "job.out"
     file.touch()
     os.truncate(file, 1 << 40)
@@ -167,7 +167,7 @@ FIRST = "rank 1 on n1 was the first to fail, with exit code 3"
         ("0: hpcdist: a task's\n", ""),
     ],
 )
-def test_the_last_sentence_of_the_script(run: RunDirectory, text: str, sentence: str) -> None:
+def test_failure_reason(run: RunDirectory, text: str, sentence: str) -> None:
     assert not logs.failure_reason(run)
     (run.logs / "job.out").write_text(text)
     assert logs.failure_reason(run) == sentence

@@ -41,7 +41,7 @@ def test_names_count_up(tmp_path: Path) -> None:
     assert names == ["mnist-1", "mnist-2", "my-job-1", "mnist-2-1", "mnist-3"]
 
 
-def test_the_next_name_is_told_and_not_taken(tmp_path: Path) -> None:
+def test_next_name_creates_nothing(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     assert rundir.next_name(runs, "my job") == "my-job-1"
     rundir.create(runs, "my job")
@@ -73,7 +73,7 @@ def test_submitters_at_the_same_time_get_different_directories(tmp_path: Path) -
     assert len(names) == 160
 
 
-def test_only_the_owner_may_look(tmp_path: Path) -> None:
+def test_only_the_owner_may_read(tmp_path: Path) -> None:
     run = made(tmp_path)
     for name in ("experiment.yml", "job.sh"):
         run.directory.write(name, "text")
@@ -147,7 +147,7 @@ def test_a_broken_record_does_not_stop_the_listing(tmp_path: Path, text: str) ->
     assert str(bad.directory.record_file) + ":1:1: invalid record" in str(errors[0])
 
 
-def test_a_record_that_is_no_file_is_told(tmp_path: Path) -> None:
+def test_a_record_that_is_no_file_is_reported(tmp_path: Path) -> None:
     folder, link = made(tmp_path).directory, made(tmp_path).directory
     for run in (folder, link):
         run.record_file.unlink()
@@ -163,7 +163,7 @@ def test_a_record_that_is_no_file_is_told(tmp_path: Path) -> None:
         rundir.find(tmp_path, link.name)
 
 
-def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     runs, errors = rundir.list_runs(tmp_path)
     assert runs == ()
@@ -192,7 +192,7 @@ def test_find(tmp_path: Path) -> None:
     assert {job: rundir.find(tmp_path, job) for job in wanted} == wanted
 
 
-def test_find_says_what_there_is(tmp_path: Path) -> None:
+def test_find_lists_known_runs(tmp_path: Path) -> None:
     made(tmp_path, job_id="12")
     made(tmp_path, job_id="12")
     with pytest.raises(
@@ -245,7 +245,7 @@ def test_times_are_utc() -> None:
 
 @pytest.mark.parametrize("name", ["record.json", "events", "plan.json"])
 @pytest.mark.parametrize("kind", ["FIFO", "link", "endless"])
-def test_nothing_but_files_of_some_size_is_read(tmp_path: Path, name: str, kind: str) -> None:
+def test_only_regular_files_of_limited_size_are_read(tmp_path: Path, name: str, kind: str) -> None:
     run = made(tmp_path).directory
     run.write("events", "started 12 1700000000 0\n")
     run.write("plan.json", '{"array": "1"}')
@@ -274,7 +274,7 @@ def test_nothing_but_files_of_some_size_is_read(tmp_path: Path, name: str, kind:
         "started 12 1 a\u2028started 13 1 0",
     ],
 )  # fmt: skip
-def test_strange_events_are_left_out(tmp_path: Path, line: str) -> None:
+def test_invalid_events_are_skipped(tmp_path: Path, line: str) -> None:
     (tmp_path / "events").write_text(f"{line}\nstarted 13 253402300799 0\n")
     (event,) = RunDirectory(tmp_path).events()
     assert event == Event("started", "13", 253402300799, "0")
@@ -298,7 +298,7 @@ def test_strange_events_are_left_out(tmp_path: Path, line: str) -> None:
         ("phase", ["x"], r"invalid phase \['x'\]"),
     ],
 )
-def test_a_record_with_strange_values_is_none(tmp_path: Path, key: str, value: Any, why: str) -> None:
+def test_a_record_with_invalid_values_is_refused(tmp_path: Path, key: str, value: Any, why: str) -> None:
     run = made(tmp_path).directory
     run.record_file.write_text(json.dumps(RECORD._asdict() | {key: value}))
     with pytest.raises(ConfigError, match=f"invalid record: {why}"):
@@ -327,7 +327,7 @@ def test_runs_of_others_are_not_read(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_others_may_write_to_gets_no_runs(tmp_path: Path) -> None:
+def test_a_runs_directory_writable_by_others_is_refused(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()
     runs.chmod(0o775)
@@ -350,7 +350,7 @@ def test_runs_are_made_for_their_owner_only(tmp_path: Path) -> None:
     assert modes == [0o700, 0o700, 0o700, 0o755]
 
 
-def test_what_is_there_is_never_written_through(tmp_path: Path) -> None:
+def test_links_are_never_written_through(tmp_path: Path) -> None:
     run = made(tmp_path).directory
     (tmp_path / "mine").write_text("mine")
     (run.path / "job.sh").symlink_to(tmp_path / "mine")

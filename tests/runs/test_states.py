@@ -36,9 +36,7 @@ def run(tmp_path: Path, queue: Queue) -> Run:
     return control.submit(REQUEST, tmp_path, queue.services)
 
 
-def test_a_job_that_nobody_knows_vanishes_after_a_grace_period(
-    tmp_path: Path, run: Run, queue: Queue
-) -> None:
+def test_an_unknown_job_vanishes_after_a_grace_period(tmp_path: Path, run: Run, queue: Queue) -> None:
     queue.jobs.clear()
     assert state_of(run, queue) == FORGOTTEN
     queue.time += 119
@@ -60,7 +58,7 @@ def test_a_job_that_nobody_knows_vanishes_after_a_grace_period(
         pytest.param(-7200, 90_000, id="a day later"),
     ],
 )
-def test_what_another_hosts_clock_showed_counts_from_now_on(
+def test_times_of_another_hosts_clock_count_from_now(
     tmp_path: Path, run: Run, queue: Queue, ahead: int, lasted: int
 ) -> None:
     queue.jobs.clear()
@@ -87,7 +85,7 @@ def test_a_submission_on_a_host_with_another_clock_is_not_given_up_at_once(
     assert state_of(only_run(tmp_path), queue).state is JobState.UNSUBMITTED
 
 
-def test_a_query_without_commands_is_no_answer() -> None:
+def test_a_query_without_commands_is_no_reply() -> None:
     results = QueryResults([Job("100", "x", "/nowhere", "t")])
     results.run(Nothing(), FakeShell([]))
     assert results.replied is None
@@ -153,7 +151,7 @@ def test_wait_ends_where_the_record_cannot_be_written(run: Run, queue: Queue) ->
         ("started 100 1 0\nended 100 2 7\n", Status(JobState.FAILED, "ended", 7, "", "run directory")),
     ],
 )
-def test_ones_own_cancel_is_remembered(run: Run, queue: Queue, events: str, known: Status) -> None:
+def test_cancel_is_recorded(run: Run, queue: Queue, events: str, known: Status) -> None:
     control.cancel([run], queue.services)
     with (run.directory.path / "events").open("a") as file:
         file.write(events)
@@ -161,7 +159,7 @@ def test_ones_own_cancel_is_remembered(run: Run, queue: Queue, events: str, know
     assert state_of(run, queue) == known
 
 
-def test_a_cancel_that_was_refused_is_not_remembered(run: Run, queue: Queue) -> None:
+def test_a_refused_cancel_is_not_recorded(run: Run, queue: Queue) -> None:
     queue.answers["scancel"] = failed(1, "Access denied")
     with pytest.raises(SchedulerError):
         control.cancel([run], queue.services)
@@ -244,7 +242,7 @@ def test_an_array_one_element_of_which_was_deleted(run: Run, queue: Queue) -> No
     assert states.Report(run, state_of(run, queue)).is_over
 
 
-def test_one_hung_server_costs_a_minute_and_is_one_sentence(tmp_path: Path, queue: Queue) -> None:
+def test_a_hung_server_costs_a_minute_and_one_message(tmp_path: Path, queue: Queue) -> None:
     runs = submitted(queue, tmp_path, 3)
 
     def hang(command: Command) -> Completed:
@@ -267,7 +265,7 @@ def test_a_run_of_an_unknown_scheduler_does_not_fail_the_others(tmp_path: Path, 
     assert [("unknown scheduler 'cobalt'" in str(error)) for error in errors] == [True]
 
 
-def test_two_schedulers_that_hang_are_asked_side_by_side(tmp_path: Path, queue: Queue) -> None:
+def test_hung_schedulers_are_queried_in_parallel(tmp_path: Path, queue: Queue) -> None:
     """Each waits for the other to be asked too."""
     slurm, flux = submitted(queue, tmp_path, 2)
     flux = queue.services.update(flux, scheduler="flux")
@@ -318,9 +316,7 @@ WHOLE: Final = {
 
 
 @pytest.mark.parametrize("case", WHOLE)
-def test_what_the_batch_system_says_of_a_whole_array_explains_its_elements(
-    run: Run, queue: Queue, case: tuple[str, str]
-) -> None:
+def test_the_state_of_an_array_explains_its_elements(run: Run, queue: Queue, case: tuple[str, str]) -> None:
     state, code, substate = case[0].split("|")
     run.directory.write("plan.json", json.dumps({"array": "0"}))
     run.directory.write("events", case[1])

@@ -75,5 +75,5 @@ def test_whether_one_task_has_labels_is_the_launchers(batch: dict[str, Any], lab
         {"launch": {"mode": "once"}, "placement": {"rows": [{"tasks": 2}]}},
     ],
 )
-def test_what_is_strange_says_nothing(data: object) -> None:
+def test_invalid_values_are_ignored(data: object) -> None:
     assert read(data) == StoredPlan()

@@ -69,7 +69,7 @@ def test_a_pause_is_a_tenth_of_the_time_waited(waited: float, local: bool, pause
     assert pause_after(waited, local=local) == pytest.approx(pause)
 
 
-def test_a_long_job_is_asked_for_once_a_minute(tmp_path: Path) -> None:
+def test_a_long_job_is_queried_once_a_minute(tmp_path: Path) -> None:
     story = Story(lambda at: RUNNING if at < 7200 else "100|COMPLETED|None|hpcdist:t\n")
     run = a_run(tmp_path)
     (report,) = wait([run], story.services(run))
@@ -79,7 +79,7 @@ def test_a_long_job_is_asked_for_once_a_minute(tmp_path: Path) -> None:
     assert all(later - at <= max(1, at / 10) + 0.01 for at, later in pairwise(story.asked))
 
 
-def test_what_a_job_writes_of_its_end_ends_the_pause(tmp_path: Path) -> None:
+def test_an_end_in_the_event_log_ends_the_pause(tmp_path: Path) -> None:
     events = {3000.0: "started 100 3000 0\n", 5000.0: "ended 100 5000 0\n"}
     story = Story(lambda at: RUNNING if at < 5030 else "100|COMPLETED|None|hpcdist:t\n", events)
     run = a_run(tmp_path)
@@ -100,7 +100,7 @@ def test_the_end_of_a_short_job_is_known_at_once(tmp_path: Path) -> None:
     assert len(story.asked) < 12
 
 
-def test_an_array_that_writes_often_is_not_asked_for_often(tmp_path: Path) -> None:
+def test_frequent_events_do_not_cause_frequent_queries(tmp_path: Path) -> None:
     events = {float(at): f"ended 100_{at} {at} 0\n" for at in range(1000, 2000)}
     story = Story(lambda at: RUNNING if at < 2000 else "100|COMPLETED|None|hpcdist:t\n", events)
     run = a_run(tmp_path)
@@ -109,9 +109,7 @@ def test_an_array_that_writes_often_is_not_asked_for_often(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("plan", ['{"array": "1-3"}', "{}"])
-def test_pauses_are_long_again_while_an_array_or_a_job_that_began_anew_goes_on(
-    tmp_path: Path, plan: str
-) -> None:
+def test_pauses_grow_again_after_a_restart(tmp_path: Path, plan: str) -> None:
     events = {1000.0: "started 100_1 1000 0\nended 100_1 1000 0\n", 1001.0: "started 100_2 1001 0\n"}
     story = Story(lambda at: RUNNING if at < 7000 else "100|COMPLETED|None|hpcdist:t\n", events)
     run = a_run(tmp_path)
@@ -121,7 +119,7 @@ def test_pauses_are_long_again_while_an_array_or_a_job_that_began_anew_goes_on(
     assert pauses == [pytest.approx(60)] * len(pauses)
 
 
-def test_why_a_job_waits_is_told_at_once_and_when_it_changes(tmp_path: Path) -> None:
+def test_the_reason_for_waiting_is_reported_once_per_change(tmp_path: Path) -> None:
     reasons = {
         0: "Resources",
         5: "Priority of 17 jobs",

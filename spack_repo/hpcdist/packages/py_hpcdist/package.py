@@ -5,8 +5,8 @@ from spack_repo.builtin.build_systems.python import PythonPackage
 class PyHpcdist(PythonPackage):
     """One experiment file; any supercomputer: distributed training jobs from a Polyaxon-style YAML file."""
 
-    # There is no address to fetch it from: spack.yaml builds the checkout that it stands in (`develop`). So
-    # `spack audit packages` says that it has no version with a URL.
+    # There is no URL to fetch: spack.yaml builds its own checkout (`develop`). So `spack audit packages`
+    # reports that it has no version with a URL.
     license("Apache-2.0")
 
     version("0.1.0")
@@ -16,7 +16,7 @@ class PyHpcdist(PythonPackage):
 
     depends_on("py-hatchling@1.26:", type="build")
 
-    # These and their bounds are those of pyproject.toml; a test compares them.
+    # The same as in pyproject.toml; a test compares them.
     depends_on("python@3.10:", type=("build", "run"))
     depends_on("py-click@8.1:", type=("build", "run"))
     depends_on("py-jinja2@3.1:", type=("build", "run"))

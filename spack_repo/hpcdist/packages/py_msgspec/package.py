@@ -5,7 +5,7 @@ from spack_repo.builtin.build_systems.python import PythonPackage
 class PyMsgspec(PythonPackage):
     """Serialization and validation of JSON, MessagePack, YAML and TOML."""
 
-    # Not every release of Spack's own packages has it; where one does, this recipe comes before that.
+    # Not every release of Spack's own packages has it; this recipe takes precedence.
     homepage = "https://jcristharif.com/msgspec/"
     pypi = "msgspec/msgspec-0.20.0.tar.gz"
 
@@ -18,7 +18,7 @@ class PyMsgspec(PythonPackage):
     depends_on("python@3.9:", type=("build", "link", "run"))
     depends_on("python@:3.13", type=("build", "link", "run"), when="@:0.19")
 
-    # What its pyproject.toml says; that of 0.19 says nothing.
+    # As in its pyproject.toml; that of 0.19 has no bound.
     depends_on("py-setuptools", type="build")
     depends_on("py-setuptools@80:", type="build", when="@0.20:")
     depends_on("py-setuptools-scm@8:", type="build", when="@0.20:")
