@@ -319,7 +319,7 @@ def test_render_needs_no_run_directory(hpcdist: Hpcdist, folder: Path) -> None:
     result = hpcdist("render", "train.yml", *ON_TOY)
     assert (result.code, result.err) == (0, UNEQUAL)
     assert "#SBATCH --job-name=train\n" in result.out
-    assert "[run_dir]" not in result.out
+    assert "[run_dir]=" not in result.out
     assert hpcdist("render", "train.yml", *ON_TOY, "-o", "job.sh").out == ""
     assert (folder / "job.sh").read_text() == result.out
 
