@@ -4,7 +4,9 @@ begin_flux() { trap 'hpcdist_log_event timeout 0; hpcdist_forward TERM' ALRM; } 
 
 # There is no scheduler on one machine that ends the job at its time limit: a process of its own watches it.
 begin_local() {
-  [[ ! ${hpcdist[walltime]:-} ]] || env -u HPCDIST_TOKEN bash -c "$(declare -f hpcdist_watch_limit hpcdist_log_event); hpcdist_watch_limit \"\$@\"" \
+  [[ ${hpcdist[walltime]:-} ]] || return 0
+  # Not after ||: the shell that then waits for it has the job's token, and would be taken for what the job left.
+  env -u HPCDIST_TOKEN bash -c "$(declare -f hpcdist_watch_limit hpcdist_log_event); hpcdist_watch_limit \"\$@\"" \
     hpcdist $$ "${HPCDIST_TOKEN:-}" "${hpcdist[walltime]}" </dev/null >/dev/null 2>&1 &
 }
 # Ends script $1 at time limit $3; after 10 s more all that carries the job's token is killed, also in groups of its own;

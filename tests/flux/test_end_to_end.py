@@ -205,7 +205,7 @@ def test_a_job_that_flux_has_forgotten_is_not_called_over(user: User) -> None:
     (user.folder / "runs" / "exp-1" / "events").unlink()
     done = user.hpcdist("cancel", "exp-1")
     job = user.status("exp-1")["job_id"]
-    told = f"error: whether {job} (exp-1) lives is not known: flux does not list it, and flux-cancel: ERROR: "
+    told = f"error: the state of {job} (exp-1) is unknown: flux does not list it, and flux-cancel: ERROR: "
     hint = "a job that was just submitted may not be listed yet: cancel it again in a minute"
     assert (done.returncode, done.stderr) == (5, f"{told}{job}: unknown job id; {hint}\n")
 

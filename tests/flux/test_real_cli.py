@@ -164,7 +164,7 @@ def test_launch_lines(each: Any, expected: Mapping[str, Any], tasks: Any) -> Non
     found = jobspec(*words[2:])
     assert (node(found), options(found).get("per-resource")) == (expected, tasks)
     assert (options(found)["exit-on-error"], options(found)["exit-timeout"]) == (1, "none")
-    assert found["tasks"][0]["command"] == words[-6:]
+    assert found["tasks"][0]["command"] == words[-3:]
 
 
 @pytest.mark.parametrize(
