@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 
 from hpcdist.plan.model import Plan
@@ -77,6 +78,12 @@ def on_few_lines(value: str) -> Raw:
     """Return a value as one word without empty lines: sbatch leaves those out of a heterogeneous job."""
     word = quote(value)
     return Raw(word.replace("\n", "'$'\\n''")) if "\n\n" in value else word
+
+
+def only_comments(words: Iterable[Word]) -> bool:
+    """Whether these lines are none for bash, which has no empty functions."""
+    lines = (line.strip() for word in words for line in word.text.splitlines())
+    return all(not line or line.startswith("#") for line in lines)
 
 
 def _one_line(text: object) -> str:

@@ -18,13 +18,21 @@ from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
 from hpcdist.script import settings
 from hpcdist.script.bytecode import kept
-from hpcdist.script.lines import Lines, on_few_lines
+from hpcdist.script.lines import Lines, on_few_lines, only_comments
 from hpcdist.words import Raw, quote
 
 RUNTIME: Final = (
     "main", "allocation", "begin", "files", "setup", "batch_systems", "launchers", "elastic", "run", "task",
 )  # fmt: skip
 """The pieces of the runtime, ``templates/runtime/NAME.sh``, in their order."""
+
+_END: Final = (
+    "main",
+    'eval "$hpcdist_setup"',
+    "hpcdist_finish_main",
+    "",
+)
+"""What is called at last; the lines of setup in no function, as what they declare would be local to it."""
 
 
 def render(
@@ -69,7 +77,7 @@ def runtime(folders: Iterable[Path]) -> str:
     """
     places = tuple(folders)
     head = f"# --- The runtime of hpcdist {__version__}: the same in every job, with nothing of this one\n"
-    return "\n".join((head, *(_piece(name, places) for name in RUNTIME), "main\n"))
+    return "\n".join((head, *(_piece(name, places) for name in RUNTIME), "\n".join(_END)))
 
 
 def _piece(name: str, folders: Iterable[Path]) -> str:
@@ -113,6 +121,7 @@ def _context(plan: Plan, run_dir: str | None, *, annotate: bool) -> dict[str, An
         "annotate": annotate,
         "annotated": lines.annotated,
         "exported": lines.exported,
+        "only_comments": only_comments,
         "launch_line": lines.launch_line(),
         "launch_origins": lines.launch_origins(),
     }

@@ -67,8 +67,10 @@ def table(plan: Plan) -> Iterator[Raw]:
 def needs_hostfile(plan: Plan) -> bool:
     """Whether anything in the script reads the hostfile, or the user's own launcher may."""
     environment = plan.environment
-    texts = (plan.identity.command, *(item.text for item in (*plan.words, *environment.setup)))
-    values = (item.value for item in (*environment.variables, *environment.task_variables))
+    words = (*plan.words, *environment.setup, *environment.task_setup)
+    texts = (plan.identity.command, *(item.text for item in words))
+    variables = (*environment.variables, *environment.task_variables)
+    values = (text for item in variables for text in (item.value, item.otherwise or ""))
     return plan.launch.mode == "once" or any("HPCDIST_HOSTFILE" in text for text in (*texts, *values))
 
 
@@ -79,7 +81,7 @@ def _groups(plan: Plan, run_dir: str | None) -> Iterator[Group]:
         "scheduler": plan.identity.scheduler,
         "submit_environment": plan.request.submit_environment if scheduler.is_batch_system else None,
         "walltime": plan.request.walltime,
-        "array": plan.request.array,
+        "array": _elements(plan),
     }
     yield {
         "launcher": launch.launcher,
@@ -108,6 +110,14 @@ def _groups(plan: Plan, run_dir: str | None) -> Iterator[Group]:
         "max_restarts": plan.completion.max_restarts,
     }
     yield _of_scheduler(plan)
+
+
+def _elements(plan: Plan) -> str | None:
+    """Return an array's elements; of one, where PBS has no array, its number alone."""
+    array = plan.request.array
+    if array and len({index for part in array.ranges for index in part.indices}) == 1:
+        return str(array.largest)
+    return str(array) if array else None
 
 
 def _of_scheduler(plan: Plan) -> Group:

@@ -6,36 +6,38 @@ begin_flux() { trap 'hpcdist_log_event timeout 0; hpcdist_forward TERM' ALRM; } 
 begin_local() {
   [[ ${hpcdist[walltime]:-} ]] || return 0
   # Not after ||: the shell that then waits for it has the job's token, and would be taken for what the job left.
-  env -u HPCDIST_TOKEN bash -c "$(declare -f hpcdist_watch_limit hpcdist_log_event); hpcdist_watch_limit \"\$@\"" \
+  env -u HPCDIST_TOKEN SECONDS="$SECONDS" bash -c "$(declare -f hpcdist_watch_limit hpcdist_log_event); hpcdist_watch_limit \"\$@\"" \
     hpcdist $$ "${HPCDIST_TOKEN:-}" "${hpcdist[walltime]}" </dev/null >/dev/null 2>&1 &
 }
 # Ends script $1 at time limit $3; after 10 s more all that carries the job's token is killed, also in groups of its own;
 # the script last: it tells the end. What it left behind, where it was killed itself, has the same time limit.
 hpcdist_watch_limit() {
   local script=$1 token=$2 days=0 clock=$3 seconds try
+  # Once it has ended, its number may be another program's.
+  is_running() { [[ $script ]] && { kill -0 "$script" || { script='' && false; }; }; }
   others() { [[ $token ]] && grep -lszxF -e "HPCDIST_TOKEN=$token" /proc/[0-9]*/environ | cut -d/ -f3 | grep -vx "$script"; }
   [[ $3 != *-* ]] || { days=${3%-*} && clock=${3#*-}; }
   IFS=: read -r -a clock <<<"$clock"
   seconds=$(((days * 24 + 10#${clock[0]}) * 3600 + 10#${clock[1]} * 60 + 10#${clock[2]}))
   while ((SECONDS < seconds)); do
     sleep 1
-    kill -0 "$script" || [[ $(others) ]] || return 0
+    is_running || [[ $(others) ]] || return 0
   done
-  if kill -0 "$script"; then
+  if is_running; then
     echo "hpcdist: the time limit of $3 is over" >>"/proc/$script/fd/2"
     hpcdist_log_event timeout 0
     kill -TERM "$script"
   fi
   for ((try = 0; try < 20; try++)); do
     sleep 0.5
-    kill -0 "$script" || [[ $(others) ]] || return 0
+    is_running || [[ $(others) ]] || return 0
   done
-  [[ $token ]] || kill -KILL -- "-$script"
+  [[ $token || ! $script ]] || kill -KILL -- "-$script"
   # shellcheck disable=SC2046 # these are words
   kill -KILL $(others)
   sleep 1
-  # shellcheck disable=SC2046 # these are words
-  kill -KILL "$script" $(others)
+  # shellcheck disable=SC2046,SC2086 # these are words
+  kill -KILL $script $(others)
 }
 
 begin_pbs() {

@@ -9,7 +9,7 @@ prepare_horovodrun-elastic() {
   text=$(declare -f hpcdist_ask_for_nodes hpcdist_discover "live_nodes_${hpcdist[scheduler]}")
   hpcdist_write_file discover.sh "$text"$'\n'"hpcdist_discover ${hpcdist[scheduler]}"$'\n'
   text=$(declare -f hpcdist_report_end)
-  hpcdist_write_file rank.sh "$text"$'\nreport_end "$@"\n'
+  hpcdist_write_file rank.sh "$text"$'\nhpcdist_report_end "$@"\n'
   # A rank is lost only when its ssh ends, which that to a silent node never does by itself: it is to end after 20 s,
   # before gloo's own 30 s. horovodrun has no option for ssh's options.
   printf -v text '#!/bin/sh\nexec %q -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=4 "$@"\n' "$(type -P ssh)"
@@ -20,19 +20,18 @@ prepare_horovodrun-elastic() {
 }
 # horovodrun fails when a rank is lost after another has ended well. Ranks report how they end; a lost one cannot.
 hpcdist_report_end() {
-  local code
   trap : INT HUP USR1 USR2
   trap 'hpcdist_ended_by=TERM' TERM
   "$@"
-  code=$?
+  hpcdist_code=$?
   if [[ ! ${hpcdist_ended_by:-} ]]; then
-    if ((code == 0)); then
+    if ((hpcdist_code == 0)); then
       : >"$HPCDIST_ENDED/well"
     else
-      (set -C && echo "$code $HOROVOD_RANK $(uname -n)" >"$HPCDIST_FAILURE") 2>/dev/null
+      (set -C && echo "$hpcdist_code $HOROVOD_RANK $(uname -n)" >"$HPCDIST_FAILURE") 2>/dev/null
     fi
   fi
-  exit "$code"
+  exit "$hpcdist_code"
 }
 # Prints host:slots for each node that the job still has; horovodrun runs this every second, and needs a lock meanwhile:
 # the answer comes at once, from a file. elastic.hosts is what the job began with, elastic.alive what is left of it.

@@ -53,11 +53,20 @@ hpcdist_write_task() {
   start=${start/PROGRAM_SIZE/$hpcdist_program_size}
   hpcdist_task=(bash -c "${start/RANK/${hpcdist[rank]}}" "$HPCDIST_JOB_DIR/task.sh")
 }
+# shellcheck disable=SC2016 # the task expands it
 hpcdist_task_text() {
-  echo '#!/bin/bash'
+  local functions
+  functions=$(declare -f hpcdist_reset_shell hpcdist_begin_task hpcdist_begin_task_setup hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task task_environment \
+    hpcdist_fail_task hpcdist_first_to_fail hpcdist_set_task_env hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills)
+  printf '%s\n' '#!/bin/bash' 'set +Cefkmu +o pipefail +o posix'
   declare -p hpcdist hpcdist_tasks
-  declare -f hpcdist_run_task task_setup task_environment hpcdist_fail_task hpcdist_first_to_fail hpcdist_set_task_env hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills
-  # shellcheck disable=SC2016 # the task expands it
+  printf '%s\n' "$functions" hpcdist_reset_shell hpcdist_begin_task
+  if declare -F task_setup >/dev/null; then
+    # What these lines source would take the program for its own arguments, and they may define functions of these names.
+    printf '%s\n' 'hpcdist_words=("$@")' 'set --' hpcdist_begin_task_setup
+    hpcdist_lines_of task_setup
+    printf '%s\n' 'set +eu +o posix' "$functions" hpcdist_end_task_setup 'set -- "${hpcdist_words[@]}"'
+  fi
   echo 'hpcdist_run_task "$@"'
 }
 # Sets hpcdist_size to the number of bytes of a text.

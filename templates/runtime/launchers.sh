@@ -68,8 +68,8 @@ order_nodes_jsrun() {
   local -A names
   for name in "${hpcdist_nodes[@]}"; do names[${name%%.*}]=$name; done
   while read -r _ host; do ordered+=("${names[${host%%.*}]:-}"); done < <(
-    fail() { exit 86; } # the script itself tells it, when its own setup fails
-    hpcdist_call_if_there setup
+    hpcdist_fail() { exit 86; } # the script itself tells it, when its own setup fails
+    ! declare -F setup >/dev/null || eval "$(hpcdist_lines_of setup)"
     # shellcheck disable=SC2016 # the task expands it
     jsrun --nrs="${hpcdist[nodes]}" --tasks_per_rs=1 --cpu_per_rs=1 --rs_per_host=1 \
       bash -c 'echo "$JSM_NAMESPACE_RANK $(uname -n)"' </dev/null | sort -n
@@ -119,19 +119,19 @@ prepare_flux() {
   [[ ${hpcdist[gpu_variable]:-CUDA_VISIBLE_DEVICES} == CUDA_VISIBLE_DEVICES ]] || unset CUDA_VISIBLE_DEVICES
 }
 start_flux() {
-  local pid code status=127
+  local hpcdist_pid hpcdist_code hpcdist_last=127 # all other names stay those of the program
   "$@" &
-  pid=$!
+  hpcdist_pid=$!
   trap 'hpcdist_signal_flux TERM' TERM
   trap 'hpcdist_signal_flux HUP' HUP
   trap 'hpcdist_heard=1' ALRM USR1 USR2
   while :; do
     hpcdist_heard=
-    wait "$pid"
-    code=$?
+    wait "$hpcdist_pid"
+    hpcdist_code=$?
     # 127: it was gone before this wait, and an earlier one told how it ended.
-    ((code == 127 && status != 127)) || status=$code
-    [[ $hpcdist_heard ]] || return "$status"
+    ((hpcdist_code == 127 && hpcdist_last != 127)) || hpcdist_last=$hpcdist_code
+    [[ $hpcdist_heard ]] || return "$hpcdist_last"
   done
 }
 # A signal would end flux run and leave its job alone: this tells the tasks. USR1 and USR2 they have got from Flux.
@@ -143,31 +143,31 @@ hpcdist_signal_flux() {
 
 # Starts every task in a process group of its own, hands signals on, and ends the others when one fails.
 start_processes() {
-  local rank pid signal pids=() status=0
+  local hpcdist_rank hpcdist_pid hpcdist_name hpcdist_pids=() hpcdist_code=0 # all other names stay those of the program
   set -m
-  for ((rank = 0; rank < hpcdist[tasks]; rank++)); do
-    HPCDIST_START_RANK=$rank HPCDIST_START_SIZE=${hpcdist[tasks]} "$@" &
-    pids+=("$!")
+  for ((hpcdist_rank = 0; hpcdist_rank < hpcdist[tasks]; hpcdist_rank++)); do
+    HPCDIST_START_RANK=$hpcdist_rank HPCDIST_START_SIZE=${hpcdist[tasks]} "$@" &
+    hpcdist_pids+=("$!")
   done
   set +m
-  for signal in TERM HUP USR1 USR2; do
+  for hpcdist_name in TERM HUP USR1 USR2; do
     # shellcheck disable=SC2064 # the signal's name is that of now
-    trap "hpcdist_signal_processes $signal" "$signal"
+    trap "hpcdist_signal_processes $hpcdist_name" "$hpcdist_name"
   done
   while [[ $(jobs -rp) ]]; do
     hpcdist_signalled=
     wait -n || [[ $hpcdist_signalled ]] || hpcdist_signal_processes TERM
   done
-  for pid in "${pids[@]}"; do
-    wait "$pid" || status=$?
+  for hpcdist_pid in "${hpcdist_pids[@]}"; do
+    wait "$hpcdist_pid" || hpcdist_code=$?
   done
-  return "$status"
+  return "$hpcdist_code"
 }
 hpcdist_signal_processes() {
   hpcdist_signalled=1
-  kill -s "$1" -- "${pids[@]/#/-}" 2>/dev/null
+  kill -s "$1" -- "${hpcdist_pids[@]/#/-}" 2>/dev/null
   # Those that do not hear TERM are killed, if the script still waits for them then.
   [[ $1 == TERM ]] || return
-  { sleep 10 && kill -0 $$ && kill -KILL -- "${pids[@]/#/-}"; } </dev/null >/dev/null 2>&1 &
+  { sleep 10 && kill -0 $$ && kill -KILL -- "${hpcdist_pids[@]/#/-}"; } </dev/null >/dev/null 2>&1 &
   disown
 }

@@ -2,17 +2,30 @@
 
 main() {
   trap - EXIT # the one of an unfinished script
-  hpcdist_nodes=() hpcdist_address=
+  hpcdist_reset_shell
+  # What the login shell may call so, or an hpcdist job that submitted this one.
+  unset hpcdist_status hpcdist_program hpcdist_told_to_end hpcdist_ended_by HPCDIST_HOSTFILE HPCDIST_ENDED
+  hpcdist_nodes=() hpcdist_changed=() hpcdist_address='' hpcdist_setup=''
   "allocation_${hpcdist[scheduler]}"
   hpcdist_open_run
   hpcdist_trap_signals
   hpcdist_check_nodes
   hpcdist_choose_address
   hpcdist_write_files
-  ! declare -F setup >/dev/null || hpcdist_run_setup
+  ! declare -F setup >/dev/null || hpcdist_begin_setup
+}
+# Between the two, in no function, as what they declare would be local to it, come the lines of setup.
+hpcdist_finish_main() {
+  [[ ! $hpcdist_setup ]] || hpcdist_end_setup
   hpcdist_call_if_there "begin_${hpcdist[scheduler]}"
   hpcdist_run_all
   exit "$hpcdist_status"
+}
+# Ends what the login shell, or a line of setup, may have set, and under which this script would mean something else.
+hpcdist_reset_shell() {
+  set +Cefkmu +o pipefail +o posix
+  shopt -u failglob nocasematch nullglob xpg_echo
+  IFS=$' \t\n'
 }
 hpcdist_call_if_there() { ! declare -F "$1" >/dev/null || "$@"; }
 

@@ -8,7 +8,7 @@ hpcdist_start() {
   launch
 }
 hpcdist_run() {
-  local status=127 server_end=
+  hpcdist_code=127 hpcdist_server_end= # not local: the program may have a variable of such a name
   # A name that no node has looked for before: network file systems remember what was not there.
   export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
   if [[ ${hpcdist[required_roles]:-}${hpcdist[elastic]:-} ]]; then
@@ -23,20 +23,20 @@ hpcdist_run() {
   [[ -z ${hpcdist_told_to_end:-} ]] || hpcdist_forward TERM # which came while there was no program yet
   if [[ ${hpcdist[required_roles]:-} ]]; then
     hpcdist_end_servers 2>/dev/null &
-    server_end=$!
+    hpcdist_server_end=$!
   fi
   hpcdist_wait_for_program
   # Launchers have codes of their own for what they were told to end (mpirun 1 or 255).
-  ((status == 0 || (status > 128 && status < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || status=143
-  if [[ $server_end ]]; then
-    kill "$server_end" 2>/dev/null
-    [[ ! -e $HPCDIST_ENDED.well ]] || status=0
-  elif [[ ${hpcdist[elastic]:-} && $status != 0 && -e $HPCDIST_ENDED/well && ! -e $HPCDIST_FAILURE ]]; then
+  ((hpcdist_code == 0 || (hpcdist_code > 128 && hpcdist_code < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || hpcdist_code=143
+  if [[ $hpcdist_server_end ]]; then
+    kill "$hpcdist_server_end" 2>/dev/null
+    [[ ! -e $HPCDIST_ENDED.well ]] || hpcdist_code=0
+  elif [[ ${hpcdist[elastic]:-} && $hpcdist_code != 0 && -e $HPCDIST_ENDED/well && ! -e $HPCDIST_FAILURE ]]; then
     echo "hpcdist: the training had ended well when a node was lost"
-    status=0
+    hpcdist_code=0
   fi
   [[ ${hpcdist[mode]} != tasks && ! ${hpcdist[elastic]:-} ]] || hpcdist_find_cause
-  return "$status"
+  return "$hpcdist_code"
 }
 hpcdist_wait_for_program() {
   local code
@@ -45,7 +45,7 @@ hpcdist_wait_for_program() {
     wait "$hpcdist_program"
     code=$?
     # 127: it was gone before this wait, and an earlier one told how it ended.
-    ((code == 127 && status != 127)) || status=$code
+    ((code == 127 && hpcdist_code != 127)) || hpcdist_code=$code
     [[ $hpcdist_signal ]] || return 0
   done
 }
@@ -55,25 +55,25 @@ hpcdist_find_cause() {
   local rank host text code failure=$HPCDIST_FAILURE
   [[ -e $failure || -z ${hpcdist_told_to_end:-} ]] || failure+=.TERM
   if hpcdist_can_have_failed && read -r code rank host text 2>/dev/null <"$failure"; then
-    status=$code
-    case ${text:+told}$status in
+    hpcdist_code=$code
+    case ${text:+told}$hpcdist_code in
     told*) echo "hpcdist: rank $rank on $host: $text" >&2 ;;
     129 | 1[3-9][0-9])
-      [[ $status == 143 && ${hpcdist_told_to_end:-} ]] ||
-        echo "hpcdist: rank $rank on $host was the first to end, killed by signal $(kill -l "$status")" >&2
+      [[ $hpcdist_code == 143 && ${hpcdist_told_to_end:-} ]] ||
+        echo "hpcdist: rank $rank on $host was the first to end, killed by signal $(kill -l "$hpcdist_code")" >&2
       ;;
-    *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $status" >&2 ;;
+    *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $hpcdist_code" >&2 ;;
     esac
-  elif ((status == 186)); then
-    status=86 # of what starts the wrapper; a launcher may give the highest of all tasks
-  elif ((status != 0 && status != 86)) && [[ -z ${hpcdist_told_to_end:-} ]]; then
-    echo "hpcdist: ${hpcdist[launcher]} ended with exit code $status, and no task recorded why: a node or a task was lost, or killed; its own messages are above" >&2
+  elif ((hpcdist_code == 186)); then
+    hpcdist_code=86 # of what starts the wrapper; a launcher may give the highest of all tasks
+  elif ((hpcdist_code != 0 && hpcdist_code != 86)) && [[ -z ${hpcdist_told_to_end:-} ]]; then
+    echo "hpcdist: ${hpcdist[launcher]} ended with exit code $hpcdist_code, and no task recorded why: a node or a task was lost, or killed; its own messages are above" >&2
     ((hpcdist[nodes] == 1)) || hpcdist_call_if_there "lost_${hpcdist[scheduler]}"
   fi
 }
 hpcdist_can_have_failed() {
   if [[ ${hpcdist[elastic]:-} ]]; then
-    ((status != 0))
+    ((hpcdist_code != 0))
   else
     [[ ! ${hpcdist[required_roles]:-} || ! -e $HPCDIST_ENDED.well ]]
   fi
@@ -99,12 +99,12 @@ hpcdist_all_ended() {
 # Runs the program, and again after a failure as often as the experiment says; but neither a finished program, nor one
 # that was ended by a signal or told to end, nor a launch that cannot work.
 hpcdist_run_all() {
-  local try=0
+  hpcdist_try=0
   while :; do
-    hpcdist_run "$try"
+    hpcdist_run "$hpcdist_try"
     hpcdist_status=$?
-    ((hpcdist_status == 0 || hpcdist_status == 86 || hpcdist_status > 127 || try++ >= ${hpcdist[max_restarts]:-0})) && break
+    ((hpcdist_status == 0 || hpcdist_status == 86 || hpcdist_status > 127 || hpcdist_try++ >= ${hpcdist[max_restarts]:-0})) && break
     [[ -z ${hpcdist_told_to_end:-} ]] || break
-    echo "hpcdist: exit code $hpcdist_status; restart $try of ${hpcdist[max_restarts]}" >&2
+    echo "hpcdist: exit code $hpcdist_status; restart $hpcdist_try of ${hpcdist[max_restarts]}" >&2
   done
 }

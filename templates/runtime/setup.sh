@@ -32,22 +32,31 @@ activate_spack() {
   spack env activate "$@" && [[ ${SPACK_ENV:-} ]] ||
     hpcdist_fail "the Spack environment ${*: -1} ($origin) cannot be activated on $(uname -n); 'spack env list' there shows those with names"
 }
-# Runs setup(), and notes which variables it changes: launchers that take nothing else to other nodes must name them.
-# What a file that it reads calls as we call ours would be run in place of it.
-hpcdist_run_setup() {
-  local name ours
-  local -A before=()
-  ours=$(hpcdist_functions)
-  for name in $(compgen -e); do before[$name]="=${!name}"; done
-  setup
-  [[ $ours == "$(hpcdist_functions)" ]] ||
+# Around the lines of setup(): notes which variables these change, as launchers that take nothing else to other nodes
+# must name them. What a file that it reads calls as we call ours would be run in place of it.
+hpcdist_begin_setup() {
+  local name
+  declare -gA hpcdist_before=()
+  hpcdist_ours=$(hpcdist_functions)
+  for name in $(compgen -e); do hpcdist_before[$name]="=${!name}"; done
+  hpcdist_setup=$(hpcdist_lines_of setup)
+}
+hpcdist_end_setup() {
+  local name
+  hpcdist_reset_shell
+  [[ $hpcdist_ours == "$(hpcdist_functions)" ]] ||
     hpcdist_fail "a line of setup, or a file that it reads, defines a function that this script has too: environment, launch, found, start_processes, start_flux or resource_file"
-  hpcdist_changed=()
   for name in $(compgen -e); do
-    [[ ${before[$name]-} == "=${!name}" ]] || hpcdist_changed+=("$name")
+    [[ ${hpcdist_before[$name]-} == "=${!name}" ]] || hpcdist_changed+=("$name")
   done
 }
 hpcdist_functions() { declare -f environment launch found start_processes start_flux resource_file; }
+# Prints the lines of function $1, as a group.
+hpcdist_lines_of() {
+  local text
+  text=$(declare -f "$1")
+  echo "${text#*)}"
+}
 
 # Whether there is such a file; one without a folder is a library, wherever programs look for those.
 found() {

@@ -1,12 +1,25 @@
 # --- One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program
 
-hpcdist_run_task() {
-  local code oom_kills_before
+hpcdist_begin_task() {
   hpcdist_set_task_env
   # As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
   ulimit -S -n hard 2>/dev/null
   ulimit -S -l hard 2>/dev/null
-  ! declare -F task_setup >/dev/null || task_setup
+}
+# The lines of task_setup come here, in no function; one of them may end this shell.
+hpcdist_begin_task_setup() { trap hpcdist_end_unprepared EXIT; }
+hpcdist_end_unprepared() {
+  hpcdist_code=$?
+  ((hpcdist_code != 0)) || hpcdist_code=86
+  hpcdist_first_to_fail "$hpcdist_code" "a line of task_setup ended this task before its program had run (exit code $hpcdist_code)"
+  exit "$hpcdist_code"
+}
+hpcdist_end_task_setup() {
+  [[ $(trap -p EXIT) != *hpcdist_end_unprepared* ]] || trap - EXIT
+  hpcdist_reset_shell
+}
+# Nothing here is local: the program may have a variable of such a name.
+hpcdist_run_task() {
   task_environment
   [[ ! ${hpcdist[checks_program]:-} ]] || type "$1" >/dev/null 2>&1 ||
     hpcdist_fail_task "there is no $1 here; load its module by batch.modules, or activate the environment that has it before you submit"
@@ -18,24 +31,24 @@ hpcdist_run_task() {
   trap 'hpcdist_ended_by=TERM' TERM
   [[ ! ${hpcdist_ended_by:-} ]] || exit 143
   hpcdist_count_oom_kills
-  oom_kills_before=$hpcdist_oom_kills
+  hpcdist_oom_kills_before=$hpcdist_oom_kills
   "$@"
-  code=$?
+  hpcdist_code=$?
   # TERM may reach the program a moment before it reaches this shell.
-  ((code != 143)) || [[ ${hpcdist_ended_by:-} ]] || sleep 1
-  if ((code != 0)); then
+  ((hpcdist_code != 143)) || [[ ${hpcdist_ended_by:-} ]] || sleep 1
+  if ((hpcdist_code != 0)); then
     hpcdist_count_oom_kills
-    if ((hpcdist_oom_kills > oom_kills_before)); then
-      hpcdist_first_to_fail "$code" "the kernel killed a process for lack of memory (exit code $code); ask for more by environment.resources.memory"
+    if ((hpcdist_oom_kills > hpcdist_oom_kills_before)); then
+      hpcdist_first_to_fail "$hpcdist_code" "the kernel killed a process for lack of memory (exit code $hpcdist_code); ask for more by environment.resources.memory"
     else
-      hpcdist_first_to_fail "$code"
+      hpcdist_first_to_fail "$hpcdist_code"
     fi
   elif [[ ! ${hpcdist_ended_by:-} && " ${hpcdist[required_roles]:-} " == *" $HPCDIST_ROLE "* ]]; then
     # When all of these have ended well, the job is done: the script ends the others.
     : >"${HPCDIST_ENDED:?}/$HPCDIST_RANK" ||
       hpcdist_fail_task "cannot write to $HPCDIST_ENDED, where the job looks for tasks that ended well; is the disk full?"
   fi
-  exit "$code"
+  exit "$hpcdist_code"
 }
 # The first task of all that fails is the cause; what the launcher then does to the others is not. The job's script
 # tells of it: this task may be killed before it could. One that was told to end leaves a file of another name.

@@ -303,10 +303,15 @@ def test_the_runtime_is_the_same_in_every_job(tmp_path: Path) -> None:
 def test_the_first_part_alone_runs_nothing(tmp_path: Path) -> None:
     """Nor does a script that was cut short: it must never look as if it had ended well."""
     plan = planned(ONE_PROCESS, run={"cmd": "touch ran"})
-    for text in (render_job(plan), render(plan).removesuffix("main\n")):
+    for text in (render_job(plan), render(plan).rpartition("\nmain\n")[0]):
         done = subprocess.run([BASH], input=text, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, list(tmp_path.iterdir())) == (86, [])
         assert done.stderr == "hpcdist: this script is incomplete: its runtime is missing\n"
+    before_the_program = render(plan).removesuffix("hpcdist_finish_main\n")
+    done = subprocess.run(
+        [BASH], input=before_the_program, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, (tmp_path / "ran").exists()) == (86, False)
 
 
 @pytest.mark.parametrize(

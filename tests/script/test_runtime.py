@@ -82,8 +82,9 @@ def test_tasks_on_other_nodes_get_what_the_job_sets(tmp_path: Path) -> None:
         environment=environment(1, env_vars={"SAME": "a", "OMPI_MCA_btl": "tcp"}),
     )
     line = """
-    setup() { export FROM_SETUP=1 LOGIN=changed; }
-    hpcdist_run_setup
+    hpcdist_begin_setup
+    export FROM_SETUP=1 LOGIN=changed
+    hpcdist_end_setup
     environment
     prepare_mpirun
     printf '%s\\n' "${hpcdist_exports[@]}"

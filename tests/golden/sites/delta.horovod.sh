@@ -27,6 +27,7 @@
 # job's own comes first; the runtime below, the same in every job, then runs it.
 # shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
 trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
+set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
