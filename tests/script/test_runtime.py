@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +106,41 @@ def test_the_watch_of_a_local_job_reads_its_limit(tmp_path: Path, walltime: str,
     assert f"[walltime]={walltime}" in render_job(plan)
     watch = 'kill() { declare -p seconds; exit; }; sleep() { :; }; hpcdist_watch_limit 1 "" ' + walltime
     assert re.findall(r'seconds="(\d+)"', in_job(plan, tmp_path, watch)) == [str(seconds)]
+
+
+def elastic(folder: Path) -> None:
+    """Write the files of an elastic job on this machine to this folder."""
+    plan = planned(
+        LOCAL,
+        framework="horovod",
+        horovod={"elastic": {}},
+        environment=environment(1),
+    )
+    assert plan.launch.launcher == "horovodrun-elastic"
+    assert in_job(plan, folder, "prepare_horovodrun-elastic") == ""
+
+
+def test_an_elastic_rank_reports_how_it_ends(tmp_path: Path) -> None:
+    elastic(tmp_path)
+    (tmp_path / "ended").mkdir()
+    failure = tmp_path / "failure"
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HPCDIST_ENDED": str(tmp_path / "ended"),
+        "HPCDIST_FAILURE": str(failure),
+        "HOROVOD_RANK": "1",
+    }
+    for code in (0, 3):
+        words = ["bash", str(tmp_path / "rank.sh"), "bash", "-c", f"exit {code}"]
+        assert subprocess.run(words, env=environ, check=False).returncode == code
+        assert [file.name for file in (tmp_path / "ended").iterdir()] == ["well"]
+    assert failure.read_text() == f"3 1 {os.uname().nodename}\n"
+
+
+def test_an_elastic_job_finds_its_nodes(tmp_path: Path) -> None:
+    elastic(tmp_path)
+    environ = {"PATH": os.environ["PATH"], "HPCDIST_JOB_DIR": str(tmp_path)}
+    for _ in range(2):
+        words = ["bash", str(tmp_path / "discover.sh")]
+        done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "n0:2\n", "")
