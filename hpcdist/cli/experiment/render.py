@@ -36,7 +36,7 @@ def command(
     if output and job_alone:
         raise click.UsageError("--output cannot be combined with --job: the first part alone runs nothing.")
     if output and json:
-        raise click.UsageError("--output goes with no --json.")
+        raise click.UsageError("--output cannot be combined with --json.")
     made = planned(options)
     script = (render_job if job_alone else render)(made.plan, annotate=annotate)
     if output:
