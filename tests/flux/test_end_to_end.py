@@ -239,9 +239,7 @@ def test_the_script_runs_by_hand(user: User) -> None:
     while "COMPLETED" not in user.run("flux", "jobs", "--json", plain).stdout:
         pass
     assert f"(job {plain})" in log.read_text()
-    assert (user.folder / f"hpcdist-{plain}" / "jobs" / plain / "hostfile").read_text() == (
-        "n1 slots=2\nn2 slots=2\n"
-    )
+    assert (user.folder / f"hpcdist-{plain}" / "jobs" / plain / "nodes").read_text() == "n1\nn2\n"
 
 
 def test_without_flux_the_script_is_still_rendered(user: User) -> None:

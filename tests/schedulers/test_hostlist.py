@@ -153,7 +153,7 @@ def test_junk_gives_hosts_or_a_value_error(text: str) -> None:
     assert all(hosts)
 
 
-SCRIPT = runtime(template_folders()).removesuffix("\nmain\n")
+SCRIPT = runtime(template_folders()).rpartition("\nmain\n")[0]
 
 
 def expanded_by_bash(lists: Sequence[str]) -> list[list[str]]:

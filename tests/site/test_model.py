@@ -55,7 +55,7 @@ def unsaid(found: Site) -> Iterator[str]:
     """Yield what a site that is shipped lacks, by the words that docs/how-to/add-a-site.md has for it."""
     notes = "\n".join(found.notes)
     if not (found.detect.env or found.detect.fqdn or f"--site {found.name}" in notes):
-        yield "It has a `detect`, or a note that tells to say `--site NAME`."
+        yield "It has a `detect`, or a note to use `--site NAME`."
     if (UNTRIED in notes) == (found.status == "tried"):
         yield 'Unless it is `tried`, a note has the words "not yet tried on the machine".'
     if not (found.differences or "example" in notes):
