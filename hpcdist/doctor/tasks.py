@@ -255,7 +255,7 @@ def _too_few_ranks(check: CheckJob, library: str, found: AllReduce, name: str) -
         detail = f"{detail}: launcher {launcher.name} has no MPI"
         return Finding("network", name, "note", detail, "try one that has: `--set batch.launcher=mpirun`")
     hint = f"use a library that is built with the MPI of {launcher.name}"
-    if "mpi" in launcher.reads:
+    if "mpi" in launcher.site_options:
         key = f"launchers.{launcher.name}.mpi"
         hint = f"set `{key}` to a type that this MPI knows, or choose `batch.launcher: mpirun`"
     return Finding("network", name, "error", detail, hint)

@@ -1,6 +1,6 @@
-"""Layers put words in front of a command and variables around it.
+"""Layers add words in front of the user's command, and variables: launcher, container, framework.
 
-protocols    what a launcher, a framework and a container runtime have to answer
+protocols    the protocols of launchers, frameworks and container runtimes
 launchers frameworks containers    one file each
-wiring polyaxon_variables    how tasks learn their values; the variables that Polyaxon gives
+wiring polyaxon_variables    the values of each task's variables before the job; Polyaxon's variables
 """

@@ -19,7 +19,7 @@ _ORIGIN = Origin("polyaxon")
 
 
 def variables(experiment: Experiment, job: JobSpec, site: Site) -> Iterator[Variable]:
-    """Yield what is the same for all tasks: parameters, paths, identity."""
+    """Yield the variables that are the same for all tasks: parameters, paths, identity."""
     for name in ("POLYAXON_RUN_OUTPUTS_PATH", "POLYAXON_OUTPUTS_PATH"):
         yield Variable.filled(name, template(OUTPUTS), _ORIGIN)
     yield Variable.filled("POLYAXON_LOGS_PATH", template(RUN_DIR, "/logs"), _ORIGIN)
@@ -56,6 +56,6 @@ def _plain(name: str, value: str) -> Variable:
 
 
 def task_variables() -> tuple[Variable, ...]:
-    """Return which replica a task is, as Polyaxon tells it."""
+    """Return the variable in which Polyaxon gives the role and index of a task's replica."""
     text = template('{"type": "', ROLE, '", "index": ', INDEX, "}")
     return (Variable.filled("POLYAXON_TASK_INFO", text, _ORIGIN),)

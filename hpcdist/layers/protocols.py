@@ -1,4 +1,4 @@
-"""A layer puts words in front of a command and variables around it: launcher, container, framework.
+"""The protocols of layers: what launchers, container runtimes and frameworks add to a job.
 
 The launch line is ``launcher words + task wrapper + container words + framework words + the user's command``.
 """
@@ -20,23 +20,24 @@ from hpcdist.site.model import LauncherOptions, RankVariables, Site
 
 
 class Topology(Model, frozen=True, kw_only=True):
-    """What an experiment's framework asks of placement and launch.
+    """What a framework requires of placement and launch.
 
     ``task``: whether a replica is one task or one for each of its GPUs, or all processes of a node are one
     task, which starts them. ``launchers``: those that can start it, the preferred one first; empty: any.
-    ``spread``: each replica has a node of its own. ``needs_mpi``: its tasks meet over MPI, unless the
-    launcher wires them (``wired``). ``required_roles``: the roles whose end is the end of the job; the
-    others, servers, are ended then. ``elastic``: it outlives the loss of a node. ``by_address``: its tasks
-    reach each other by addresses, not by names. ``gpu_visibility``: whose GPUs a task is shown, if the file
-    does not say it. ``lockstep_roles``: the roles whose tasks do the same work, each at the pace of the
-    slowest. ``why``: the key of the section that asks for its launchers or its task.
+    ``spread``: each replica has a node of its own. ``needs_mpi``: its tasks connect over MPI;
+    ``allows_non_mpi``: or by a launcher that has this framework among its ``frameworks``.
+    ``required_roles``: the roles whose end is the end of the job; the others, servers, are ended then.
+    ``elastic``: the job survives the loss of a node. ``by_address``: tasks reach each other by addresses, not
+    by names. ``gpu_visibility``: the GPUs that a task sees (its own, or the node's) unless the file sets it.
+    ``lockstep_roles``: the roles whose tasks do equal work, at the pace of the slowest. ``why``: the key of
+    the file that requires these launchers or this task.
     """
 
     task: Literal["replica", "gpu", "node"] = "replica"
     spread: bool = False
     launchers: tuple[str, ...] = ()
     needs_mpi: bool = False
-    wired: bool = True
+    allows_non_mpi: bool = True
     required_roles: frozenset[str] = ROLES
     elastic: bool = False
     by_address: bool = False
@@ -47,7 +48,7 @@ class Topology(Model, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Framework(Protocol):
-    """What one framework adds; one file each in ``layers/frameworks/``, most on top of ``plain.Plain``.
+    """A framework; one file each in ``layers/frameworks/``, most on top of ``plain.Plain``.
 
     ``section`` is the model of its section of the file, the top-level key of its name; ``roles`` are those
     of the replicas that it knows.
@@ -62,7 +63,7 @@ class Framework(Protocol):
         ...
 
     def topology(self, experiment: Experiment) -> Topology:
-        """Return what it asks of placement and launch."""
+        """Return what it requires of placement and launch."""
         ...
 
     def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> tuple[Word, ...]:
@@ -82,27 +83,27 @@ class Framework(Protocol):
         ...
 
     def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
-        """Yield what is odd and yet no error."""
+        """Yield warnings."""
         ...
 
 
 @runtime_checkable
 class Launcher(Protocol):
-    """What starts the tasks; one file each in ``layers/launchers/``.
+    """A program that starts the tasks; one file each in ``layers/launchers/``.
 
-    ``taken``: the options that say what the plan says, and that no file may give. ``lists_cpus``: it can be
-    told the CPUs of each task.
+    ``reserved_options``: those that hpcdist sets, and that no file may give. ``lists_cpus``: it takes a list
+    of CPUs for each task.
 
-    ``rank_variables`` None: it starts the program itself, without the task wrapper. ``wires`` are the
-    frameworks whose processes it introduces to each other; ``reads`` are the options of a site file that
-    it knows. ``hostfile_line`` is a printf format for a host and its number of tasks; ``unequal_nodes``:
-    that number may differ by node. ``labels_output``: it marks each line with its rank by itself;
-    otherwise the task wrapper does. ``labels_single``: it may do so where there is but one task, too.
-    ``brings_mpi``: tasks that call MPI_Init find one world; ``gives_pmi``: by a PMI that each task can
-    check. ``remote_shell``: by what it reaches other nodes, None: by the batch system. ``orders_nodes``:
-    ranks follow an order of nodes of its own, not LSF's; the script's function ``order_nodes_NAME`` asks
-    for it, as ``prepare_NAME``, where there is one, prepares its shell. Those of a plug-in stand in a
-    template ``launchers/NAME.sh.j2``.
+    ``rank_variables`` None: it starts the program itself, without the task wrapper. ``frameworks`` are
+    those whose processes it connects itself; empty: it serves all, and connects none. ``site_options`` are
+    the keys that it reads of its section in a site file. ``hostfile_line`` is a printf format for a host
+    and its number of tasks; ``unequal_nodes``: that number may differ by node. ``labels_output``: it marks
+    each line with its rank by itself; otherwise the task wrapper does. ``labels_single``: it may do so
+    where there is but one task, too. ``brings_mpi``: tasks that call MPI_Init share one MPI_COMM_WORLD;
+    ``gives_pmi``: by a PMI that each task can check. ``remote_shell``: how it reaches other nodes, None:
+    through the batch system. ``orders_nodes``: ranks follow an order of nodes of its own, not LSF's; the
+    script's function ``order_nodes_NAME`` asks for it, as ``prepare_NAME``, where there is one, prepares
+    its shell. Those of a plug-in stand in a template ``launchers/NAME.sh.j2``.
 
     ``program``: what must be on PATH where the job runs; ``version_words`` ask it for its version (empty:
     nothing does). ``mpi_flavours``: the MPIs whose options it takes (empty: of no importance).
@@ -117,9 +118,9 @@ class Launcher(Protocol):
     substitutes: tuple[str, ...]
     rank_variables: RankVariables | None
     schedulers: frozenset[str]
-    wires: frozenset[str]
-    reads: frozenset[str]
-    taken: frozenset[str]
+    frameworks: frozenset[str]
+    site_options: frozenset[str]
+    reserved_options: frozenset[str]
     lists_cpus: bool
     hostfile_line: str
     unequal_nodes: bool
@@ -141,7 +142,7 @@ class Launcher(Protocol):
 
 @runtime_checkable
 class AdvisingLauncher(Protocol):
-    """What a launcher may have besides: what is odd about a job that it starts, and yet no error."""
+    """What a launcher may have besides: warnings about jobs that it starts."""
 
     def advice(self, job: PreparedJob, options: LauncherOptions) -> Iterable[Problem]:
         """Yield what the user should know before submitting."""
@@ -150,10 +151,10 @@ class AdvisingLauncher(Protocol):
 
 @runtime_checkable
 class ContainerRuntime(Protocol):
-    """What runs an image; one file each in ``layers/containers/``.
+    """A container runtime; one file each in ``layers/containers/``.
 
-    ``program``: what must be there where the job runs, "" for nothing. ``launchers``: those that start tasks
-    in it; empty: all. Its words are told what the site file says (``Runtime``).
+    ``program``: what must be on PATH where the job runs, "" for nothing. ``launchers``: those that
+    start tasks in it; empty: all. ``runtime`` is the ``container`` section of the site file.
     """
 
     name: str
@@ -171,7 +172,7 @@ class ContainerRuntime(Protocol):
     def launcher_words(
         self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
     ) -> tuple[Word, ...]:
-        """Return words for the launcher."""
+        """Return options for the launcher."""
         ...
 
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:

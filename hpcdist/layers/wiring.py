@@ -1,7 +1,7 @@
-"""Wiring: what its framework tells each task, worked out before the job; the script leaves it to bash.
+"""Wiring: the variables of a framework for each task, computed before the job; in the job bash does it.
 
-What only the job knows has a name in its place: nodes are ``node0``, ``node1``, ..., the job's first port is
-``PORT``, and the variables of the run keep their ``$``.
+What is known only in the job has a name in its place: nodes are ``node0``, ``node1``, ..., the job's first
+port is ``PORT``, and the variables of the run keep their ``$``.
 """
 
 from __future__ import annotations

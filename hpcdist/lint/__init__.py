@@ -1,11 +1,11 @@
-"""The lint: what NCCL, RCCL, oneCCL, libfabric, UCX and Open MPI do with the variables of a job.
+"""The lint: checks a job's variables for NCCL, RCCL, oneCCL, libfabric, UCX and Open MPI.
 
-What is known is imported only where a variable of theirs is set: a render without one pays nothing.
+Its tables are imported only where such a variable is set, so that other renders stay fast.
 
-    entry kinds    a variable, and what it may be
-    nccl nccl_debugging nccl_others libfabric others    what is known, one line a variable
-    knowledge    all of it by name
-    finding given values together openmpi rules    what is odd, and why
+    entry kinds    a known variable, and its allowed values
+    nccl nccl_debugging nccl_others libfabric others    tables of known variables
+    knowledge    all tables, by name
+    finding values combinations openmpi site_values rules    the checks
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hpcdist.lint.finding import Finding, LintContext, summarized, versions_of
-from hpcdist.lint.given import constant_site_values, given
+from hpcdist.lint.site_values import constant_site_values, site_values_of
 from hpcdist.plan.fabric_variables import job_facts, text_of
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.origin import Origin
@@ -41,17 +41,17 @@ __all__ = [
 
 def findings(variables: Iterable[Variable], context: LintContext) -> tuple[Finding, ...]:
     """Return the findings on variables, without those that the site's file declares as known."""
-    concerned = [item for item in variables if _is_concerned(item, context)]
-    if not concerned and not any("rdzv_get" in word.text for word in context.words or ()):
+    checked = [item for item in variables if _is_checked(item, context)]
+    if not checked and not any("rdzv_get" in word.text for word in context.words or ()):
         return ()
     from hpcdist.lint.rules import all_findings  # with all that is known
 
-    found = all_findings(concerned, context)
+    found = all_findings(checked, context)
     return tuple(item for item in found if not (item.origin.kind == "site" and item.name in context.known))
 
 
-def _is_concerned(variable: Variable, context: LintContext) -> bool:
-    overrides = variable.name in context.given and variable.origin.kind != "site"
+def _is_checked(variable: Variable, context: LintContext) -> bool:
+    overrides = variable.name in context.site_values and variable.origin.kind != "site"
     return overrides or variable.name.upper().startswith(PREFIXES)
 
 
@@ -67,7 +67,7 @@ def of_job(
         words=(*_directives(job, directives), *job.request.site_directives, *words),
         versions=versions_of(job.environment.modules),
         known=site.fabric.known,
-        given=given(site, facts),
+        site_values=site_values_of(site, facts),
     )
     return tuple(summarized(findings((*job.environment.variables, *_parameters(job, site)), context)))
 

@@ -1,4 +1,4 @@
-"""An entry of what is known: one variable, its values, and who says so."""
+"""An entry of the tables: a variable, its allowed values and the source."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hpcdist.lint.kinds import TEXT, Kind
 GUIDE: Final = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 
 Use = Literal["configuration", "debugging", "diagnosis", "undocumented"]
-"""What a variable is for. ``debugging``: only as a work-around; ``diagnosis``: it makes a program tell."""
+"""What a variable is for. ``debugging``: only a work-around; ``diagnosis``: it makes a program print more."""
 
 
 class Entry(NamedTuple):
     """One variable.
 
     ``default``: the documented one, "" where it is unknown or found at run time; ``since``: the version that
-    brought it, "" where nobody says. ``gone``: since when it is deprecated or no longer read; ``successor``:
-    what to set instead, "" for nothing. ``never``: why nobody may set it by hand.
+    introduced it, "" where unknown. ``gone``: since when it is deprecated or no longer read; ``successor``:
+    what to set instead, "" for nothing. ``never``: why it must never be set by hand.
     """
 
     name: str
@@ -32,5 +32,5 @@ class Entry(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Who says so: the NCCL guide unless another source is named."""
+        """The source: the NCCL guide unless another is named."""
         return self.source or f"{GUIDE}#{self.name.lower().replace('_', '-')}"

@@ -18,7 +18,7 @@ _MODULE: Final = re.compile(r"(nccl|openmpi)/(\d+(?:\.\d+)*)", re.IGNORECASE)
 class Finding(NamedTuple):
     """What is wrong or unusual about a variable; ``value`` is None if it is not set, and for several.
 
-    ``severity``: ``error`` for what nobody may set by hand, ``note`` for what is right and yet no habit.
+    ``severity``: ``error`` for what must never be set by hand, ``note`` for what is valid but unusual.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The variable, and what will happen."""
+        """The variable, and the effect."""
         return f"{self.name}{'' if self.value is None else f'={self.value}'}: {self.happens}"
 
     @property
@@ -47,23 +47,23 @@ def finding_on(  # noqa: PLR0913, PLR0917 - as many as a finding has parts
     variable: Variable, happens: str, write: str, source: str, severity: Severity = "warning", value: str = ""
 ) -> Finding:
     """Return a finding about a variable."""
-    said = value or variable.value
-    return Finding(variable.name, said, variable.origin, happens, write, source, severity)
+    shown = value or variable.value
+    return Finding(variable.name, shown, variable.origin, happens, write, source, severity)
 
 
 def summarized(found: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield the warnings, then the notes: those that say the same as one, none on what has a warning."""
+    """Yield the warnings, then the notes: equal ones merged, none for a variable with a warning."""
     graver = [item for item in found if item.severity != "note"]
     warned = {item.name for item in graver}
-    alike: dict[tuple[str, str], list[Finding]] = {}
+    by_text: dict[tuple[str, str], list[Finding]] = {}
     for item in found:
         if item.severity == "note" and item.name not in warned:
-            alike.setdefault((item.happens, item.write), []).append(item)
+            by_text.setdefault((item.happens, item.write), []).append(item)
     yield from graver
-    yield from map(_as_one, alike.values())
+    yield from map(_merged, by_text.values())
 
 
-def _as_one(notes: Sequence[Finding]) -> Finding:
+def _merged(notes: Sequence[Finding]) -> Finding:
     first = notes[0]
     if len(notes) == 1:
         return first
@@ -78,7 +78,7 @@ def _as_one(notes: Sequence[Finding]) -> Finding:
 
 
 class SiteValue(NamedTuple):
-    """What a site's file sets a variable to, why ("": unknown), and the source."""
+    """The value that a site file gives a variable, the reason ("": unknown) and the source."""
 
     value: str
     site: str
@@ -87,11 +87,11 @@ class SiteValue(NamedTuple):
 
 
 class LintContext(NamedTuple):
-    """What variables are checked against; None: not known.
+    """The machine and the job for which variables are checked; None: not known.
 
-    ``words``: what the scheduler and the launcher are told. ``versions``: of ``nccl`` and ``openmpi``, as far
-    as module names tell. ``known``: variables of the site's own file that are odd for a reason.
-    ``given``: what that file sets.
+    ``words``: directives and launcher options. ``versions``: of ``nccl`` and ``openmpi``, from the names of
+    modules. ``known``: variables that the site file sets in an unusual way on purpose, with the reason.
+    ``site_values``: what that file sets.
     """
 
     network: Network | None = None
@@ -100,7 +100,7 @@ class LintContext(NamedTuple):
     words: tuple[Word, ...] | None = None
     versions: Mapping[str, tuple[int, ...]] = {}
     known: Mapping[str, str] = {}
-    given: Mapping[str, SiteValue] = {}
+    site_values: Mapping[str, SiteValue] = {}
 
 
 def versions_of(modules: Iterable[str]) -> dict[str, tuple[int, ...]]:

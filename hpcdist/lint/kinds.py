@@ -1,4 +1,4 @@
-"""Kinds of values: each says what the program that reads a variable really does with a wrong one.
+"""Kinds of values: each knows what the program that reads a variable does with a wrong one.
 
 NCCL reads integers by ``strtoll(text, NULL, 0)`` and looks at overflow alone (its ``src/misc/param.cc``);
 libfabric by ``strtol(text, NULL, 0)`` (its ``src/var.c``); PyTorch by ``std::stoi`` (c10d/Utils.hpp).
@@ -18,14 +18,14 @@ _NO: Final = frozenset({"n", "no", "f", "false", "off", "disable", "disabled"})
 
 
 class ValueProblem(NamedTuple):
-    """What will happen, and what to write."""
+    """The effect of a wrong value, and what to write instead."""
 
     happens: str
     write: str
 
 
 class Kind(Protocol):
-    """What a variable may be set to."""
+    """The values that a variable may have."""
 
     def wrong(self, value: str) -> ValueProblem | None:
         """Return what is wrong with a value, None for a good one."""
@@ -55,8 +55,8 @@ def read(text: str, base: int = 0) -> tuple[int, str]:
 class Integer(NamedTuple):
     """A whole number from ``low`` to ``high`` (None: no end).
 
-    ``strict``: the program ends where the text is anything else; ``needs_digits``: it ends where the text
-    does not begin with a digit. ``beyond``: what happens outside the range; ``also``: other good numbers.
+    ``strict``: the program ends with an error at any other text; ``needs_digits``: only at one that
+    does not begin with a digit. ``beyond``: the effect outside the range; ``also``: other allowed numbers.
     """
 
     low: int | None = None
@@ -76,7 +76,7 @@ class Integer(NamedTuple):
         if rest.strip() or not -(2**63) <= number < 2**63:
             return self._misread(value, number, rest)
         if self.base == 0 and value.strip().lstrip("+-").isdecimal() and number != int(value):
-            happens = f"{self.program} takes a number with a leading 0 for octal and reads {number}"
+            happens = f"{self.program} reads a number with a leading 0 as octal, here as {number}"
             return ValueProblem(happens, f"write {int(value)}")
         if number in self.also or self._within(number):
             return None
@@ -85,7 +85,7 @@ class Integer(NamedTuple):
 
     @property
     def range(self) -> str:
-        """The good numbers, in words."""
+        """The allowed numbers, in words."""
         if self.low is None or self.high is None:
             return "a whole number" if self.low is None else f"{self.low} or more"
         return f"{self.low} to {self.high}" if self.high - self.low > 1 else f"{self.low} or {self.high}"
@@ -103,14 +103,20 @@ class Integer(NamedTuple):
     def _misread(self, value: str, number: int, rest: str) -> ValueProblem:
         if not -(2**63) <= number < 2**63:
             return ValueProblem(
-                f"{self.program} cannot hold the number and takes its default", self._advice(value)
+                f"{self.program} cannot hold the number and uses its default", self._advice(value)
             )
         if self.strict or (self.needs_digits and rest == value):
             return ValueProblem(
                 f"{self.program} ends with an error: this is no whole number", self._advice(value)
             )
-        ignored = "no digit stands first" if rest == value else f"what follows, {rest.strip()!r}, is ignored"
-        return ValueProblem(f"{self.program} reads {number} without a word: {ignored}", self._advice(value))
+        ignored = (
+            "it does not begin with a digit"
+            if rest == value
+            else f"what follows, {rest.strip()!r}, is ignored"
+        )
+        return ValueProblem(
+            f"{self.program} reads {number} without a warning: {ignored}", self._advice(value)
+        )
 
     def _advice(self, value: str) -> str:
         word = value.strip().lower()
@@ -137,7 +143,7 @@ class OneOf(NamedTuple):
         happens = f"{self.program} {self.otherwise}"
         meant = [word for word in self.words if word.lower() == value.strip().lower()]
         if meant:
-            return ValueProblem(f"{happens}, since capital and small letters differ", f"write {meant[0]}")
+            return ValueProblem(f"{happens}, since its values are case-sensitive", f"write {meant[0]}")
         return ValueProblem(happens, f"write {listed(self.words)}")
 
 
@@ -155,7 +161,7 @@ class Level(NamedTuple):
         if value in (*self.words, "NVL", "NVB", "C2C", "P2C", "PXN") or re.fullmatch("[0-9]", value):
             return None
         capital = value.strip().upper()
-        happens = "NCCL ignores it without a word: levels are words in capital letters"
+        happens = "NCCL ignores it silently: levels are words in capital letters"
         return ValueProblem(happens, f"write {capital if capital in self.words else listed(self.words)}")
 
 

@@ -1,4 +1,4 @@
-"""All that is known, by name; and how far the names of each program are known."""
+"""All known variables by name, and for which prefixes the tables are complete."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def entry_of(name: str, library: str | None) -> Entry | None:
 
 
 class Family(NamedTuple):
-    """Names that begin alike and are one program's; ``all_known``: another name is certainly not read.
+    """Names with one prefix, read by one program; ``all_known``: no other name with it is read.
 
-    ``near``: how like a known name another must be to be taken for a slip, from 0 to 1.
+    ``near``: from which similarity on (0 to 1) a name is taken for a misspelt known one.
     """
 
     prefix: str
@@ -54,7 +54,7 @@ class Family(NamedTuple):
 OF_RCCL: Final = Family("RCCL_", "RCCL", others.RCCL_SOURCE)
 _SHORT: Final = 14
 _OF_SHORT: Final = 0.8
-"""How like a name of ``_SHORT`` letters or less must be: few letters and a common end are alike too soon."""
+"""The similarity for names of up to ``_SHORT`` letters: those with a common ending are similar too soon."""
 
 FAMILIES: Final = (
     Family("TORCH_NCCL_", "PyTorch", nccl_others.TORCH),
@@ -76,7 +76,7 @@ def family_of(name: str) -> Family | None:
 
 
 def near(name: str, family: Family, library: str | None = None) -> str | None:
-    """Return the known name that is most like this one, None where none is alike; RCCL's own come first."""
+    """Return the most similar known name, None where none is similar; RCCL's own come first."""
     if library == "rccl" and family.prefix == "NCCL_":
         own = near(f"R{name}", OF_RCCL)
         if own:

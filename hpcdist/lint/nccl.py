@@ -17,7 +17,7 @@ SUBSYSTEMS: Final = (
     "REG", "PROFILE", "RAS", "ALL",
 )  # fmt: skip
 
-_FAMILY: Final = OneOf(("AF_INET", "AF_INET6"), "ignores it without a word and takes any address", exact=True)
+_FAMILY: Final = OneOf(("AF_INET", "AF_INET6"), "ignores it silently and takes any address", exact=True)
 _INTERFACES: Final = Shape(
     r"\^?=?[^\s,^=]+(,=?[^\s,^=]+)*|",
     "interfaces with commas and no blanks between, such as `ib0,ib1`, `=ib0` or `^docker,lo`",
@@ -73,12 +73,12 @@ SYSTEM: Final = (
     Entry("NCCL_DEBUG", OneOf(LEVELS, "knows no such level and prints nothing"), use="diagnosis"),
     Entry("NCCL_DEBUG_FILE", TEXT, since="2.2.12", use="diagnosis"),
     Entry(
-        "NCCL_DEBUG_SUBSYS", Listed(SUBSYSTEMS, "ignores {} without a word"), "INIT,BOOTSTRAP,ENV", "2.3.4",
+        "NCCL_DEBUG_SUBSYS", Listed(SUBSYSTEMS, "ignores {} silently"), "INIT,BOOTSTRAP,ENV", "2.3.4",
         use="diagnosis",
     ),
     Entry("NCCL_DEBUG_TIMESTAMP_FORMAT", TEXT, "[%F %T] ", "2.26", use="diagnosis"),
     Entry(
-        "NCCL_DEBUG_TIMESTAMP_LEVELS", Listed((*LEVELS, "ALL"), "ignores {} without a word"), "WARN", "2.26",
+        "NCCL_DEBUG_TIMESTAMP_LEVELS", Listed((*LEVELS, "ALL"), "ignores {} silently"), "WARN", "2.26",
         use="diagnosis",
     ),
     Entry("NCCL_COLLNET_ENABLE", BOOLEAN, "0", "2.6"),

@@ -1,4 +1,4 @@
-"""Rules about Open MPI's parameters, by its major version; where that is unknown nothing is said.
+"""Rules about Open MPI's parameters, by its major version; none apply where that is unknown.
 
 Component lists of the tags v4.1.6, v5.0.9 and v5.0.10; ``docs/mca.rst`` of open-mpi/ompi @ 8efebee745.
 """
@@ -18,7 +18,7 @@ _PRRTE: Final = 5
 _NO_HCOLL: Final = 6
 
 
-def of_open_mpi(variable: Variable, major: int) -> Iterator[Finding]:
+def open_mpi_findings(variable: Variable, major: int) -> Iterator[Finding]:
     """Yield what this version of Open MPI does not read."""
     name = variable.name.removeprefix("OMPI_MCA_")
     words = variable.value.removeprefix("^").split(",")

@@ -1,4 +1,4 @@
-"""Rules about one variable alone: its name, its value, and whether it belongs to this machine."""
+"""Rules about a single variable: its name, its value, and whether this machine uses it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _FOREIGN: Final = (
     _Foreign("OFI_NCCL_", ("infiniband", "roce"),
         "it is for libfabric; NCCL reaches {} by itself, without it", _RDMA),
     _Foreign("RDMAV_", ("efa",), "AWS says never to set it on {}", _AWS),
-    _Foreign("UCX_", ("slingshot",), "UCX has no transport for {}, so it does nothing there", _CSCS),
+    _Foreign("UCX_", ("slingshot",), "UCX has no transport for {}, so it has no effect there", _CSCS),
     _Foreign("NCCL_", ("oneccl",), "the GPUs here use {}, which reads no such variable", _ONECCL),
     _Foreign("RCCL_", ("nccl", "oneccl"), "the GPUs here use {}, which reads no such variable", _RCCL),
     _Foreign("CCL_", ("nccl", "rccl"), "the GPUs here use {}, which reads no such variable", _ONECCL),
@@ -61,8 +61,8 @@ _NAMES: Final = {
 }  # fmt: skip
 
 
-def of_one(variable: Variable, context: LintContext) -> Iterator[Finding]:
-    """Yield the findings on a variable alone; values that only bash knows are not checked."""
+def variable_findings(variable: Variable, context: LintContext) -> Iterator[Finding]:
+    """Yield the findings on one variable; values that bash expands in the job are not checked."""
     entry = entry_of(variable.name, context.library)
     if entry and entry.never:
         yield finding_on(variable, f"never set it by hand: {entry.never}", "remove it", entry.where, "error")
@@ -80,7 +80,7 @@ def of_one(variable: Variable, context: LintContext) -> Iterator[Finding]:
 
 
 def _foreign(variable: Variable, context: LintContext) -> Finding | None:
-    if variable.name == "NCCL_IB_DISABLE":  # where there are no verbs it is superfluous, and said by centres
+    if variable.name == "NCCL_IB_DISABLE":  # it is superfluous without verbs, and centres recommend it
         return None
     for rule in _FOREIGN:
         for what in (context.network, context.library):
@@ -93,7 +93,7 @@ def _unknown(variable: Variable, context: LintContext) -> Iterator[Finding]:
     family = family_of(variable.name)
     name = variable.name
     if meant := spelled(name):
-        happens = "capital and small letters differ in names, so nobody reads it"
+        happens = "names of variables are case-sensitive, so nothing reads it"
         yield finding_on(variable, happens, f"write {meant}", KNOWN[meant].where)
         return
     if family is None or name.startswith(PLUGINS) or name in VENDORS:
@@ -109,8 +109,8 @@ def _unknown(variable: Variable, context: LintContext) -> Iterator[Finding]:
         happens = f"{family.program} reads no such variable, so it has no effect"
         yield finding_on(variable, happens, "remove it", family.source)
     elif family.prefix == "UCX_" and variable.origin.kind != "site":
-        happens = "the lint does not know it; UCX itself warns at its start of a name that it does not read"
-        yield finding_on(variable, happens, "look whether `ucx_info -f` lists it", family.source, "note")
+        happens = "hpcdist does not know it; UCX itself warns at startup of names that it does not read"
+        yield finding_on(variable, happens, "check whether `ucx_info -f` lists it", family.source, "note")
 
 
 def _too_new(variable: Variable, entry: Entry, context: LintContext) -> Iterator[Finding]:
@@ -135,12 +135,10 @@ def _discouraged(variable: Variable, entry: Entry) -> Iterator[Finding]:
     if variable.origin.kind == "site":
         return
     if entry.use == "debugging":
-        happens = "NVIDIA wants it as a work-around only, and removed as soon as the fault is mended"
-        yield finding_on(variable, happens, "say why beside it, and remove it then", entry.where, "note")
+        happens = "NVIDIA documents it as a work-around only, to be removed when the fault is fixed"
+        yield finding_on(variable, happens, "add a comment why, and remove it then", entry.where, "note")
     elif entry.use == "diagnosis" and variable.value.upper() not in ("VERSION", "WARN"):
-        yield finding_on(
-            variable, "it is for finding faults", "remove it when they are found", entry.where, "note"
-        )
+        yield finding_on(variable, "it is for debugging", "remove it afterwards", entry.where, "note")
     elif entry.use == "undocumented":
         happens = "NCCL reads it and documents it nowhere, so the next version may not"
         yield finding_on(variable, happens, "remove it, unless its vendor told you", entry.where, "note")

@@ -212,7 +212,9 @@ def with_working_launcher(
     others = [launchers.get(name) for name in own.substitutes]
     if not others or is_there(own):
         return machine
-    fitting = (item for item in others if is_there(item) and (not item.wires or framework in item.wires))
+    fitting = (
+        item for item in others if is_there(item) and (not item.frameworks or framework in item.frameworks)
+    )
     name = next(fitting, others[-1]).name
     note = Problem(f"there is no {own.program} on PATH, so the launcher is {name}", severity="note")
     site = msgspec.structs.replace(machine.site, launcher=name)

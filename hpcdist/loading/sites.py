@@ -100,7 +100,7 @@ def _unused_keys(site: Site) -> Iterator[Problem]:
 
 
 def _unknown_options(name: str, options: LauncherOptions) -> Iterator[Problem]:
-    reads = launchers.get(name).reads
+    reads = launchers.get(name).site_options
     for key in options.__struct_fields__:
         if key not in reads and getattr(options, key) != getattr(LauncherOptions(), key):
             hint = f"it reads {', '.join(sorted(reads)) or 'none'}"

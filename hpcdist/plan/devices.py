@@ -1,4 +1,4 @@
-"""Devices: which number a task's GPUs have among those that it sees.
+"""Devices: the numbers of a task's GPUs among those that it sees.
 
 Programs that are started by MPI take the device whose number is their rank on the node
 (https://horovod.readthedocs.io/en/stable/pytorch.html: ``torch.cuda.set_device(hvd.local_rank())``). Where a
@@ -34,14 +34,14 @@ def misplaced(job: PreparedJob) -> tuple[Task, int] | None:
     tells_rank = any(variable.name == "LOCAL_RANK" for variable in job.environment.task_variables)
     for task in _of_each_shape(job):
         own = devices(job, task)
-        taken = 0 if tells_rank and job.gpus.visibility != "node" else task.local_rank
-        if own and taken not in own:
+        device = 0 if tells_rank and job.gpus.visibility != "node" else task.local_rank
+        if own and device not in own:
             return task, own[0]
     return None
 
 
 def _of_each_shape(job: JobSpec) -> Iterator[Task]:
-    """Yield the tasks of nodes among which there is one like any other node."""
+    """Yield the tasks of one node of each shape."""
     for shape in job.placement.shapes():
         yield from shape.on_node(shape.node)
 

@@ -1,4 +1,4 @@
-"""What a site's fabric sets for a job, and what a job is to its fabric: nodes, GPU library, container."""
+"""The variables that a site's fabric settings give a job, and the job's facts that their conditions use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcdist.site.model import Site, libraries_of
 
 
 def of_fabric(site: Site, around: JobFacts) -> Iterator[Variable]:
-    """Yield what the site's fabric sets for such a job."""
+    """Yield the variables that the site's fabric settings give such a job."""
     for item in resolve_settings(site.fabric, around):
         yield Variable(
             name=item.name,
@@ -24,7 +24,7 @@ def of_fabric(site: Site, around: JobFacts) -> Iterator[Variable]:
 
 
 def job_facts(site: Site, placement: Placement, *, container: bool = False) -> JobFacts:
-    """Return what the conditions of the site's fabric are held against."""
+    """Return the facts of a job that the conditions of the site's fabric settings use."""
     kinds = [site.node_types[group.node_type] for group in placement.groups if group.node_type]
     kinds = kinds or list(site.node_types.values())
     libraries = libraries_of(kinds)

@@ -31,11 +31,11 @@ class Identity(Model, frozen=True, kw_only=True):
 
 
 class Request(Model, frozen=True, kw_only=True):
-    """What the scheduler is asked for beside nodes, and how its site wants that to be written.
+    """The request to the scheduler besides nodes, and how it is written on its site.
 
     ``submit_environment``: whether the job inherits the variables of the shell that submits it.
-    ``site_directives``: what such a job needs on this site; ``extra_directives``: the experiment's own.
-    ``gpu_request`` and ``gpu_name``: how the site's GPUs are asked for. ``lsf`` and ``sge`` are read by those
+    ``site_directives``: what the site requires of such a job; ``extra_directives``: the experiment's own.
+    ``gpu_request`` and ``gpu_name``: how GPUs are requested on the site. ``lsf`` and ``sge`` are for those
     schedulers alone.
     """
 
@@ -60,7 +60,7 @@ class Request(Model, frozen=True, kw_only=True):
 class Gpus(Model, frozen=True, kw_only=True):
     """Who chooses the GPUs that a task sees, and by which variable.
 
-    ``library``: what the job's GPUs speak to each other by, None without GPUs. ``shared_nodes``: other jobs
+    ``library``: the communication library of the job's GPUs, None without GPUs. ``shared_nodes``: other jobs
     may have GPUs of the same nodes; ``named``: the batch system itself tells each job which are its own.
     """
 
@@ -106,7 +106,7 @@ class Launch(Model, frozen=True, kw_only=True):
 
     @property
     def by_user(self) -> bool:
-        """Whether the user's own command starts everything."""
+        """Whether the user's own command starts all tasks."""
         return self.launcher == "once"
 
 
@@ -142,7 +142,7 @@ class Container(Model, frozen=True, kw_only=True):
 
 
 class Environment(Model, frozen=True, kw_only=True):
-    """What is made ready before tasks start, and the variables of all of them and of each.
+    """The setup of the job, the variables of all tasks, and those of each task.
 
     ``modules`` and ``spack_env``: what ``setup`` loads and activates. ``framework_variables``: the names of
     the variables that the framework gives. Of ``variables`` each name stands once, with who set it last.
@@ -158,7 +158,7 @@ class Environment(Model, frozen=True, kw_only=True):
 
 
 class JobSpec(Model, frozen=True, kw_only=True):
-    """All that is decided before any word or variable of the job: what layers are given.
+    """What is decided before the job's command words and variables: the input of layers.
 
     ``origins``: where each value of these pieces was decided, by the name of its field.
     """
@@ -180,7 +180,7 @@ class JobSpec(Model, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """In a few words what runs where: ``8 tasks by srun, 2 nodes, 8 GPUs``."""
+        """A short summary: ``8 tasks by srun, 2 nodes, 8 GPUs``."""
         tasks, nodes = self.placement.size, self.placement.nodes
         gpus = sum(shape.nodes * shape.gpus for shape in self.placement.shapes())
         launcher = "the command" if self.launch.by_user else self.launch.launcher
@@ -189,9 +189,9 @@ class JobSpec(Model, frozen=True, kw_only=True):
 
 
 class PreparedJob(JobSpec, frozen=True, kw_only=True):
-    """The job with its variables: what launchers and the scheduler are given.
+    """The job with its variables: the input of launchers and schedulers.
 
-    ``arguments``: the launch's, and what the container wants of the launcher.
+    ``arguments``: the launch's, and the launcher options that the container needs.
     """
 
     environment: Environment = Environment()
@@ -199,10 +199,10 @@ class PreparedJob(JobSpec, frozen=True, kw_only=True):
 
 
 class Plan(PreparedJob, frozen=True, kw_only=True):
-    """Everything decided; a scheduler's template only has to write it down.
+    """The whole plan; templates only write it down.
 
-    ``words``: the launch line. ``directives``: what the scheduler made of the request. ``notes``: what is
-    odd and yet no error, as warnings; and what is right and yet no habit, as notes.
+    ``words``: the launch line. ``directives``: what the scheduler made of the request. ``notes``: warnings
+    about what is unusual, and notes on what is right and yet rare.
     """
 
     words: tuple[Word, ...] = ()

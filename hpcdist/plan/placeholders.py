@@ -1,4 +1,4 @@
-"""Placeholders: what only a task or its job knows, in a text that is written once and filled in twice.
+"""Placeholders: values that are known only in the job or in a task, in a text that is filled in later.
 
 The script leaves them to bash (``Template.bash``); ``hpcdist plan`` shows the value of a task before the job
 (``Template.filled``).

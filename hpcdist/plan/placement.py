@@ -1,7 +1,7 @@
 """Placement: which task sits on which node of the allocation, with which CPUs and GPUs.
 
 Tasks are kept as rows of equal ones, so that a placement of 100,000 tasks is as small as the reasons for it;
-``Placement.tasks`` unfolds them.
+``Placement.tasks`` expands them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Row(Model, frozen=True, kw_only=True):
 
     @property
     def nodes(self) -> int:
-        """On how many nodes these tasks sit."""
+        """The number of nodes of these tasks."""
         return self.tasks // self.tasks_per_node
 
     def task(self, offset: int) -> Task:
@@ -98,10 +98,10 @@ class Row(Model, frozen=True, kw_only=True):
 class Group(Model, frozen=True, kw_only=True):
     """Nodes of one type in one partition: the whole job, or one component of a heterogeneous one.
 
-    ``partition`` is the scheduler's name of it, None where none is to be said; ``site_partition`` the site's.
-    ``cpus``, ``gpus`` and ``memory`` (MiB) are what is asked on each node; ``tasks_per_node`` is that of the
-    fullest one. ``even``: every node holds the same number of tasks, all with the same CPUs;
-    ``gpus_per_task`` is None where tasks differ in their GPUs. ``why`` tells why it is this partition.
+    ``partition`` is the scheduler's name of it, None where no directive names one; ``site_partition`` is
+    the site's. ``cpus``, ``gpus`` and ``memory`` (MiB) are requested on each node; ``tasks_per_node`` is that
+    of the fullest one. ``even``: every node holds the same number of tasks, all with the same CPUs;
+    ``gpus_per_task`` is None where tasks differ in their GPUs. ``why``: the reason for this partition.
     """
 
     partition: str | None

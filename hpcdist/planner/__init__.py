@@ -1,7 +1,7 @@
-"""Decisions, all of them pure: an experiment and a site become a plan.
+"""The planner: pure functions that turn an experiment and a site into a plan.
 
 make_plan job_spec request    the stages in their order
-pools placement feasibility alternatives selection    where all runs, or why it cannot
-launcher_choice container_choice job_setup visibility variables origins    how it is started
-advice launch_advice node_launches script_advice    what is odd and yet no error
+pools placement feasibility alternatives selection    where each task runs, or why the site cannot run it
+launcher_choice container_choice job_setup visibility variables origins    how tasks are started
+advice launch_advice node_launches script_advice    warnings
 """

@@ -1,4 +1,4 @@
-"""Advice: what is odd about a plan and yet no error; each a sentence that says what to do."""
+"""Advice: warnings about a plan that is unusual but valid; each says what to do."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def advice(experiment: Experiment, site: Site, job: PreparedJob, start: Start) -
 def _unused(
     experiment: Experiment, kinds: Sequence[Replica], site: Site, job: PreparedJob
 ) -> Iterator[Problem]:
-    """Yield what the experiment asks for and a job there does not do."""
+    """Yield a warning for each part of the experiment that has no effect on this site."""
     for variable in job.environment.task_variables:
         if variable.name in experiment.environment.env_vars:
             path = ("environment", "env_vars", variable.name)
-            yield warning(f"{variable.name} has no effect: each task is given its own", path)
+            yield warning(f"{variable.name} has no effect: hpcdist sets it for each task", path)
     yield from dict.fromkeys(found for kind in kinds for found in _selectors(kind, site))
     yield from _memory(kinds, site, job)
 
@@ -57,7 +57,10 @@ def _selectors(replica: Replica, site: Site) -> Iterator[Problem]:
 
 
 def _memory(kinds: Sequence[Replica], site: Site, job: PreparedJob) -> Iterator[Problem]:
-    """Yield each memory of which the batch system is not told; whole nodes have theirs, where it is known."""
+    """Yield a warning for each memory request that the batch system does not get.
+
+    Whole nodes whose memory is known need none.
+    """
     rows: dict[str, list[Row]] = {}
     for row in job.placement.rows:
         rows.setdefault(row.role, []).append(row)
@@ -69,12 +72,12 @@ def _memory(kinds: Sequence[Replica], site: Site, job: PreparedJob) -> Iterator[
             and not (job.request.exclusive and _is_counted(group, site))
         ):
             yield warning(
-                f"memory is not asked for: {_without_memory(site, group)}", (*replica.path, "memory")
+                f"memory is not requested: {_without_memory(site, group)}", (*replica.path, "memory")
             )
 
 
 def _group_of(replica: Replica, rows: Sequence[Row], job: PreparedJob) -> Group:
-    """Return the nodes of a replica, of whose role these rows are, the lowest index first.
+    """Return the group of nodes of a replica; ``rows`` are those of its role, by ascending index.
 
     Of the replicas that one torchrun starts on a node only the first has a row.
     """
@@ -92,9 +95,11 @@ def _is_counted(group: Group, site: Site) -> bool:
 def _without_memory(site: Site, group: Group) -> str:
     _, key = memory_in(site, group.site_partition)
     if key == "sge.memory":
-        return f"site {site.name} names no resource for it; a site file gives one under `sge.memory`"
+        return (
+            f"site {site.name} does not name the memory resource; write it as `sge.memory` in the site file"
+        )
     said = f"{key}: nodes" if key == "lsf.request" else f"{key}: false"
-    return f"site {site.name} says `{said}`; a job has what the site gives unasked"
+    return f"site {site.name} says `{said}`; a job gets the site's default"
 
 
 def _about_the_image(experiment: Experiment, job: PreparedJob) -> Iterator[Problem]:
@@ -126,15 +131,15 @@ def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Ite
     scheduler = schedulers.get(site.scheduler)
     if isinstance(scheduler, AdvisingScheduler):
         yield from scheduler.advice(job, site)
-    if site.status == "unverified" and devices.untold(job) and _has_some(job, site):
+    if site.status == "unverified" and devices.untold(job) and _has_part_of_a_node(job, site):
         yield warning(
-            f"other jobs may be on the same nodes, and {site.scheduler} itself tells no job which GPUs are "
+            f"other jobs may be on the same nodes, and {site.scheduler} sets for no job which GPUs are "
             f"its own: tasks fail where {job.gpus.variable} is not set; ask for all GPUs of a node, or for "
             "whole nodes by `batch: {exclusive: true}`"
         )
     if job.request.walltime is None and scheduler.is_batch_system:
         yield warning(
-            "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`"
+            "no walltime is requested, so the partition's default applies; write `batch: {walltime: 2h}`"
         )
     persistence = experiment.environment.persistence
     for name in (persistence.data if persistence else ()) + experiment.environment.data_refs:
@@ -145,7 +150,7 @@ def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Ite
 
 
 def _array_size(site: Site, job: PreparedJob) -> Iterator[Problem]:
-    """Yield a warning of an array that the batch system refuses unless the site has raised its limit."""
+    """Yield a warning where the batch system refuses the array unless the site has raised its limit."""
     scheduler = schedulers.get(site.scheduler)
     if job.request.array is None or not isinstance(scheduler, LimitsArrays):
         return
@@ -159,8 +164,8 @@ def _array_size(site: Site, job: PreparedJob) -> Iterator[Problem]:
         )
 
 
-def _has_some(job: PreparedJob, site: Site) -> bool:
-    """Whether the job has some GPUs of a node and, as far as is known, not all."""
+def _has_part_of_a_node(job: PreparedJob, site: Site) -> bool:
+    """Whether the job has some, and as far as is known not all, of a node's GPUs."""
     for group in job.placement.groups:
         node = site.node_types.get(group.node_type or "")
         if group.gpus and not (node and node.gpus == group.gpus):

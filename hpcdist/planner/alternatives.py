@@ -1,4 +1,4 @@
-"""Alternatives: what a site would take instead of what it cannot, and on which partition."""
+"""Alternatives: for a job that does not fit a site, the partitions or sizes that would."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIZES: Final[dict[str, Callable[[Pool], int | None]]] = {
 
 
 class _Span(NamedTuple):
-    """Jobs of ``least`` to ``most`` nodes may run so long; None where no bound or no limit is known."""
+    """The walltime limit for jobs of ``least`` to ``most`` nodes; None: no such limit, or none known."""
 
     partition: str
     least: int
@@ -42,9 +42,9 @@ class _Span(NamedTuple):
 def with_suggestions(
     request: Request, refusals: Sequence[Refusal], *, apart: bool = False
 ) -> Iterator[Problem]:
-    """Yield why the site refuses, each with what would fit: all of it elsewhere, else the nearest to it.
+    """Yield the problem of each refusal, with a hint: a partition that takes the job, else the nearest fit.
 
-    ``apart``: by ``ps_on`` the file itself asks for servers on other nodes than the workers'.
+    ``apart``: the file's ``ps_on`` puts parameter servers on other nodes than the workers.
     """
     whole = [pool for pool in pools(request.site) if not refusals_in(request, pool)]
     sized = [pool for pool in whole if pool.nodes != UNLIMITED]
@@ -85,7 +85,7 @@ def _size_unknown(pool: Pool) -> str:
 
 
 def _node_hint(site: Site, shortfall: Shortfall, run: Block) -> str:
-    """Say who has such nodes, though too few of them or not for so long; else the most that any node has."""
+    """Name partitions with such nodes, even too few or for too short a time; else the largest node size."""
     having = [pool for pool in pools(site) if not [*pool.shortfalls(need_of(run.first, site, pool))]]
     if having:
         spans = (_Span(pool.partition or "", pool.min_nodes, _bound(pool), None) for pool in having)
@@ -100,7 +100,7 @@ def _bound(pool: Pool) -> int | None:
 
 
 def _time_hint(request: Request, walltime: Walltime, nodes: int) -> str:
-    """Say which jobs on such nodes may run so long, those of the same size first; else the longest."""
+    """Name the partitions and job sizes that allow this walltime, the same size first; else the longest."""
     partitions = request.site.partitions
     names = _names(pool for pool in pools(request.site) if _suits(request, pool)) or partitions
     spans = [span for name in names for span in _spans(name, partitions[name])]
@@ -127,7 +127,7 @@ def _spans(name: str, partition: Partition) -> Iterator[_Span]:
 
 
 def _size_hint(request: Request, asked: Pool | None) -> str:
-    """Say how many workers, or parameter servers, the site takes: the number nearest to what is asked."""
+    """Return the number of workers, or parameter servers, that fits and is nearest to the request."""
     scaled = [run for run in request.runs if run.first.role in _KEYS]
     if not scaled:
         return ""
@@ -142,7 +142,7 @@ def _size_hint(request: Request, asked: Pool | None) -> str:
 
 
 def _count(request: Request, run: Block, pool: Pool) -> int:
-    """Return how many replicas of this run the pool takes, nearest to what is asked; 0 for none."""
+    """Return the number of replicas of this run that the pool takes, nearest to the request; 0 for none."""
     if not _suits(request, pool):
         return 0
     most = run.count
@@ -155,21 +155,21 @@ def _count(request: Request, run: Block, pool: Pool) -> int:
 
 
 def _suits(request: Request, pool: Pool) -> bool:
-    """Whether its nodes have what each replica needs."""
+    """Whether the pool's nodes are large enough for each replica."""
     return not any(
         True for run in request.runs for _ in pool.shortfalls(need_of(run.first, request.site, pool))
     )
 
 
 def _with(request: Request, run: Block, count: int) -> Request:
-    """Return the request with so many replicas in this run."""
+    """Return the request with ``count`` replicas in this run."""
     return request._replace(
         runs=[replace(run, count=count) if item is run else item for item in request.runs]
     )
 
 
 def _last(most: int, holds: Callable[[int], bool]) -> int:
-    """Return the last number from 1 to ``most`` for which it holds; it holds for all before; 0 for none."""
+    """Return the largest number from 1 to ``most`` for which ``holds`` is true, 0 for none, by bisection."""
     least = 0
     while least < most:
         middle = (least + most + 1) // 2

@@ -1,4 +1,4 @@
-"""The choice of a container: in which an experiment's tasks run, and what speaks against it."""
+"""Container choice: the container in which tasks run, its checks and its words."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def setup(job: JobSpec, site: Site) -> Iterator[Word]:
 
 
 def launcher_words(job: JobSpec, site: Site, environment: Environment) -> tuple[Word, ...]:
-    """Return what the container wants of the launcher."""
+    """Return the launcher options that the container runtime needs."""
     if not (job.container and site.container):
         return ()
     runtime = _runtime(job.container.runtime, site)
@@ -74,7 +74,7 @@ def launcher_words(job: JobSpec, site: Site, environment: Environment) -> tuple[
 
 
 def words(job: PreparedJob, site: Site) -> Iterator[Word]:
-    """Yield the words between the task wrapper and what runs inside."""
+    """Yield the words between the task wrapper and the program in the container."""
     if not (site.container and job.container):
         return
     runtime = _runtime(job.container.runtime, site)
@@ -91,7 +91,7 @@ def words(job: PreparedJob, site: Site) -> Iterator[Word]:
 
 
 def _library_path(site: Site, folders: tuple[str, ...]) -> Iterator[Word]:
-    """Yield a shell that puts these folders in front of the image's own; only the inside knows those."""
+    """Yield a shell that prepends these folders to the image's own LD_LIBRARY_PATH, known only inside."""
     if folders:
         line = 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"'
         origin = Origin("site", site.name, "container.library_path")
@@ -108,7 +108,7 @@ def _runtime(name: str, site: Site) -> ContainerRuntime:
 
 
 def _binds(experiment: Experiment, site: Site) -> Iterator[Word]:
-    """Yield ``SRC:DST`` for double quotes: where the job was submitted, its run, its data, the site's."""
+    """Yield ``SRC:DST``, for double quotes: submit directory, run directory, data, the site's binds."""
     for name in ("PWD", "HPCDIST_RUN_DIR"):
         yield Word.raw(f"${name}:${name}", Origin("default", "what every task reads and writes"))
     persistence = experiment.environment.persistence

@@ -1,4 +1,4 @@
-"""Feasibility: whether a site takes a job on these pools, and what stands against it."""
+"""Feasibility: whether a job fits these pools of nodes, and the reasons if it does not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPLICAS: Path = ("environment", "replicas")
 
 
 class Request(NamedTuple):
-    """What is asked of a site: replicas in rank order, and for how long; ``where`` tells origins."""
+    """What a job requests of a site: replicas in rank order, and a walltime; ``where`` returns origins."""
 
     runs: Sequence[Block]
     site: Site
@@ -29,7 +29,7 @@ class Request(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """What stands against a choice of pools, by which of them, and its numbers, so that it can be answered.
+    """Why a choice of pools is refused: the pool, and the numbers from which a hint is made.
 
     ``shortfall``: what ``run`` lacks on a node. ``nodes``: how many are needed where it is the ``walltime``
     or their number that is refused, 0 before they are counted.
@@ -44,7 +44,7 @@ class Refusal(NamedTuple):
 
     @property
     def too_large(self) -> bool:
-        """Whether it is refused because the pool has too few nodes."""
+        """Whether the reason is that the pool has too few nodes."""
         return self.pool is not None and not self.walltime and self.nodes > self.pool.nodes
 
 
@@ -60,23 +60,23 @@ def try_placement(request: Request, choice: Sequence[Pool]) -> tuple[Placement |
 
 
 def refusals_in(request: Request, pool: Pool) -> list[Refusal]:
-    """Return what stands against all replicas in this pool."""
+    """Return why not all replicas fit this pool, nothing if they do."""
     return try_placement(request, [pool] * len(request.runs))[1]
 
 
 def nearness(refusals: Sequence[Refusal]) -> tuple[int, int]:
-    """Tell how near a choice comes: the nodes do not suit (0), the walltime (1), or only their number (2)."""
+    """Rank a refused choice: nodes too small (0), walltime too long (1), only too few nodes (2)."""
     stage = min(2 if refusal.nodes else 1 if refusal.walltime else 0 for refusal in refusals)
     return stage, max(refusal.pool.nodes if stage and refusal.pool else 0 for refusal in refusals)
 
 
 def nodes_on(request: Request, pool: Pool) -> int:
-    """Return how many nodes of this pool it takes, however many there are."""
+    """Return how many nodes of this pool the job needs, whether or not there are so many."""
     return place(_replica_groups(request, [pool] * len(request.runs)), spread=request.topology.spread).nodes
 
 
 def title(pool: Pool) -> str:
-    """Name a pool in a sentence."""
+    """Return the name of a pool for messages."""
     if pool.partition is None:
         return "the site"
     return f"partition {pool.partition}" + (f" ({pool.node_type} nodes)" if pool.node_type else "")
@@ -95,7 +95,7 @@ def _replica_groups(request: Request, choice: Sequence[Pool]) -> list[ReplicaGro
 
 
 def _needs(request: Request, choice: Sequence[Pool]) -> list[Need]:
-    """Return what each asks of a node; where some, or the site, ask for memory, the others get a share."""
+    """Return what each needs of a node; if one, or the site, requests memory, all others get a share."""
     needs = [need_of(run.first, request.site, pool) for run, pool in zip(request.runs, choice, strict=True)]
     shared = any(pool.request_memory == "share" for pool in choice)
     if shared or any(need.memory is not None for need in needs):
@@ -124,7 +124,7 @@ def _lacking(site: Site, pool: Pool, shortfall: Shortfall, run: Block) -> Proble
 
 
 def _memory_problems(runs: Sequence[Block], needs: Sequence[Need]) -> Iterator[Problem]:
-    """Memory is asked by the node; what replicas get that ask for none must then be known."""
+    """Yield a problem where some request memory, and the share of the others cannot be worked out."""
     silent = [run.first for run, need in zip(runs, needs, strict=True) if need.memory is None]
     if silent and len(silent) < len(needs):
         message = f"{silent[0].name} asks for no memory though others do, and what a node has is not known"
@@ -142,13 +142,13 @@ def _sharing_problems(replica: Replica) -> Iterator[Problem]:
 
 
 def _time_refusals(request: Request, choice: Sequence[Pool], nodes: int = 0) -> Iterator[Refusal]:
-    """Yield walltimes that are too long: for any job or, once they are counted, for one of so many nodes."""
+    """Yield walltimes that are too long: for any job or, once nodes are counted, for one of that size."""
     for pool in dict.fromkeys(choice):
         partition = request.site.partitions.get(pool.partition or "")
         limit = partition and (partition.walltime_of(nodes) if nodes else partition.longest)
         if request.walltime and limit and request.walltime > limit:
             size = f" to a job of {counted(nodes, 'node')}" if nodes else ""
-            message = f"{title(pool)} allows {limit}{size}, {request.walltime} asked"
+            message = f"{title(pool)} allows {limit}{size}, {request.walltime} requested"
             problem = Problem(message, ("batch", "walltime"))
             yield Refusal(problem, pool, nodes=nodes, walltime=request.walltime)
 
@@ -166,7 +166,7 @@ def _size_refusals(request: Request, placement: Placement, choice: Sequence[Pool
             message = f"{title(pool)} gives a job {counted(pool.nodes, 'node')}, {nodes} are needed"
             yield Refusal(Problem(f"{message} ({each} a node)", REPLICAS), pool, nodes=nodes)
         elif nodes < pool.min_nodes:
-            message = f"{title(pool)} takes jobs of {pool.min_nodes} nodes and more, {nodes} would do"
+            message = f"{title(pool)} requires at least {pool.min_nodes} nodes, this job needs {nodes}"
             yield Refusal(Problem(message, REPLICAS), pool, nodes=nodes)
         else:
             yield from _time_refusals(request, [pool], nodes)

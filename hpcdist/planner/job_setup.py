@@ -21,7 +21,7 @@ from hpcdist.words import join
 
 
 def prepared(spec: JobSpec, experiment: Experiment, site: Site, start: Start, where: Where) -> PreparedJob:
-    """Return the job with all that is made ready before its tasks start."""
+    """Return the job with its setup lines and its variables."""
     shared = start.framework.variables(spec, experiment, site)
     own = start.framework.task_variables(spec, experiment, site)
     environment = Environment(

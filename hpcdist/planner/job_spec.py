@@ -1,4 +1,4 @@
-"""The job's specification: what is asked for and where it runs, before any word or variable of it."""
+"""The job specification: request, placement and launch, before any command word or variable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.planner.container_choice import must_start_containers
-from hpcdist.planner.launcher_choice import Start, must_meet_by_mpi, own_arguments, pmi_of
+from hpcdist.planner.launcher_choice import Start, must_provide_mpi, own_arguments, pmi_of
 from hpcdist.planner.origins import origins
 from hpcdist.planner.placement import beside_gpus
 from hpcdist.planner.request import request_of
@@ -46,7 +46,7 @@ def job_spec(
     request, (arguments, visibility), _, _ = independent(
         lambda: request_of(experiment, site, placement, job),
         words,
-        lambda: must_meet_by_mpi(start, site) if _meets_by_mpi(start, placement) else None,
+        lambda: must_provide_mpi(start, site) if _meets_by_mpi(start, placement) else None,
         lambda: must_start_containers(container, start.launcher, site),
     )
     scheduler = schedulers.get(site.scheduler)

@@ -1,4 +1,4 @@
-"""Advice on a user's own launch: what does not fit the plan's nodes and tasks, and the line that does."""
+"""Warnings about a user's own launch line that does not fit the allocation, with a corrected line."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
 _STARTS_ALONE: Final = frozenset({"deepspeed", "colossalai run"})
-"""Launchers that train on the first node alone, and end well, where nothing names their hosts.
+"""Launchers that without a list of hosts train on the first node only and exit 0.
 
-They tell the processes their place as PyTorch's ``env://`` does
+They set the variables of each process as PyTorch's ``env://`` does
 (https://github.com/deepspeedai/DeepSpeed, deepspeed/launcher/launch.py).
 """
 _NEEDS_HOSTS: Final = frozenset({"horovodrun", "mpirun_rsh", *_STARTS_ALONE})
@@ -28,7 +28,7 @@ _ADDRESS: Final = "MASTER_ADDR"
 
 
 def advice(job: PreparedJob, site: Site, launch: UserLaunch | None) -> Iterator[str]:
-    """Yield what of a user's own launch does not fit the plan."""
+    """Yield a warning for each part of the user's launch line that does not fit the plan."""
     if launch is None:
         yield from _about_the_address(job)
         return
@@ -42,7 +42,7 @@ def advice(job: PreparedJob, site: Site, launch: UserLaunch | None) -> Iterator[
 
 
 def _about_the_address(job: PreparedJob) -> Iterator[str]:
-    """Yield a warning where every task is told that its own machine is where all meet."""
+    """Yield a warning where each task would take its own node for MASTER_ADDR."""
     said = [
         value
         for simple in simple_commands(job.identity.command)
@@ -70,13 +70,13 @@ def _about_its_tasks(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     by_another = launch.starts is not None and launch.starts.runs == "per_node"
     if launch.runs == "once" and launch.program not in _STARTS_ALONE and told and not by_another:
         yield (
-            f"the tasks that the command starts are not told {', '.join(told)}; let the command be the "
+            f"the tasks that the command starts do not get {', '.join(told)}; let the command be the "
             "program itself, and hpcdist starts it"
         )
 
 
 def _about_the_whole(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[str]:
-    """Yield what is wrong with a launch of the whole job, with the line in which all of it is right."""
+    """Yield what is wrong with a launch of the whole job, with the corrected line."""
     over_nodes = [*_hosts(job, site, launch), *_nodes(job, launch)] if job.placement.nodes > 1 else []
     counted = [*_counts(job, launch)]
     if mended := [*over_nodes, *counted]:
@@ -90,7 +90,7 @@ def _about_the_whole(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterat
 
 
 def _instead_of_a_count(job: PreparedJob, launch: UserLaunch) -> str:
-    """Return what makes room for as many processes as a launch starts."""
+    """Return the change to the experiment that gives the launch as many tasks as it starts."""
     if job.identity.framework is None and launch.tasks == sum(
         row.gpus * row.tasks for row in job.placement.rows
     ):
@@ -100,7 +100,7 @@ def _instead_of_a_count(job: PreparedJob, launch: UserLaunch) -> str:
 
 
 def _hosts(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[node_launches.Mended]:
-    """Yield what a launch must say where it stays on the first node."""
+    """Yield the missing options of a launch that would use the first node only."""
     named = [
         option for option in launch.options_of("hosts", "hostfile", "discovery", "include") if option.value
     ]
@@ -116,7 +116,7 @@ def _hosts(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[node_la
 
 
 def _nodes(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Mended]:
-    """Yield what a launch must say that names another number of nodes."""
+    """Yield the corrected option of a launch with another number of nodes than the job."""
     for option in launch.options_of("nodes"):
         if not node_launches.has(option.value, job.placement.nodes):
             number = f"{option.value} node{'s' * (option.value != '1')}"
@@ -125,7 +125,7 @@ def _nodes(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Mende
 
 
 def _counts(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Mended]:
-    """Yield what a launch must say where it starts other processes than the job has room for."""
+    """Yield the corrected option of a launch with another number of processes than the job has tasks."""
     size = job.placement.size
     runs = list(job.placement.tasks_per_node())
     if launch.tasks is not None and launch.tasks != size:
@@ -149,7 +149,7 @@ def _with(launch: UserLaunch, option: Option, value: str, why: str) -> node_laun
 
 
 def _why_on_the_first(job: PreparedJob, site: Site, launch: UserLaunch) -> str:
-    """Return why a launch without hosts stays on the first node, nothing where it finds the others."""
+    """Return why a launch without hosts uses the first node only, None where it finds the others."""
     nodes, program = job.placement.nodes, launch.program
     if program in _STARTS_ALONE:
         where = f"the first of the {nodes} nodes only, and still exits 0"

@@ -1,4 +1,4 @@
-"""Starting: which launcher starts an experiment's tasks, and what speaks against it."""
+"""Launcher choice: which launcher starts the tasks, and whether it can."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATH = ("batch", "launcher")
 
 
 class StartRequest(NamedTuple):
-    """What the experiment asks of its start: framework, what that asks, the user's own launch, replicas."""
+    """What decides the launch: the framework and its topology, the user's own launch line, the replicas."""
 
     framework: Framework
     topology: Topology
@@ -33,7 +33,7 @@ class StartRequest(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What starts the job's tasks: all that is asked, and the launcher."""
+    """How the job's tasks are started: what decides it, and the launcher."""
 
     framework: Framework
     topology: Topology
@@ -43,7 +43,7 @@ class Start(NamedTuple):
 
     @property
     def by_user(self) -> bool:
-        """Whether the user's command is what starts everything."""
+        """Whether the user's own command starts all tasks."""
         return self.launch is not None and self.launch.runs == "once"
 
     @property
@@ -53,7 +53,7 @@ class Start(NamedTuple):
 
 
 def start_request(experiment: Experiment) -> StartRequest:
-    """Return what the experiment asks of the start of its tasks."""
+    """Return what the experiment requires of the launch."""
     env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
     launch = user_launch(experiment.run.command, env)
     if experiment.backend == "mpi" and launch is None:
@@ -70,7 +70,7 @@ REMOVED_LAUNCHERS: Final = {
     "aprun": "aprun belonged to ALPS, which is gone with the Cray XC and XE machines: HPE Cray EX machines "
     "start tasks by srun under Slurm, and by PALS mpiexec (launcher pals) under PBS",
 }
-"""Launchers that were, and what has come instead."""
+"""Launchers of earlier versions, and what to use instead."""
 
 
 def launcher_of(experiment: Experiment, site: Site, asked: StartRequest) -> Launcher:
@@ -94,14 +94,16 @@ def launcher_of(experiment: Experiment, site: Site, asked: StartRequest) -> Laun
     launcher = launchers.get(name)
     if launch and launch.runs == "per_node" and experiment.environment.processes_per_replica:
         path = ("environment", "processes_per_replica")
-        hint = "remove it, and say it in the command"
+        hint = "remove it, and set it in the command"
         raise PlanError(Problem(f"{launch.program} starts the processes of a node itself", path, hint))
     if topology.launchers and name not in topology.launchers:
-        message = f"launcher {name} does not do what `{topology.why}` asks for"
+        message = f"launcher {name} does not work with `{topology.why}`"
         hint = f"write {' or '.join(topology.launchers)}, or remove it"
         raise PlanError(Problem(message, _PATH, hint))
     if launcher.rank_variables is None and not topology.launchers:
-        raise PlanError(Problem(f"launcher {name} starts only what asks for it", _PATH, _one_of(site)))
+        raise PlanError(
+            Problem(f"launcher {name} is used only where a framework requires it", _PATH, _one_of(site))
+        )
     if site.scheduler not in launcher.schedulers:
         message = f"launcher {name} does not start tasks under scheduler {site.scheduler} (site {site.name})"
         raise PlanError(Problem(message, _PATH, _one_of(site)))
@@ -111,10 +113,10 @@ def launcher_of(experiment: Experiment, site: Site, asked: StartRequest) -> Laun
 def own_arguments(
     experiment: Experiment, site: Site, start: Start, job: JobFacts, where: Where
 ) -> tuple[Word, ...]:
-    """Return the words that the site and the experiment want beside the launcher's own.
+    """Return the launcher options that the site and the experiment add.
 
     Raises:
-        PlanError: where the experiment's say what the plan says, or nobody reads them.
+        PlanError: where an option of the experiment is set by the plan, or has no effect.
     """
     return tuple(_arguments(experiment, site, None if start.by_user else start.launcher, job, where))
 
@@ -123,7 +125,7 @@ def _arguments(
     experiment: Experiment, site: Site, launcher: Launcher | None, job: JobFacts, where: Where
 ) -> Iterator[Word]:
     path = (*_PATH, "args")
-    if launcher is None or "args" not in launcher.reads:
+    if launcher is None or "args" not in launcher.site_options:
         if experiment.batch.launcher_args:
             who = (
                 f"launcher {launcher.name} takes no options"
@@ -139,8 +141,12 @@ def _arguments(
             yield Word(text=text, origin=Origin("site", site.name, f"fabric.together.{index}", group.why))
     for index, text in enumerate(experiment.batch.launcher_args):
         flag, *more = text.partition("=")[0].split() or [""]
-        if flag in launcher.taken or (not flag.startswith("-") and not index):
-            message = f"{text} is set by hpcdist" if flag in launcher.taken else f"{text!r} is not an option"
+        if flag in launcher.reserved_options or (not flag.startswith("-") and not index):
+            message = (
+                f"{text} is set by hpcdist"
+                if flag in launcher.reserved_options
+                else f"{text!r} is not an option"
+            )
             hint = f"{launcher.name} gets its counts and hosts from the plan"
             raise PlanError(Problem(message, (*path, index), hint))
         if flag.startswith("-") and more:
@@ -150,23 +156,25 @@ def _arguments(
         yield Word(text=text, origin=where((*path, index)))
 
 
-def must_meet_by_mpi(start: Start, site: Site) -> None:
-    """Check that tasks which meet over MPI can.
+def must_provide_mpi(start: Start, site: Site) -> None:
+    """Check that the launcher provides MPI where the tasks need it.
 
     Raises:
-        PlanError: where the launcher has no MPI, nor introduces the tasks in another way.
+        PlanError: where it does not, and does not connect them in another way either.
     """
     framework, topology, launcher = start.framework.name, start.topology, start.launcher
-    wired = topology.wired and framework in launcher.wires
-    if not wired and not launcher.brings_mpi:
-        message = f"framework {framework} meets over MPI, which launcher {launcher.name} does not bring"
-        raise PlanError(Problem(message, _PATH, _one_of(site, framework if topology.wired else "", mpi=True)))
+    without_mpi = topology.allows_non_mpi and framework in launcher.frameworks
+    if not without_mpi and not launcher.brings_mpi:
+        message = f"framework {framework} needs MPI, which launcher {launcher.name} does not provide"
+        raise PlanError(
+            Problem(message, _PATH, _one_of(site, framework if topology.allows_non_mpi else "", mpi=True))
+        )
 
 
 def pmi_of(experiment: Experiment, site: Site, topology: Topology, placement: Placement) -> str | None:
     """Return the type of PMI that tasks ask srun for: the site's, where they may use MPI.
 
-    Tasks that meet in another way need none, and a Slurm may have no such type: they ask for it where the
+    Tasks that connect in another way need none, and a Slurm may have no such type: they ask for it where the
     site is known to have it, since a program may use MPI beside its framework, and over several components
     for none. Each of those has a thread in srun, and in Slurm 22.05 two of them may stop PMIx's one abort
     agent at once: one waits for ever in ``pmixp_abort_agent_stop``, in some of a hundred jobs, at their end.
@@ -179,15 +187,15 @@ def pmi_of(experiment: Experiment, site: Site, topology: Topology, placement: Pl
     return None if site.status == "unverified" else mpi
 
 
-def _one_of(site: Site, wired: str = "", *, mpi: bool = False) -> str:
-    """Name the launchers that start tasks under the site's scheduler, over MPI or by a wire of their own."""
+def _one_of(site: Site, framework: str = "", *, mpi: bool = False) -> str:
+    """Return a hint with the launchers for the site's scheduler; ``mpi``: those for MPI or this framework."""
     able = [
         launcher.name
         for launcher in map(launchers.get, launchers.names())
         if site.scheduler in launcher.schedulers and launcher.rank_variables
-        if launcher.brings_mpi or not mpi or wired in launcher.wires
+        if launcher.brings_mpi or not mpi or framework in launcher.frameworks
     ]
     if not able:
-        what = f"launcher that {'brings MPI and ' * mpi}has {site.scheduler} among its `schedulers`"
+        what = f"launcher that {'provides MPI and ' * mpi}has {site.scheduler} among its `schedulers`"
         return f"there is no {what}: plug one in (docs/how-to/plug-ins.md)"
     return f"write one of {', '.join(able)}"

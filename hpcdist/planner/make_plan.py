@@ -1,4 +1,4 @@
-"""The planner: experiment + site become a plan, in which nothing is optional any more.
+"""Make the plan of an experiment on a site; every optional value is decided in it.
 
 Pure: no clock, no environment, no process. ``where`` turns a path of the experiment into an origin such as
 ``exp.yml:14``.
@@ -29,7 +29,7 @@ from hpcdist.site.model import Site
 
 
 def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
-    """Decide everything.
+    """Return the plan.
 
     Raises:
         PlanError: when the site cannot take the experiment; all reasons at once where they are independent.
@@ -66,7 +66,7 @@ def _launch_line(
 
 
 def _notes(found: Sequence[lint.Finding], experiment: Experiment) -> tuple[Problem, ...]:
-    """Return what is odd about the plan's variables.
+    """Return the lint findings on the plan's variables.
 
     Raises:
         PlanError: where one of them cannot work.

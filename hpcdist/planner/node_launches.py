@@ -1,4 +1,4 @@
-"""Launches on every node of a job: whether its nodes meet, and the line with which they do."""
+"""Launch lines that run on every node (torchrun): whether the nodes connect, and the corrected line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPOKEN: Final = re.compile(
     r"\bPET_(?:(?P<nodes>NNODES)|(?P<rank>NODE_RANK)|(?P<address>MASTER_ADDR)|(?P<endpoint>RDZV_ENDPOINT)"
     r"|(?P<alone>STANDALONE)|(?P<per_node>NPROC_PER_NODE))\b"
 )
-"""Options of torchrun that are said by variables."""
+"""Options of torchrun that can be set by variables."""
 _MEETING: Final = {
     "torchrun": ("--nnodes={n}", '--node_rank="$HPCDIST_NODE"', '--master_addr="$HPCDIST_HEAD_ADDRESS"',
                  '--master_port="$HPCDIST_PORT"'),
@@ -34,7 +34,7 @@ _MEETING: Final = {
     "deepspeed": ('--hostfile "$HPCDIST_HOSTFILE"', '--node_rank="$HPCDIST_NODE"',
                   '--master_addr="$HPCDIST_HEAD_ADDRESS"', '--master_port="$HPCDIST_PORT"'),
 }  # fmt: skip
-"""How each launcher that runs on every node is told their number, its own, and where they meet."""
+"""The options of each per-node launcher for the number of nodes, the node rank and the rendezvous."""
 _MEETING_KINDS: Final = ("nodes", "rank", "address", "port", "endpoint", "alone", "hosts")
 _NEEDED: Final = {
     "msrun": ("np", "address"),
@@ -42,7 +42,7 @@ _NEEDED: Final = {
     "paddle.distributed.launch": ("endpoint",),
     "deepspeed": ("hostfile", "rank", "address"),
 }
-"""What a launcher must be told to meet others, where it is not the usual three."""
+"""The options that a launcher needs for a rendezvous, where these are not the usual three."""
 _WORDS: Final = {
     "nodes": "how many nodes there are",
     "np": "how many processes there are in all",
@@ -56,7 +56,7 @@ _BY_HPCDIST: Final = {
     "accelerate launch": "`framework: accelerate`",
     "fabric run": "`framework: lightning`",
 }
-"""What lets hpcdist do it instead, with the script alone as the command."""
+"""The keys with which hpcdist starts the processes itself, with the script alone as the command."""
 
 
 _APART: Final = "they train apart, or wait for each other"
@@ -65,7 +65,7 @@ _EACH: Final = {"fabric run": "--devices"}
 
 
 class Mended(NamedTuple):
-    """Why a line does not do, and what mends it: options to add, to leave out, and to write instead."""
+    """Why a line is wrong, and its correction: options to add, to remove, and to replace."""
 
     why: str
     add: tuple[str, ...]
@@ -74,12 +74,12 @@ class Mended(NamedTuple):
 
 
 def is_own(host: str) -> bool:
-    """Whether this is the machine that reads it, by any name."""
+    """Whether this name means the local machine on each node (localhost, $HOSTNAME)."""
     return is_local(host) or bool(_OWN_NODE.match(host))
 
 
 def advice(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
-    """Yield what is wrong with a launch on every node, with the line in which all of it is right."""
+    """Yield what is wrong with a launch on every node, with the corrected line."""
     said = _said(job, launch)
     mended = [*_meeting(job, launch, said), *_processes(job, launch, said)]
     if mended:
@@ -89,7 +89,7 @@ def advice(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
 
 
 def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
-    """Yield what is wrong with a launch that another starts on every node (`srun torchrun ...`)."""
+    """Yield what is wrong with a launch that another launcher starts on every node (`srun torchrun ...`)."""
     inner, nodes = launch.starts, job.placement.nodes
     if not (inner and inner.runs == "per_node" and nodes > 1) or inner.is_open:
         return
@@ -102,7 +102,7 @@ def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
 
 
 def _meeting(job: PreparedJob, launch: UserLaunch, said: Mapping[str, str]) -> Iterator[Mended]:
-    """Yield what a launch must say where its nodes do not become one training."""
+    """Yield the missing options where each node would train separately."""
     size = job.placement.size
     if size > 1 and not launch.is_open and (why := _why_apart(launch, said, size)):
         where = f"{launch.program} runs on each of the {size} nodes, and {why}"
@@ -110,7 +110,7 @@ def _meeting(job: PreparedJob, launch: UserLaunch, said: Mapping[str, str]) -> I
 
 
 def _options(job: PreparedJob, launch: UserLaunch, nodes: int) -> tuple[str, ...]:
-    """Return the options by which a launch meets those on the other nodes."""
+    """Return the options by which a launch connects to those on the other nodes."""
     add = [text.format(n=nodes) for text in _MEETING.get(launch.program, _MEETING["torchrun"])]
     if launch.program in _ALL and not launch.options_of("np"):
         total = sum(row.tasks * max(row.gpus, 1) for row in job.placement.rows)
@@ -119,7 +119,7 @@ def _options(job: PreparedJob, launch: UserLaunch, nodes: int) -> tuple[str, ...
 
 
 def _about_meeting(launch: UserLaunch) -> tuple[Option, ...]:
-    """Return the options that say where a launch meets others, which those for a job replace."""
+    """Return the rendezvous options of a launch, which those for the job replace."""
     rendezvous = (option for option in launch.options if option.name.startswith("rdzv-"))
     return (*launch.options_of(*_MEETING_KINDS), *rendezvous)
 
@@ -130,7 +130,7 @@ def _instead(launch: UserLaunch) -> str:
 
 
 def _said(job: PreparedJob, launch: UserLaunch) -> dict[str, str]:
-    """Return what a launch is told, by kind: by its options, or by variables of torchrun."""
+    """Return the settings of a launch by kind, from its options or from torchrun's variables."""
     found = {option.kind: option.value for option in launch.options if option.kind}
     if launch.is_torch:
         texts = [job.identity.command, *(variable.name for variable in job.environment.variables)]
@@ -140,7 +140,7 @@ def _said(job: PreparedJob, launch: UserLaunch) -> dict[str, str]:
 
 
 def _why_apart(launch: UserLaunch, said: Mapping[str, str], size: int) -> str:
-    """Return why each node would be alone, nothing where they meet."""
+    """Return why each node would train separately, None where the nodes connect."""
     if "alone" in said:
         return "`--standalone` makes each a training of its own"
     needed = _NEEDED.get(launch.program, ("nodes", "rank", "address"))
@@ -160,13 +160,13 @@ def _why_apart(launch: UserLaunch, said: Mapping[str, str], size: int) -> str:
 
 
 def has(nodes: str, size: int) -> bool:
-    """Whether a number of nodes, or a range of them (``1:4``), is this one; what bash makes may be."""
+    """Whether this is the number of nodes, or a range with it (``1:4``); an expression of bash may be."""
     bounds = nodes.split(":")
     return not all(map(str.isdecimal, bounds)) or int(bounds[0]) <= size <= int(bounds[-1])
 
 
 def _processes(job: PreparedJob, launch: UserLaunch, said: Mapping[str, str]) -> Iterator[Mended]:
-    """Yield what a launch must say where a node has other GPUs than it starts processes for."""
+    """Yield the corrected option where a launch starts another number of processes than a node has GPUs."""
     gpus = {row.gpus for row in job.placement.rows}
     number = gpus.pop() if len(gpus) == 1 else 0
     counts = launch.is_torch or launch.program == "fabric run"
@@ -182,7 +182,7 @@ def _processes(job: PreparedJob, launch: UserLaunch, said: Mapping[str, str]) ->
 
 
 def starts(launch: UserLaunch, number: str) -> str:
-    """Return how many processes a launch starts."""
+    """Return in words how many processes a launch starts."""
     return f"{launch.program} starts {number} process{'es' * (number != '1')}"
 
 

@@ -1,4 +1,4 @@
-"""Origins: where each field of a plan was decided that is no list with origins of its own."""
+"""Origins: where each field of a plan was decided; items of lists have origins of their own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SITE_FIELDS = {
 def origins(
     experiment: Experiment, site: Site, placement: Placement, start: Start, where: Where
 ) -> Iterator[tuple[str, Origin]]:
-    """Yield the origin of each field of a plan; of what comes twice the last holds."""
+    """Yield the origin of each field of a plan; of a field that comes twice the last counts."""
     topology = start.topology
     why = topology.why.split(".") if topology.why else ()
     yield "name", where(("name",)) if experiment.name != "experiment" else DEFAULT
@@ -77,7 +77,7 @@ def _of_partitions(
 def _of_selectors(
     experiment: Experiment, replicas: Sequence[Block], where: Where
 ) -> Iterator[tuple[str, Origin]]:
-    """Yield the origins of what replicas say in place of ``batch``."""
+    """Yield the origins of settings of replicas that override ``batch``."""
     kinds = {block.first.selector_path: dict(block.first.node_selector) for block in replicas}
     for key in ("partition", "constraint"):
         own = [where((*path, key)) for path, selector in kinds.items() if key in selector]

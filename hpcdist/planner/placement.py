@@ -52,7 +52,7 @@ class _Piece(Model, frozen=True):
 
 
 def place(replica_groups: Sequence[ReplicaGroup], *, spread: bool = False) -> Placement:
-    """Place replica_groups on nodes, numbered from 0; consecutive replica_groups of one pool share a group.
+    """Place replicas on nodes, numbered from 0; consecutive replica groups of one pool share a node group.
 
     ``spread`` puts each replica on a node of its own. Every replica must fit its pool's node.
     """
@@ -68,14 +68,14 @@ def place(replica_groups: Sequence[ReplicaGroup], *, spread: bool = False) -> Pl
 
 
 def by_node(placement: Placement) -> Placement:
-    """Make one task of all tasks on a node, which is to start them itself: ``processes`` says how many."""
+    """Merge all tasks of a node into one, which starts ``processes`` processes itself (torchrun)."""
     rows = [folded for shape in placement.shapes() for folded in _on_each(shape)]
     groups = tuple(_of_nodes(group, rows) for group in placement.groups)
     return Placement(groups=groups, rows=tuple(rows))
 
 
 def _on_each(shape: Shape) -> Iterator[Row]:
-    """Yield the tasks, one a node, of nodes that are alike; node 0 has the master."""
+    """Yield rows of one task a node, for nodes that are alike; node 0 has the master."""
     row = shape.rows[0]
     node = Row(
         role="worker",
@@ -119,7 +119,7 @@ def _of_nodes(group: Group, rows: Sequence[Row]) -> Group:
 def beside_gpus(placement: Placement, site: Site, *, exclusive: bool) -> Placement:
     """Give equal tasks the CPUs next to their GPUs, where the site says which those are and they suffice.
 
-    Only on whole nodes: on others nobody knows which of them a job is given.
+    Only on whole nodes: on shared ones it is not known before the job which CPUs it gets.
     """
     rows = [
         replace(row, gpu_cpus=gpu_cpus) if gpu_cpus else row
@@ -197,7 +197,7 @@ def _fill(replica_groups: Sequence[ReplicaGroup], fullness: float) -> list[_Run]
 
 
 def _pieces(replica_groups: Sequence[ReplicaGroup], runs: Sequence[_Run], node: int) -> Iterator[_Piece]:
-    """Deal replicas out to nodes, in rank order; nodes that equal replicas fill alike are one piece."""
+    """Distribute replicas over nodes in rank order; equally filled consecutive nodes are one piece."""
     remaining = iter(replica_groups)
     replicas, taken = next(remaining), 0
     for nodes, size in runs:

@@ -26,7 +26,7 @@ class Need(Model, frozen=True):
     memory: int | None = 0
 
     def plus(self, other: Need, times: int = 1) -> Need:
-        """Return this and ``times`` the other."""
+        """Return the sum of this and ``times`` the other."""
         return Need(
             self.tasks + other.tasks * times,
             self.cpus + other.cpus * times,
@@ -39,22 +39,22 @@ EMPTY: Final = Need(tasks=0)
 
 
 class Shortfall(NamedTuple):
-    """What one replica asks beyond what a node has; None: it is not known, and so nothing can be had."""
+    """What one replica requests beyond what a node has; ``size`` None: the node's is not known."""
 
     what: str
     size: int | None
     wanted: int
 
     def __str__(self) -> str:
-        return f"{self.size} {self.what} a node, {self.wanted} asked"
+        return f"{self.size} {self.what} a node, {self.wanted} requested"
 
 
 class Pool(Model, frozen=True):
     """Nodes of one type in one partition; a size of None is not known and not counted.
 
-    ``submit_as`` is the scheduler's name of the partition, None where none is to be said; ``nodes`` is how
-    many a job may have, ``UNLIMITED`` where the site does not say; ``request_memory`` is whether jobs ask for
-    memory there, and whether those that say none ask for a share of the node's.
+    ``submit_as`` is the scheduler's name of the partition, None where no directive names one; ``nodes`` is
+    how many a job may have, ``UNLIMITED`` where the site does not say; ``request_memory``: jobs request
+    memory there; ``share``: those without a request ask for a share of the node's.
     """
 
     partition: str | None
@@ -73,14 +73,14 @@ class Pool(Model, frozen=True):
     request_memory: bool | Literal["share"] = True
 
     def capacity(self, need: Need) -> int:
-        """How many such replicas one empty node takes; 0 when it does not fit at all.
+        """Return how many such replicas one empty node takes; 0 when it does not fit at all.
 
         Where nothing is known of the node there is one replica a node, unless there is one node only.
         """
         return self.room(EMPTY, need, 1.0)
 
     def room(self, used: Need, need: Need, fullness: float) -> int:
-        """How many more such replicas a node takes that is to be filled to this share of itself."""
+        """Return how many more such replicas a node takes until it is full to this share (0 to 1)."""
         rooms = [
             int((size * fullness - taken) / wanted + 1e-9)
             for size, taken, wanted in (
@@ -93,7 +93,7 @@ class Pool(Model, frozen=True):
         return max(0, min(rooms)) if rooms else UNLIMITED if self.nodes == 1 else int(not used.tasks)
 
     def shortfalls(self, need: Need) -> Iterator[Shortfall]:
-        """Yield what one replica asks beyond what a node has."""
+        """Yield what one replica requests beyond what a node has."""
         if self.gpus_unknown and need.gpus:
             yield Shortfall("GPUs", None, need.gpus)
         for what, size, wanted in (
@@ -111,14 +111,14 @@ def whole_nodes_in(site: Site, partition: str | None) -> tuple[bool, str]:
 
 
 def memory_in(site: Site, partition: str | None) -> tuple[bool | Literal["share"], str]:
-    """Return whether jobs in a partition ask for memory, and the key that says so, or does not name it."""
+    """Return whether jobs in a partition request memory, and the key of the site file that decides it."""
     if key := schedulers.get(site.scheduler).memory_refused_by(site):
         return False, key
     return _setting_of(site, partition, "request_memory")
 
 
 def _setting_of(site: Site, partition: str | None, name: str) -> tuple[Any, str]:
-    """Return what a partition says, else its site, and the key that says it."""
+    """Return a setting of a partition, else of its site, and its key."""
     own = getattr(site.partitions.get(partition or ""), name, None)
     return (getattr(site, name), name) if own is None else (own, f"partitions.{partition}.{name}")
 
@@ -131,7 +131,7 @@ def pools(site: Site) -> tuple[Pool, ...]:
 
 
 def _anywhere(site: Site) -> Pool:
-    """Return the nodes of a site that says nothing of them."""
+    """Return the pool of a site whose file describes no nodes."""
     origin, (memory, _) = Origin("site", site.name, why="no partitions"), memory_in(site, None)
     return Pool(None, None, None, None, None, None, None, None, UNLIMITED, origin, request_memory=memory)
 
@@ -169,7 +169,7 @@ def _of_node_types(site: Site, name: str, partition: Partition) -> Iterator[Pool
 
 
 def _any_node(partition: Partition, kinds: Sequence[Pool]) -> Pool:
-    """Return the pool of all nodes of a partition, each as large as the smallest; no type is asked for."""
+    """Return the pool of all nodes of a partition, each as large as the smallest; no type is requested."""
     nodes = sum(pool.nodes for pool in kinds)
     return replace(
         kinds[0],

@@ -1,4 +1,4 @@
-"""The request: what the scheduler is asked for beside nodes."""
+"""The request to the scheduler besides nodes: account, QOS, walltime, array, mail and so on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hpcdist.site.model import Site
 
 
 def request_of(experiment: Experiment, site: Site, placement: Placement, job: JobFacts) -> Request:
-    """Return what is asked; whether the site takes the account is for `account_of` to say.
+    """Return the request; `account_of` checks the account.
 
     Raises:
         PlanError: where the partitions have different QOS.
@@ -46,7 +46,7 @@ def request_of(experiment: Experiment, site: Site, placement: Placement, job: Jo
 
 
 def _site_directives(site: Site, job: JobFacts) -> Iterator[Word]:
-    """Yield the directives that such a job's variables need."""
+    """Yield the directives that belong to the site's variables for such a job."""
     for index, group in active_groups(site.fabric, job):
         for text in group.directives:
             yield Word(text=text, origin=Origin("site", site.name, f"fabric.together.{index}", group.why))

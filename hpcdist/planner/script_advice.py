@@ -1,4 +1,4 @@
-"""What the script of a command does: imports that train alone unless they are told their place, launches."""
+"""Warnings about the script that a command runs: libraries without rank variables, and launches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIBRARIES: Final = {
     "lightning_fabric": "lightning",
     "accelerate": "accelerate",
 }
-"""Modules of Python, and the framework that sets what they read."""
+"""Python modules, and the framework that sets the variables they read."""
 _IMPORT: Final = re.compile(
     rf"^[^\S\n]*(?:import|from)[^\S\n]+({'|'.join(_LIBRARIES)})(?=[\s.,;]|$)", re.MULTILINE
 )
@@ -27,11 +27,11 @@ _TOLD: Final = {
     "lightning": frozenset({"lightning"}),
     "accelerate": frozenset({"accelerate", "pytorch", "deepspeed"}),
 }
-"""The frameworks that tell the processes of a library their place."""
+"""The frameworks that set the rank variables a library reads."""
 
 
 def script_of(command: str) -> str:
-    """Return the script that a command runs by Python or bash, a relative path; nothing without one."""
+    """Return the relative path of the script that a command runs by Python or bash, None without one."""
     for simple in simple_commands(command):
         words = [unquoted(word) for word in simple.words]
         if words and _SCRIPT.fullmatch(words[0]):
@@ -44,7 +44,7 @@ def script_of(command: str) -> str:
 
 
 def advice(job: JobSpec, script: str, text: str) -> Iterator[str]:
-    """Yield a warning where a script imports a library whose processes are not told their place, or launches.
+    """Yield a warning where a script imports a library that gets no rank variables, or launches processes.
 
     A launch that the user wrote in the command, or hpcdist's own of torchrun, tells them itself.
     """

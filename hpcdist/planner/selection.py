@@ -1,4 +1,4 @@
-"""Selection: which partition and node type each replica goes to, and the reasons when there is none.
+"""Selection: the partition and node type of each replica, or the reasons why there is none.
 
 One pool for all replicas wins over several; the site's default partition is tried first. Only where no
 single pool takes everything do replicas go to different ones, which makes the job heterogeneous; and
@@ -62,7 +62,7 @@ def select(
 def _is_guess(
     choice: Sequence[Pool], allowed: Sequence[list[Pool]], refused: Sequence[list[Refusal]]
 ) -> bool:
-    """Whether it is chosen only for not telling its size, after others told that theirs is too small."""
+    """Whether its number of nodes is unknown, while partitions of known size are too small."""
     too_large = any(refusal.too_large for refusals in refused for refusal in refusals)
     asked = len({pool.partition for candidates in allowed for pool in candidates}) == 1
     return too_large and not asked and any(pool.nodes == UNLIMITED for pool in choice)
@@ -89,7 +89,7 @@ _SERVERS = ("ps", "evaluator")
 
 
 def _why(request: Request, group: Group, experiment: Experiment, *, apart: bool) -> str:
-    """Tell why these replicas are in this partition."""
+    """Return why these replicas are in this partition."""
     site = request.site
     _, named, _ = _partition(experiment, site, request.runs[0].first, request.where)
     if named or not site.partitions:
@@ -108,7 +108,7 @@ def _why(request: Request, group: Group, experiment: Experiment, *, apart: bool)
 def _partition(
     experiment: Experiment, site: Site, replica: Replica, where: Where
 ) -> tuple[str | None, str, Path]:
-    """Return the partition that the file names for this replica, by what, and where."""
+    """Return the partition that the experiment names for this replica, the reason, and the key's path."""
     path: Path = ("batch", "partition")
     partition, named = experiment.batch.partition, ""
     if partition:
@@ -134,7 +134,7 @@ def _allowed(experiment: Experiment, site: Site, replica: Replica, where: Where)
 
 
 def _constraints(experiment: Experiment, site: Site, replica: Replica) -> list[str]:
-    """Return what the nodes of a replica must have: its own words are in place of the job's.
+    """Return the constraint on a replica's nodes: its own replaces the job's.
 
     Where the job and a label of the replica each name a kind of nodes, the replica's counts.
     """
@@ -152,7 +152,7 @@ def _constraints(experiment: Experiment, site: Site, replica: Replica) -> list[s
 
 
 def _kinds(site: Site) -> dict[str, set[str]]:
-    """Return the node types of each word that asks for one: its name, or its constraint."""
+    """Return node types by the words of a constraint that select them: their name, or their constraint."""
     found: dict[str, set[str]] = {}
     for name, node in site.node_types.items():
         for word in filter(None, {name, node.constraint}):
@@ -174,13 +174,13 @@ def _named(candidates: list[Pool], constraints: Sequence[str], site: Site) -> li
 
 
 def _words(constraint: str) -> list[str]:
-    """Return what nodes must all have; an expression is one word."""
+    """Return the features that nodes must all have; an expression is one word."""
     return [constraint] if _EXPRESSION.search(constraint) else constraint.split("&")
 
 
 _EXPRESSION: Final = re.compile(r"[][()|*,]")
 _CHOICE: Final = re.compile(r"[|\[]")
-"""What makes a constraint one of several kinds (sbatch(1), ``--constraint``)."""
+"""Operators of a constraint that is more than a list of features (sbatch(1), ``--constraint``)."""
 
 
 def _any_first(candidates: Sequence[Pool]) -> list[Pool]:
@@ -190,7 +190,7 @@ def _any_first(candidates: Sequence[Pool]) -> list[Pool]:
 
 
 def _without_gpus(candidates: Sequence[Pool]) -> list[Pool]:
-    """Return the pools for a job without GPUs: no kind of GPU is asked for while other nodes are idle.
+    """Return the pools for a job without GPUs: no type of GPU is requested while other nodes are idle.
 
     Where a partition has one kind without GPUs, that comes first, and else any of its nodes.
     """

@@ -1,4 +1,4 @@
-"""Variables: what every task finds in its environment, each name once, from whoever says it last."""
+"""Variables of every task: each name once, with the value of the last source that sets it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hpcdist.site.model import Site
 def variables(
     experiment: Experiment, site: Site, job: JobSpec, shared: Iterable[Variable], where: Where
 ) -> Iterator[Variable]:
-    """Yield each variable once, at its last giver: site, Polyaxon, framework, then the experiment."""
+    """Yield each variable once, from the last source that sets it: site, Polyaxon, framework, experiment."""
     found: dict[str, Variable] = {}
     for variable in (
         Variable(name="PYTHONUNBUFFERED", value="1", origin=DEFAULT),
@@ -34,7 +34,7 @@ def variables(
 
 
 def located(origin: Origin, where: Where) -> Origin:
-    """Return an origin; of one that is a key of the experiment (``horovod.autotune``), the key's place."""
+    """Return an origin; for a key of the experiment (``horovod.autotune``), its file and line."""
     return where(tuple(origin.name.split("."))) if origin.kind == "key" else origin
 
 

@@ -1,4 +1,4 @@
-"""Visibility: who chooses the GPUs that a task sees, and what its program should know of it."""
+"""GPU visibility: who chooses the GPUs that a task sees, and warnings about device numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ flux-shell(1), ``gpu-affinity``; ``mpiexec --help`` of PALS, ``--gpu-bind``.
 
 
 def binding_words(options: LauncherOptions, placement: Placement) -> tuple[str, ...]:
-    """Return the site's words for binding, which equal tasks have."""
+    """Return the site's binding options, which equal tasks get."""
     return options.binding if placement.is_even else ()
 
 
@@ -53,7 +53,7 @@ def gpu_visibility(
 
 
 def advice(experiment: Experiment, job: PreparedJob, start: Start) -> Iterator[str]:
-    """Yield a warning where a program that takes the device of its local rank finds none, or another's."""
+    """Yield a warning where device number LOCAL_RANK does not exist, or is another task's GPU."""
     chosen = experiment.batch.gpu_visibility == "task"
     found = (
         None

@@ -29,7 +29,7 @@ def why(completed: Completed, said: str | None = None) -> str:
     if completed.returncode < 0:
         return f"it was killed by signal {-completed.returncode}"
     words = completed.stderr.strip() or completed.stdout.strip() if said is None else said
-    return words or f"exit code {completed.returncode} without a word"
+    return words or f"exit code {completed.returncode} without a message"
 
 
 def hint(said: str, hints: Mapping[str, str]) -> str:

@@ -30,25 +30,25 @@ class DirectiveSyntax(NamedTuple):
     """How one scheduler's directives are written.
 
     ``read`` takes a text apart, into nothing where it is no directive; ``form`` says how to write one.
-    ``fields``: what hpcdist writes itself, and the field to use instead; ``taken``: what nobody else may say,
-    and why; ``free``: those of the fields that are open where hpcdist writes none. ``others``: all flags that
-    it has beside these, None where that is not known; ``useless``: those that it does not take on this site,
-    and why. ``repeats``: those that may stand more than once, each time for another name
-    (``--setopt=NAME=X``), and what each is in full. ``abbreviates``: the scheduler takes the beginning of a
-    flag for the flag. ``sentinel``: how a line of the script begins that it takes for a directive, wherever
-    it stands; None where only the head of a script counts.
+    ``fields``: what hpcdist writes itself, and the field to use instead; ``reserved``: other flags
+    that only hpcdist may set, and why; ``free``: the fields that are allowed where hpcdist writes none.
+    ``others``: all further flags, None where they are not known; ``without_effect``: those that have none on
+    this site, and why. ``repeats``: those that may be given more than once, each time for another name
+    (``--setopt=NAME=X``), and each in its long form. ``abbreviates``: the scheduler accepts the beginning of
+    a flag. ``sentinel``: how a line begins that the scheduler reads as a directive anywhere in the script;
+    None where it reads only the head.
     """
 
     scheduler: str
     form: str
     read: Callable[[str], Sequence[Pair]]
     fields: Mapping[str, str]
-    taken: Mapping[str, str]
+    reserved: Mapping[str, str]
     free: frozenset[str] = frozenset()
     repeats: Mapping[str, str] = {}
     abbreviates: bool = False
     others: frozenset[str] | None = None
-    useless: Mapping[str, str] = {}
+    without_effect: Mapping[str, str] = {}
     sentinel: re.Pattern[str] | None = None
 
     def path(self, flag: str) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ def _required_by_site(
     syntax: DirectiveSyntax, line: Directive, required: Mapping[str, Directive]
 ) -> Directive | None:
     """Return the line of the site that says what this one says, also where this one's flag is cut short."""
-    whole = {*syntax.fields, *syntax.taken, *(syntax.others or ())}
+    whole = {*syntax.fields, *syntax.reserved, *(syntax.others or ())}
     if line.flag not in whole and _key(syntax, line) not in required:
         return next((other for other in required.values() if _is_short(syntax, line.flag, other.flag)), None)
     return required.get(_key(syntax, line))
@@ -145,8 +145,8 @@ def site_directive_problems(syntax: DirectiveSyntax, site: Site) -> Iterator[Pro
 
 def _always_set(syntax: DirectiveSyntax, flag: str) -> Problem | None:
     """Return a problem for a flag that every job sets; a site may require others (``--mem=0``)."""
-    if flag in syntax.taken:
-        return Problem(f"{flag} is set by hpcdist", hint=syntax.taken[flag])
+    if flag in syntax.reserved:
+        return Problem(f"{flag} is set by hpcdist", hint=syntax.reserved[flag])
     if syntax.fields.get(flag) in _ALWAYS:
         return Problem(
             f"{flag} is set by hpcdist", hint=f"remove it: an experiment sets it by `{syntax.fields[flag]}`"
@@ -237,7 +237,7 @@ def _reserved(syntax: DirectiveSyntax, flag: str, own: Mapping[str, str | None])
     for known, field in syntax.fields.items():
         if flag == known or (flag not in syntax.fields and _is_short(syntax, flag, known)):
             return Problem(f"{flag} is set by hpcdist", _PATH, f"use `{field}`")
-    for known, reason in syntax.taken.items():
+    for known, reason in syntax.reserved.items():
         if flag == known or _is_short(syntax, flag, known):
             return Problem(f"{flag} is set by hpcdist", _PATH, reason)
     return None
@@ -248,11 +248,11 @@ def _unknown(syntax: DirectiveSyntax, line: Directive, site: Site) -> Problem | 
     flag = line.flag.partition(" ")[0]
     theirs = line.origin.kind == "site"
     path, origin = ((), f" ({line.origin})") if theirs else (_PATH, "")
-    if flag in syntax.useless:
-        return Problem(f"{flag} has no effect here{origin}", path, syntax.useless[flag])
+    if flag in syntax.without_effect:
+        return Problem(f"{flag} has no effect here{origin}", path, syntax.without_effect[flag])
     if syntax.others is None:
         return None
-    flags = {known.partition(" ")[0] for known in (*syntax.fields, *syntax.taken, *syntax.others)}
+    flags = {known.partition(" ")[0] for known in (*syntax.fields, *syntax.reserved, *syntax.others)}
     if flag in flags or flag in site.directives.known:
         return None
     near = did_you_mean(flag, flags)

@@ -227,7 +227,7 @@ class Local(Plain):
         said = completed.stderr.strip() or f"exit code {completed.returncode}"
         if completed.returncode > 0 and not completed.timed_out:
             raise SchedulerError(f"the job could not be started: {said}")
-        raise SubmissionUnknown(f"the job's process did not tell its pid: {said}")
+        raise SubmissionUnknown(f"the job's process did not print its pid: {said}")
 
     def find(self) -> Iterator[Command]:
         """Yield one look at this user's processes; jobs that are over are known by their events."""

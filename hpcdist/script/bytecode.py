@@ -13,23 +13,23 @@ from hpcdist.host.resources import user_cache
 
 
 class Kept(FileSystemBytecodeCache):
-    """Compiled templates in a folder; one that cannot be read or written is no loss."""
+    """A cache folder of compiled templates; failures to read or write it are ignored."""
 
     def __init__(self, folder: Path, compiler: str) -> None:
         super().__init__(str(folder), "%s")
         self._compiler = compiler
 
     def get_source_checksum(self, source: str) -> str:
-        """Tell the text from others, and what one compiler makes of it from what another does."""
+        """Return a checksum of the text and of the compiler's version."""
         return super().get_source_checksum(source + self._compiler)
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Fill the bucket, if there is something for it."""
+        """Load the bucket from the cache, if it is there."""
         with suppress(OSError):
             super().load_bytecode(bucket)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keep what is in the bucket, if that is possible."""
+        """Write the bucket to the cache, if that is possible."""
         with suppress(OSError):
             super().dump_bytecode(bucket)
 

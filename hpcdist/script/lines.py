@@ -1,4 +1,4 @@
-"""Lines: a plan's directives, variables and launch line as lines of shell, with their origins where asked."""
+"""Lines: a plan's directives, variables and launch line as lines of shell, with their origins on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Lines:
         self.annotate = annotate
 
     def header(self, run_dir: str | None) -> list[Raw]:
-        """Return the scheduler's directives, with their origins above them where asked."""
+        """Return the scheduler's directives, each below its origin if ``annotate`` is set."""
         lines = []
         for text, origin in schedulers.get(self.plan.identity.scheduler).header(self.plan, run_dir):
             lines += [Raw(f"# {_one_line(origin)}")] if self.annotate else []
@@ -28,7 +28,7 @@ class Lines:
         return lines
 
     def annotated(self, word: Word) -> Raw:
-        """Return what is shell already, with its origin behind it where asked."""
+        """Return a line of shell, followed by its origin if ``annotate`` is set."""
         comment = f"  # {_one_line(word.origin)}" if self.annotate else ""
         return Raw(f"{word.text}{comment}")
 
@@ -50,7 +50,7 @@ class Lines:
         return Raw(f"{only}export {variable.name}={value}{comment}")
 
     def launch_origins(self) -> list[Raw]:
-        """Return a line for each origin of the launch line, with the words that come from there."""
+        """Return a line for each origin of the launch line, with the words that have it."""
         return [
             Raw(f"{_one_line(' '.join(word.text for word in words))}: {_one_line(origin)}")
             for origin, words in groupby(self.plan.words, key=lambda word: word.origin)
@@ -81,7 +81,7 @@ def on_few_lines(value: str) -> Raw:
 
 
 def only_comments(words: Iterable[Word]) -> bool:
-    """Whether these lines are none for bash, which has no empty functions."""
+    """Whether these lines hold no command: bash has no empty functions."""
     lines = (line.strip() for word in words for line in word.text.splitlines())
     return all(not line or line.startswith("#") for line in lines)
 

@@ -1,4 +1,4 @@
-"""The renderer: a plan becomes a script of two parts; every value is quoted unless it is shell already.
+"""The renderer: writes a plan as a script of two parts; every value is quoted unless it is shell code.
 
 The first part is the job's own, made by a template; the second is the runtime, the same in every job.
 """
@@ -44,7 +44,7 @@ def render(
     submitted. ``annotate`` adds each line's origin as a comment.
 
     Raises:
-        RenderError: when a template asks for something that the plan does not have.
+        RenderError: when a template uses a value that the plan does not have.
     """
     places = tuple(folders or template_folders())
     return f"{render_job(plan, run_dir=run_dir, annotate=annotate, folders=places)}\n{runtime(places)}"
@@ -53,7 +53,7 @@ def render(
 def render_job(
     plan: Plan, *, run_dir: str | None = None, annotate: bool = False, folders: Iterable[Path] | None = None
 ) -> str:
-    """Write the first part of the script, what is this job's own; without the runtime it runs nothing.
+    """Write the first part of the script, the job's own; without the runtime it runs nothing.
 
     Raises:
         RenderError: as `render`.
@@ -128,7 +128,7 @@ def _context(plan: Plan, run_dir: str | None, *, annotate: bool) -> dict[str, An
 
 
 def _end_of(text: str) -> str:
-    """Return a word that ends a here-document, and is no line of this text."""
+    """Return a here-document delimiter that is no line of this text."""
     lines = text.split("\n")
     return next(end for number in count() if (end := f"COMMAND{number or ''}") not in lines)
 
@@ -140,10 +140,10 @@ def _finalized(value: object) -> Raw:
 
 
 def _plain(value: object) -> Raw:
-    """Pass a value that cannot be quoted where it stands: a name, a number, a sentence of hpcdist's own.
+    """Return a value that cannot be quoted in its place: a name, a number, a sentence of hpcdist's own.
 
     Raises:
-        ValueError: when it holds anything that bash would read.
+        ValueError: when it has a character that bash would interpret.
     """
     text = str(value)
     if any(character in text for character in "\"'`$\\\n\r!<>|;&*?~#{}"):

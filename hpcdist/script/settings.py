@@ -1,4 +1,4 @@
-"""Settings: what the runtime must know of one job, as the entries of a map and the rows of a table."""
+"""Settings: the values of one job that the runtime reads, as entries of a map and rows of a table."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def lines(plan: Plan, run_dir: str | None) -> Iterator[Raw]:
 
 
 def _element(value: object) -> str:
-    """Return a value as one word, in quotes where a reader might take a comma for the end of it."""
+    """Return a value as one word, quoted where a comma would look like the end of it."""
     word = quote(value)
     return f"'{word}'" if "," in word and word == str(value) else word
 
@@ -121,7 +121,7 @@ def _elements(plan: Plan) -> str | None:
 
 
 def _of_scheduler(plan: Plan) -> Group:
-    """Return what only LSF and Grid Engine need: the first is no compute node, the second has slots."""
+    """Return the settings that only LSF (its launch node) and Grid Engine (its slots) need."""
     asks_slots = any(directive.flag == "-pe" for directive in plan.directives)
     return {
         "launch_node": plan.request.lsf.launch_node,
@@ -131,7 +131,7 @@ def _of_scheduler(plan: Plan) -> Group:
 
 
 def _checks_program(plan: Plan) -> bool:
-    """Whether each task looks for the first word behind its wrapper: what is in a container it cannot see."""
+    """Whether each task checks that its program exists: it cannot see inside a container."""
     return plan.launch.mode == "tasks" and not plan.container and plan.words[-2].origin.kind != "task wrapper"
 
 
@@ -152,7 +152,7 @@ def _of_placement(plan: Plan) -> Group:
 
 
 def _run(nodes: int, tasks: int) -> str:
-    """Return so many nodes with so many tasks as Slurm writes them (SLURM_TASKS_PER_NODE)."""
+    """Return a number of nodes and their tasks in Slurm's notation, ``4(x2)`` (SLURM_TASKS_PER_NODE)."""
     return f"{tasks}(x{nodes})" if nodes > 1 else str(tasks)
 
 

@@ -163,7 +163,7 @@ def test_without_mpi(hpcdist: Hpcdist, bare_path: Callable[..., None]) -> None:
     assert (result.code, result.out) == (3, "")
     assert result.err == (
         "note: there is no mpirun on PATH, so the launcher is processes\n"
-        "error: --framework: framework horovod meets over MPI, which launcher processes does not bring; "
+        "error: --framework: framework horovod needs MPI, which launcher processes does not provide; "
         "use --framework pytorch, which needs no MPI, or install Open MPI\n"
     )
     assert hpcdist("init", "--site=local", "--yes", "--framework=pytorch").code == 0

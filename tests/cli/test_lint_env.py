@@ -129,7 +129,7 @@ def test_against_a_site(hpcdist: Hpcdist) -> None:
     result = hpcdist("lint-env", "-", "--site", "perlmutter", stdin="UCX_TLS=rc\nNCCL_NET_GDR_LEVEL=PHB\n")
     assert result.code == 3
     assert result.out == (
-        "warning: <stdin>:1: UCX_TLS=rc: UCX has no transport for Slingshot, so it does nothing there; "
+        "warning: <stdin>:1: UCX_TLS=rc: UCX has no transport for Slingshot, so it has no effect there; "
         "remove it (docs.cscs.ch, communication)\n"
     )
 
@@ -161,7 +161,7 @@ def test_equal_notes_are_printed_once(hpcdist: Hpcdist) -> None:
         0,
         (
             "note: <stdin>:1, <stdin>:2: NCCL_SHM_DISABLE, NCCL_P2P_DISABLE: NVIDIA wants it as a work-around"
-            " only, and removed as soon as the fault is mended; say why beside it, and remove it then "
+            " only, to be removed when the fault is fixed; add a comment why, and remove it then "
             f"({GUIDE})\n"
         ),
     )

@@ -44,7 +44,7 @@ def machine(folder: Path) -> None:
         (
             ("--set", "batch.walltime=2h"),
             "nodes 0-1: partition gpu, big nodes",
-            "partitions.gpu: the first that fits: partition debug (big nodes) allows 01:00:00, 02:00:00 asked",
+            "partitions.gpu: the first that fits: partition debug (big nodes) allows 01:00:00, 02:00:00 requested",
         ),
     ],
 )
@@ -71,7 +71,7 @@ def test_plan_shows_the_reason_for_another_partition(hpcdist: Hpcdist) -> None:
     [
         (
             ("--set", "batch.partition=debug", "--set", "batch.walltime=2h"),
-            "--set batch.walltime=2h: batch.walltime: partition debug (big nodes) allows 01:00:00, 02:00:00 asked; partition gpu takes it",
+            "--set batch.walltime=2h: batch.walltime: partition debug (big nodes) allows 01:00:00, 02:00:00 requested; partition gpu takes it",
         ),
         (
             ("--set", "environment.replicas.n_workers=8000"),
@@ -79,7 +79,7 @@ def test_plan_shows_the_reason_for_another_partition(hpcdist: Hpcdist) -> None:
         ),
         (
             ("--set", "batch.walltime=3d"),
-            "--set batch.walltime=3d: batch.walltime: partition gpu (big nodes) allows 2-00:00:00, 3-00:00:00 asked; the longest is 2-00:00:00 on gpu (up to 2000 nodes)",
+            "--set batch.walltime=3d: batch.walltime: partition gpu (big nodes) allows 2-00:00:00, 3-00:00:00 requested; the longest is 2-00:00:00 on gpu (up to 2000 nodes)",
         ),
     ],
 )

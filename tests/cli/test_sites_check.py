@@ -68,7 +68,7 @@ ALT_READ: Final = "fabric: {together: [{why: x, directives: [%s], env: {FI_CXI_R
 
 LONE: Final = """\
 warning: odd.yaml:5:71: fabric.together[0].env.FI_CXI_RDZV_PROTO: FI_CXI_RDZV_PROTO=alt_read: it needs \
-the driver's get protocol off, and nobody asks for that; ask by --network=disable_rdzv_get (Slurm), \
+the driver's get protocol off, and no directive does that; add --network=disable_rdzv_get (Slurm), \
 --disable_rdzv_get (PBS) or --setattr=rdzv_get_en=0 (Flux) (github.com/HewlettPackard/shs-ccl-docs @ 438fcce)
 """
 

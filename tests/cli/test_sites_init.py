@@ -244,7 +244,7 @@ def test_init_writes_where_sites_are_found(
         f"wrote {file}\ncheck and complete it, then run:\n"
         "  hpcdist sites check mine\n  hpcdist render EXP --site mine\n"
     )
-    assert result.err == "note: not available: flux version: exit code 1 without a word\n"
+    assert result.err == "note: not available: flux version: exit code 1 without a message\n"
     assert file.parent.stat().st_mode & 0o777 == 0o700
     again = hpcdist("sites", "init", "mine", "--scheduler", "flux")
     hint = "remove it, or choose another file with -o"

@@ -53,7 +53,9 @@ def read_by(entry: Entry) -> str:
     """
     section, *below = entry.path
     if section == "launchers":
-        return ", ".join(name for name, launcher in LAUNCHERS.items() if below and below[1] in launcher.reads)
+        return ", ".join(
+            name for name, launcher in LAUNCHERS.items() if below and below[1] in launcher.site_options
+        )
     if section in SCHEDULERS or section in UNTRIED or "[]" in "".join(below):
         return section if section in SCHEDULERS and not below else ""
     found = changed_by(entry.path, entry.type)

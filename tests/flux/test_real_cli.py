@@ -15,7 +15,7 @@ import pytest
 from hpcdist.plan.origin import DEFAULT
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers.flux import FLUX
-from hpcdist.schedulers.flux.directives import FIELDS, HEADER, OTHERS, SHORT, TAKEN
+from hpcdist.schedulers.flux.directives import FIELDS, HEADER, OTHERS, RESERVED, SHORT
 from hpcdist.schedulers.header import directive_text
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
@@ -180,7 +180,7 @@ def test_its_refusals_are_refusals(script: str, tmp_path: Path) -> None:
 
 def test_its_flags_are_known() -> None:
     shown = {"--help", "--list-plugins"}
-    assert set(flux("batch", "--flags-of-it").stdout.split()) - shown == {*FIELDS, *TAKEN, *SHORT, *OTHERS}
+    assert set(flux("batch", "--flags-of-it").stdout.split()) - shown == {*FIELDS, *RESERVED, *SHORT, *OTHERS}
 
 
 def test_a_script_in_which_it_finds_directives_is_refused_before() -> None:

@@ -46,7 +46,7 @@ spec:
             (
                 (
                     "f.yml:7:7: environment.env_vars.WORLD_SIZE: "
-                    "WORLD_SIZE has no effect: each task is given its own"
+                    "WORLD_SIZE has no effect: hpcdist sets it for each task"
                 ),
             ),
         ),

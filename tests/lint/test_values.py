@@ -14,7 +14,7 @@ from hpcdist.site.fabric import Library
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 ANYWHERE = LintContext()
-_CAPITALS = "capital and small letters differ in names, so nobody reads it"
+_CAPITALS = "names of variables are case-sensitive, so nothing reads it"
 
 
 OURS = Origin("place", "exp.yml:3")
@@ -35,11 +35,15 @@ def said(name: str, value: str, around: LintContext = ANYWHERE) -> list[str]:
         (
             "NCCL_P2P_NET_CHUNKSIZE",
             "2M",
-            "NCCL reads 2 without a word: what follows, 'M', is ignored; write 2097152",
+            "NCCL reads 2 without a warning: what follows, 'M', is ignored; write 2097152",
         ),
-        ("NCCL_CROSS_NIC", "yes", "NCCL reads 0 without a word: no digit stands first; write 1"),
-        ("NCCL_IB_DISABLE", "true", "NCCL reads 0 without a word: no digit stands first; write 1"),
-        ("NCCL_BUFFSIZE", "010", "NCCL takes a number with a leading 0 for octal and reads 8; write 10"),
+        ("NCCL_CROSS_NIC", "yes", "NCCL reads 0 without a warning: it does not begin with a digit; write 1"),
+        (
+            "NCCL_IB_DISABLE",
+            "true",
+            "NCCL reads 0 without a warning: it does not begin with a digit; write 1",
+        ),
+        ("NCCL_BUFFSIZE", "010", "NCCL reads a number with a leading 0 as octal, here as 8; write 10"),
         (
             "NCCL_IB_TIMEOUT",
             "50",
@@ -53,7 +57,7 @@ def said(name: str, value: str, around: LintContext = ANYWHERE) -> list[str]:
         (
             "NCCL_NET_GDR_LEVEL",
             "phb",
-            "NCCL ignores it without a word: levels are words in capital letters; write PHB",
+            "NCCL ignores it silently: levels are words in capital letters; write PHB",
         ),
         (
             "NCCL_PROTO",
@@ -111,7 +115,7 @@ def test_what_nccl_takes_in_silence(name: str, value: str, message: str) -> None
             "Hybrid",
             (
                 "libfabric warns at most, and keeps its default, "
-                "since capital and small letters differ; write hybrid "
+                "since its values are case-sensitive; write hybrid "
                 "(https://ofiwg.github.io/libfabric/main/man/fi_cxi.7.html)"
             ),
         ),
@@ -187,7 +191,7 @@ def test_an_unknown_name_of_ucx_is_noted() -> None:
     (found,) = findings([variable("UCX_XYZZY", "1")], ANYWHERE)
     assert (found.severity, found.happens) == (
         "note",
-        "the lint does not know it; UCX itself warns at its start of a name that it does not read",
+        "hpcdist does not know it; UCX itself warns at startup of names that it does not read",
     )
 
 
@@ -246,7 +250,7 @@ def test_a_debugging_variable_is_noted() -> None:
     (found,) = findings([variable("NCCL_SHM_DISABLE", "1")], ANYWHERE)
     assert (found.severity, found.happens) == (
         "note",
-        "NVIDIA wants it as a work-around only, and removed as soon as the fault is mended",
+        "NVIDIA documents it as a work-around only, to be removed when the fault is fixed",
     )
     assert findings([variable("NCCL_SHM_DISABLE", "1", Origin("site", "x", "fabric.env"))], ANYWHERE) == ()
 

@@ -54,24 +54,24 @@ def training(workers: int, each: dict[str, Any] = GPU, **batch: Any) -> Experime
         ),
         (
             training(39, walltime="100h"),
-            "batch.walltime: partition prod (a100 nodes) allows 1-00:00:00, 4-04:00:00 asked; the longest is 3-00:00:00 on capacity (up to 4 nodes)",
+            "batch.walltime: partition prod (a100 nodes) allows 1-00:00:00, 4-04:00:00 requested; the longest is 3-00:00:00 on capacity (up to 4 nodes)",
         ),
         (
             training(39, walltime="12h"),
-            "batch.walltime: partition prod (a100 nodes) allows 03:00:00 to a job of 10 nodes, 12:00:00 asked; long enough: prod (100-496 nodes), capacity (up to 4 nodes)",
+            "batch.walltime: partition prod (a100 nodes) allows 03:00:00 to a job of 10 nodes, 12:00:00 requested; long enough: prod (100-496 nodes), capacity (up to 4 nodes)",
         ),
         (
             training(0, resources(cpu=1, gpu=5)),
-            "environment.resources: partition debug (a100 nodes) has 4 GPUs a node, 5 asked by master; the most is 4 GPUs a node, on debug",
+            "environment.resources: partition debug (a100 nodes) has 4 GPUs a node, 5 requested by master; the most is 4 GPUs a node, on debug",
         ),
         # The file names a partition, and others take it.
         (
             training(7, partition="debug", walltime="2h"),
-            "batch.walltime: partition debug (a100 nodes) allows 01:00:00, 02:00:00 asked; partition capacity takes it",
+            "batch.walltime: partition debug (a100 nodes) allows 01:00:00, 02:00:00 requested; partition capacity takes it",
         ),
         (
             training(7, partition="prod"),
-            "environment.replicas: partition prod (a100 nodes) takes jobs of 10 nodes and more, 2 would do; partitions debug and capacity take it",
+            "environment.replicas: partition prod (a100 nodes) requires at least 10 nodes, this job needs 2; partitions debug and capacity take it",
         ),
         (
             training(15, partition="debug"),
@@ -79,21 +79,21 @@ def training(workers: int, each: dict[str, Any] = GPU, **batch: Any) -> Experime
         ),
         (
             training(1, resources(cpu=65), partition="debug"),
-            ("environment.resources: partition debug (a100 nodes) has 64 CPUs a node, 65 asked by master; partition cpu takes it\n"
-             "environment.replicas.default_worker.resources: partition debug (a100 nodes) has 64 CPUs a node, 65 asked by worker 0; partition cpu takes it"),
+            ("environment.resources: partition debug (a100 nodes) has 64 CPUs a node, 65 requested by master; partition cpu takes it\n"
+             "environment.replicas.default_worker.resources: partition debug (a100 nodes) has 64 CPUs a node, 65 requested by worker 0; partition cpu takes it"),
         ),
         # It names one, and no other takes it either.
         (
             training(0, resources(cpu=65), partition="debug"),
-            "environment.resources: partition debug (a100 nodes) has 64 CPUs a node, 65 asked by master; such nodes: cpu (from 2 nodes on)",
+            "environment.resources: partition debug (a100 nodes) has 64 CPUs a node, 65 requested by master; such nodes: cpu (from 2 nodes on)",
         ),
         (
             training(19, walltime="2h"),
-            "environment.replicas: partition prod (a100 nodes) takes jobs of 10 nodes and more, 5 would do; the largest that fits: `n_workers: 15` on capacity",
+            "environment.replicas: partition prod (a100 nodes) requires at least 10 nodes, this job needs 5; the largest that fits: `n_workers: 15` on capacity",
         ),
         (
             training(35, walltime="2h"),
-            "environment.replicas: partition prod (a100 nodes) takes jobs of 10 nodes and more, 9 would do; the smallest that fits: `n_workers: 36` on prod",
+            "environment.replicas: partition prod (a100 nodes) requires at least 10 nodes, this job needs 9; the smallest that fits: `n_workers: 36` on prod",
         ),
     ],
 )  # fmt: skip
@@ -109,7 +109,7 @@ def test_what_fits_nowhere_by_any_number() -> None:
         selected(experiment(environment=environment(each=resources(cpu=1))), machine)
     assert (
         str(caught.value)
-        == "environment.replicas: partition p (n nodes) takes jobs of 2 nodes and more, 1 would do"
+        == "environment.replicas: partition p (n nodes) requires at least 2 nodes, this job needs 1"
     )
 
 
@@ -133,7 +133,7 @@ def test_workers_with_resources_of_their_own_are_counted_too() -> None:
         (
             training(3, walltime="2h"),
             "capacity",
-            "the first that fits: partition debug (a100 nodes) allows 01:00:00, 02:00:00 asked",
+            "the first that fits: partition debug (a100 nodes) allows 01:00:00, 02:00:00 requested",
         ),
         (
             training(15),
@@ -143,7 +143,7 @@ def test_workers_with_resources_of_their_own_are_counted_too() -> None:
         (
             training(1, resources(cpu=65)),
             "cpu",
-            "the first that fits: partition debug (a100 nodes) has 64 CPUs a node, 65 asked by master",
+            "the first that fits: partition debug (a100 nodes) has 64 CPUs a node, 65 requested by master",
         ),
         (
             experiment(environment={"node_selector": {"partition": "capacity"}}),

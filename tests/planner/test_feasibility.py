@@ -47,10 +47,16 @@ def test_what_fits_is_placed() -> None:
     [
         (
             request(8, cpus=5),
-            [("partition p (n nodes) has 4 CPUs a node, 5 asked by worker 0", Shortfall("CPUs", 4, 5), 0)],
+            [
+                (
+                    "partition p (n nodes) has 4 CPUs a node, 5 requested by worker 0",
+                    Shortfall("CPUs", 4, 5),
+                    0,
+                )
+            ],
         ),
-        (request(8, walltime="2h"), [("partition p (n nodes) allows 01:00:00, 02:00:00 asked", None, 0)]),
-        (request(2), [("partition p (n nodes) takes jobs of 2 nodes and more, 1 would do", None, 1)]),
+        (request(8, walltime="2h"), [("partition p (n nodes) allows 01:00:00, 02:00:00 requested", None, 0)]),
+        (request(2), [("partition p (n nodes) requires at least 2 nodes, this job needs 1", None, 1)]),
         (
             request(18),
             [("partition p (n nodes) gives a job 8 nodes, 9 are needed (2 tasks a node)", None, 9)],

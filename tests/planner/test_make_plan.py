@@ -388,7 +388,7 @@ def test_what_else_is_odd_about_a_plan() -> None:
         "persistence": {"data": ["imagenet"]},
     }
     assert planned(site(), environment=section).warnings == (
-        "no walltime is asked for, so the partition's default holds; write `batch: {walltime: 2h}`",
+        "no walltime is requested, so the partition's default applies; write `batch: {walltime: 2h}`",
         "site x has no volume 'imagenet'; a site file gives its path under `volumes`",
         "the 6 CPUs of master are 1 for each of its 4 tasks; 2 stay idle",
     )

@@ -262,13 +262,13 @@ def test_walltime_by_number_of_nodes() -> None:
     assert shape(selected(of(1), machine, walltime="2h")) == [("long", 1, 1)]
     assert problems(of(2), machine, walltime="3h") == [
         (
-            "batch.walltime: partition batch (n nodes) allows 02:00:00 to a job of 2 nodes, 03:00:00 asked; "
-            "long enough: batch (3-9 nodes), long (up to 1 node)"
+            "batch.walltime: partition batch (n nodes) allows 02:00:00 to a job of 2 nodes, 03:00:00 "
+            "requested; long enough: batch (3-9 nodes), long (up to 1 node)"
         )
     ]
     assert problems(of(9), machine, walltime="25h") == [
         (
-            "batch.walltime: partition batch (n nodes) allows 03:00:00, 1-01:00:00 asked; "
+            "batch.walltime: partition batch (n nodes) allows 03:00:00, 1-01:00:00 requested; "
             "the longest is 1-00:00:00 on long (up to 1 node)"
         )
     ]
@@ -280,22 +280,22 @@ def test_walltime_by_number_of_nodes() -> None:
         (
             {"environment": environment(each=resources(cpu=1, gpu=8))},
             None,
-            [("environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 8 asked by master; "
+            [("environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 8 requested by master; "
              "the most is 4 GPUs a node, on a100")],
         ),
         (
             {"batch": {"partition": "v100"}, "environment": environment(each=resources(cpu=17, gpu=4))},
             None,
-            [("environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 4 asked by master; "
+            [("environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 4 requested by master; "
              "the most is 4 GPUs a node, on a100"),
-             ("environment.resources: partition v100 (v100 nodes) has 16 CPUs a node, 17 asked by master; "
-             "the most is 32 CPUs a node, on cpu")],
+             ("environment.resources: partition v100 (v100 nodes) has 16 CPUs a node, "
+             "17 requested by master; the most is 32 CPUs a node, on cpu")],
         ),
         (
             {"batch": {"partition": "v100"}, "environment": environment(each=resources(cpu=1, memory="60G"))},
             None,
             [("environment.resources: partition v100 (v100 nodes) has 32000 MiB of memory a node, 61440 "
-             "asked by "
+             "requested by "
              "master; partitions a100 and cpu take it")],
         ),
         (
@@ -316,7 +316,7 @@ def test_walltime_by_number_of_nodes() -> None:
         (
             {"batch": {"partition": "a100"}},
             "2h",
-            [("batch.walltime: partition a100 (a100 nodes) allows 01:00:00, 02:00:00 asked; "
+            [("batch.walltime: partition a100 (a100 nodes) allows 01:00:00, 02:00:00 requested; "
               "partitions v100 and cpu take it")],
         ),
         (

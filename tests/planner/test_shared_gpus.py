@@ -21,7 +21,7 @@ NOTHING_SAYS = (
     "this job has 2 of the 4 GPUs of this node, and nothing says which: CUDA_VISIBLE_DEVICES is not set"
 )
 WARNING = (
-    "other jobs may be on the same nodes, and {} itself tells no job which GPUs are its own: tasks fail "
+    "other jobs may be on the same nodes, and {} sets for no job which GPUs are its own: tasks fail "
     "where CUDA_VISIBLE_DEVICES is not set; ask for all GPUs of a node, or for whole nodes by "
     "`batch: {{exclusive: true}}`"
 )

@@ -160,7 +160,7 @@ def test_origins() -> None:
         (
             plan(group(memory=1)),
             HERE,
-            "environment.resources.memory: flux batch cannot ask for memory; remove it, take whole nodes",
+            "environment.resources.memory: flux batch cannot request memory; remove it, take whole nodes",
         ),
         (plan(gpu_request="none"), HERE, "batch.exclusive: site testbed asks for no GPUs"),
         (plan(dependency=("aftercorr:12",)), HERE, "batch.dependency: Flux cannot wait for 'aftercorr:12'"),

@@ -168,7 +168,7 @@ def test_a_site_that_gives_gpus_unasked() -> None:
             "LSF would take a line of site x: setup for a directive",
         ),
         (plan(qos="high"), SITE, "batch.qos: LSF has no QOS"),
-        (plan(elastic=True), SITE, "horovod.elastic: whether a job outlives"),
+        (plan(elastic=True), SITE, "horovod.elastic: LSF decides whether"),
         (plan(gpu_request="gpus_per_task"), SITE, "environment.resources.gpu: LSF counts GPUs by host"),
         (plan(group(constraint="a100")), EASY, "batch.constraint: site testbed asks for whole nodes"),
         (plan(array="0-9"), SITE, "batch.array: LSF counts array elements from 1: '0-9'"),
@@ -177,8 +177,8 @@ def test_a_site_that_gives_gpus_unasked() -> None:
         (plan(dependency=("singleton",)), SITE, "batch.dependency: LSF has no way to wait for 'singleton'"),
         (plan(dependency=("aftercorr:7",)), SITE, "LSF has no way to wait for 'aftercorr:7'"),
         (plan(dependency=("after:7+5",)), SITE, "LSF has no way to wait for 'after:7+5'"),
-        (plan(signal="ALRM@60", walltime=Walltime(60)), SITE, "batch.signal: 'ALRM@60' cannot be asked"),
-        (plan(signal="R:USR1@60", walltime=Walltime(60)), SITE, "batch.signal: 'R:USR1@60' cannot be asked"),
+        (plan(signal="ALRM@60", walltime=Walltime(60)), SITE, "batch.signal: 'ALRM@60' is not possible"),
+        (plan(signal="R:USR1@60", walltime=Walltime(60)), SITE, "batch.signal: 'R:USR1@60' is not possible"),
         (plan(signal="USR1@60"), SITE, "batch.signal: LSF sends it before the time limit, and there is none"),
         (plan(mail=Mail("a", ("requeue",))), SITE, "LSF sends no mail at 'requeue'"),
         (plan(extra_directives=("-q x",)), SITE, "-q is set by hpcdist; use `batch.partition`"),
@@ -565,7 +565,7 @@ def test_a_reason_that_nobody_knows() -> None:
             1,
             "Job <1>: Permission denied\n",
         ),
-        ("exit 255", 1, "bkill ended without a word\n"),
+        ("exit 255", 1, "bkill ended without a message\n"),
     ],
 )
 def test_cancel(body: str, code: int, err: str, tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def test_memory_for_each_host() -> None:
             "batch.launcher: horovodrun goes by ssh, and site testbed says `sge.remote: qrsh`; write",
         ),
         (plan(), site(sge=Sge(gpus=None)), "does not say which resource of Grid Engine its GPUs are"),
-        (plan(exclusive=True), site(sge=Sge()), "batch.exclusive: site testbed names no resource"),
+        (plan(exclusive=True), site(sge=Sge()), "batch.exclusive: site testbed does not name a resource"),
         (plan(qos="high"), MACHINE, "batch.qos: Grid Engine has no QOS"),
         (plan(signal="USR1@60"), MACHINE, "batch.signal: Grid Engine sends no signal before the time limit"),
         (plan(elastic=True), MACHINE, "horovod.elastic: a job of Grid Engine does not say"),

@@ -82,7 +82,7 @@ def test_slots_that_are_dealt_out_in_another_way_are_refused(hosts: str, found: 
 
 def test_an_environment_of_which_nobody_knows_how_it_deals_slots_out_is_told_of() -> None:
     warned = (
-        "site x does not say how parallel environment mpi deals slots out: unless its allocation_rule is 8 "
+        "site x does not say how parallel environment mpi allocates slots: unless its allocation_rule is 8 "
         "(`qconf -sp mpi`), the job may end at once with exit code 86; "
         'write one that has it as `sge: {environments: {"8": NAME}}` in the site file'
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.schedulers.sge.directives import FIELDS, OTHERS, TAKEN
+from hpcdist.schedulers.sge.directives import FIELDS, OTHERS, RESERVED
 from tests.sge.users import SITE, GridUser
 from tests.slurm.process import until
 
@@ -194,7 +194,7 @@ def test_gpus_are_counted_once_a_job(user: GridUser) -> None:
 
 
 def test_every_flag_that_hpcdist_knows_is_one_of_qsub(user: GridUser) -> None:
-    known = sorted({flag.partition(" ")[0] for flag in (*FIELDS, *TAKEN, *OTHERS)})
+    known = sorted({flag.partition(" ")[0] for flag in (*FIELDS, *RESERVED, *OTHERS)})
     each = 'for flag; do echo "$flag: $(qsub "$flag" </dev/null 2>&1)"; done'
     said = user.grid.run("bash", "-c", each, "bash", "-colour", *known).stdout
     assert re.findall(r"(\S+): .*invalid option argument", said) == ["-colour"]

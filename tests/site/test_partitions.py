@@ -46,11 +46,11 @@ def warned(where: Site, batch: dict[str, Any] | None = None) -> tuple[str, ...]:
 
 
 def told(why: str) -> tuple[str, ...]:
-    return tuple(f"{key}: memory is not asked for: {why}" for key in (MASTER, WORKER))
+    return tuple(f"{key}: memory is not requested: {why}" for key in (MASTER, WORKER))
 
 
 def silence(key: str) -> tuple[str, ...]:
-    return told(f"site x says `{key}: false`; a job has what the site gives unasked")
+    return told(f"site x says `{key}: false`; a job gets the site's default")
 
 
 # --- Whole nodes
@@ -157,8 +157,8 @@ def test_memory_warning_names_the_partition_of_each_replica() -> None:
     }
     where = site(**NODES, partitions=parts, default_partition="asking")
     plan = planned(where, framework="tensorflow", environment=section, batch=BATCH)
-    why = "site x says `partitions.silent.request_memory: false`; a job has what the site gives unasked"
-    told = f"{WORKER}: memory is not asked for: {why}"
+    why = "site x says `partitions.silent.request_memory: false`; a job gets the site's default"
+    told = f"{WORKER}: memory is not requested: {why}"
     assert [line for line in plan.warnings if "memory" in line] == [told]
 
 
@@ -200,9 +200,9 @@ def test_share_of_memory_is_requested_in_a_partition_with_a_low_default() -> Non
         (machine(**SILENT, whole_nodes=True), {}, ()),
         (machine(**LSF | SILENT), {}, silence("request_memory")),
         (machine(**LSF, **UNKNOWN, lsf={"request": "nodes"}, whole_nodes=True), {},
-         told("site x says `lsf.request: nodes`; a job has what the site gives unasked")),
+         told("site x says `lsf.request: nodes`; a job gets the site's default")),
         (machine(**SGE), {},
-         told("site x names no resource for it; a site file gives one under `sge.memory`")),
+         told("site x does not name the memory resource; write it as `sge.memory` in the site file")),
         (machine(**SGE | {"sge": {"environments": {"*": "mpi{slots}"}, "memory": "h_vmem"}}), {}, ()),
         (machine(**FLUX | SILENT), {}, silence("request_memory")),
         (machine(**FLUX), {"exclusive": True}, ()),
@@ -224,7 +224,7 @@ def test_flux_refuses_memory_unless_request_memory_is_false() -> None:
     with pytest.raises(PlanError) as caught:
         warned(machine(**FLUX))
     assert str(caught.value) == (
-        "environment.resources.memory: flux batch cannot ask for memory; remove it, take whole nodes by "
+        "environment.resources.memory: flux batch cannot request memory; remove it, take whole nodes by "
         "`batch: {exclusive: true}`, or say `request_memory: false` in the site file, as hpcdist's own have "
         "it: then a warning says that nobody is asked"
     )
@@ -238,5 +238,5 @@ def test_shipped_sites_without_memory_requests_set_request_memory(name: str) -> 
     section = environment(1, each=resources(cpu=2, memory="7Gi"))
     batch = BATCH | {"account": ACCOUNTS.get(name, "proj")}
     found = planned(shipped_site(name), environment=section, batch=batch).warnings
-    why = f"site {name} says `request_memory: false`; a job has what the site gives unasked"
+    why = f"site {name} says `request_memory: false`; a job gets the site's default"
     assert tuple(text for text in found if "memory" in text) == told(why)

@@ -96,7 +96,7 @@ def _context(site: Site | None) -> LintContext:
         network=site.fabric.network,
         library=library,
         versions=versions_of((*site.modules, *modules)),
-        given=lint.constant_site_values(site, jobs),
+        site_values=lint.constant_site_values(site, jobs),
     )
 
 

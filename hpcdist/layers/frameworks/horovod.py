@@ -160,7 +160,9 @@ class Horovod(Plain):
             return Topology(
                 task="gpu", gpu_visibility="node", launchers=("horovodrun",), why="horovod.controller"
             )
-        return Topology(task="gpu", gpu_visibility="node", needs_mpi=True, wired=section.controller != "mpi")
+        return Topology(
+            task="gpu", gpu_visibility="node", needs_mpi=True, allows_non_mpi=section.controller != "mpi"
+        )
 
     def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> tuple[Word, ...]:
         """Return the bounds of an elastic run; they follow the words of its launcher.

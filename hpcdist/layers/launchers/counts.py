@@ -49,6 +49,6 @@ def _for_unequal_nodes(job: JobSpec) -> Iterator[str]:
         if (
             usable
             and launcher.unequal_nodes
-            and job.identity.framework in (launcher.wires or {job.identity.framework})
+            and job.identity.framework in (launcher.frameworks or {job.identity.framework})
         ):
             yield launcher.name

@@ -38,8 +38,8 @@ class FluxRun(Plain):
         rank="FLUX_TASK_RANK", size="FLUX_JOB_SIZE", local_rank="FLUX_TASK_LOCAL_ID"
     )
     schedulers = frozenset({"flux"})
-    reads = frozenset({"mpi", "binding", "args", "rank_variables"})
-    taken: frozenset[str] = frozenset(
+    site_options = frozenset({"mpi", "binding", "args", "rank_variables"})
+    reserved_options: frozenset[str] = frozenset(
         {
             "-n",
             "--ntasks",

@@ -25,9 +25,9 @@ class Horovodrun(Plain):
     version_words: tuple[str, ...] = ("--version",)
     rank_variables: RankVariables | None = _GLOO
     schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
-    wires = frozenset({"horovod"})
-    reads = frozenset({"args", "rank_variables"})
-    taken: frozenset[str] = frozenset(
+    frameworks = frozenset({"horovod"})
+    site_options = frozenset({"args", "rank_variables"})
+    reserved_options: frozenset[str] = frozenset(
         {
             "-np",
             "--num-proc",

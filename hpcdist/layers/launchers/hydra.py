@@ -33,8 +33,8 @@ class Hydra(Plain):
         rank="PMI_RANK", size="PMI_SIZE", local_rank="MPI_LOCALRANKID"
     )
     schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
-    reads = frozenset({"flavour", "binding", "args", "rank_variables"})
-    taken: frozenset[str] = frozenset(
+    site_options = frozenset({"flavour", "binding", "args", "rank_variables"})
+    reserved_options: frozenset[str] = frozenset(
         {"-n", "-np", "-f", "-hosts", "-machinefile", "-ppn", "-genvlist", "-genvall", "-envlist"}
     )
     hostfile_line = "%s:%s"

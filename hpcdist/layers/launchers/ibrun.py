@@ -33,8 +33,8 @@ class Ibrun(Plain):
         rank="PMI_RANK", size="PMI_SIZE", local_rank="MPI_LOCALRANKID"
     )
     schedulers = frozenset({"slurm"})
-    reads = frozenset({"binding", "args", "rank_variables"})
-    taken: frozenset[str] = frozenset({"-n", "-o"})
+    site_options = frozenset({"binding", "args", "rank_variables"})
+    reserved_options: frozenset[str] = frozenset({"-n", "-o"})
     brings_mpi = True
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:

@@ -48,8 +48,8 @@ class Jsrun(Plain):
         rank="JSM_NAMESPACE_RANK", size="JSM_NAMESPACE_SIZE", local_rank="JSM_NAMESPACE_LOCAL_RANK"
     )
     schedulers = frozenset({"lsf"})
-    reads = frozenset({"binding", "args", "rank_variables", "threads_per_core"})
-    taken: frozenset[str] = frozenset(
+    site_options = frozenset({"binding", "args", "rank_variables", "threads_per_core"})
+    reserved_options: frozenset[str] = frozenset(
         {
             "-n",
             "--nrs",

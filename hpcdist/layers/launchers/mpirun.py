@@ -34,8 +34,8 @@ class Mpirun(Plain):
         rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", local_rank="OMPI_COMM_WORLD_LOCAL_RANK"
     )
     schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
-    reads = frozenset({"flavour", "binding", "mca", "args", "rank_variables"})
-    taken: frozenset[str] = frozenset(
+    site_options = frozenset({"flavour", "binding", "mca", "args", "rank_variables"})
+    reserved_options: frozenset[str] = frozenset(
         {
             "-n",
             "-np",

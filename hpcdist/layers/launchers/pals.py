@@ -34,8 +34,8 @@ class Pals(Plain):
         rank="PMI_RANK", size="PMI_SIZE", local_rank="PMI_LOCAL_RANK"
     )
     schedulers = frozenset({"pbs", "slurm"})
-    reads = frozenset({"binding", "args", "rank_variables"})
-    taken: frozenset[str] = frozenset(
+    site_options = frozenset({"binding", "args", "rank_variables"})
+    reserved_options: frozenset[str] = frozenset(
         {"-n", "--np", "--ppn", "-N", "--hostfile", "--hosts", "--hostlist", "--envall", "--genvall"}
     )
     lists_cpus = True

@@ -11,9 +11,9 @@ class Plain:
     version_words: tuple[str, ...] = ()
     mpi_flavours: tuple[str, ...] = ()
     substitutes: tuple[str, ...] = ()
-    wires: frozenset[str] = frozenset()
-    reads: frozenset[str] = frozenset()
-    taken: frozenset[str] = frozenset()
+    frameworks: frozenset[str] = frozenset()
+    site_options: frozenset[str] = frozenset()
+    reserved_options: frozenset[str] = frozenset()
     lists_cpus: bool = False
     hostfile_line: str = "%s slots=%s"
     unequal_nodes: bool = False

@@ -32,8 +32,8 @@ class Srun(Plain):
         rank="SLURM_PROCID", size="SLURM_NTASKS", local_rank="SLURM_LOCALID"
     )
     schedulers = frozenset({"slurm"})
-    reads = frozenset({"mpi", "binding", "args", "rank_variables"})
-    taken: frozenset[str] = frozenset(
+    site_options = frozenset({"mpi", "binding", "args", "rank_variables"})
+    reserved_options: frozenset[str] = frozenset(
         {
             "-N",
             "--nodes",

@@ -41,7 +41,7 @@ _NOT_ASKED: Final = "Unable to connect to Flux"
 # What is over already is no failure; anything else that flux cancel says of a job is.
 _CANCEL: Final = """\
 said=$(flux cancel "$@" 2>&1) && exit
-[[ $said ]] || said="flux cancel ended without a word"
+[[ $said ]] || said="flux cancel ended without a message"
 left=$(grep -v ': job is inactive$' <<<"$said") || exit 0
 echo "$left" >&2
 exit 1

@@ -46,7 +46,7 @@ FIELDS: Final = {
 }
 """Flags that hpcdist writes itself, and the field to use instead."""
 
-TAKEN: Final = {
+RESERVED: Final = {
     "--cwd": "the job runs where it is submitted",
     "--dry-run": "use `hpcdist render`",
     "--error": "the output goes to the run directory",
@@ -183,7 +183,7 @@ def _unsupported_shapes(job: JobSpec, site: Site) -> Iterator[Problem]:
     if any(group.memory for group in groups) and not job.request.exclusive:
         hint = "remove it, take whole nodes by `batch: {exclusive: true}`, or say `request_memory: false` in "
         hint += "the site file, as hpcdist's own have it: then a warning says that nobody is asked"
-        yield Problem("flux batch cannot ask for memory", ("environment", "resources", "memory"), hint)
+        yield Problem("flux batch cannot request memory", ("environment", "resources", "memory"), hint)
     if (
         any(group.gpus for group in groups)
         and job.request.gpu_request == "none"
@@ -198,7 +198,7 @@ _LANGUAGE: Final = DirectiveSyntax(
     form="write --flag=value, with quotes around spaces",
     read=options(SHORT),
     fields=FIELDS,
-    taken=TAKEN,
+    reserved=RESERVED,
     free=frozenset({"--requires"}),
     others=OTHERS,
     repeats=_REPEATS,

@@ -136,7 +136,7 @@ def _facts(config: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fact]:
     remarks = tuple(f"match-policy = {policy}" for policy in policies)
     exclusive = True if any("nodex" in str(policy) for policy in policies) else None
     yield Fact("whole_nodes", exclusive, str(CONFIG), remarks, "true")
-    yield Fact("request_memory", value=False, remarks=("flux batch cannot ask for memory",))
+    yield Fact("request_memory", value=False, remarks=("flux batch cannot request memory",))
     yield Fact(
         "walltime",
         remarks=("what experiments get that say none", *_defaults(config, names)),

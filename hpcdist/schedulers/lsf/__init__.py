@@ -40,7 +40,7 @@ fi
 # What is over already is no failure; anything else that bkill says is.
 _CANCEL: Final = """\
 said=$(bkill "$@" 2>&1) && exit
-[[ $said ]] || said="bkill ended without a word"
+[[ $said ]] || said="bkill ended without a message"
 left=$(grep -v -e 'is being terminated' -e 'has already finished' <<<"$said") || exit 0
 echo "$left" >&2
 exit 1

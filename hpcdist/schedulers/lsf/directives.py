@@ -54,7 +54,7 @@ FIELDS: Final = {
 }
 """Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
 
-_TAKEN: Final = {
+_RESERVED: Final = {
     "-I": "a batch job has no terminal",
     "-Ip": "a batch job has no terminal",
     "-Is": "a batch job has no terminal",
@@ -171,14 +171,16 @@ def _extras(job: JobSpec) -> Iterator[Line]:
 def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
     replicas = ("environment", "replicas")
     if len(job.placement.groups) > 1:
-        message = "these replicas need nodes of different types, which hpcdist cannot ask of LSF in one job"
+        message = (
+            "these replicas need nodes of different types, which hpcdist cannot request from LSF in one job"
+        )
         yield Problem(message, replicas, "give all replicas the same resources, or `ps_on: worker_nodes`")
     yield from embedded_directives(syntax_of(site), job)
     if job.request.qos:
         message = "LSF has no QOS"
         yield Problem(message, ("batch", "qos"), "write `-sla NAME` or `-app NAME` in `batch.directives`")
     if job.completion.elastic:
-        message = "whether a job outlives the loss of a node is for LSF to decide, and not to be asked"
+        message = "LSF decides whether a job survives the loss of a node, and no job can request it"
         yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
     if job.request.gpu_request == "gpus_per_task" and any(group.gpus for group in job.placement.groups):
         message = f"LSF counts GPUs by host, and site {site.name} says `gpus.request: gpus_per_task`"
@@ -208,11 +210,11 @@ def syntax_of(site: Site) -> DirectiveSyntax:
         form="write `-flag value` as bsub(1) has it, with quotes around spaces",
         read=_read,
         fields=FIELDS | {site.lsf.account: "batch.account"},
-        taken=_TAKEN,
+        reserved=_RESERVED,
         free=frozenset({"-alloc_flags"}),
         others=_OTHERS,
         repeats={flag: flag for flag in ("-R", "-data", "-f")},  # bsub(1)
-        useless=dict.fromkeys(_OF_CSM if site.lsf.request == "slots" else (), reason),
+        without_effect=dict.fromkeys(_OF_CSM if site.lsf.request == "slots" else (), reason),
         sentinel=re.compile(r"#BSUB\b"),
     )
 

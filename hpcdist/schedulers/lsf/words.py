@@ -96,6 +96,8 @@ def _signal_problems(job: JobSpec) -> Iterator[Problem]:
         return
     if "R" in spec.options or spec.plain_name not in _SIGNALS:
         hint = f"write one of {', '.join(_SIGNALS)}, such as USR1@120"
-        yield Problem(f"{str(spec)!r} cannot be asked of LSF, which signals all of a job", path, hint)
+        yield Problem(
+            f"{str(spec)!r} is not possible with LSF, which signals all processes of a job", path, hint
+        )
     if job.request.walltime is None:
         yield Problem("LSF sends it before the time limit, and there is none", path, "set `batch.walltime`")

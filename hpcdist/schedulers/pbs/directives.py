@@ -48,7 +48,7 @@ _FIELDS: Final = {
     "-v": "environment.env_vars",
 }
 
-_TAKEN: Final = {
+_RESERVED: Final = {
     "-C": "its own lines begin with #PBS",
     "-I": "it submits batch jobs",
     "-S": "the script is bash",
@@ -69,7 +69,7 @@ def syntax_of(site: Site) -> DirectiveSyntax:
     """Return how directives are written, with the option that takes the account here."""
     fields = {**_FIELDS, site.pbs.account: "batch.account"}
     return DirectiveSyntax(
-        "PBS", "write -q NAME, -l name=value or -W name=value", _read, fields, _TAKEN, _FREE
+        "PBS", "write -q NAME, -l name=value or -W name=value", _read, fields, _RESERVED, _FREE
     )
 
 

@@ -109,7 +109,7 @@ class GridEngine(Plain):
         return directives.directives(job, site)
 
     def advice(self, job: PreparedJob, site: Site) -> Iterator[Problem]:
-        """Yield a warning for a parallel environment of which nobody says how it deals slots out."""
+        """Yield a warning for a parallel environment whose allocation rule the site file does not give."""
         from hpcdist.schedulers.sge import environments
 
         return environments.advice(job, site)

@@ -51,7 +51,7 @@ FIELDS: Final = {
 }
 """Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
 
-TAKEN: Final = {
+RESERVED: Final = {
     "-@": "write the options of that file here",
     "-C": "the script has its directives behind #$",
     "-S": "the script is one of bash",
@@ -158,7 +158,7 @@ def _resources(job: JobSpec, site: Site, group: Group, slots: int, problems: lis
     if job.request.exclusive and own.exclusive is not None:
         yield f"-l {own.exclusive}", "true", "exclusive"
     elif job.request.exclusive and is_requested_by_user(job, "exclusive"):
-        message = f"site {site.name} names no resource that keeps other jobs off the hosts"
+        message = f"site {site.name} does not name a resource for exclusive hosts"
         hint = "remove it, or write `sge.exclusive` in the site file"
         problems.append(Problem(message, ("batch", "exclusive"), hint))
 
@@ -209,7 +209,7 @@ def syntax_of(site: Site) -> DirectiveSyntax:
         form="write -FLAG VALUE, such as `-l NAME=VALUE` or `-R y`, with quotes around spaces",
         read=_read,
         fields=FIELDS | fields,
-        taken=TAKEN,
+        reserved=RESERVED,
         others=OTHERS,
         sentinel=re.compile(r"#\$"),
     )

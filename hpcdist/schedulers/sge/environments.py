@@ -50,20 +50,20 @@ def no_environment(site: Site, slots: int, group: Group) -> Problem:
     known = ", ".join(site.sge.environments) or "none"
     message = (
         f"site {site.name} has no parallel environment that gives {slots} slots on each of {group.nodes} "
-        f"hosts (it has some for {known}), and without one Grid Engine deals slots out as it likes"
+        f"hosts (it has some for {known}), and without one Grid Engine distributes slots as it likes"
     )
     hint = "ask for other CPUs a task (`resources.cpu`), or name one in `sge.environments` of the site file"
     return Problem(message, ("environment", "replicas"), hint)
 
 
 def advice(job: JobSpec, site: Site) -> Iterator[Problem]:
-    """Yield a warning for an environment of which nobody says how it deals slots out."""
+    """Yield a warning for an environment of which the site file does not give the allocation rule."""
     name = site.sge.environments.get(_ANY, "")
     group = job.placement.groups[0]
     slots = slots_of(job, site, group)
     if name and "{slots}" not in name and _sure(site, slots, group) is None:
         yield warning(
-            f"site {site.name} does not say how parallel environment {name} deals slots out: unless its "
+            f"site {site.name} does not say how parallel environment {name} allocates slots: unless its "
             f"allocation_rule is {slots} (`qconf -sp {name}`), the job may end at once with exit code 86; "
             f'write one that has it as `sge: {{environments: {{"{slots}": NAME}}}}` in the site file'
         )

@@ -57,7 +57,7 @@ FIELDS: Final = {
 }
 """Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
 
-_TAKEN: Final = {
+_RESERVED: Final = {
     "--chdir": "the job runs where it is submitted",
     "--comment": "it carries the token by which hpcdist finds the job again",
     "--error": "the output goes to the run directory",
@@ -215,7 +215,7 @@ _LANGUAGE: Final = DirectiveSyntax(
     form="write --flag=value, with quotes around spaces",
     read=options(_SHORT),
     fields=FIELDS,
-    taken=_TAKEN,
+    reserved=_RESERVED,
     free=frozenset({"--gres"}),
     abbreviates=True,
 )

@@ -59,7 +59,7 @@ def test_what_it_is_told_comes_from_deepspeed_and_the_site() -> None:
             "srun",
             (
                 (
-                    "run.cmd: the tasks that the command starts are not told WORLD_SIZE, RANK, "
+                    "run.cmd: the tasks that the command starts do not get WORLD_SIZE, RANK, "
                     "LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK; let the command be the program itself, and "
                     "hpcdist starts it"
                 ),

@@ -183,14 +183,14 @@ def test_the_users_own_variable_wins() -> None:
 
 def test_horovodrun_does_not_meet_over_mpi() -> None:
     assert refused(horovod={"controller": "mpi"}, batch={"launcher": "horovodrun"}) == (
-        "batch.launcher: framework horovod meets over MPI, which launcher horovodrun does not bring; "
+        "batch.launcher: framework horovod needs MPI, which launcher horovodrun does not provide; "
         "write one of srun, mpirun, horovodrun-mpi, pals, hydra, ibrun"
     )
 
 
 def test_the_elastic_launcher_is_for_elastic_runs() -> None:
     assert refused(batch={"launcher": "horovodrun-elastic"}) == (
-        "batch.launcher: launcher horovodrun-elastic starts only what asks for it; "
+        "batch.launcher: launcher horovodrun-elastic is used only where a framework requires it; "
         "write one of srun, mpirun, horovodrun, horovodrun-mpi, pals, hydra, ibrun"
     )
 
@@ -250,10 +250,10 @@ def test_the_controller_asks_for_a_launcher(
     ("section", "launcher", "sentence"),
     [
         ({"controller": "gloo"}, "srun",
-         ("batch.launcher: launcher srun does not do what `horovod.controller` asks for; "
+         ("batch.launcher: launcher srun does not work with `horovod.controller`; "
           "write horovodrun, or remove it")),
         ({"elastic": {}}, "horovodrun",
-         ("batch.launcher: launcher horovodrun does not do what `horovod.elastic` asks for; "
+         ("batch.launcher: launcher horovodrun does not work with `horovod.elastic`; "
           "write horovodrun-elastic, or remove it")),
     ],
 )  # fmt: skip

@@ -219,8 +219,8 @@ def test_a_master_without_gpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("each", "said"),
     [
-        (resources(cpu=43), "has 42 CPUs a node, 43 asked by master"),
-        (resources(cpu=7, gpu=7), "has 6 GPUs a node, 7 asked by master"),
+        (resources(cpu=43), "has 42 CPUs a node, 43 requested by master"),
+        (resources(cpu=7, gpu=7), "has 6 GPUs a node, 7 requested by master"),
     ],
 )
 def test_what_does_not_fit_a_host_is_refused_with_numbers(each: dict[str, Any], said: str) -> None:

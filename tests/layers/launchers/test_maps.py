@@ -99,7 +99,7 @@ def test_every_launcher_that_starts_tasks_has_a_model() -> None:
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_every_option_that_a_launcher_reads_is_drawn(name: str) -> None:
-    assert OPTIONS[name].keys() == launchers.get(name).reads - {"rank_variables"}
+    assert OPTIONS[name].keys() == launchers.get(name).site_options - {"rank_variables"}
 
 
 EIGHT: Final = place([ReplicaGroup("worker", 0, 8, Need(1, 4, 0), BIG, DEFAULT)])

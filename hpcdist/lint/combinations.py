@@ -1,4 +1,4 @@
-"""Rules about variables that must fit each other, or the options of the scheduler and the launcher."""
+"""Rules about combinations of variables, and of variables with scheduler and launcher options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hpcdist.lint.others import OFI_SOURCE, UCX_SOURCE
 from hpcdist.plan.values import Variable, Word
 
 Values = Mapping[str, Variable]
-"""The variables whose value is certain before the job, by name."""
+"""The variables whose values are known before the job, by name."""
 
 _HPE: Final = "github.com/HewlettPackard/shs-ccl-docs @ 438fcce"
 _GET_IS_OFF: Final = ("disable_rdzv_get", "rdzv_get_en=0")
@@ -30,8 +30,8 @@ _ORDERED: Final = (
 )
 
 
-def of_several(values: Values, context: LintContext) -> Iterator[Finding]:
-    """Yield the findings on variables that do not fit each other."""
+def combination_findings(values: Values, context: LintContext) -> Iterator[Finding]:
+    """Yield the findings on variables that contradict each other."""
     yield from _sockets(values)
     yield from _order(values)
     yield from _lists(values, context)
@@ -142,9 +142,9 @@ def _rendezvous(values: Values, context: LintContext) -> Iterator[Finding]:
     protocol = values.get("FI_CXI_RDZV_PROTO")
     alternative = protocol is not None and protocol.value in ("alt_read", "alt-read")
     if protocol and alternative and off is None:
-        happens = "it needs the driver's get protocol off, and nobody asks for that"
+        happens = "it needs the driver's get protocol off, and no directive does that"
         hint = (
-            "ask by --network=disable_rdzv_get (Slurm), --disable_rdzv_get (PBS) or "
+            "add --network=disable_rdzv_get (Slurm), --disable_rdzv_get (PBS) or "
             "--setattr=rdzv_get_en=0 (Flux)"
         )
         yield finding_on(protocol, happens, hint, _HPE)
@@ -172,7 +172,7 @@ def _transports(values: Values, context: LintContext) -> Iterator[Finding]:
 
 
 def _flag(word: Word) -> str:
-    """Return the flag of a word where its last one wins: Slurm's ``--network``; else all of the word."""
+    """Return the flag where its last one counts (Slurm's ``--network``), else the whole word."""
     return "--network" if word.text.startswith(("--network=", "--network ")) else word.text
 
 

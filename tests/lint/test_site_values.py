@@ -6,7 +6,7 @@ import pytest
 
 from hpcdist.lint import LintContext, constant_site_values, findings
 from hpcdist.lint.finding import SiteValue
-from hpcdist.lint.given import given
+from hpcdist.lint.site_values import site_values_of
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
 from hpcdist.site.fabric import JobFacts
@@ -22,7 +22,7 @@ OURS = Origin("place", "exp.yml:3")
 
 
 def said(name: str, value: str, origin: Origin = OURS) -> list[str]:
-    around = LintContext(given=given(CLARIDEN, OUTSIDE))
+    around = LintContext(site_values=site_values_of(CLARIDEN, OUTSIDE))
     found = findings([Variable(name=name, value=value, origin=origin)], around)
     return [str(item) for item in found if item.severity == "warning"]
 
