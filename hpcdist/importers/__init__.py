@@ -1,6 +1,6 @@
-"""Importers: a file of a foreign form becomes the data of an experiment.
+"""Importers: convert a file of another system to the data of an experiment.
 
-Each form is one file of this package; further ones come from plug-ins (entry points ``hpcdist.importers``).
+Each form is one module of this package; further ones come from plug-ins (entry points ``hpcdist.importers``).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Importer(Protocol):
 
 
 @runtime_checkable
-class ReadsWords(Protocol):
+class ReadsCommandLine(Protocol):
     """An importer that also reads a job from a command line of the foreign tool."""
 
-    def from_words(self, words: Sequence[str]) -> Map:
+    def from_command_line(self, words: Sequence[str]) -> Map:
         """Return the data that ``read`` takes; ``words`` are those after the name of the tool.
 
         A place in it has the option as its file, and line 0.
@@ -68,7 +68,7 @@ class TakesSettings(Protocol):
 
 
 @runtime_checkable
-class HoldsJobs(Protocol):
+class ContainsJobs(Protocol):
     """An importer of a form in which one document may contain several named jobs."""
 
     def jobs(self, data: Map) -> Mapping[str, Map]:
@@ -110,13 +110,13 @@ def settings_of(data: Map, form: str = "") -> frozenset[str]:
 
 
 def jobs_in(data: Map, form: str = "") -> Mapping[str, Map]:
-    """Return the jobs of one document, as `HoldsJobs.jobs`; most documents are one job themselves.
+    """Return the jobs of one document, as `ContainsJobs.jobs`; most documents are one job themselves.
 
     Raises:
         ConfigError: when no importer has that name.
     """
     importer = _importer(data, form)
-    return importer.jobs(data) if isinstance(importer, HoldsJobs) else {}
+    return importer.jobs(data) if isinstance(importer, ContainsJobs) else {}
 
 
 def _importer(data: Map, form: str) -> Importer:
@@ -134,13 +134,13 @@ def _is_native(data: Map) -> bool:
     return isinstance(run, Map) and "cmd" in run and data.get("version", 1) == 1
 
 
-def from_words(words: Sequence[str], form: str) -> Map:
+def from_command_line(words: Sequence[str], form: str) -> Map:
     """Return the data of a command line of the tool whose form is named.
 
     Raises:
         ConfigError: when no importer has that name, or it reads files only, or not these words.
     """
     importer = registry.get(form)
-    if not isinstance(importer, ReadsWords):
+    if not isinstance(importer, ReadsCommandLine):
         raise ConfigError(Problem(f"{form} jobs are read only from files", hint="name the file"))
-    return importer.from_words(words)
+    return importer.from_command_line(words)

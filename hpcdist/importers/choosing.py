@@ -9,10 +9,10 @@ from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean
 
 
-def chosen(document: Document, form: str = "", name: str = "") -> tuple[Document, tuple[Problem, ...]]:
+def choose(document: Document, form: str = "", name: str = "") -> tuple[Document, tuple[Problem, ...]]:
     """Return the document with the one job of that form and name, and a warning for each other document.
 
-    Without a form or a name, any is meant.
+    Without a form or a name, any job matches.
 
     Raises:
         ConfigError: when there is none, or several.
@@ -28,7 +28,7 @@ def chosen(document: Document, form: str = "", name: str = "") -> tuple[Document
     if not jobs:
         hint = "keep one document in a file, and see docs/how-to/foreign-files.md for the forms"
         known = f"the form {form}" if form else "a known form"
-        message = f"no job of {known} is in this file: {_listed(documents)}"
+        message = f"this file contains no job of {known}: {_listed(documents)}"
         raise ConfigError(Problem(message, hint=hint, place=documents[1].place))
     job = _the_job(jobs, name, form)
     others = tuple(_unread(data, job) for data in documents if data is not job)
@@ -61,9 +61,9 @@ def _the_job(jobs: Sequence[Map], name: str, form: str) -> Map:
 def _several(jobs: Sequence[Map]) -> Problem:
     """Return the error that several jobs match; a job with a unique name can be chosen by it."""
     names = [*filter(None, map(_name, jobs))]
-    first = "" if any(names.count(name) == 1 for name in names) else "give each a name of its own and "
-    hint = f"keep one, or {first}take one of them by `--name NAME`"
-    message = f"{len(jobs)} jobs are in this file: {_listed(jobs)}"
+    first = "" if any(names.count(name) == 1 for name in names) else "give each a unique name and "
+    hint = f"keep one, or {first}choose one with `--name NAME`"
+    message = f"this file contains {len(jobs)} jobs: {_listed(jobs)}"
     return Problem(message, hint=hint, place=jobs[1].place)
 
 

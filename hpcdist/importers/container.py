@@ -1,4 +1,4 @@
-"""A Kubernetes container as a batch job sees it: amounts, variables, and the words of its command.
+"""Reads a Kubernetes container for a batch job: resources, variables, and its command.
 
 Its fields are those of ``v1.Container``
 (https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#Container).
@@ -30,23 +30,23 @@ _KINDS: Final = {
          "alpha.kubernetes.io/nvidia-gpu"), "gpu",
     ),
 }  # fmt: skip
-_FABRIC: Final = "the site says how its network and its disks are used"
+_FABRIC: Final = "the site file configures network and disks"
 _NO_AMOUNT: Final = re.compile(
     r"ephemeral-storage|hugepages-.*|vpc\.amazonaws\.com/efa|(?:.*\.)?rdma/.*|networking\.gke\.io.*"
     r"|[\w.-]+/(?:\w*(?:mlnx|rdma|roce|sriov|hostdev|macvlan|hca)\w*|resibp\w*|ib\w?|nics?)"
 )
-"""Disks, and the devices of networks, by the names that their plug-ins give them."""
+"""Resources for disks and network devices, by the names of their device plug-ins."""
 _CHANNEL: Final = re.compile(r"channel|domain|imex|rdma|roce", re.IGNORECASE)
-"""How claims are called that ask for the network between GPUs (NVIDIA's DRA driver, ``ComputeDomain``)."""
+"""Names of claims that request the network between GPUs (NVIDIA's DRA driver, ``ComputeDomain``)."""
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\(([A-Za-z_]\w*)\)")
 _MOUNTS: Final = "nothing is mounted; write the path of the site's own file system in the command"
-_POD: Final = "it is for the pod of a container"
+_POD: Final = "it applies to pods only"
 _BRACES: Final = re.compile(r"\{\{|\{%")
 _QUOTE: Final = r'''"'", "'\\''"'''
 IGNORED: Final = {
     "name": "a job has one container",
-    "imagePullPolicy": "no registry is asked",
-    "ports": "nothing stands between the nodes of a job",
+    "imagePullPolicy": "the site's container runtime gets images",
+    "ports": "the nodes of a job reach each other on all ports",
     "volumeMounts": _MOUNTS,
     "volumeDevices": _MOUNTS,
     "securityContext": "the job runs as you, with your own rights",
@@ -55,11 +55,11 @@ IGNORED: Final = {
          "terminationMessagePath", "terminationMessagePolicy", "restartPolicy", "resizePolicy"), _POD,
     ),
 }  # fmt: skip
-"""What a container says that means nothing on a batch machine."""
+"""Keys of a container that have no effect on a batch machine, and why."""
 
 
 def quantity(value: object) -> float | None:
-    """Return a Kubernetes quantity as a number, None for what is none: ``500m`` is 0.5, ``1Ki`` 1024."""
+    """Return a Kubernetes quantity as a number, None for anything else: ``500m`` is 0.5, ``1Ki`` 1024."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
@@ -71,7 +71,7 @@ def quantity(value: object) -> float | None:
 
 
 def amounts(read: Reading, *path: str | int) -> dict[str, dict[str, object]]:
-    """Take ``resources`` of a container; return those of a replica, with memory in whole MiB."""
+    """Take ``resources`` of a container; return the resources of a replica, with memory in whole MiB."""
     found: dict[str, dict[str, object]] = {}
     for level in ("requests", "limits"):
         for name in read.keys(*path, level):
@@ -81,42 +81,44 @@ def amounts(read: Reading, *path: str | int) -> dict[str, dict[str, object]]:
                 _other_amount(read, name, where)
             elif (amount := _amount(read, kind, where)) is not None:
                 found.setdefault(kind, {})[level] = amount
-    claims(read, *path, "claims")
+    check_claims(read, *path, "claims")
     return found
 
 
-def claims(read: Reading, *path: str | int) -> None:
-    """Judge claims of devices, of which the file tells only the names."""
+def check_claims(read: Reading, *path: str | int) -> None:
+    """Check claims of devices, of which the file has only the names."""
     for index, item in read.items(*path):
         where = (*path, index)
         read.get(*where)
         if _CHANNEL.search(str(item)):
             read.warn(*where, why=f"this claim has no effect: {_FABRIC}")
         else:
-            hint = "ask for nvidia.com/gpu, and remove it"
-            read.refuse(*where, why="what this claim asks for is not written here", hint=hint)
+            hint = "request nvidia.com/gpu and remove the claim"
+            read.refuse(*where, why="the file does not say what this claim requests", hint=hint)
 
 
 def _amount(read: Reading, kind: str, where: Path) -> object:
     value = read.get(*where)
     if value is None:
-        read.warn(*where, why="there is not an amount here, so none is asked for", hint="write a number")
+        read.warn(*where, why="no amount is given, so none is requested", hint="write a number")
     if value is None or (isinstance(value, str) and "{{" in value):
         return value
     number = quantity(value)
     if number is None:
         hint = "write a number such as 2, 500m or 4Gi"
-        read.refuse(*where, why=f"{value!r} is not an amount", hint=to_fill_in(value, hint))
+        read.refuse(*where, why=f"{value!r} is not an amount", hint=value_hint(value, hint))
         return None
     if kind == "memory":
         if 0 < number < 2**20:
-            read.refuse(*where, why=f"{value} is less than a program needs", hint=f"write {value}Mi, if so")
+            read.refuse(
+                *where, why=f"{value} is less than a program needs", hint=f"write {value}Mi for mebibytes"
+            )
         return math.ceil(number / 2**20)
     return int(number) if number == int(number) else number
 
 
-def to_fill_in(value: object, hint: str) -> str:
-    """Return what to do about a value that is none: to fill a variable of a shell in, or the hint."""
+def value_hint(value: object, hint: str) -> str:
+    """Return the hint for an invalid value: `envsubst` for a shell variable, else ``hint``."""
     return "fill it in first: `envsubst < FILE > NEW`" if re.match(r"\$\{?\w", str(value)) else hint
 
 
@@ -124,17 +126,19 @@ def _other_amount(read: Reading, name: str, where: Path) -> None:
     if _NO_AMOUNT.fullmatch(name):
         read.ignore(*where, why=_FABRIC)
     elif "mig-" in name:
-        read.refuse(*where, why=f"{name} is a part of a GPU", hint="ask for it by `batch.directives`")
+        read.refuse(*where, why=f"{name} is a part of a GPU", hint="request it with `batch.directives`")
     else:
         read.refuse(
-            *where, why=f"no batch system gives {name!r}", hint="remove it, or ask for nvidia.com/gpu"
+            *where,
+            why=f"batch systems have no resource {name!r}",
+            hint="remove it, or request nvidia.com/gpu",
         )
 
 
 def variables(read: Reading, *path: str | int) -> dict[str, str]:
-    """Take the list ``env``; return what has a value, and say of the rest where it is to come from.
+    """Take the list ``env``; return those with a value, and report the others.
 
-    ``$(NAME)`` of an earlier variable is filled in, as Kubernetes does.
+    ``$(NAME)`` of an earlier variable is expanded, as Kubernetes does.
     """
     node = read.peek(*path)
     if node is not None and not isinstance(node, list):
@@ -148,41 +152,41 @@ def variables(read: Reading, *path: str | int) -> dict[str, str]:
         elif "valueFrom" in item and item["valueFrom"] is not None:
             _value_from(read, name, (*where, "valueFrom"))
         elif isinstance(item.get("value"), (dict, list)):
-            read.refuse(*where, "value", why="a variable is one text", hint="write it as one")
+            read.refuse(*where, "value", why="the value of a variable must be text", hint="write it as text")
         else:
             text = read.text(*where, "value") or ""
             found[name] = _REFERENCE.sub(lambda match: found.get(match[1], match[0]), text)
     return found
 
 
-def said_in(read: Reading, *path: str | int) -> Path:
-    """Return where a container's command stands: at ``command``, else at ``args``."""
+def command_path(read: Reading, *path: str | int) -> Path:
+    """Return the path of a container's command: ``command``, else ``args``."""
     return (*path, "command" if read.peek(*path, "command") else "args")
 
 
-def exported(name: str) -> str:
-    """Return what to do about a variable whose value a server would have known."""
-    return f"export {name} in the shell that submits the job, whose variables it gets"
+def export_hint(name: str) -> str:
+    """Return the hint for a variable whose value only a server has."""
+    return f"export {name} in the shell that submits the job; the job inherits its variables"
 
 
 def _value_from(read: Reading, name: str, where: Path) -> None:
     source = read.get(*where)
     if isinstance(source, Mapping) and source.keys() & {"secretKeyRef", "configMapKeyRef"}:
-        read.warn(*where, why=f"{name} comes from Kubernetes", hint=exported(name))
+        read.warn(*where, why=f"{name} comes from Kubernetes", hint=export_hint(name))
     else:
         read.refuse(*where, why=f"{name} would be set by the pod", hint="write its `value`")
 
 
-def more_variables(read: Reading, *path: str | int) -> None:
-    """Take ``envFrom``, whose variables nobody here knows."""
+def read_env_from(read: Reading, *path: str | int) -> None:
+    """Take ``envFrom``, whose variables are unknown here."""
     if read.peek(*path):
         read.get(*path)
-        hint = "export them in the shell that submits the job, whose variables it gets"
+        hint = "export them in the shell that submits the job; the job inherits its variables"
         read.warn(*path, why="these variables come from Kubernetes", hint=hint)
 
 
 def words(read: Reading, *path: str | int) -> list[str] | str | None:
-    """Take ``command`` or ``args``: a list of words, one text, or None where there is none."""
+    """Take ``command`` or ``args``: a list of words, one text, or None if there is none."""
     node = read.peek(*path)
     if isinstance(node, Mapping) or (isinstance(node, list) and any(_is_section(item) for item in node)):
         read.refuse(*path, why="expected a list of words", hint="write `[python, train.py]`")
@@ -202,16 +206,16 @@ def as_word(name: str, *, plain: bool = False) -> str:
     return f"{{{{ {name} }}}}" if plain else f"'{{{{ ({name})|replace({_QUOTE}) }}}}'"
 
 
-def protected(text: str) -> str:
-    """Return a text of a form without templates, whose own braces are no template of hpcdist's."""
+def escape_templates(text: str) -> str:
+    """Escape braces in a text, so that hpcdist takes none for a template."""
     return _BRACES.sub(lambda match: "{% raw %}" + match[0] + "{% endraw %}", text)
 
 
-def finished(read: Reading) -> Imported:
-    """Return what was read of a file.
+def finish_with_command(read: Reading) -> Imported:
+    """Return the native form, which must have a command.
 
     Raises:
-        ConfigError: with all remarks, when there is no command; one of them tells why.
+        ConfigError: with all remarks, when there is no command; one of them gives the reason.
     """
     found = read.finish()
     if "cmd" not in (found.data.get("run") or ()):
@@ -219,8 +223,8 @@ def finished(read: Reading) -> Imported:
     return found
 
 
-def ignore_said(read: Reading, reasons: Mapping[str, str], *above: str | int) -> None:
-    """Ignore each key of a table that says something: null, false, and what is empty are taken in silence."""
+def ignore_set_keys(read: Reading, reasons: Mapping[str, str], *above: str | int) -> None:
+    """Ignore each key of a table that is set; null, false and empty values cause no warning."""
     for key, why in reasons.items():
         value = read.get(*above, key)
         if value is not None and value is not False and value not in ("", [], {}):
@@ -228,7 +232,7 @@ def ignore_said(read: Reading, reasons: Mapping[str, str], *above: str | int) ->
 
 
 def skip_empty(read: Reading) -> None:
-    """Count what is there and empty as taken: null, no text, no keys, no items say nothing."""
+    """Mark null and empty values as read."""
     for path in list(_empty(read.data, ())):
         read.get(*path)
 

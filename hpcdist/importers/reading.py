@@ -7,7 +7,6 @@ rest.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -54,12 +53,12 @@ class Reading:
         return str(getattr(above, "texts", {}).get(path[-1], value))
 
     def keys(self, *path: str | int) -> list[str]:
-        """Return the keys of a section, none where it is no section."""
+        """Return the keys of a section, none if it is not a section."""
         node = self.peek(*path)
         return list(node) if isinstance(node, Mapping) else []
 
     def items(self, *path: str | int) -> Iterator[tuple[int, Any]]:
-        """Yield the items of a list with their numbers, none where it is no list."""
+        """Yield the items of a list with their numbers, none if it is not a list."""
         node = self.peek(*path)
         return iter(enumerate(node)) if isinstance(node, list) else iter(())
 
@@ -165,15 +164,15 @@ class Reading:
 
 
 def _key(path: Path) -> Path:
-    """Return the path of a key itself; that of an item of a list as it is."""
+    """Return the path of a key itself; the path of a list item is unchanged."""
     last = path[-1]
     return (*path[:-1], Key(last)) if isinstance(last, str) else path
 
 
 def one_of(items: Mapping[Path, str], data: Map) -> dict[str, Map]:
-    """Return, for each name that stands once in ``items``, the data in which only that item is left.
+    """Return, for each name that is unique in ``items``, the data with only that item.
 
-    The others in its list become null, and those in its section are gone, so that paths stay as they are.
+    The others in its list become null, and those in its section are dropped, so that paths do not change.
     """
     names = [name for name in items.values() if name]
     return {
@@ -184,7 +183,7 @@ def one_of(items: Mapping[Path, str], data: Map) -> dict[str, Map]:
 
 
 def _without(node: Any, paths: Sequence[Path]) -> Any:
-    """Return a copy in which nothing stands at these paths."""
+    """Return a copy without the values at these paths."""
     if isinstance(node, Seq):
         return node.mapped(lambda at, item: _left(item, at, paths))
     if not isinstance(node, Map):
@@ -201,7 +200,7 @@ def _left(item: Any, step: str | int, paths: Sequence[Path]) -> Any:
 
 
 def placed(value: object, place: Place | None) -> object:
-    """Return plain data as a tree all of whose parts were written at that place; a tree stays as it is."""
+    """Return plain data as a tree with that place for all of its parts; a tree is returned unchanged."""
     if isinstance(value, (Map, Seq)):
         return value
     if isinstance(value, Mapping):
@@ -215,9 +214,3 @@ def placed(value: object, place: Place | None) -> object:
             seq.add(placed(item, place), place)
         return seq
     return value
-
-
-def filled(text: str, pattern: re.Pattern[str], value_of: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Replace each match of a placeholder, whose group 1 is a name; return the text and the unknown names."""
-    unknown = [match[1] for match in pattern.finditer(text) if match[1] not in value_of]
-    return pattern.sub(lambda match: value_of.get(match[1], match[0]), text), unknown

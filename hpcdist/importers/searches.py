@@ -1,4 +1,4 @@
-"""Searches over params, which are many jobs: what to submit instead, where a file lists the values."""
+"""Trials of searches over params, for the hint that lists the jobs to submit instead."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ _SHOWN: Final = 3
 
 
 class Trials(NamedTuple):
-    """How many jobs a search is, and the params of the first ones."""
+    """The number of jobs of a search, and the params of the first ones."""
 
     number: int
     first: tuple[Mapping[str, object], ...]
 
 
-def every(choices: Mapping[str, Sequence[object]]) -> Trials:
-    """Return the trials of a grid: each value with each other."""
+def grid(choices: Mapping[str, Sequence[object]]) -> Trials:
+    """Return the trials of a grid: all combinations of values."""
     products = (dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
     return Trials(math.prod(map(len, choices.values())), _first(products))
 
 
-def listed(trials: Sequence[Mapping[str, object]]) -> Trials:
-    """Return trials that are written one by one."""
+def from_list(trials: Sequence[Mapping[str, object]]) -> Trials:
+    """Return trials that are listed one by one."""
     return Trials(len(trials), _first(trials))
 
 
 def plain_values(node: object) -> list[object]:
-    """Return the values of a list, nothing where it is none or one of them is no plain value."""
+    """Return the values of a list, an empty list if it is not a list or has a nested value."""
     plain = isinstance(node, list) and not any(isinstance(item, (dict, list)) for item in node)
     return list(node) if plain and isinstance(node, list) else []
 
 
-def options(params: Mapping[str, object]) -> str:
+def as_options(params: Mapping[str, object]) -> str:
     """Return params as options of the command line: ``-p lr=0.1 -p epochs=3``."""
     return " ".join(f"-p {quote(f'{name}={value}')}" for name, value in params.items())
 
 
-def instead(trials: Trials, change: str) -> str:
-    """Return the hint of a refused search; ``change`` is what is to be done in the file first."""
-    shown = ", ".join(f"`{options(params)}`" for params in trials.first)
+def submit_hint(trials: Trials, change: str) -> str:
+    """Return the hint of a refused search; ``change`` is the edit that the file needs first."""
+    shown = ", ".join(f"`{as_options(params)}`" for params in trials.first)
     more = f" and so on, {trials.number} in all" if trials.number > _SHOWN else ""
     return (
         f"{change}, and submit once for each: {shown}{more}; or write "

@@ -89,7 +89,7 @@ def to_native(
     Raises:
         ConfigError: when its form or its job cannot be determined.
     """
-    chosen, others = choosing.chosen(document, importer, job)
+    chosen, others = choosing.choose(document, importer, job)
     known = importers.settings_of(chosen.data, importer) if settings else frozenset()
     theirs = [item for item in settings if re.split(r"[.\[]", item[0])[0] in known]
     foreign, found = _with_settings(chosen, theirs)

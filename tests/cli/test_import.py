@@ -34,7 +34,7 @@ spec:
       <<: *replica
       replicas: 3
 """
-ODD: Final = "warning: job.yml:9:11: spec.pytorchReplicaSpecs.{}.template.spec.tolerations: tolerations has no effect on a batch machine: the batch system chooses the nodes; `batch.partition` and `batch.constraint` say which\n"
+ODD: Final = "warning: job.yml:9:11: spec.pytorchReplicaSpecs.{}.template.spec.tolerations: tolerations has no effect on a batch machine: the batch system chooses the nodes; select them with `batch.partition` and `batch.constraint`\n"
 CLAIM: Final = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
 OF_WORDS: Final = """\
 # From a command line of gradient, by `hpcdist import`.
@@ -126,8 +126,8 @@ batch:
 def test_json(hpcdist: Hpcdist) -> None:
     result = hpcdist("import", "-", "--json", stdin="run: {cmd: x}\nenvironment: {n_workers: 1}\n")
     warnings = [
-        "<stdin>:2:26: environment.n_workers: replicas without a framework: taken for tensorflow; write `framework:`",
-        "<stdin>:2:26: tensorflow: a section of TensorFlow 1's time: the cluster calls its chief `master`; for TensorFlow 2 add `tensorflow: {version: 2}` at the top level",
+        "<stdin>:2:26: environment.n_workers: replicas without a framework: tensorflow is assumed; write `framework:`",
+        "<stdin>:2:26: tensorflow: a section from the time of TensorFlow 1: the cluster calls its chief `master`; for TensorFlow 2 add `tensorflow: {version: 2}` at the top level",
     ]
     assert (result.code, result.err) == (0, "".join(f"warning: {line}\n" for line in warnings))
     assert json.loads(result.out) == {
@@ -235,8 +235,8 @@ def test_the_job_among_several_documents(hpcdist: Hpcdist, job: Path) -> None:
 def test_one_job_of_several(hpcdist: Hpcdist, job: Path) -> None:
     job.write_text(f"{JOB}---\n{JOB.replace('ddp', 'other').replace('replicas: 3', 'replicas: 7')}")
     assert hpcdist("import", "job.yml", "--from", "kubeflow").err == (
-        "error: job.yml:20:1: 2 jobs are in this file: PyTorchJob 'ddp' (line 1), PyTorchJob 'other' (line 20); "
-        "keep one, or take one of them by `--name NAME`\n"
+        "error: job.yml:20:1: this file contains 2 jobs: PyTorchJob 'ddp' (line 1), PyTorchJob 'other' (line 20); "
+        "keep one, or choose one with `--name NAME`\n"
     )
     result = hpcdist("import", "job.yml", "--name", "other")
     assert result.code == 0

@@ -27,8 +27,8 @@ def test_a_file_becomes_an_experiment(name: str) -> None:
     assert IMPORTER.recognises(document.data)
     read = importers.read(document.data)
     assert read.data == expected["native"]
-    told = [f"{problem.severity}: {document.locate(problem)}" for problem in read.remarks]
-    assert told == expected["remarks"]
+    remarks = [f"{problem.severity}: {document.locate(problem)}" for problem in read.remarks]
+    assert remarks == expected["remarks"]
 
 
 def test_every_file_has_its_expectation() -> None:
@@ -39,14 +39,14 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
 
 
 @pytest.mark.parametrize(
-    ("rest", "native", "told"),
+    ("rest", "native", "remarks"),
     [
         ("outputs: {o: {type: string}}", {"run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}}, []),
         (
             "outputs: {o: {type: custom_model, intellectual_property: {protection_level: all}}}",
             {"run": {"cmd": 'mkdir -p "$HPCDIST_OUTPUTS/o"\nx "$HPCDIST_OUTPUTS/o"'}},
             [("outputs.o.intellectual_property: intellectual_property has no effect on a batch machine: "
-             "nothing is hidden from you on your own machine")],
+             "hpcdist does not hide code or data")],
         ),
         (
             "outputs: {o: {type: uri_file}}\nenvironment: mcr.microsoft.com/azureml/openmpi4.1.0:latest",
@@ -58,13 +58,13 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
             "outputs: {o: {type: uri_file}}\nenvironment: {image: 'azureml:sklearn@latest'}",
             {"run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
             [("environment.image: image has no effect on a batch machine: it is kept in Azure; "
-             "install what it holds beforehand, or give `--set build.image=IMAGE`")],
+             "install its packages beforehand, or give `--set build.image=IMAGE`")],
         ),
         (
             "outputs: {o: {type: uri_file}}\nenvironment_variables: {A: 1, TOKEN: '${{ secrets.TOKEN }}'}",
             {"environment": {"env_vars": {"A": "1"}}, "run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
             [("environment_variables.TOKEN: TOKEN comes from Azure; "
-             "export TOKEN in the shell that submits the job, whose variables it gets")],
+             "export TOKEN in the shell that submits the job; the job inherits its variables")],
         ),
         (
             ("outputs: {o: {type: uri_file}}\n"
@@ -72,7 +72,7 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
             {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 2}},
              "run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
             [("resources.instance_count: 3 workers and 0 parameter servers share 2 instances; "
-             "here as many of them share a node as fit on one")],
+             "hpcdist places as many of them on a node as fit")],
         ),
         (
             ("outputs: {o: {type: uri_file}}\n"
@@ -84,9 +84,9 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
         ),
     ],
 )  # fmt: skip
-def test_what_stands_around_a_command(rest: str, native: dict[str, Any], told: list[str]) -> None:
+def test_keys_besides_the_command(rest: str, native: dict[str, Any], remarks: list[str]) -> None:
     read = importers.read(source.parse(JOB + rest, "job.yml").data)
-    assert (read.data, [str(problem._replace(place=None)) for problem in read.remarks]) == (native, told)
+    assert (read.data, [str(problem._replace(place=None)) for problem in read.remarks]) == (native, remarks)
 
 
 COMPONENT = FOLDER / "component_mpi.yml"
@@ -128,7 +128,7 @@ def test_params_are_checked_against_the_types(params: dict[str, str], message: s
     assert str(caught.value.problems[0]) == message
 
 
-def test_an_input_without_a_value_is_asked_for() -> None:
+def test_an_input_without_a_value_is_required() -> None:
     with pytest.raises(ConfigError) as caught:
         load_experiment(source.parse(COMPONENT.read_text(), "c.yml"))
     errors = [str(problem) for problem in caught.value.problems if problem.severity == "error"]
@@ -160,7 +160,7 @@ def test_run_settings_are_set_in_the_file_and_the_rest_in_the_experiment() -> No
         ),
         "high",
     )
-    assert not [problem for problem in loaded.problems if "how many nodes" in problem.message]
+    assert not [problem for problem in loaded.problems if "the number of nodes" in problem.message]
 
 
 WORDS = """\
@@ -177,12 +177,12 @@ inputs:
 """
 
 
-def test_choices_and_texts_are_given_as_they_are_spelt() -> None:
+def test_choices_and_texts_keep_their_source_spelling() -> None:
     params = {"lora": "true", "precision": "2.0", "stage": "3", "data": "/5"}
     loaded = load_experiment(source.parse(WORDS, "w.yml"), params=params)
     assert loaded.experiment.run.command.splitlines()[-1] == "x true 2.0 3 /5"
-    told = [problem.hint for problem in loaded.problems if "how many nodes" in problem.message]
-    assert [hint.partition(", and")[0] for hint in told] == [
+    remarks = [problem.hint for problem in loaded.problems if "the number of nodes" in problem.message]
+    assert [hint.partition(", and")[0] for hint in remarks] == [
         (
             "for N nodes with P processes each write `--set resources.instance_count=N"
             " --set distribution.process_count_per_instance=P`"
@@ -198,14 +198,14 @@ def test_settings_of_a_job_are_set_as_az_sets_them() -> None:
 
 
 WRONG = {
-    "runsettings.node_count": ("many", "expected a whole number from 1 on, got 'many'"),
+    "runsettings.node_count": ("many", "expected a whole number of 1 or more, got 'many'"),
     "runsettings.nodes": ("2", "unknown key 'runsettings.nodes'; remove it"),
-    "launcher.type": ("mpirun", "there is no distribution 'mpirun'; did you mean 'mpi'?"),
+    "launcher.type": ("mpirun", "unknown distribution 'mpirun'; did you mean 'mpi'?"),
 }
 
 
 @pytest.mark.parametrize("key", WRONG)
-def test_wrong_run_settings_are_told_where_they_were_given(key: str) -> None:
+def test_invalid_run_settings_are_reported_at_their_option(key: str) -> None:
     text, message = WRONG[key]
     with pytest.raises(ConfigError) as caught:
         load_experiment(source.load(COMPONENT), params={"train": "/d"}, settings=[(key, text)])

@@ -10,11 +10,11 @@ from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.importers.azure.command import Output, Param, Remark, Translation, one_line
 
-from .told import said
+from .remarks import remarks_of
 
 PARAMS = {
     "a": Param("a"),
-    "b": Param("b", may_lack=True),
+    "b": Param("b", is_optional=True),
     "p": Param("p", is_path=True),
 }
 OUTPUTS = {"o": Output("o"), "f": Output("f", is_file=True)}
@@ -56,14 +56,14 @@ def test_brackets_are_groups_in_the_first_components_only(command: str, text: st
     assert (found.text, found.remarks) == (text, [])
 
 
-def test_a_value_that_may_be_lacking_is_nothing_within_the_brackets_of_bash() -> None:
+def test_an_optional_input_without_a_value_is_empty_in_bash_brackets() -> None:
     found = Translation('[ "${{inputs.b}}" = y ]', PARAMS, OUTPUTS, legacy=False)
-    said = Remark(
-        "the optional input 'b' is nothing here where it has no value",
+    messages = Remark(
+        "the optional input 'b' becomes empty text where it has no value",
         "put $[[ ]] around what belongs to ${{inputs.b}}",
         is_error=False,
     )
-    assert (found.text, found.remarks) == ('[ "{{ b if b is not none else "" }}" = y ]', [said])
+    assert (found.text, found.remarks) == ('[ "{{ b if b is not none else "" }}" = y ]', [messages])
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_value_that_may_be_lacking_is_nothing_within_the_brackets_of_bash() ->
         "<<<it\\'s\nprintf %s '{}'",
     ],
 )
-def test_outputs_are_expanded_within_any_quotes(quoted: str) -> None:
+def test_outputs_are_expanded_in_all_quotes(quoted: str) -> None:
     text = Translation("printf %s " + quoted.replace("{}", "${{outputs.o}}"), {}, OUTPUTS, legacy=False).text
     assert printed(text) == printed("printf %s " + quoted.replace("{}", "/d/o"))
 
@@ -99,13 +99,13 @@ def printed(command: str) -> bytes:
     return done.stdout
 
 
-def test_a_path_cannot_stand_in_lines_that_the_shell_leaves_as_they_are() -> None:
+def test_a_path_in_an_unexpanded_here_document_is_refused() -> None:
     found = Translation("cat <<'E'\n${{outputs.o}}\nE\necho ${{outputs.o}}", {}, OUTPUTS, legacy=False)
-    told = Remark(
-        "a path stands in lines of a file that the shell leaves as they are",
-        "its folder is known when the job runs: write the end of the lines without quotes, `<<EOF`",
+    remarks = Remark(
+        "a path is in a here-document with a quoted delimiter, in which nothing is expanded",
+        "its directory is known only when the job runs: write the delimiter without quotes, `<<EOF`",
     )
-    assert found.remarks == [told]
+    assert found.remarks == [remarks]
     assert found.text == "cat <<'E'\n$HPCDIST_OUTPUTS/o\nE\necho \"$HPCDIST_OUTPUTS/o\""
 
 
@@ -114,18 +114,18 @@ def test_a_command_of_the_first_components_is_one_line() -> None:
 
 
 JOINED = (
-    "an option that begins a line, or follows a backslash, is joined to what stands before it; write "
-    "`command: >-`, or `command: |` and a backslash at the end of each line that goes on; "
-    "quote a space that is meant"
+    "an option that begins a line, or follows a backslash, is joined to the text before it; write "
+    "`command: >-`, or `command: |` and a backslash at the end of each continued line; "
+    "quote spaces that must be kept"
 )
 
 
 @pytest.mark.parametrize("legacy", [True, False])
-def test_an_option_is_joined_to_its_program(*, legacy: bool) -> None:
+def test_an_option_on_its_own_line_is_joined_to_its_program(*, legacy: bool) -> None:
     kind = "CommandComponent" if legacy else "command"
     text = f"type: {kind}\ncommand: >-\n  python x.py \\\n  --a b\\ c\nenvironment: {{image: i}}\n"
     found = importers.read(source.parse(text, "f.yml").data)
-    assert (found.data, said(text)) == (
+    assert (found.data, remarks_of(text)) == (
         {"build": {"image": "i"}, "run": {"cmd": "python x.py --a b\\ c"}},
         [f"warning: f.yml:2:10: command: {JOINED}"],
     )
@@ -140,16 +140,15 @@ environment_variables: {AZUREML_OWN: a}
 """
 
 
-EXPORT = "write the value itself, or export it in the shell that submits the job, whose variables it gets"
+EXPORT = (
+    "write the value itself, or export it in the shell that submits the job; the job inherits its variables"
+)
 
 
-def test_variables_of_azure_without_a_value_here_are_named() -> None:
+def test_variables_that_only_azure_sets_are_reported() -> None:
     unset = "AZUREML_ARM_WORKSPACE_NAME, AZ_BATCH_NODE_ID, MLFLOW_TRACKING_URI"
-    assert [line.removeprefix("warning: f.yml:2:10: command: ") for line in said(RUN_TIME)] == [
-        "AZUREML_RUN_ID is Azure's own and is not set here; write $HPCDIST_JOB_ID",
-        (
-            "AZ_BATCH_MASTER_NODE is Azure's own and is not set here; "
-            "write $HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"
-        ),
-        f"{unset} are Azure's own and are not set here; {EXPORT}",
+    assert [line.removeprefix("warning: f.yml:2:10: command: ") for line in remarks_of(RUN_TIME)] == [
+        "AZUREML_RUN_ID is set on Azure only, not here; write $HPCDIST_JOB_ID",
+        ("AZ_BATCH_MASTER_NODE is set on Azure only, not here; write $HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"),
+        f"{unset} are set on Azure only, not here; {EXPORT}",
     ]

@@ -63,7 +63,7 @@ def errors_of(data: dict[str, Any]) -> list[Problem] | None:
 
 @settings(max_examples=150)
 @given(TOPS)
-def test_junk_is_read_or_refused_at_places(data: dict[str, Any]) -> None:
+def test_junk_is_read_or_refused_with_a_place(data: dict[str, Any]) -> None:
     problems = errors_of(data)
     assert problems is None or all(problem.place and problem.message for problem in problems)
 
@@ -96,7 +96,7 @@ def sections(node: Any, path: Path = ()) -> list[Path]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_key_that_nobody_knows_is_told_in_every_section(file: pathlib.Path) -> None:
+def test_an_unknown_key_is_reported_in_every_section(file: pathlib.Path) -> None:
     places = sections(plain(source.load(file).data))
     assert () in places
     for path in places:
@@ -107,7 +107,7 @@ def test_a_key_that_nobody_knows_is_told_in_every_section(file: pathlib.Path) ->
         node["zz"] = "lost?"
         read = importers.read(tree(data), "azure")
         if path[-1:] not in (("tags",), ("inputs",), ("outputs",), ("environment_variables",)):
-            told = [problem.path for problem in read.remarks]
-            assert any(told_path == (*path, "zz")[: len(told_path)] for told_path in told), path
+            remarks = [problem.path for problem in read.remarks]
+            assert any(told_path == (*path, "zz")[: len(told_path)] for told_path in remarks), path
         else:
             assert "lost?" in str(read.data) or path[-1] == "outputs"

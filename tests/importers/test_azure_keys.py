@@ -10,7 +10,7 @@ from hpcdist.errors import ConfigError
 from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading import load
 
-from .told import said
+from .remarks import remarks_of
 
 NAMED = """\
 type: command
@@ -44,7 +44,7 @@ environment: {image: i}
         ("type: command\ncommand: x\nversion: 2\ntags: {}\n", {"version=2": "f.yml:3 version"}),
     ],
 )
-def test_each_tag_tells_where_it_comes_from(text: str, tags: dict[str, str]) -> None:
+def test_the_origin_of_each_tag(text: str, tags: dict[str, str]) -> None:
     native = load.to_native(source.parse(text, "f.yml"))
     origin = origins(native)
     found = {tag: origin(("tags", at)) for at, tag in enumerate(native.document.data["tags"])}
@@ -57,16 +57,16 @@ TENSORFLOW = (
 
 
 @pytest.mark.parametrize(
-    ("count", "told"),
+    ("count", "remarks"),
     [
         ("  worker_count: 3\n", "f.yml:5 distribution.worker_count"),
         ("", "f.yml:5 resources.instance_count"),
     ],
 )
-def test_the_number_of_workers_tells_where_it_comes_from(count: str, told: str) -> None:
+def test_the_origin_of_the_number_of_workers(count: str, remarks: str) -> None:
     native = load.to_native(source.parse(TENSORFLOW.format(count), "f.yml"))
     assert native.document.data["environment"] == {"replicas": {"n_workers": 2}}
-    assert origins(native)(("environment", "replicas", "n_workers")) == told
+    assert origins(native)(("environment", "replicas", "n_workers")) == remarks
 
 
 SETTINGS = (
@@ -78,7 +78,7 @@ SETTINGS = (
 )
 
 
-def test_what_only_azure_knows_is_set_in_the_file() -> None:
+def test_keys_of_azure_are_set_in_its_file() -> None:
     native = load.to_native(source.parse("type: command\ncommand: x\n", "f.yml"), settings=SETTINGS)
     assert (native.document.data, native.problems) == (
         {"name": "b", "tags": ["d"], "run": {"cmd": "cd /src || exit\ny"}},
@@ -105,21 +105,21 @@ def test_an_input_of_an_experiment_is_changed_by_its_number() -> None:
     assert loaded.experiment.run.command == "x 2"
 
 
-def test_a_job_above_means_nothing() -> None:
-    why = "no job stands below another: write `batch: {dependency: ...}` to run it after one"
+def test_a_parent_job_has_no_effect() -> None:
+    why = "jobs have no parent: write `batch: {dependency: ...}` to run it after another"
     key = "parent_job_name"
-    assert said(f"type: command\ncommand: x\n{key}: p\n") == [
+    assert remarks_of(f"type: command\ncommand: x\n{key}: p\n") == [
         f"warning: f.yml:3:18: {key}: {key} has no effect on a batch machine: {why}"
     ]
 
 
-MANY = "write one file for each, and chain them by `batch.dependency`"
+MANY = "write one file for each, and chain them with `batch.dependency`"
 TRIAL = "write its `trial` as a file of its own, with a value for each param, and run it with -p"
-READ = "what is read: `type: command`, CommandComponent, DistributedComponent"
+READ = "supported: `type: command`, CommandComponent, DistributedComponent"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "remarks"),
     [
         ("type: pipeline_job\njobs: {a: {}, b: {}}", f"1:7: type: a pipeline is many jobs; {MANY}"),
         (
@@ -128,15 +128,15 @@ READ = "what is read: `type: command`, CommandComponent, DistributedComponent"
         ),
         (
             "name: m\nimplementation: {container: {runConfig: {gpuSupport: true}, command: [x]}}",
-            f"2:1: implementation: this is a module, which came before components; {READ}",
+            f"2:1: implementation: modules, which preceded components, are not supported; {READ}",
         ),
     ],
 )
-def test_files_of_the_first_previews_are_recognised(text: str, told: str) -> None:
+def test_files_of_the_first_previews_are_recognised(text: str, remarks: str) -> None:
     assert IMPORTER.recognises(source.parse(text, "f.yml").data)
-    assert said(text) == [f"error: f.yml:{told}"]
+    assert remarks_of(text) == [f"error: f.yml:{remarks}"]
 
 
-def test_a_component_of_kubeflow_is_no_module() -> None:
+def test_a_component_of_kubeflow_is_not_a_module() -> None:
     text = "name: m\nimplementation: {container: {image: i, command: [x]}}"
     assert not IMPORTER.recognises(source.parse(text, "f.yml").data)

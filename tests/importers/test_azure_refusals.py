@@ -31,7 +31,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             "$schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json\ntype: pipeline\njobs: {a: {command: x}, b: {command: y}}\n",
             [
-                "job.yml:2:7: type: a pipeline is many jobs; write one file for each, and chain them by `batch.dependency`",
+                "job.yml:2:7: type: a pipeline is many jobs; write one file for each, and chain them with `batch.dependency`",
             ],
         ),
         (
@@ -43,37 +43,37 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             "$schema: https://azuremlschemas.azureedge.net/latest/sparkJob.schema.json\ntype: spark\n",
             [
-                "job.yml:2:7: type: files of type 'spark' are not run; what is read: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:2:7: type: files of type 'spark' are not run; supported: `type: command`, CommandComponent, DistributedComponent",
             ],
         ),
         (
             "$schema: https://azuremlschemas.azureedge.net/latest/environment.schema.json\nname: e\nimage: i\n",
             [
-                "job.yml:1:10: $schema: files of the schema environment.schema.json are no jobs; what is read: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:1:10: $schema: files of the schema environment.schema.json are not jobs; supported: `type: command`, CommandComponent, DistributedComponent",
             ],
         ),
         (
             "type: ScopeComponent\nname: x\n",
             [
-                "job.yml:1:7: type: files of type 'ScopeComponent' are not run; what is read: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:1:7: type: files of type 'ScopeComponent' are not run; supported: `type: command`, CommandComponent, DistributedComponent",
             ],
         ),
         (
             "type: MpiJob\nlauncher: {spec: x}\n",
             [
-                "job.yml:1:7: type: files of type 'MpiJob' are not run; what is read: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:1:7: type: files of type 'MpiJob' are not run; supported: `type: command`, CommandComponent, DistributedComponent",
             ],
         ),
         (
             "jobType: mpi\nimplementation: {}\n",
             [
-                "job.yml:1:10: jobType: this is a module, which came before components; what is read: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:1:10: jobType: modules, which preceded components, are not supported; supported: `type: command`, CommandComponent, DistributedComponent",
             ],
         ),
         (
             "type: command\nenvironment: {image: i}\n",
             [
-                "job.yml:1:1: command: there is no command; write what is to run",
+                "job.yml:1:1: command: there is no command; write the command to run",
             ],
         ),
         (
@@ -85,7 +85,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "distribution: {type: mpirun}\n",
             [
-                "job.yml:4:22: distribution.type: there is no distribution 'mpirun'; did you mean 'mpi'?",
+                "job.yml:4:22: distribution.type: unknown distribution 'mpirun'; did you mean 'mpi'?",
             ],
         ),
         (
@@ -103,13 +103,13 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "distribution: {type: mpi, process_count_per_instance: all}\n",
             [
-                "job.yml:4:55: distribution.process_count_per_instance: expected a whole number from 1 on, got 'all'",
+                "job.yml:4:55: distribution.process_count_per_instance: expected a whole number of 1 or more, got 'all'",
             ],
         ),
         (
             JOB + "distribution: {type: pytorch, process_count: 3}\nresources: {instance_count: 2}\n",
             [
-                "job.yml:4:46: distribution.process_count: 3 processes cannot be shared by 2 instances; write `process_count_per_instance`",
+                "job.yml:4:46: distribution.process_count: 3 processes cannot be divided evenly among 2 instances; write `process_count_per_instance`",
             ],
         ),
         (
@@ -121,13 +121,13 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "distribution: {type: tensorflow, worker_count: 1, parameter_server_count: 1}\n",
             [
-                "job.yml:4:75: distribution.parameter_server_count: parameter servers need a worker beside the chief, which is the first of the workers; write `worker_count: 2` or more",
+                "job.yml:4:75: distribution.parameter_server_count: parameter servers need a worker besides the chief, which is the first worker; write `worker_count: 2` or more",
             ],
         ),
         (
             JOB + "distribution: {type: tensorflow, worker_count: none}\n",
             [
-                "job.yml:4:48: distribution.worker_count: expected a whole number from 1 on, got 'none'",
+                "job.yml:4:48: distribution.worker_count: expected a whole number of 1 or more, got 'none'",
             ],
         ),
         (
@@ -139,13 +139,13 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "distributed: {mpi: {worker: {count: 2}}}\n",
             [
-                "job.yml:4:1: distributed: this form of the first previews is not read; write `distribution: {type: mpi, process_count_per_instance: N}`",
+                "job.yml:4:1: distributed: this form, of the first previews, is not supported; write `distribution: {type: mpi, process_count_per_instance: N}`",
             ],
         ),
         (
             JOB + "resources: {instance_count: 2}\n",
             [
-                "job.yml:4:29: resources.instance_count: what 2 instances do is not said; write `distribution: {type: mpi}` (or pytorch, tensorflow)",
+                "job.yml:4:29: resources.instance_count: the file does not say what 2 instances do; write `distribution: {type: mpi}` (or pytorch, tensorflow)",
             ],
         ),
         (
@@ -158,21 +158,21 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             "type: command\ncommand: torchrun x.py\nenvironment: {image: i}\ndistribution: {type: pytorch, process_count_per_instance: 8}\n",
             [
-                "job.yml:4:59: distribution.process_count_per_instance: torchrun starts the processes of an instance itself, and so would Azure, 8 times; write 1 here, and the number in the command",
+                "job.yml:4:59: distribution.process_count_per_instance: torchrun starts the processes of an instance itself, and Azure would run it 8 times; write 1 here, and the number in the command",
             ],
         ),
         (
             "type: command\ncommand: echo ${{search_space.lr}} ${{inputs.epoch}} {outputs.o}\nenvironment: {image: i}\ninputs: {epochs: 1}\n",
             [
-                "job.yml:2:10: command: nothing is called '${{search_space.lr}}' here; write the value itself",
-                "job.yml:2:10: command: nothing is called '${{inputs.epoch}}' here; did you mean 'epochs'?",
-                "job.yml:2:10: command: nothing is called '{outputs.o}' here",
+                "job.yml:2:10: command: '${{search_space.lr}}' is not defined here; write the value itself",
+                "job.yml:2:10: command: '${{inputs.epoch}}' is not defined here; did you mean 'epochs'?",
+                "job.yml:2:10: command: '{outputs.o}' is not defined here",
             ],
         ),
         (
             JOB + "environment_variables: {TOKEN: '${{ secrets.TOKEN }}', A: 'x${{secrets.B}}'}\n",
             [
-                "job.yml:4:59: environment_variables.A: 'x${{secrets.B}}' is not filled in here; write it in the command",
+                "job.yml:4:59: environment_variables.A: 'x${{secrets.B}}' is not expanded here; write it in the command",
             ],
         ),
         (
@@ -191,7 +191,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
             JOB + "inputs: {a: {type: uri_foldr}}\n",
             [
                 "job.yml:4:10: inputs[0]: the input 'a' is required but has no param; write it under `params`, or use `-p a=VALUE`",
-                "job.yml:4:20: inputs.a.type: there is no type 'uri_foldr'; did you mean 'uri_folder'?",
+                "job.yml:4:20: inputs.a.type: unknown type 'uri_foldr'; did you mean 'uri_folder'?",
             ],
         ),
         (
@@ -216,7 +216,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "inputs: {a-b: 1, a_b: 2}\n",
             [
-                "job.yml:4:23: inputs.a_b: another input is called a_b too; rename one",
+                "job.yml:4:23: inputs.a_b: another input has the name a_b too; rename one",
             ],
         ),
         (
@@ -235,7 +235,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "environment_variables: {A: '${{inputs.x}}', B: [1]}\n",
             [
-                "job.yml:4:28: environment_variables.A: '${{inputs.x}}' is not filled in here; write it in the command",
+                "job.yml:4:28: environment_variables.A: '${{inputs.x}}' is not expanded here; write it in the command",
                 "job.yml:4:45: environment_variables.B: a variable is text",
             ],
         ),
@@ -260,7 +260,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "component: file:x.yml\n",
             [
-                "job.yml:4:12: component: the command stands in another file; give that file",
+                "job.yml:4:12: component: the command is in another file; give that file",
             ],
         ),
         (
@@ -278,7 +278,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         ),
     ],
 )
-def test_what_cannot_be_kept_is_refused(text: str, messages: list[str]) -> None:
+def test_keys_without_equivalent_are_refused(text: str, messages: list[str]) -> None:
     document = source.parse(text, "job.yml")
     assert IMPORTER.recognises(document.data)
     with pytest.raises(ConfigError) as caught:
@@ -298,5 +298,5 @@ def test_what_cannot_be_kept_is_refused(text: str, messages: list[str]) -> None:
         "name: a\ncommand: x\nmachineType: P5000\nexperimentType: GRPC\n",
     ],
 )
-def test_files_of_other_forms_are_left_to_them(text: str) -> None:
+def test_files_of_other_forms_are_not_recognised(text: str) -> None:
     assert not IMPORTER.recognises(source.parse(text, "job.yml").data)

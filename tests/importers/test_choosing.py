@@ -8,7 +8,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents.source import parse
 from hpcdist.errors import ConfigError, errors_in
-from hpcdist.importers.choosing import chosen
+from hpcdist.importers.choosing import choose
 
 PROJECT = (
     "kind: project\nmetadata: {name: p}\nspec:\n  functions:\n"
@@ -30,21 +30,21 @@ NATIVE = "name: own\nrun: {cmd: x}\n"
 ONLY = "only MPIJob 'train' is run"
 
 
-def choose(*texts: str, form: str = "", name: str = "") -> tuple[int, list[str]]:
+def result_of(*texts: str, form: str = "", name: str = "") -> tuple[int, list[str]]:
     """Return the line where the job begins, and the warnings."""
-    document, remarks = chosen(parse("---\n".join(texts), "e.yml", several=True), form, name)
+    document, remarks = choose(parse("---\n".join(texts), "e.yml", several=True), form, name)
     assert document.others == ()
     assert {problem.severity for problem in remarks} <= {"warning"}
     return document.data.place.line if document.data.place else 0, [*map(str, remarks)]
 
 
 @pytest.mark.parametrize("text", [JOB, NATIVE, CLAIM, "a: 1"])
-def test_the_only_document_is_the_job_whatever_it_is(text: str) -> None:
-    assert choose(text) == choose(text, form="kubeflow") == (1, [])
+def test_the_only_document_is_always_the_job(text: str) -> None:
+    assert result_of(text) == result_of(text, form="kubeflow") == (1, [])
 
 
 def test_the_only_job_is_the_job() -> None:
-    place, remarks = choose(CLAIM, JOB, "a: 1\n")
+    place, remarks = result_of(CLAIM, JOB, "a: 1\n")
     assert place == 5
     assert remarks == [
         f"e.yml:2:7: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: {ONLY}",
@@ -53,8 +53,8 @@ def test_the_only_job_is_the_job() -> None:
 
 
 @pytest.mark.parametrize(("form", "name"), [("polyaxon", ""), ("", "own"), ("polyaxon", "own")])
-def test_by_form_or_name(form: str, name: str) -> None:
-    place, remarks = choose(JOB, NATIVE, form=form, name=name)
+def test_a_job_is_chosen_by_form_or_name(form: str, name: str) -> None:
+    place, remarks = result_of(JOB, NATIVE, form=form, name=name)
     assert place == 6
     assert remarks == [
         "e.yml:2:7: kind: this MPIJob 'train' has no effect on a batch machine: only experiment 'own' is run"
@@ -67,33 +67,33 @@ def test_by_form_or_name(form: str, name: str) -> None:
         (
             [JOB, OTHER, NATIVE],
             "",
-            "3 jobs are in this file: MPIJob 'train' (line 1), MPIJob 'test' (line 6), experiment 'own' (line 11)",
+            "this file contains 3 jobs: MPIJob 'train' (line 1), MPIJob 'test' (line 6), experiment 'own' (line 11)",
             "",
         ),
         (
             [JOB, JOB],
             "train",
-            "2 jobs are in this file: MPIJob 'train' (line 1), MPIJob 'train' (line 6)",
-            "give each a name of its own and ",
+            "this file contains 2 jobs: MPIJob 'train' (line 1), MPIJob 'train' (line 6)",
+            "give each a unique name and ",
         ),
         (
             ["\n\n\nrun: {cmd: x}\n", "run: {cmd: x}\n"],
             "",
-            "2 jobs are in this file: experiment (line 4), experiment (line 6)",
-            "give each a name of its own and ",
+            "this file contains 2 jobs: experiment (line 4), experiment (line 6)",
+            "give each a unique name and ",
         ),
         (
             ["\n\n\n" + NATIVE.removeprefix("name: own\n"), NATIVE],
             "",
-            "2 jobs are in this file: experiment (line 4), experiment 'own' (line 6)",
+            "this file contains 2 jobs: experiment (line 4), experiment 'own' (line 6)",
             "",
         ),
     ],
 )
 def test_several_jobs(texts: list[str], name: str, jobs: str, first: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        choose(*texts, name=name)
-    hint = f"keep one, or {first}take one of them by `--name NAME`"
+        result_of(*texts, name=name)
+    hint = f"keep one, or {first}choose one with `--name NAME`"
     assert str(caught.value) == f"e.yml:6:1: {jobs}; {hint}"
 
 
@@ -104,13 +104,13 @@ def test_several_jobs(texts: list[str], name: str, jobs: str, first: str) -> Non
             [CLAIM, "a: 1"],
             "",
             "",
-            "e.yml:5:1: no job of a known form is in this file: PersistentVolumeClaim 'data' (line 1), document (line 5); keep one document in a file, and see docs/how-to/foreign-files.md for the forms",
+            "e.yml:5:1: this file contains no job of a known form: PersistentVolumeClaim 'data' (line 1), document (line 5); keep one document in a file, and see docs/how-to/foreign-files.md for the forms",
         ),
         (
             [JOB, CLAIM],
             "polyaxon",
             "",
-            "e.yml:6:1: no job of the form polyaxon is in this file: MPIJob 'train' (line 1), PersistentVolumeClaim 'data' (line 6); keep one document in a file, and see docs/how-to/foreign-files.md for the forms",
+            "e.yml:6:1: this file contains no job of the form polyaxon: MPIJob 'train' (line 1), PersistentVolumeClaim 'data' (line 6); keep one document in a file, and see docs/how-to/foreign-files.md for the forms",
         ),
         ([JOB, NATIVE], "", "tran", "e.yml:1:1: there is no job 'tran' in this file; did you mean 'train'?"),
         ([NATIVE], "", "x", "e.yml:1:1: there is no job 'x' in this file; known: own"),
@@ -120,7 +120,7 @@ def test_several_jobs(texts: list[str], name: str, jobs: str, first: str) -> Non
 )
 def test_no_job(texts: list[str], form: str, name: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        choose(*texts, form=form, name=name)
+        result_of(*texts, form=form, name=name)
     assert str(caught.value) == message
 
 
@@ -135,8 +135,10 @@ def test_no_job(texts: list[str], form: str, name: str, message: str) -> None:
           "e.yml:2:7: kind: this PersistentVolumeClaim 'data' has no effect on a batch machine: only document is run"]),
     ],
 )  # fmt: skip
-def test_one_job_of_a_document(texts: list[str], name: str, command: str, left_out: list[str]) -> None:
-    document, remarks = chosen(parse("---\n".join(texts), "e.yml", several=True), "", name)
+def test_a_job_inside_a_document_is_chosen_by_name(
+    texts: list[str], name: str, command: str, left_out: list[str]
+) -> None:
+    document, remarks = choose(parse("---\n".join(texts), "e.yml", several=True), "", name)
     imported = importers.read(document.data)
     assert imported.data["run"] == {"cmd": command}
     assert errors_in(imported.remarks) == ()
@@ -147,14 +149,14 @@ def test_one_job_of_a_document(texts: list[str], name: str, command: str, left_o
     ("name", "known"),
     [("gne", "; did you mean 'gen'?"), ("train", "; known: gen, p"), ("zzz", "; known: gen, p")],
 )
-def test_a_name_that_no_job_has_or_several(name: str, known: str) -> None:
+def test_an_unknown_or_ambiguous_name_is_refused(name: str, known: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        choose(PROJECT, name=name)
+        result_of(PROJECT, name=name)
     assert str(caught.value) == f"e.yml:1:1: there is no job {name!r} in this file{known}"
 
 
-def test_what_is_left_of_a_document_keeps_its_paths() -> None:
-    document, _ = chosen(parse(STEPS.replace(", command: c", ""), "e.yml"), "", "y")
+def test_the_chosen_part_of_a_document_keeps_its_paths() -> None:
+    document, _ = choose(parse(STEPS.replace(", command: c", ""), "e.yml"), "", "y")
     with pytest.raises(ConfigError) as caught:
         importers.read(document.data)
     assert str(caught.value).partition(";")[0] == (

@@ -40,15 +40,15 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [
             "horovod:17:7: name: 'digits on two' is not a valid job name: it becomes 'digits-on-two'",
-            "horovod:8:10: experimentEnv.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job, whose variables it gets",
-            "horovod:23:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need nothing to wait for mpirun",
+            "horovod:8:10: experimentEnv.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job; the job inherits its variables",
+            "horovod:23:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need no command that waits for mpirun",
             "horovod:16:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
             "horovod:11:16: masterCommand: hpcdist starts the processes itself, so these words have no effect: --allow-run-as-root, -bind-to none",
-            "horovod:11:16: masterCommand: -x LD_LIBRARY_PATH of mpirun names what is not in `experimentEnv`; the tasks get what the site's modules and your shell say",
-            "horovod:11:16: masterCommand: mpirun chooses a network for Gradient's machines, by OMPI_MCA_pml and OMPI_MCA_btl; remove that from `environment.env_vars`, and the site's own network is used",
+            "horovod:11:16: masterCommand: -x LD_LIBRARY_PATH of mpirun names what is not in `experimentEnv`; the tasks get its value from the site's modules and your shell",
+            "horovod:11:16: masterCommand: mpirun selects a network of Gradient's machines with OMPI_MCA_pml and OMPI_MCA_btl; remove that from `environment.env_vars`, and the site's own network is used",
             "horovod:19:12: projectId: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
             "horovod:4:12: clusterId: clusterId has no effect on a batch machine: it belongs to an account of Paperspace",
-            "horovod:18:8: ports: ports has no effect on a batch machine: nothing stands between the nodes of a job",
+            "horovod:18:8: ports: ports has no effect on a batch machine: the nodes of a job reach each other on all ports",
         ],
     ),
     "grpc": (
@@ -76,10 +76,10 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [
             "grpc:8:14: workerCount: the first of 3 workers is TF_CONFIG's master, and not worker 0 too as on Gradient; worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same",
-            "grpc:9:27: parameterServerContainer: an experiment has one image: it is tensorflow/tensorflow:1.13.1-gpu-py3 here too",
+            "grpc:9:27: parameterServerContainer: an experiment has one image: tensorflow/tensorflow:1.13.1-gpu-py3 is used here too",
             "grpc:2:12: projectId: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
-            "grpc:13:12: modelType: modelType has no effect on a batch machine: no models are kept; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is",
-            "grpc:14:12: modelPath: modelPath has no effect on a batch machine: no models are kept; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is",
+            "grpc:13:12: modelType: modelType has no effect on a batch machine: models are not stored; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
+            "grpc:14:12: modelPath: modelPath has no effect on a batch machine: models are not stored; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
         ],
     ),
     "roles": (
@@ -109,7 +109,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             "roles:14:1: datasets: no dataset is fetched or mounted, and no key is kept; put the files on the machine; the site's `volumes` say where",
             "roles:6:14: workerCount: the first of 2 workers is TF_CONFIG's master, and not worker 0 too as on Gradient; worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same",
-            "roles:3:18: workerContainer: which TensorFlow it has is not known, so TF_CONFIG is that of version 1, as Gradient's own; for TensorFlow 2 add `--set tensorflow.version=2`",
+            "roles:3:18: workerContainer: its TensorFlow version is unknown, so TF_CONFIG has the form of version 1, as on Gradient; for TensorFlow 2 add `--set tensorflow.version=2`",
         ],
     ),
     "single": (
@@ -158,7 +158,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             "script:8:1: datasetName: no dataset is fetched or mounted, and no key is kept; put the files on the machine; the site's `volumes` say where",
             "script:9:1: datasetUri: datasetUri has no effect on a batch machine: no dataset is fetched or mounted",
-            "script:7:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need nothing to wait for mpirun",
+            "script:7:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need no command that waits for mpirun",
             "script:6:16: masterCommand: a command which does not begin with mpirun runs unchanged, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
         ],
     ),
@@ -180,7 +180,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             "own_launch:6:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
             "own_launch:7:16: masterCommand: hpcdist starts the processes itself, so these words have no effect: --bind-to core, --tag-output",
-            "own_launch:12:19: workingDirectory: workingDirectory has no effect on a batch machine: a job starts where it is submitted",
+            "own_launch:12:19: workingDirectory: workingDirectory has no effect on a batch machine: the job starts in the submit directory",
         ],
     ),
 }
@@ -191,13 +191,13 @@ def test_a_file_becomes_an_experiment(name: str) -> None:
     document = source.parse((FILES / f"{name}.yml").read_text(), name)
     assert importers.registry.get("gradient").recognises(document.data)
     imported = importers.read(document.data)
-    told = [str(document.locate(problem)) for problem in imported.remarks]
-    assert (imported.data, told) == EXPECTED[name]
+    remarks = [str(document.locate(problem)) for problem in imported.remarks]
+    assert (imported.data, remarks) == EXPECTED[name]
     assert {problem.severity for problem in imported.remarks} <= {"warning"}
     assert load_experiment(document).experiment.name == EXPECTED[name][0]["name"]
 
 
-def test_native_keys_know_the_options_they_come_from() -> None:
+def test_origins_are_options() -> None:
     document = source.load(FILES / "horovod.yml")
     origins = importers.read(document.data).origins
     assert origins["environment", "replicas", "n_workers"] == ("workerCount",)
@@ -206,7 +206,7 @@ def test_native_keys_know_the_options_they_come_from() -> None:
     assert origins["run", "cmd"] == ("masterCommand",)
 
 
-def test_a_command_with_braces_is_run_as_it_was_written() -> None:
+def test_braces_in_a_command_are_kept() -> None:
     loaded = load_experiment(source.load(FILES / "own_launch.yml"))
     assert loaded.experiment.run.command == (
         'cd src && DATA="$HOME/data" python train.py --hosts "$HPCDIST_HOSTFILE" --title \'a "b" {{ c }}\''
@@ -227,7 +227,7 @@ def test_a_command_with_braces_is_run_as_it_was_written() -> None:
         "functions: []\nworkflows: {a: {steps: []}}",
     ],
 )
-def test_files_of_others_are_left_to_them(text: str) -> None:
+def test_files_of_other_forms_are_not_recognised(text: str) -> None:
     assert not importers.registry.get("gradient").recognises(source.parse(text, "f.yml").data)
 
 
@@ -241,7 +241,7 @@ def test_files_of_others_are_left_to_them(text: str) -> None:
         ("jobs: {a: {uses: script@v1, resources: {instance-type: C5}, with: {image: i}}}", {"jobs.a.with.script": "x"}, "a", "x"),
     ],
 )  # fmt: skip
-def test_what_the_file_leaves_to_the_command_line(
+def test_options_missing_in_the_file_are_set_on_the_command_line(
     text: str, settings: dict[str, str], name: str, command: str
 ) -> None:
     experiment = load_experiment(source.parse(text, "f.yml"), settings=list(settings.items())).experiment

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a message is compared as one line
-"""Files of GradientCI and a workflow, shaped like public ones; what is said has the paths of those files."""
+"""Files of GradientCI and a workflow, shaped like public ones; remarks have the paths of those files."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "ci_mpi:23:1: checks: checks has no effect on a batch machine: metrics are not checked",
             "ci_mpi:3:13: experiment: 'two nodes' is not a valid job name: it becomes 'two-nodes'",
             "ci_mpi:15:17: master.machine-type: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
-            "ci_mpi:14:12: master.command: mpirun chooses a network for Gradient's machines, by OMPI_MCA_btl; remove that from `environment.env_vars`, and the site's own network is used",
+            "ci_mpi:14:12: master.command: mpirun selects a network of Gradient's machines with OMPI_MCA_btl; remove that from `environment.env_vars`, and the site's own network is used",
             "ci_mpi:2:10: project: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
-            "ci_mpi:10:9: model.type: modelType has no effect on a batch machine: no models are kept; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is",
-            "ci_mpi:11:9: model.path: modelPath has no effect on a batch machine: no models are kept; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is",
+            "ci_mpi:10:9: model.type: modelType has no effect on a batch machine: models are not stored; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
+            "ci_mpi:11:9: model.path: modelPath has no effect on a batch machine: models are not stored; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
             "ci_mpi:8:14: paths.artifacts: artifactDirectory has no effect on a batch machine: what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
-            "ci_mpi:5:8: ports: ports has no effect on a batch machine: nothing stands between the nodes of a job",
+            "ci_mpi:5:8: ports: ports has no effect on a batch machine: the nodes of a job reach each other on all ports",
         ],
     ),
     "ci_single": (
@@ -91,7 +91,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [
             "workflow:1:1: on: on has no effect on a batch machine: a job is submitted by you, and not by a commit",
-            "workflow:3:22: jobs.process.env.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job, whose variables it gets",
+            "workflow:3:22: jobs.process.env.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job; the job inherits its variables",
             "workflow:12:7: jobs.process.with.args: /outputs is a directory of Gradient's machines; write $POLYAXON_RUN_OUTPUTS_PATH, or a path of the machine, instead",
         ],
     ),
@@ -103,12 +103,12 @@ def test_a_file_becomes_an_experiment(name: str) -> None:
     document = source.parse((FILES / f"{name}.yml").read_text(), name)
     assert importers.registry.get("gradient").recognises(document.data)
     imported = importers.read(document.data)
-    told = [str(document.locate(problem)) for problem in imported.remarks]
-    assert (imported.data, told) == EXPECTED[name]
+    remarks = [str(document.locate(problem)) for problem in imported.remarks]
+    assert (imported.data, remarks) == EXPECTED[name]
     assert load_experiment(document).experiment.run.command
 
 
-def test_native_keys_know_where_they_come_from() -> None:
+def test_origins_of_native_keys() -> None:
     origins = importers.read(source.load(FILES / "ci_step.yml").data).origins
     params = ("workflows", "train", "steps", 0, "params")
     assert origins["environment", "replicas", "n_workers"] == (*params, "workerCount")
@@ -116,11 +116,11 @@ def test_native_keys_know_where_they_come_from() -> None:
     assert origins["framework",] == ("workflows", "train", "steps", 0, "command")
 
 
-def test_the_order_of_jobs_means_nothing_for_one_of_them() -> None:
+def test_the_order_of_jobs_does_not_change_a_chosen_job() -> None:
     text = "jobs: {a: {uses: script@v1, needs: [b], resources: {instance-type: C5}, with: {image: i, script: x}}}"
     document = source.parse(text, "f.yml")
     imported = importers.read(document.data)
     assert imported.data["run"] == {"cmd": "x"}
     assert [str(document.locate(problem)) for problem in imported.remarks] == [
-        "f.yml:1:29: jobs.a.needs: needs has no effect on a batch machine: it waits for no other job; chain jobs by `batch.dependency`"
+        "f.yml:1:29: jobs.a.needs: needs has no effect on a batch machine: a job does not wait for others; chain jobs with `batch.dependency`"
     ]

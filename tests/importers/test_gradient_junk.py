@@ -12,9 +12,9 @@ from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, HpcdistError
 from hpcdist.experiment.launch.hosts import with_hostfile
 from hpcdist.importers.gradient import IMPORTER
+from hpcdist.importers.gradient.command_line import parse
 from hpcdist.importers.gradient.options import KNOWN
-from hpcdist.importers.gradient.words import from_words
-from hpcdist.importers.launch_lines import Unclear, take_apart
+from hpcdist.importers.launch_lines import UnsupportedLaunch, parse_launch_line
 from hpcdist.loading.load import load_experiment
 
 _CHARACTERS = some.characters(codec="utf-8", exclude_characters="\0")  # no file holds a NUL
@@ -51,18 +51,18 @@ _SAID = {
 
 
 @given(_FILES, some.fixed_dictionaries({}, optional=_SAID))
-def test_no_file_is_a_traceback_and_no_unknown_key_is_lost(
-    junk: dict[str, Any], said: dict[str, Any]
+def test_no_file_raises_and_every_unknown_key_is_reported(
+    junk: dict[str, Any], valid: dict[str, Any]
 ) -> None:
-    data = _tree({**junk, **said})
+    data = _tree({**junk, **valid})
     IMPORTER.recognises(data)
     try:
         problems = IMPORTER.read(data).remarks
     except ConfigError as error:
         problems = error.problems
-    told = [problem.path[0] for problem in problems if problem.path]
+    remarks = [problem.path[0] for problem in problems if problem.path]
     empty = [key for key, value in data.items() if value in (None, "", [], {}) or value is False]
-    assert set(data) - KNOWN - set(empty) <= set(told)
+    assert set(data) - KNOWN - set(empty) <= set(remarks)
     with contextlib.suppress(HpcdistError):
         load_experiment(Document(data, "junk.yml"), importer="gradient")
 
@@ -95,9 +95,7 @@ _CI = some.recursive(
     inside=_CI,
 )
 @example(junk={}, form={"jobs": {"a": {"uses": "script@v1"}}}, inside={"version": {"command": []}})
-def test_no_file_of_gradientci_is_a_traceback(
-    junk: dict[str, Any], form: dict[str, Any], inside: Any
-) -> None:
+def test_no_file_of_gradientci_raises(junk: dict[str, Any], form: dict[str, Any], inside: Any) -> None:
     (key, section), *_ = form.items()
     more = inside if isinstance(inside, dict) else {}
     data = _tree({**junk, key: {**more, **section}})
@@ -106,13 +104,13 @@ def test_no_file_of_gradientci_is_a_traceback(
 
 
 @given(some.lists(some.one_of(_TEXTS, _KEYS.map("--{}".format), some.text(max_size=6)), max_size=8))
-def test_no_command_line_is_a_traceback(words: list[str]) -> None:
+def test_no_command_line_raises(words: list[str]) -> None:
     with contextlib.suppress(HpcdistError):
-        from_words(["experiments", "create", "multinode", "--experimentType=MPI", *words])
+        parse(["experiments", "create", "multinode", "--experimentType=MPI", *words])
 
 
 @given(some.text(alphabet="mpirun -x\"'\\$(`;&|<>#=/ab\n{}:", max_size=30))
-def test_no_command_is_a_traceback(text: str) -> None:
-    with contextlib.suppress(Unclear):
-        take_apart("mpirun " + text, {"a": "it's", "b": '$a "b"'})
+def test_no_command_raises(text: str) -> None:
+    with contextlib.suppress(UnsupportedLaunch):
+        parse_launch_line("mpirun " + text, {"a": "it's", "b": '$a "b"'})
     assert "/generated/hostfile" not in with_hostfile(text)

@@ -1,4 +1,4 @@
-"""What the machines of Gradient have, and one whose size nobody knows."""
+"""Machine types of Gradient, and one of unknown size."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def test_machines(name: str, found: Machine | None) -> None:
     assert machine(name) == found
 
 
-def test_a_machine_of_unknown_size_is_told() -> None:
+def test_a_machine_of_unknown_size_is_a_warning() -> None:
     document = source.parse("name: a\nmachineType: C2\ncommand: x\n", "f.yml")
     imported = importers.read(document.data)
     assert imported.data == {"name": "a", "run": {"cmd": "x"}}
     assert [str(document.locate(problem)) for problem in imported.remarks] == [
         (
-            "f.yml:2:14: machineType: how many CPUs the machine 'C2' has is not known; "
+            "f.yml:2:14: machineType: the number of CPUs of the machine type 'C2' is unknown; "
             "write `--set environment.resources.cpu.requests=N` for N of them"
         )
     ]

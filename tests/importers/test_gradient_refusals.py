@@ -8,7 +8,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
-from tests.importers.told import errors
+from tests.importers.remarks import errors_of
 
 MPI = """\
 experimentType: MPI
@@ -36,8 +36,8 @@ ERRORS: dict[str, list[str]] = {
     ],
     "version: 1\ntype: multi-mpi\nworker: {machine-type: P4001, command: x, count: 2, dockerfile: {use: true}}": [
         "f.yml:3:53: worker.dockerfile: no image is built here; build it, and write its name as `container`",
-        "f.yml:3:40: worker.command: it would run on every worker beside what mpirun starts there; write `sleep infinity`, and put it into masterCommand",
-        "f.yml:3:24: worker.machine-type: which GPUs the machine 'P4001' has is not known; did you mean 'P4000'?",
+        "f.yml:3:40: worker.command: it would run on every worker in addition to the processes of mpirun; write `sleep infinity`, and put it into masterCommand",
+        "f.yml:3:24: worker.machine-type: unknown machine type 'P4001'; did you mean 'P4000'?",
         "f.yml:1:1: master.command: masterCommand is missing; write it, or give it by `--set`",
     ],
     "version: 2\nworkflows: {a: {steps: [{name: x, command: experiment.run_mpi_multi_node, params: {workerCount: 2, workerMachineType: C7, mastrCommand: a}}]}}": [
@@ -45,20 +45,20 @@ ERRORS: dict[str, list[str]] = {
         "f.yml:2:75: workflows.a.steps[0].params.masterCommand: masterCommand is missing; write it, or give it by `--set`",
     ],
     WORKFLOW + "    with: {image: a, args: {b: 1}}\n    inputs: {c: {type: dataset, with: {ref: d}}}": [
-        "f.yml:6:5: jobs.a.inputs: Gradient would bring and keep data for the job; write a path of the machine in the command, and remove this",
+        "f.yml:6:5: jobs.a.inputs: Gradient would fetch and store data for the job; write a path of the machine in the command, and remove this",
         "f.yml:5:22: jobs.a.with.args: expected a list of words; write `[python, train.py]`",
-        "f.yml:3:32: jobs.a.resources.instance-type: which GPUs the machine 'P40' has is not known; did you mean 'P4000'?",
+        "f.yml:3:32: jobs.a.resources.instance-type: unknown machine type 'P40'; did you mean 'P4000'?",
         "f.yml:5:22: jobs.a.with.args: command is missing; write it, or give it by `--set`",
     ],
     MPI + "masterCommand: mpirun -np 1 python x.py": [
-        "f.yml:5:16: masterCommand: mpirun starts 1 (-np), and 2 workers are for 2 processes (1 GPU each); write -np 2, or 3 with the master, or another workerCount"
+        "f.yml:5:16: masterCommand: mpirun starts 1 processes (-np), but 2 workers have room for 2 (1 GPU each); write -np 2, or 3 with the master, or another workerCount"
     ],
     MPI + "masterCommand: mpirun -np 6 -npernode 2 python x.py\nmasterMachineType: C7": [
         "f.yml:6:20: masterMachineType: mpirun starts processes on the master too, which has 0 GPUs, a worker 1; write the workers' machine"
     ],
     MPI + "masterCommand: mpirun -np $N python x.py": [],
     MPI + "masterCommand: mpirun -np $N python x.py\nexperimentEnv: {N: 4}": [
-        "f.yml:5:16: masterCommand: mpirun starts 4 (-np), and 2 workers are for 2 processes (1 GPU each); write -np 2, or 3 with the master, or another workerCount"
+        "f.yml:5:16: masterCommand: mpirun starts 4 processes (-np), but 2 workers have room for 2 (1 GPU each); write -np 2, or 3 with the master, or another workerCount"
     ],
     MPI + "masterCommand: mpirun -np 0 python x.py": [
         "f.yml:5:16: masterCommand: mpirun is to start 0 processes; write a number from 1"
@@ -67,15 +67,15 @@ ERRORS: dict[str, list[str]] = {
         "f.yml:5:16: masterCommand: mpirun is to start two processes on each node; write a number from 1"
     ],
     MPI + "masterCommand: mpirun -H a,b python x.py": [
-        "f.yml:5:16: masterCommand: mpirun starts what its hosts (a,b) have room for, and a job has others; write -np with the number of processes"
+        "f.yml:5:16: masterCommand: mpirun would fill the slots of its hosts (a,b), and a job has other hosts; write -np with the number of processes"
     ],
     MPI + "masterCommand: python x.py\nmasterCount: 2\nworkerCommand: python y.py": [
-        "f.yml:7:16: workerCommand: it would run on every worker beside what mpirun starts there; write `sleep infinity`, and put it into masterCommand",
+        "f.yml:7:16: workerCommand: it would run on every worker in addition to the processes of mpirun; write `sleep infinity`, and put it into masterCommand",
         "f.yml:6:14: masterCount: 2 masters would each start mpirun; write 1",
     ],
     MPI + "masterContainer: a/b:2\nmasterCommand: [a]": [
         "f.yml:5:18: masterContainer: an experiment has one image, and workerContainer is a/b:1; write the same in both",
-        "f.yml:6:1: masterCommand: expected one text, got a list",
+        "f.yml:6:1: masterCommand: expected text, got a list",
     ],
     MPI + "masterCommand: a\nmastrMachineType: C7\ncommand: b": [
         "f.yml:6:1: mastrMachineType: Gradient's experiments have no option 'mastrMachineType'; did you mean 'masterMachineType'?",
@@ -83,7 +83,7 @@ ERRORS: dict[str, list[str]] = {
     ],
     MPI
     + "masterCommand: a\nworkspace: s3://a/b.zip\ndatasetUri: s3://a/c\ndatasets: [{uri: a}]\ntag: {a: 1}": [
-        "f.yml:9:1: tag: expected one text, got keys and values",
+        "f.yml:9:1: tag: expected text, got keys and values",
         "f.yml:6:12: workspace: nothing is fetched or unpacked; unpack it where the job is submitted, and remove this",
         "f.yml:8:12: datasets[0]: this dataset has no name, and none is fetched; put the files on the machine, and give the dataset a name that the site's `volumes` have",
         "f.yml:7:13: datasetUri: this dataset has no name, and none is fetched; put the files on the machine, and give the dataset a name that the site's `volumes` have",
@@ -92,20 +92,20 @@ ERRORS: dict[str, list[str]] = {
         'f.yml:6:16: experimentEnv: expected keys and values; write {"NAME": "VALUE"}'
     ],
     MPI + "masterCommand: a\nexperimentEnv: {A: [1]}": [
-        "f.yml:6:17: experimentEnv.A: the variable A is one text; write it as one"
+        "f.yml:6:17: experimentEnv.A: the value of the variable A must be text; write it as text"
     ],
     GRPC + "": [],
     GRPC + "parameterServerContainer: tensorflow/tensorflow:1.15": [
         "f.yml:9:27: parameterServerContainer: an experiment has one image, and workerContainer is tensorflow/tensorflow:2.4.1; write the same in both"
     ],
     "machineType: P40\ncommand: ''": [
-        "f.yml:1:14: machineType: which GPUs the machine 'P40' has is not known; did you mean 'P4000'?",
+        "f.yml:1:14: machineType: unknown machine type 'P40'; did you mean 'P4000'?",
         "f.yml:2:1: command: command is missing; write it, or give it by `--set`",
     ],
     "container: a\nmachineType: TPUv2\ncommand: a\nworkerCount: 2\nmasterCommand: b\nexperimentType: 1": [
         "f.yml:5:1: masterCommand: an experiment of one node has no masterCommand; remove it",
         "f.yml:4:1: workerCount: an experiment of one node has no workerCount; remove it",
-        "f.yml:2:14: machineType: which GPUs the machine 'TPUv2' has is not known; known: A100, A100-80G, A4000, A5000, A6000, C1, C10, C2, C3, C4, C5, C6, C7, C8, C9, Free-CPU, Free-GPU, Free-GPU+, Free-P5000, G1, G12, G6, GPU+, GV100, H100, K80, M4000, P100, P4000, P5000, P6000, RTX4000, RTX5000, V100, V100-32G, c5.12xlarge, c5.18xlarge, c5.24xlarge, c5.2xlarge, c5.4xlarge, c5.9xlarge, c5.large, c5.xlarge, g3.16xlarge, g3.4xlarge, g3.8xlarge, g3s.xlarge, g4dn.12xlarge, g4dn.2xlarge, g4dn.4xlarge, g4dn.metal, g4dn.xlarge, p2.16xlarge, p2.8xlarge, p2.xlarge, p3.16xlarge, p3.2xlarge, p3.8xlarge, p3dn.24xlarge, p4d.24xlarge",
+        "f.yml:2:14: machineType: unknown machine type 'TPUv2'; known: A100, A100-80G, A4000, A5000, A6000, C1, C10, C2, C3, C4, C5, C6, C7, C8, C9, Free-CPU, Free-GPU, Free-GPU+, Free-P5000, G1, G12, G6, GPU+, GV100, H100, K80, M4000, P100, P4000, P5000, P6000, RTX4000, RTX5000, V100, V100-32G, c5.12xlarge, c5.18xlarge, c5.24xlarge, c5.2xlarge, c5.4xlarge, c5.9xlarge, c5.large, c5.xlarge, g3.16xlarge, g3.4xlarge, g3.8xlarge, g3s.xlarge, g4dn.12xlarge, g4dn.2xlarge, g4dn.4xlarge, g4dn.metal, g4dn.xlarge, p2.16xlarge, p2.8xlarge, p2.xlarge, p3.16xlarge, p3.2xlarge, p3.8xlarge, p3dn.24xlarge, p4d.24xlarge",
     ],
     "experimentType: HPT\nworkerCommand: a": [
         "f.yml:1:17: experimentType: a search over hyperparameters is many jobs; write one experiment and its array yourself, as `batch.array`"
@@ -117,14 +117,14 @@ ERRORS: dict[str, list[str]] = {
         "f.yml:1:16: workerCommand: the experimentType is missing; write GRPC or MPI as such"
     ],
     "experimentType: MPI\nworkerCount: 1.5\nworkerMachineType: {a: 1}\nmasterCommand: a": [
-        "f.yml:2:1: workerCount: '1.5' is no number from 1 to 100000; write how many there are",
-        "f.yml:3:1: workerMachineType: expected one text, got keys and values",
+        "f.yml:2:1: workerCount: '1.5' is not a number from 1 to 100000; write the number of replicas",
+        "f.yml:3:1: workerMachineType: expected text, got keys and values",
     ],
     "experimentType: GRPC\nworkerCount: 1\nparameterServerCount: 0": [
-        "f.yml:3:1: parameterServerCount: '0' is no number from 1 to 100000; write how many there are",
+        "f.yml:3:1: parameterServerCount: '0' is not a number from 1 to 100000; write the number of replicas",
         "f.yml:1:1: workerMachineType: workerMachineType is missing; write the machine, such as P4000 or C7",
         "f.yml:1:1: parameterServerMachineType: parameterServerMachineType is missing; write the machine, such as P4000 or C7",
-        "f.yml:2:14: workerCount: the one worker is TensorFlow's master, and parameter servers need a worker beside it; write 2 or more",
+        "f.yml:2:14: workerCount: the one worker is TensorFlow's master, and parameter servers need a worker besides it; write 2 or more",
         "f.yml:1:1: workerCommand: workerCommand is missing; write it, or give it by `--set`",
         "f.yml:1:1: parameterServerCommand: parameterServerCommand is missing; write it, or give it by `--set`",
     ],
@@ -132,29 +132,29 @@ ERRORS: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("text", ERRORS)
-def test_what_cannot_be_kept_is_an_error_there(text: str) -> None:
-    assert errors(text, "gradient") == ERRORS[text]
+def test_options_without_equivalent_are_errors_at_their_place(text: str) -> None:
+    assert errors_of(text, "gradient") == ERRORS[text]
 
 
 OTHERS: dict[str, str] = {
-    "version: 2\nworkflows:\n  a:\n    steps:\n      - {name: x, command: experiment.run_single_node, params: {command: b}}\n      - {name: y, command: experiment.run_mpi_multi_node}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs 2 steps (experiment.run_single_node, experiment.run_mpi_multi_node) for each commit; write the `params` of the step that you want as a file of their own; or take one of them by `--name x`",
-    "version: 2\nworkflows: {a: {steps: [{name: x, command: deployment.create}]}}": "f.yml:2:44: workflows.a.steps[0].command: this step of GradientCI runs deployment.create, which is not an experiment; what is read: experiment.run_single_node, experiment.run_multi_node, experiment.run_mpi_multi_node",
-    "version: 2\nworkflows: {a: {steps: [{command: experiment.run_single_node, paramsFile: .ps_project/a.yml}]}}": "f.yml:2:75: workflows.a.steps[0].paramsFile: the params of this step stand in another file; give .ps_project/a.yml",
+    "version: 2\nworkflows:\n  a:\n    steps:\n      - {name: x, command: experiment.run_single_node, params: {command: b}}\n      - {name: y, command: experiment.run_mpi_multi_node}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs 2 steps (experiment.run_single_node, experiment.run_mpi_multi_node) for each commit; write the `params` of the step that you want as a file of their own; or choose one with `--name x`",
+    "version: 2\nworkflows: {a: {steps: [{name: x, command: deployment.create}]}}": "f.yml:2:44: workflows.a.steps[0].command: this step of GradientCI runs deployment.create, which is not an experiment; supported: experiment.run_single_node, experiment.run_multi_node, experiment.run_mpi_multi_node",
+    "version: 2\nworkflows: {a: {steps: [{command: experiment.run_single_node, paramsFile: .ps_project/a.yml}]}}": "f.yml:2:75: workflows.a.steps[0].paramsFile: the params of this step are in another file; give .ps_project/a.yml",
     "version: 2\nworkflows: {a: {steps: {}}}": "f.yml:2:1: workflows: this is a file of GradientCI, which runs 0 steps for each commit; write the `params` of the step that you want as a file of their own",
-    "version: 1\ntype: experiment-type\nworker: {machine-type: P4000, count: 2, command: a}": "f.yml:2:7: type: there is no type 'experiment-type'; write single, multi-grpc or multi-mpi",
-    "on: {github: {branches: {only: main}}}\njobs:\n  a: {uses: git-checkout@v1, with: {url: b}}\n  c: {uses: script@v1, needs: [a]}": "f.yml:2:1: jobs: this is a workflow of Gradient: several jobs that hand on what they write; write one experiment for each job, and chain them with `batch.dependency`; or take one of them by `--name c`",
-    "jobs: {a: {uses: git-checkout@v1}, c: {uses: create-model@v1}}": "f.yml:1:1: jobs: this is a workflow of Gradient: several jobs that hand on what they write; write one experiment for each job, and chain them with `batch.dependency`",
-    "workflows: {a: {steps: [{name: x, command: deployment.create}, {name: y, command: experiment.run_single_node}]}}": "f.yml:1:1: workflows: this is a file of GradientCI, which runs 2 steps (deployment.create, experiment.run_single_node) for each commit; write the `params` of the step that you want as a file of their own; or take one of them by `--name y`",
-    "jobs: {a: {uses: create-model@v1, with: {name: b}}}": "f.yml:1:18: jobs.a.uses: the action 'create-model@v1' runs no program of yours; take a job of `container@v1` or `script@v1`",
-    "image: tensorflow/serving\nport: 8501\nresources: {replicas: 1, instanceType: C4}": "f.yml:3:1: resources: this is a deployment: it serves a model, and a batch job serves nobody",
+    "version: 1\ntype: experiment-type\nworker: {machine-type: P4000, count: 2, command: a}": "f.yml:2:7: type: unknown type 'experiment-type'; write single, multi-grpc or multi-mpi",
+    "on: {github: {branches: {only: main}}}\njobs:\n  a: {uses: git-checkout@v1, with: {url: b}}\n  c: {uses: script@v1, needs: [a]}": "f.yml:2:1: jobs: this is a workflow of Gradient: several jobs that pass on their outputs; write one experiment for each job, and chain them with `batch.dependency`; or choose one with `--name c`",
+    "jobs: {a: {uses: git-checkout@v1}, c: {uses: create-model@v1}}": "f.yml:1:1: jobs: this is a workflow of Gradient: several jobs that pass on their outputs; write one experiment for each job, and chain them with `batch.dependency`",
+    "workflows: {a: {steps: [{name: x, command: deployment.create}, {name: y, command: experiment.run_single_node}]}}": "f.yml:1:1: workflows: this is a file of GradientCI, which runs 2 steps (deployment.create, experiment.run_single_node) for each commit; write the `params` of the step that you want as a file of their own; or choose one with `--name y`",
+    "jobs: {a: {uses: create-model@v1, with: {name: b}}}": "f.yml:1:18: jobs.a.uses: the action 'create-model@v1' runs no program of yours; use a job of `container@v1` or `script@v1`",
+    "image: tensorflow/serving\nport: 8501\nresources: {replicas: 1, instanceType: C4}": "f.yml:3:1: resources: this is a deployment, which serves a model: hpcdist runs batch jobs only",
     "tuningCommand: make tune\nworkerCommand: a\nworkerContainer: b": "f.yml:1:16: tuningCommand: a search over hyperparameters is many jobs; write one experiment and its array yourself, as `batch.array`",
-    "deploymentType: TFServing\nmachineType: P4000\ncontainer: a": "f.yml:1:17: deploymentType: this is a deployment: it serves a model, and a batch job serves nobody",
+    "deploymentType: TFServing\nmachineType: P4000\ncontainer: a": "f.yml:1:17: deploymentType: this is a deployment, which serves a model: hpcdist runs batch jobs only",
     "shutdownTimeout: 6\nmachineType: P4000\ncontainer: a": "f.yml:1:18: shutdownTimeout: this is a notebook: a batch job has no browser",
 }
 
 
 @pytest.mark.parametrize("text", OTHERS)
-def test_what_is_no_experiment_is_refused_with_the_reason(text: str) -> None:
+def test_other_objects_of_gradient_are_refused_with_the_reason(text: str) -> None:
     document = source.parse(text, "f.yml")
     assert importers.registry.get("gradient").recognises(document.data)
     with pytest.raises(ConfigError) as caught:

@@ -1,4 +1,4 @@
-"""What the roles of an experiment of the type GRPC run, said by bash itself."""
+"""The commands of the roles of a GRPC experiment, run by bash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ experimentEnv: {A: "1"}
 CONFIG = '{"cluster": {"ps": ["a:1"]}, "note": "?>?>~~"}'
 
 
-def said(role: str, text: str = TEXT) -> str:
+def output_of(role: str, text: str = TEXT) -> str:
     command = load_experiment(source.parse(text, "f.yml")).experiment.run.command
     known = {"HPCDIST_ROLE": role, "HPCDIST_INDEX": "3", "TF_CONFIG": CONFIG, "PATH": "/usr/bin:/bin"}
     return subprocess.run(
@@ -42,7 +42,7 @@ def said(role: str, text: str = TEXT) -> str:
     ],
 )
 def test_each_role_runs_its_own_command(role: str, out: str) -> None:
-    assert said(role) == out
+    assert output_of(role) == out
 
 
 def test_the_sdk_of_gradient_finds_the_cluster() -> None:
@@ -52,4 +52,4 @@ def test_the_sdk_of_gradient_finds_the_cluster() -> None:
         for line in TEXT.splitlines(keepends=True)
         if not line.startswith(" ")
     )
-    assert base64.urlsafe_b64decode(said("worker", text)).decode() == CONFIG
+    assert base64.urlsafe_b64decode(output_of("worker", text)).decode() == CONFIG

@@ -46,7 +46,7 @@ def other(value: Any) -> Any:
 
 
 def found(data: dict[str, Any]) -> tuple[object, list[tuple[Path, str]]]:
-    """Return what is read of a file, and what is said about it."""
+    """Return what is read of a file, and what is prefix about it."""
     try:
         read = importers.read(source.parse(json.dumps(data), "f.yml").data)
     except ConfigError as error:
@@ -55,16 +55,18 @@ def found(data: dict[str, Any]) -> tuple[object, list[tuple[Path, str]]]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_value_is_read_or_told(path: pathlib.Path) -> None:
+def test_every_value_is_read_or_reported(path: pathlib.Path) -> None:
     content = json.loads(json.dumps(source.load(path).data))
     before = found(content)
-    told = [tuple(map(str, said)) for said, _ in before[1] if said]
+    reported = [tuple(map(str, prefix)) for prefix, _ in before[1] if prefix]
     lost = []
     for leaf in leaves(content):
         changed = copy.deepcopy(content)
         above = functools.reduce(lambda node, step: node[step], leaf[:-1], changed)
         spelt = tuple(map(str, leaf))
-        if has_no_meaning(leaf, above[leaf[-1]]) or any(spelt[: len(said)] == said for said in told):
+        if has_no_meaning(leaf, above[leaf[-1]]) or any(
+            spelt[: len(prefix)] == prefix for prefix in reported
+        ):
             continue
         above[leaf[-1]] = other(above[leaf[-1]])
         if found(changed) == before:

@@ -71,7 +71,7 @@ def jobs(draw: st.DrawFn) -> dict[str, object]:
 
 @settings(max_examples=200)
 @given(jobs())
-def test_nothing_but_sentences(job: dict[str, object]) -> None:
+def test_errors_are_sentences(job: dict[str, object]) -> None:
     document = source.parse(yaml.safe_dump(job, allow_unicode=True), "k.yml")
     commands = 1
     problems: tuple[Problem, ...]
@@ -86,7 +86,7 @@ def test_nothing_but_sentences(job: dict[str, object]) -> None:
 
 @settings(max_examples=150)
 @given(jobs(), st.sampled_from([1, "a", {"b": 2}, [3]]), st.integers(0, 10**6))
-def test_an_unknown_key_is_told_wherever_it_stands(job: dict[str, object], value: object, where: int) -> None:
+def test_an_unknown_key_is_reported_at_any_depth(job: dict[str, object], value: object, where: int) -> None:
     sections = [path for path in _sections(job) if path and path[0] == "spec"]
     if not sections:
         return
@@ -96,9 +96,9 @@ def test_an_unknown_key_is_told_wherever_it_stands(job: dict[str, object], value
         remarks = IMPORTER.read(source.parse(yaml.safe_dump(job, allow_unicode=True), "k.yml").data).remarks
     except HpcdistError as error:
         remarks = error.problems
-    told = [tuple(map(str, problem.path)) for problem in remarks]
+    reported = [tuple(map(str, problem.path)) for problem in remarks]
     whole = (*map(str, path), "unheardOf")
-    assert any(whole[: len(said)] == said for said in told) or _taken_whole(path)
+    assert any(whole[: len(prefix)] == prefix for prefix in reported) or _taken_whole(path)
 
 
 def _sections(node: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

@@ -8,7 +8,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.importers.kubeflow import IMPORTER
-from tests.importers.told import errors
+from tests.importers.remarks import errors_of
 
 HEAD = "apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n"
 MPI = (
@@ -39,7 +39,7 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "messages"),
     [
         (
             MPI.replace("COMMAND", "[mpirun, -np, '6', python, t.py]"),
@@ -62,7 +62,7 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         (
             MPI.replace("COMMAND", "[sh, -c, 'mpirun -H a-worker-0:4 x; y']"),
             [
-                "f.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: a-worker-0 is a pod, and there are none; the first node is `$HPCDIST_HEAD_ADDRESS` in the command, and all are in `$HPCDIST_HOSTFILE`"
+                "f.yml:7:58: spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command: a-worker-0 is the name of a pod, and a batch job has none; the first node is `$HPCDIST_HEAD_ADDRESS` in the command, and all are in `$HPCDIST_HOSTFILE`"
             ],
         ),
         (
@@ -74,8 +74,8 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         (
             MPI.replace("Launcher", "Launch"),
             [
-                "f.yml:7:5: spec.mpiReplicaSpecs.Launch: there is no replica 'Launch' in such a job; did you mean 'launcher'?",
-                "f.yml:6:3: spec.mpiReplicaSpecs: there is no Launcher, so nothing says what is run; write `Launcher: {template: ...}` with the mpirun",
+                "f.yml:7:5: spec.mpiReplicaSpecs.Launch: unknown replica type 'Launch'; did you mean 'launcher'?",
+                "f.yml:6:3: spec.mpiReplicaSpecs: Launcher is missing, so the file does not say what to run; write `Launcher: {template: ...}` with the mpirun",
             ],
         ),
         (
@@ -85,7 +85,7 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         (
             MPI.replace("nvidia.com/gpu", "google.com/tpu").replace("COMMAND", "[mpirun, -np, '8', a.out]"),
             [
-                "f.yml:8:106: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.limits.google.com/tpu: no batch system gives 'google.com/tpu'; remove it, or ask for nvidia.com/gpu"
+                "f.yml:8:106: spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.limits.google.com/tpu: batch systems have no resource 'google.com/tpu'; remove it, or request nvidia.com/gpu"
             ],
         ),
         (
@@ -97,13 +97,13 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         (
             TORCH.replace("MORE", ", activeDeadlineSeconds: 60"),
             [
-                "f.yml:6:111: spec.pytorchReplicaSpecs.Master.template.spec.activeDeadlineSeconds: a job has one time for all that it runs; write it under `runPolicy`, or `batch: {walltime: ...}`"
+                "f.yml:6:111: spec.pytorchReplicaSpecs.Master.template.spec.activeDeadlineSeconds: a job has one time limit; write it under `runPolicy`, or `batch: {walltime: ...}`"
             ],
         ),
         (
             TORCH.replace("[{name", "[{name: db, image: redis}, {name").replace("MORE", ""),
             [
-                "f.yml:6:45: spec.pytorchReplicaSpecs.Master.template.spec.containers[0]: the container 'db' beside the program cannot be kept; remove it, or start what it does in the command of the main container"
+                "f.yml:6:45: spec.pytorchReplicaSpecs.Master.template.spec.containers[0]: the container 'db' cannot run beside the program; remove it, or start what it does in the command of the main container"
             ],
         ),
         (
@@ -111,7 +111,7 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
                 "t.py]", "t.py], lifecycle: {postStart: {exec: {command: [x]}}}"
             ),
             [
-                "f.yml:6:86: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].lifecycle: nothing is run beside the program; write it in the command"
+                "f.yml:6:86: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].lifecycle: lifecycle hooks are not run; write it in the command"
             ],
         ),
         (
@@ -135,7 +135,7 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         (
             TORCH.replace("MORE", "").replace("t.py]", "'{{ x }} {% endraw %}']"),
             [
-                "f.yml:6:61: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].command: a text with both {{ and endraw cannot be kept; write it in a file"
+                "f.yml:6:61: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].command: a text with both {{ and endraw cannot be converted; write it in a file"
             ],
         ),
         (
@@ -147,12 +147,12 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         (
             TF.replace("ROLE", "Boss").replace("COUNT", "1"),
             [
-                "f.yml:6:5: spec.tfReplicaSpecs.Boss: there is no replica 'Boss' in such a job; known: chief, evaluator, master, ps, worker"
+                "f.yml:6:5: spec.tfReplicaSpecs.Boss: unknown replica type 'Boss'; known: chief, evaluator, master, ps, worker"
             ],
         ),
         (
             TF.replace("ROLE", "Worker").replace("COUNT", "0"),
-            ["f.yml:5:3: spec.tfReplicaSpecs: all of its replicas are 0; write `replicas: 1` or more"],
+            ["f.yml:5:3: spec.tfReplicaSpecs: all replica counts are 0; write `replicas: 1` or more"],
         ),
         (
             TF.replace("ROLE", "Worker").replace("COUNT", "-1"),
@@ -173,19 +173,19 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         ),
         (
             HEAD.format(kind="TFJob") + "  a: 1\n",
-            ["f.yml:4:1: spec: there are no replicas in it; write `tfReplicaSpecs: {Chief: ...}`"],
+            ["f.yml:4:1: spec: the job has no replicas; write `tfReplicaSpecs: {Chief: ...}`"],
         ),
         (
             HEAD.format(kind="MXJob") + "  jobMode: MXTune\n  mxReplicaSpecs: {Tuner: {replicas: 1}}\n",
             [
                 "f.yml:5:12: spec.jobMode: jobs of the mode 'MXTune' are not run; start the tuner's own tracker and servers from `run.cmd` of a native experiment",
-                "f.yml:6:20: spec.mxReplicaSpecs.Tuner: there is no replica 'Tuner' in such a job; known: scheduler, server, worker",
+                "f.yml:6:20: spec.mxReplicaSpecs.Tuner: unknown replica type 'Tuner'; known: scheduler, server, worker",
             ],
         ),
         (
             HEAD.format(kind="MPIJob").replace("spec:\n", ""),
             [
-                "f.yml:1:1: spec: nothing in it says what is run; write `spec`, with a container and its command"
+                "f.yml:1:1: spec: the file does not say what to run; write `spec`, with a container and its command"
             ],
         ),
         (
@@ -202,8 +202,8 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         ),
     ],
 )
-def test_it_is_said(text: str, said: list[str]) -> None:
-    assert errors(text) == said
+def test_errors(text: str, messages: list[str]) -> None:
+    assert errors_of(text) == messages
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,14 @@ def test_it_is_said(text: str, said: list[str]) -> None:
         ("run: {cmd: a}", False),
     ],
 )
-def test_recognised(head: str, its: bool) -> None:  # noqa: FBT001
+def test_files_of_kubeflow_are_recognised(head: str, its: bool) -> None:  # noqa: FBT001
     assert IMPORTER.recognises(source.parse(head, "f.yml").data) is its
 
 
-def test_a_name_with_dots() -> None:
+def test_dots_in_a_name_are_replaced() -> None:
     text = TORCH.replace("MORE", "").replace("name: a}", "name: a.b}")
     found = importers.read(source.parse(text, "f.yml").data)
     assert found.data["name"] == "a-b"
     assert [str(problem) for problem in found.remarks] == [
-        "f.yml:3:18: metadata.name: the job is called 'a-b': its name can hold no dot"
+        "f.yml:3:18: metadata.name: the job is named 'a-b': a job name has no dots"
     ]

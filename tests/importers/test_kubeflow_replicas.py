@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a message is compared as one line
-"""What each replica runs and is told, as its operator would have it."""
+"""Commands and variables of each replica, as with its operator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.documents import source
-from tests.importers.told import errors, said
+from tests.importers.remarks import errors_of, remarks_of
 
 ROLE = "    {}: {{replicas: {}, template: {{spec: {{containers: [{{image: i, {}}}]}}}}}}\n"
 POD = "spec.{}ReplicaSpecs.{}.template.spec.containers[0]"
@@ -40,13 +40,13 @@ def mpijob(program: str, framework: str) -> str:
     return f"write an MPIJob with `slotsPerWorker`, whose Launcher runs {program} for all of them; or `framework: {framework}`, and the program alone"
 
 
-TORCHRUN = "write torchrun in its place, which runs in each of them"
+TORCHRUN = "write torchrun instead, which runs in each replica"
 MASTER, WORKER = POD.format("pytorch", "Master"), POD.format("pytorch", "Worker")
 SCRIPT = "command: [bash, -c, 'cd /w; mpirun -np 2 ./a']"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "remarks"),
     [
         (
             job("PyTorchJob", ("Master", 1, "command: [mpirun, t]"), ("Worker", 1, "command: [sshd, -D]")),
@@ -75,8 +75,8 @@ SCRIPT = "command: [bash, -c, 'cd /w; mpirun -np 2 ./a']"
         (job("PyTorchJob", ("Worker", 2, "command: [torchrun, t.py]")), []),
     ],
 )  # fmt: skip
-def test_a_launch_that_would_run_once(text: str, told: list[str]) -> None:
-    assert errors(text) == told
+def test_a_launch_that_runs_once_is_refused_for_several_replicas(text: str, remarks: list[str]) -> None:
+    assert errors_of(text) == remarks
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_a_launch_that_would_run_once(text: str, told: list[str]) -> None:
         ("TFJob", "Worker", "horovodrun -np 2 python t.py"),
     ],
 )
-def test_a_launch_of_the_only_replica_is_kept(kind: str, role: str, command: str) -> None:
+def test_a_launch_of_a_single_replica_is_kept(kind: str, role: str, command: str) -> None:
     text = job(kind, (role, 1, f"command: [{', '.join(repr(word) for word in command.split())}]"))
-    assert (errors(text), command_of(text)) == ([], command)
+    assert (errors_of(text), command_of(text)) == ([], command)
 
 
-# --- What each replica is told
+# --- Variables of each replica
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_launch_of_the_only_replica_is_kept(kind: str, role: str, command: str
         (1, "", "4", f"{PET}export PET_NPROC_PER_NODE=4\nexport WORLD_SIZE=$((HPCDIST_SIZE * 4))\n"),
     ],
 )
-def test_a_torchrun_that_stays_starts_what_the_operator_says(
+def test_an_unchanged_torchrun_gets_the_variables_of_the_operator(
     replicas: int, more: str, each: str, before: str
 ) -> None:
     text = job("PyTorchJob", ("Worker", replicas, f"command: [sh, -c, 'pip install x; torchrun t.py']{more}"))
@@ -120,11 +120,11 @@ def env(**variables: str) -> str:
 
 
 def no_effect(place: str, pod: str, index: int, name: str) -> str:
-    return f"warning: f.yml:{place}: {pod}.env[{index}].value: {name} has no effect: hpcdist tells each replica its own"
+    return f"warning: f.yml:{place}: {pod}.env[{index}].value: {name} has no effect: hpcdist sets it for each replica"
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "command"),
+    ("text", "remarks", "command"),
     [
         (
             job("PyTorchJob", ("Master", 1, env(RANK="0")), ("Worker", 3, env(RANK="1", LOCAL_RANK="0"))),
@@ -157,10 +157,8 @@ def no_effect(place: str, pod: str, index: int, name: str) -> str:
         ),
     ],
 )  # fmt: skip
-def test_what_each_replica_is_told_is_not_a_variable_of_its_kind(
-    text: str, told: list[str], command: str
-) -> None:
-    assert (said(text), command_of(text)) == (told, command)
+def test_variables_of_the_operator_have_no_effect(text: str, remarks: list[str], command: str) -> None:
+    assert (remarks_of(text), command_of(text)) == (remarks, command)
 
 
 T = "command: [t]"
@@ -178,13 +176,13 @@ T = "command: [t]"
         ([("Worker", 2, T), ("PS", 1, T)], {"ends_with": "master"}),
     ],
 )
-def test_a_cluster_keeps_its_chief_or_has_none(
+def test_tf_config_keeps_its_chief_or_has_none(
     replicas: list[tuple[str, int, str]], section: dict[str, object]
 ) -> None:
     text = job("TFJob", *replicas)
     assert importers.read(source.parse(text, "f.yml").data).data["tensorflow"] == section
     without = [name for name, _, _ in replicas] == ["Worker", "PS"]
-    assert len(said(text)) == int(without)  # that the first worker is the chief
+    assert len(remarks_of(text)) == int(without)  # that the first worker is the chief
 
 
 # --- The hosts of an MPIJob
@@ -218,24 +216,24 @@ def test_a_cluster_keeps_its_chief_or_has_none(
         ),
     ],
 )
-def test_the_hostfile_is_the_jobs_own(launcher: str, variables: dict[str, str], command: str) -> None:
+def test_the_hostfile_is_replaced(launcher: str, variables: dict[str, str], command: str) -> None:
     text = job("MPIJob", ("Launcher", 1, launcher), ("Worker", 2, "name: w"))
     data = importers.read(source.parse(text, "f.yml").data).data
     assert (data["environment"].get("env_vars", {}), data["run"]["cmd"]) == (variables, command)
 
 
-def test_hosts_that_a_program_would_ask_for() -> None:
+def test_discover_hosts_is_refused() -> None:
     text = job("MPIJob", ("Launcher", 1, "command: [mpirun, t, /etc/mpi/discover_hosts.sh]"))
     where = f"f.yml:6:71: {POD.format('mpi', 'Launcher')}.command"
-    assert errors(text) == [
+    assert errors_of(text) == [
         f"{where}: there is no /etc/mpi/discover_hosts.sh; read the hosts from `$HPCDIST_HOSTFILE`"
     ]
 
 
-# --- Where it comes from
+# --- Origins
 
 
-def test_a_program_of_the_workers_is_said_to_be_theirs() -> None:
+def test_a_program_taken_from_the_worker_has_its_origin_there() -> None:
     servers = [(role, 1, "name: mxnet") for role in ("Scheduler", "Server")]
     text = job("MXJob", *servers, ("Worker", 1, "command: [t], env: [{name: A, value: b}]"))
     found = importers.read(source.parse(text, "f.yml").data)

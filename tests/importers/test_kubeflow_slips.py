@@ -7,7 +7,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.documents import source
-from tests.importers.told import errors
+from tests.importers.remarks import errors_of
 
 MPI = """\
 apiVersion: kubeflow.org/v1
@@ -49,24 +49,24 @@ WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "messages"),
     [
         (MPI.replace("COMMAND", "[horovodrun, -np, '2', min-np, '1', python, t.py]"),
-         f"f.yml:6:58: {LAUNCHER}.command: min-np would be the program that horovodrun starts; write --min-np"),
+         f"f.yml:6:58: {LAUNCHER}.command: min-np has no dashes, so horovodrun would start it as the program; write --min-np"),
         (MPI.replace("COMMAND", "[mpirun, a.out]").replace("Launcher: {", "Launcher: {replicas: 2, "),
-         "f.yml:6:26: spec.mpiReplicaSpecs.Launcher.replicas: there is one Launcher, not 2; write 1, or nothing"),
+         "f.yml:6:26: spec.mpiReplicaSpecs.Launcher.replicas: a job has one Launcher, not 2; write 1, or nothing"),
         (MPI.replace("COMMAND", "[mpirun, t, --master=a-worker-0.a-worker]"),
-         f"f.yml:6:58: {LAUNCHER}.command: a-worker-0.a-worker is a pod, and there are none; {NODES}"),
+         f"f.yml:6:58: {LAUNCHER}.command: a-worker-0.a-worker is the name of a pod, and a batch job has none; {NODES}"),
         (MPI.replace("COMMAND", "[mpirun, t], env: [{name: X, value: y}, {name: MASTER_ADDR, value: a-worker-0}]"),
-         f"f.yml:6:134: {LAUNCHER}.env[1].value: a-worker-0 is a pod, and there are none; {NODES}"),
+         f"f.yml:6:134: {LAUNCHER}.env[1].value: a-worker-0 is the name of a pod, and a batch job has none; {NODES}"),
         (MPI.replace("COMMAND", "[mpirun, t], env: [{name: PATH, value: '$PATH:a-worker-0'}]"),
-         f"f.yml:6:106: {LAUNCHER}.env[0].value: a-worker-0 is a pod, and there are none; {NODES}"),
+         f"f.yml:6:106: {LAUNCHER}.env[0].value: a-worker-0 is the name of a pod, and a batch job has none; {NODES}"),
         (TORCH.replace("COMMAND", "[sh, -c, composer --master_addr t-worker-0 t.py]"),
-         f"f.yml:6:74: {WORKER}.command: t-worker-0 is a pod, and there are none; {NODES}"),
+         f"f.yml:6:74: {WORKER}.command: t-worker-0 is the name of a pod, and a batch job has none; {NODES}"),
         (TORCH.replace("COMMAND", "[torchrun, t.py, 'tcp://t-worker-0:1']"),
-         f"f.yml:6:74: {WORKER}.command: t-worker-0 is a pod, and there are none; {NODES}"),
+         f"f.yml:6:74: {WORKER}.command: t-worker-0 is the name of a pod, and a batch job has none; {NODES}"),
         (TORCH.replace("COMMAND", "[torchrun, --nnodes=3:4, t.py]"),
-         f"f.yml:6:74: {WORKER}.command: torchrun is to wait for 3:4 replicas, the job has 2; write --nnodes=2, or other `replicas`"),
+         f"f.yml:6:74: {WORKER}.command: torchrun waits for 3:4 replicas, but the job has 2; write --nnodes=2, or other `replicas`"),
         (TORCH.replace("COMMAND", "[torchrun, --nnodes=all, t.py]"),
          f"f.yml:6:74: {WORKER}.command: 'all' is not a number of replicas; write --nnodes=2"),
         (MPI.replace("COMMAND", "[mpirun, -N, all, t]"),
@@ -76,19 +76,19 @@ WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
         (TORCH.replace("COMMAND", "[t], resources: {limits: {nvidia.com/gpu: '${GPUS}'}}"),
          f"f.yml:6:125: {WORKER}.resources.limits.nvidia.com/gpu: '${{GPUS}}' is not an amount; fill it in first: `envsubst < FILE > NEW`"),
         (TORCH.replace("COMMAND", "[t], resources: {claims: [{name: imex-channel}, {name: gpus}]}"),
-         f"f.yml:6:131: {WORKER}.resources.claims[1]: what this claim asks for is not written here; ask for nvidia.com/gpu, and remove it"),
+         f"f.yml:6:131: {WORKER}.resources.claims[1]: the file does not say what this claim requests; request nvidia.com/gpu and remove the claim"),
         (TORCH.replace("[{name: pytorch, command: COMMAND}]", "{name: pytorch, command: [t]}"),
          "f.yml:6:45: spec.pytorchReplicaSpecs.Worker.template.spec.containers: expected a list; write `containers: [{image: ..., command: [...]}]`"),
         (TORCH.replace("[{name: pytorch, command: COMMAND}]", "[]"),
-         "f.yml:6:45: spec.pytorchReplicaSpecs.Worker.template.spec.containers: there is no container in it; write `template: {spec: {containers: [{image: ..., command: [...]}]}}`"),
+         "f.yml:6:45: spec.pytorchReplicaSpecs.Worker.template.spec.containers: the pod has no container; write `template: {spec: {containers: [{image: ..., command: [...]}]}}`"),
         (TF, "f.yml:6:5: spec.tfReplicaSpecs.Worker.replicas: the only worker becomes the master, and the servers need a worker beside it; write 2, or a Chief"),
         (MX, "f.yml:6:27: spec.mxReplicaSpecs.Scheduler.replicas: there can be one Scheduler, not 2; write 1"),
         ("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec: {trainer: {numNodes: 2}}\n",
-         "f.yml:2:7: kind: jobs of kind 'TrainJob' are not run; what it runs is said by a runtime elsewhere: write a PyTorchJob or MPIJob"),
+         "f.yml:2:7: kind: jobs of kind 'TrainJob' are not run; a runtime in another object defines what it runs: write a PyTorchJob or MPIJob"),
         ("apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nspec: {components: []}\n",
-         "f.yml:2:7: kind: jobs of kind 'AppWrapper' are not run; write the job that it holds to a file of its own"),
+         "f.yml:2:7: kind: jobs of kind 'AppWrapper' are not run; write the job inside it to a separate file"),
         ("apiVersion: apps.kubedl.io/v1alpha1\nkind: Cron\nspec: {schedule: x}\n",
-         "f.yml:2:7: kind: jobs of kind 'Cron' are not run; write the job that it holds to a file of its own"),
+         "f.yml:2:7: kind: jobs of kind 'Cron' are not run; write the job inside it to a separate file"),
         ("apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {tasks: []}\n",
          "f.yml:2:7: kind: jobs of kind 'Job' are not run; start it from `run.cmd` of a native experiment"),
         ("apiVersion: hpc.example.org/v1\nkind: MPIJob\nspec: {nodes: 1}\n",
@@ -97,20 +97,20 @@ WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
          "f.yml:1:1: kind: it looks like an object of Kubernetes, without its `kind`; known: MPIJob, MXJob, PyTorchJob, TFJob, TfJob"),
     ],
 )  # fmt: skip
-def test_it_is_said(text: str, said: str) -> None:
-    assert errors(text) == [said]
+def test_slips_are_refused(text: str, messages: str) -> None:
+    assert errors_of(text) == [messages]
 
 
 @pytest.mark.parametrize(
     "command",
     ["[cp, /data/t-worker-0/x, y]", "[echo, not-t-worker-0]", "[echo, t-workers]"],
 )
-def test_no_pod_is_meant(command: str) -> None:
-    assert errors(TORCH.replace("COMMAND", command)) == []
+def test_names_that_are_not_pods_are_accepted(command: str) -> None:
+    assert errors_of(TORCH.replace("COMMAND", command)) == []
 
 
 @pytest.mark.parametrize("command", ["true", "4", "[{a: 1}]", "{a: 1}"])
-def test_a_workers_command_of_any_type_is_spoken_of(command: str) -> None:
+def test_a_command_of_a_worker_of_any_type_is_a_warning(command: str) -> None:
     text = MPI.replace("COMMAND", "[mpirun, t]").replace(
         "[{image: i}]", f"[{{image: i, command: {command}}}]"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.importers.launch_lines import Line, Unclear, take_apart
+from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ from hpcdist.importers.launch_lines import Line, Unclear, take_apart
          Line("mpirun", "bash -c 'cd a; echo $(hostname) # b'")),
     ],
 )  # fmt: skip
-def test_taken_apart(text: str, line: Line | None) -> None:
+def test_launch_lines_are_parsed(text: str, line: Line | None) -> None:
     knobs = frozenset({"autotune", "stall-check", "cycle-time-ms"})
     try:
-        found = take_apart(text, {"NP": "4"}, knobs)
-    except Unclear:
+        found = parse_launch_line(text, {"NP": "4"}, knobs)
+    except UnsupportedLaunch:
         found = None
     assert found == line
 
@@ -101,17 +101,17 @@ def test_taken_apart(text: str, line: Line | None) -> None:
     [
         ("mpirun -np 2", "in which no program is started"),
         ("mpirun -np 2 a : -np 3 b", "which starts several programs"),
-        ("mpirun -np $N a", "of which $N is known only when it runs"),
+        ("mpirun -np $N a", "of which $N is known only at run time"),
         ("mpirun -np two a", "in which 'two' is not a number of processes"),
         ("mpirun --timeout 3 a", "whose option --timeout is unknown"),
         ("mpirun -x", "whose option -x has no value"),
         ("mpirun -genv A", "whose option -genv has no value"),
-        ("mpirun --map-by ppr:2:socket a", "in which --map-by ppr:2:socket counts by less than a node"),
-        ("mpirun a --dir=$(date)", "whose arguments the shell makes, once"),
-        ("mpirun a --id=$$", "whose arguments the shell makes, once"),
-        ("mpirun -x A=$(date) a", "of which A=$(date) is known only when it runs"),
+        ("mpirun --map-by ppr:2:socket a", "in which --map-by ppr:2:socket counts by a part of a node"),
+        ("mpirun a --dir=$(date)", "whose arguments the shell expands only once"),
+        ("mpirun a --id=$$", "whose arguments the shell expands only once"),
+        ("mpirun -x A=$(date) a", "of which A=$(date) is known only at run time"),
         ("mpirun -x A-B a", "of which 'A-B' is not a valid variable name"),
-        ('mpirun -wdir "$A" a', 'of which "$A" is known only when it runs'),
+        ('mpirun -wdir "$A" a', 'of which "$A" is known only at run time'),
         ("cd x && mpirun -np 2 a", "which does more than start processes"),
         ("mpirun python x > log", "which does more than start processes"),
         ("mpirun python x # np", "which does more than start processes"),
@@ -119,7 +119,7 @@ def test_taken_apart(text: str, line: Line | None) -> None:
         ("mpirun -x A='b c' -x 'D a", "which does more than start processes"),
     ],
 )
-def test_as_it_stands(text: str, why: str) -> None:
-    with pytest.raises(Unclear) as unclear:
-        take_apart(text, {})
+def test_launch_lines_without_equivalent_are_unsupported(text: str, why: str) -> None:
+    with pytest.raises(UnsupportedLaunch) as unclear:
+        parse_launch_line(text, {})
     assert str(unclear.value) == why

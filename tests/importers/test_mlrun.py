@@ -13,9 +13,9 @@ from hpcdist.documents import source
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Path
 from hpcdist.importers.mlrun import IMPORTER
-from hpcdist.importers.mlrun.code import started
+from hpcdist.importers.mlrun.code import start_line
 from hpcdist.loading.load import load_experiment
-from tests.importers.told import said
+from tests.importers.remarks import remarks_of
 
 FOLDER = pathlib.Path(__file__).parent / "mlrun"
 NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.expected.yml"))
@@ -27,8 +27,8 @@ def test_a_file_becomes_an_experiment(name: str) -> None:
     expected = source.load(FOLDER / f"{name}.expected.yml").data
     assert IMPORTER.recognises(document.data)
     read = importers.read(document.data)
-    told = [f"{problem.severity}: {document.locate(problem)}" for problem in read.remarks]
-    assert (read.data, told) == (expected["native"], expected["remarks"])
+    remarks = [f"{problem.severity}: {document.locate(problem)}" for problem in read.remarks]
+    assert (read.data, remarks) == (expected["native"], expected["remarks"])
 
 
 def test_every_file_has_its_expectation() -> None:
@@ -53,17 +53,17 @@ def test_every_file_has_its_expectation() -> None:
         ("kind: mpijob\nspec: {replicas: 1, build: {functionSourceCode: '***'}}",
          ["error: f.yml:2:49: spec.build.functionSourceCode: this is not a program in base64; name the program in `spec.command`", "error: f.yml:2:1: spec.command: there is no command; write the program, such as train.py"]),
         ("kind: mpijob\nspec: {replicas: 1, command: x.py, mode: other, hyperparams: {lr: [1, 2]}, state_thresholds: {executing: soon}}",
-         ["error: f.yml:2:106: spec.state_thresholds.executing: 'soon' is no time; write 90m, 1h30m or -1", "error: f.yml:2:49: spec.hyperparams: a search over parameters is many jobs; write `parameters: {lr: 1}`, and submit once for each: `-p lr=1`, `-p lr=2`; or write `batch: {array: 0-1}`, and let the command choose by the element's number", "error: f.yml:2:42: spec.mode: there is no mode 'other' here; write `pass`, or nothing"]),
+         ["error: f.yml:2:106: spec.state_thresholds.executing: 'soon' is not a time limit; write 90m, 1h30m or -1", "error: f.yml:2:49: spec.hyperparams: a search over parameters is many jobs; write `parameters: {lr: 1}`, and submit once for each: `-p lr=1`, `-p lr=2`; or write `batch: {array: 0-1}`, and let the command choose by the element's number", "error: f.yml:2:42: spec.mode: unknown mode 'other' here; write `pass`, or nothing"]),
         ("kind: dask\nmetadata: {name: a}\nspec: {image: x}",
          ["error: f.yml:1:7: kind: functions of kind 'dask' are not run; start its cluster from the command of a job of your own"]),
         ("kind: run\nmetadata: {name: a}\nspec: {parameters: {lr: 1}, hyperparams: {lr: [1, 2, 3, 4]}, hyper_param_options: {strategy: grid}, function: a/b}",
          ["error: f.yml:3:29: spec.hyperparams: a search over parameters is many jobs; write `parameters: {lr: 1}`, and submit once for each: `-p lr=1`, `-p lr=2`, `-p lr=3` and so on, 4 in all; or write `batch: {array: 0-3}`, and let the command choose by the element's number", "error: f.yml:3:62: spec.hyper_param_options: a search over parameters is many jobs; remove it", "error: f.yml:1:7: kind: functions of kind 'run' are not run; give the file of its function, with the parameters in `spec.parameters`"]),
         ("kind: project\nspec: {functions: [{name: a, kind: mpijob, spec: {kind: mpijob, spec: {command: a.py}}}, {name: b, url: b.py, kind: mpijob}]}",
-         ["error: f.yml:2:8: spec.functions: several functions are of kind mpijob: a, b; take one of them by `--name NAME`"]),
+         ["error: f.yml:2:8: spec.functions: several functions are of kind mpijob: a, b; choose one with `--name NAME`"]),
         ("kind: project\nspec: {functions: [{name: a, url: 'hub://x'}, {url: b.yaml, name: b}]}",
          ["error: f.yml:2:8: spec.functions: no function of this project is of kind mpijob; there are: a (hub://x), b (b.yaml)"]),
         ("kind: project\nspec: {functions: [{name: a, url: x.yaml, kind: mpijob}]}",
-         ["error: f.yml:2:20: spec.functions[0]: the function is not written here; give that file, or write the function here, with `kind`, `metadata` and `spec`"]),
+         ["error: f.yml:2:20: spec.functions[0]: the function is not in this file; give that file, or write the function here, with `kind`, `metadata` and `spec`"]),
         ("kind: project\nspec: {}",
          ["error: f.yml:2:1: spec.functions: no function of this project is of kind mpijob; write one, or give the file of a function"]),
         ("kind: mpijob\nspec: {comand: x.py, replicas: 1, command: y.py, parameters: [1]}",
@@ -81,9 +81,9 @@ def test_every_file_has_its_expectation() -> None:
         ("apiVersion: v1\nmlrunVersion: 1.2.0\nname: describe\nspec: {kind: job}",
          ["error: f.yml:2:15: mlrunVersion: this is an entry of MLRun's list of functions; give the function itself: function.yaml, beside it"]),
         ("kind: mpijob\nspec: {command: x.py, replicas: 1, args: ['-x A=b', 1]}",
-         ["warning: f.yml:2:43: spec.args[0]: the program gets this, which is an option of mpirun: write it in `mpi_args`"]),
+         ["warning: f.yml:2:43: spec.args[0]: this option of mpirun is passed to the program: write it in `mpi_args`"]),
         ("kind: project\nmetadata: {name: p}\nspec: {functions: [{name: a, url: a.py}, {name: t, spec: {kind: mpijob, metadata: {name: train, project: q}, spec: {command: t.py, replicas: 1}}}]}",
-         ["warning: f.yml:3:20: spec.functions[0]: the function a is not run: one is, the mpijob", "warning: f.yml:3:49: spec.functions[1].name: the job is called 'train', as the function itself is", "warning: f.yml:3:106: spec.functions[1].spec.metadata.project: the project is this one, not 'p', which stands outside of the function"]),
+         ["warning: f.yml:3:20: spec.functions[0]: the function a is not run: only the mpijob is", "warning: f.yml:3:49: spec.functions[1].name: the job is named 'train', as the function itself is", "warning: f.yml:3:106: spec.functions[1].spec.metadata.project: this project is used, not 'p', which is given outside the function"]),
         ("kind: project\nspec: {functions: [{name: a, url: a.py, kind: job, handler: f}]}",
          ["error: f.yml:2:61: spec.functions[0].handler: MLRun would call the function 'f'; write a program that calls it, and name that in `spec.command`"]),
         ("kind: project\nspec: {functions: [{name: a b, url: a.py}, {name: c, kind: job, spec: {}}, {name: d, url: d.py, kind: serving}]}",
@@ -91,11 +91,11 @@ def test_every_file_has_its_expectation() -> None:
         ("kind: project\nspec: {functions: [{name: a, url: a.py, kind: serving}]}",
          ["error: f.yml:2:8: spec.functions: no function of this project is of kind mpijob; there are: a (serving)"]),
         ("kind: job\nspec: {command: x.sh, build: {functionSourceCode: aW1wb3J0IHN5cwpwcmludChzeXMuYXJndikK}}",
-         ["error: f.yml:2:17: spec.command: this does not say how the code in the file is run; write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"]),
+         ["error: f.yml:2:17: spec.command: the file does not say how its code is run; write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"]),
         ("kind: job\nspec: {command: bash x, mode: pass, build: {functionSourceCode: aW1wb3J0IHN5cwpwcmludChzeXMuYXJndikK}}",
-         ["error: f.yml:2:17: spec.command: this does not say how the code in the file is run; write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"]),
+         ["error: f.yml:2:17: spec.command: the file does not say how its code is run; write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"]),
         ("kind: job\nspec: {mode: pass, build: {functionSourceCode: aW1wb3J0IHN5cwpwcmludChzeXMuYXJndikK}}",
-         ["error: f.yml:2:20: spec.build: this does not say how the code in the file is run; write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"]),
+         ["error: f.yml:2:20: spec.build: the file does not say how its code is run; write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"]),
         ("kind: mpijob\nspec: {command: x.py, replicas: 1, mpi_args: [--frobnicate]}",
          ["error: f.yml:2:36: spec.mpi_args: these options are of an mpirun whose option --frobnicate is unknown; remove that, or set it by `batch.launcher`"]),
         ("kind: mpijob\nspec: {command: x.py, replicas: 1, mpi_args: [-v, nosuch, -q]}",
@@ -104,8 +104,8 @@ def test_every_file_has_its_expectation() -> None:
          ["error: f.yml:2:36: spec.mpi_args: these options are of an mpirun that works in /x; remove that, or set it by `batch.launcher`"]),
     ],
 )  # fmt: skip
-def test_what_is_refused_and_why(text: str, remarks: list[str]) -> None:
-    assert said(text) == remarks
+def test_refusals_and_warnings(text: str, remarks: list[str]) -> None:
+    assert remarks_of(text) == remarks
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_the_form_is_recognised_by_its_kind_and_sections(text: str, *, own: bool
     assert IMPORTER.recognises(source.parse(text, "f.yml").data) is own
 
 
-def test_what_an_export_left_out_is_given_on_the_command_line() -> None:
+def test_keys_missing_in_an_export_are_set_on_the_command_line() -> None:
     document = source.load(FOLDER / "code.yml")
     loaded = load_experiment(document, settings=[("environment.replicas.n_workers", "3")])
     replicas = loaded.experiment.environment.replicas
@@ -141,17 +141,17 @@ def test_what_an_export_left_out_is_given_on_the_command_line() -> None:
 def test_the_program_reads_its_params_as_json(value: str) -> None:
     document = source.load(FOLDER / "function.yml")
     loaded = load_experiment(document, params={"opt": value, "lr": "0.2"})
-    told = json.loads(str(loaded.experiment.environment.env_vars["MLRUN_EXEC_CONFIG"]))
-    assert told == {"spec": {"parameters": {"lr": 0.2, "opt": value}}}
+    remarks = json.loads(str(loaded.experiment.environment.env_vars["MLRUN_EXEC_CONFIG"]))
+    assert remarks == {"spec": {"parameters": {"lr": 0.2, "opt": value}}}
 
 
-def test_code_in_the_file_is_what_runs() -> None:
+def test_code_in_the_file_is_run() -> None:
     loaded = load_experiment(source.load(FOLDER / "code.yml"))
     code = loaded.experiment.run.command.split("\n", 2)[2].rsplit("\nEND_OF_CODE", 1)[0]
     assert code == 'import horovod.torch as hvd\nhvd.init()\nprint("{{x}}", hvd.rank())'
 
 
-def test_a_param_without_a_value_is_asked_for() -> None:
+def test_a_param_without_a_value_is_required() -> None:
     document = source.load(FOLDER / "pass.yml")
     with pytest.raises(ConfigError, match="the input 'rounds' is required but has no param"):
         load_experiment(document)
@@ -159,15 +159,15 @@ def test_a_param_without_a_value_is_asked_for() -> None:
     assert loaded.experiment.run.command == """./osu_bw -i '5; x' 'it'"'"'s'"""
 
 
-def test_native_keys_know_where_they_come_from() -> None:
+def test_origins_of_native_keys() -> None:
     found = importers.read(source.load(FOLDER / "code_arguments.yml").data)
     asked: list[Path] = [
         ("environment", "env_vars", name) for name in ("A", "MLRUN_EXEC_CONFIG", "B", "C", "PYTHONPATH")
     ]
     asked += [("inputs", 0), ("inputs", 1)]
     document = Document(found.data, "")
-    told = [(found.origins[path], place.line if (place := document.place(path)) else 0) for path in asked]
-    assert told == [
+    remarks = [(found.origins[path], place.line if (place := document.place(path)) else 0) for path in asked]
+    assert remarks == [
         (("spec", "env", 0), 10),
         (("spec", "parameters"), 9),
         (("spec", "mpi_args"), 12),
@@ -195,4 +195,4 @@ def test_native_keys_know_where_they_come_from() -> None:
 def test_code_is_run_as_mlrun_runs_it(
     command: str, origin: str, run: tuple[str, str], *, whole: bool
 ) -> None:
-    assert started(command, origin, "py", whole=whole) == run
+    assert start_line(command, origin, "py", whole=whole) == run

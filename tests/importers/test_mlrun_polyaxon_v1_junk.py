@@ -88,7 +88,7 @@ def at(data: Any, path: Path) -> Any:
 
 @settings(max_examples=150)
 @given(TOPS, st.sampled_from(FORMS))
-def test_junk_is_told_in_sentences(data: dict[str, Any], form: str) -> None:
+def test_junk_is_reported_in_sentences(data: dict[str, Any], form: str) -> None:
     error = refusal(data, form)
     assert error is None or all(problem.message for problem in error.problems)
 
@@ -111,15 +111,15 @@ FREE = ("params", "parameters", "matrix", "env_vars", "options", "default", "val
 
 
 @pytest.mark.parametrize(("form", "path"), FILES, ids=lambda value: getattr(value, "stem", value))
-def test_a_key_that_nobody_knows_is_told(form: str, path: pathlib.Path) -> None:
+def test_an_unknown_key_is_reported(form: str, path: pathlib.Path) -> None:
     original = dict(source.load(path).data)
     sections = [where for where in paths(original) if isinstance(at(original, where), dict)]
     silent = []
     for where in sections:
         content = copy.deepcopy(original)
         at(content, where)["zzz"] = "1"
-        told = [remark.path for remark in remarks_of(content, form)]
+        remarks = [remark.path for remark in remarks_of(content, form)]
         full = (*where, "zzz")
-        if not any(full[: len(one)] == one for one in told if one) and not (set(where) & set(FREE)):
+        if not any(full[: len(one)] == one for one in remarks if one) and not (set(where) & set(FREE)):
             silent.append(full)
     assert silent == []

@@ -1,4 +1,4 @@
-"""What is said of imported values when a job is planned stands at the line of the file as it was."""
+"""Problems that planning finds in imported values have their places in the original file."""
 
 from __future__ import annotations
 

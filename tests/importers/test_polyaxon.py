@@ -104,7 +104,7 @@ def read(text: str) -> tuple[object, list[str]]:
 
 
 THEN = (
-    "a section of TensorFlow 1's time: the cluster calls its chief `master`; "
+    "a section from the time of TensorFlow 1: the cluster calls its chief `master`; "
     "for TensorFlow 2 add `tensorflow: {version: 2}` at the top level"
 )
 SESSION = "was for Polyaxon's own graphs and has no effect; set it in the program"
@@ -150,7 +150,7 @@ def test_generation_0() -> None:
         [
             "p.yml:6:32: logging.path: 'path' has no effect; the output of the job is kept in its run directory",
             f"p.yml:12:33: environment.delay_workers_by_global_step: 'delay_workers_by_global_step' {SESSION}",
-            "p.yml:10:14: environment.n_workers: replicas without a framework: taken for tensorflow; write `framework:`",
+            "p.yml:10:14: environment.n_workers: replicas without a framework: tensorflow is assumed; write `framework:`",
             f"p.yml:10:14: tensorflow: {THEN}",
         ],
     )
@@ -175,7 +175,7 @@ def test_generation_1() -> None:
             "build": {"image": "polyaxon/examples:1", "build_steps": ["./setup.sh"], "env_vars": [["A", 1]]},
         },
         [
-            "p.yml:4:12: settings.seed: 'seed' has no effect; hand it to the program in `run.cmd`",
+            "p.yml:4:12: settings.seed: 'seed' has no effect; pass it to the program in `run.cmd`",
             f"p.yml:7:3: tensorflow: {THEN}",
             f"p.yml:9:5: environment.replicas.run_config: 'run_config' {SESSION}",
             f"p.yml:12:5: environment.replicas.worker_configs: 'worker_configs' {SESSION}",
@@ -234,13 +234,13 @@ def test_generation_3() -> None:
     )
 
 
-def test_the_section_of_mpi() -> None:
+def test_an_mpi_section_becomes_a_framework() -> None:
     text = "environment: {mpi: {n_workers: 2}}\nrun: {cmd: x}"
     environment = {"replicas": {"n_workers": 2}}
     assert read(text) == ({"framework": "mpi", "environment": environment, "run": {"cmd": "x"}}, [])
 
 
-def test_generation_4_is_left_as_it_is() -> None:
+def test_generation_4_is_unchanged() -> None:
     assert read(G4) == (source.parse(G4, "p.yml").data, [])
 
 

@@ -7,13 +7,13 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.documents.tree import Map, Seq
-from hpcdist.importers.polyaxon import as_it_is
+from hpcdist.importers.polyaxon import as_native
 from hpcdist.importers.polyaxon.command import joined
 from hpcdist.loading.templates import render
 
 JOINED = (
     "the lines are joined here as Polyaxon joins them; "
-    "write `cmd: |`, and end each line that goes on with `\\`; quote a space that is meant"
+    "write `cmd: |`, and end each continued line with `\\`; quote spaces that must be kept"
 )
 
 
@@ -51,7 +51,7 @@ def test_lines_are_joined(cmd: str, meant: str) -> None:
         "echo \\\\ \\$HOME\npython a.py\n",
     ],
 )
-def test_what_bash_reads_alike_stays(cmd: str) -> None:
+def test_lines_that_bash_joins_too_are_unchanged(cmd: str) -> None:
     lines = "".join(f"    {line}\n" for line in cmd.splitlines())
     assert read(f"run:\n  cmd: |\n{lines}") == (cmd, [])
 
@@ -67,8 +67,8 @@ def test_what_bash_reads_alike_stays(cmd: str) -> None:
         "a {\\ -b",
     ],
 )
-def test_what_is_kept_is_the_same_when_it_is_rendered(cmd: str) -> None:
-    data = as_it_is(Map({"run": Map({"cmd": Seq([cmd, 3])})}))
+def test_protected_lines_render_unchanged(cmd: str) -> None:
+    data = as_native(Map({"run": Map({"cmd": Seq([cmd, 3])})}))
     assert importers.read(data) == importers.Imported(data)
     assert render(data, {})[0] == render(Map({"run": Map({"cmd": Seq([cmd, 3])})}), {})[0]
     assert joined(joined(cmd)) == joined(cmd) != cmd
@@ -82,7 +82,7 @@ def test_what_is_kept_is_the_same_when_it_is_rendered(cmd: str) -> None:
         ("a{% raw %}\\ {% endraw %}--b\n--c", "a{% raw %}\\ {% endraw %}--b --c"),
     ],
 )
-def test_lines_are_joined_until_there_is_nothing_to_join(text: str, whole: str) -> None:
+def test_joining_lines_is_idempotent(text: str, whole: str) -> None:
     assert joined(text) == whole
 
 
@@ -92,12 +92,12 @@ def test_each_command_of_a_list_has_its_place() -> None:
     assert read(text) == (commands, [f"p.yml:4:7: run.cmd[1]: {JOINED}"])
 
 
-def test_a_framework_that_starts_nothing_is_a_name() -> None:
+def test_a_library_as_framework_is_dropped() -> None:
     document = source.parse("framework: Keras\nrun: {cmd: python a.py}", "p.yml")
     found = importers.read(document.data)
     assert found.data == {"run": {"cmd": "python a.py"}}
-    said = "p.yml:1:12: framework: 'Keras' has no effect: the command is run as it is"
-    assert [str(document.locate(remark)) for remark in found.remarks] == [said]
+    messages = "p.yml:1:12: framework: 'Keras' has no effect: the command is run as it is"
+    assert [str(document.locate(remark)) for remark in found.remarks] == [messages]
 
 
 def test_a_framework_with_replicas_must_be_known() -> None:
@@ -106,7 +106,7 @@ def test_a_framework_with_replicas_must_be_known() -> None:
     assert importers.read(document.data) == importers.Imported(document.data)
 
 
-def test_what_builds_the_image_is_left_out() -> None:
+def test_keys_for_building_the_image_are_dropped() -> None:
     text = "build:\n  image: a\n  environment: {labels: {a: b}}\n  params: {x: 1}\nrun: {cmd: python a.py}"
     document = source.parse(text, "p.yml")
     found = importers.read(document.data)
@@ -123,25 +123,25 @@ TENSORFLOW = (
 
 
 @pytest.mark.parametrize("image", ["tensorflow/tensorflow:1.14.0-gpu-py3", "reg.io:5000/tensorflow:1.4"])
-def test_the_image_tells_that_the_program_is_of_tensorflow_1(image: str) -> None:
+def test_the_image_tag_gives_tensorflow_1(image: str) -> None:
     document = source.parse(TENSORFLOW % image, "p.yml")
     found = importers.read(document.data)
     assert found.data == {**document.data, "tensorflow": {"version": "1"}}
-    said = (
+    messages = (
         "p.yml:2:16: build.image: an image of TensorFlow 1: the cluster calls its chief `master`; "
         "for TensorFlow 2 add `tensorflow: {version: 2}` at the top level"
     )
-    assert [str(document.locate(remark)) for remark in found.remarks] == [said]
+    assert [str(document.locate(remark)) for remark in found.remarks] == [messages]
 
 
 @pytest.mark.parametrize("image", ["tensorflow/tensorflow:2.1.0-gpu", "tensorflow/tensorflow", "me/own:1.2"])
-def test_another_image_does_not(image: str) -> None:
+def test_other_images_do_not_give_tensorflow_1(image: str) -> None:
     document = source.parse(TENSORFLOW % image, "p.yml")
     assert importers.read(document.data) == importers.Imported(document.data)
 
 
-def test_the_image_of_another_form_tells_nothing() -> None:
+def test_the_image_tag_is_not_used_for_other_forms() -> None:
     data = source.parse(TENSORFLOW % "tensorflow/tensorflow:1.4", "p.yml").data
-    written = as_it_is(data)
+    written = as_native(data)
     assert written == {**data, "tensorflow": {"version": "2"}}
     assert importers.read(written) == importers.Imported(written)

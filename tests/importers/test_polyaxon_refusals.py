@@ -74,11 +74,11 @@ ARRAY = "a search over parameters is many jobs; write one experiment and its arr
          ["p.yml:2:15: environment.pytorch: the framework is 'mxnet', but this section is for 'pytorch'; write it as `replicas`"]),
         ("environment: {replicas: {n_workers: 2}, horovod: {n_workers: 1}}",
          {"framework": "horovod", "environment": {"replicas": {"n_workers": 2}}},
-         ["p.yml:1:41: environment.horovod: `replicas` and `horovod` say the same; keep `replicas`"]),
+         ["p.yml:1:41: environment.horovod: `replicas` and `horovod` are the same; keep `replicas`"]),
         ("environment: {pytorch: }", {"framework": "pytorch", "environment": {}}, []),
         ("environment: {processes_per_replica: 1, replicas: {processes_per_replica: 2}}",
          {"environment": {"processes_per_replica": 1, "replicas": {}}},
-         ["p.yml:1:38: environment.processes_per_replica: 'processes_per_replica' stands here and in `replicas`; keep one"]),
+         ["p.yml:1:38: environment.processes_per_replica: 'processes_per_replica' is given here and in `replicas`; keep one"]),
         ("run: {cmd: x, image: a}\nbuild: {image: b}", {"run": {"cmd": "x"}, "build": {"image": "b"}},
          ["p.yml:1:22: run.image: `run.image` and `build.image` are the same; keep `build.image`"]),
         ("run: {cmd: x, image: a}\nbuild: {commit: b}", {"run": {"cmd": "x"}, "build": {"commit": "b", "image": "a"}}, []),
@@ -88,14 +88,14 @@ ARRAY = "a search over parameters is many jobs; write one experiment and its arr
         ("wokers: 1\nenvironment: {gpus: 2}", {"wokers": 1, "environment": {"gpus": 2}}, []),
         ("environment: [a]\nrun: b\nlogging: c\nsettings: d\nproject: [e]", None, []),
         ("environment: {resources: 1, replicas: 2, tensorflow: 3}", None,
-         [("p.yml:1:42: tensorflow: a section of TensorFlow 1's time: the cluster calls its chief `master`; "
+         [("p.yml:1:42: tensorflow: a section from the time of TensorFlow 1: the cluster calls its chief `master`; "
           "for TensorFlow 2 add `tensorflow: {version: 2}` at the top level"),
-          "p.yml:1:54: environment.tensorflow: `replicas` and `tensorflow` say the same; keep `replicas`"]),
+          "p.yml:1:54: environment.tensorflow: `replicas` and `tensorflow` are the same; keep `replicas`"]),
     ],
 )  # fmt: skip
-def test_what_is_moved_and_said(text: str, data: object, messages: list[str]) -> None:
-    found, said = read(text)
-    assert said == messages
+def test_moved_keys_and_remarks(text: str, data: object, messages: list[str]) -> None:
+    found, remarks = read(text)
+    assert remarks == messages
     assert data is None or found == data
 
 
@@ -107,7 +107,7 @@ def test_the_form_is_recognised_or_named() -> None:
         importers.read(data, "polyaxn")
 
 
-def test_old_and_new_words_for_the_same_are_left_to_the_model() -> None:
+def test_old_and_new_names_of_a_key_are_reported_by_the_model() -> None:
     text = """
 environment:
   node_selector: {a: b}

@@ -13,7 +13,7 @@ from hpcdist.documents import source
 from hpcdist.errors import ConfigError
 from hpcdist.importers.polyaxon_v1 import IMPORTER
 from hpcdist.loading.load import load_experiment
-from tests.importers.told import said
+from tests.importers.remarks import remarks_of
 
 FOLDER = pathlib.Path(__file__).parent / "polyaxon_v1"
 NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.expected.yml"))
@@ -25,8 +25,8 @@ def test_a_file_becomes_an_experiment(name: str) -> None:
     expected = source.load(FOLDER / f"{name}.expected.yml").data
     assert IMPORTER.recognises(document.data)
     read = importers.read(document.data)
-    told = [f"{problem.severity}: {document.locate(problem)}" for problem in read.remarks]
-    assert (read.data, told) == (expected["native"], expected["remarks"])
+    remarks = [f"{problem.severity}: {document.locate(problem)}" for problem in read.remarks]
+    assert (read.data, remarks) == (expected["native"], expected["remarks"])
 
 
 def test_every_file_has_its_expectation() -> None:
@@ -50,31 +50,31 @@ def test_every_file_has_its_expectation() -> None:
         ("version: 1.1\nkind: operation\nparallel: {kind: grid, params: {a: {kind: choice, value: [1, 2]}, b: {kind: choice, value: [x, y, z]}}}\ncomponent: {run: {kind: job, container: {command: [x]}}}",
          ["error: f.yml:3:1: parallel: a search (grid) is many jobs; remove it, and submit once for each: `-p a=1 -p b=x`, `-p a=1 -p b=y`, `-p a=1 -p b=z` and so on, 6 in all; or write `batch: {array: 0-5}`, and let the command choose by the element's number"]),
         ("isPreset: true\npatchStrategy: isnull\nrunPatch: {environment: {nodeSelector: {a: b}}}",
-         ["error: f.yml:1:11: isPreset: a preset is only what is added to others; give the operation itself"]),
+         ["error: f.yml:1:11: isPreset: a preset only adds to other operations; give the operation itself"]),
         ("version: 1.1\nkind: component\nrun: {kind: mpijob, launcher: {container: {command: [mpirun, x]}}, worker: {container: {command: [sleep, infinity]}}}",
-         ["warning: f.yml:3:89: run.worker.container.command: this starts nothing: hpcdist starts what the launcher's line names"]),
+         ["warning: f.yml:3:89: run.worker.container.command: this has no effect: hpcdist starts the program of the launcher's command"]),
         ("version: 1.1\nkind: component\nrun: {kind: mpijob, launcher: {container: {command: [mpirun, x]}}, worker: {container: {command: [y]}}}",
-         ["error: f.yml:3:89: run.worker.container.command: workers of an mpijob run no command; remove it: hpcdist starts what the launcher's line names"]),
+         ["error: f.yml:3:89: run.worker.container.command: workers of an mpijob run no command; remove it: hpcdist starts the program of the launcher's command"]),
         ("version: 1.1\nkind: component\nrun: {kind: pytorchjob, master: {container: {command: [x], env: [{name: A, value: '{{ globals.run_outputs_path }}'}]}}, worker: {container: {command: [x]}}}",
-         ["error: f.yml:3:130: run.worker.container.env: it is another list of variables than that of master; write them for all, or set them in the command by $HPCDIST_ROLE"]),
+         ["error: f.yml:3:130: run.worker.container.env: the list of variables differs from that of master; write them for all, or set them in the command by $HPCDIST_ROLE"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, environment: {resources: {gpu: 1}, labels: {a: b}, colour: red}, container: {command: [x]}}",
          ["warning: f.yml:3:53: run.environment.labels: labels has no effect on a batch machine: it is for Kubernetes",
-          "error: f.yml:3:32: run.environment.resources: resources of Polyaxon 0.x, which stand in `container` since; write `resources: {limits: {cpu: 4, memory: 8Gi, nvidia.com/gpu: 1}}` there",
+          "error: f.yml:3:32: run.environment.resources: resources of Polyaxon 0.x; since then they are in `container`; write `resources: {limits: {cpu: 4, memory: 8Gi, nvidia.com/gpu: 1}}` there",
           "error: f.yml:3:69: run.environment.colour: unknown key 'run.environment.colour'; remove it"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [/bin/sh, -c], args: [train, --lr=1]}}",
          ["warning: f.yml:3:30: run.container.command: the shell runs the first text after -c only; what follows is $0, $1 and so on; write it as one text"]),
         ("version: 1.1\nkind: component\nhooks: [{trigger: succeeded, hubRef: tensorboard}]\nrun: {kind: job, container: {command: [x]}}",
-         ["warning: f.yml:3:1: hooks: hooks has no effect on a batch machine: no operation follows; submit it with `batch.dependency`, or let `batch.mail` write to you"]),
+         ["warning: f.yml:3:1: hooks: hooks has no effect on a batch machine: hooks are not run; submit the operation with `batch.dependency`, or use `batch.mail`"]),
         ("version: 1.1\nkind: component\nrun: {kind: pytorchjob, master: {container: {command: [deepspeed, t.py]}}, worker: {replicas: 3, container: {command: [deepspeed, t.py]}}}",
-         ["error: f.yml:3:46: run.master.container.command: hpcdist runs a command with deepspeed once, on the first node, and not in 4 replicas; write torchrun in its place, which runs in each of them"]),
+         ["error: f.yml:3:46: run.master.container.command: hpcdist runs a command with deepspeed once, on the first node, and not in 4 replicas; write torchrun instead, which runs in each replica"]),
         ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 4, container: {args: 'cd /w && horovodrun -np 8 -H localhost:2 python t.py'}}}",
          ["error: f.yml:3:60: run.worker.container.args: hpcdist runs a command with horovodrun once, on the first node, and not in 4 replicas; write `kind: mpijob`, whose launcher runs horovodrun for all workers"]),
         ("version: 1.1\nkind: component\nrun: {kind: pytorchjob, master: {container: {command: [deepspeed, t.py]}}}", []),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [x], resources: {limits: {memory: 200}}}}",
-         ["error: f.yml:3:73: run.container.resources.limits.memory: 200 is less than a program needs; write 200Mi, if so"]),
+         ["error: f.yml:3:73: run.container.resources.limits.memory: 200 is less than a program needs; write 200Mi for mebibytes"]),
         ("version: 1.05\nkind: component\nrun: {kind: job, container: {command: [x]}}", []),
         ("version: 1.1\nkind: component\nrun: {kind: dag, operations: []}",
-         ["error: f.yml:3:13: run.kind: runs of kind 'dag' are not run; write one experiment for each step, and chain them by `batch.dependency`"]),
+         ["error: f.yml:3:13: run.kind: runs of kind 'dag' are not run; write one experiment for each step, and chain them with `batch.dependency`"]),
         ("version: 1.1\nkind: component\nrun: {kind: service, container: {command: [x]}, ports: [1]}",
          ["error: f.yml:3:13: run.kind: runs of kind 'service' are not run; a batch job serves nothing: start it on a machine of your own"]),
         ("version: 1.1\nkind: component\nrun: {kind: mpijobs}",
@@ -82,7 +82,7 @@ def test_every_file_has_its_expectation() -> None:
         ("version: 1.1\nkind: component\nrun: {container: {command: [x]}}",
          ["error: f.yml:3:1: run.kind: there is no kind; known: job, mpijob, mxjob, paddlejob, pytorchjob, tfjob"]),
         ("version: 1.1\nkind: component\n",
-         ["error: f.yml:1:1: run: there is no section `run` here; write what is to run"]),
+         ["error: f.yml:1:1: run: there is no section `run` here; write the command to run"]),
         ("version: 2\nkind: component\nrun: {kind: job, container: {command: [x]}}",
          ["error: f.yml:1:10: version: files of version 2 and this kind are not read; write 1.1"]),
         ("version: 1.1\nkind: experiment\nrun: {cmd: x}",
@@ -90,27 +90,27 @@ def test_every_file_has_its_expectation() -> None:
         ("version: 1.1\nrun: {cmd: x}", ["error: f.yml:2:1: run.kind: there is no kind; write `version: 1`: `run.cmd` is of Polyaxon 0.x"]),
         ("version: 1.1\nkind: dag\nrun: {kind: job}", ["error: f.yml:2:7: kind: files of kind 'dag' and version 1.1 are not run; write component or operation"]),
         ("version: 1.1\nkind: component\nisPreset: true\nrun: {kind: job, container: {command: [x]}}",
-         ["error: f.yml:3:11: isPreset: a preset is only what is added to others; give the operation itself"]),
+         ["error: f.yml:3:11: isPreset: a preset only adds to other operations; give the operation itself"]),
         ("version: 1.1\nkind: component\npresets: [gpu]\nschedule: {kind: cron, cron: '0 0'}\nrun: {kind: job, container: {command: [x]}}",
-         ["error: f.yml:3:1: presets: what a preset adds is kept by a server of Polyaxon; write what it adds here, and remove it", "error: f.yml:4:1: schedule: jobs are not repeated; use cron"]),
+         ["error: f.yml:3:1: presets: the content of a preset is on a server of Polyaxon; write what it adds here, and remove it", "error: f.yml:4:1: schedule: jobs are not repeated; use cron"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {image: a}}",
-         ["error: f.yml:3:18: run.container.command: there is no command; write it: the image's own is not known"]),
+         ["error: f.yml:3:18: run.container.command: there is no command; write it: the default command of the image is unknown"]),
         ("version: 1.1\nkind: component\nrun: {kind: job}",
          ["error: f.yml:3:1: run.container: there is no container here; write `container: {image: ..., command: [...]}`"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, init: [{file: {filename: a, content: b}}], container: {command: [x]}}",
-         ["error: f.yml:3:25: run.init[0]: nothing is done before the program starts (file); do it before the job is submitted, or in front of the command"]),
+         ["error: f.yml:3:25: run.init[0]: init steps are not run (file); do it before the job is submitted, or in front of the command"]),
         ("run: {kind: job, container: {command: [x, '{{ globals.artifacts_path }}/code/a.py']}}",
          ["error: f.yml:1:30: run.container.command: 'globals.artifacts_path' is known to a server of Polyaxon only; code lies where the job is submitted; what $POLYAXON_RUN_OUTPUTS_PATH holds is kept"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [x, '{{ globals.uuid }}', '{{ connections.a.schema }}']}}",
          ["error: f.yml:3:30: run.container.command: 'globals.uuid' is known to a server of Polyaxon only; write the value itself, or make it a param", "error: f.yml:3:30: run.container.command: 'connections.a.schema' is known to a server of Polyaxon only; write the value itself, or make it a param"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [x], resources: {limits: {nvidia.com/mig-1g.5gb: 1, tpu: 8, cpu: some}}}}",
-         ["error: f.yml:3:88: run.container.resources.limits.nvidia.com/mig-1g.5gb: nvidia.com/mig-1g.5gb is a part of a GPU; ask for it by `batch.directives`", "error: f.yml:3:96: run.container.resources.limits.tpu: no batch system gives 'tpu'; remove it, or ask for nvidia.com/gpu", "error: f.yml:3:104: run.container.resources.limits.cpu: 'some' is not an amount; write a number such as 2, 500m or 4Gi"]),
+         ["error: f.yml:3:88: run.container.resources.limits.nvidia.com/mig-1g.5gb: nvidia.com/mig-1g.5gb is a part of a GPU; request it with `batch.directives`", "error: f.yml:3:96: run.container.resources.limits.tpu: batch systems have no resource 'tpu'; remove it, or request nvidia.com/gpu", "error: f.yml:3:104: run.container.resources.limits.cpu: 'some' is not an amount; write a number such as 2, 500m or 4Gi"]),
         ("version: 1.1\nkind: component\nrun: {kind: job, container: {command: [x], env: [{name: A, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {B: 1}], envFrom: [{secretRef: {name: s}}]}}",
-         ["error: f.yml:3:60: run.container.env[0].valueFrom: A would be set by the pod; write its `value`", "error: f.yml:3:111: run.container.env[1]: this is not a variable; write `{name: NAME, value: VALUE}`", "warning: f.yml:3:120: run.container.envFrom: these variables come from Kubernetes; export them in the shell that submits the job, whose variables it gets"]),
+         ["error: f.yml:3:60: run.container.env[0].valueFrom: A would be set by the pod; write its `value`", "error: f.yml:3:111: run.container.env[1]: this is not a variable; write `{name: NAME, value: VALUE}`", "warning: f.yml:3:120: run.container.envFrom: these variables come from Kubernetes; export them in the shell that submits the job; the job inherits its variables"]),
         ("version: 1.1\nkind: component\nrun: {kind: mpijob, launcher: {container: {command: [mpirun, -np, '8', x]}}, worker: {replicas: 2, container: {image: a}}}",
          ["error: f.yml:3:44: run.launcher.container.command: mpirun starts 8 processes, 2 workers of 1 slots are 2; write the same number, or other `replicas` and `slotsPerWorker`"]),
         ("version: 1.1\nkind: component\nrun: {kind: mpijob, slotsPerWorker: 2, launcher: {container: {command: 'sh run.sh --hostfile /etc/mpi/hostfile'}}, worker: {replicas: 2, container: {image: a}}}",
-         ["warning: f.yml:3:72: run.launcher.container.command: the line is run once as it is, on the first node: it is not an mpirun line; its hostfile is $HPCDIST_HOSTFILE"]),
+         ["warning: f.yml:3:72: run.launcher.container.command: the command runs once, unchanged, on the first node: it is not an mpirun line; its hostfile is $HPCDIST_HOSTFILE"]),
         ("version: 1.1\nkind: component\nrun: {kind: mpijob, launcher: {container: {command: [mpirun, x]}}}",
          ["error: f.yml:3:13: run.kind: an mpijob without `worker`; it says how many, and what each needs"]),
         ("version: 1.1\nkind: component\nrun: {kind: mpijob, worker: {container: {image: a}}}",
@@ -119,13 +119,13 @@ def test_every_file_has_its_expectation() -> None:
          ["error: f.yml:3:13: run.kind: an mpijob without `worker`; it says how many, and what each needs"]),
         ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 2, container: {command: [x]}}}", []),
         ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 2, container: {command: [x]}}, ps: {container: {command: [x]}}}",
-         ["warning: f.yml:3:20: run.worker: there is no chief: the first worker is it, and TF_CONFIG says so"]),
+         ["warning: f.yml:3:20: run.worker: there is no chief: the first worker is the chief in TF_CONFIG"]),
         ("version: 1.1\nkind: component\nrun: {kind: tfjob, worker: {replicas: 0, container: {command: [x]}}}",
-         ["error: f.yml:3:39: run.worker.replicas: 0 replicas cannot be started; write a whole number from 1 on"]),
+         ["error: f.yml:3:39: run.worker.replicas: 0 replicas cannot be started; write a whole number of 1 or more"]),
         ("version: 1.1\nkind: component\nrun: {kind: tfjob, chief: {replicas: 2, container: {command: [x]}}, worker: {container: {command: [y], image: a}}}",
-         ["error: f.yml:3:90: run.worker.container.command: it is another command than that of chief; let the program ask $HPCDIST_ROLE", "error: f.yml:3:111: run.worker.container.image: it is another image than that of chief; write the same image", "error: f.yml:3:38: run.chief.replicas: there is one master, not 2; write 1"]),
+         ["error: f.yml:3:90: run.worker.container.command: the command differs from that of chief; let the program check $HPCDIST_ROLE", "error: f.yml:3:111: run.worker.container.image: the image differs from that of chief; write the same image", "error: f.yml:3:38: run.chief.replicas: there is one master, not 2; write 1"]),
         ("version: 1.1\nkind: component\nrun: {kind: paddlejob, master: {container: {command: [x]}}, worker: {container: {command: [x]}}}",
-         ["error: f.yml:3:13: run.kind: no framework of hpcdist tells PaddlePaddle its trainers; write a native file with `framework: mpi`, and set PADDLE_* in its command"]),
+         ["error: f.yml:3:13: run.kind: hpcdist does not configure trainers of PaddlePaddle; write a native file with `framework: mpi`, and set PADDLE_* in its command"]),
         ("version: 1.1\nkind: component\nrun: {kind: paddlejob, worker: {container: {command: [x]}}}",
          []),
         ("version: 1.1\nkind: component\nrun: {kind: pytorchjob}",
@@ -133,19 +133,19 @@ def test_every_file_has_its_expectation() -> None:
         ("version: 1.1\nkind: component\nrun: {kind: mxjob, worker: {container: {command: [x]}}}",
          ["error: f.yml:3:13: run.kind: an mxjob without a scheduler; write `scheduler`"]),
         ("version: 1.1\nkind: component\nrun: {kind: pytorchjob, nProcPerNode: 4, elasticPolicy: {minReplicas: 1, maxReplicas: 3, rdvzBackend: c10d, maxRestarts: 2}, worker: {replicas: 3, container: {command: [torchrun, x.py], resources: {limits: {nvidia.com/gpu: 4}}}}}",
-         ["warning: f.yml:3:103: run.elasticPolicy.rdvzBackend: rdvzBackend has no effect on a batch machine: hpcdist tells the processes where to meet", "warning: f.yml:3:71: run.elasticPolicy.minReplicas: the job has 3 replicas from beginning to end"]),
+         ["warning: f.yml:3:103: run.elasticPolicy.rdvzBackend: rdvzBackend has no effect on a batch machine: hpcdist configures the rendezvous", "warning: f.yml:3:71: run.elasticPolicy.minReplicas: the job has 3 replicas from start to end"]),
         ("version: 1.1\nkind: operation\nparams: {a: {ref: runs.x, value: outputs.b}, b: {}, c: 3}\ntrigger: all_done\ncomponent: {run: {kind: job, container: {command: [x]}}}",
-         ["error: f.yml:4:10: trigger: an operation that waits for others is part of a pipeline; chain jobs by `batch.dependency`", "error: f.yml:3:10: params.a: a comes from another run; write `a: {value: ...}`", "error: f.yml:3:46: params.b: b comes from another run; write `b: {value: ...}`"]),
+         ["error: f.yml:4:10: trigger: an operation that waits for others is part of a pipeline; chain jobs with `batch.dependency`", "error: f.yml:3:10: params.a: a comes from another run; write `a: {value: ...}`", "error: f.yml:3:46: params.b: b comes from another run; write `b: {value: ...}`"]),
         ("version: 1.1\nkind: component\ninputs: [{name: a-b}, {name: c, type: git, toInit: true}, {name: d, type: 'List[int]'}]\nrun: {kind: job, container: {command: [x]}}",
          ["error: f.yml:3:10: inputs[0]: this is not an input that a template can use; write `{name: NAME, type: TYPE}`", "error: f.yml:3:52: inputs[1].toInit: Polyaxon would fetch c before the program starts; get it before the job is submitted", "warning: f.yml:3:75: inputs[2].type: values of type 'List[int]' are not checked"]),
         ("version: 1.1\nkind: component\ntermination: {timeout: 1h, maxRetries: many, ttl: 5}\nrun: {kind: job, container: {command: [x]}}",
-         ["warning: f.yml:3:51: termination.ttl: ttl has no effect on a batch machine: nothing is left to clean up", "error: f.yml:3:40: termination.maxRetries: 'many' is no number; write a whole number", "error: f.yml:3:24: termination.timeout: '1h' is not a number of seconds; write a whole number"]),
+         ["warning: f.yml:3:51: termination.ttl: ttl has no effect on a batch machine: nothing is left to clean up", "error: f.yml:3:40: termination.maxRetries: 'many' is not a number; write a whole number", "error: f.yml:3:24: termination.timeout: '1h' is not a number of seconds; write a whole number"]),
         ("version: 1.1\nkind: component\nname: my run.1\nrun: {kind: job, container: {comand: [x], command: [x]}}",
-         ["warning: f.yml:3:7: name: the job is called 'my-run-1': 'my run.1' cannot be its name", "error: f.yml:4:30: run.container.comand: unknown key 'run.container.comand'; remove it"]),
+         ["warning: f.yml:3:7: name: the job is named 'my-run-1': 'my run.1' is not a valid job name", "error: f.yml:4:30: run.container.comand: unknown key 'run.container.comand'; remove it"]),
     ],
 )  # fmt: skip
-def test_what_is_refused_and_why(text: str, remarks: list[str]) -> None:
-    assert said(text) == remarks
+def test_refusals_and_warnings(text: str, remarks: list[str]) -> None:
+    assert remarks_of(text) == remarks
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_what_is_refused_and_why(text: str, remarks: list[str]) -> None:
         *((other, True) for other in ("$A1", "$$", "${A}", "$(id)", "a")),
     ],
 )
-def test_words_behind_a_script_are_told_where_it_does_not_ask_for_them(script: str, *, warned: bool) -> None:
+def test_unused_words_after_a_script_are_a_warning(script: str, *, warned: bool) -> None:
     text = f"version: 1.1\nrun: {{kind: job, container: {{command: [sh, -c, 'x {script}', name, --a]}}}}"
     warning = "warning: f.yml:2:30: run.container.command: the shell runs the first text after -c only; what follows is $0, $1 and so on; write it as one text"
-    assert said(text) == [warning] * warned
+    assert remarks_of(text) == [warning] * warned
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_words_behind_a_script_are_told_where_it_does_not_ask_for_them(script: s
         ("inputs: [{name: c, toEnv: C, type: str}]", {"c": """'{"a": 1}'"""}, '{"a": 1}'),
     ],
 )  # fmt: skip
-def test_a_variable_of_keys_and_values_is_json(text: str, params: dict[str, str], value: str) -> None:
+def test_a_structured_variable_is_json(text: str, params: dict[str, str], value: str) -> None:
     document = source.parse(f"version: 1.1\n{text}\nrun: {{kind: job, container: {{command: [x]}}}}", "f.yml")
     assert load_experiment(document, params=params).experiment.environment.env_vars == {"C": value}
 
@@ -187,7 +187,7 @@ def test_a_variable_of_keys_and_values_is_json(text: str, params: dict[str, str]
         (["chief", "worker", "ps"], None),
     ],
 )
-def test_a_tfjob_keeps_its_chief_or_has_none(roles: list[str], section: dict[str, object] | None) -> None:
+def test_tf_config_keeps_its_chief_or_has_none(roles: list[str], section: dict[str, object] | None) -> None:
     each = ", ".join(
         f"{role}: {{replicas: {1 + (role == 'worker')}, container: {{command: [x]}}}}" for role in roles
     )
@@ -224,7 +224,7 @@ def test_the_form_is_recognised_by_its_version_and_kind(text: str, *, own: bool)
 
 
 @pytest.mark.parametrize("value", ["a b", "it's; rm -rf /", '$(id) "x"', "{{ 1 }}"])
-def test_a_text_stays_one_word_of_the_command(value: str) -> None:
+def test_a_text_param_is_one_word_of_the_command(value: str) -> None:
     text = (
         "version: 1.1\nkind: component\ninputs: [{name: x, type: str}]\n"
         "run: {kind: job, container: {command: [echo, 'a {{ x }}', '{{ params.x.as_arg }}', \"it's\"]}}"

@@ -1,14 +1,10 @@
-"""What an importer neither takes nor speaks of is told, wherever it stands."""
+"""Keys that an importer neither reads nor reports are errors at any depth."""
 
 from __future__ import annotations
 
-import re
-
-import pytest
-
 from hpcdist.documents.source import parse
 from hpcdist.errors import Path
-from hpcdist.importers.reading import Reading, filled, one_of
+from hpcdist.importers.reading import Reading, one_of
 
 TEXT = """\
 name: a
@@ -26,14 +22,14 @@ def reading() -> Reading:
     return Reading(parse(TEXT, "job.yml").data)
 
 
-def test_nothing_taken_is_all_told() -> None:
+def test_a_file_of_unread_keys_reports_all() -> None:
     assert [str(problem) for problem in reading().finish().remarks] == [
         "job.yml:1:1: name: unknown key 'name'; remove it",
         "job.yml:2:1: spec: unknown key 'spec'; remove it",
     ]
 
 
-def test_what_is_left_is_told_at_its_highest_key() -> None:
+def test_an_unread_section_is_reported_at_its_highest_key() -> None:
     read = reading()
     assert read.get("name") == "a"
     assert read.text("spec", "count") == "1.10"
@@ -51,7 +47,7 @@ def test_what_is_left_is_told_at_its_highest_key() -> None:
     ]
 
 
-def test_native_keys_know_where_they_come_from() -> None:
+def test_origins_of_native_keys() -> None:
     read = reading()
     read.move("name", "name")
     read.put("environment.env_vars", {"A": "1"}, "spec", "env", 0)
@@ -62,20 +58,13 @@ def test_native_keys_know_where_they_come_from() -> None:
     assert (place.file, place.line) == ("job.yml", 5)
 
 
-def test_a_meaning_that_cannot_be_kept_is_an_error() -> None:
+def test_a_refused_value_is_an_error() -> None:
     read = reading()
     read.refuse("spec", "deep", why="it is deep", hint="write it flat")
     assert "job.yml:8:3: spec.deep: it is deep; write it flat" in map(str, read.finish().remarks)
 
 
-@pytest.mark.parametrize(
-    ("text", "result"), [("a {x} {y}", ("a 1 {y}", ["y"])), ("{{x}}", ("{1}", [])), ("", ("", []))]
-)
-def test_placeholders(text: str, result: tuple[str, list[str]]) -> None:
-    assert filled(text, re.compile(r"\{(\w+)\}"), {"x": "1"}) == result
-
-
-def test_one_of_several_jobs_keeps_its_path() -> None:
+def test_single_jobs_keep_their_paths() -> None:
     data = parse("a: {x: 1, y: 2, z: 3}\nb: [p, q]", "f.yml").data
     items: dict[Path, str] = {
         ("a", "x"): "first",

@@ -11,7 +11,7 @@ from hpcdist.documents import source
 from hpcdist.errors import ConfigError, Path, errors_in
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.writing import write
-from hpcdist.importers.polyaxon import as_it_is
+from hpcdist.importers.polyaxon import as_native
 from hpcdist.loading import load
 from hpcdist.loading.load import Native
 
@@ -21,7 +21,7 @@ FILES = sorted(
 
 
 def again(native: Native) -> Native:
-    text = write(as_it_is(native.document.data), origins(native))
+    text = write(as_native(native.document.data), origins(native))
     return load.to_native(source.parse(text, native.document.file, several=True))
 
 
@@ -91,7 +91,7 @@ spec:
 
 
 @pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
-def test_what_polyaxon_would_read_otherwise_means_the_same(text: str) -> None:
+def test_commands_that_polyaxon_joins_keep_their_meaning(text: str) -> None:
     native = load.to_native(source.parse(text, "f.yml", several=True))
     once = again(native)
     assert once.problems == ()

@@ -1,34 +1,34 @@
-"""Searches over params, and what is said instead of running them."""
+"""Searches over params, and the hint with the jobs to submit instead."""
 # ruff: noqa: E501 - a message is compared as one line
 
 from __future__ import annotations
 
 import pytest
 
-from hpcdist.importers.searches import Trials, every, instead, listed, options, plain_values
+from hpcdist.importers.searches import Trials, as_options, from_list, grid, plain_values, submit_hint
 
 ARRAY = "`, and let the command choose by the element's number"
 
 
-def test_a_grid_is_each_value_with_each_other() -> None:
+def test_a_grid_combines_all_values() -> None:
     first = ({"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "x"})
-    assert every({"a": [1, 2], "b": ["x", "y"]}) == Trials(4, first)
+    assert grid({"a": [1, 2], "b": ["x", "y"]}) == Trials(4, first)
 
 
 def test_trials_may_be_listed() -> None:
-    assert listed([{"a": 1}, {"a": 2}]) == Trials(2, ({"a": 1}, {"a": 2}))
+    assert from_list([{"a": 1}, {"a": 2}]) == Trials(2, ({"a": 1}, {"a": 2}))
 
 
 @pytest.mark.parametrize(
     ("node", "values"),
     [([1, None, "x"], [1, None, "x"]), ([[1]], []), ([{}], []), ("text", []), (None, []), ({"a": 1}, [])],
 )
-def test_only_plain_values_count(node: object, values: list[object]) -> None:
+def test_nested_values_are_not_listed(node: object, values: list[object]) -> None:
     assert plain_values(node) == values
 
 
 def test_params_are_options() -> None:
-    assert options({"lr": 0.1, "name": "it's"}) == "-p lr=0.1 -p 'name=it'\"'\"'s'"
+    assert as_options({"lr": 0.1, "name": "it's"}) == "-p lr=0.1 -p 'name=it'\"'\"'s'"
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_params_are_options() -> None:
     ],
 )  # fmt: skip
 def test_the_hint_shows_the_first_jobs(values: list[int], hint: str) -> None:
-    assert instead(every({"a": values}), "drop it") == hint + ARRAY
+    assert submit_hint(grid({"a": values}), "drop it") == hint + ARRAY

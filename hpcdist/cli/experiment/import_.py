@@ -17,7 +17,7 @@ from hpcdist.documents import source
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, Path, Place, Problem, dotted, errors_in
 from hpcdist.experiment.writing import Comment, printable, write
-from hpcdist.importers.polyaxon import as_it_is
+from hpcdist.importers.polyaxon import as_native
 from hpcdist.loading import inputs, load
 from hpcdist.loading.load import Native
 
@@ -62,7 +62,7 @@ def command(output: str | None, json: bool, **given: Any) -> None:
     print_problems(problems)
     found: dict[str, str] = {}
     text = f"# From {printable(native.foreign.file)}, by `hpcdist import`.\n"
-    experiment = as_it_is(native.document.data)
+    experiment = as_native(native.document.data)
     text += write(experiment, _recorded(origins(native), found))
     if json:
         warnings = [*map(str, problems)]
@@ -83,12 +83,12 @@ def _foreign(words: Sequence[str], form: str) -> Document:
         return source.load(words[0], several=True)
     if not form:
         raise click.UsageError(f"Give the tool of this command line with --from: {_formats()}.")
-    return Document(importers.from_words(words, form), f"a command line of {form}")
+    return Document(importers.from_command_line(words, form), f"a command line of {form}")
 
 
 def _formats() -> str:
     registry = importers.registry
-    names = [name for name in registry.names() if isinstance(registry.get(name), importers.ReadsWords)]
+    names = [name for name in registry.names() if isinstance(registry.get(name), importers.ReadsCommandLine)]
     return ", ".join(names)
 
 

@@ -1,6 +1,6 @@
 """Azure ML: DistributedComponent and CommandComponent (spec v1), and ``type: command`` jobs and components.
 
-Read are azure-ml-component 0.9 (``DistributedComponent``, ``CommandComponent``) and azure-ai-ml 1
+Supported are azure-ml-component 0.9 (``DistributedComponent``, ``CommandComponent``) and azure-ai-ml 1
 (https://learn.microsoft.com/azure/machine-learning/reference-yaml-job-command). One file is one job.
 """
 
@@ -15,11 +15,11 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Path, Problem
 from hpcdist.importers import Imported
 from hpcdist.importers.azure.command import SUBMITTED_IN, Translation, one_line
+from hpcdist.importers.azure.environment import take_environment, take_rest, take_variables
 from hpcdist.importers.azure.inputs import Inputs, read_outputs
 from hpcdist.importers.azure.layout import SETTINGS, Layout
 from hpcdist.importers.azure.runtime import warn_of_variables
-from hpcdist.importers.azure.surroundings import take_environment, take_rest, take_variables
-from hpcdist.importers.container import finished, protected
+from hpcdist.importers.container import escape_templates, finish_with_command
 from hpcdist.importers.polyaxon.command import joined
 from hpcdist.importers.reading import Reading
 from hpcdist.words import quote, slug
@@ -29,21 +29,24 @@ _SCHEMA: Final = re.compile(
 )
 _TYPE: Final = r"\w+Component(@|$)|MpiJob$|Microsoft\.MachineLearning"
 _JOINED: Final = (
-    "write `command: >-`, or `command: |` and a backslash at the end of each line that goes on; "
-    "quote a space that is meant"
+    "write `command: >-`, or `command: |` and a backslash at the end of each continued line; "
+    "quote spaces that must be kept"
 )
 _SEARCH: Final = "write its `trial` as a file of its own, with a value for each param, and run it with -p"
-_OTHER: Final = "what is read: `type: command`, CommandComponent, DistributedComponent"
+_SUPPORTED: Final = "supported: `type: command`, CommandComponent, DistributedComponent"
 _MANY: Final = {
     "sweep": ("a sweep is many jobs", _SEARCH),
-    "pipeline": ("a pipeline is many jobs", "write one file for each, and chain them by `batch.dependency`"),
+    "pipeline": (
+        "a pipeline is many jobs",
+        "write one file for each, and chain them with `batch.dependency`",
+    ),
 }
-_MADE: Final = {"image", "docker", "conda", "conda_file", "build", "name"}
-"""What tells an environment of Azure's from our own section of that name."""
+_ENVIRONMENT_KEYS: Final = {"image", "docker", "conda", "conda_file", "build", "name"}
+"""Keys that distinguish an Azure environment from hpcdist's section of that name."""
 
 
 class Azure:
-    """The importer of components and command jobs; run settings stand in no file of a component."""
+    """The importer of components and command jobs; the file of a component has no run settings."""
 
     settings: Final = SETTINGS
 
@@ -58,7 +61,9 @@ class Azure:
         if steps.get(kind.lower().removesuffix("_job"), set()) & data.keys() or _is_module(data):
             return True
         environment = data.get("environment")
-        ours = isinstance(environment, str) or (isinstance(environment, dict) and _MADE & environment.keys())
+        ours = isinstance(environment, str) or (
+            isinstance(environment, dict) and _ENVIRONMENT_KEYS & environment.keys()
+        )
         return "command" in data and bool(ours or {"compute", "distribution"} & data.keys())
 
     def read(self, data: Map) -> Imported:
@@ -78,7 +83,7 @@ class Azure:
         take_variables(read)
         Layout(read, legacy=legacy, command=command).put()
         take_rest(read)
-        return finished(read)
+        return finish_with_command(read)
 
 
 IMPORTER: Final = Azure()
@@ -110,12 +115,12 @@ def _refuse_kinds(read: Reading) -> None:
         _fail(read, key, *_MANY[many])
     if _is_module(read.data):
         key = ("jobType",) if "jobType" in read.data else ("implementation",)
-        _fail(read, key, "this is a module, which came before components", _OTHER)
+        _fail(read, key, "modules, which preceded components, are not supported", _SUPPORTED)
     plain = re.sub(r"@.*", "", kind or "command").lower()
     if kind is None and schema and "command" not in schema.lower() and "component" not in schema.lower():
-        _fail(read, key, f"files of the schema {re.sub('.*/', '', schema)} are no jobs", _OTHER)
+        _fail(read, key, f"files of the schema {re.sub('.*/', '', schema)} are not jobs", _SUPPORTED)
     if plain not in ("command", "commandcomponent", "distributedcomponent"):
-        _fail(read, key, f"files of type {kind!r} are not run", _OTHER)
+        _fail(read, key, f"files of type {kind!r} are not run", _SUPPORTED)
 
 
 def _fail(read: Reading, path: Path, message: str, hint: str) -> NoReturn:
@@ -123,32 +128,32 @@ def _fail(read: Reading, path: Path, message: str, hint: str) -> NoReturn:
 
 
 def _names(read: Reading) -> None:
-    """Take what the job is called, and what is kept with it as tags."""
-    said = [(key, text) for key in ("name", "display_name", "experiment_name") if (text := _text(read, key))]
-    if said:
-        key, text = said.pop(0)
+    """Take the name of the job; its other names become tags."""
+    names = [(key, text) for key in ("name", "display_name", "experiment_name") if (text := _text(read, key))]
+    if names:
+        key, text = names.pop(0)
         read.put("name", slug(text), key)
         if slug(text) != text:
             read.warn(
                 key,
                 why=f"the name becomes {slug(text)!r}",
-                hint="a job is called by letters, digits, - and _",
+                hint="a job name has letters, digits, - and _ only",
             )
     read.move("description", "description")
     if version := _text(read, "version"):
-        said.append(("version", version))
-    _put_tags(read, said)
+        names.append(("version", version))
+    _put_tags(read, names)
 
 
-def _put_tags(read: Reading, said: list[tuple[str, str]]) -> None:
-    """Put the names that a job has beside its own, and its tags, each with its place."""
+def _put_tags(read: Reading, names: list[tuple[str, str]]) -> None:
+    """Put the other names of a job and its tags as tags, each with its place."""
     tags = Seq(place=read.place("tags"))
-    for key, text in said:
-        tags.add(protected(f"{key}={text}"), read.place(key))
+    for key, text in names:
+        tags.add(escape_templates(f"{key}={text}"), read.place(key))
     for tag, path in _tags(read):
-        tags.add(protected(tag), read.place(*path))
+        tags.add(escape_templates(tag), read.place(*path))
     if tags:
-        read.put("tags", tags, "tags" if "tags" in read.data else said[0][0])
+        read.put("tags", tags, "tags" if "tags" in read.data else names[0][0])
 
 
 def _text(read: Reading, key: str) -> str | None:
@@ -160,7 +165,7 @@ def _text(read: Reading, key: str) -> str | None:
 
 
 def _tags(read: Reading) -> list[tuple[str, Path]]:
-    """Return each tag with the path at which it stands."""
+    """Return each tag with its path."""
     value = read.get("tags")
     if isinstance(value, dict):
         keys: list[tuple[str, Path]] = [(key, ("tags", key)) for key in value]
@@ -174,41 +179,41 @@ def _tags(read: Reading) -> list[tuple[str, Path]]:
 
 
 def _command(read: Reading, inputs: Inputs, *, legacy: bool, folder: str) -> str:
-    """Take the command, its code and its outputs; return the text as it was."""
+    """Take the command, its code and its outputs; return its original text."""
     path: Path = ("launcher", "additional_arguments") if legacy and read.peek("launcher") else ("command",)
     outputs = read_outputs(read)
     code = _code(read, folder, legacy=legacy)
     text = read.get(*path)
     if not isinstance(text, str) or not text.strip():
-        read.refuse(*path, why="there is no command", hint="write what is to run")
+        read.refuse(*path, why="there is no command", hint="write the command to run")
         return ""
     lines = one_line(text) if legacy else text
     whole = joined(lines)
     if whole != lines:
-        why = "an option that begins a line, or follows a backslash, is joined to what stands before it"
+        why = "an option that begins a line, or follows a backslash, is joined to the text before it"
         read.warn(*path, why=why, hint=_JOINED)
     translation = Translation(whole, inputs.params, outputs, legacy=legacy)
     for remark in translation.remarks:
         tell = read.refuse if remark.is_error else read.warn
         tell(*path, why=remark.message, hint=remark.hint)
     warn_of_variables(read, text, path)
-    read.put("run.cmd", "\n".join([*_before(translation, code), translation.text]), *path)
+    read.put("run.cmd", "\n".join([*_preparation(translation, code), translation.text]), *path)
     return text
 
 
-def _before(translation: Translation, code: str) -> Iterator[str]:
-    """Yield the lines that stand before a command: its folder, and those of its outputs."""
+def _preparation(translation: Translation, code: str) -> Iterator[str]:
+    """Yield the lines before a command: the change of directory, and the directories of its outputs."""
     if translation.has_paths:
         yield f"{SUBMITTED_IN}=$PWD"
     if code not in ("", "."):
-        yield f"cd {protected(quote(code))} || exit"
+        yield f"cd {escape_templates(quote(code))} || exit"
     folders = [f'"$HPCDIST_OUTPUTS/{output.name}"' for output in translation.used if not output.is_file]
     if folders:
         yield f"mkdir -p {' '.join(folders)}"
 
 
 def _code(read: Reading, folder: str, *, legacy: bool) -> str:
-    """Return the folder in which the command runs, from the folder of the file on."""
+    """Return the folder in which the command runs, relative to the folder of the file."""
     path: Path = ("code",)
     for key in ("local_path", "directory", "path"):
         if isinstance(read.peek("code"), dict) and read.peek("code", key) is not None:

@@ -1,7 +1,7 @@
-"""Commands of Azure ML: ``${{inputs.x}}``, ``{inputs.x}`` and optional groups become templates of ours.
+"""Commands of Azure ML: ``${{inputs.x}}``, ``{inputs.x}`` and optional groups become hpcdist's templates.
 
 On Azure a path is absolute, and the program starts in the folder of its code; so a relative path is
-given the folder in front where the job was submitted, and outputs lie in ``$HPCDIST_OUTPUTS``.
+prefixed with the submit directory, and outputs are in ``$HPCDIST_OUTPUTS``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import did_you_mean
 from hpcdist.importers.azure.quoting import COMMENT, LINES, PLAIN_LINES, Quoting
-from hpcdist.importers.container import protected
+from hpcdist.importers.container import escape_templates
 
 SUBMITTED_IN: Final = "submitted_in"
 """The variable of the command that holds the folder in which the job was submitted."""
@@ -22,16 +22,16 @@ _PLACEHOLDER: Final = re.compile(
 )
 _GROUP: Final = re.compile(r"\$\[\[(?P<new>.*?)\]\]", re.DOTALL)
 _LEGACY_GROUP: Final = re.compile(rf"{_GROUP.pattern}|(?<!\[)\[(?P<old>[^\[\]]+?)\](?!\])", re.DOTALL)
-_AROUND: Final = {"": '"', "'": "'\"", '"': "", COMMENT: "", LINES: "", PLAIN_LINES: ""}
-"""What opens the quotes in which a variable is expanded as one word, by what stands around it."""
+_QUOTES: Final = {"": '"', "'": "'\"", '"': "", COMMENT: "", LINES: "", PLAIN_LINES: ""}
+"""The quotes to open so that a variable is expanded as one word, by the context around it."""
 
 
 class Param(NamedTuple):
-    """An input under its name in templates; ``may_lack``: it is optional and may have no value."""
+    """An input under its name in templates; ``is_optional``: it is optional and may have no value."""
 
     name: str
     is_path: bool = False
-    may_lack: bool = False
+    is_optional: bool = False
 
 
 class Output(NamedTuple):
@@ -42,7 +42,7 @@ class Output(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What is to be said of a command."""
+    """A problem or a warning about a command."""
 
     message: str
     hint: str = ""
@@ -50,10 +50,10 @@ class Remark(NamedTuple):
 
 
 class Translation:
-    """One command; ``text`` is it in our form, ``remarks`` what is to be said of it.
+    """One command; ``text`` is its native form, ``remarks`` are the problems and warnings.
 
     ``legacy``: square brackets too are a group, and around words without a placeholder they are dropped, as
-    the first components had it (azure-ml-component 0.9.18, ``_command_execution_builder``); since spec v2
+    in the first components (azure-ml-component 0.9.18, ``_command_execution_builder``); since spec v2
     they are the shell's.
     """
 
@@ -73,7 +73,7 @@ class Translation:
         self.text = _joined(self._parts)
 
     def _group(self, match: re.Match[str]) -> None:
-        """Write a group that is there only where its inputs have values."""
+        """Write a group, which is kept only where its inputs have values."""
         of_brackets = self._legacy and match["new"] is None
         inner = match["old"] if of_brackets else match["new"]
         named = [
@@ -85,7 +85,7 @@ class Translation:
             self._brackets(match[0], inner)
             return
         asked = named[:1] if of_brackets else named
-        lacking = [name for name in asked if self._params[name].may_lack]
+        lacking = [name for name in asked if self._params[name].is_optional]
         conditions = dict.fromkeys(f"{self._params[name].name} is not none" for name in lacking)
         if conditions:
             self._template("{% if " + " and ".join(conditions) + " %}")
@@ -120,13 +120,13 @@ class Translation:
         else:
             known = {"inputs": self._params, "outputs": self._outputs}.get(kind)
             hint = did_you_mean(name, known) if known is not None else "write the value itself"
-            self.remarks.append(Remark(f"nothing is called {match[0]!r} here", hint))
+            self.remarks.append(Remark(f"{match[0]!r} is not defined here", hint))
             self._literal(match[0])
 
     def _input(self, name: str, param: Param, sure: list[str]) -> None:
-        lacks = param.may_lack and name not in sure
+        lacks = param.is_optional and name not in sure
         if lacks:
-            message = f"the optional input {name!r} is nothing here where it has no value"
+            message = f"the optional input {name!r} becomes empty text where it has no value"
             hint = f"put $[[ ]] around what belongs to ${{{{inputs.{name}}}}}"
             self.remarks.append(Remark(message, hint, is_error=False))
         if param.is_path:
@@ -149,10 +149,12 @@ class Translation:
     def _shell(self, text: str) -> None:
         """Write text that the shell expands, whatever quotes are open."""
         if self._quoting.within == PLAIN_LINES:
-            message = "a path stands in lines of a file that the shell leaves as they are"
-            hint = "its folder is known when the job runs: write the end of the lines without quotes, `<<EOF`"
+            message = "a path is in a here-document with a quoted delimiter, in which nothing is expanded"
+            hint = (
+                "its directory is known only when the job runs: write the delimiter without quotes, `<<EOF`"
+            )
             self.remarks.append(Remark(message, hint))
-        around = _AROUND[self._quoting.within]
+        around = _QUOTES[self._quoting.within]
         self._quoting.value()
         self._parts.append((False, around + text + around[::-1]))
 
@@ -166,19 +168,19 @@ class Translation:
 
 
 def one_line(text: str) -> str:
-    """Return a command of the first components, which were split into words wherever white space stood."""
+    """Return a command of the first components, which were split into words at white space."""
     return re.sub(r"\s*\n\s*(?=\S)", " ", text)
 
 
 def _joined(parts: list[tuple[bool, str]]) -> str:
-    """Join the parts; a brace that would run into a template is written as one."""
+    """Join the parts; a brace directly before a template is escaped."""
     text, plain = "", ""
     for is_template, part in [*parts, (True, "")]:
         if not is_template:
             plain += part
             continue
         loose = bool(part) and plain.endswith("{")
-        plain = protected(plain)
+        plain = escape_templates(plain)
         text += (plain[:-1] + '{{ "{" }}' if loose and plain.endswith("{") else plain) + part
         plain = ""
     return text

@@ -1,4 +1,4 @@
-"""Inputs and outputs of Azure ML: declared ones (components), and those that a job gives itself."""
+"""Inputs and outputs of Azure ML: inputs that a component declares, and inputs of a job."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _WORDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or 
 _REMOTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|/subscriptions/")
 _OF_TEMPLATES: Final = frozenset({"true", "false", "none", "range", "loop", "self"})
 _SOURCES: Final = ("path", "folder", "file", "dataset", "local_path", "data", "datastore")
-_HIDDEN: Final = "nothing is hidden from you on your own machine"
-_NO_MOUNT: Final = "nothing is mounted or copied: a path is used where it is"
+_HIDDEN: Final = "hpcdist does not hide code or data"
+_NO_MOUNT: Final = "nothing is mounted or copied; paths are used as they are"
 _INPUT_IGNORED: Final = {
     "mode": _NO_MOUNT,
     "datastore_mode": _NO_MOUNT,
     "datastore": _NO_MOUNT,
-    "is_resource": "it is about the forms of Azure's designer",
-    "group_names": "it is about the forms of Azure's designer",
-    "annotations": "it is about the forms of Azure's designer",
+    "is_resource": "it describes forms of Azure's designer",
+    "group_names": "it describes forms of Azure's designer",
+    "annotations": "it describes forms of Azure's designer",
     "intellectual_property": _HIDDEN,
 }
 _KEPT: Final = "outputs are kept in the directory of the run, below $HPCDIST_OUTPUTS"
@@ -50,7 +50,7 @@ _OUTPUT_IGNORED: Final = {
 
 
 class Inputs:
-    """The inputs of a file; ``params`` are those of templates, by the name that the file gives them."""
+    """The inputs of a file; ``params`` are their params in templates, by their name in the file."""
 
     def __init__(self, read: Reading, *, legacy: bool, folder: str) -> None:
         self._read, self._legacy, self._folder = read, legacy, folder
@@ -89,7 +89,9 @@ class Inputs:
         if not param.isidentifier() or param.lower() in _OF_TEMPLATES or keyword.iskeyword(param):
             param = f"_{param}" if param[:1].isdigit() else f"{param}_"
         if any(param == other.name for other in self.params.values()):
-            self._read.refuse("inputs", name, why=f"another input is called {param} too", hint="rename one")
+            self._read.refuse(
+                "inputs", name, why=f"another input has the name {param} too", hint="rename one"
+            )
             return None
         if param != name:
             why = f"the input {name!r} becomes the param {param!r}, which is given as `-p {param}=VALUE`"
@@ -97,18 +99,18 @@ class Inputs:
         return param
 
     def _literal(self, name: str, param: str, path: Path, entry: dict[str, Any] | None = None) -> None:
-        """Take a value that stands in the file; what is not on this machine is to be given."""
+        """Take a value in the file; data that is not on this machine becomes a required param."""
         value = self._read.get(*path)
         if entry is None and isinstance(value, str) and value.startswith("azureml:"):
-            self._away(name, param, path, {})
+            self._remote(name, param, path, {})
             return
-        self._add(name, Param(param, may_lack=False), entry or {}, value)
+        self._add(name, Param(param, is_optional=False), entry or {}, value)
 
-    def _away(self, name: str, param: str, path: Path, entry: dict[str, Any]) -> None:
-        """Ask for the path of data that Azure would bring."""
+    def _remote(self, name: str, param: str, path: Path, entry: dict[str, Any]) -> None:
+        """Declare a param for the path of data that Azure would fetch."""
         self._read.get(*path)
         hint = f"give the path of a copy of it on this machine: `-p {param}=PATH`"
-        why = f"{self._read.text(*path)!r} is not fetched: a batch machine knows no storage of Azure's"
+        why = f"{self._read.text(*path)!r} is not fetched: hpcdist does not access Azure storage"
         self._read.warn(*path, why=why, hint=hint)
         self._add(name, Param(param, is_path=True), entry | {"type": "path"}, None)
 
@@ -150,7 +152,7 @@ class Inputs:
         for item in kinds:
             if not isinstance(item, str) or (not self._legacy and item.lower() not in _PATHS):
                 hint = did_you_mean(str(item), {*_TYPES, *_PATHS})
-                read.refuse("inputs", name, "type", why=f"there is no type {item!r}", hint=hint)
+                read.refuse("inputs", name, "type", why=f"unknown type {item!r}", hint=hint)
         return "path"
 
     def _path(self, name: str, param: str, source: str, entry: dict[str, Any]) -> None:
@@ -170,11 +172,11 @@ class Inputs:
                 read.get("inputs", name, "mode")
                 self._literal(name, param, path, entry)
             else:
-                self._away(name, param, path, entry)
+                self._remote(name, param, path, entry)
         else:
             read.get(*path)
             value = value.removeprefix("file:")
-            value = value if "/" in value else value.replace("\\", "/")  # written under Windows
+            value = value if "/" in value else value.replace("\\", "/")  # written on Windows
             value = posixpath.normpath(posixpath.join(self._folder, value))
             self._add(name, Param(param, is_path=True), entry | {"type": "path"}, value)
 
@@ -184,7 +186,7 @@ class Inputs:
         optional = str(read.get(*path, "optional")).lower() == "true"
         kind = "str" if kind == "enum" else kind
         spelt = [read.text(*path, "enum", at) or "" for at, _ in read.items(*path, "enum")]
-        options = spelt if kind == "str" else [_meant(text) for text in spelt]
+        options = spelt if kind == "str" else [_scalar(text) for text in spelt]
         if read.peek(*path, "enum") is not None and not options:
             read.refuse(*path, "enum", why="expected a list of choices")
         read.get(*path, "enum") if options else None
@@ -202,7 +204,7 @@ class Inputs:
         self._add(name, Param(param, kind == "path", lacks), entry, None)
 
     def _default(self, name: str, kind: str) -> object:
-        """Return the default, of the type that is declared; a text that means a number is that number."""
+        """Return the default, of the declared type; text that is a number becomes that number."""
         path = ("inputs", name, "default")
         value, text = self._read.get(*path), self._read.text(*path)
         if value is None or text is None:
@@ -212,18 +214,18 @@ class Inputs:
             return None
         if kind in ("str", "path"):
             return text
-        meant = _meant(text.lower() if kind == "bool" else text)
+        meant = _scalar(text.lower() if kind == "bool" else text)
         if kind and not _fits(kind, meant):
             self._read.refuse(*path, why=f"expected {_WORDS[kind]}, got {text!r}")
             return None
         return meant if kind else value
 
     def _bounds(self, name: str, default: object) -> dict[str, Any]:
-        """Return ``min`` and ``max`` in the native form; check the default, which stands in the same file."""
+        """Return ``min`` and ``max`` in the native form; check the default against them."""
         found: dict[str, Any] = {}
         for key, ours in (("min", "minimum"), ("max", "maximum")):
             text = self._read.text("inputs", name, key)
-            bound = None if text is None else _meant(text)
+            bound = None if text is None else _scalar(text)
             if bound is None:
                 continue
             if isinstance(bound, bool) or not isinstance(bound, (int, float)):
@@ -236,8 +238,8 @@ class Inputs:
         return found
 
 
-def _meant(text: str) -> object:
-    """Return what a word means in YAML; itself, where it is a number of too many digits."""
+def _scalar(text: str) -> object:
+    """Return the YAML value of a word; the word itself, if it is a number with too many digits."""
     try:
         return scalars.resolve(text)
     except ValueError:
@@ -256,7 +258,7 @@ def _description(read: Reading, *path: str | int) -> str:
 
 
 def is_section(read: Reading, *path: str | int) -> bool:
-    """Tell whether there is a section; refuse what is none."""
+    """Return whether there is a section; refuse anything else."""
     value = read.peek(*path)
     if value is None or (isinstance(value, (Mapping, list)) and not value):
         read.get(*path)

@@ -1,6 +1,6 @@
-"""How an Azure ML job is spread: instances, processes on each, and what an instance has.
+"""The size of an Azure ML job: instances, processes per instance, and the resources of an instance.
 
-An instance becomes a replica, so the first is the master and the others are the workers.
+An instance becomes a replica: the first is the master, the others are the workers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _GPUS: Final = (
 
 Source: the pages of the series below
 https://learn.microsoft.com/azure/virtual-machines/sizes/gpu-accelerated/nc-family (and nd-family, nv-family,
-ng-family), "Accelerators"; those of sizes that are gone say half as many where a card of two GPUs is counted
+ng-family), "Accelerators"; the pages of retired sizes give half as many where a card with two GPUs counts
 as one (NC, NV).
 """
 _SETTINGS: Final = ("runsettings", "run_settings")
@@ -39,7 +39,7 @@ SETTINGS: Final = frozenset(
     {*_SETTINGS, "resources", "distribution", "launcher", "compute", "limits", "environment_variables",
      "code", "command", "display_name", "experiment_name"}
 )  # fmt: skip
-"""Keys that ``--set`` changes in the file of Azure's, as ``az ml job create --set`` does."""
+"""Keys that ``--set`` changes in an Azure file, as ``az ml job create --set`` does."""
 _SECTIONS: Final[tuple[Path, ...]] = (
     ("resources",), ("compute",), *((name,) for name in _SETTINGS),
     *((name, "resource_layout") for name in _SETTINGS),
@@ -74,7 +74,7 @@ class Layout:
         """Set the framework, the replicas, their processes and their resources."""
         read = self._read
         {"mpi": self._mpi, "pytorch": self._pytorch, "tensorflow": self._tensorflow}.get(
-            self._kind, self._alone
+            self._kind, self._no_distribution
         )()
         if is_section(read, "resources"):
             read.ignore_all(_RESOURCES_IGNORED, "resources")
@@ -82,7 +82,7 @@ class Layout:
         if self._kind and is_component and self._instances is None:
             self._warn_of_count()
 
-    # --- what is said
+    # --- read from the file
 
     def _read_kind(self) -> str:
         read, section = self._read, self._section
@@ -99,17 +99,17 @@ class Layout:
             for key in read.keys(section):
                 read.get(section, key)
         elif not kind:
-            why = f"there is no distribution {text!r}"
+            why = f"unknown distribution {text!r}"
             read.refuse(section, "type", why=why, hint=did_you_mean(text.lower(), _KINDS))
         return kind
 
     def _count(self, *names: str) -> int | None:
-        """Take a count from wherever run settings stand; the same in two places is no harm."""
+        """Take a count from wherever run settings stand; the same value may be given twice."""
         found: int | None = None
         for path in self._paths(*names):
             value = _whole(self._read.get(*path))
             if value is None:
-                why = f"expected a whole number from 1 on, got {self._read.peek(*path)!r}"
+                why = f"expected a whole number of 1 or more, got {self._read.peek(*path)!r}"
                 self._read.refuse(*path, why=why)
             elif found not in (None, value):
                 self._read.refuse(*path, why=f"{dotted(path)} is {value} here and {found} elsewhere")
@@ -124,30 +124,30 @@ class Layout:
                     yield (*section, name)
 
     def _read_gpus(self) -> int | None:
-        """Return the GPUs of an instance, None where nothing tells."""
+        """Return the GPUs of an instance, None where the file does not give them."""
         gpus = None
         for path in self._paths("instance_type", "instance_types"):
             size = self._read.text(*path) or ""
             gpus = gpus_of(size)
             if gpus is None:
                 hint = f"write {GPUS_TO_SET} for G of them"
-                self._read.warn(*path, why=f"how many GPUs {size!r} has is not known", hint=hint)
+                self._read.warn(*path, why=f"the number of GPUs of {size!r} is unknown", hint=hint)
         return gpus
 
-    # --- what it becomes
+    # --- put into the native form
 
     def _processes(self) -> int | None:
         """Return the processes of an instance."""
-        told = self._count("process_count_per_instance", "process_count_per_node")
+        per_instance = self._count("process_count_per_instance", "process_count_per_node")
         path = (self._section, "process_count")
         total, instances = _whole(self._read.peek(*path)), self._instances or 1
         if self._read.peek(*path) is None:
-            return told
+            return per_instance
         self._read.get(*path)
         if total is None or total % instances:
-            why = f"{self._read.peek(*path)!r} processes cannot be shared by {instances} instances"
+            why = f"{self._read.peek(*path)!r} processes cannot be divided evenly among {instances} instances"
             self._read.refuse(*path, why=why, hint="write `process_count_per_instance`")
-            return told
+            return per_instance
         return total // instances
 
     def _put_replicas(self, workers: int, source: Path = ()) -> None:
@@ -166,30 +166,33 @@ class Layout:
     def _type_source(self) -> Path:
         return next(self._paths("instance_type", "instance_types"), (self._section,))
 
-    def _put_processes(self, count: int, told: int | None) -> None:
+    def _put_processes(self, count: int, per_instance: int | None) -> None:
         """Set the processes of a replica, unless the command starts them."""
         found = _TORCHRUN.search(self._command)
         names = ("process_count_per_instance", "process_count_per_node", "process_count")
         source = next(self._paths(*names), (self._section, "type"))
         if not found:
             self._read.put("environment.processes_per_replica", count, *source)
-        elif told and told > 1:
-            why = f"{found[0]} starts the processes of an instance itself, and so would Azure, {told} times"
+        elif per_instance and per_instance > 1:
+            why = (
+                f"{found[0]} starts the processes of an instance itself, "
+                f"and Azure would run it {per_instance} times"
+            )
             self._read.refuse(*source, why=why, hint="write 1 here, and the number in the command")
 
     def _mpi(self) -> None:
-        told = self._processes()
+        per_instance = self._processes()
         self._read.put("framework", "mpi", self._section, "type")
         self._put_replicas((self._instances or 1) - 1)
-        self._put_processes(told or 1, told)
-        if told != 1 and (told or self._legacy):  # programs take the GPU of their local rank
+        self._put_processes(per_instance or 1, per_instance)
+        if per_instance != 1 and (per_instance or self._legacy):  # programs take the GPU of their local rank
             self._read.put("batch.gpu_visibility", "node", self._section, "type")
 
     def _pytorch(self) -> None:
-        told = self._processes()
+        per_instance = self._processes()
         self._read.put("framework", "pytorch", self._section, "type")
         self._put_replicas((self._instances or 1) - 1)
-        self._put_processes(told or 1, told)
+        self._put_processes(per_instance or 1, per_instance)
         if not _TORCHRUN.search(self._command):
             self._read.put("pytorch.launch", "env", self._section, "type")
 
@@ -198,8 +201,8 @@ class Layout:
         for path in self._paths("process_count_per_instance", "process_count_per_node"):
             read.refuse(*path, why="a task of TensorFlow is one process", hint="write `worker_count`")
         instances = self._instances or 1
-        workers = self._own("worker_count", 1) or instances
-        servers = self._own("parameter_server_count", 0) or 0
+        workers = self._role_count("worker_count", 1) or instances
+        servers = self._role_count("parameter_server_count", 0) or 0
         read.put("framework", "tensorflow", self._section, "type")
         if workers + servers != instances and self._gpus:
             why = f"{workers} workers and {servers} parameter servers share the GPUs of {instances} instances"
@@ -208,41 +211,41 @@ class Layout:
             self._gpus = None
         elif self._instances and workers + servers != instances:
             why = f"{workers} workers and {servers} parameter servers share {instances} instances"
-            hint = "here as many of them share a node as fit on one"
+            hint = "hpcdist places as many of them on a node as fit"
             read.warn(*self._source(), why=why, hint=hint)
         if servers and workers == 1:
-            why = "parameter servers need a worker beside the chief, which is the first of the workers"
+            why = "parameter servers need a worker besides the chief, which is the first worker"
             read.refuse(
                 self._section, "parameter_server_count", why=why, hint="write `worker_count: 2` or more"
             )
             return
-        told = (self._section, "worker_count")
-        self._put_replicas(workers - 1, told if read.peek(*told) is not None else ())
+        per_instance = (self._section, "worker_count")
+        self._put_replicas(workers - 1, per_instance if read.peek(*per_instance) is not None else ())
         if servers:
             read.put("environment.replicas.n_ps", servers, self._section, "parameter_server_count")
             why = "in TF_CONFIG the first of the workers is the chief, and the others are workers 0, 1, ..."
             read.warn(self._section, why=why)
 
-    def _own(self, name: str, least: int) -> int | None:
+    def _role_count(self, name: str, least: int) -> int | None:
         path = (self._section, name)
         value = self._read.get(*path)
         if value is None or (value == 0 and not least and not isinstance(value, bool)):
             return None
         if _whole(value) is None:
-            self._read.refuse(*path, why=f"expected a whole number from {least} on, got {value!r}")
+            self._read.refuse(*path, why=f"expected a whole number of {least} or more, got {value!r}")
         return _whole(value)
 
-    def _alone(self) -> None:
+    def _no_distribution(self) -> None:
         for _ in self._paths("process_count_per_instance", "process_count_per_node"):
             self._count("process_count_per_instance", "process_count_per_node")
         if (self._instances or 1) > 1 and self._read.peek(self._section) is None:
-            why = f"what {self._instances} instances do is not said"
+            why = f"the file does not say what {self._instances} instances do"
             hint = "write `distribution: {type: mpi}` (or pytorch, tensorflow)"
             self._read.refuse(*self._source(), why=why, hint=hint)
         self._put_replicas(0)
 
     def _warn_of_count(self) -> None:
-        """Say what to write for run settings, which no file of a component holds."""
+        """Warn that run settings are missing, which are never in the file of a component."""
         keys = ("resources.instance_count", "distribution.process_count_per_instance")
         if self._legacy:
             keys = ("runsettings.node_count", "runsettings.process_count_per_node")
@@ -250,7 +253,9 @@ class Layout:
         if self._gpus is None:
             hint += f", and for G GPUs each {GPUS_TO_SET}"
         self._read.warn(
-            self._section, why="the file does not say how many nodes: it is one, with one process", hint=hint
+            self._section,
+            why="the number of nodes is not given: one node with one process is assumed",
+            hint=hint,
         )
 
 

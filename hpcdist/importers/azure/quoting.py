@@ -1,4 +1,4 @@
-"""What a shell is within where a placeholder stands: quotes, a comment, or the lines of a here-document."""
+"""The shell context of a placeholder: quotes, a comment, or a here-document."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 COMMENT: Final = "#"
 LINES: Final = "<<"
-"""The lines of a here-document, in which variables are expanded, and quotes are quotes."""
+"""A here-document, in which variables are expanded, and quotes are plain characters."""
 PLAIN_LINES: Final = "<<'"
-"""Those of one whose end is quoted, in which nothing is."""
+"""A here-document with a quoted delimiter, in which nothing is expanded."""
 
-_TURNS: Final = {
+_TRANSITIONS: Final = {
     "": re.compile(
         r"""\\. | (?P<quote>['"]) | (?P<comment>(?:\A|(?<=[\s;&|()]))\#) | <<<
         | \(\([^\n]*?\)\) | (?P<line>\n)
@@ -25,14 +25,14 @@ _TURNS: Final = {
 
 
 class _Lines(NamedTuple):
-    """Lines that a here-document will hold, up to the one that ends them."""
+    """A here-document that begins on the next line; ``end`` matches its last line."""
 
     within: str
     end: re.Pattern[str]
 
 
 class Quoting:
-    """Reads a command piece by piece; ``within`` tells of its end whether it is quoted, and how.
+    """Reads a command piece by piece; ``within`` is the context after what was read.
 
     It is a quote, ``COMMENT``, ``LINES``, ``PLAIN_LINES``, or empty (Bash Reference Manual, 3.1 and 3.6.6).
     """
@@ -40,28 +40,28 @@ class Quoting:
     def __init__(self, command: str) -> None:
         self.within = ""
         self._command = command
-        self._before = ""
-        self._awaited: list[_Lines] = []
+        self._preparation = ""
+        self._pending: list[_Lines] = []
 
     def value(self) -> None:
-        """Go on behind a value, after which no comment can begin."""
-        self._before = "x"
+        """Skip a value, directly after which no comment can begin."""
+        self._preparation = "x"
 
     def read(self, text: str) -> None:
-        """Go on with a piece of the command."""
-        text, at = self._before + text, len(self._before)
-        while turn := self._pattern().search(text, at):
-            at = turn.end()
-            self._turn(turn)
-        self._before = text[-1:]
+        """Read the next piece of the command."""
+        text, at = self._preparation + text, len(self._preparation)
+        while match := self._pattern().search(text, at):
+            at = match.end()
+            self._transition(match)
+        self._preparation = text[-1:]
 
     def _pattern(self) -> re.Pattern[str]:
-        return self._awaited[0].end if self.within in (LINES, PLAIN_LINES) else _TURNS[self.within]
+        return self._pending[0].end if self.within in (LINES, PLAIN_LINES) else _TRANSITIONS[self.within]
 
-    def _turn(self, turn: re.Match[str]) -> None:
-        found = turn.groupdict()
+    def _transition(self, match: re.Match[str]) -> None:
+        found = match.groupdict()
         if self.within in (LINES, PLAIN_LINES):
-            del self._awaited[0]
+            del self._pending[0]
             self._next_line()
         elif found.get("quote"):
             self.within = "" if self.within else found["quote"]
@@ -73,8 +73,8 @@ class Quoting:
             tabs = "\t*" if found["tabs"] else ""
             end = re.compile(rf"(?<=\n){tabs}{re.escape(found['word'])}(?=\n|\Z)")
             within = PLAIN_LINES if found["mark"] or found["escape"] else LINES
-            if end.search(self._command):  # without an end it shifts a number: $((a << b))
-                self._awaited.append(_Lines(within, end))
+            if end.search(self._command):  # without an end, it is a shift: $((a << b))
+                self._pending.append(_Lines(within, end))
 
     def _next_line(self) -> None:
-        self.within = self._awaited[0].within if self._awaited else ""
+        self.within = self._pending[0].within if self._pending else ""

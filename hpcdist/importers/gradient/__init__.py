@@ -1,6 +1,6 @@
 """Experiments of Paperspace Gradient: one node, gRPC (parameter servers) and MPI, by their options files.
 
-The keys are the long options of the command line, which `hpcdist.importers.gradient.words` reads itself
+The keys are the long options of the command line, which `hpcdist.importers.gradient.command_line` reads
 (https://github.com/Paperspace/gradient-cli; https://docs.paperspace.com/gradient, of 2019 to 2021).
 """
 
@@ -12,8 +12,7 @@ from typing import Final
 from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Key, Problem, did_you_mean
 from hpcdist.importers import Imported
-from hpcdist.importers.gradient import ci
-from hpcdist.importers.gradient import words as command_line
+from hpcdist.importers.gradient import ci, command_line
 from hpcdist.importers.gradient.fields import common_fields
 from hpcdist.importers.gradient.mpi import put_mpi
 from hpcdist.importers.gradient.options import IGNORED, KNOWN, OF_SINGLENODE, SINGLE
@@ -22,15 +21,15 @@ from hpcdist.importers.reading import Reading, one_of
 
 _HYPER: Final = "a search over hyperparameters is many jobs"
 _ARRAY: Final = "write one experiment and its array yourself, as `batch.array`"
-_SERVED: Final = "this is a deployment: it serves a model, and a batch job serves nobody"
+_DEPLOYMENT: Final = "this is a deployment, which serves a model: hpcdist runs batch jobs only"
 _OTHERS: Final = {
     "tuningCommand": (_HYPER, _ARRAY),
-    "deploymentType": (_SERVED, ""),
-    "instanceCount": (_SERVED, ""),
+    "deploymentType": (_DEPLOYMENT, ""),
+    "instanceCount": (_DEPLOYMENT, ""),
     "shutdownTimeout": ("this is a notebook: a batch job has no browser", ""),
 }
 """Options of Gradient's other commands, and why those are not run."""
-_OF_SEVERAL: Final = KNOWN - OF_SINGLENODE - {"datasets", "experimentType", "experimentTypeId"}
+_MULTINODE_ONLY: Final = KNOWN - OF_SINGLENODE - {"datasets", "experimentType", "experimentTypeId"}
 _TYPES: Final = {
     "GRPC": "GRPC",
     "MPI": "MPI",
@@ -53,11 +52,11 @@ class Gradient:
     settings: Final = (KNOWN - {"name", "tags"}) | ci.SECTIONS
 
     def recognises(self, data: Map) -> bool:
-        """Tell by the options that such a file has, or by what marks a workflow."""
+        """Decide by the options of such a file, or by the keys of a workflow."""
         if any(key in data for key in ("apiVersion", "$schema", "kind", "run", "spec", "functions")):
             return False
         single = "machineType" in data and any(key in data for key in ("command", "container", *_OTHERS))
-        return single or _is_served(data) or any(key in data for key in _MARKS) or bool(ci.form_of(data))
+        return single or _is_deployment(data) or any(key in data for key in _MARKS) or bool(ci.form_of(data))
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -65,8 +64,8 @@ class Gradient:
         Raises:
             ConfigError: when the file is several experiments, something else, or has no command.
         """
-        if _is_served(data):
-            raise ConfigError(Problem(_SERVED, ("resources",), place=data.place_of("resources")))
+        if _is_deployment(data):
+            raise ConfigError(Problem(_DEPLOYMENT, ("resources",), place=data.place_of("resources")))
         if ci.form_of(data):
             options = ci.options_of(data)
             found = options.imported(_read(options.data))
@@ -77,12 +76,12 @@ class Gradient:
         return found
 
     def jobs(self, data: Map) -> dict[str, Map]:
-        """Return the steps of GradientCI and the jobs of workflows, as `HoldsJobs.jobs`."""
+        """Return the steps of GradientCI and the jobs of workflows, as `ContainsJobs.jobs`."""
         return one_of(ci.jobs_of(data), data)
 
-    def from_words(self, words: Sequence[str]) -> Map:
-        """Return the options file that says the same as a command line, as `command_line.from_words`."""
-        return command_line.from_words(words)
+    def from_command_line(self, words: Sequence[str]) -> Map:
+        """Return the options file that is equivalent to a command line, as `command_line.parse`."""
+        return command_line.parse(words)
 
 
 IMPORTER: Final = Gradient()
@@ -94,9 +93,9 @@ def _read(data: Map) -> Imported:
         if data.get(name) is not None:
             raise ConfigError(Problem(message, (name,), hint, place=data.place_of(name)))
     read = Reading(data)
-    given = {key for key, value in data.items() if not _says_nothing(value)}
+    given = {key for key, value in data.items() if not _is_empty(value)}
     for key in data.keys() - given:
-        read.get(key)  # as `--createOptionsFile` writes what is not given
+        read.get(key)  # `--createOptionsFile` writes options that are not given
     _refuse_unknown(read, given)
     common_fields(read, given)
     _put_layout(read, given)
@@ -106,13 +105,13 @@ def _read(data: Map) -> Imported:
     return read.finish()
 
 
-def _is_served(data: Map) -> bool:
+def _is_deployment(data: Map) -> bool:
     """Tell whether this is the specification of a deployment."""
     resources = data.get("resources")
     return "image" in data and isinstance(resources, Map) and "instanceType" in resources
 
 
-def _says_nothing(value: object) -> bool:
+def _is_empty(value: object) -> bool:
     return value in (None, "", [], {}) or value is False
 
 
@@ -126,7 +125,7 @@ def _refuse_unknown(read: Reading, given: set[str]) -> None:
 def _put_layout(read: Reading, given: set[str]) -> None:
     kind = _kind(read, given)
     if kind == "single":
-        for key in sorted(given & _OF_SEVERAL):
+        for key in sorted(given & _MULTINODE_ONLY):
             if key not in IGNORED:
                 read.refuse(Key(key), why=f"an experiment of one node has no {key}", hint="remove it")
         put_single(read)
@@ -152,7 +151,7 @@ def _kind(read: Reading, given: set[str]) -> str:
             return found
     for key, kind in (("masterCommand", "MPI"), ("parameterServerCommand", "GRPC")):
         if key in given:
-            read.warn(key, why=f"without an experimentType this is taken for {kind}", hint="write it")
+            read.warn(key, why=f"experimentType is missing, and {kind} is assumed", hint="write it")
             return kind
     if "workerCommand" in given and "command" not in given:
         read.refuse("workerCommand", why="the experimentType is missing", hint="write GRPC or MPI as such")

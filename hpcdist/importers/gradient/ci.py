@@ -1,4 +1,4 @@
-"""Files of GradientCI and workflows of Gradient: one experiment among them, as the options that say the same.
+"""Files of GradientCI and workflows of Gradient: one experiment, converted to options.
 
 GradientCI (``.ps_project/config.yaml``) began with one experiment in a file; its second version has workflows
 of steps, whose ``params`` are options. Both ran for each commit. Later workflows (``.gradient/workflows``)
@@ -35,7 +35,7 @@ _OF_ROLE: Final = {
     "container": "Container", "command": "Command", "machine-type": "MachineType", "count": "Count",
 }  # fmt: skip
 SECTIONS: Final = frozenset({*_ROLES, "workflows", "jobs", "defaults"})
-"""Where such a file says what is run."""
+"""Sections of such a file that define what is run."""
 _COMMON: Final = {
     "experiment": "name", "project": "projectId", "ports": "ports", "model.type": "modelType",
     "model.path": "modelPath", "paths.workdir": "workingDirectory", "paths.artifacts": "artifactDirectory",
@@ -43,25 +43,25 @@ _COMMON: Final = {
 _BY_COMMIT: Final = "a job is submitted by you, and not by a commit"
 _NO_CHECKS: Final = "metrics are not checked"
 _ONE_NODE: Final = "an experiment of one node has no such role"
-_RUNNING: Final = "take a job of `container@v1` or `script@v1`"
-_NEEDS: Final = "it waits for no other job; chain jobs by `batch.dependency`"
+_RUNNING: Final = "use a job of `container@v1` or `script@v1`"
+_NEEDS: Final = "a job does not wait for others; chain jobs with `batch.dependency`"
 _HANDED: Final = "write a path of the machine in the command, and remove this"
 
 
 class Options:
-    """What such a file says as options: ``data``, and under ``paths`` where each of them stands.
+    """A file converted to options: ``data``, and in ``paths`` the source path of each.
 
-    All others would stand in the section ``around``.
+    Options that are not given belong to the section ``section``.
     """
 
     def __init__(self, data: Map) -> None:
         self.read = Reading(data)
         self.data = Map(place=data.place)
         self.paths: dict[str, Path] = {}
-        self.around: Path = ()
+        self.section: Path = ()
 
     def take(self, option: str, *path: str | int) -> None:
-        """Take what stands there, if anything does, for an option."""
+        """Set an option to the value at a path, if there is one."""
         above = self.read.peek(*path[:-1])
         self.paths.setdefault(option, path)
         self.read.get(*path)
@@ -70,34 +70,34 @@ class Options:
             self.paths[option] = path
 
     def put(self, option: str, value: object, *path: str | int) -> None:
-        """Set an option that follows from what stands there."""
+        """Set an option derived from the value at a path."""
         if option not in self.data:
             self.data.put(option, value, self.read.place(*path))
             self.paths[option] = path
 
     def imported(self, found: Imported) -> Imported:
-        """Return what the options became, told with the paths of the file."""
+        """Return the converted options, with remarks and origins at the paths of the file."""
         own = self.read.finish().remarks
-        remarks = [self._told(problem) for problem in found.remarks]
-        origins = {ours: self._back(theirs) for ours, theirs in found.origins.items()}
+        remarks = [self._relocated(problem) for problem in found.remarks]
+        origins = {ours: self._source_path(theirs) for ours, theirs in found.origins.items()}
         return Imported(found.data, (*own, *remarks), origins)
 
-    def _told(self, problem: Problem) -> Problem:
-        """Return a remark with the path of the file; what is missing is told where it would stand."""
-        path = self._back(problem.path)
+    def _relocated(self, problem: Problem) -> Problem:
+        """Return a remark with its path in the file; that of a missing option is where it belongs."""
+        path = self._source_path(problem.path)
         missing = bool(problem.path) and problem.path[0] not in self.data
         return problem._replace(path=path, place=self.read.place(*path) if missing else problem.place)
 
-    def _back(self, path: Path) -> Path:
+    def _source_path(self, path: Path) -> Path:
         if not path or path[0] not in self.paths:
-            return (*self.around, *path)
+            return (*self.section, *path)
         there = self.paths[str(path[0])]
         last = Key(there[-1]) if isinstance(path[0], Key) and isinstance(there[-1], str) else there[-1]
         return (*there[:-1], last, *path[1:])
 
 
 def form_of(data: Map) -> str:
-    """Return the key that tells such a file, nothing where there is none."""
+    """Return the key that identifies such a file, an empty text for other files."""
     if any("steps" in item for item in _sections(data.get("workflows"))):
         return "workflows"
     worker = data.get("worker")
@@ -108,7 +108,7 @@ def form_of(data: Map) -> str:
 
 
 def jobs_of(data: Map) -> dict[Path, str]:
-    """Return where the steps or jobs of such a file stand, with their names."""
+    """Return the paths of the steps or jobs of such a file, with their names."""
     read = Reading(data)
     if form_of(data) == "jobs":
         return {("jobs", name): name for name in read.keys("jobs")}
@@ -121,14 +121,14 @@ def jobs_of(data: Map) -> dict[Path, str]:
 
 
 def _by_name(read: Reading) -> str:
-    """Return the hint that one of them may be taken, nothing where none that runs something has a name."""
+    """Return the hint to choose a job by name, an empty text if none that runs a program has a name."""
     jobs = jobs_of(read.data).items()
     name = next((name for path, name in jobs if name and _runs(read, path)), "")
-    return f"; or take one of them by `--name {quote(name)}`" if name else ""
+    return f"; or choose one with `--name {quote(name)}`" if name else ""
 
 
 def _runs(read: Reading, path: Path) -> bool:
-    """Tell whether a job or a step runs a program."""
+    """Return whether a job or a step runs a program."""
     action = read.peek(*path, "uses")
     return str(read.peek(*path, "command")) in _COMMANDS or bool(_RUNS.fullmatch(str(action)))
 
@@ -150,18 +150,18 @@ def _first_version(options: Options) -> None:
     read = options.read
     roles = [role for role in _ROLES if role in read.data]
     plain = "mpi" if "master" in roles else "single" if roles == ["worker"] else "multi-grpc"
-    said = read.text("type") or plain
-    if said not in _TYPES:
-        _fail(read, ("type",), f"there is no type {said!r}", "write single, multi-grpc or multi-mpi")
+    kind = read.text("type") or plain
+    if kind not in _TYPES:
+        _fail(read, ("type",), f"unknown type {kind!r}", "write single, multi-grpc or multi-mpi")
     read.get("version")
     for path, option in _COMMON.items():
         options.take(option, *path.split("."))
-    if _TYPES[said]:
-        options.put("experimentType", _TYPES[said], "type")
-    needed = {"MPI": ["worker", "master"], "GRPC": ["worker"]}.get(_TYPES[said], ["worker"])
+    if _TYPES[kind]:
+        options.put("experimentType", _TYPES[kind], "type")
+    needed = {"MPI": ["worker", "master"], "GRPC": ["worker"]}.get(_TYPES[kind], ["worker"])
     for role in dict.fromkeys([*roles, *needed]):
-        if _TYPES[said] or role == "worker":
-            _role(options, role, "" if not _TYPES[said] else _ROLES[role])
+        if _TYPES[kind] or role == "worker":
+            _role(options, role, "" if not _TYPES[kind] else _ROLES[role])
         else:
             read.ignore(role, why=_ONE_NODE)
     read.ignore("filters", why=_BY_COMMIT)
@@ -197,21 +197,21 @@ def _step(options: Options) -> None:
     ]
     commands = [str(read.peek(*step, "command")) for step in steps]
     if len(steps) != 1 or not isinstance(read.peek(*steps[0]), Mapping):
-        told = f" ({', '.join(dict.fromkeys(commands))})" if commands else ""
-        message = f"this is a file of GradientCI, which runs {len(steps)} steps{told} for each commit"
+        listed = f" ({', '.join(dict.fromkeys(commands))})" if commands else ""
+        message = f"this is a file of GradientCI, which runs {len(steps)} steps{listed} for each commit"
         _fail(read, ("workflows",), message, _PARAMS + _by_name(read))
     step = steps[0]
     if commands[0] not in _COMMANDS:
         message = f"this step of GradientCI runs {commands[0]}, which is not an experiment"
-        _fail(read, (*step, "command"), message, f"what is read: {', '.join(_COMMANDS)}")
+        _fail(read, (*step, "command"), message, f"supported: {', '.join(_COMMANDS)}")
     if "paramsFile" in read.keys(*step):
         file = read.text(*step, "paramsFile")
-        _fail(read, (*step, "paramsFile"), "the params of this step stand in another file", f"give {file}")
+        _fail(read, (*step, "paramsFile"), "the params of this step are in another file", f"give {file}")
     _params(options, step, _COMMANDS[commands[0]])
 
 
 def _params(options: Options, step: Path, kind: str) -> None:
-    read, options.around = options.read, (*step, "params")
+    read, options.section = options.read, (*step, "params")
     for path in (("version",), (*step, "command")):
         read.get(*path)
     for key in read.keys(*step, "params"):
@@ -234,7 +234,7 @@ def _job(options: Options) -> None:
     job: Path = ("jobs", names[0])
     action = read.text(*job, "uses") or ""
     if len(names) > 1:
-        message = "this is a workflow of Gradient: several jobs that hand on what they write"
+        message = "this is a workflow of Gradient: several jobs that pass on their outputs"
         hint = "write one experiment for each job, and chain them with `batch.dependency`"
         _fail(read, ("jobs",), message, hint + _by_name(read))
     if not _runs(read, job):
@@ -242,7 +242,7 @@ def _job(options: Options) -> None:
     read.ignore(*job, "needs", why=_NEEDS)
     for path in (("inputs",), (*job, "inputs"), (*job, "outputs")):
         if read.peek(*path):
-            read.refuse(*path, why="Gradient would bring and keep data for the job", hint=_HANDED)
+            read.refuse(*path, why="Gradient would fetch and store data for the job", hint=_HANDED)
     read.ignore("on", why=_BY_COMMIT)
     options.put("name", names[0], "jobs", names[0])
     options.take("container", *job, "with", "image")

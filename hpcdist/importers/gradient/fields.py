@@ -1,4 +1,4 @@
-"""What all of Gradient's experiments say: name, tags, code, variables, datasets; and their command."""
+"""Options common to all Gradient experiments: name, tags, code, variables, datasets; and the command."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.errors import Path
-from hpcdist.importers.container import protected
+from hpcdist.importers.container import escape_templates
 from hpcdist.importers.gradient.options import DATASETS
 from hpcdist.importers.reading import Reading
 from hpcdist.words import RUN_NAME, quote, slug
 
 _GIT: Final = re.compile(r"(?:https?|git|ssh)://\S+|git@\S+|\S+\.git")
-_AWAY: Final = re.compile(r"s3://\S+|\S+\.zip")
+_ARCHIVE: Final = re.compile(r"s3://\S+|\S+\.zip")
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/@\s]+@")
-_OUTSIDE: Final = re.compile(
+_GRADIENT_DIRECTORIES: Final = re.compile(
     r"(?<![\w.:/-])/(artifacts|storage|datasets|data|models|inputs|outputs)(?![\w.-])"
 )
 _LAYOUT: Final = "/paperspace"
@@ -24,7 +24,7 @@ _LAYOUT: Final = "/paperspace"
 
 
 def common_fields(read: Reading, given: set[str]) -> None:
-    """Take the options that are no matter of a role."""
+    """Take the options that belong to no role."""
     _name(read, given)
     _tags(read, given)
     _workspace(read, given)
@@ -33,18 +33,18 @@ def common_fields(read: Reading, given: set[str]) -> None:
 
 
 def text_of(read: Reading, *path: str | int) -> str | None:
-    """Take one text, however it was spelt; refuse keys and values, and lists."""
+    """Take a text in its source spelling; refuse sections and lists."""
     value = read.get(*path)
     if isinstance(value, (dict, list)):
         kind = "a list" if isinstance(value, list) else "keys and values"
-        read.refuse(*path, why=f"expected one text, got {kind}")
+        read.refuse(*path, why=f"expected text, got {kind}")
         return None
     return read.text(*path)
 
 
 def put_command(read: Reading, command: str, key: str, *, before: str = "") -> None:
-    """Make a command ``run.cmd``, in the working directory; say what it names that is Gradient's."""
-    for name in dict.fromkeys(_OUTSIDE.findall(command)):
+    """Put ``run.cmd``, in the working directory; warn of directories that only Gradient has."""
+    for name in dict.fromkeys(_GRADIENT_DIRECTORIES.findall(command)):
         hint = "write $POLYAXON_RUN_OUTPUTS_PATH, or a path of the machine, instead"
         read.warn(key, why=f"/{name} is a directory of Gradient's machines", hint=hint)
     folder = text_of(read, "workingDirectory")
@@ -55,8 +55,8 @@ def put_command(read: Reading, command: str, key: str, *, before: str = "") -> N
             hint = "write one that is relative to where the job is submitted"
             read.warn("workingDirectory", why=f"{folder} is a directory of the image", hint=hint)
     elif folder:
-        read.ignore("workingDirectory", why="a job starts where it is submitted")
-    words = [protected(step) for step in (*steps, command)]
+        read.ignore("workingDirectory", why="the job starts in the submit directory")
+    words = [escape_templates(step) for step in (*steps, command)]
     read.put("run.cmd", words if len(words) > 1 else words[0], key)
 
 
@@ -77,33 +77,33 @@ def _tags(read: Reading, given: set[str]) -> None:
         items = items or [(key,)]
         texts = [text_of(read, *path) or "" for path in items]
         found += [part.strip() for text in texts for part in (text.split(",") if key == "tags" else [text])]
-    tags = [protected(tag) for tag in dict.fromkeys(found) if tag]
+    tags = [escape_templates(tag) for tag in dict.fromkeys(found) if tag]
     if tags:
         read.put("tags", tags, "tag" if "tag" in given else "tags")
 
 
 def _workspace(read: Reading, given: set[str]) -> None:
-    """Take where the code is: a repository is named with the build, a directory only spoken of."""
+    """Take the location of the code: a repository becomes ``build.git``, a directory a warning."""
     for key in ("workspace", "workspaceUrl", "workspaceArchive"):
         place = text_of(read, key) if key in given else None
         if place is None:
             continue
         place, secret = _CREDENTIALS.subn("", place)
-        if _AWAY.fullmatch(place):
+        if _ARCHIVE.fullmatch(place):
             hint = "unpack it where the job is submitted, and remove this"
             read.refuse(key, why="nothing is fetched or unpacked", hint=hint)
         elif _GIT.fullmatch(place):
-            read.put("build.git", protected(place), key)
+            read.put("build.git", escape_templates(place), key)
             if secret:
                 read.warn(key, why="the name and password in it are left out")
         elif place not in {"none", ".", "./"}:
             read.warn(
                 key,
-                why="no files are uploaded: a job starts where it is submitted",
+                why="no files are uploaded: the job starts in the submit directory",
                 hint=f"cd {quote(place)}",
             )
     if "workspaceRef" in given:
-        read.put("build.commit", protected(text_of(read, "workspaceRef") or ""), "workspaceRef")
+        read.put("build.commit", escape_templates(text_of(read, "workspaceRef") or ""), "workspaceRef")
 
 
 def _variables(read: Reading, given: set[str]) -> None:
@@ -124,37 +124,39 @@ def _variables(read: Reading, given: set[str]) -> None:
         path = (key, name) if inside else (key,)
         text = read.text(*path) if inside else _plain(section[name])
         if isinstance(section[name], (dict, list)):
-            read.refuse(*path, why=f"the variable {name} is one text", hint="write it as one")
+            read.refuse(*path, why=f"the value of the variable {name} must be text", hint="write it as text")
         elif (text or "").startswith("secret:"):
-            hint = f"export {name} in the shell that submits the job, whose variables it gets"
+            hint = f"export {name} in the shell that submits the job; the job inherits its variables"
             read.warn(*path, why=f"{name} is a secret of Gradient's", hint=hint)
         else:
             put_variable(read, str(name), text or "", *path)
 
 
 def put_variable(read: Reading, name: str, value: str, *source: str | int) -> None:
-    """Add one to the variables of the job; its name may hold dots."""
+    """Add a variable of the job; its name may contain dots."""
     if (
         not isinstance(read.native.get("environment"), Mapping)
         or "env_vars" not in read.native["environment"]
     ):
         read.put("environment.env_vars", {}, *source)
     place = read.place(*source)
-    read.native["environment"]["env_vars"].put(name, protected(value), place)
+    read.native["environment"]["env_vars"].put(name, escape_templates(value), place)
     read.origins["environment", "env_vars", name] = source
 
 
 def _json(text: str) -> Any:
-    """Return what a text of JSON says, numbers as they are spelt; None where it is none."""
+    """Parse JSON, with numbers in their source spelling; return None for invalid JSON."""
     try:
-        value = json.loads(text, object_pairs_hook=_once, parse_int=str, parse_float=str, parse_constant=str)
+        value = json.loads(
+            text, object_pairs_hook=_without_duplicates, parse_int=str, parse_float=str, parse_constant=str
+        )
         json.dumps(value, ensure_ascii=False).encode()  # fails where an escape is half a character
     except (ValueError, RecursionError):
         return None
     return value
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
         raise ValueError("a key is given twice")
     return dict(pairs)
@@ -183,7 +185,7 @@ def _datasets(read: Reading, given: set[str]) -> None:
         _refuse_dataset(read, flat[0])
     if names:
         source = "datasets" if "datasets" in given else "datasetName"
-        read.put("environment.data_refs", [protected(name) for name in names], source)
+        read.put("environment.data_refs", [escape_templates(name) for name in names], source)
         hint = "put the files on the machine; the site's `volumes` say where"
         read.warn(source, why="no dataset is fetched or mounted, and no key is kept", hint=hint)
     for key in flat:

@@ -1,4 +1,4 @@
-"""What the machines of Gradient are: how many GPUs each has, or how many CPUs where it has none.
+"""Machine types of Gradient: the GPUs of each, or the CPUs of those without GPUs.
 
 Paperspace's own are those of its documentation (https://github.com/Paperspace/Docs,
 ``instances/instance-types.md`` and ``more/instance-types/README.md``; the newest of
@@ -33,7 +33,7 @@ _GPUS: Final = {
     "g4dn.12xlarge": 4, "g4dn.metal": 8,
 }  # fmt: skip
 _CPUS: Final = {
-    **dict.fromkeys(("C1", "C2", "C4", "C6", "C8", "C9", "C10"), 0),  # of which no table tells the size
+    **dict.fromkeys(("C1", "C2", "C4", "C6", "C8", "C9", "C10"), 0),  # no table has their size
     "C3": 2, "C5": 4, "C7": 12, "G1": 1, "G6": 6, "G12": 12,
     "c5.large": 2, "c5.xlarge": 4, "c5.2xlarge": 8, "c5.4xlarge": 16, "c5.9xlarge": 36, "c5.12xlarge": 48,
     "c5.18xlarge": 72, "c5.24xlarge": 96,
@@ -41,14 +41,14 @@ _CPUS: Final = {
 
 
 class Machine(NamedTuple):
-    """One machine; ``cpus`` is told of those without GPUs only, whose size it is: 0 where nobody knows it."""
+    """One machine; ``cpus`` is given only for types without GPUs; 0 if the number is unknown."""
 
     gpus: int
     cpus: int = 0
 
     @property
     def amount(self) -> tuple[str, int]:
-        """What a replica asks for that is to be as large."""
+        """The request of a replica of this size."""
         return ("gpu", self.gpus) if self.gpus else ("cpu", self.cpus)
 
 

@@ -1,6 +1,6 @@
 """Experiments of Gradient of the type MPI: the mpirun of the master becomes hpcdist's own launch.
 
-Its processes run on the workers, and on the master where there are as many of them as that makes.
+Its processes run on the workers, and on the master too where their number requires it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hpcdist.importers.gradient.roles import (
     put_amount,
     put_image,
 )
-from hpcdist.importers.launch_lines import Line, Unclear, take_apart
+from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
 from hpcdist.importers.reading import Reading
 from hpcdist.words import quote
 
@@ -34,9 +34,9 @@ _NO_MASTER: Final = "mpirun runs on the node of the first worker"
 
 
 def put_mpi(read: Reading, given: set[str]) -> None:
-    """Make as many replicas as mpirun starts processes on, and its program the command."""
+    """Put a replica for each node of mpirun, and its program as the command."""
     ignore_role(read, given, "parameterServer", "an experiment of the type MPI has no such role")
-    _workers_wait(read, given)
+    _check_worker_command(read, given)
     put_image(read, "workerContainer", "masterContainer")
     image = str(read.peek("workerContainer") or "")
     read.put("framework", "horovod" if "horovod" in image.lower() else "mpi", "experimentType")
@@ -50,26 +50,26 @@ def put_mpi(read: Reading, given: set[str]) -> None:
         return
     try:
         line = _line(read, command)
-    except Unclear as reason:
-        _put_as_it_is(read, command, str(reason), workers, kind)
+    except UnsupportedLaunch as reason:
+        _put_unchanged(read, command, str(reason), workers, kind)
     else:
         _put_line(read, line, workers, kind)
 
 
 def _line(read: Reading, command: str) -> Line:
     variables = (read.native.get("environment") or {}).get("env_vars") or {}
-    line = take_apart(command, {name: text for name, text in variables.items() if "{" not in text})
+    line = parse_launch_line(command, {name: text for name, text in variables.items() if "{" not in text})
     if line is None or line.program != "mpirun":
-        raise Unclear("which does not begin with mpirun")
+        raise UnsupportedLaunch("which does not begin with mpirun")
     if line.by_node:
-        raise Unclear("whose processes go to the nodes in turn")
+        raise UnsupportedLaunch("which places processes round-robin on the nodes")
     return line
 
 
 def _put_line(read: Reading, line: Line, workers: int, kind: Machine | None) -> None:
-    """Make hpcdist's own launch of an mpirun that was taken apart."""
+    """Put hpcdist's own launch for a parsed mpirun line."""
     if line.hosts and line.np is None:
-        why = f"mpirun starts what its hosts ({line.hosts}) have room for, and a job has others"
+        why = f"mpirun would fill the slots of its hosts ({line.hosts}), and a job has other hosts"
         read.refuse("masterCommand", why=why, hint="write -np with the number of processes")
     if not _put_replicas_of(read, line, workers, kind):
         read.ignore("masterMachineType", why=_NO_MASTER)
@@ -79,31 +79,33 @@ def _put_line(read: Reading, line: Line, workers: int, kind: Machine | None) -> 
         read.warn("masterCommand", why=why)
     for name, value in line.variables.items():
         put_variable(read, name, value, "masterCommand")
-    _say_of_variables(read, line)
+    _warn_of_variables(read, line)
     folder = f"cd {quote(line.folder)} && " if line.folder else ""
     put_command(read, folder + with_hostfile(line.command), "masterCommand")
 
 
-def _say_of_variables(read: Reading, line: Line) -> None:
-    """Say of variables what this file does not tell, and what it tells of Gradient's network."""
+def _warn_of_variables(read: Reading, line: Line) -> None:
+    """Warn of variables without a value in the file, and of those that select Gradient's network."""
     set_here = ((read.native.get("environment") or {}).get("env_vars") or {}).keys()
     unset = [name for name in line.passed if name not in set_here]
     if unset:
         why = f"-x {' '.join(unset)} of mpirun names what is not in `experimentEnv`"
-        read.warn("masterCommand", why=why, hint="the tasks get what the site's modules and your shell say")
+        read.warn(
+            "masterCommand", why=why, hint="the tasks get its value from the site's modules and your shell"
+        )
     network = [name for name in line.variables if name.startswith(_NETWORK)]
     if network:
-        why = f"mpirun chooses a network for Gradient's machines, by {' and '.join(network)}"
+        why = f"mpirun selects a network of Gradient's machines with {' and '.join(network)}"
         hint = "remove that from `environment.env_vars`, and the site's own network is used"
         read.warn("masterCommand", why=why, hint=hint)
 
 
 def _put_replicas_of(read: Reading, line: Line, workers: int, kind: Machine | None) -> bool:
-    """Ask for the replicas that such a launch fills; tell whether the master's machine is one of them."""
+    """Ask for the replicas that such a launch fills; return whether the master is one of them."""
     count, each = line.np, number_of(line.per_node)
     if count == 0 or (line.per_node is not None and not each):
-        told = "0 processes" if count == 0 else f"{line.per_node} processes on each node"
-        read.refuse("masterCommand", why=f"mpirun is to start {told}", hint="write a number from 1")
+        processes = "0 processes" if count == 0 else f"{line.per_node} processes on each node"
+        read.refuse("masterCommand", why=f"mpirun is to start {processes}", hint="write a number from 1")
         return False
     per = each or (kind.gpus if kind else 0) or 1
     if count is None or count == workers * per:
@@ -119,7 +121,7 @@ def _put_replicas_of(read: Reading, line: Line, workers: int, kind: Machine | No
 
 
 def _put_with_master(read: Reading, workers: int, per: int | None, kind: Machine | None) -> bool:
-    """Ask for the workers and the master, whose machine must be as good."""
+    """Ask for the workers and the master, whose machine must have as many GPUs."""
     master = machine_of(read, "masterMachineType") if read.peek("masterMachineType") is not None else kind
     if master and kind and master.gpus != kind.gpus:
         why = f"mpirun starts processes on the master too, which has {master.gpus} GPUs, a worker {kind.gpus}"
@@ -130,7 +132,9 @@ def _put_with_master(read: Reading, workers: int, per: int | None, kind: Machine
 
 def _refuse_count(read: Reading, count: int, workers: int, per: int, kind: Machine | None) -> None:
     each = f"{per} GPU{'s' * (per > 1)} each" if kind and kind.gpus else f"{per} each"
-    why = f"mpirun starts {count} (-np), and {workers} workers are for {workers * per} processes ({each})"
+    why = (
+        f"mpirun starts {count} processes (-np), but {workers} workers have room for {workers * per} ({each})"
+    )
     hint = f"write -np {workers * per}, or {(workers + 1) * per} with the master, or another workerCount"
     read.refuse("masterCommand", why=why, hint=hint)
 
@@ -147,8 +151,8 @@ def _put_nodes(read: Reading, nodes: int, per: int | None, kind: Machine | None)
         read.put("environment.processes_per_replica", per, "masterCommand")
 
 
-def _put_as_it_is(read: Reading, command: str, why: str, workers: int, kind: Machine | None) -> None:
-    """Leave the launch to the command (``backend: mpi``): it runs once, and the workers are all there is."""
+def _put_unchanged(read: Reading, command: str, why: str, workers: int, kind: Machine | None) -> None:
+    """Leave the launch to the command (``backend: mpi``): it runs once, over the workers."""
     read.ignore("masterMachineType", why=_NO_MASTER)
     read.put("backend", "mpi", "masterCommand")
     read.put("environment.replicas.n_workers", workers, "workerCount")
@@ -160,12 +164,12 @@ def _put_as_it_is(read: Reading, command: str, why: str, workers: int, kind: Mac
     put_command(read, with_hostfile(command), "masterCommand")
 
 
-def _workers_wait(read: Reading, given: set[str]) -> None:
+def _check_worker_command(read: Reading, given: set[str]) -> None:
     command = text_of(read, "workerCommand") if "workerCommand" in given else None
     if command is None:
         return
     if _WAITS.fullmatch(command.strip()):
-        read.ignore("workerCommand", why="the nodes of a job need nothing to wait for mpirun")
+        read.ignore("workerCommand", why="the nodes of a job need no command that waits for mpirun")
     else:
-        why = "it would run on every worker beside what mpirun starts there"
+        why = "it would run on every worker in addition to the processes of mpirun"
         read.refuse("workerCommand", why=why, hint="write `sleep infinity`, and put it into masterCommand")

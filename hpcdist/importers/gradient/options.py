@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 _ROLES: Final = ("worker", "parameterServer", "master")
-_MODELS: Final = "no models are kept; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is"
-_SECRET: Final = "nothing is fetched by its help; a secret does not belong into a file"  # noqa: S105
+_MODELS: Final = "models are not stored; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept"
+_SECRET: Final = "nothing is fetched with it; do not keep secrets in a file"  # noqa: S105
 _USER: Final = "the job runs as you, with your own rights"
-_REGISTRY: Final = "no registry is asked"
+_REGISTRY: Final = "the site's container runtime gets images"
 _BOARD: Final = "a batch job has no browser; run tensorboard on the login node"
 _ACCOUNT: Final = "it belongs to an account of Paperspace"
 
@@ -48,8 +48,8 @@ _COMMON_IGNORED: Final = {
     **dict.fromkeys(("modelType", "modelPath"), _MODELS),
     "artifactDirectory": "what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
     "ignoreFiles": "no files are uploaded",
-    "isPreemptible": "the batch system says who gives way; write `batch: {qos: NAME}` for one that does",
-    "ports": "nothing stands between the nodes of a job",
+    "isPreemptible": "the batch system decides what is preempted: choose it with `batch: {qos: NAME}`",
+    "ports": "the nodes of a job reach each other on all ports",
     "tensorboard": _BOARD,
     "tensorboard_set": _BOARD,
     "vpc": "the site has its own network",

@@ -11,7 +11,7 @@ import shlex
 from typing import Final
 
 from hpcdist.errors import Key
-from hpcdist.importers.container import protected
+from hpcdist.importers.container import escape_templates
 from hpcdist.importers.gradient.fields import put_command, text_of
 from hpcdist.importers.gradient.machines import Machine, machine, nearest
 from hpcdist.importers.reading import Reading
@@ -46,7 +46,7 @@ def put_parameter_servers(read: Reading, given: set[str]) -> None:
     _put_machine(read, "workerMachineType", "environment.resources", WORKERS)
     _put_machine(read, "parameterServerMachineType", "environment.replicas.default_ps.resources")
     if workers == 1:
-        why = "the one worker is TensorFlow's master, and parameter servers need a worker beside it"
+        why = "the one worker is TensorFlow's master, and parameter servers need a worker besides it"
         read.refuse("workerCount", why=why, hint="write 2 or more")
     elif workers and servers:
         read.put("environment.replicas.n_workers", workers - 1, "workerCount")
@@ -56,32 +56,32 @@ def put_parameter_servers(read: Reading, given: set[str]) -> None:
         read.warn("workerCount", why=why, hint=hint)
     put_image(read, "workerContainer", "parameterServerContainer")
     _put_version(read)
-    ours, theirs = command_of(read, "workerCommand"), command_of(read, "parameterServerCommand")
-    if ours and theirs:
-        put_command(read, _by_role(ours, theirs), "workerCommand", before=_SDK)
+    worker, server = command_of(read, "workerCommand"), command_of(read, "parameterServerCommand")
+    if worker and server:
+        put_command(read, _by_role(worker, server), "workerCommand", before=_SDK)
 
 
 def ignore_role(read: Reading, given: set[str], role: str, why: str) -> None:
-    """Ignore what is said of a role that the experiment has not."""
+    """Ignore the options of a role that the experiment does not have."""
     for last in ("Container", "MachineType", "Command", "Count"):
         if role + last in given:
             read.ignore(role + last, why=why)
 
 
-def _by_role(ours: str, theirs: str) -> str:
-    """Return one command that does what each role is to do."""
-    if ours.strip() == theirs.strip():
-        return ours
+def _by_role(worker: str, server: str) -> str:
+    """Return one command that runs the command of each role."""
+    if worker.strip() == server.strip():
+        return worker
     script = 'case "$HPCDIST_ROLE" in\nps) exec bash -c {} ;;\n*) exec bash -c {} ;;\nesac'
-    return script.format(shlex.quote(theirs), shlex.quote(ours))
+    return script.format(shlex.quote(server), shlex.quote(worker))
 
 
 def _put_version(read: Reading) -> None:
-    """Say which TensorFlow it is, by the tag of its image; without one, by Gradient's ``master``."""
+    """Put the TensorFlow version from the tag of the image, 1 if it has none, as on Gradient."""
     found = _VERSION.fullmatch(str(read.peek("workerContainer") or "").partition("-")[0])
     read.put("tensorflow.version", found[1] if found else "1", "workerContainer")
     if not found:
-        why = "which TensorFlow it has is not known, so TF_CONFIG is that of version 1, as Gradient's own"
+        why = "its TensorFlow version is unknown, so TF_CONFIG has the form of version 1, as on Gradient"
         read.warn("workerContainer", why=why, hint="for TensorFlow 2 add `--set tensorflow.version=2`")
 
 
@@ -89,11 +89,11 @@ def put_image(read: Reading, key: str, other: str = "") -> None:
     """Put the image of a role, and check that the other role has the same."""
     image, second = text_of(read, key), text_of(read, other) if other else None
     if image:
-        read.put("build.image", protected(image), key)
+        read.put("build.image", escape_templates(image), key)
     if not image or not second or image == second:
         return
     if image.replace("-gpu", "") == second.replace("-gpu", ""):
-        read.warn(other, why=f"an experiment has one image: it is {image} here too")
+        read.warn(other, why=f"an experiment has one image: {image} is used here too")
     else:
         why = f"an experiment has one image, and {key} is {image}"
         read.refuse(other, why=why, hint="write the same in both")
@@ -110,20 +110,20 @@ def command_of(read: Reading, key: str) -> str | None:
 
 
 def count_of(read: Reading, key: str, default: int | None = None) -> int | None:
-    """Take how many replicas a role has; refuse what is no number."""
+    """Take the number of replicas of a role; refuse anything else."""
     value = read.get(key)
     if value is None and default is not None:
         return default
     number = number_of(value) if isinstance(value, str) else value
     if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST:
         return number
-    told = f"{key} is missing" if value is None else f"{read.text(key)!r} is no number from 1 to {MOST}"
-    read.refuse(Key(key), why=told, hint="write how many there are")
+    why = f"{key} is missing" if value is None else f"{read.text(key)!r} is not a number from 1 to {MOST}"
+    read.refuse(Key(key), why=why, hint="write the number of replicas")
     return None
 
 
 def number_of(text: str | None) -> int | None:
-    """Return the number that a text is, None for what is none."""
+    """Return the number in a text, None for other text."""
     return int(text) if text and _DIGITS.fullmatch(text) else None
 
 
@@ -136,10 +136,10 @@ def machine_of(read: Reading, key: str) -> Machine | None:
         return None
     found = machine(name)
     if found is None:
-        read.refuse(key, why=f"which GPUs the machine {name!r} has is not known", hint=nearest(name))
+        read.refuse(key, why=f"unknown machine type {name!r}", hint=nearest(name))
     elif not any(found):
         hint = "write `--set environment.resources.cpu.requests=N` for N of them"
-        read.warn(key, why=f"how many CPUs the machine {name!r} has is not known", hint=hint)
+        read.warn(key, why=f"the number of CPUs of the machine type {name!r} is unknown", hint=hint)
     return found
 
 
@@ -150,7 +150,7 @@ def _put_machine(read: Reading, key: str, *targets: str) -> None:
 
 
 def put_amount(read: Reading, kind: Machine, key: str, target: str) -> None:
-    """Ask for as much as a machine has."""
+    """Request the resources of a machine."""
     name, number = kind.amount
     if number:
         read.put(target, {name: {"requests": number}}, key)

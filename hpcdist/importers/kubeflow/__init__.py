@@ -1,7 +1,7 @@
-"""Kubeflow's jobs: MPIJob, TFJob, PyTorchJob and MXJob, of all the API versions that there were.
+"""Kubeflow's jobs: MPIJob, TFJob, PyTorchJob and MXJob, all API versions.
 
 Sources: kubeflow/mpi-operator ``pkg/apis/kubeflow/v2beta1/types.go``, kubeflow/training-operator 1.8
-``pkg/apis/kubeflow.org/v1``. Its parts are the modules beside this one.
+``pkg/apis/kubeflow.org/v1``. The modules beside this one each read a part.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from hpcdist.words import slug
 
 _KINDS: Final = {"MPIJob": "mpi", "TFJob": "tf", "TfJob": "tf", "PyTorchJob": "pytorch", "MXJob": "mx"}
 _GROUP: Final = re.compile(r"(?:[\w-]+\.)?kubeflow\.org|tensorflow\.org|mlkube\.io|(?:[\w-]+\.)?kubedl\.io")
-_INSIDE: Final = "write the job that it holds to a file of its own"
-_RUNTIME: Final = "what it runs is said by a runtime elsewhere: write a PyTorchJob or MPIJob"
+_INSIDE: Final = "write the job inside it to a separate file"
+_RUNTIME: Final = "a runtime in another object defines what it runs: write a PyTorchJob or MPIJob"
 _OTHERS: Final = {
     "JAXJob": "write `framework: jax`, with `environment.replicas`",
     **dict.fromkeys(
@@ -52,12 +52,12 @@ _METADATA: Final = {
 _POLICY: Final = {
     "cleanPodPolicy": "all tasks end with the job",
     "ttlSecondsAfterFinished": "a run's directory stays until you remove it",
-    "suspend": "`hpcdist submit` is what starts it",
-    "managedBy": "it is the batch system that runs it",
+    "suspend": "`hpcdist submit` starts the job",
+    "managedBy": "the batch system runs the job",
 }
 _GANG: Final = {
     "queue": "the partition is `batch.partition`",
-    "priorityClass": "`batch.qos` says what goes first",
+    "priorityClass": "`batch.qos` sets the priority",
     **dict.fromkeys(
         ("minAvailable", "minResources", "scheduleTimeoutSeconds"), "a job gets all its nodes at once"
     ),
@@ -68,7 +68,7 @@ class Kubeflow:
     """The importer of Kubeflow's jobs."""
 
     def recognises(self, data: Map) -> bool:
-        """Tell by the group of the API, or by a kind that nobody else has."""
+        """Decide by the API group, or by a kind that only Kubeflow has."""
         version, kind = data.get("apiVersion"), data.get("kind")
         group = version.partition("/")[0] if isinstance(version, str) else ""
         return bool(_GROUP.fullmatch(group)) or (isinstance(kind, str) and kind in _KINDS)
@@ -77,7 +77,7 @@ class Kubeflow:
         """Return the native form.
 
         Raises:
-            ConfigError: for a kind that is not run, and where no command can be made out.
+            ConfigError: for a kind that is not run, or when no command is found.
         """
         read = Reading(data)
         kind = word(read, "kind") or ""
@@ -102,7 +102,7 @@ IMPORTER: Final = Kubeflow()
 def _nothing(data: Map) -> Problem:
     hint = "write `spec`, with a container and its command"
     place = data.place_of("spec") or data.place
-    return Problem("nothing in it says what is run", ("spec",), hint, place=place)
+    return Problem("the file does not say what to run", ("spec",), hint, place=place)
 
 
 def _check(read: Reading, data: Map, kind: str) -> None:
@@ -129,19 +129,19 @@ def _check(read: Reading, data: Map, kind: str) -> None:
 
 
 def _metadata(read: Reading) -> None:
-    """Take the name, and say of the rest that it means nothing here."""
+    """Take the name; ignore the rest."""
     read.ignore_all(_METADATA, "metadata")
     generated = word(read, "metadata", "generateName")
     name = word(read, "metadata", "name") or (generated or "").rstrip("-")
     if name:
         source = "name" if read.peek("metadata", "name") else "generateName"
         if "." in name:
-            read.warn("metadata", source, why=f"the job is called {slug(name)!r}: its name can hold no dot")
+            read.warn("metadata", source, why=f"the job is named {slug(name)!r}: a job name has no dots")
         read.put("name", slug(name) if "." in name else name, "metadata", source)
 
 
 def _policy(read: Reading, path: Path) -> None:
-    """Take the time and the retries of the whole job."""
+    """Take the time limit and the retries of the whole job."""
     read.ignore_all(_POLICY, *path)
     read.ignore_all(_GANG, *path, "schedulingPolicy")
     seconds = whole(read, *path, "activeDeadlineSeconds")

@@ -1,6 +1,6 @@
 """What a Kubernetes container runs, ``command`` and ``args``, as shell text.
 
-A reference ``$(NAME)`` in it or in a variable is Kubernetes' own, filled before any shell reads it.
+A reference ``$(NAME)`` in it or in a variable is Kubernetes' own, expanded before any shell reads it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STARTS: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|(?:ba|da)?sh|mpirun|mpiexe
 
 
 def words_of(read: Reading, path: Path) -> list[str] | str | None:
-    """Return the words of ``command`` and ``args``, one text where the command is one."""
+    """Return the words of ``command`` and ``args``, one text if the command is one."""
     command, args = (container.words(read, *path, key) for key in ("command", "args"))
     if isinstance(command, str) and command.strip():
         return command if not args else [*_split(command), *_listed(args)]
@@ -31,13 +31,13 @@ def words_of(read: Reading, path: Path) -> list[str] | str | None:
     if not words and rest:
         if not _STARTS.fullmatch(rest[0]):
             return None
-        why = "the image's own entrypoint is not started: these words are taken for the whole command"
+        why = "the image's own entrypoint is not started: `args` is used as the whole command"
         read.warn(*path, "args", why=why, hint="write them as `command`")
     return [*words, *rest] or None
 
 
 def shell_text(command: list[str] | str, env: Mapping[str, str], elsewhere: frozenset[str]) -> str:
-    """Return the command as shell text; what ``sh -c`` would run is that text itself."""
+    """Return the command as shell text; a script of ``sh -c`` is returned itself."""
     names = frozenset(elsewhere - env.keys())
     if isinstance(command, str):
         return filled_in(command, env, names)
@@ -48,7 +48,7 @@ def shell_text(command: list[str] | str, env: Mapping[str, str], elsewhere: froz
 
 
 def filled_in(text: str, env: Mapping[str, str], names: frozenset[str] | tuple[str, ...]) -> str:
-    """Fill the references of a text; those of ``names`` become the shell's."""
+    """Expand the references in a text; those of ``names`` become shell variables."""
 
     def one(match: re.Match[str]) -> str:
         name = match[1]
@@ -72,7 +72,7 @@ def _split(text: str) -> list[str]:
 
 
 def _script(words: list[str]) -> str | None:
-    """Return what a shell is given by ``-c``, None where it is not only that."""
+    """Return the script of ``sh -c``, None for any other command."""
     if not words or not _SHELL.fullmatch(words[0]):
         return None
     options, rest = "", words[1:]
@@ -89,7 +89,7 @@ def _script(words: list[str]) -> str | None:
 
 
 def _quoted(word: str, env: Mapping[str, str], names: frozenset[str]) -> str:
-    """Quote a word for the shell, apart from references to what only the job knows."""
+    """Quote a word for the shell, except references that only the job can expand."""
     parts, at = [], 0
     for match in _REFERENCE.finditer(word):
         if match[1] in names:

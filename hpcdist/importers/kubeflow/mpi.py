@@ -1,7 +1,7 @@
 """MPIJob of Kubeflow's mpi-operator: v1alpha1, v1alpha2, v1 and v2beta1.
 
-The workers are the replicas, and the Launcher's mpirun becomes hpcdist's own launch where it can be told so
-in full; else it runs once, as it stands, over the job's hosts.
+The workers are the replicas, and the Launcher's mpirun becomes hpcdist's own launch where all of it
+can be converted; else it runs once, unchanged, over the job's hosts.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from hpcdist.importers.kubeflow.roles import (
     HOSTFILE,
     Role,
     in_folder,
-    no_command,
     put_amounts,
     put_command,
     put_image,
     put_variables,
-    refuse_pods,
+    refuse_missing_command,
+    refuse_pod_names,
     roles,
     whole,
 )
-from hpcdist.importers.launch_lines import Line, Unclear, take_apart
+from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
 from hpcdist.importers.reading import Reading
 from hpcdist.layers.frameworks.horovod import KNOBS
 
@@ -34,7 +34,7 @@ _IGNORED: Final = {
     **dict.fromkeys(("mpiImplementation", "mpiDistribution"), "the site's launcher brings its own MPI"),
     "sshAuthMountPath": "the batch system starts the tasks on all nodes",
     **dict.fromkeys(
-        ("launcherCreationPolicy", "launcherOnMaster"), "all nodes are there before anything starts"
+        ("launcherCreationPolicy", "launcherOnMaster"), "all nodes are allocated before anything starts"
     ),
 }  # fmt: skip
 _KNOBS: Final = frozenset(knob.key.replace("_", "-") for knob in KNOBS)
@@ -43,8 +43,8 @@ _DEFAULT_HOSTFILE: Final = 'export OMPI_MCA_orte_default_hostfile="$HPCDIST_HOST
 """What the operator sets for Open MPI, so that an mpirun without hosts finds them."""
 
 
-class Crew(NamedTuple):
-    """Who runs the ranks: so many replicas with ``slots`` each; ``source`` says where it comes from."""
+class WorkerGroup(NamedTuple):
+    """The replicas that run the ranks, with ``slots`` each; ``source`` is the key of their number."""
 
     number: int
     slots: int
@@ -58,56 +58,58 @@ def mpijob(read: Reading) -> None:
     read.ignore_all(_IGNORED, "spec")
     main = word(read, "spec", "mainContainer") or ""
     old = read.peek(*_SPECS) is None and read.peek("spec", "template") is not None
-    crew, launcher = _of_template(read, main) if old else _of_roles(read, main)
-    if launcher is None or crew is None:
+    group, launcher = _of_template(read, main) if old else _of_roles(read, main)
+    if launcher is None or group is None:
         return
     if launcher.pod.command is None:
-        no_command(read, launcher)
+        refuse_missing_command(read, launcher)
         return
-    env = crew.pod.env | launcher.pod.env
+    env = group.pod.env | launcher.pod.env
     try:
-        line = take_apart(launcher.pod.command, env, _KNOBS)
+        line = parse_launch_line(launcher.pod.command, env, _KNOBS)
         why = ""
-    except Unclear as unclear:
+    except UnsupportedLaunch as unclear:
         line, why = None, str(unclear)
     if line is not None and line.program != "torchrun":
-        _own_launch(read, crew, launcher.pod, line, env)
+        _native_launch(read, group, launcher.pod, line, env)
     else:
-        _users_launch(read, crew, launcher.pod, why)
-    put_image(read, [crew.pod])
+        _unchanged_launch(read, group, launcher.pod, why)
+    put_image(read, [group.pod])
 
 
-def _of_roles(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
+def _of_roles(read: Reading, main: str) -> tuple[WorkerGroup | None, Role | None]:
     found = roles(read, _SPECS, {"launcher": "launcher", "worker": "worker"}, main)
     launcher, worker = found.get("launcher"), found.get("worker")
     slots = whole(read, "spec", "slotsPerWorker") or 1
-    joins = word(read, "spec", "runLauncherAsWorker") == "true"
+    launcher_is_worker = word(read, "spec", "runLauncherAsWorker") == "true"
     if launcher is None:
         if not read.remarks or "worker" in found:
-            why = "there is no Launcher, so nothing says what is run"
+            why = "Launcher is missing, so the file does not say what to run"
             hint = "write `Launcher: {template: ...}` with the mpirun"
             read.refuse("spec", "mpiReplicaSpecs", why=why, hint=hint)
         return None, None
     if launcher.number != 1:
-        why = f"there is one Launcher, not {launcher.number}"
+        why = f"a job has one Launcher, not {launcher.number}"
         read.refuse(*launcher.path, "replicas", why=why, hint="write 1, or nothing")
     if worker is None or not worker.number:
-        return Crew(1, slots, launcher.pod, launcher.pod, launcher.path), launcher
-    _of_the_pods_alone(read, launcher, worker, joins=joins)
-    first = launcher.pod if joins else worker.pod
-    return Crew(worker.number + joins, slots, worker.pod, first, (*worker.path, "replicas")), launcher
+        return WorkerGroup(1, slots, launcher.pod, launcher.pod, launcher.path), launcher
+    _warn_of_pod_settings(read, launcher, worker, launcher_is_worker=launcher_is_worker)
+    first = launcher.pod if launcher_is_worker else worker.pod
+    return WorkerGroup(
+        worker.number + launcher_is_worker, slots, worker.pod, first, (*worker.path, "replicas")
+    ), launcher
 
 
-def _of_the_pods_alone(read: Reading, launcher: Role, worker: Role, *, joins: bool) -> None:
-    """Say what of the two pods only concerned themselves."""
+def _warn_of_pod_settings(read: Reading, launcher: Role, worker: Role, *, launcher_is_worker: bool) -> None:
+    """Warn of settings that apply to one of the two pods only."""
     for key in ("command", "args"):
         if read.peek(*worker.pod.path, key) not in (None, "", [], [""]):
             why = f"{key!r} of a worker has no effect: the batch system starts the tasks on its nodes"
             read.warn(*worker.pod.path, key, why=why)
-    if not joins and launcher.pod.resources:
+    if not launcher_is_worker and launcher.pod.resources:
         why = "what the Launcher needs has no effect: it is started on the first worker's node"
         read.warn(*launcher.pod.path, "resources", why=why)
-    if not joins and launcher.pod.nodes:
+    if not launcher_is_worker and launcher.pod.nodes:
         why = "where the Launcher runs has no effect: it is started on the first worker's node"
         read.warn(*launcher.pod.path[:-2], "nodeSelector", why=why)
     if launcher.pod.image and worker.pod.image and launcher.pod.image != worker.pod.image:
@@ -119,7 +121,7 @@ def _of_the_pods_alone(read: Reading, launcher: Role, worker: Role, *, joins: bo
             read.warn(*launcher.pod.path, "env", why=why)
 
 
-def _of_template(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
+def _of_template(read: Reading, main: str) -> tuple[WorkerGroup | None, Role | None]:
     """Read v1alpha1, which has one pod template, and counts GPUs, other units, or replicas."""
     member = pod(read, "spec", "template", main=main)
     slots = whole(read, "spec", "slotsPerWorker")
@@ -141,7 +143,7 @@ def _of_template(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
     if counted[0] != "replicas":
         if per is None and (member.resources or slots):
             hint = "write `gpusPerNode`, or `replicas` with the GPUs of each in its `resources`"
-            read.refuse(*source, why="nothing says how many of them a worker has", hint=hint)
+            read.refuse(*source, why="the file does not say how many of them a worker has", hint=hint)
             return None, None
         per = min(per or 1, count) or 1
         if count % per:
@@ -151,20 +153,20 @@ def _of_template(read: Reading, main: str) -> tuple[Crew | None, Role | None]:
         member = member._replace(resources=member.resources | {unit: {"limits": per}})
         count, slots = count // per, slots or per
     role = Role(("spec",), count, member)
-    return Crew(max(count, 1), slots or member.gpus or 1, member, member, source), role
+    return WorkerGroup(max(count, 1), slots or member.gpus or 1, member, member, source), role
 
 
-def _own_launch(read: Reading, crew: Crew, launcher: Pod, line: Line, env: dict[str, str]) -> None:
-    """Let hpcdist start the ranks as the line would."""
-    where = launcher.said
+def _native_launch(read: Reading, group: WorkerGroup, launcher: Pod, line: Line, env: dict[str, str]) -> None:
+    """Put hpcdist's own launch, equivalent to the line."""
+    where = launcher.command_path
     if line.per_node and not re.fullmatch(r"[1-9]\d{0,5}", line.per_node, re.ASCII):
         why = f"{line.per_node!r} is not a number of processes for each worker"
         read.refuse(*where, why=why, hint="write one such as 4")
         return
-    each = _each(crew, line)
-    _check_counts(read, crew, line, each, where)
-    _no_slip(read, line, where)
-    refuse_pods(read, line.command, where)
+    each = _ranks_per_worker(group, line)
+    _check_counts(read, group, line, each, where)
+    _check_dashes(read, line, where)
+    refuse_pod_names(read, line.command, where)
     if line.dropped:
         why = f"hpcdist starts the processes itself, so these words have no effect: {', '.join(line.dropped)}"
         read.warn(*where, why=why)
@@ -173,56 +175,62 @@ def _own_launch(read: Reading, crew: Crew, launcher: Pod, line: Line, env: dict[
             hint = f"export {name} in the shell that submits the job, if the program needs it"
             read.warn(*where, why=f"the value of {name} is not in this file", hint=hint)
     read.put("framework", "horovod" if line.program == "horovodrun" else "mpi", *where)
-    _horovod(read, line, where, crew.number * each)
-    _put_crew(read, crew, each, master=True)
+    _horovod(read, line, where, group.number * each)
+    _put_group(read, group, each, master=True)
     first = put_variables(read, env | line.variables, *launcher.path, "env" if launcher.env else "command")
     command = _with_hosts(read, line.command, where)
-    put_command(read, in_folder(line.folder or launcher.folder or crew.pod.folder, command), where, first)
+    put_command(read, in_folder(line.folder or launcher.folder or group.pod.folder, command), where, first)
 
 
-def _check_counts(read: Reading, crew: Crew, line: Line, each: int, where: Path) -> None:
-    """Compare what the line says about the processes with what the file says about the workers."""
-    if each != crew.slots and read.peek("spec", "slotsPerWorker") is not None:
+def _check_counts(read: Reading, group: WorkerGroup, line: Line, each: int, where: Path) -> None:
+    """Compare the process counts of the line with the workers of the file."""
+    if each != group.slots and read.peek("spec", "slotsPerWorker") is not None:
         why = f"slotsPerWorker has no effect: {line.program} starts {each} on each of the workers"
         read.warn("spec", "slotsPerWorker", why=why)
-    if line.np is not None and line.np != crew.number * each:
-        total = crew.number * each
-        there = f"{crew.number} workers with {each} each are {total}"
+    if line.np is not None and line.np != group.number * each:
+        total = group.number * each
+        there = f"{group.number} workers with {each} each are {total}"
         why = f"{line.program} is to start {line.np} processes; {there}"
         hint = f"write -np {total}, or other `replicas` or `slotsPerWorker`"
         read.refuse(*where, why=why, hint=hint)
 
 
-def _no_slip(read: Reading, line: Line, where: Path) -> None:
-    """Refuse an option without its dashes, which would be the program."""
+def _check_dashes(read: Reading, line: Line, where: Path) -> None:
+    """Refuse an option without dashes, which would be taken for the program."""
     first = line.command.partition(" ")[0]
     if line.program == "horovodrun" and first in _OPTIONS:
         hint = f"write --{first}"
-        read.refuse(*where, why=f"{first} would be the program that horovodrun starts", hint=hint)
+        read.refuse(
+            *where, why=f"{first} has no dashes, so horovodrun would start it as the program", hint=hint
+        )
 
 
-def _each(crew: Crew, line: Line) -> int:
+def _ranks_per_worker(group: WorkerGroup, line: Line) -> int:
     """Return how many ranks a worker has."""
     if line.per_node:
         return int(line.per_node)
-    if line.by_node and line.np and line.np < crew.number * crew.slots and line.np % crew.number == 0:
-        return line.np // crew.number
-    return crew.slots
+    if line.by_node and line.np and line.np < group.number * group.slots and line.np % group.number == 0:
+        return line.np // group.number
+    return group.slots
 
 
-def _put_crew(read: Reading, crew: Crew, each: int, *, master: bool) -> None:
-    """Put the replicas: a master and the other workers, or workers alone where the user's mpirun counts."""
-    others = crew.number - 1 if master else crew.number
-    put_amounts(read, master=crew.first if master else None, worker=crew.pod if others else None)
+def _put_group(read: Reading, group: WorkerGroup, each: int, *, master: bool) -> None:
+    """Put the replicas: a master and the other workers, or workers alone for the user's own mpirun."""
+    others = group.number - 1 if master else group.number
+    put_amounts(read, master=group.first if master else None, worker=group.pod if others else None)
     if others:
-        read.put("environment.replicas.n_workers", others, *crew.source)
-    if each != max(crew.pod.gpus, 1):
-        said = ("spec", "slotsPerWorker")
-        read.put("environment.processes_per_replica", each, *(said if read.peek(*said) else crew.source))
+        read.put("environment.replicas.n_workers", others, *group.source)
+    if each != max(group.pod.gpus, 1):
+        slots_path = ("spec", "slotsPerWorker")
+        read.put(
+            "environment.processes_per_replica",
+            each,
+            *(slots_path if read.peek(*slots_path) else group.source),
+        )
 
 
 def _horovod(read: Reading, line: Line, where: Path, tasks: int) -> None:
-    """Put what horovodrun was told about Horovod itself."""
+    """Put the options of horovodrun for Horovod itself."""
     kinds = {knob.key: knob.kind for knob in KNOBS}
     for name, value in line.knobs.items():
         key = name.replace("-", "_").replace("_num_proc", "_np")
@@ -246,10 +254,10 @@ def _horovod(read: Reading, line: Line, where: Path, tasks: int) -> None:
                 read.put(f"horovod.{key}", value, *where)
 
 
-def _users_launch(read: Reading, crew: Crew, launcher: Pod, why: str) -> None:
-    """Let the Launcher's command run once, as it stands, over the job's hosts."""
-    where = launcher.said
-    refuse_pods(read, launcher.command or "", where)
+def _unchanged_launch(read: Reading, group: WorkerGroup, launcher: Pod, why: str) -> None:
+    """Put the Launcher's command unchanged: it runs once, over the job's hosts."""
+    where = launcher.command_path
+    refuse_pod_names(read, launcher.command or "", where)
     command = _with_hosts(read, launcher.command or "", where)
     deepspeed = re.match(r"(?:\S*/)?deepspeed\b", command)
     if deepspeed and "--hostfile" not in command:
@@ -258,12 +266,12 @@ def _users_launch(read: Reading, crew: Crew, launcher: Pod, why: str) -> None:
     message = f"this command{reason} runs once, on the first node; its hosts are in `$HPCDIST_HOSTFILE`"
     read.warn(*where, why=message)
     read.put("framework", "deepspeed" if deepspeed else "mpi", *where)
-    if crew.number > 1 or crew.pod is not launcher:
+    if group.number > 1 or group.pod is not launcher:
         read.put("backend", "mpi", *where)
-    _put_crew(read, crew, crew.slots, master=crew.number == 1 and crew.pod is launcher)
-    env = crew.pod.env | launcher.env
+    _put_group(read, group, group.slots, master=group.number == 1 and group.pod is launcher)
+    env = group.pod.env | launcher.env
     first = put_variables(read, env, *launcher.path, "env" if launcher.env else "command")
-    text = in_folder(launcher.folder or crew.pod.folder, command)
+    text = in_folder(launcher.folder or group.pod.folder, command)
     put_command(read, text, where, first if deepspeed else [_DEFAULT_HOSTFILE, *first])
 
 

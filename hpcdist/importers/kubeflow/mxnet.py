@@ -11,21 +11,21 @@ from hpcdist.importers.reading import Reading
 
 _SPECS: Final = ("mxReplicaSpecs", "replicaSpecs")
 _NAMES: Final = {"scheduler": "master", "server": "ps", "worker": "worker"}
-_TOLD: Final = frozenset({
+_OPERATOR_VARIABLES: Final = frozenset({
     "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_ROLE",
     "DMLC_SERVER_ID", "DMLC_NODE_HOST",
 })  # fmt: skip
 
 
 def mxjob(read: Reading) -> None:
-    """Read an MXJob of the kind that trains; servers and the scheduler run the worker's program."""
+    """Read an MXJob that trains; servers and the scheduler run the worker's program."""
     mode = word(read, "spec", "jobMode") or "MXTrain"
     if mode.lower() not in ("mxtrain", "dist", "local", "train"):
         hint = "start the tuner's own tracker and servers from `run.cmd` of a native experiment"
         read.refuse("spec", "jobMode", why=f"jobs of the mode {mode!r} are not run", hint=hint)
     for key in ("RuntimeId", "mxImage"):
         read.ignore("spec", key, why="it was for servers of the operator")
-    found = replicas_of(read, _SPECS, _NAMES, "mxnet", _TOLD)
+    found = replicas_of(read, _SPECS, _NAMES, "mxnet", _OPERATOR_VARIABLES)
     worker = found.get("worker")
     if worker is None:
         if found:
@@ -48,11 +48,11 @@ def mxjob(read: Reading) -> None:
 
 
 def _as_worker(read: Reading, role: Role, worker: Role) -> Role:
-    """Return the role with the worker's program, where it names none of its own."""
+    """Return the role with the worker's program, if it has no program itself."""
     if role.pod.command is not None or worker.pod.command is None:
         return role
-    why = "it names no program, so the worker's is started, which MXNet makes what its role says"
+    why = "it names no program, so the worker's program is started; MXNet selects its role"
     read.warn(*role.path, why=why)
-    said, folder = worker.pod.said, worker.pod.folder
-    member = role.pod._replace(command=worker.pod.command, said=said, folder=folder)
+    source, folder = worker.pod.command_path, worker.pod.folder
+    member = role.pod._replace(command=worker.pod.command, command_path=source, folder=folder)
     return role._replace(pod=member._replace(env=worker.pod.env | role.pod.env))

@@ -1,4 +1,4 @@
-"""A pod template of a Kubeflow job: its main container, and what is told about everything around it.
+"""A pod template of a Kubeflow job: its main container, and remarks about the rest.
 
 Fields: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#PodSpec.
 """
@@ -14,7 +14,9 @@ from hpcdist.importers import container
 from hpcdist.importers.kubeflow.command import filled_in, shell_text, words_of
 from hpcdist.importers.reading import Reading
 
-_NODES: Final = "the batch system chooses the nodes; `batch.partition` and `batch.constraint` say which"
+_NODES: Final = (
+    "the batch system chooses the nodes; select them with `batch.partition` and `batch.constraint`"
+)
 _RIGHTS: Final = "the job runs as you, with your own rights"
 _NETWORK: Final = "a job's nodes reach each other by their own names"
 _POD: dict[str, str] = {
@@ -23,37 +25,37 @@ _POD: dict[str, str] = {
          "runtimeClassName", "overhead", "readinessGates", "schedulingGates", "os"), _NODES,
     ),
     **dict.fromkeys(
-        ("priorityClassName", "priority", "preemptionPolicy"), "`batch.qos` says what goes first",
+        ("priorityClassName", "priority", "preemptionPolicy"), "`batch.qos` sets the priority",
     ),
     **dict.fromkeys(
         ("serviceAccountName", "serviceAccount", "automountServiceAccountToken", "securityContext",
          "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace"), _RIGHTS,
     ),
-    **dict.fromkeys(("imagePullSecrets", "imagePullPolicy"), "no registry is asked"),
+    **dict.fromkeys(("imagePullSecrets", "imagePullPolicy"), "the site's container runtime gets images"),
     **dict.fromkeys(
         ("hostNetwork", "dnsPolicy", "dnsConfig", "enableServiceLinks", "hostname", "subdomain",
          "setHostnameAsFQDN", "hostAliases"), _NETWORK,
     ),
-    "terminationGracePeriodSeconds": "how long a program has to end is the batch system's to say",
+    "terminationGracePeriodSeconds": "the batch system sets the grace period",
 }  # fmt: skip
 _SIDECARS: Final = re.compile(
     r"istio|linkerd|envoy|proxy|fluent|filebeat|promtail|logg|exporter|tensorboard|tcpx|rxdm|fastrak",
     re.IGNORECASE,
 )
-"""Containers that carry a network, logs or pictures of them, without which the program runs as well."""
+"""Containers for network, logs or monitoring, which the program does not need."""
 _WAITS: Final = re.compile(r"\b(?:nslookup|getent|ping|nc\s+-\w*z\w*|wait-for\S*|discover_hosts)\b")
 _SLEEPS: Final = re.compile(r"(?:\S*sh -\w*c )?sleep \S+")
 
 
 class Pod(NamedTuple):
-    """What one replica runs; ``command`` is shell text, None where the file does not say it.
+    """What one replica runs; ``command`` is shell text, None if the file has none.
 
-    ``path`` is that of the container, ``said`` that of its command; ``folder`` is where it is to run;
+    ``path`` is that of the container, ``command_path`` that of its command; ``folder`` is the directory;
     ``resources`` is in native form.
     """
 
     path: Path
-    said: Path
+    command_path: Path
     command: str | None
     folder: str
     env: dict[str, str]
@@ -69,11 +71,13 @@ class Pod(NamedTuple):
         return int(value) if isinstance(value, (int, float)) else 0
 
 
-def pod(read: Reading, *path: str | int, main: str = "", told: frozenset[str] = frozenset()) -> Pod | None:
-    """Read a pod template; None, with an error, where there is no container in it.
+def pod(
+    read: Reading, *path: str | int, main: str = "", operator_variables: frozenset[str] = frozenset()
+) -> Pod | None:
+    """Read a pod template; None, with an error, where the pod has no container.
 
-    ``main`` names the container that counts, which is else the first; ``told`` are the variables that each
-    replica is told by its operator, and here by hpcdist.
+    ``main`` names the container that counts, which is else the first; ``operator_variables`` are those
+    that the operator sets for each replica, as hpcdist does here.
     """
     spec = (*path, "spec")
     read.ignore(*path, "metadata", why="labels and annotations of pods are for Kubernetes")
@@ -81,18 +85,18 @@ def pod(read: Reading, *path: str | int, main: str = "", told: frozenset[str] = 
     restart(read, *spec)
     if read.peek(*spec, "activeDeadlineSeconds") is not None:
         hint = "write it under `runPolicy`, or `batch: {walltime: ...}`"
-        read.refuse(*spec, "activeDeadlineSeconds", why="a job has one time for all that it runs", hint=hint)
-    _before(read, *spec)
-    container.claims(read, *spec, "resourceClaims")
+        read.refuse(*spec, "activeDeadlineSeconds", why="a job has one time limit", hint=hint)
+    _init_containers(read, *spec)
+    container.check_claims(read, *spec, "resourceClaims")
     chosen = _main(read, spec, main)
     if chosen is None:
         return None
     _volumes(read, spec, chosen)
-    return _container(read, chosen, read.get(*spec, "nodeSelector"), told)
+    return _container(read, chosen, read.get(*spec, "nodeSelector"), operator_variables)
 
 
 def word(read: Reading, *path: str | int) -> str | None:
-    """Take one word as it was spelt; None, with an error, for a section or a list."""
+    """Take one word in its source spelling; None, with an error, for a section or a list."""
     if isinstance(read.peek(*path), (Mapping, list)):
         read.refuse(*path, why="expected one word", hint="write it as text")
         return None
@@ -100,20 +104,20 @@ def word(read: Reading, *path: str | int) -> str | None:
 
 
 def restart(read: Reading, *path: str | int) -> None:
-    """Take ``restartPolicy``, of which ``Never`` is what a batch job does by itself."""
+    """Take ``restartPolicy``, of which ``Never`` is the behaviour of a batch job."""
     if read.peek(*path, "restartPolicy") == "Never":
         read.get(*path, "restartPolicy")
-    why = "a task that fails ends the job; `environment: {max_restarts: 3}` starts all of it again"
+    why = "a task that fails ends the job; `environment: {max_restarts: 3}` restarts the whole job"
     if read.peek(*path, "restartPolicy") not in (None, "Never"):
         read.ignore(*path, "restartPolicy", why=why)
 
 
-def _before(read: Reading, *spec: str | int) -> None:
-    """Judge ``initContainers``: those that wait for others are not needed, the others prepare something."""
+def _init_containers(read: Reading, *spec: str | int) -> None:
+    """Check ``initContainers``: those that wait for other pods are ignored, others are refused."""
     for index, item in read.items(*spec, "initContainers"):
         where = (*spec, "initContainers", index)
-        said = item if isinstance(item, Mapping) else {}
-        words = " ".join(map(str, [*_sequence(said.get("command")), *_sequence(said.get("args"))]))
+        fields = item if isinstance(item, Mapping) else {}
+        words = " ".join(map(str, [*_sequence(fields.get("command")), *_sequence(fields.get("args"))]))
         if _WAITS.search(words) or _SLEEPS.fullmatch(words):
             read.get(*where)
             why = "this init container has no effect: it waits for other replicas, and all start together"
@@ -123,8 +127,8 @@ def _before(read: Reading, *spec: str | int) -> None:
             read.refuse(*where, why="what this init container prepares would be missing", hint=hint)
 
 
-def _sequence(said: object) -> list[object]:
-    return said if isinstance(said, list) else [] if said is None else [said]
+def _sequence(value: object) -> list[object]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _main(read: Reading, spec: Path, main: str) -> Path | None:
@@ -135,25 +139,25 @@ def _main(read: Reading, spec: Path, main: str) -> Path | None:
         return None
     if not names:
         hint = "write `template: {spec: {containers: [{image: ..., command: [...]}]}}`"
-        read.refuse(*spec, "containers", why="there is no container in it", hint=hint)
+        read.refuse(*spec, "containers", why="the pod has no container", hint=hint)
         return None
     at = names.index(main) if main in names else 0
     for index, name in enumerate(names):
         where = (*spec, "containers", index)
-        said = f"{name} {read.peek(*where, 'image')}"
+        label = f"{name} {read.peek(*where, 'image')}"
         if index == at:
             continue
-        if _SIDECARS.search(said):
+        if _SIDECARS.search(label):
             read.get(*where)
             read.warn(*where, why=f"the container {name!r} is not started: only the program itself is")
         else:
             hint = "remove it, or start what it does in the command of the main container"
-            read.refuse(*where, why=f"the container {name!r} beside the program cannot be kept", hint=hint)
+            read.refuse(*where, why=f"the container {name!r} cannot run beside the program", hint=hint)
     return (*spec, "containers", at)
 
 
 def _volumes(read: Reading, spec: Path, chosen: Path) -> None:
-    """Say of each volume what the program will not find, and where."""
+    """Warn of each volume that is not mounted, with its path."""
     mounts: dict[str, list[str]] = {}
     for index, item in read.items(*chosen, "volumeMounts"):
         if isinstance(item, Mapping) and isinstance(item.get("mountPath"), str):
@@ -165,7 +169,7 @@ def _volumes(read: Reading, spec: Path, chosen: Path) -> None:
         paths = mounts.pop(name, [])
         read.get(*where)
         if paths == ["/dev/shm"]:  # noqa: S108 - the pod's
-            read.warn(*where, why=f"the volume {name!r} has no effect: a node has a /dev/shm of its own")
+            read.warn(*where, why=f"the volume {name!r} has no effect: each node has its own /dev/shm")
         else:
             _unmounted(read, where, name, paths)
     for name, paths in mounts.items():
@@ -178,21 +182,21 @@ def _unmounted(read: Reading, where: Path, name: str, paths: list[str]) -> None:
     read.warn(*where, why=f"the volume {name!r} is not mounted{at}", hint=hint)
 
 
-def _container(read: Reading, path: Path, nodes: object, told: frozenset[str]) -> Pod:
+def _container(read: Reading, path: Path, nodes: object, operator_variables: frozenset[str]) -> Pod:
     word(read, *path, "name")
     if read.peek(*path, "lifecycle"):
         hint = "write it in the command"
-        read.refuse(*path, "lifecycle", why="nothing is run beside the program", hint=hint)
-    spoken_of = {"name", "volumeMounts", "lifecycle"}
-    read.ignore_all({key: why for key, why in container.IGNORED.items() if key not in spoken_of}, *path)
-    env = _variables(read, path, told)
-    container.more_variables(read, *path, "envFrom")
+        read.refuse(*path, "lifecycle", why="lifecycle hooks are not run", hint=hint)
+    handled = {"name", "volumeMounts", "lifecycle"}
+    read.ignore_all({key: why for key, why in container.IGNORED.items() if key not in handled}, *path)
+    env = _variables(read, path, operator_variables)
+    container.read_env_from(read, *path, "envFrom")
     named = {str(read.peek(*path, "env", index, "name")) for index, _ in read.items(*path, "env")}
-    elsewhere = told | (named - env.keys())
+    elsewhere = operator_variables | (named - env.keys())
     command = words_of(read, path)
     return Pod(
         path=path,
-        said=container.said_in(read, *path),
+        command_path=container.command_path(read, *path),
         command=None if command is None else shell_text(command, env, elsewhere),
         folder=filled_in(word(read, *path, "workingDir") or "", env, ()),
         env=env,
@@ -202,16 +206,18 @@ def _container(read: Reading, path: Path, nodes: object, told: frozenset[str]) -
     )
 
 
-def _variables(read: Reading, path: Path, told: frozenset[str]) -> dict[str, str]:
-    """Take the variables, but for those that are told: the operator's come last, and the last one counts."""
-    said = container.variables(read, *path, "env")
-    for name in [name for name in said if name in told]:
-        why = f"{name} has no effect: hpcdist tells each replica its own"
+def _variables(read: Reading, path: Path, operator_variables: frozenset[str]) -> dict[str, str]:
+    """Take the variables, without those that the operator sets after them."""
+    values = container.variables(read, *path, "env")
+    for name in [name for name in values if name in operator_variables]:
+        why = f"{name} has no effect: hpcdist sets it for each replica"
         read.warn(*place_of_variable(read, (*path, "env"), name), why=why)
-    return {name: filled_in(value, said, ()) for name, value in said.items() if name not in told}
+    return {
+        name: filled_in(value, values, ()) for name, value in values.items() if name not in operator_variables
+    }
 
 
 def place_of_variable(read: Reading, path: Path, name: str) -> Path:
-    """Return where a variable's value stands, the path itself where that is no list with it."""
+    """Return the path of a variable's value, the given path if the list does not have it."""
     found = (index for index, _ in read.items(*path) if read.peek(*path, index, "name") == name)
     return next(((*path, index, "value") for index in found), path)

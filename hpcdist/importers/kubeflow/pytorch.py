@@ -7,32 +7,39 @@ from typing import Final
 
 from hpcdist.errors import Path
 from hpcdist.importers.kubeflow.pod import word
-from hpcdist.importers.kubeflow.roles import Part, in_folder, put_command, put_variables, refuse_pods, whole
+from hpcdist.importers.kubeflow.roles import (
+    Part,
+    in_folder,
+    put_command,
+    put_variables,
+    refuse_pod_names,
+    whole,
+)
 from hpcdist.importers.kubeflow.training import only_one, parts_of, put_replicas, replicas_of, with_master
-from hpcdist.importers.launch_lines import Line, Unclear, take_apart
+from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
 from hpcdist.importers.reading import Reading
 
 _SPECS: Final = ("pytorchReplicaSpecs", "replicaSpecs")
 _NAMES: Final = {"master": "master", "worker": "worker"}
-_TOLD: Final = frozenset(
+_OPERATOR_VARIABLES: Final = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
 )
-"""What the operator sets behind the user's own (``envvar.go``), and what only a node's launch can know."""
-_MEETING: Final = "torchrun is told by hpcdist where its replicas meet"
+"""Variables that the operator sets after the user's (``envvar.go``), and those of the launch on a node."""
+_RENDEZVOUS: Final = "hpcdist configures the rendezvous of torchrun"
 _ELASTIC: Final = {
-    **dict.fromkeys(("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId", "rdzvConf", "standalone"), _MEETING),
-    **dict.fromkeys(("minReplicas", "maxReplicas", "metrics"), "a job keeps its replicas from start to end"),
+    **dict.fromkeys(("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId", "rdzvConf", "standalone"), _RENDEZVOUS),
+    **dict.fromkeys(("minReplicas", "maxReplicas", "metrics"), "the number of replicas of a job is fixed"),
 }  # fmt: skip
 _STARTS_PROCESSES: Final = re.compile(r"torchrun|torch\.distributed|accelerate|\.sh\b")
 _PET: Final = (
     'export PET_NNODES="$HPCDIST_SIZE" PET_NODE_RANK="$HPCDIST_RANK"',
     'export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT"',
 )
-"""What the operator tells every torchrun (training-operator, ``pkg/controller.v1/pytorch/envvar.go``)."""
+"""What the operator sets for every torchrun (training-operator, ``pkg/controller.v1/pytorch/envvar.go``)."""
 
 
 def pytorchjob(read: Reading) -> None:
-    """Read a PyTorchJob: torchrun becomes hpcdist's own, where it can be told in full."""
+    """Read a PyTorchJob: torchrun becomes hpcdist's own where all of it can be converted."""
     read.ignore("spec", "backend", why="the program says which backend it uses")
     read.ignore("spec", "masterPort", why="every job gets ports of its own")
     read.ignore_all(_ELASTIC, "spec", "elasticPolicy")
@@ -44,7 +51,7 @@ def pytorchjob(read: Reading) -> None:
         hint = "write a number, or auto, gpu or cpu"
         read.refuse("spec", "nprocPerNode", why=f"{each!r} is not a number of processes", hint=hint)
         each = None
-    found = replicas_of(read, _SPECS, _NAMES, "pytorch", _TOLD)
+    found = replicas_of(read, _SPECS, _NAMES, "pytorch", _OPERATOR_VARIABLES)
     master = found.get("master")
     if found and master is None:
         found = with_master(found["worker"])
@@ -61,14 +68,14 @@ def pytorchjob(read: Reading) -> None:
         put_replicas(read, found, [])
         return
     if restarts:
-        why = "maxRestarts has no effect: only a torchrun that hpcdist starts begins again"
-        hint = "`environment: {max_restarts: ...}` starts all of it again"
+        why = "maxRestarts has no effect: only a torchrun that hpcdist starts is restarted"
+        hint = "`environment: {max_restarts: ...}` restarts the whole job"
         read.warn("spec", "elasticPolicy", "maxRestarts", why=why, hint=hint)
-    put_replicas(read, found, [_told(part, total, each) for part in parts])
+    put_replicas(read, found, [_with_operator_variables(part, total, each) for part in parts])
 
 
-def _told(part: Part, total: int, each: str | None) -> Part:
-    """Tell a command that starts processes itself what the operator would; ``auto`` is its default.
+def _with_operator_variables(part: Part, total: int, each: str | None) -> Part:
+    """Set the variables of the operator for a command that starts processes itself; ``auto`` is its default.
 
     Source: training-operator, ``pkg/apis/kubeflow.org/v1/pytorch_defaults.go``. Without GPUs ``auto`` would
     be all CPUs of the node; it stays one process, as where hpcdist starts torchrun.
@@ -83,44 +90,44 @@ def _told(part: Part, total: int, each: str | None) -> Part:
 
 
 def _torchruns(read: Reading, parts: list[Part], total: int, each: str | None) -> list[Line]:
-    """Return the launch lines, none where any replica does something else or differs from the others."""
+    """Return the launch lines, none if any replica runs something else or differs from the others."""
     lines: list[Line] = []
     for part in parts:
-        where = part.pod.said
+        where = part.pod.command_path
         try:
-            line = take_apart(part.command, part.pod.env)
-        except Unclear as unclear:
-            read.warn(*where, why=f"this command, {unclear}, stays as it is, and runs once for each replica")
+            line = parse_launch_line(part.command, part.pod.env)
+        except UnsupportedLaunch as unclear:
+            read.warn(*where, why=f"this command, {unclear}, is unchanged, and runs once for each replica")
             return []
         if line is None or line.program != "torchrun":
             return []
         lines.append(line)
     both = list(zip(lines, parts, strict=True))
-    for where, line in {part.pod.said: line for line, part in both}.items():
+    for where, line in {part.pod.command_path: line for line, part in both}.items():
         _check_nodes(read, line.knobs.get("nodes", ""), total, where)
-    said = {(line.command, line.per_node or each, part.pod.folder) for line, part in both}
+    variants = {(line.command, line.per_node or each, part.pod.folder) for line, part in both}
     same_env = all(part.pod.env == parts[0].pod.env for part in parts)
     known = all(_processes(line.per_node or each, part) for line, part in both)
-    return lines if len(said) == 1 and same_env and known else []
+    return lines if len(variants) == 1 and same_env and known else []
 
 
 def _check_nodes(read: Reading, nodes: str, total: int, where: Path) -> None:
-    """Compare what torchrun is told about its replicas, which may be a range, with what there are."""
+    """Compare the number of nodes of torchrun, which may be a range, with the replicas."""
     least, _, most = nodes.partition(":")
     if not nodes or "$" in nodes or nodes == str(total):
         return
     if not (least.isdecimal() and (most or least).isdecimal()):
         read.refuse(*where, why=f"{nodes!r} is not a number of replicas", hint=f"write --nnodes={total}")
     elif int(least) <= total <= int(most or least):
-        why = f"--nnodes={nodes} has no effect: a job keeps its replicas from start to end"
+        why = f"--nnodes={nodes} has no effect: the number of replicas of a job is fixed"
         read.warn(*where, why=why)
     else:
-        why = f"torchrun is to wait for {nodes} replicas, the job has {total}"
+        why = f"torchrun waits for {nodes} replicas, but the job has {total}"
         read.refuse(*where, why=why, hint=f"write --nnodes={total}, or other `replicas`")
 
 
 def _processes(each: str | None, part: Part) -> int | None:
-    """Return how many processes a replica starts, None where only the node knows."""
+    """Return how many processes a replica starts, None if it depends on the node."""
     if each and each.isdecimal():
         return int(each)
     return max(part.pod.gpus, 1) if each is None or (each in ("gpu", "auto") and part.pod.gpus) else None
@@ -128,7 +135,7 @@ def _processes(each: str | None, part: Part) -> int | None:
 
 def _torchrun(read: Reading, parts: list[Part], line: Line, each: str | None, restarts: int | None) -> None:
     """Let hpcdist start torchrun."""
-    where = parts[0].pod.said
+    where = parts[0].pod.command_path
     count = _processes(line.per_node or each, parts[0]) or 1
     read.put("pytorch.launch", "torchrun", *where)
     own = line.knobs.get("restarts", "")
@@ -138,8 +145,8 @@ def _torchrun(read: Reading, parts: list[Part], line: Line, each: str | None, re
         why = f"hpcdist starts torchrun itself, so these words have no effect: {', '.join(line.dropped)}"
         read.warn(*where, why=why)
     if (line.per_node or each) and count != max(parts[0].pod.gpus, 1):
-        said: Path = ("spec", "nprocPerNode") if read.peek("spec", "nprocPerNode") else where
-        read.put("environment.processes_per_replica", count, *said)
-    refuse_pods(read, line.command, where)
+        source: Path = ("spec", "nprocPerNode") if read.peek("spec", "nprocPerNode") else where
+        read.put("environment.processes_per_replica", count, *source)
+    refuse_pod_names(read, line.command, where)
     first = put_variables(read, parts[0].pod.env | line.variables, *parts[0].pod.path, "env")
     put_command(read, in_folder(parts[0].pod.folder, line.command), where, first)

@@ -1,6 +1,6 @@
-"""The replicas of a Kubeflow job, and how several kinds of them become one native experiment.
+"""The replicas of a Kubeflow job, and their conversion to one native experiment.
 
-Where the kinds have commands of their own, the one command tells them apart by ``$HPCDIST_ROLE``.
+Where kinds have different commands, one command selects by ``$HPCDIST_ROLE``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Key, Path, did_you_mean
-from hpcdist.importers.container import to_fill_in
+from hpcdist.importers.container import value_hint
 from hpcdist.importers.kubeflow.pod import Pod, place_of_variable, pod, restart, word
 from hpcdist.importers.reading import Reading
 from hpcdist.words import in_double_quotes, join_commands, quote
@@ -30,14 +30,14 @@ _OF_THE_OPERATOR: Final = re.compile(
     r"OMPI_MCA_(?:plm_rsh_\w+|orte_default_hostfile|orte_keep_fqdn_hostnames|orte_set_default_slots)"
     r"|I_MPI_(?:HYDRA_(?:HOST_FILE|BOOTSTRAP\w*)|PERHOST)|HYDRA_(?:HOST_FILE|LAUNCHER\w*)"
 )
-"""Variables by which an mpirun is told how it reaches the pods (mpi-operator, ``mpi_job_controller.go``)."""
+"""Variables that configure how mpirun reaches the pods (mpi-operator, ``mpi_job_controller.go``)."""
 HOSTFILE: Final = "/etc/mpi/hostfile"
 """Where the mpi-operator writes the hosts of the job."""
 _ROLES: Final = "launcher|worker|master|chief|ps|evaluator|scheduler|server"
 
 
 class Role(NamedTuple):
-    """One kind of replica: ``number`` of them run what ``pod`` says; ``path`` is its section of the file."""
+    """One kind of replica: ``number`` of them run ``pod``; ``path`` is its section of the file."""
 
     path: Path
     number: int
@@ -54,14 +54,14 @@ class Part(NamedTuple):
 
 
 def whole(read: Reading, *path: str | int) -> int | None:
-    """Take a whole number that is not negative, None where there is none or it is another thing."""
+    """Take a whole number that is not negative, None if there is none or it is not a number."""
     value = read.peek(*path)
     if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value, re.ASCII):
         value = int(value)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        hint = to_fill_in(value, "write one such as 2")
+        hint = value_hint(value, "write one such as 2")
         read.refuse(*path, why=f"expected a whole number, got {value!r}", hint=hint)
         return None
     read.get(*path)
@@ -69,19 +69,23 @@ def whole(read: Reading, *path: str | int) -> int | None:
 
 
 def roles(
-    read: Reading, path: Path, names: Mapping[str, str], main: str, told: frozenset[str] = frozenset()
+    read: Reading,
+    path: Path,
+    names: Mapping[str, str],
+    main: str,
+    operator_variables: frozenset[str] = frozenset(),
 ) -> dict[str, Role]:
     """Take the kinds of replicas: keys of a section, or items of a list (v1alpha1)."""
     found: dict[str, Role] = {}
-    for where, said in _kinds(read, path):
-        name = names.get(said.lower())
+    for where, kind in _kinds(read, path):
+        name = names.get(kind.lower())
         if name is None or name in found:
-            why, hint = f"{said!r} is there twice", "keep one"
+            why, hint = f"replica type {kind!r} is given twice", "keep one"
             if name is None:
-                why = f"there is no replica {said!r} in such a job"
-                hint = did_you_mean(said.lower(), names)
+                why = f"unknown replica type {kind!r}"
+                hint = did_you_mean(kind.lower(), names)
             read.refuse(*where, why=why, hint=hint)
-        elif role := _role(read, where, main, told):
+        elif role := _role(read, where, main, operator_variables):
             found[name] = role
     return found
 
@@ -91,26 +95,26 @@ def _kinds(read: Reading, path: Path) -> list[tuple[Path, str]]:
     kinds: list[tuple[Path, str]] = [((*path, key), key) for key in read.keys(*path)]
     for index, _ in read.items(*path):
         where = (*path, index)
-        said = [key for key in read.keys(*where) if re.fullmatch(r"(?:tf|mx)?_?replica_?type", key.lower())]
+        types = [key for key in read.keys(*where) if re.fullmatch(r"(?:tf|mx)?_?replica_?type", key.lower())]
         for key in ("tfPort", "tf_port", "PsRootPort", "masterPort", "IsDefaultPS"):
             read.ignore(*where, key, why="every task gets its port and its servers from the job")
-        kinds.append((where, str(word(read, *where, said[0])) if said else "MASTER"))
+        kinds.append((where, str(word(read, *where, types[0])) if types else "MASTER"))
     return kinds
 
 
-def _role(read: Reading, path: Path, main: str, told: frozenset[str]) -> Role | None:
+def _role(read: Reading, path: Path, main: str, operator_variables: frozenset[str]) -> Role | None:
     if not isinstance(read.peek(*path), Mapping):
         read.refuse(*path, why="expected keys and values", hint="write `replicas: 1` and a `template`")
         return None
     count = whole(read, *path, "replicas")
-    read.ignore(*path, "imagePullPolicy", why="no registry is asked")
+    read.ignore(*path, "imagePullPolicy", why="the site's container runtime gets images")
     restart(read, *path)
-    found = pod(read, *path, "template", main=main, told=told)
+    found = pod(read, *path, "template", main=main, operator_variables=operator_variables)
     return Role(path, 1 if count is None else count, found) if found else None
 
 
 def put_amounts(read: Reading, **members: Pod | None) -> None:
-    """Put what the replicas of each native role need, and which nodes they want."""
+    """Put the resources and the node selector of each native role."""
     for role, member in members.items():
         if member is None:
             continue
@@ -128,14 +132,14 @@ def put_image(read: Reading, members: Sequence[Pod]) -> None:
         read.put("build.image", literal(read, str(named[0].image), named[0].path), *named[0].path, "image")
     for member in named[1:]:
         if member.image != named[0].image:
-            why = f"a job has one image, and {named[0].image} is the other replicas'"
+            why = f"a job has one image, and {named[0].image} is the image of the other replicas"
             read.refuse(*member.path, "image", why=why, hint="write the same one for all")
 
 
 def put_program(read: Reading, parts: Sequence[Part]) -> None:
     """Put the command of all replicas, and their variables."""
-    for where, command in {part.pod.said: part.command for part in parts}.items():
-        refuse_pods(read, command, where)
+    for where, command in {part.pod.command_path: part.command for part in parts}.items():
+        refuse_pod_names(read, command, where)
     shared = {
         name: value
         for name, value in parts[0].pod.env.items()
@@ -146,17 +150,17 @@ def put_program(read: Reading, parts: Sequence[Part]) -> None:
     first = put_variables(read, shared, *giver.path, "env")
     command = next(iter(texts.values()))
     if len(set(texts.values())) > 1:
-        said: dict[str, list[str]] = {}
+        roles_by_text: dict[str, list[str]] = {}
         for role, text in texts.items():
-            said.setdefault(text, []).append(role)
-        branches = [f"{' | '.join(names)})\n{text.rstrip()}\n;;" for text, names in said.items()]
+            roles_by_text.setdefault(text, []).append(role)
+        branches = [f"{' | '.join(names)})\n{text.rstrip()}\n;;" for text, names in roles_by_text.items()]
         command = "\n".join(["case $HPCDIST_ROLE in", *branches, "esac"])
-    put_command(read, command, parts[0].pod.said, first)
+    put_command(read, command, parts[0].pod.command_path, first)
 
 
-def put_command(read: Reading, command: str, said: Path, first: Sequence[str] = ()) -> None:
-    """Put the command, as if it came from where the file has it, behind lines that come first."""
-    read.put("run.cmd", literal(read, "\n".join([*first, command]), said), *said)
+def put_command(read: Reading, command: str, source: Path, first: Sequence[str] = ()) -> None:
+    """Put the command, with its source path, after the lines ``first``."""
+    read.put("run.cmd", literal(read, "\n".join([*first, command]), source), *source)
 
 
 def _text(read: Reading, part: Part, shared: Mapping[str, str]) -> str:
@@ -166,46 +170,46 @@ def _text(read: Reading, part: Part, shared: Mapping[str, str]) -> str:
 
 
 def in_folder(folder: str, command: str) -> str:
-    """Return the command as it runs in that directory."""
+    """Return the command with a change to that directory."""
     return join_commands([f"cd {quote(folder)}", command]) if folder else command
 
 
 def put_variables(read: Reading, variables: Mapping[str, str], *path: str | int) -> list[str]:
-    """Put the variables, but for those that are about pods; return lines that set what only the program has.
+    """Put the variables, except those for pods; return lines that set variables for the program only.
 
-    By such a PATH the site's launcher might not be found; and only the job knows where its hostfile is.
+    With such a PATH the site's launcher might not be found; and the hostfile is known only in the job.
     """
     kept, lines = Map(place=read.place(*path)), []
     for name, value in variables.items():
-        if why := _about_pods(name, value):
+        if why := _pod_only_reason(name, value):
             read.warn(*path, why=f"{name}={value} has no effect: {why}")
-        elif name == "PATH" or HOSTFILE in value or _own(name).search(value):
+        elif name == "PATH" or HOSTFILE in value or _self_reference(name).search(value):
             lines.append(_export(read, name, value, path))
         else:
-            refuse_pods(read, value, place_of_variable(read, path, name))
+            refuse_pod_names(read, value, place_of_variable(read, path, name))
             kept.put(name, literal(read, value, tuple(path)), read.place(*path))
     if kept:
         read.put("environment.env_vars", kept, *path)
     return lines
 
 
-def _about_pods(name: str, value: str) -> str:
+def _pod_only_reason(name: str, value: str) -> str:
     if _OF_PODS.fullmatch(name) and re.match(r"=?eth\d", value):
-        return "it is the network of pods, and the site says which is its own"
+        return "it names an interface of pods, and the site file names the site's"
     return "the batch system starts the processes" if _OF_THE_OPERATOR.fullmatch(name) else ""
 
 
-def _own(name: str) -> re.Pattern[str]:
-    """Return what in a value means the variable itself, as in ``$PATH:/opt/bin``."""
+def _self_reference(name: str) -> re.Pattern[str]:
+    """Return the pattern of references to the variable itself, as in ``$PATH:/opt/bin``."""
     return re.compile(rf"\$\{{{name}\}}|\${name}(?!\w)")
 
 
 def _export(read: Reading, name: str, value: str, path: Path) -> str:
     where = place_of_variable(read, path, name)
-    refuse_pods(read, value, where)
-    parts = _own(name).split(value)
+    refuse_pod_names(read, value, where)
+    parts = _self_reference(name).split(value)
     if len(parts) > 1:
-        why = f"{name} inside of it is the job's own; Kubernetes itself would hand {value!r} on as it stands"
+        why = f"{name} in it is expanded in the job; Kubernetes would pass {value!r} on unchanged"
         read.warn(*where, why=why)
     elif HOSTFILE not in value:
         return f"export {name}={quote(value)}"
@@ -213,28 +217,30 @@ def _export(read: Reading, name: str, value: str, path: Path) -> str:
     return f'export {name}="{text.replace(HOSTFILE, "$HPCDIST_HOSTFILE")}"'
 
 
-def refuse_pods(read: Reading, text: str, path: Path) -> None:
-    """Refuse a text that names a pod of the job, as which no node answers."""
+def refuse_pod_names(read: Reading, text: str, path: Path) -> None:
+    """Refuse a text that names a pod of the job, which no node has."""
     name = str(read.peek("metadata", "name") or read.peek("metadata", "generateName") or "").rstrip("-")
     number = r"(?:-\d[-.\w]*|-\w{5}\b|\.[-.\w]+)"
     one = rf"(?:(?<=//)|(?<![\w/.-])){re.escape(name)}-(?:{_ROLES}){number}"
     if name and (match := re.search(one, text)):
         hint = "the first node is `$HPCDIST_HEAD_ADDRESS` in the command, and all are in `$HPCDIST_HOSTFILE`"
-        read.refuse(*path, why=f"{match[0]} is a pod, and there are none", hint=hint)
+        read.refuse(*path, why=f"{match[0]} is the name of a pod, and a batch job has none", hint=hint)
 
 
 def literal(read: Reading, text: str, path: Path) -> str:
-    """Return a text as the native form takes it for itself, whatever braces it holds."""
+    """Return a text with its braces escaped for the native form."""
     if "{{" not in text and "{%" not in text:
         return text
     if "endraw" in text:
-        read.refuse(*path, why="a text with both {{ and endraw cannot be kept", hint="write it in a file")
+        read.refuse(
+            *path, why="a text with both {{ and endraw cannot be converted", hint="write it in a file"
+        )
         return ""
     return f"{{% raw %}}{text}{{% endraw %}}"
 
 
-def no_command(read: Reading, role: Role) -> None:
-    """Refuse a container of which the file does not say what it runs."""
+def refuse_missing_command(read: Reading, role: Role) -> None:
+    """Refuse a container without a command."""
     hint = "write it as `command: [python, ...]`"
     where = Key("image") if role.pod.image else Key("name")
     if read.peek(*role.pod.path, "args"):

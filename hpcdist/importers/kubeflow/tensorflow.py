@@ -16,7 +16,7 @@ _NAMES: Final = {
     "ps": "ps",
     "evaluator": "evaluator",
 }
-_TOLD: Final = frozenset({"TF_CONFIG"})
+_OPERATOR_VARIABLES: Final = frozenset({"TF_CONFIG"})
 
 
 def tfjob(read: Reading) -> None:
@@ -24,9 +24,9 @@ def tfjob(read: Reading) -> None:
     read.ignore("spec", "tensorboard", why="run tensorboard on the login node")
     for key in ("RuntimeId", "tfImage", "tf_image", "terminationPolicy", "TerminationPolicy"):
         read.ignore("spec", key, why="the job ends when its master does, and has no image for servers")
-    read.ignore("spec", "enableDynamicWorker", why="a job has as many workers at its end as at its start")
+    read.ignore("spec", "enableDynamicWorker", why="the number of workers of a job is fixed")
     everyone = word(read, "spec", "successPolicy") == "AllWorkers"
-    found = replicas_of(read, _SPECS, _NAMES, "tensorflow", _TOLD)
+    found = replicas_of(read, _SPECS, _NAMES, "tensorflow", _OPERATOR_VARIABLES)
     if not found:
         return
     specs = next(read.keys("spec", key) for key in _SPECS if read.peek("spec", key) is not None)

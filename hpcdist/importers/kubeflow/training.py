@@ -1,6 +1,6 @@
-"""What the jobs of Kubeflow's training operator share: their kinds of replicas, and what each of them runs.
+"""What the jobs of Kubeflow's training operator share: their kinds of replicas and the commands of these.
 
-Before it each kind had an operator of its own, by whose names the replicas may be given too.
+The names of the earlier operators, one for each kind, are accepted too.
 """
 
 from __future__ import annotations
@@ -11,47 +11,51 @@ from typing import Final
 from hpcdist.importers.kubeflow.roles import (
     Part,
     Role,
-    no_command,
     put_amounts,
     put_image,
     put_program,
+    refuse_missing_command,
     roles,
 )
-from hpcdist.importers.launch_lines.once import refuse_in_each
+from hpcdist.importers.launch_lines.single_launch import refuse_launch_per_replica
 from hpcdist.importers.reading import Reading
 
 _ORDER: Final = ("master", "worker", "ps", "evaluator")
-_INSTEAD: Final = (
+_ADVICE: Final = (
     "write an MPIJob with `slotsPerWorker`, whose Launcher runs {program} for all of them; or "
     "`framework: {framework}`, and the program alone"
 )
 
 
 def replicas_of(
-    read: Reading, specs: Sequence[str], names: Mapping[str, str], main: str, told: frozenset[str]
+    read: Reading,
+    specs: Sequence[str],
+    names: Mapping[str, str],
+    main: str,
+    operator_variables: frozenset[str],
 ) -> dict[str, Role]:
-    """Return the kinds of replicas that there are any of; ``specs`` are the keys that may hold them."""
+    """Return the kinds of replicas with a number above 0; ``specs`` are the keys that may hold them."""
     keys = [key for key in specs if read.peek("spec", key) is not None]
     if not keys:
         hint = f"write `{specs[0]}: {{{next(iter(names)).title()}: ...}}`"
-        read.refuse("spec", why="there are no replicas in it", hint=hint)
+        read.refuse("spec", why="the job has no replicas", hint=hint)
         return {}
-    found = roles(read, ("spec", keys[0]), names, main, told)
+    found = roles(read, ("spec", keys[0]), names, main, operator_variables)
     present = {name: role for name, role in found.items() if role.number}
     if found and not present:
-        read.refuse("spec", keys[0], why="all of its replicas are 0", hint="write `replicas: 1` or more")
+        read.refuse("spec", keys[0], why="all replica counts are 0", hint="write `replicas: 1` or more")
     return present
 
 
 def only_one(read: Reading, role: Role | None, name: str) -> None:
-    """Refuse several of a kind of which there can be one."""
+    """Refuse more than one replica of a kind."""
     if role and role.number > 1:
         why = f"there can be one {name}, not {role.number}"
         read.refuse(*role.path, "replicas", why=why, hint="write 1")
 
 
 def worker_first(read: Reading, found: dict[str, Role], what: str) -> dict[str, Role]:
-    """Make the first worker the master; as it was, with an error, where that cannot be.
+    """Make the first worker the master; unchanged, with an error, where that is not possible.
 
     ``what`` is what changes for the program, "" for nothing.
     """
@@ -77,20 +81,23 @@ def with_master(worker: Role) -> dict[str, Role]:
 
 
 def parts_of(read: Reading, found: Mapping[str, Role]) -> list[Part]:
-    """Return what each native role runs; none, with an error, where that is not said for all or not kept."""
+    """Return what each native role runs; none, with an error, if one has no command or is not run."""
     silent = [role for role in found.values() if role.pod.command is None]
     for role in {role.path: role for role in silent}.values():
-        no_command(read, role)
+        refuse_missing_command(read, role)
     if silent:
         return []
     parts = [Part(name, found[name].pod, found[name].pod.command or "") for name in _ORDER if name in found]
-    return parts if _all_can_run(read, parts, sum(role.number for role in found.values())) else []
+    return parts if _check_launches(read, parts, sum(role.number for role in found.values())) else []
 
 
-def _all_can_run(read: Reading, parts: Sequence[Part], total: int) -> bool:
+def _check_launches(read: Reading, parts: Sequence[Part], total: int) -> bool:
     """Refuse a launch that hpcdist runs once, where Kubeflow runs it in every pod and there are several."""
-    commands = {part.pod.said: part.command for part in parts}
-    refused = [refuse_in_each(read, text, total, said, instead=_INSTEAD) for said, text in commands.items()]
+    commands = {part.pod.command_path: part.command for part in parts}
+    refused = [
+        refuse_launch_per_replica(read, text, total, where, advice=_ADVICE)
+        for where, text in commands.items()
+    ]
     return not any(refused)
 
 

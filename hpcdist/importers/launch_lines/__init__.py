@@ -1,7 +1,7 @@
-"""A launch line taken apart: what mpirun, horovodrun or torchrun were told, and the program that they start.
+"""Parses launch lines: the options of mpirun, horovodrun or torchrun, and the program that they start.
 
-A line that does more than start one program stays as it is. What the shell is to fill into ``-x A=$B`` is
-set in front of the program, where each task's shell does it.
+A line that does more than start one program is not converted. ``-x A=$B`` becomes an assignment in front of
+the program, which each task's shell expands.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ from typing import Final, NamedTuple
 
 from hpcdist.experiment.launch.options import HOROVOD, MPI, TORCH
 from hpcdist.importers.launch_lines.options import Options
-from hpcdist.importers.launch_lines.shell_words import Unclear, assignment, is_made_once, words_of
+from hpcdist.importers.launch_lines.shell_words import (
+    UnsupportedLaunch,
+    assignment,
+    is_expanded_once,
+    words_of,
+)
 
-__all__ = ["Line", "Unclear", "take_apart"]
+__all__ = ["Line", "UnsupportedLaunch", "parse_launch_line"]
 
 _NAMES: Final = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "orterun"})
 _LAUNCH: Final = re.compile(r"(?:^|[^\w-])(?:mpirun|mpiexec\S*|orterun|horovodrun|torchrun)\s")
@@ -22,10 +27,10 @@ _TABLES: Final = {"mpirun": MPI, "horovodrun": HOROVOD, "torchrun": TORCH}
 
 
 class Line(NamedTuple):
-    """What a launch line says; ``command`` is the program with its arguments, as shell text.
+    """A parsed launch line; ``command`` is the program with its arguments, as shell text.
 
     ``per_node`` is a number or a word such as ``auto``; ``by_node``: ranks go to the nodes in turn.
-    ``hosts`` are those that the line names itself, nothing where it has the list that its system wrote.
+    ``hosts`` are those that the line names itself, empty for the hostfile that its system writes.
     ``variables`` are those whose value is known, ``passed`` those that are exported by name alone; ``knobs``
     are options of horovodrun or torchrun by name; ``dropped`` have no effect here.
     """
@@ -43,13 +48,13 @@ class Line(NamedTuple):
     dropped: tuple[str, ...] = ()
 
 
-def take_apart(text: str, env: Mapping[str, str], knobs: frozenset[str] = frozenset()) -> Line | None:
-    """Return what a launch line says, None for what is no launch line.
+def parse_launch_line(text: str, env: Mapping[str, str], knobs: frozenset[str] = frozenset()) -> Line | None:
+    """Parse a launch line; return None for any other command.
 
     ``env`` are the variables that the file sets; ``knobs`` the names of horovodrun's own options.
 
     Raises:
-        Unclear: for a launch that cannot be told in another way.
+        UnsupportedLaunch: for a launch that cannot be converted.
     """
     found = words_of(text)
     words = [word for word, _ in found]
@@ -57,7 +62,7 @@ def take_apart(text: str, env: Mapping[str, str], knobs: frozenset[str] = frozen
     program, at = _program(words, start + (words[start : start + 1] == ["exec"]))
     if not program:
         if not found and _LAUNCH.search(text):
-            raise Unclear("which does more than start processes")
+            raise UnsupportedLaunch("which does more than start processes")
         return None
     options = Options(_TABLES[program], env, knobs if program == "horovodrun" else frozenset())
     for word in words[:start]:
@@ -68,7 +73,7 @@ def take_apart(text: str, env: Mapping[str, str], knobs: frozenset[str] = frozen
 
 
 def _program(words: list[str], at: int) -> tuple[str, int]:
-    """Return the launcher that stands there, and where its options begin."""
+    """Return the launcher at a position, and the position of its options."""
     name = words[at].rsplit("/", 1)[-1] if at < len(words) else ""
     if name in _NAMES:
         return "mpirun", at + 1
@@ -81,35 +86,35 @@ def _program(words: list[str], at: int) -> tuple[str, int]:
 
 def _check_program(words: list[str]) -> None:
     if not words:
-        raise Unclear("in which no program is started")
+        raise UnsupportedLaunch("in which no program is started")
     if ":" in words:
-        raise Unclear("which starts several programs")
-    if any(map(is_made_once, words)):
-        raise Unclear("whose arguments the shell makes, once")
+        raise UnsupportedLaunch("which starts several programs")
+    if any(map(is_expanded_once, words)):
+        raise UnsupportedLaunch("whose arguments the shell expands only once")
 
 
 def _line(program: str, command: str, options: Options) -> Line:
-    np = options.said.get("np")
+    np = options.values.get("np")
     if np is not None and not np.isdecimal():
-        raise Unclear(f"in which {np!r} is not a number of processes")
+        raise UnsupportedLaunch(f"in which {np!r} is not a number of processes")
     return Line(
         program=program,
-        command=" ".join([*options.before, _run_by(program, command)]),
+        command=" ".join([*options.before, _program_text(program, command)]),
         np=int(np) if np else None,
-        per_node=options.said.get("per_node"),
-        by_node="by_node" in options.said,
-        folder=options.said.get("folder", ""),
-        hosts=options.said.get("hosts", ""),
+        per_node=options.values.get("per_node"),
+        by_node="by_node" in options.values,
+        folder=options.values.get("folder", ""),
+        hosts=options.values.get("hosts", ""),
         variables=options.variables,
         passed=tuple(options.passed),
         knobs=options.knobs
-        | {key: options.said[key] for key in ("nodes", "restarts") if key in options.said},
+        | {key: options.values[key] for key in ("nodes", "restarts") if key in options.values},
         dropped=tuple(options.dropped),
     )
 
 
-def _run_by(program: str, command: str) -> str:
-    """Return what torchrun would run: a Python script, unless it is told otherwise."""
+def _program_text(program: str, command: str) -> str:
+    """Return the command of torchrun's program, a Python script unless an option changes that."""
     if program != "torchrun":
         return command
     first, _, rest = command.partition(" ")

@@ -1,4 +1,4 @@
-"""The words of one simple command of bash, and what those mean whose value the file alone tells."""
+"""The words of one simple command of bash, and the values of those that the file alone determines."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _WORD: Final = re.compile(
 _SPACE: Final = re.compile(r"(?:[^\S\n]|\\\n)+")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL | re.ASCII)
 _PART: Final = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^'"\\]+)""", re.DOTALL)
-"""What stands in single quotes, in double quotes, behind a backslash, and plain."""
+"""Text in single quotes, in double quotes, after a backslash, and plain."""
 _FILLED: Final = re.compile(r"""\\([\\"$`])|\$(?:\{(\w+)(?::?-([^{}$]*))?\}|(\w+))|[$`]""")
 _LITERAL: Final = re.compile(r"'[^']*'|\\.", re.DOTALL)
-_ONCE: Final = re.compile(r"\$\(|`|\$\$|\$\{?RANDOM\b")
-"""What gives another value each time that it is expanded."""
+_DYNAMIC: Final = re.compile(r"\$\(|`|\$\$|\$\{?RANDOM\b")
+"""Expansions that may give another value each time."""
 
 
-class Unclear(ValueError):  # noqa: N818 - it is no fault
-    """Why a launch line stays as it is: words to stand behind `a command`."""
+class UnsupportedLaunch(ValueError):  # noqa: N818 - it is not an error
+    """A launch line that is not converted; the message continues `a command`."""
 
 
 def words_of(text: str) -> list[tuple[str, int]]:
-    """Return the words of one simple command, each with its place; none for anything else."""
+    """Return the words of one simple command, each with its place; an empty list for anything else."""
     text, at = text.strip(), len(text) - len(text.lstrip())
     found, here = [], 0
     while here < len(text):
@@ -49,53 +49,54 @@ def assignment(word: str) -> tuple[str, str] | None:
     return (match[1], match[2]) if match else None
 
 
-def is_made_once(word: str) -> bool:
-    """Tell whether the launcher's shell makes the word, and those of the tasks would make others."""
-    return bool(_ONCE.search(_LITERAL.sub("", word)))
+def is_expanded_once(word: str) -> bool:
+    """Return whether only the launcher's shell may expand a word: tasks might get other values."""
+    return bool(_DYNAMIC.search(_LITERAL.sub("", word)))
 
 
 def value_of(raw: str, env: Mapping[str, str]) -> str:
-    """Return what the shell makes of a word.
+    """Return a word as the shell expands it.
 
     Raises:
-        Unclear: where ``env``, the variables of the file, does not tell.
+        UnsupportedLaunch: when it needs a variable that is not in ``env``.
     """
     parts = _PART.findall(raw)
     try:
         filled = [
-            _FILLED.sub(lambda match: _known(match, env), double or plain) for _, double, _, plain in parts
+            _FILLED.sub(lambda match: _substitute(match, env), double or plain)
+            for _, double, _, plain in parts
         ]
     except KeyError:
-        raise Unclear(f"of which {raw} is known only when it runs") from None
+        raise UnsupportedLaunch(f"of which {raw} is known only at run time") from None
     return "".join(part[0] + part[2] + text for part, text in zip(parts, filled, strict=True))
 
 
 def variable(raw: str, env: Mapping[str, str]) -> tuple[str, str, str]:
     """Return the name, the value and the text of ``NAME=VALUE``, or of ``NAME``.
 
-    Where the shell is to fill the value in, it is empty and the text sets the variable in front of a
+    Where the shell must expand the value, it is empty and the text sets the variable in front of a
     program; else the text is empty.
 
     Raises:
-        Unclear: where the name is none, or the value is another each time that it is made.
+        UnsupportedLaunch: when the name is invalid, or the value may differ each time.
     """
-    if is_made_once(raw):
-        raise Unclear(f"of which {raw} is known only when it runs")
+    if is_expanded_once(raw):
+        raise UnsupportedLaunch(f"of which {raw} is known only at run time")
     written, _, rest = raw.partition("=")
     quotation = '"' if written[:1] == '"' else ""
     try:
         name, _, value = value_of(raw, env).partition("=")
         text = ""
-    except Unclear:
+    except UnsupportedLaunch:
         name, value = written.removeprefix(quotation), ""
         text = f"{name}={quotation}{rest}"
     if not VARIABLE_NAME.fullmatch(name):
-        raise Unclear(f"of which {name!r} is not a valid variable name")
+        raise UnsupportedLaunch(f"of which {name!r} is not a valid variable name")
     return name, value, text
 
 
-def _known(match: re.Match[str], env: Mapping[str, str]) -> str:
-    """Return what stands for a variable, or behind a backslash; a KeyError for what ``env`` does not tell."""
+def _substitute(match: re.Match[str], env: Mapping[str, str]) -> str:
+    """Return the value of a variable, or an escaped character; a KeyError if ``env`` lacks it."""
     escaped, name, default = match[1], match[2] or match[4], match[3]
     if escaped:
         return escaped

@@ -1,7 +1,7 @@
-"""MLRun: a function of kind ``mpijob`` or ``job``, alone or as the one mpijob of a project.
+"""MLRun: a function of kind ``mpijob`` or ``job``, alone or as the only mpijob of a project.
 
 The fields are those of mlrun 1.10 (``mlrun/runtimes/pod.py``, ``mlrun/runtimes/mpijob/abstract.py``): its
-mpijob runs one process on each of ``replicas`` pods, and hands params to the program in MLRUN_EXEC_CONFIG.
+mpijob runs one process on each of ``replicas`` pods, and passes params to the program in MLRUN_EXEC_CONFIG.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.importers import Imported, container, launch_lines
-from hpcdist.importers.container import finished, ignore_said, skip_empty
-from hpcdist.importers.launch_lines import Line, Unclear
+from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
+from hpcdist.importers.launch_lines import Line, UnsupportedLaunch
 from hpcdist.importers.mlrun import command, project
 from hpcdist.importers.reading import Reading, one_of
 from hpcdist.words import RUN_NAME, join, slug
@@ -35,9 +35,9 @@ _OF_FUNCTIONS: Final = frozenset(
 _OF_TASKS: Final = frozenset(
     {"hyperparams", "hyper_param_options", "param_file", "handler", "secret_sources", "output_path"}
 )
-"""Keys of the ``spec`` of a function, and of a task, that nothing else has there."""
+"""Keys that only the ``spec`` of a function, or of a task, has."""
 _MOUNTS: Final = "nothing is mounted; write the path of the site's own file system in the command"
-_NODES: Final = "choose nodes by `batch.partition` or `batch.constraint`"
+_NODES: Final = "choose nodes with `batch.partition` or `batch.constraint`"
 _SERVER: Final = "it is for a server of MLRun"
 _RIGHTS: Final = "the job runs as you, with your own rights"
 _IGNORED: Final = {
@@ -45,8 +45,8 @@ _IGNORED: Final = {
     **dict.fromkeys(("node_name", "node_selector", "affinity", "tolerations", "preemption_mode",
                      "priority_class_name"), _NODES),
     **dict.fromkeys(("service_account", "security_context", "auth"), _RIGHTS),
-    **dict.fromkeys(("image_pull_policy", "image_pull_secret"), "no registry is asked"),
-    "entry_points": "it tells only which functions the code has",
+    **dict.fromkeys(("image_pull_policy", "image_pull_secret"), "the site's container runtime gets images"),
+    "entry_points": "it only lists the functions of the code",
     **dict.fromkeys(("clone_target_dir", "allow_empty_resources", "reset_on_run",
                      "track_models", "filename", "serving_spec", "graph", "output_path",
                      "secret_sources"), _SERVER),
@@ -63,7 +63,7 @@ _BUILD: Final = {
     ),
     **dict.fromkeys(("source", "load_source_on_run", "source_code_target_dir"),
                     "code is not fetched: the job runs the code in the submit directory"),
-    "code_origin": "it tells only where the code comes from",
+    "code_origin": "it only records the origin of the code",
 }  # fmt: skip
 _Variables = dict[str, tuple[str, Path]]
 """The value of each variable, and the key that it comes from."""
@@ -75,7 +75,7 @@ class MLRun:
     """The importer of functions and projects."""
 
     def recognises(self, data: Map) -> bool:
-        """Tell by the kind with its sections, or by the lists of a project."""
+        """Decide by the kind and its sections, or by the lists of a project."""
         if data.keys() & {"apiVersion", "$schema"}:
             return "mlrunVersion" in data
         if project.is_project(data):
@@ -88,7 +88,7 @@ class MLRun:
         return isinstance(kind, str) and kind in _KINDS
 
     def jobs(self, data: Map) -> dict[str, Map]:
-        """Return the functions of a project, as `HoldsJobs.jobs`."""
+        """Return the functions of a project, as `ContainsJobs.jobs`."""
         return one_of(project.functions(data), data) if project.is_project(data) else {}
 
     def read(self, data: Map) -> Imported:
@@ -100,11 +100,11 @@ class MLRun:
         read = Reading(data)
         skip_empty(read)
         base = project.chosen(read) if project.is_project(data) else ()
-        if base is not None and project.is_short(read, base):
-            _short(read, base)
+        if base is not None and project.is_program_entry(read, base):
+            _program_entry(read, base)
         elif base is not None:
             _function(read, base)
-        return finished(read)
+        return finish_with_command(read)
 
 
 IMPORTER: Final = MLRun()
@@ -115,13 +115,13 @@ def _function(read: Reading, base: Path) -> None:
     spec = (*base, "spec")
     if kind not in ("mpijob", "job"):
         read.get(*spec)
-        read.get()  # of a file that is refused as a whole, no key needs a word
+        read.get()  # the file is refused as a whole: report no single keys
         _refuse_kind(read, base, kind)
         return
-    ignore_said(read, {"verbose": "log levels are the program's", "status": _SERVER}, *base)
+    ignore_set_keys(read, {"verbose": "log levels are the program's", "status": _SERVER}, *base)
     _metadata(read, (*base, "metadata"))
-    ignore_said(read, _IGNORED, *spec)
-    ignore_said(read, _BUILD, *spec, "build")
+    ignore_set_keys(read, _IGNORED, *spec)
+    ignore_set_keys(read, _BUILD, *spec, "build")
     _thresholds(read, (*spec, "state_thresholds"))
     if read.text(*spec, "description"):
         read.put("description", read.text(*spec, "description"), *spec, "description")
@@ -129,13 +129,13 @@ def _function(read: Reading, base: Path) -> None:
         read.put("build.image", read.text(*spec, "image"), *spec, "image")
     params = command.params_of(read, spec)
     env = _variables(read, (*spec, "env"))
-    env |= {name: (text, (*spec, "parameters")) for name, text in command.told(params).items()}
+    env |= {name: (text, (*spec, "parameters")) for name, text in command.params_variable(params).items()}
     if kind == "mpijob":
         read.put("framework", "mpi", *base, "kind")
     _replicas(read, spec, env, distributed=kind == "mpijob")
     folder = read.text(*spec, "pythonpath")
     if folder:
-        env["PYTHONPATH"] = container.protected(folder), (*spec, "pythonpath")
+        env["PYTHONPATH"] = container.escape_templates(folder), (*spec, "pythonpath")
     _put_variables(read, env)
     command.put_command(read, spec, params)
 
@@ -156,7 +156,7 @@ def _refuse_kind(read: Reading, base: Path, kind: object) -> None:
         read.refuse(*base, "kind", why=f"functions of kind {kind!r} are not run", hint=hint)
 
 
-def _short(read: Reading, path: Path) -> None:
+def _program_entry(read: Reading, path: Path) -> None:
     """Read an entry of a project that only names its program: ``{url: train.py, kind: mpijob}``."""
     _metadata(read, path)
     if read.text(*path, "image"):
@@ -165,39 +165,42 @@ def _short(read: Reading, path: Path) -> None:
     if distributed:
         read.put("framework", "mpi", *path, "kind")
     _replicas(read, path, {}, distributed=distributed)
-    command.put_short(read, path)
+    command.put_program(read, path)
 
 
 def _metadata(read: Reading, path: Path) -> None:
     name = read.text(*path, "name")
     if name:
         if not RUN_NAME.fullmatch(name):
-            read.warn(*path, "name", why=f"the job is called {slug(name)!r}: {name!r} cannot be its name")
+            read.warn(*path, "name", why=f"the job is named {slug(name)!r}: {name!r} is not a valid job name")
         read.put("name", name if RUN_NAME.fullmatch(name) else slug(name), *path, "name")
     if read.text(*path, "project"):
-        _told_twice(read, (*path, "project"))
+        _check_project(read, (*path, "project"))
         read.move("project", *path, "project")
     if read.get(*path, "categories"):
         read.move("tags", *path, "categories")
-    ignore_said(read, _METADATA, *path)
+    ignore_set_keys(read, _METADATA, *path)
 
 
-def _told_twice(read: Reading, path: Path) -> None:
-    """Say which project it is, where a file and its function say different ones."""
+def _check_project(read: Reading, path: Path) -> None:
+    """Warn if a file and its function name different projects."""
     other = read.native.get("project")
     if other not in (None, read.peek(*path)):
-        read.warn(*path, why=f"the project is this one, not {other!r}, which stands outside of the function")
+        read.warn(*path, why=f"this project is used, not {other!r}, which is given outside the function")
 
 
 def _variables(read: Reading, path: Path) -> _Variables:
-    """Take the variables; those of ``with_autotune`` have names that no shell exports."""
+    """Take the variables; rename those of ``with_autotune``, which no shell can export."""
     found: _Variables = {}
     index = {read.text(*path, at, "name"): at for at, _ in read.items(*path)}
     for name, value in container.variables(read, *path).items():
         new = f"HOROVOD_{name.upper().replace('-', '_')}" if _AUTOTUNE.fullmatch(name) else name
         if new != name:
-            read.warn(*path, why=f"{name} is {new}: Horovod does not know the other, and no shell exports it")
-        found[new] = container.protected(value), (*path, index[name])
+            read.warn(
+                *path,
+                why=f"{name} becomes {new}: Horovod does not read the other name, and no shell exports it",
+            )
+        found[new] = container.escape_templates(value), (*path, index[name])
     return found
 
 
@@ -211,13 +214,13 @@ def _put_variables(read: Reading, env: _Variables) -> None:
 
 
 def _replicas(read: Reading, spec: Path, env: _Variables, *, distributed: bool) -> None:
-    """Put the replicas, of which MLRun starts one where the function says nothing."""
+    """Put the replicas, of which MLRun starts one by default."""
     amounts = container.amounts(read, *spec, "resources")
     if amounts:
         read.put("environment.resources", amounts, *spec, "resources")
     count: Any = read.get(*spec, "replicas")
     if not distributed:
-        ignore_said(read, {"replicas": "a function of kind job is one process", "mpi_args": _SERVER}, *spec)
+        ignore_set_keys(read, {"replicas": "a job is one process", "mpi_args": _SERVER}, *spec)
         return
     if count is None:
         count = 1
@@ -239,30 +242,29 @@ def _replicas(read: Reading, spec: Path, env: _Variables, *, distributed: bool) 
 
 
 def _mpi_args(read: Reading, path: Path, count: int, env: _Variables) -> None:
-    """Take the options of mpirun, some of which are written as one word with a space in it."""
+    """Take the options of mpirun, which may be one word with a space."""
     words = container.words(read, *path)
     if not words:
         return
     texts = [words] if isinstance(words, str) else [_options(word) for word in words]
     try:
         line = _line(" ".join(texts))
-    except Unclear as reason:
+    except UnsupportedLaunch as reason:
         why = f"these options are of an mpirun {reason}"
         read.refuse(*path, why=why, hint="remove that, or set it by `batch.launcher`")
         return
     if line.np not in (None, count):
         read.refuse(*path, why=f"mpirun starts {line.np} processes, and there are {count} replicas")
     if line.per_node not in (None, "1"):
-        read.refuse(
-            *path, why=f"{line.per_node} processes a replica, which is one here", hint="write more replicas"
-        )
+        why = f"{line.per_node} processes per replica, but MLRun starts one"
+        read.refuse(*path, why=why, hint="write more replicas")
     for text in line.dropped:
         read.warn(*path, why=f"{text} has no effect: hpcdist starts the processes")
-    env |= {name: (container.protected(value), path) for name, value in line.variables.items()}
+    env |= {name: (container.escape_templates(value), path) for name, value in line.variables.items()}
     unset = [name for name in line.passed if name not in env]
     if unset:
         why = f"-x {' '.join(unset)} of mpirun names what is not in `spec.env`"
-        read.warn(*path, why=why, hint="the tasks get what the site's modules and your shell say")
+        read.warn(*path, why=why, hint="the tasks get its value from the site's modules and your shell")
 
 
 def _options(word: str) -> str:
@@ -271,23 +273,25 @@ def _options(word: str) -> str:
 
 
 def _line(options: str) -> Line:
-    line = launch_lines.take_apart(f"mpirun {options} program", {})
+    line = launch_lines.parse_launch_line(f"mpirun {options} program", {})
     if line is None or line.command != "program":
-        told = line.command.removesuffix(" program") if line else options
-        raise Unclear(f"that starts {told!r}, which is none of its options")
+        words = line.command.removesuffix(" program") if line else options
+        raise UnsupportedLaunch(f"that starts {words!r}, which is none of its options")
     if line.folder:
-        raise Unclear(f"that works in {line.folder}")
+        raise UnsupportedLaunch(f"that works in {line.folder}")
     return line
 
 
 def _thresholds(read: Reading, path: Path) -> None:
-    """Take how long it may run; how long it may wait is not the job's to say."""
+    """Take the time limit; ignore the limits of waiting."""
     time = read.text(*path, "executing")
     if time and time != "-1":
         if not _THRESHOLD.fullmatch(time):
-            read.refuse(*path, "executing", why=f"{time!r} is no time", hint="write 90m, 1h30m or -1")
+            read.refuse(
+                *path, "executing", why=f"{time!r} is not a time limit", hint="write 90m, 1h30m or -1"
+            )
         else:
             read.put("batch.walltime", time, *path, "executing")
     for key in read.keys(*path):
         if key != "executing":
-            read.ignore(*path, key, why="the batch system says how long a job waits")
+            read.ignore(*path, key, why="the batch system decides how long a job waits")

@@ -1,7 +1,7 @@
-"""The command of a function of MLRun, and the params that it is given.
+"""The command of a function of MLRun, and its params.
 
-``python -u COMMAND ARGS`` where ``mode: pass`` does not say that the command is a whole one; ``{name}`` in
-both is filled with a param (``mlrun/runtimes/local.py``).
+``python -u COMMAND ARGS`` unless ``mode: pass`` makes the command a complete one; ``{name}`` in
+both is replaced by a param (``mlrun/runtimes/local.py``).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final
 
 from hpcdist.documents.tree import Seq
 from hpcdist.errors import Path
-from hpcdist.importers.container import as_word, protected, words
-from hpcdist.importers.mlrun.code import CALL, code_of, started, with_code
+from hpcdist.importers.container import as_word, escape_templates, words
+from hpcdist.importers.mlrun.code import CALL, code_command, code_of, start_line
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.searches import every, instead, listed
+from hpcdist.importers.searches import from_list, grid, submit_hint
 from hpcdist.words import quote
 
-_PLACE: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
 _REMOTE: Final = re.compile(r"[a-z0-9]+://")
 _ESCAPED: Final = r"""|replace("\\", "\\\\")|replace('"', '\\"')|replace("\n", "\\n")"""
 _BY_SHELL: Final = "write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"
@@ -33,7 +33,7 @@ def params_of(read: Reading, spec: Path) -> dict[str, object]:
         return {}
     params = dict(given or {})
     for name in [name for name in params if not name.isidentifier()]:
-        read.refuse(*spec, "parameters", name, why=f"{name!r} cannot be the name of a param here")
+        read.refuse(*spec, "parameters", name, why=f"{name!r} is not a valid param name")
         del params[name]
     if params:
         read.put("params", given, *spec, "parameters")
@@ -41,45 +41,45 @@ def params_of(read: Reading, spec: Path) -> dict[str, object]:
 
 
 def refuse_searches(read: Reading, spec: Path) -> None:
-    """Refuse hyper-parameters; where the file lists their values, the hint is what to submit."""
+    """Refuse hyper-parameters; where the file lists their values, the hint lists the jobs."""
     strategy = read.peek(*spec, "hyper_param_options", "strategy") or read.peek(*spec, "strategy")
     for key in ("hyperparams", "hyper_param_options", "param_file", "strategy", "selector"):
         node = read.peek(*spec, key)
         if node:
             file = read.peek(*spec, key, "param_file") or (node if key == "param_file" else "")
             each = f"submit once for each line of {file}, with its values as `-p NAME=VALUE`"
-            hint = _one_by_one(node, strategy) if key == "hyperparams" else each if file else "remove it"
+            hint = _trials_hint(node, strategy) if key == "hyperparams" else each if file else "remove it"
             read.refuse(*spec, key, why="a search over parameters is many jobs", hint=hint)
 
 
-def _one_by_one(node: object, strategy: object) -> str:
-    """Return what to submit instead: ``grid`` is each value with each other, ``list`` one after the other."""
+def _trials_hint(node: object, strategy: object) -> str:
+    """Return the hint: ``grid`` combines all values, ``list`` takes them row by row."""
     lists = dict(node) if isinstance(node, Mapping) else {}
     if not lists or not all(isinstance(values, list) and values for values in lists.values()):
         return "write one value of each in `parameters`, and submit once for each with `-p NAME=VALUE`"
-    trials = every(lists)
+    trials = grid(lists)
     if strategy == "list":
-        trials = listed([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=False)])
+        trials = from_list([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=False)])
     given = ", ".join(f"{name}: {values[0]}" for name, values in lists.items())
-    return instead(trials, f"write `parameters: {{{given}}}`")
+    return submit_hint(trials, f"write `parameters: {{{given}}}`")
 
 
-def told(params: Mapping[str, object]) -> dict[str, str]:
-    """Return the variable from which a program of MLRun reads its params."""
+def params_variable(params: Mapping[str, object]) -> dict[str, str]:
+    """Return the variable in which a program of MLRun reads its params."""
     return {"MLRUN_EXEC_CONFIG": _config(params)} if params else {}
 
 
-def put_short(read: Reading, path: Path) -> None:
+def put_program(read: Reading, path: Path) -> None:
     """Put the program that an entry of a project names."""
     program = read.text(*path, "url") or ""
     if handler := read.get(*path, "handler"):
         read.refuse(*path, "handler", why=f"MLRun would call the function {handler!r}", hint=CALL)
     else:
-        read.put("run.cmd", f"python -u {quote(protected(program))}", *path, "url")
+        read.put("run.cmd", f"python -u {quote(escape_templates(program))}", *path, "url")
 
 
 def _config(params: Mapping[str, object]) -> str:
-    """Return what the program reads by ``mlrun.get_or_create_ctx``: JSON with the params of the day."""
+    """Return what the program reads by ``mlrun.get_or_create_ctx``: JSON with the params."""
     parts = ", ".join(f'"{name}": {_json(name, value)}' for name, value in params.items())
     return f'{{"spec": {{"parameters": {{{parts}}} }} }}'
 
@@ -95,11 +95,11 @@ def _json(name: str, value: object) -> str:
 def _plain_json(value: object) -> str:
     import json
 
-    return protected(json.dumps(value, default=str))
+    return escape_templates(json.dumps(value, default=str))
 
 
 def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None:
-    """Put the command, where there is one that a batch job can run."""
+    """Put the command, if a batch job can run it."""
     command = read.text(*spec, "command") or ""
     mode = read.get(*spec, "mode")
     folder = read.text(*spec, "workdir")
@@ -108,17 +108,17 @@ def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None
     handler = read.get(*spec, "default_handler")
     code = code_of(read, (*spec, "build", "functionSourceCode"), handled=bool(handler))
     origin = read.text(*spec, "build", "origin_filename") or ""
-    file, line = started(command, origin, python, whole=mode == "pass")
+    file, line = start_line(command, origin, python, whole=mode == "pass")
     source = (*spec, "command" if command else "build")
     if handler:
         read.refuse(*spec, "default_handler", why=f"MLRun would call the function {handler!r}", hint=CALL)
     elif _REMOTE.match(command):
         read.refuse(*source, why=f"{command} is not fetched", hint="write the path of the program")
     elif code and not file:
-        read.refuse(*source, why="this does not say how the code in the file is run", hint=_BY_SHELL)
+        read.refuse(*source, why="the file does not say how its code is run", hint=_BY_SHELL)
     elif code:
         line = texts.filled(line, *source) + end
-        read.put("run.cmd", with_code(code, file, line, folder), *spec, "build", "functionSourceCode")
+        read.put("run.cmd", code_command(code, file, line, folder), *spec, "build", "functionSourceCode")
     elif not command:
         read.refuse(*spec, "command", why="there is no command", hint="write the program, such as train.py")
     elif command.endswith(".ipynb"):
@@ -129,7 +129,7 @@ def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None
         text = command if mode == "pass" else " ".join([python, *command.split()])
         read.put("run.cmd", _in_folder(f"{texts.filled(text, *source)}{end}", folder), *source)
     if mode not in (None, "", "pass", "args"):
-        read.refuse(*spec, "mode", why=f"there is no mode {mode!r} here", hint="write `pass`, or nothing")
+        read.refuse(*spec, "mode", why=f"unknown mode {mode!r} here", hint="write `pass`, or nothing")
     texts.declare(spec)
 
 
@@ -139,21 +139,21 @@ def _python(read: Reading, spec: Path) -> str:
 
 
 def _arguments(read: Reading, spec: Path, texts: _Texts) -> str:
-    """Take ``args``: what stands behind the command, with the blank before it."""
+    """Take ``args``: the text after the command, with a space before it."""
     args = words(read, *spec, "args") or []
     items = [(*spec, "args", at) for at, item in read.items(*spec, "args") if item is not None]
     sources: list[Path] = [*items] or [(*spec, "args")]
     text = ""
     for word, source in zip([args] if isinstance(args, str) else args, sources, strict=False):
         if re.match(r"-x \w+=", word):
-            why = "the program gets this, which is an option of mpirun: write it in `mpi_args`"
+            why = "this option of mpirun is passed to the program: write it in `mpi_args`"
             read.warn(*source, why=why)
         text += f" {texts.word(word, *source)}"
     return text
 
 
 class _Texts:
-    """Texts with ``{name}``; names that have no value become inputs, to be given with -p."""
+    """Texts with ``{name}``; names without a value become inputs, given with -p."""
 
     def __init__(self, read: Reading, params: Mapping[str, object]) -> None:
         self._read, self._params = read, params
@@ -161,14 +161,14 @@ class _Texts:
 
     def word(self, text: str, *source: str | int) -> str:
         """Return one word for a shell."""
-        return self._made(text, lambda part: quote(protected(part)), source) or "''"
+        return self._made(text, lambda part: quote(escape_templates(part)), source) or "''"
 
     def filled(self, text: str, *source: str | int) -> str:
         """Return shell text."""
-        return self._made(text, protected, source)
+        return self._made(text, escape_templates, source)
 
     def _made(self, text: str, plain: Callable[[str], str], source: Path) -> str:
-        parts = _PLACE.split(text)
+        parts = _PLACEHOLDER.split(text)
         return "".join(
             self._value(part, source) if at % 2 else plain(part) for at, part in enumerate(parts) if part
         )
@@ -180,7 +180,7 @@ class _Texts:
         return as_word(name, plain=isinstance(value, (int, float)))
 
     def declare(self, spec: Path) -> None:
-        """Declare what has no value, and with it the others: where there are inputs, all params are."""
+        """Declare params without a value as inputs, and then all others too: inputs list all params."""
         if not self._lacking:
             return
         sources = {name: (*spec, "parameters", name) for name in self._params} | self._lacking
@@ -193,4 +193,4 @@ class _Texts:
 
 
 def _in_folder(text: str, folder: str | None) -> str:
-    return text if not folder or folder in (".", "./") else f"cd {quote(protected(folder))} && {text}"
+    return text if not folder or folder in (".", "./") else f"cd {quote(escape_templates(folder))} && {text}"

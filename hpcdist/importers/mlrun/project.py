@@ -1,4 +1,4 @@
-"""Projects of MLRun: the one function of kind ``mpijob`` in them is run, or the only one that they have."""
+"""Projects of MLRun: their only function of kind ``mpijob`` is run, or their only function."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
-from hpcdist.importers.container import ignore_said
+from hpcdist.importers.container import ignore_set_keys
 from hpcdist.importers.reading import Reading
 from hpcdist.words import quote
 
 _SERVER: Final = "it is for a server of MLRun"
 _IGNORED: Final = {
-    "workflows": "one function is run, not its workflow; chain jobs by `batch.dependency`",
+    "workflows": "one function is run, not its workflow; chain jobs with `batch.dependency`",
     "artifacts": "artifacts are not stored",
     "artifact_path": "what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
     "params": "they are the workflows'; write those of the function in its `spec.parameters`",
@@ -32,7 +32,7 @@ _ENTRY: Final = {"tag": _SERVER,
 
 
 def is_project(data: Map) -> bool:
-    """Tell by the kind with functions, or by functions with workflows, as older projects are."""
+    """Decide by the kind with functions, or, in older projects, by functions with workflows."""
     spec = data.get("spec")
     inner = isinstance(spec, Mapping) and bool(spec.keys() & {"functions", "workflows"})
     if data.get("kind") == "project":
@@ -41,12 +41,12 @@ def is_project(data: Map) -> bool:
 
 
 def chosen(read: Reading) -> Path | None:
-    """Return where the one function that is run stands, None with the reason among the remarks."""
+    """Return the path of the function to run; None, with an error, if there is not exactly one."""
     read.get("kind")
     base: Path = ("spec",) if isinstance(read.peek("spec"), Mapping) else ()
     for above in {(), base}:
-        ignore_said(read, _IGNORED, *above)
-    ignore_said(read, {"labels": _SERVER, "annotations": _SERVER, "created": _SERVER}, "metadata")
+        ignore_set_keys(read, _IGNORED, *above)
+    ignore_set_keys(read, {"labels": _SERVER, "annotations": _SERVER, "created": _SERVER}, "metadata")
     for path in (("metadata", "name"), ("name",)):
         if isinstance(read.get(*path), str) and read.peek(*path):
             read.put("project", read.peek(*path), *path)
@@ -58,12 +58,12 @@ def chosen(read: Reading) -> Path | None:
     if len(found) != 1:
         _refuse(read, where, found)
         return None
-    _pass_over(read, where, found[0])
+    _warn_of_others(read, where, found[0])
     return _entry(read, (*where, found[0]))
 
 
 def functions(data: Map) -> dict[Path, str]:
-    """Return where the functions of a project stand, with their names."""
+    """Return the paths of the functions of a project, with their names."""
     base: Path = ("spec",) if isinstance(data.get("spec"), Mapping) else ()
     read = Reading(data)
     return {(*base, "functions", index): _name(item, index) for index, item in read.items(*base, "functions")}
@@ -84,7 +84,7 @@ def _name(item: Any, index: int) -> str:
 
 
 def _is_job(read: Reading, path: Path) -> bool:
-    return _kind(read.peek(*path)) in ("job", "mpijob") or is_short(read, path)
+    return _kind(read.peek(*path)) in ("job", "mpijob") or is_program_entry(read, path)
 
 
 def _refuse(read: Reading, where: Path, found: list[int]) -> None:
@@ -96,7 +96,7 @@ def _refuse(read: Reading, where: Path, found: list[int]) -> None:
     jobs = [_name(item, index) for index, item in read.items(*where) if _is_job(read, (*where, index))]
     read.get(*where)
     if names:
-        hint = "take one of them by `--name NAME`"
+        hint = "choose one with `--name NAME`"
         read.refuse(*where, why=f"several functions are of kind mpijob: {', '.join(names)}", hint=hint)
     else:
         hint = f"there are: {', '.join(every)}" if every else "write one, or give the file of a function"
@@ -108,15 +108,15 @@ def _url(item: object) -> str:
     return str(item.get("url", "no kind")) if isinstance(item, Mapping) else "no kind"
 
 
-def _pass_over(read: Reading, where: Path, taken: int) -> None:
+def _warn_of_others(read: Reading, where: Path, taken: int) -> None:
     for index, item in read.items(*where):
         if index != taken and item is not None:
             read.get(*where, index)
-            read.warn(*where, index, why=f"the function {_name(item, index)} is not run: one is, the mpijob")
+            read.warn(*where, index, why=f"the function {_name(item, index)} is not run: only the mpijob is")
 
 
-def is_short(read: Reading, path: Path) -> bool:
-    """Tell whether an entry names a program, of kind mpijob or job, instead of holding a function."""
+def is_program_entry(read: Reading, path: Path) -> bool:
+    """Return whether an entry names a program, of kind mpijob or job, instead of a function."""
     url, kind = read.peek(*path, "url"), read.peek(*path, "kind")
     remote = isinstance(url, str) and "://" in url
     named = isinstance(url, str) and url.endswith(".py") and not remote
@@ -124,19 +124,19 @@ def is_short(read: Reading, path: Path) -> bool:
 
 
 def _entry(read: Reading, path: Path) -> Path | None:
-    """Return the function of an entry; a short one, which names its program, becomes a function."""
+    """Return the path of the function of an entry, or of an entry that names its program."""
     if isinstance(read.peek(*path, "spec"), Mapping) and "kind" in read.peek(*path, "spec"):
         name, own = read.get(*path, "name"), read.peek(*path, "spec", "metadata", "name")
         if name and own and name != own:
-            read.warn(*path, "name", why=f"the job is called {own!r}, as the function itself is")
-        ignore_said(read, _ENTRY, *path)
+            read.warn(*path, "name", why=f"the job is named {own!r}, as the function itself is")
+        ignore_set_keys(read, _ENTRY, *path)
         return (*path, "spec")
     if isinstance(read.peek(*path, "spec"), Mapping) or read.peek(*path, "metadata") is not None:
         return path
-    ignore_said(read, _ENTRY, *path)
-    if is_short(read, path):
+    ignore_set_keys(read, _ENTRY, *path)
+    if is_program_entry(read, path):
         return path
     hint = "give that file, or write the function here, with `kind`, `metadata` and `spec`"
     read.get(*path)
-    read.refuse(*path, why="the function is not written here", hint=hint)
+    read.refuse(*path, why="the function is not in this file", hint=hint)
     return None

@@ -1,7 +1,7 @@
-"""Polyaxon 0.0.3 to 0.6.1, all five generations, brought to the form of 0.6.
+"""Polyaxon 0.0.3 to 0.6.1, all five generations, converted to the form of 0.6.
 
-No marker tells them apart (``version`` is 1 in all of them), so every old key is understood wherever it
-stands. What moved: ``declarations`` (to 0.4.4), ``settings`` and ``run.image`` (to 0.1.0), the sections
+Nothing distinguishes them (``version`` is 1 in all of them), so every old key is read everywhere.
+What moved: ``declarations`` (to 0.4.4), ``settings`` and ``run.image`` (to 0.1.0), the sections
 ``environment.tensorflow`` and its like (to 0.4.1), ``default_worker_resources`` (to 0.1.0).
 """
 
@@ -36,7 +36,7 @@ _REFUSED: Final = {
     **dict.fromkeys(("model", "train", "eval"), ("Polyaxon's own graphs ended with Polyaxon 0.4", _GRAPH)),
     **dict.fromkeys(("ops", "templates"), ("a pipeline is many jobs", _STEPS)),
     "schedule": ("jobs are not repeated", "use cron"),
-    "execute_at": ("jobs start when the batch system lets them", "say it in `batch.directives`"),
+    "execute_at": ("the batch system decides when a job starts", "write it in `batch.directives`"),
     "timeout": ("the time of a batch job is its walltime", "write `batch: {walltime: HH:MM:SS}`"),
 }
 _SETTINGS_REFUSED: Final = (
@@ -49,7 +49,7 @@ _LIBRARIES: Final = frozenset(
     ("caffe", "caffe2", "catboost", "cntk", "fastai", "ignite", "keras", "lightgbm", "onnx", "python",
      "pytorch-ignite", "pytorch-lightning", "scikit", "scikit-learn", "sklearn", "theano", "xgboost")
 )  # fmt: skip
-"""What Polyaxon's users name as a framework that starts nothing of its own."""
+"""Libraries named as a framework that need no launch of their own."""
 _RUN_TO_BUILD: Final = {"image": "image", "build_steps": "build_steps", "steps": "build_steps",
                         "env_vars": "env_vars", "git": "git"}  # fmt: skip
 
@@ -58,7 +58,7 @@ class Polyaxon:
     """The importer of files of Polyaxon 0.x, and of hpcdist's own, which are the same with ``batch``."""
 
     def recognises(self, data: Map) -> bool:
-        """Tell by the sections that every such file has one of."""
+        """Decide by the sections: every such file has one of them."""
         foreign = "apiVersion" in data or "$schema" in data
         return not foreign and any(key in data for key in ("run", "model", "environment", "hptuning"))
 
@@ -136,12 +136,12 @@ def _settings(data: Map, remarks: list[Problem]) -> None:
             hint = _search_hint({**data, "settings": settings})
             remarks.append(Problem(_SEARCH, path, hint, place=place))
         else:
-            hint = "hand it to the program in `run.cmd`" if key == "seed" else ""
+            hint = "pass it to the program in `run.cmd`" if key == "seed" else ""
             remarks.append(Problem(f"{key!r} has no effect", path, hint, "warning", place))
 
 
 def _project(data: Map) -> None:
-    """Make text of ``project: {name: x}``, and the name of an experiment that has none."""
+    """Convert ``project: {name: x}`` to text; use it as the name if there is none."""
     project = data.get("project")
     if isinstance(project, Map) and "name" in project:
         data.copy_from(project, "name", "project")
@@ -151,7 +151,7 @@ def _project(data: Map) -> None:
 
 
 def _run(data: Map, remarks: list[Problem]) -> None:
-    """Move what ``run`` said about the image, until 0.1.0, to ``build``."""
+    """Move the image keys of ``run`` (until 0.1.0) to ``build``."""
     run = data.get("run")
     moved = [key for key in _RUN_TO_BUILD if isinstance(run, Map) and key in run]
     if not isinstance(run, Map) or not moved:
@@ -173,7 +173,7 @@ def _run(data: Map, remarks: list[Problem]) -> None:
 
 
 def _build(data: Map, remarks: list[Problem]) -> None:
-    """Leave out what the job would need that builds the image."""
+    """Drop keys for the job that builds the image."""
     build = data.get("build")
     asked = [key for key in _OF_BUILDS if isinstance(build, Map) and key in build]
     if not isinstance(build, Map) or not asked:
@@ -198,7 +198,7 @@ def _logging(data: Map, remarks: list[Problem]) -> None:
 
 
 def _framework(data: Map, remarks: list[Problem]) -> None:
-    """Leave out a framework that is a name only: Polyaxon asks for one it knows where there are replicas."""
+    """Drop a framework that is only a name; with replicas, Polyaxon requires a known one."""
     name = data.get("framework")
     if isinstance(name, str) and name.lower() in _LIBRARIES and not _has_replicas(data):
         message = f"{name!r} has no effect: the command is run as it is"
@@ -207,7 +207,7 @@ def _framework(data: Map, remarks: list[Problem]) -> None:
 
 
 def _tensorflow(data: Map, remarks: list[Problem]) -> None:
-    """Say the version of TensorFlow where the tag of its image does, and no section."""
+    """Put the TensorFlow version of the image tag, if no section gives it."""
     if not _image_tells_tensorflow_1(data):
         return
     place = data["build"].place_of("image")
@@ -223,9 +223,9 @@ def _image_tells_tensorflow_1(data: Map) -> bool:
     return _has_replicas(data) and bool(_TENSORFLOW_1.fullmatch(str(build.get("image"))))
 
 
-def as_it_is(data: Map) -> Map:
-    """Return an experiment that came from another form, so written that it means the same when it is read."""
-    new = commands.kept(data)
+def as_native(data: Map) -> Map:
+    """Return an experiment from another form, changed so that reading it as native keeps its meaning."""
+    new = commands.keep_lines(data)
     if _image_tells_tensorflow_1(new):
         place = new.place_of("framework")
         new.put("tensorflow", Map({"version": "2"}, place=place), place)
@@ -238,11 +238,11 @@ def _has_replicas(data: Map) -> bool:
 
 
 def _replace(data: Map, key: str, value: Map | Seq) -> None:
-    """Set a changed section in the place of the former one."""
+    """Replace a section by a changed one."""
     data[key] = value
 
 
 def _search_hint(data: Mapping[str, Any]) -> str:
-    from hpcdist.importers.polyaxon import search  # every experiment passes here, and few are searches
+    from hpcdist.importers.polyaxon import search  # loaded on demand: few experiments are searches
 
     return search.hint_of(data)

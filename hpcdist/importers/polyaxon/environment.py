@@ -1,4 +1,4 @@
-"""The ``environment`` of Polyaxon 0.0.3 to 0.6.1, brought to the form of 0.6."""
+"""The ``environment`` of Polyaxon 0.0.3 to 0.6.1, converted to the form of 0.6."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def normalise(data: Map, remarks: list[Problem]) -> None:
     _drop_session(environment, _BASE, remarks)
     _framework_sections(data, environment, remarks)
     _bare_counts(data, environment, remarks)
-    _singular(environment, _BASE, remarks)
+    _plural_keys(environment, _BASE, remarks)
     if isinstance(environment.get("replicas"), Map):
         _replicas(environment, remarks)
     data["environment"] = environment
@@ -50,7 +50,7 @@ def _framework_sections(data: Map, environment: Map, remarks: list[Problem]) -> 
         remarks.append(_problem(environment, name, message, "remove one of the sections"))
     if named:
         _framework_name(data, environment, named[0], remarks)
-        _tensorflow_of_then(data, environment.key_places.get(named[0]), remarks)
+        _assume_tensorflow_1(data, environment.key_places.get(named[0]), remarks)
         _framework_replicas(environment, named[0], remarks)
     for name in named:
         environment.drop(name)
@@ -66,7 +66,7 @@ def _framework_name(data: Map, environment: Map, name: str, remarks: list[Proble
 
 def _framework_replicas(environment: Map, name: str, remarks: list[Problem]) -> None:
     if environment.get("replicas") is not None:
-        message = f"`replicas` and `{name}` say the same"
+        message = f"`replicas` and `{name}` are the same"
         remarks.append(_problem(environment, name, message, "keep `replicas`"))
     elif environment[name] is not None:
         environment.copy_from(environment, name, "replicas")
@@ -84,17 +84,17 @@ def _bare_counts(data: Map, environment: Map, remarks: list[Problem]) -> None:
     environment.put("replicas", replicas, replicas.place)
     if "framework" not in data:
         data.put("framework", "tensorflow", replicas.place)
-        message, hint = "replicas without a framework: taken for tensorflow", "write `framework:`"
+        message, hint = "replicas without a framework: tensorflow is assumed", "write `framework:`"
         remarks.append(Problem(message, (*_BASE, bare[0]), hint, "warning", replicas.place))
-    _tensorflow_of_then(data, replicas.place, remarks)
+    _assume_tensorflow_1(data, replicas.place, remarks)
 
 
-def _tensorflow_of_then(data: Map, place: Place | None, remarks: list[Problem]) -> None:
-    """Say the version that such a file was written for: all of them are older than TensorFlow 2."""
+def _assume_tensorflow_1(data: Map, place: Place | None, remarks: list[Problem]) -> None:
+    """Put version 1: all such files are older than TensorFlow 2."""
     if data.get("framework") != "tensorflow" or "tensorflow" in data:
         return
     data.put("tensorflow", Map({"version": "1"}, place=place), place)
-    message = "a section of TensorFlow 1's time: the cluster calls its chief `master`"
+    message = "a section from the time of TensorFlow 1: the cluster calls its chief `master`"
     remarks.append(Problem(message, ("tensorflow",), TENSORFLOW_2, "warning", place))
 
 
@@ -123,7 +123,7 @@ def _entries(items: Seq, path: Path, remarks: list[Problem]) -> Seq:
 def _entry(entry: Map, path: Path, remarks: list[Problem]) -> Map:
     new = entry.copy()
     _drop_session(new, path, remarks)
-    _singular(new, path, remarks)
+    _plural_keys(new, path, remarks)
     return new
 
 
@@ -139,7 +139,7 @@ def _drop_session(section: Map, path: Path, remarks: list[Problem]) -> None:
 def _processes(environment: Map, replicas: Map, remarks: list[Problem]) -> None:
     key = "processes_per_replica"
     if key in replicas and key in environment:
-        remarks.append(_problem(environment, key, f"{key!r} stands here and in `replicas`", "keep one"))
+        remarks.append(_problem(environment, key, f"{key!r} is given here and in `replicas`", "keep one"))
     elif key in replicas:
         environment.copy_from(replicas, key)
     replicas.drop(key)
@@ -176,7 +176,7 @@ def _old_items(replicas: Map, role: str) -> None:
 
 
 def _nested(item: Any, key: str, inner: Iterable[str]) -> Any:
-    """Put what an old item says beside its index into a section of that name."""
+    """Move the keys of an old item, except its index, into a section."""
     if not isinstance(item, Map):
         return item
     new, section = Map(place=item.place), Map(place=item.place)
@@ -188,7 +188,7 @@ def _nested(item: Any, key: str, inner: Iterable[str]) -> Any:
 
 
 def _merged(own: Any, items: Seq) -> Seq:
-    """Join items of the same index; what cannot be joined stays apart, and the model says so."""
+    """Join items of the same index; leave others, which the model reports."""
     result = own.mapped(lambda _, item: item) if isinstance(own, Seq) else Seq(place=items.place)
     for position, item in enumerate(items):
         twin = next((at for at, one in enumerate(result) if _can_join(one, item)), None)
@@ -207,8 +207,8 @@ def _can_join(one: Any, other: Any) -> bool:
     return both and one.get("index") == other.get("index") and one.keys() & other.keys() <= {"index"}
 
 
-def _singular(section: Map, path: Path, remarks: list[Problem]) -> None:
-    """Read ``gpu: {request: 1}`` as ``requests``; Polyaxon to 0.4.1 took it in silence and ignored it."""
+def _plural_keys(section: Map, path: Path, remarks: list[Problem]) -> None:
+    """Read ``gpu: {request: 1}`` as ``requests``; Polyaxon to 0.4.1 ignored it without a message."""
     resources = section.get("resources")
     if not isinstance(resources, Map):
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hpcdist.importers.searches import Trials, every, instead, plain_values
+from hpcdist.importers.searches import Trials, grid, plain_values, submit_hint
 
 _ARRAY: Final = "write one experiment and its array yourself, as `batch.array`"
 _MATRICES: Final = (("hptuning", "matrix"), ("settings", "matrix"), ("matrix",))
@@ -14,13 +14,13 @@ _MATRICES: Final = (("hptuning", "matrix"), ("settings", "matrix"), ("matrix",))
 def hint_of(data: Mapping[str, Any]) -> str:
     """Return what to do instead of the search, with its jobs where the file lists their values."""
     trials = _trials(data)
-    return instead(trials, _change(data, trials.first[0])) if trials else _ARRAY
+    return submit_hint(trials, _change(data, trials.first[0])) if trials else _ARRAY
 
 
 def _trials(data: Mapping[str, Any]) -> Trials | None:
     matrix: Any = next(filter(None, (_at(data, path) for path in _MATRICES)), {})
     choices = {name: plain_values(_at(matrix, (name, "values"))) for name in matrix}
-    return every(choices) if choices and all(choices.values()) and not data.get("inputs") else None
+    return grid(choices) if choices and all(choices.values()) and not data.get("inputs") else None
 
 
 def _at(node: Any, path: tuple[str, ...]) -> Any:

@@ -12,27 +12,27 @@ from typing import Any, Final
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.importers import Imported
-from hpcdist.importers.container import finished, ignore_said, skip_empty
+from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
 from hpcdist.importers.polyaxon_v1.inputs import inputs_of
 from hpcdist.importers.polyaxon_v1.matrix import refuse_matrix
 from hpcdist.importers.polyaxon_v1.run import read_run
 from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
-from hpcdist.importers.searches import options
+from hpcdist.importers.searches import as_options
 from hpcdist.words import RUN_NAME, quote, slug
 
 _KINDS: Final = ("component", "operation")
 _VERSIONS: Final = ("1", "1.0", "1.05", "1.1")
-"""The last since 1.1.0; components of the previews before it say the others."""
+"""The last is of 1.1.0 and later; components of earlier previews have the others."""
 _REFERENCES: Final = {
     "hubRef": "a hub is a server of Polyaxon: write the component itself, as `component:`",
     "urlRef": "fetch that file, and write the component here, as `component:`",
     "dagRef": "it names a part of a pipeline: write the component itself, as `component:`",
 }
-_STEPS: Final = "chain jobs by `batch.dependency`"
+_STEPS: Final = "chain jobs with `batch.dependency`"
 _REFUSED: Final = {
     "presets": (
-        "what a preset adds is kept by a server of Polyaxon",
+        "the content of a preset is on a server of Polyaxon",
         "write what it adds here, and remove it",
     ),
     "schedule": ("jobs are not repeated", "use cron"),
@@ -48,7 +48,7 @@ _SERVER: Final = "it is for a server of Polyaxon"
 _IGNORED: Final = {
     "queue": "queues are a server's; choose one of the site's by `batch.partition` or `batch.qos`",
     "build": "hpcdist builds no images; build it beforehand",
-    "hooks": "no operation follows; submit it with `batch.dependency`, or let `batch.mail` write to you",
+    "hooks": "hooks are not run; submit the operation with `batch.dependency`, or use `batch.mail`",
     "mount": "nothing is mounted; write the path of the site's own file system in the command",
     **dict.fromkeys(
         ("namespace", "cache", "plugins", "isApproved", "cost", "template", "patchStrategy"),
@@ -63,7 +63,7 @@ class PolyaxonV1:
     """The importer of components and operations."""
 
     def recognises(self, data: Map) -> bool:
-        """Tell by the version, or by the kind of the file or its run, where no API and no schema is named."""
+        """Decide by the version, or by the kind of the file or its run; an API or a schema excludes it."""
         if "apiVersion" in data or "$schema" in data or "type" in data:
             return False
         named = data.get("kind") in _KINDS or "isPreset" in data or _has_kind(data.get("run"))
@@ -85,14 +85,14 @@ class PolyaxonV1:
             refuse_matrix(read)
             texts = Texts(read, inputs_of(read, bases))
             read_run(read, texts, (*bases[-1], "run"))
-        return finished(read)
+        return finish_with_command(read)
 
 
 IMPORTER: Final = PolyaxonV1()
 
 
 def is_v1(version: object) -> bool:
-    """Tell whether a file says that it is of Polyaxon 1 or 2, both of which say 1.1."""
+    """Return whether a version is that of Polyaxon 1 or 2, which is 1.1 for both."""
     return not isinstance(version, bool) and str(version) == "1.1"
 
 
@@ -101,7 +101,7 @@ def _has_kind(run: object) -> bool:
 
 
 def _bases(read: Reading) -> tuple[Path, ...]:
-    """Return where the fields of the operation and the component are, nothing where none can be run."""
+    """Return the paths of the operation and the component; none, with an error, if they cannot run."""
     version, kind = read.get("version"), read.get("kind")
     if version is not None and str(version) not in _VERSIONS:
         read.refuse("version", why=f"files of version {version} and this kind are not read", hint="write 1.1")
@@ -110,7 +110,7 @@ def _bases(read: Reading) -> tuple[Path, ...]:
         hint = "write `version: 1`: it is of Polyaxon 0.x" if old else "write component or operation"
         read.refuse("kind", why=f"files of kind {kind!r} and version 1.1 are not run", hint=hint)
     elif read.get("isPreset") is True:
-        why = "a preset is only what is added to others"
+        why = "a preset only adds to other operations"
         read.refuse("isPreset", why=why, hint="give the operation itself")
     elif named := [key for key in ("pathRef", *_REFERENCES) if read.peek(key)]:
         for key in named:
@@ -123,32 +123,32 @@ def _bases(read: Reading) -> tuple[Path, ...]:
         return ((),)
     else:
         what = "component" if kind == "operation" else "run"
-        read.refuse(what, why=f"there is no section `{what}` here", hint="write what is to run")
-    read.get()  # of a file that is refused as a whole, no key needs a word
+        read.refuse(what, why=f"there is no section `{what}` here", hint="write the command to run")
+    read.get()  # the file is refused as a whole: report no single keys
     return ()
 
 
 def _instead(read: Reading) -> str:
-    """Return what to give instead of an operation that names a file: that file, with the same params."""
-    said = {name: _value(read.peek("params", name)) for name in read.keys("params")}
-    given = {name: value for name, value in said.items() if isinstance(value, (str, int, float))}
-    words = f"hpcdist submit {quote(str(read.peek('pathRef')))} {options(given)}".rstrip()
+    """Return the hint for an operation that names a file: submit that file with the same params."""
+    values = {name: _value(read.peek("params", name)) for name in read.keys("params")}
+    given = {name: value for name, value in values.items() if isinstance(value, (str, int, float))}
+    words = f"hpcdist submit {quote(str(read.peek('pathRef')))} {as_options(given)}".rstrip()
     return f"give that file itself: `{words}`; or write the component here, as `component:`"
 
 
 def _value(param: object) -> object:
-    """Return a value that is written there, None for one that comes from elsewhere."""
+    """Return the value of a param, None for one from another run."""
     if not isinstance(param, Mapping):
         return param
     return None if param.get("ref") else param.get("value")
 
 
 def _section(read: Reading, base: Path) -> None:
-    """Speak of all keys of an operation or a component that are neither its params nor its run."""
+    """Read or report all keys of an operation or a component except its params and its run."""
     for key, (why, hint) in _REFUSED.items():
         if read.peek(*base, key) and read.get(*base, key) not in (None, False):
             read.refuse(*base, key, why=why, hint=hint)
-    ignore_said(read, _IGNORED, *base)
+    ignore_set_keys(read, _IGNORED, *base)
     for key in _REFUSED:
         read.get(*base, key)
     for key in ("version", "kind") if base else ():
@@ -157,12 +157,12 @@ def _section(read: Reading, base: Path) -> None:
 
 
 def _termination(read: Reading, path: Path) -> None:
-    ignore_said(read, _ENDS, *path)
+    ignore_set_keys(read, _ENDS, *path)
     retries = read.get(*path, "maxRetries")
     if _is_count(retries):
         read.put("environment.max_restarts", retries, *path, "maxRetries")
     elif retries is not None:
-        read.refuse(*path, "maxRetries", why=f"{retries!r} is no number", hint="write a whole number")
+        read.refuse(*path, "maxRetries", why=f"{retries!r} is not a number", hint="write a whole number")
     for key in ("timeout", "activeDeadlineSeconds"):
         seconds = read.get(*path, key)
         if _is_count(seconds) and seconds > 0:
@@ -178,14 +178,16 @@ def _is_count(value: object) -> bool:
 
 
 def _names(read: Reading, bases: tuple[Path, ...]) -> None:
-    """Take names and the like: those of the operation count more than those of the component."""
+    """Take name, description and tags; the operation's take precedence over the component's."""
     for key in ("name", "description", "tags"):
         for base in reversed(bases or ((),)):
             value: Any = read.get(*base, key)
             if value in (None, ""):
                 continue
             if key == "name" and isinstance(value, str) and not RUN_NAME.fullmatch(value):
-                read.warn(*base, key, why=f"the job is called {slug(value)!r}: {value!r} cannot be its name")
+                read.warn(
+                    *base, key, why=f"the job is named {slug(value)!r}: {value!r} is not a valid job name"
+                )
                 value = slug(value)
             elif key == "description":
                 value = read.text(*base, key)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.errors import Path
-from hpcdist.importers.container import ignore_said
+from hpcdist.importers.container import ignore_set_keys
 from hpcdist.importers.polyaxon_v1.roles import put_variable
 from hpcdist.importers.polyaxon_v1.text import Input, plain_type
 from hpcdist.importers.reading import Reading
@@ -43,7 +43,7 @@ _IGNORED: Final = {
 
 
 def inputs_of(read: Reading, bases: tuple[Path, ...]) -> dict[str, Input]:
-    """Take ``inputs``, ``outputs`` and ``params``; return what texts need to know of each param."""
+    """Take ``inputs``, ``outputs`` and ``params``; return the type of each param for texts."""
     found: dict[str, Input] = {}
     declared: list[dict[str, Any]] = []
     for base in bases:
@@ -87,9 +87,9 @@ def _input(read: Reading, item: object, path: Path, found: dict[str, Input]) -> 
             entry[native] = read.peek(*path, key)
     if "default" in entry:
         entry["is_optional"] = True
-    ignore_said(read, _IGNORED, *path)
+    ignore_set_keys(read, _IGNORED, *path)
     structured = kind in _STRUCTURED or entry.get("is_list") is True or _is_structured(entry.get("default"))
-    _carried(read, name, path, structured=structured)
+    _destinations(read, name, path, structured=structured)
     form = read.get(*path, "argFormat")
     if read.get(*path, "isFlag") is True:
         entry["is_flag"] = True
@@ -113,10 +113,10 @@ def _is_structured(value: object) -> bool:
     return isinstance(value, (dict, list))
 
 
-def _carried(read: Reading, name: str, path: Path, *, structured: bool) -> None:
-    """Take ``toEnv``, which is a variable, and ``toInit``, which is a step of Polyaxon's own.
+def _destinations(read: Reading, name: str, path: Path, *, structured: bool) -> None:
+    """Take ``toEnv``, which is a variable, and ``toInit``, which is an init step of Polyaxon.
 
-    Of keys and values, and of lists, Polyaxon makes JSON for a variable (``get_env_var`` of
+    Polyaxon converts sections and lists to JSON for a variable (``get_env_var`` of
     https://github.com/polyaxon/polyaxon, core/polyaxon/polypod/common/env_vars.py).
     """
     variable = read.get(*path, "toEnv")
@@ -124,7 +124,9 @@ def _carried(read: Reading, name: str, path: Path, *, structured: bool) -> None:
         expression = f"{name}|tojson" if structured else name
         put_variable(read, variable, f"{{{{ {expression} }}}}", *path, "toEnv")
     elif variable not in (None, ""):
-        read.refuse(*path, "toEnv", why=f"{variable!r} is no name", hint="write the name of a variable")
+        read.refuse(
+            *path, "toEnv", why=f"{variable!r} is not a variable name", hint="write the name of a variable"
+        )
     if read.get(*path, "toInit"):
         hint = "get it before the job is submitted"
         read.refuse(*path, "toInit", why=f"Polyaxon would fetch {name} before the program starts", hint=hint)
@@ -146,8 +148,8 @@ def _params(
         params[name] = read.get(*where)
         read.get(*path, name, "ref")
         hidden = read.get(*path, name, "contextOnly") is True
-        ignore_said(read, {"connection": _IGNORED["connection"]}, *path, name)
-        _carried(read, name, (*path, name), structured=_is_structured(params[name]))
+        ignore_set_keys(read, {"connection": _IGNORED["connection"]}, *path, name)
+        _destinations(read, name, (*path, name), structured=_is_structured(params[name]))
         if name not in found:
             found[name] = Input(isinstance(params[name], (int, float)))
             declared += [{"name": name, "is_optional": True}] if hidden and declared else []

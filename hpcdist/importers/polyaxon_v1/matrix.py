@@ -1,4 +1,4 @@
-"""A search over params, which is many jobs: it is refused with the options of each of them."""
+"""Refuses searches over params, with the command-line options of their jobs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hpcdist.importers.reading import Reading
-from hpcdist.importers.searches import Trials, every, instead, listed, plain_values
+from hpcdist.importers.searches import Trials, from_list, grid, plain_values, submit_hint
 
 _KEYS: Final = ("matrix", "parallel")
 """The second is its name in the previews of Polyaxon 1."""
@@ -19,18 +19,18 @@ def refuse_matrix(read: Reading) -> None:
         if read.get(key):
             kind = read.peek(key, "kind")
             trials = _trials(read, key, kind)
-            hint = instead(trials, "remove it") if trials else _UNKNOWN
+            hint = submit_hint(trials, "remove it") if trials else _UNKNOWN
             read.refuse(key, why=f"a search ({kind}) is many jobs", hint=hint)
 
 
 def _trials(read: Reading, key: str, kind: object) -> Trials | None:
-    """Return the trials of a search, None where some of their values are not listed."""
+    """Return the trials of a search, None if some of their values are not listed."""
     if kind == "mapping":
         values = [item for _, item in read.items(key, "values")]
-        return listed(values) if values and all(map(_is_plain, values)) else None
+        return from_list(values) if values and all(map(_is_plain, values)) else None
     choices = {name: _choices(read.peek(key, "params", name)) for name in read.keys(key, "params")}
     known = kind in ("grid", "random") and choices and all(choices.values())
-    return every(choices) if known else None
+    return grid(choices) if known else None
 
 
 def _choices(param: object) -> list[object]:

@@ -1,6 +1,6 @@
-"""An mpijob of Polyaxon: the launcher's mpirun is taken apart, and its workers are the replicas.
+"""An mpijob of Polyaxon: the launcher's mpirun becomes hpcdist's launch, the workers are the replicas.
 
-Polyaxon gives it to Kubeflow's MPI operator: the processes run on the workers, ``slotsPerWorker`` on each.
+Polyaxon runs it with Kubeflow's MPI operator: the processes run on the workers, ``slotsPerWorker`` on each.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from hpcdist.importers import launch_lines
-from hpcdist.importers.launch_lines import Line, Unclear
+from hpcdist.importers.launch_lines import Line, UnsupportedLaunch
 from hpcdist.importers.polyaxon_v1.roles import Replica, one_less, put_count, put_shared
-from hpcdist.importers.polyaxon_v1.text import Held
+from hpcdist.importers.polyaxon_v1.text import TemplateMask
 from hpcdist.importers.reading import Reading
 
 _HOSTFILE: Final = "/etc/mpi/hostfile"
@@ -39,7 +39,7 @@ def read_mpi(read: Reading, path: tuple[str | int, ...], roles: Sequence[Replica
         read.refuse(*launcher.path, "replicas", why="there is one launcher", hint="write 1")
     if launcher.amounts:
         where = (*launcher.path, "container", "resources")
-        read.warn(*where, why="the launcher needs no resources of its own: it is the first node's")
+        read.warn(*where, why="the resources of the launcher have no effect: it runs on the first node")
     read.put("framework", "mpi", *path, "kind")
     _put_workers(read, worker)
     _put_slots(read, (*path, "slotsPerWorker"), slots, worker)
@@ -53,17 +53,17 @@ def read_mpi(read: Reading, path: tuple[str | int, ...], roles: Sequence[Replica
 
 
 def _check_worker(read: Reading, worker: Replica, launch: str) -> None:
-    """Refuse what a worker would do by itself; it may wait for mpirun, or name the launcher's line again."""
+    """Refuse a worker's own command, unless it waits for mpirun or repeats the launcher's line."""
     where = (*worker.path, "container", "command")
     if worker.command == launch or _WAITS.fullmatch(worker.command):
-        read.warn(*where, why="this starts nothing: hpcdist starts what the launcher's line names")
+        read.warn(*where, why="this has no effect: hpcdist starts the program of the launcher's command")
     elif worker.command:
-        hint = "remove it: hpcdist starts what the launcher's line names"
+        hint = "remove it: hpcdist starts the program of the launcher's command"
         read.refuse(*where, why="workers of an mpijob run no command", hint=hint)
 
 
 def _check_same(read: Reading, launcher: Replica, worker: Replica) -> None:
-    """Refuse what launcher and worker say in two ways, as all processes have the same."""
+    """Refuse differences between launcher and worker, as all processes share these keys."""
     where = (*worker.path, "container")
     for key, one, other in (
         ("image", launcher.image, worker.image),
@@ -83,10 +83,10 @@ def _put_workers(read: Reading, worker: Replica) -> None:
 
 
 def _put_slots(read: Reading, path: tuple[str | int, ...], slots: object, worker: Replica) -> None:
-    """Put the processes of a replica where they are not one a GPU, or one."""
+    """Put the processes of a replica if they are not one per GPU, or one."""
     if slots is not None and (not isinstance(slots, int) or isinstance(slots, bool) or slots < 1):
         read.refuse(
-            *path, why=f"{slots!r} is not a number of processes", hint="write a whole number from 1 on"
+            *path, why=f"{slots!r} is not a number of processes", hint="write a whole number of 1 or more"
         )
         return
     amount = worker.amounts.get("gpu", {})
@@ -96,33 +96,33 @@ def _put_slots(read: Reading, path: tuple[str | int, ...], slots: object, worker
 
 
 def _command(read: Reading, launcher: Replica, worker: Replica, slots: int, variables: dict[str, str]) -> str:
-    """Return what each process runs, or the line itself where it must stay the user's own launch."""
+    """Return what each process runs, or the line itself if it is not converted."""
     where = (*launcher.path, "container", "command")
-    held = Held(launcher.command)
+    mask = TemplateMask(launcher.command)
     try:
-        line = _line(held.text)
-    except Unclear as reason:
+        line = _line(mask.text)
+    except UnsupportedLaunch as reason:
         hint = "its hostfile is $HPCDIST_HOSTFILE"
-        read.warn(*where, why=f"the line is run once as it is, on the first node: {reason}", hint=hint)
+        read.warn(*where, why=f"the command runs once, unchanged, on the first node: {reason}", hint=hint)
         return launcher.command.replace(_HOSTFILE, "$HPCDIST_HOSTFILE")
     _check_count(read, line, worker.count, slots, where)
     for text in line.dropped:
-        read.warn(*where, why=f"{held.back(text)} has no effect: hpcdist starts the processes")
-    variables |= {name: held.back(value) for name, value in line.variables.items()}
-    return held.back(line.command)
+        read.warn(*where, why=f"{mask.restore(text)} has no effect: hpcdist starts the processes")
+    variables |= {name: mask.restore(value) for name, value in line.variables.items()}
+    return mask.restore(line.command)
 
 
 def _line(text: str) -> Line:
-    line = launch_lines.take_apart(text, {})
+    line = launch_lines.parse_launch_line(text, {})
     if line is None or line.program != "mpirun":
-        raise Unclear("it is not an mpirun line")
+        raise UnsupportedLaunch("it is not an mpirun line")
     if line.by_node or line.folder:
-        raise Unclear("it goes to the nodes in turn, or has a directory of its own")
+        raise UnsupportedLaunch("it goes to the nodes in turn, or has a directory of its own")
     return line
 
 
 def _check_count(read: Reading, line: Line, count: object, slots: int, where: tuple[str | int, ...]) -> None:
-    """Refuse a line that counts otherwise than its job."""
+    """Refuse a line whose process counts differ from the job's."""
     if line.np is not None and isinstance(count, int) and line.np != count * slots:
         read.refuse(
             *where,
@@ -130,6 +130,6 @@ def _check_count(read: Reading, line: Line, count: object, slots: int, where: tu
             hint="write the same number, or other `replicas` and `slotsPerWorker`",
         )
     if line.per_node is not None and line.per_node != str(slots):
-        hint = "write `slotsPerWorker` so"
+        hint = "write the same number as `slotsPerWorker`"
         why = f"mpirun starts {line.per_node} processes a worker, which has {slots} slots"
         read.refuse(*where, why=why, hint=hint)

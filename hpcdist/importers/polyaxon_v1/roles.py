@@ -1,11 +1,11 @@
-"""Roles of a run of Polyaxon 1 and 2, and how they become replicas of an experiment."""
+"""Roles of a run of Polyaxon 1 and 2, and their conversion to replicas."""
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Path
-from hpcdist.importers.container import said_in
+from hpcdist.importers.container import command_path
 from hpcdist.importers.reading import Reading
 from hpcdist.words import quote
 
@@ -13,7 +13,7 @@ _BY_ROLE: Final = "write them for all, or set them in the command by $HPCDIST_RO
 
 
 class Replica(NamedTuple):
-    """One role: how many, and what each is; ``exports`` are lines in front of its command."""
+    """One role and its number of replicas; ``exports`` are lines in front of its command."""
 
     path: Path
     count: Any
@@ -39,7 +39,7 @@ def put_shared(read: Reading, replica: Replica) -> None:
         read.put(
             "run.cmd",
             replica.exports + _in_folder(replica.command, replica.folder),
-            *said_in(read, *where),
+            *command_path(read, *where),
         )
     for name, value in replica.variables.items():
         put_variable(read, name, value, *where, "env")
@@ -54,14 +54,14 @@ def _in_folder(text: str, folder: str | None) -> str:
 
 
 def put_variable(read: Reading, name: str, value: str, *source: str | int) -> None:
-    """Set a variable of the job, whose name may hold a dot, or none of a shell's letters."""
+    """Set a variable of the job, whose name may contain characters that a shell does not allow."""
     if not isinstance(read.native.get("environment", {}).get("env_vars"), dict):
         read.put("environment.env_vars", {}, *source)
     read.native["environment"]["env_vars"].put(name, value, read.place(*source))
 
 
 def put_count(read: Reading, key: str, count: object, role: Replica, default: str) -> None:
-    """Put how many replicas there are beside the master, and what each gets."""
+    """Put the number of replicas besides the master, and the resources of each."""
     read.put(f"environment.replicas.{key}", count, *role.path, "replicas")
     if role.amounts and count != 0:
         source = (*role.path, "container", "resources")
@@ -69,23 +69,23 @@ def put_count(read: Reading, key: str, count: object, role: Replica, default: st
 
 
 def one_less(read: Reading, count: Any, path: Path) -> object:
-    """Return the number of workers beside the first, which is the master."""
+    """Return the number of workers besides the first, which is the master."""
     if isinstance(count, int) and count >= 1:
         return count - 1
     if isinstance(count, str) and count.startswith("{{") and count.endswith("}}"):
         return f"{{{{ ({count[2:-2].strip(' -')}) - 1 }}}}"
-    read.refuse(*path, why=f"{count!r} replicas cannot be started", hint="write a whole number from 1 on")
+    read.refuse(*path, why=f"{count!r} replicas cannot be started", hint="write a whole number of 1 or more")
     return 0
 
 
 def check_same(read: Reading, one: Replica, other: Replica) -> None:
     """Refuse roles that differ in what all replicas of an experiment share."""
     for what, key, fields, hint in (
-        ("command", "command", ("command",), "let the program ask $HPCDIST_ROLE"),
+        ("command", "command", ("command",), "let the program check $HPCDIST_ROLE"),
         ("image", "image", ("image",), "write the same image"),
         ("directory", "workingDir", ("folder",), "write the same directory"),
         ("list of variables", "env", ("variables", "exports"), _BY_ROLE),
     ):
         if any(getattr(one, field) != getattr(other, field) for field in fields):
-            why = f"it is another {what} than that of {one.path[-1]}"
+            why = f"the {what} differs from that of {one.path[-1]}"
             read.refuse(*other.path, "container", key, why=why, hint=hint)

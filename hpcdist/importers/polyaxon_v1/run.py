@@ -7,7 +7,7 @@ from typing import Final
 
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers import container
-from hpcdist.importers.launch_lines.once import refuse_in_each
+from hpcdist.importers.launch_lines.single_launch import refuse_launch_per_replica
 from hpcdist.importers.polyaxon_v1.mpi import read_mpi
 from hpcdist.importers.polyaxon_v1.roles import Replica, check_same, one_less, put_alone, put_count
 from hpcdist.importers.polyaxon_v1.text import Texts, only_in_job
@@ -20,7 +20,7 @@ _ROLES: Final[dict[str, dict[str, str]]] = {
     "paddlejob": {"master": "master", "worker": "worker"},
 }
 _FRAMEWORKS: Final = {"tfjob": "tensorflow", "pytorchjob": "pytorch", "mxjob": "mxnet", "paddlejob": None}
-_STEPS: Final = "write one experiment for each step, and chain them by `batch.dependency`"
+_STEPS: Final = "write one experiment for each step, and chain them with `batch.dependency`"
 _BROWSER: Final = "a batch job serves nothing: start it on a machine of your own"
 _OTHERS: Final = {
     "dag": _STEPS,
@@ -37,10 +37,10 @@ _IGNORED: Final = {
     "schedulingPolicy": "the batch system starts all of a job at once",
     "sshAuthMountPath": "the site's launcher starts the processes",
     "implementation": "the site's own MPI is used",
-    "enableDynamicWorker": "the number of workers stays",
+    "enableDynamicWorker": "the number of workers is fixed",
     "mode": "the program is started as it is",
 }
-_NODES: Final = "choose nodes by `batch.partition` or `batch.constraint`"
+_NODES: Final = "choose nodes with `batch.partition` or `batch.constraint`"
 _ENVIRONMENT: Final = {
     **dict.fromkeys(
         ("labels", "annotations", "affinity", "tolerations", "nodeName", "serviceAccountName", "hostAliases",
@@ -53,10 +53,13 @@ _RESOURCES: Final = "write `resources: {limits: {cpu: 4, memory: 8Gi, nvidia.com
 _IN_ROLE: Final = {
     "connections": _MOUNTS,
     "volumes": _MOUNTS,
-    "sidecars": "nothing is started beside the program",
+    "sidecars": "sidecars are not started",
 }
-_INSTEAD: Final = "write `kind: mpijob`, whose launcher runs {program} for all workers"
-_OLD_SPELLING: Final = {"volume_mounts": _MOUNTS, "image_pull_policy": "no registry is asked"}
+_ADVICE: Final = "write `kind: mpijob`, whose launcher runs {program} for all workers"
+_OLD_SPELLING: Final = {
+    "volume_mounts": _MOUNTS,
+    "image_pull_policy": "the site's container runtime gets images",
+}
 _INIT: Final = {"git": "code is not fetched: the job runs the code in the submit directory",
                 "connection": _MOUNTS}  # fmt: skip
 
@@ -64,7 +67,7 @@ _INIT: Final = {"git": "code is not fetched: the job runs the code in the submit
 def read_run(read: Reading, texts: Texts, path: Path) -> None:
     """Take the section ``run``."""
     kind = read.get(*path, "kind")
-    container.ignore_said(read, _IGNORED, *path)
+    container.ignore_set_keys(read, _IGNORED, *path)
     if kind == "job":
         put_alone(read, _replica(read, texts, path))
     elif kind == "mpijob":
@@ -97,7 +100,7 @@ def _distributed(read: Reading, texts: Texts, path: Path, kind: str) -> None:
         _success(read, (*path, "successPolicy"))
     if kind == "paddlejob" and _total(roles) != 1:
         read.refuse(
-            *path, "kind", why="no framework of hpcdist tells PaddlePaddle its trainers",
+            *path, "kind", why="hpcdist does not configure trainers of PaddlePaddle",
             hint="write a native file with `framework: mpi`, and set PADDLE_* in its command",
         )  # fmt: skip
         return
@@ -111,9 +114,9 @@ def _distributed(read: Reading, texts: Texts, path: Path, kind: str) -> None:
 
 
 def _put_chief(read: Reading, path: Path, roles: Mapping[str, Replica]) -> None:
-    """Say whether TF_CONFIG has a chief, where it is not what hpcdist does unasked."""
+    """Put whether TF_CONFIG has a chief, if that differs from the default."""
     if "master" not in roles and "ps" in roles:
-        read.warn(*path, "worker", why="there is no chief: the first worker is it, and TF_CONFIG says so")
+        read.warn(*path, "worker", why="there is no chief: the first worker is the chief in TF_CONFIG")
     elif "ps" not in roles and _total(roles) > 1 and ("master" in roles) != ("evaluator" in roles):
         read.put("tensorflow.chief", "master" in roles, *next(iter(roles.values())).path)
 
@@ -123,12 +126,12 @@ def _total(roles: Mapping[str, Replica]) -> int:
 
 
 def _put_roles(read: Reading, roles: dict[str, Replica]) -> None:
-    """Put the replicas; where there is no master, the first worker is it."""
+    """Put the replicas; without a master, the first worker becomes it."""
     first = roles.get("master") or roles["worker"]
     for role in roles.values():
         check_same(read, first, role)
-    said = container.said_in(read, *first.path, "container")
-    refuse_in_each(read, first.command, _total(roles), said, instead=_INSTEAD)
+    source = container.command_path(read, *first.path, "container")
+    refuse_launch_per_replica(read, first.command, _total(roles), source, advice=_ADVICE)
     put_alone(read, first)
     for native, most in (("master", 1), ("evaluator", 1)):
         if native in roles and roles[native].count != most:
@@ -150,25 +153,25 @@ def _success(read: Reading, path: Path) -> None:
     if policy == "AllWorkers":
         read.put("tensorflow.ends_with", "workers", *path)
     elif policy not in (None, "", "ChiefWorker"):
-        read.refuse(*path, why=f"there is no policy {policy!r}", hint="write AllWorkers, or remove it")
+        read.refuse(*path, why=f"unknown policy {policy!r}", hint="write AllWorkers, or remove it")
 
 
 def _elastic(read: Reading, path: Path, roles: Mapping[str, Replica]) -> None:
-    """Take what torchrun is told: its processes and its restarts; the number of replicas stays."""
+    """Take the processes and restarts of torchrun; the number of replicas is fixed."""
     policy = (*path, "elasticPolicy")
-    told = {"PET_NPROC_PER_NODE": (*path, "nProcPerNode"), "PET_MAX_RESTARTS": (*policy, "maxRestarts")}
+    variables = {"PET_NPROC_PER_NODE": (*path, "nProcPerNode"), "PET_MAX_RESTARTS": (*policy, "maxRestarts")}
     if read.peek(*path, "nProcPerNode") is None:
-        told["PET_NPROC_PER_NODE"] = (*policy, "nProcPerNode")
-    for name, source in told.items():
+        variables["PET_NPROC_PER_NODE"] = (*policy, "nProcPerNode")
+    for name, source in variables.items():
         if (value := read.text(*source)) is not None:
             for role in roles.values():
                 role.variables.setdefault(name, value)
     for key in read.keys(*policy):
         if key.startswith(("rdvz", "rdzv")) or key in ("standalone", "Metrics", "metrics"):
-            read.ignore(*policy, key, why="hpcdist tells the processes where to meet")
+            read.ignore(*policy, key, why="hpcdist configures the rendezvous")
     for key in ("minReplicas", "maxReplicas"):
         if read.get(*policy, key) not in (None, _total(roles)):
-            read.warn(*policy, key, why=f"the job has {_total(roles)} replicas from beginning to end")
+            read.warn(*policy, key, why=f"the job has {_total(roles)} replicas from start to end")
 
 
 def _replica(read: Reading, texts: Texts, path: Path, *, optional: bool = False) -> Replica:
@@ -181,12 +184,12 @@ def _replica(read: Reading, texts: Texts, path: Path, *, optional: bool = False)
         )
         return Replica(path, read.get(*path, "replicas"), "", None, {}, {}, None)
     count = read.get(*path, "replicas")
-    _around(read, path)
+    _beside_container(read, path)
     env = container.variables(read, *where, "env")
     exported = only_in_job(env)
     for key in ("envFrom", "env_from"):
-        container.more_variables(read, *where, key)
-    container.ignore_said(read, container.IGNORED | _OLD_SPELLING, *where)
+        container.read_env_from(read, *where, key)
+    container.ignore_set_keys(read, container.IGNORED | _OLD_SPELLING, *where)
     image = read.text(*where, "image")
     return Replica(
         path=path,
@@ -206,19 +209,19 @@ def _replica(read: Reading, texts: Texts, path: Path, *, optional: bool = False)
     )
 
 
-def _around(read: Reading, path: Path) -> None:
-    """Speak of what stands beside the container."""
-    container.ignore_said(read, _ENVIRONMENT, *path, "environment")
+def _beside_container(read: Reading, path: Path) -> None:
+    """Read or report the keys beside the container."""
+    container.ignore_set_keys(read, _ENVIRONMENT, *path, "environment")
     if read.peek(*path, "environment", "resources"):
-        why = "resources of Polyaxon 0.x, which stand in `container` since"
+        why = "resources of Polyaxon 0.x; since then they are in `container`"
         read.refuse(*path, "environment", "resources", why=why, hint=_RESOURCES)
-    container.ignore_said(read, _IN_ROLE, *path)
+    container.ignore_set_keys(read, _IN_ROLE, *path)
     for index, item in read.items(*path, "init"):
         _init(read, item, (*path, "init", index))
 
 
 def _init(read: Reading, item: object, path: Path) -> None:
-    """Speak of one step before the program: nothing is fetched, and no such step is run."""
+    """Report an init step: nothing is fetched, and no such step is run."""
     names = list(item) if isinstance(item, Mapping) else []
     if names and all(name in _INIT for name in names):
         for name in names:
@@ -226,7 +229,7 @@ def _init(read: Reading, item: object, path: Path) -> None:
         return
     hint = "do it before the job is submitted, or in front of the command"
     what = ", ".join(names) or "it"
-    read.refuse(*path, why=f"nothing is done before the program starts ({what})", hint=hint)
+    read.refuse(*path, why=f"init steps are not run ({what})", hint=hint)
 
 
 def _command(read: Reading, texts: Texts, where: Path, env: Mapping[str, str], *, optional: bool) -> str:
@@ -234,7 +237,7 @@ def _command(read: Reading, texts: Texts, where: Path, env: Mapping[str, str], *
     command, args = (container.words(read, *where, key) for key in ("command", "args"))
     if not command and not args:
         if not optional:
-            hint = "write it: the image's own is not known"
+            hint = "write it: the default command of the image is unknown"
             read.refuse(*where, "command", why="there is no command", hint=hint)
         return ""
     source = (*where, "command" if command else "args")
@@ -248,7 +251,7 @@ def _command(read: Reading, texts: Texts, where: Path, env: Mapping[str, str], *
 
 
 def _folder(read: Reading, path: Path) -> str | None:
-    """Take the directory in which the program starts, where it is not one of Polyaxon's own."""
+    """Take the directory in which the program starts, unless it is one of Polyaxon's own."""
     folder = read.text(*path)
     if not folder or "{{" not in folder:
         return folder or None

@@ -30,13 +30,13 @@ _FOREIGN: Final = re.compile(
 _SHELLS: Final = frozenset({"sh", "bash"})
 _SCRIPT: Final = re.compile(r"-([lexu]*)c")
 _TAKES_WORDS: Final = re.compile(r"\$(?:[@*#\d]|\{#?[@*\d])")
-"""Where a script asks for the words behind it."""
+"""References of a script to the words after it."""
 _REFERENCE: Final = re.compile(r"\$\$?\((\w+)\)")
 _NUMBERS: Final = frozenset({"int", "float", "bool"})
 
 
 class Input(NamedTuple):
-    """What texts need to know of a param: whether a shell takes it unquoted, and how it is an argument."""
+    """A param as used in texts: whether it needs no quotes, and its form as an argument."""
 
     plain: bool = False
     flag: bool = False
@@ -44,20 +44,20 @@ class Input(NamedTuple):
 
 
 class Texts:
-    """The texts of one file, with the params that may stand in them."""
+    """The texts of one file, with the params that they may use."""
 
     def __init__(self, read: Reading, inputs: Mapping[str, Input]) -> None:
         self._read = read
         self._inputs = inputs
 
     def template(self, text: str, *path: str | int) -> str:
-        """Return a text with its templates in hpcdist's form; what has no such form is an error there."""
+        """Return a text with its templates in hpcdist's form; one without equivalent is an error there."""
         return "".join(
             self._block(part, path) if at % 2 else part for at, part in enumerate(_BLOCK.split(text))
         )
 
     def exports(self, variables: Mapping[str, str], *path: str | int) -> str:
-        """Return the lines of a script that set variables, whose names are those of a shell's."""
+        """Return the lines of a script that set variables, whose names a shell allows."""
         return "".join(
             f"export {name}={self.command([value], (), *path)}\n" for name, value in variables.items()
         )
@@ -148,7 +148,7 @@ def _literal(text: str, known: frozenset[str]) -> str:
 
 
 def only_in_job(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables whose values hold a path that only the job knows."""
+    """Return the variables whose values contain a path known only in the job."""
     return {
         name: value
         for name, value in variables.items()
@@ -167,8 +167,8 @@ def script_of(words: list[str]) -> str | None:
             return None
 
 
-class Held:
-    """Templates put aside, so that a reader of shell text sees a word in the place of each."""
+class TemplateMask:
+    """Replaces templates by plain words, so that text can be parsed as shell words."""
 
     def __init__(self, text: str) -> None:
         self._blocks: list[str] = []
@@ -178,11 +178,11 @@ class Held:
         self._blocks.append(match[0])
         return f"\ue000{len(self._blocks) - 1}\ue001"
 
-    def back(self, text: str) -> str:
-        """Return a text with its templates in their places."""
+    def restore(self, text: str) -> str:
+        """Return a text with its templates restored."""
         return re.sub("\ue000(\\d+)\ue001", lambda match: self._blocks[int(match[1])], text)
 
 
 def plain_type(kind: object) -> bool:
-    """Tell whether values of this type need no quotes in a shell."""
+    """Return whether values of this type need no quotes in a shell."""
     return kind in _NUMBERS

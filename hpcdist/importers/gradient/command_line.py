@@ -17,10 +17,10 @@ _KINDS: Final = {"singlenode": OF_SINGLENODE, "multinode": OF_MULTINODE, "mpi": 
 _TYPES: Final = {"experimentType", "experimentTypeId"}
 _FILES: Final = {
     "optionsFile": "write `hpcdist import FILE`, and each other option as `--set 'OPTION=VALUE'`",
-    "createOptionsFile": "it makes a form and no experiment: remove it",
+    "createOptionsFile": "it writes a template and no experiment: remove it",
     "help": "remove it",
 }
-_UNREAD: Final = {
+_UNSUPPORTED: Final = {
     ("experiments", "hyperparameters"): (
         "a search over hyperparameters is many jobs", "import one experiment, and give it `batch.array`",
     ),
@@ -32,8 +32,8 @@ _DIGITS: Final = 10
 _SHOWN: Final = re.compile(r"[!-~]{1,40}")
 
 
-def from_words(words: Sequence[str]) -> Map:
-    """Return the options file that says the same as this command line; the name of the tool may lead it.
+def parse(words: Sequence[str]) -> Map:
+    """Return the options file that is equivalent to a command line, with or without the name of the tool.
 
     Pure: no file is read. The place of each value is its option.
 
@@ -65,16 +65,16 @@ def _check_text(word: str) -> None:
 
 
 def _kind(words: Sequence[str]) -> str:
-    if tuple(words[:2]) in _UNREAD:
-        _fail(*_UNREAD[words[0], words[1]])
+    if tuple(words[:2]) in _UNSUPPORTED:
+        _fail(*_UNSUPPORTED[words[0], words[1]])
     choices: tuple[tuple[str, ...], ...] = (("experiments",), _VERBS, tuple(_KINDS))
     for index, allowed in enumerate(choices):
         word = words[index] if index < len(words) else ""
         if word not in allowed:
-            told = f"{word!r} is no experiment of Gradient's" if word else "the command ends too early"
+            message = f"unknown command {word!r}" if word else "the command is incomplete"
             near = did_you_mean(word, allowed) if word else ""
             hint = near if near.startswith("did") else "write `experiments create multinode --name ...`"
-            _fail(told, hint)
+            _fail(message, hint)
     return words[2]
 
 
@@ -83,7 +83,7 @@ def _option(data: Map, words: list[str], kind: str) -> list[str]:
     word, _, glued = words[0].partition("=")
     name = word.removeprefix("--")
     if not word.startswith("--") or not name:
-        _fail(f"{words[0]!r} is no option", "put quotes around a command of several words")
+        _fail(f"{words[0]!r} is not an option", "put quotes around a command of several words")
     if name in _FILES:
         _fail(f"--{name} is not read here", _FILES[name])
     if name not in _KINDS[kind]:

@@ -9,7 +9,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.errors import ConfigError, Place
-from hpcdist.importers.gradient.words import from_words
+from hpcdist.importers.gradient.command_line import parse
 
 MPI = """\
 gradient experiments create multinode \
@@ -21,8 +21,8 @@ gradient experiments create multinode \
 """
 
 
-def test_a_command_line_is_an_options_file() -> None:
-    data = from_words(shlex.split(MPI))
+def test_a_command_line_equals_an_options_file() -> None:
+    data = parse(shlex.split(MPI))
     assert data == {
         "name": "two",
         "projectId": "pr1",
@@ -50,7 +50,7 @@ def test_a_command_line_is_an_options_file() -> None:
 
 
 def test_a_command_line_becomes_an_experiment() -> None:
-    imported = importers.read(importers.from_words(shlex.split(MPI)[1:], "gradient"))
+    imported = importers.read(importers.from_command_line(shlex.split(MPI)[1:], "gradient"))
     assert imported.data == {
         "name": "two",
         "tags": ["a", "b"],
@@ -66,7 +66,7 @@ def test_a_command_line_becomes_an_experiment() -> None:
     assert [str(problem) for problem in imported.remarks] == [
         (
             "--workerCommand: workerCommand: workerCommand has no effect on a batch machine: "
-            "the nodes of a job need nothing to wait for mpirun"
+            "the nodes of a job need no command that waits for mpirun"
         ),
         (
             "--masterMachineType=p3.2xlarge: masterMachineType: masterMachineType has no effect on a batch machine: "
@@ -81,36 +81,36 @@ def test_a_command_line_becomes_an_experiment() -> None:
             "it belongs to an account of Paperspace"
         ),
         (
-            "--apiKey: apiKey: apiKey has no effect on a batch machine: nothing is fetched by its help; "
-            "a secret does not belong into a file"
+            "--apiKey: apiKey: apiKey has no effect on a batch machine: nothing is fetched with it; "
+            "do not keep secrets in a file"
         ),
         "--vpc: vpc: vpc has no effect on a batch machine: the site has its own network",
     ]
 
 
-def test_one_node_and_the_old_form_of_mpi() -> None:
+def test_command_lines_for_one_node_and_the_old_form_of_mpi() -> None:
     words = shlex.split(
         "experiments run singlenode --machineType C7 --container a --command 'python x.py' --no-logs"
     )
-    assert from_words(words) == {
+    assert parse(words) == {
         "machineType": "C7",
         "container": "a",
         "command": "python x.py",
         "no-logs": True,
     }
-    assert from_words(["experiments", "createAndStart", "mpi"]) == {"experimentType": "MPI"}
+    assert parse(["experiments", "createAndStart", "mpi"]) == {"experimentType": "MPI"}
 
 
 REFUSED = {
-    "": "the command ends too early; write `experiments create multinode --name ...`",
-    "gradient": "the command ends too early; write `experiments create multinode --name ...`",
+    "": "the command is incomplete; write `experiments create multinode --name ...`",
+    "gradient": "the command is incomplete; write `experiments create multinode --name ...`",
     "jobs create --name a": "`jobs create` is not read; write `experiments create singlenode`, which has most of its options",
     "paperspace jobs create --name a": "`jobs create` is not read; write `experiments create singlenode`, which has most of its options",
-    "jobs list": "'jobs' is no experiment of Gradient's; write `experiments create multinode --name ...`",
+    "jobs list": "unknown command 'jobs'; write `experiments create multinode --name ...`",
     "experiments hyperparameters create --name a": "a search over hyperparameters is many jobs; import one experiment, and give it `batch.array`",
-    "experiment create": "'experiment' is no experiment of Gradient's; did you mean 'experiments'?",
-    "experiments list": "'list' is no experiment of Gradient's; write `experiments create multinode --name ...`",
-    "experiments run multnode": "'multnode' is no experiment of Gradient's; did you mean 'multinode'?",
+    "experiment create": "unknown command 'experiment'; did you mean 'experiments'?",
+    "experiments list": "unknown command 'list'; write `experiments create multinode --name ...`",
+    "experiments run multnode": "unknown command 'multnode'; did you mean 'multinode'?",
     "experiments create mpi --workerCont 2": "`experiments create mpi` has no option --workerCont; "
     "did you mean 'workerCount'?",
     "experiments create mpi --qqq 2": "`experiments create mpi` has no option --qqq; remove it",
@@ -118,14 +118,14 @@ REFUSED = {
     "`experiments create multinode` has it",
     "experiments create mpi --name": "--name needs a value; write --name VALUE",
     "experiments create mpi --name a --name=b": "--name is given twice; write it once",
-    "experiments create mpi --masterCommand mpirun -np 2": "'-np' is no option; "
+    "experiments create mpi --masterCommand mpirun -np 2": "'-np' is not an option; "
     "put quotes around a command of several words",
-    "experiments create mpi --": "'--' is no option; put quotes around a command of several words",
+    "experiments create mpi --": "'--' is not an option; put quotes around a command of several words",
     "experiments create mpi --vpc=1": "--vpc has no value; write --vpc",
     "experiments create mpi --optionsFile a.yml": "--optionsFile is not read here; "
     "write `hpcdist import FILE`, and each other option as `--set 'OPTION=VALUE'`",
     "experiments create mpi --createOptionsFile a.yml": "--createOptionsFile is not read here; "
-    "it makes a form and no experiment: remove it",
+    "it writes a template and no experiment: remove it",
     "experiments create multinode --name a": "--experimentType is missing; "
     "write --experimentType MPI, or GRPC for parameter servers",
     "experiments create mpi --name \udc80": "'\\udc80' is not text in UTF-8",
@@ -133,7 +133,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("line", REFUSED)
-def test_other_words_are_refused(line: str) -> None:
+def test_invalid_command_lines_are_refused(line: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        from_words(line.split())
+        parse(line.split())
     assert str(caught.value) == f"command line: {REFUSED[line]}"

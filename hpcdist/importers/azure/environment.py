@@ -1,4 +1,4 @@
-"""What stands around an Azure ML job: its environment, variables and time, and what means nothing here."""
+"""The environment, variables and time limit of an Azure ML job, and the keys that have no effect here."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.azure.layout import GPUS_TO_SET, settings_sections
-from hpcdist.importers.container import exported, protected
+from hpcdist.importers.container import escape_templates, export_hint
 from hpcdist.importers.reading import Reading
 
 _ABSENT: Final = "is kept in Azure"
-_PYTHON: Final = "install what it holds beforehand, or give `--set build.image=IMAGE`"
+_PYTHON: Final = "install its packages beforehand, or give `--set build.image=IMAGE`"
 _NOT_BUILT: Final = f"hpcdist builds no environment; {_PYTHON}"
 _IMAGE: Final = re.compile(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S+")
-"""An image with the host of its registry, which no name in Azure has."""
+"""An image with the host of its registry; names of Azure environments have none."""
 _SECRET: Final = re.compile(r"\$\{\{\s*secrets\.[\w-]+\s*\}\}")
 _IGNORED: Final = {
-    "intellectual_property": "nothing is hidden from you on your own machine",
+    "intellectual_property": "hpcdist does not hide code or data",
     "identity": "the job runs as you, with your own rights",
     "services": "a batch job has no browser: start it from the command",
     "properties": "they are for Azure's own services",
     "queue_settings": "write `batch: {qos: ...}` for the queue of the site",
-    "is_deterministic": "every run is run",
+    "is_deterministic": "every submitted job runs",
     "schedule": "jobs are not repeated: use cron",
-    "creation_context": "it is about the file in Azure",
+    "creation_context": "it describes the file in Azure",
     "additional_includes": "nothing is copied: the code runs where it is",
     "datastores": _ABSENT,
-    "parent_job_name": "no job stands below another: write `batch: {dependency: ...}` to run it after one",
+    "parent_job_name": "jobs have no parent: write `batch: {dependency: ...}` to run it after another",
 }
 _CONDA: Final = ("conda", "conda_file", "conda_dependencies_file", "build", "python", "name", "version",
                  "inference_config", "description", "tags", "$schema", "type")  # fmt: skip
 
 
 def take_environment(read: Reading) -> None:
-    """Take the image; what else makes an environment is not built here."""
+    """Take the image; ignore the other keys of an environment, which hpcdist does not build."""
     value = read.peek("environment")
     if not isinstance(value, dict):
         _take_named(read, value)
@@ -71,7 +71,7 @@ def _put_image(read: Reading, image: str, path: Path) -> None:
         read.ignore(*path, why=f"it {_ABSENT}; {_PYTHON}")
     else:
         read.get(*path)
-        read.put("build.image", protected(image), *path)
+        read.put("build.image", escape_templates(image), *path)
 
 
 def take_variables(read: Reading) -> None:
@@ -87,23 +87,23 @@ def take_variables(read: Reading) -> None:
             if isinstance(read.peek(*path, name), (dict, list)):
                 read.refuse(*path, name, why="a variable is text")
             elif text is not None and _SECRET.fullmatch(text):
-                read.warn(*path, name, why=f"{name} comes from Azure", hint=exported(name))
+                read.warn(*path, name, why=f"{name} comes from Azure", hint=export_hint(name))
             elif text is not None and "${{" in text:
-                read.refuse(
-                    *path, name, why=f"{text!r} is not filled in here", hint="write it in the command"
-                )
+                read.refuse(*path, name, why=f"{text!r} is not expanded here", hint="write it in the command")
             else:
-                found.put(name, protected(text or ""), read.place(*path, name))
+                found.put(name, escape_templates(text or ""), read.place(*path, name))
         if found:
             read.put("environment.env_vars", found, *path)
 
 
 def take_rest(read: Reading) -> None:
-    """Take what is left: the compute target, the time, and what means nothing here."""
+    """Take the compute target and the time limit, and ignore the keys that have no effect here."""
     for path in (("limits", "timeout"), *((name, "timeout_seconds") for name in settings_sections(read))):
         _walltime(read, path)
-    told = "resources" in read.native.get("environment", {})
-    gpus = "the site says where it runs" + ("" if told else f"; for G GPUs on each node write {GPUS_TO_SET}")
+    has_resources = "resources" in read.native.get("environment", {})
+    gpus = "the site determines where it runs" + (
+        "" if has_resources else f"; for G GPUs on each node write {GPUS_TO_SET}"
+    )
     if isinstance(read.peek("compute"), dict):
         is_section(read, "compute")
         read.ignore("compute", "target", why=gpus)
@@ -111,27 +111,27 @@ def take_rest(read: Reading) -> None:
         read.ignore("compute", why=gpus)
     for name in settings_sections(read):
         read.ignore(name, "target", why=gpus)
-    _meta(read, told=told)
+    _meta(read, has_resources=has_resources)
     if (read.text("successful_return_code") or "zero").lower() != "zero":
         why, hint = "a job has succeeded when its exit code is 0", "end the command with `|| true`"
         read.refuse("successful_return_code", why=why, hint=hint)
     if read.peek("distributed") is not None:
         hint = "write `distribution: {type: mpi, process_count_per_instance: N}`"
-        read.refuse("distributed", why="this form of the first previews is not read", hint=hint)
+        read.refuse("distributed", why="this form, of the first previews, is not supported", hint=hint)
     if read.peek("component") is not None:
-        read.refuse("component", why="the command stands in another file", hint="give that file")
+        read.refuse("component", why="the command is in another file", hint="give that file")
     read.ignore_all(_IGNORED)
 
 
-def _meta(read: Reading, *, told: bool) -> None:
-    """Take ``requireGpu``, which wants GPUs to be asked for; the rest is for Azure's designer."""
+def _meta(read: Reading, *, has_resources: bool) -> None:
+    """Take ``requireGpu``, which requires that GPUs are requested; the rest is for Azure's designer."""
     if not is_section(read, "meta"):
         return
     for key in read.keys("meta"):
         if key != "requireGpu":
             read.ignore("meta", key, why="it is for Azure's designer")
-        elif read.get("meta", key) is True and not told:
-            why, hint = "how many GPUs a node is to have is not said", f"write {GPUS_TO_SET} for G of them"
+        elif read.get("meta", key) is True and not has_resources:
+            why, hint = "the number of GPUs of each node is not given", f"write {GPUS_TO_SET} for G of them"
             read.warn("meta", key, why=why, hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""Launches that hpcdist runs once, in files whose system would run them in every replica."""
+"""Refuses launches that hpcdist runs once, in files whose system runs them in every replica."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from hpcdist.experiment.launch.line import user_launch
 from hpcdist.importers.reading import Reading
 
 
-def refuse_in_each(read: Reading, command: str, total: int, path: Path, *, instead: str) -> bool:
-    """Refuse such a launch where there are several replicas, and return whether it was one.
+def refuse_launch_per_replica(read: Reading, command: str, total: int, path: Path, *, advice: str) -> bool:
+    """Refuse such a launch if there are several replicas; return whether it was refused.
 
-    ``instead`` is what to write; ``{program}`` in it is the launcher, ``{framework}`` what it would start.
+    ``advice`` is the hint; ``{program}`` in it is the launcher, ``{framework}`` what it would start.
     """
     launch = user_launch(command)
     if total == 1 or launch is None or launch.runs != "once":
         return False
     framework = "horovod" if launch.program == "horovodrun" else "mpi"
-    hint = instead.format(program=launch.program, framework=framework)
+    hint = advice.format(program=launch.program, framework=framework)
     if launch.program == "deepspeed":
-        hint = "write torchrun in its place, which runs in each of them"
+        hint = "write torchrun instead, which runs in each replica"
     why = f"hpcdist runs a command with {launch.program} once, on the first node, and not in {total} replicas"
     read.refuse(*path, why=why, hint=hint)
     return True
