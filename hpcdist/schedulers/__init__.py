@@ -1,4 +1,4 @@
-"""Schedulers: each says commands to its batch system and reads the answers; none starts a process.
+"""Schedulers: each returns the commands of its batch system and reads their output; none starts a process.
 
 One scheduler is one file or folder here, and functions of its name in ``templates/runtime``;
 ``schedulers.get("slurm")`` imports it when asked.
@@ -31,7 +31,7 @@ class Submission(NamedTuple):
 
 
 class Query(Protocol):
-    """One way to learn the state of jobs; a scheduler has several, the cheapest first."""
+    """A query for the states of jobs; a scheduler has several, the cheapest first."""
 
     @property
     def provisional(self) -> bool:
@@ -40,7 +40,7 @@ class Query(Protocol):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether it costs a command a job, so that what the job itself wrote is read before it is asked."""
+        """Whether it needs a command for each job, so that the job's own event log is read first."""
         ...
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -48,17 +48,17 @@ class Query(Protocol):
         ...
 
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
-        """Return what the answer says, by job id; jobs that it does not name are left out.
+        """Return states by job id; jobs that the output does not name are left out.
 
-        Where an id means another job now, the answer is ``UNKNOWN`` without a native word.
-        Junk gives an empty mapping: an unknown state is an answer, a guessed one is a fault.
+        Where the id has been reused for another job, the state is ``UNKNOWN`` without a native word.
+        Unreadable output gives an empty mapping: a state is never guessed.
         """
         ...
 
 
 @runtime_checkable
 class Scheduler(Protocol):
-    """What hpcdist asks of a batch system."""
+    """The interface of a batch system."""
 
     @property
     def name(self) -> str:
@@ -67,33 +67,33 @@ class Scheduler(Protocol):
 
     @property
     def is_batch_system(self) -> bool:
-        """Whether jobs wait for nodes that somebody shares out; else they are processes of this machine.
+        """Whether jobs are queued by a batch system; else they are processes of this machine.
 
-        Those need no account, walltime or defaults of the user's config, and asking for them costs nothing.
+        Those need no account, walltime or defaults of the user's config, and a status query costs nothing.
         """
         ...
 
     @property
     def installation(self) -> Installation | None:
-        """How one knows that it is set up on a machine; None where it cannot be known.
+        """How to detect that it is installed on a machine; None where that is not possible.
 
-        Where it is, and no site is named or recognised, the site file of the scheduler's name is taken.
+        Where it is, and no site is named or recognised, the site file with the scheduler's name is used.
         """
         ...
 
     @property
     def names_gpus(self) -> bool:
-        """Whether it sets the variable of each job that asks for GPUs, so that none takes another job's."""
+        """Whether it sets the GPU variable of each job with GPUs, so that none uses another job's."""
         ...
 
     @property
     def gpu_hook(self) -> str:
-        """What of it does so where a site has set it up; empty where there is nothing to name."""
+        """Its component that sets it where a site has configured it, for messages; empty for none."""
         ...
 
     @property
     def sets_threads(self) -> bool:
-        """Whether it sets OMP_NUM_THREADS, to what is no task's own number."""
+        """Whether it sets OMP_NUM_THREADS to a number that is not that of a task."""
         ...
 
     @property
@@ -107,7 +107,7 @@ class Scheduler(Protocol):
 
     @property
     def rounds_cpus(self) -> bool:
-        """Whether it asks for CPUs by the GPUs of a node where a site has ``cpus_per_gpu``."""
+        """Whether it requests CPUs in proportion to GPUs where a site has ``cpus_per_gpu``."""
         ...
 
     @property
@@ -116,7 +116,7 @@ class Scheduler(Protocol):
         ...
 
     def memory_refused_by(self, site: Site) -> str:
-        """Return the key of the site file by which no job can request memory, empty where jobs can."""
+        """Return the key of the site file that prevents memory requests, empty where jobs can make them."""
         ...
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
@@ -156,7 +156,7 @@ class Scheduler(Protocol):
         ...
 
     def queries(self) -> tuple[Query, ...]:
-        """Return the ways to learn states, in the order in which to try them."""
+        """Return the queries for states, in the order in which to try them."""
         ...
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
@@ -171,7 +171,7 @@ class Waits(Protocol):
     def wait(self, job: Job) -> Command:
         """Return the command that ends with exit code 0 when the job is over; it is stopped after a time.
 
-        Any other exit code means that it cannot wait here, and it is not asked again.
+        Any other exit code means that it cannot wait here, and it is not run again.
         """
         ...
 
@@ -185,7 +185,7 @@ class KnowsNodes(Protocol):
         ...
 
     def read_nodes(self, completed: Completed) -> tuple[str, ...]:
-        """Return those of them that are down or do not answer; nothing for junk."""
+        """Return the nodes that are down or do not answer; none for unreadable output."""
         ...
 
 
@@ -202,7 +202,7 @@ class LimitsArrays(Protocol):
 
     @property
     def array_limit(self) -> ArrayLimit:
-        """The limit where nobody has changed it."""
+        """The default limit."""
         ...
 
 
@@ -217,7 +217,7 @@ class KnowsLeftovers(Protocol):
 
 @runtime_checkable
 class AdvisingScheduler(Protocol):
-    """What a scheduler may have besides: what is odd about a job for it, and yet no error."""
+    """What a scheduler may have besides: warnings about a job."""
 
     def advice(self, job: PreparedJob, site: Site) -> Iterator[Problem]:
         """Yield what the user should know before submitting."""
@@ -226,17 +226,17 @@ class AdvisingScheduler(Protocol):
 
 @runtime_checkable
 class ChecksDirectives(Protocol):
-    """What a scheduler may have besides: what it would refuse of the directives in a site file."""
+    """What a scheduler may have besides: a check of the directives in a site file."""
 
     def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield what no job can obey of them, each with its path in the file."""
+        """Yield the directives that no job can use, each with its path in the file."""
         ...
 
 
 UNSUPPORTED: Final = {
     "torque": "Torque is not supported: of the PBS family only PBS Professional and OpenPBS (pbs) are",
 }
-"""Schedulers that one may look for, each with the reason why there is none."""
+"""Schedulers that hpcdist does not support, each with the reason."""
 
 schedulers: Registry[Scheduler] = Registry(
     "scheduler",

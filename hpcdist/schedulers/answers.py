@@ -17,13 +17,13 @@ _UNREACHABLE: Final = re.compile(
 
 
 def missing(program: str) -> Problem:
-    """Return what to say where a batch system's command is not there."""
+    """Return the problem of a batch system's command that is not installed."""
     hint = "submit from a login node of the site; `hpcdist render` writes the script on any machine"
     return Problem(f"there is no `{program}` on this machine", hint=hint)
 
 
 def why(completed: Completed, said: str | None = None) -> str:
-    """Return why a command gave no clear answer: its own words (or ``said``), if it had any."""
+    """Return why a command gave no clear answer: its own message (or ``said``), if it has one."""
     if completed.timed_out:
         return f"it did not end within {completed.command.timeout:.0f} s"
     if completed.returncode < 0:
@@ -33,12 +33,12 @@ def why(completed: Completed, said: str | None = None) -> str:
 
 
 def hint(said: str, hints: Mapping[str, str]) -> str:
-    """Return the hint for the first of these texts that was said, empty where none was."""
+    """Return the hint for the first of these texts that is in ``said``, empty for none."""
     return next((advice for text, advice in hints.items() if text in said), "")
 
 
 def is_unreachable(completed: Completed) -> bool:
-    """Return whether a command failed since nobody answered: what it does not name may be there all the same.
+    """Return whether a command failed because its server did not answer, so that its output proves nothing.
 
     The words are those of Slurm ("Unable to contact slurm controller", "Problem talking to the database"),
     PBS ("cannot connect to server"), LSF ("LSF daemon not responding", "Failed in an LSF library call"), Flux

@@ -52,7 +52,7 @@ class DirectiveSyntax(NamedTuple):
     sentinel: re.Pattern[str] | None = None
 
     def path(self, flag: str) -> tuple[str, ...]:
-        """Return the field that says what this flag does."""
+        """Return the field of the experiment for this flag."""
         return tuple(self.fields[flag].split(".")) if flag in self.fields else _PATH
 
 
@@ -111,7 +111,7 @@ def site_directives(job: JobSpec, site: Site) -> Iterator[tuple[str, Origin]]:
 
 
 def _key(syntax: DirectiveSyntax, line: Directive) -> str:
-    """Return what may be said once only: the flag, or a name of those that one flag may give several of."""
+    """Return what may be given only once: the flag, or the name in one such as ``--setopt=NAME=X``."""
     if line.flag not in syntax.repeats:
         return line.flag
     return f"{syntax.repeats[line.flag]} {(line.value or '').partition('=')[0]}"
@@ -120,7 +120,7 @@ def _key(syntax: DirectiveSyntax, line: Directive) -> str:
 def _required_by_site(
     syntax: DirectiveSyntax, line: Directive, required: Mapping[str, Directive]
 ) -> Directive | None:
-    """Return the line of the site that says what this one says, also where this one's flag is cut short."""
+    """Return the site's directive with the same flag, which may be abbreviated here."""
     whole = {*syntax.fields, *syntax.reserved, *(syntax.others or ())}
     if line.flag not in whole and _key(syntax, line) not in required:
         return next((other for other in required.values() if _is_short(syntax, line.flag, other.flag)), None)

@@ -1,4 +1,4 @@
-"""How one knows that a batch system is set up on a machine: what to look for, and what to ask.
+"""How to detect that a batch system is installed on a machine: files, variables and commands.
 
 Nothing here looks; `hpcdist.loading.machine` does. The built-in ones stand apart from their schedulers, which
 name them as their ``installation``: which machine this is, is asked before a scheduler is chosen, and
@@ -14,7 +14,7 @@ from hpcdist.host.command import Command, Completed
 
 
 class Installation(NamedTuple):
-    """What a batch system of this ``title`` has where it is set up.
+    """What a batch system named ``title`` has where it is installed.
 
     Its ``command`` is on PATH, and ``variable`` is set, or one of the ``files`` exists (relative: below the
     prefix of the command), or the answer to ``question`` does not deny it.
@@ -28,7 +28,7 @@ class Installation(NamedTuple):
     denials: tuple[str, ...] = ()
 
     def is_confirmed_by(self, completed: Completed) -> bool:
-        """Whether the answer leaves it standing: a program that is missing denies nothing."""
+        """Whether the command's output does not deny it: a missing program denies nothing."""
         return completed.missing or not any(text in completed.stderr for text in self.denials)
 
 

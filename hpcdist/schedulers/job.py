@@ -10,13 +10,13 @@ SIGNALLED: Final = 128
 """An exit code above it is that of a program which a signal ended, as shells show it: 128 + signal."""
 
 TERMINATED: Final = SIGNALLED + 15
-"""The exit code of what was told to end (SIGTERM)."""
+"""The exit code of a program that SIGTERM ended."""
 
 
 class JobState(Enum):
     """The state of a job in words that all schedulers share; the native word is kept beside it.
 
-    ``VANISHED``: the batch system has not known the job for some time, and nothing tells how it ended.
+    ``VANISHED``: the batch system has not known the job for some time, and nothing shows how it ended.
     """
 
     UNSUBMITTED = "unsubmitted"
@@ -45,7 +45,7 @@ _LIVING = frozenset(
 
 
 class Status(NamedTuple):
-    """What a scheduler said of one job.
+    """The state of one job as its scheduler reports it.
 
     ``native`` is the scheduler's own word, untouched; ``exit_code`` is what a shell would show
     (128 + signal for a killed program), None while unknown; ``reason`` is free text.

@@ -191,14 +191,14 @@ class Local(Plain):
         self._grace = grace
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
-        """Return nothing: there is no one to read directives."""
+        """Return nothing: there is no scheduler to read directives."""
         problems = tuple(_unsupported(job, site))
         if problems:
             raise PlanError(*problems)
         return ()
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:  # noqa: ARG002
-        """Return no lines: nobody reads them, and the submit command sends the output to ``logs/``."""
+        """Return no lines: no scheduler reads them, and the submit command redirects the output."""
         return iter(())
 
     def submit(self, submission: Submission) -> Command:
@@ -230,7 +230,7 @@ class Local(Plain):
         raise SubmissionUnknown(f"the job's process did not print its pid: {said}")
 
     def find(self) -> Iterator[Command]:
-        """Yield one look at this user's processes; jobs that are over are known by their events."""
+        """Yield the command that lists this user's processes; finished jobs have their event logs."""
         yield _bash(_FIND)
 
     def read_find(self, completed: Completed) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Plain: what most batch systems are; each says only what it is beside that."""
+"""Plain: the defaults of most batch systems, from which each scheduler is derived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Surveyors: what to ask a batch system of its machine, and how to read it; none starts a process.
+"""Surveyors: the commands that describe a machine, and how to read them; none starts a process.
 
 Each asks only what any user may, and nothing that changes anything. One surveyor is ``survey.py`` in the
 folder of its scheduler.
@@ -21,11 +21,11 @@ class Answers(NamedTuple):
     completed: tuple[Completed, ...] = ()
 
     def text(self, command: Command) -> str:
-        """Return what a command printed, empty where it was not asked or failed."""
+        """Return the output of a command, empty where it was not run or failed."""
         return next((done.stdout for done in self.completed if done.command == command and done.ok), "")
 
     def unasked(self, *commands: Command) -> Iterator[Command]:
-        """Yield those of the commands that have not been run yet."""
+        """Yield the commands that have not been run yet."""
         asked = [done.command for done in self.completed]
         return (command for command in commands if command not in asked)
 
@@ -36,14 +36,14 @@ class Answers(NamedTuple):
 
 
 class Surveyor(Protocol):
-    """What finds out what a machine has."""
+    """Describes a machine from the output of its batch system."""
 
     def ask(self, user: str, answers: Answers) -> Sequence[Command]:
-        """Return what to ask next, given what was answered; empty when that is all."""
+        """Return the next commands to run, given the answers so far; empty when there are no more."""
         ...
 
     def read(self, user: str, answers: Answers) -> Survey:
-        """Return what the answers say; what cannot be read is not known, and never guessed."""
+        """Return the survey; what cannot be read is unknown, never guessed."""
         ...
 
 

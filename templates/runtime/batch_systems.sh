@@ -10,7 +10,7 @@ begin_local() {
     hpcdist $$ "${HPCDIST_TOKEN:-}" "${hpcdist[walltime]}" </dev/null >/dev/null 2>&1 &
 }
 # Ends script $1 at time limit $3; after 10 s more all that carries the job's token is killed, also in groups of its own;
-# the script last: it tells the end. What it left behind, where it was killed itself, has the same time limit.
+# the script last: it records the end. What it left behind, where it was killed itself, has the same time limit.
 hpcdist_watch_limit() {
   local script=$1 token=$2 days=0 clock=$3 seconds try
   # Once it has ended, its number may be another program's.

@@ -12,7 +12,7 @@ hpcdist_open_run() {
   [[ -O $HPCDIST_RUN_DIR && ! -L $HPCDIST_RUN_DIR && -O $HPCDIST_JOB_DIR ]] ||
     hpcdist_fail "$HPCDIST_RUN_DIR is not your own: another user could change what this job runs; submit it from a folder that only you can write to"
   hpcdist_call_if_there "output_${hpcdist[scheduler]}"
-  # Not every batch system tells how often it has run this job; the event log does.
+  # Not every batch system reports how often it has run this job; the event log does.
   [[ ! -f $HPCDIST_RUN_DIR/events ]] || IFS= read -r -d '' log <"$HPCDIST_RUN_DIR/events"
   hpcdist_restarts=0
   [[ $log != *"started $HPCDIST_JOB_ID "* ]] ||

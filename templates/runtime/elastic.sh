@@ -1,4 +1,4 @@
-# --- Elastic Horovod: what horovodrun is told of the job's nodes, and of how ranks end
+# --- Elastic Horovod: the nodes of the job and the ends of its ranks, for horovodrun
 
 prepare_horovodrun-elastic() {
   local node text=
@@ -52,7 +52,7 @@ hpcdist_discover() {
   cat elastic.alive
 }
 # Asks, for $2 seconds at most; without an answer all stays as it was. What has held for $1 seconds is believed:
-# horovodrun tells rank 0 of a change, and if that is what was lost, it tries for minutes. Later it has noticed the
+# horovodrun notifies rank 0 of a change, and if that is what was lost, it tries for minutes. Later it has noticed the
 # loss by itself, and has another rank 0.
 hpcdist_ask_for_nodes() {
   local now since host alive left=

@@ -37,7 +37,7 @@ prepare_hydra() {
   hpcdist_name_variables
   printf -v hpcdist_exports ',%s' I_MPI_PIN "${hpcdist_names[@]}"
 }
-# What the login shell may say of PALS would beat this script, as far as it is not on its command line.
+# Variables of PALS from the login shell would override this script, except for its command-line options.
 prepare_pals() { unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR; }
 
 # One host a task, in rank order, for each component ($1: its nodes) whose nodes hold different numbers of tasks: what
@@ -57,7 +57,7 @@ prepare_srun() {
   hpcdist_move_files
 }
 
-# Where nobody else does, jsrun sets it to the hardware threads of a task's cores.
+# Unless it is set, jsrun sets it to the hardware threads of a task's cores.
 prepare_jsrun() {
   hpcdist_unset=()
   [[ -v OMP_NUM_THREADS ]] || hpcdist_unset=(env -u OMP_NUM_THREADS)
@@ -115,7 +115,7 @@ hpcdist_numbers() { (($3 == 1)) && echo "; $1: {$2}" || echo "; $1: {$2-$(($2 + 
 
 prepare_flux() {
   type flux >/dev/null 2>&1 || hpcdist_fail "there is no flux on $(uname -n)"
-  # Flux may have set it for the first node; HIP would heed it on all of them.
+  # Flux may have set it for the first node; HIP would use it on all of them.
   [[ ${hpcdist[gpu_variable]:-CUDA_VISIBLE_DEVICES} == CUDA_VISIBLE_DEVICES ]] || unset CUDA_VISIBLE_DEVICES
 }
 start_flux() {
@@ -129,12 +129,12 @@ start_flux() {
     hpcdist_heard=
     wait "$hpcdist_pid"
     hpcdist_code=$?
-    # 127: it was gone before this wait, and an earlier one told how it ended.
+    # 127: it was gone before this wait, and an earlier one returned its exit code.
     ((hpcdist_code == 127 && hpcdist_last != 127)) || hpcdist_last=$hpcdist_code
     [[ $hpcdist_heard ]] || return "$hpcdist_last"
   done
 }
-# A signal would end flux run and leave its job alone: this tells the tasks. USR1 and USR2 they have got from Flux.
+# A signal would end flux run and leave its job running: this signals the tasks. USR1 and USR2 they have got from Flux.
 hpcdist_signal_flux() {
   local job
   hpcdist_heard=1
@@ -166,7 +166,7 @@ start_processes() {
 hpcdist_signal_processes() {
   hpcdist_signalled=1
   kill -s "$1" -- "${hpcdist_pids[@]/#/-}" 2>/dev/null
-  # Those that do not hear TERM are killed, if the script still waits for them then.
+  # Those that ignore TERM are killed, if the script still waits for them then.
   [[ $1 == TERM ]] || return
   { sleep 10 && kill -0 $$ && kill -KILL -- "${hpcdist_pids[@]/#/-}"; } </dev/null >/dev/null 2>&1 &
   disown

@@ -3,7 +3,7 @@
 main() {
   trap - EXIT # the one of an unfinished script
   hpcdist_reset_shell
-  # What the login shell may call so, or an hpcdist job that submitted this one.
+  # Variables of these names may come from the login shell, or from an hpcdist job that submitted this one.
   unset hpcdist_status hpcdist_program hpcdist_told_to_end hpcdist_ended_by HPCDIST_HOSTFILE HPCDIST_ENDED
   hpcdist_nodes=() hpcdist_changed=() hpcdist_address='' hpcdist_setup=''
   "allocation_${hpcdist[scheduler]}"

@@ -44,12 +44,12 @@ hpcdist_wait_for_program() {
     hpcdist_signal=
     wait "$hpcdist_program"
     code=$?
-    # 127: it was gone before this wait, and an earlier one told how it ended.
+    # 127: it was gone before this wait, and an earlier one returned its exit code.
     ((code == 127 && hpcdist_code != 127)) || hpcdist_code=$code
     [[ $hpcdist_signal ]] || return 0
   done
 }
-# The task that failed first tells why, and its exit code is the job's: a launcher may give that of a task it killed, or
+# The task that failed first is the cause, and its exit code is the job's: a launcher may give that of a task it killed or
 # none. Tasks that were told to end are the cause only if the job was.
 hpcdist_find_cause() {
   local rank host text code failure=$HPCDIST_FAILURE

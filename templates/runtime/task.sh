@@ -26,7 +26,7 @@ hpcdist_run_task() {
   # Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
   [[ ! ${hpcdist[label]:-} ]] ||
     exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
-  # Launchers signal the whole process group, so the program hears it; this shell only waits for its exit code.
+  # Launchers signal the whole process group, so the program gets it; this shell only waits for its exit code.
   trap : INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
   trap 'hpcdist_ended_by=TERM' TERM
   [[ ! ${hpcdist_ended_by:-} ]] || exit 143
@@ -51,7 +51,7 @@ hpcdist_run_task() {
   exit "$hpcdist_code"
 }
 # The first task of all that fails is the cause; what the launcher then does to the others is not. The job's script
-# tells of it: this task may be killed before it could. One that was told to end leaves a file of another name.
+# reports it: this task may be killed before it could. One that was told to end leaves a file of another name.
 hpcdist_first_to_fail() {
   local file=$HPCDIST_FAILURE${hpcdist_ended_by:+.$hpcdist_ended_by} rank=${hpcdist_rank:-?}
   (set -C && echo "$1 $rank $(uname -n)${2:+ $2}" >"$file") 2>/dev/null || [[ -s $file ]] ||

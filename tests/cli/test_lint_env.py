@@ -122,7 +122,7 @@ def test_lines_without_variables_of_interest_are_ignored(hpcdist: Hpcdist, line:
 def test_notes_alone_exit_with_0(hpcdist: Hpcdist) -> None:
     result = hpcdist("lint-env", "-", stdin="NCCL_SHM_DISABLE=1\n")
     assert result.code == 0
-    assert result.out.startswith("note: <stdin>:1: NCCL_SHM_DISABLE=1: NVIDIA wants it as a work-around only")
+    assert result.out.startswith("note: <stdin>:1: NCCL_SHM_DISABLE=1: NVIDIA documents it as a work-around")
 
 
 def test_against_a_site(hpcdist: Hpcdist) -> None:
@@ -160,8 +160,8 @@ def test_equal_notes_are_printed_once(hpcdist: Hpcdist) -> None:
     assert (result.code, result.out) == (
         0,
         (
-            "note: <stdin>:1, <stdin>:2: NCCL_SHM_DISABLE, NCCL_P2P_DISABLE: NVIDIA wants it as a work-around"
-            " only, to be removed when the fault is fixed; add a comment why, and remove it then "
+            "note: <stdin>:1, <stdin>:2: NCCL_SHM_DISABLE, NCCL_P2P_DISABLE: NVIDIA documents it as a "
+            "work-around only, to be removed when the fault is fixed; add a comment why, and remove it then "
             f"({GUIDE})\n"
         ),
     )

@@ -114,7 +114,7 @@ def numbered(value: str) -> str:
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_what_each_framework_tells_its_tasks(tmp_path: Path, name: str) -> None:
+def test_task_variables_of_each_framework(tmp_path: Path, name: str) -> None:
     plan = planned(**PLANS[name])
     assert differences(plan, tmp_path, list(plan.placement.tasks)) == []
 

@@ -99,7 +99,7 @@ def test_together(around: LintContext, values: dict[str, str], expected: list[st
     assert said(around, **values) == expected
 
 
-def test_a_list_is_put_back_in_its_place() -> None:
+def test_ring_is_added_to_the_list_that_lacks_it() -> None:
     value = "allreduce:tree,collnetdirect;broadcast:ring;^PAT"
     found = findings(
         [Variable(name="NCCL_ALGO", value=value, origin=Origin("place", "exp.yml:3"))], LintContext()
@@ -109,7 +109,7 @@ def test_a_list_is_put_back_in_its_place() -> None:
     ]
 
 
-def test_notes_are_summed() -> None:
+def test_equal_notes_are_merged() -> None:
     names = ("NCCL_SHM_DISABLE", "NCCL_ALGO", "NCCL_P2P_DISABLE", "NCCL_DEBUG")
     values = ("1", "Tree", "1", "INFO")
     variables = [

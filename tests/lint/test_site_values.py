@@ -37,7 +37,7 @@ def test_a_value_that_differs_from_the_site_s() -> None:
 
 
 @pytest.mark.parametrize("file", ["default.yml", "site clariden.yml", "sitex.yml"])
-def test_the_name_of_a_users_file_decides_nothing(file: str) -> None:
+def test_file_name_of_the_user_has_no_effect(file: str) -> None:
     (found,) = said(MPICH, "1", Origin("place", f"{file}:3"))
     assert found.startswith(f"{file}:3: ")
 
@@ -51,11 +51,11 @@ def test_the_name_of_a_users_file_decides_nothing(file: str) -> None:
         ("MPICH_OFI_NIC_POLICY", "GPU", OURS),
     ],
 )
-def test_what_does_not_differ(name: str, value: str, origin: Origin) -> None:
+def test_equal_values_have_no_finding(name: str, value: str, origin: Origin) -> None:
     assert "sets it to" not in " ".join(said(name, value, origin))
 
 
-def test_what_is_given_alike_everywhere() -> None:
+def test_constant_site_values() -> None:
     assert constant_site_values(CLARIDEN, (OUTSIDE, INSIDE)) == {
         MPICH: SiteValue("0", "clariden", WHY, SOURCE)
     }

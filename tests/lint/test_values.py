@@ -76,7 +76,7 @@ def said(name: str, value: str, around: LintContext = ANYWHERE) -> list[str]:
         ("NCCL_IB_CUDA_SUPPORT", "1", "NCCL 2.4 removed it and ignores it; write NCCL_NET_GDR_LEVEL instead"),
     ],
 )
-def test_what_nccl_takes_in_silence(name: str, value: str, message: str) -> None:
+def test_values_that_nccl_misreads_silently(name: str, value: str, message: str) -> None:
     anchor = name.lower().replace("_", "-")
     assert said(name, value) == [f"exp.yml:3: {name}={value}: {message} ({GUIDE}#{anchor})"]
 
@@ -153,7 +153,7 @@ def test_what_nccl_takes_in_silence(name: str, value: str, message: str) -> None
         ),
     ],
 )
-def test_names_and_other_readers(name: str, value: str, message: str) -> None:
+def test_misspelt_and_foreign_names(name: str, value: str, message: str) -> None:
     assert said(name, value) == [f"exp.yml:3: {name}={value}: {message}"]
 
 
@@ -182,7 +182,7 @@ def test_names_and_other_readers(name: str, value: str, message: str) -> None:
         ("OMPI_MCA_PML", "ucx", _CAPITALS, "write OMPI_MCA_pml"),
     ],
 )
-def test_names_and_words_of_others(name: str, value: str, happens: str, write: str) -> None:
+def test_names_and_values_of_other_libraries(name: str, value: str, happens: str, write: str) -> None:
     found = findings([variable(name, value)], ANYWHERE)
     assert [(item.happens, item.write, item.severity) for item in found] == [(happens, write, "warning")]
 
@@ -202,7 +202,7 @@ def test_an_unknown_name_of_ucx_is_noted() -> None:
         ("nccl", "NCCL 2.30 reads no such variable, so it has no effect; remove it"),
     ],
 )
-def test_few_letters_are_alike_too_soon(library: Library, message: str) -> None:
+def test_short_names_need_a_higher_similarity(library: Library, message: str) -> None:
     (found,) = findings([variable("NCCL_MSCCL_ENABLE", "1")], LintContext(library=library))
     assert f"{found.happens}; {found.write}" == message
 
@@ -232,16 +232,16 @@ def test_few_letters_are_alike_too_soon(library: Library, message: str) -> None:
         ("PATH", "/bin"),
     ],
 )
-def test_documented_examples_are_right(name: str, value: str) -> None:
+def test_documented_examples_are_valid(name: str, value: str) -> None:
     assert said(name, value) == []
 
 
 @pytest.mark.parametrize("name", ["NCCL_COMM_ID", "NCCL_HOSTID", "NCCL_MNNVL_UUID", "NCCL_MNNVL_CLIQUE_ID"])
-def test_what_nobody_may_set(name: str) -> None:
+def test_variables_never_to_be_set_are_errors(name: str) -> None:
     assert [item.severity for item in findings([variable(name, "1")], ANYWHERE)] == ["error"]
 
 
-def test_rccl_reads_some_in_its_own_way() -> None:
+def test_rccl_values_differ_from_nccl() -> None:
     assert said("NCCL_MIN_NCHANNELS", "112", LintContext(library="rccl")) == []
     assert said("NCCL_CUMEM_ENABLE", "-2", LintContext(library="rccl")) == []
 
@@ -255,13 +255,13 @@ def test_a_debugging_variable_is_noted() -> None:
     assert findings([variable("NCCL_SHM_DISABLE", "1", Origin("site", "x", "fabric.env"))], ANYWHERE) == ()
 
 
-def test_a_site_may_know_better() -> None:
+def test_known_site_exceptions_are_not_reported() -> None:
     odd = variable("NCCL_IB_TIMEOUT", "50", Origin("site", "x", "fabric.env.NCCL_IB_TIMEOUT"))
     assert len(findings([odd], ANYWHERE)) == 1
     assert findings([odd], LintContext(known={"NCCL_IB_TIMEOUT": "the centre says so"})) == ()
 
 
-def test_what_only_bash_knows_is_not_judged() -> None:
+def test_shell_expressions_are_not_checked() -> None:
     only_bash = Variable(name="NCCL_IB_TIMEOUT", value="$LONG", origin=OURS, shell=True)  # noqa: S604
     assert findings([only_bash], ANYWHERE) == ()
 
@@ -270,12 +270,12 @@ RANGE = Integer(-3, 200)
 
 
 @given(st.integers(-3, 200))
-def test_numbers_within_are_right(number: int) -> None:
+def test_numbers_in_range_are_valid(number: int) -> None:
     assert RANGE.wrong(str(number)) is None
 
 
 @given(st.integers().filter(lambda number: not -3 <= number <= 200))
-def test_numbers_beyond_are_told(number: int) -> None:
+def test_out_of_range_numbers_are_reported(number: int) -> None:
     assert RANGE.wrong(str(number)) is not None
 
 

@@ -97,13 +97,13 @@ def training(workers: int, each: dict[str, Any] = GPU, **batch: Any) -> Experime
         ),
     ],
 )  # fmt: skip
-def test_what_would_fit(exp: Experiment, sentence: str) -> None:
+def test_suggested_alternative(exp: Experiment, sentence: str) -> None:
     with pytest.raises(PlanError) as caught:
         selected(exp)
     assert str(caught.value) == sentence
 
 
-def test_what_fits_nowhere_by_any_number() -> None:
+def test_no_suggestion_where_no_number_fits() -> None:
     machine = site(node_types={"n": {"cpus": 4}}, partitions={"p": {"nodes": {"n": 9}, "min_nodes": 2}})
     with pytest.raises(PlanError) as caught:
         selected(experiment(environment=environment(each=resources(cpu=1))), machine)
@@ -152,12 +152,12 @@ def test_workers_with_resources_of_their_own_are_counted_too() -> None:
         ),
     ],
 )  # fmt: skip
-def test_why_this_partition(exp: Experiment, partition: str, why: str) -> None:
+def test_reason_for_the_partition(exp: Experiment, partition: str, why: str) -> None:
     (group,) = selected(exp).groups
     assert (group.partition, group.why) == (partition, why)
 
 
-def test_why_several_partitions() -> None:
+def test_reason_for_several_partitions() -> None:
     section = {
         "resources": GPU,
         "replicas": {

@@ -66,7 +66,7 @@ def test_a_misspelt_runtime() -> None:
         ({"framework": None, "environment": {}, "backend": "mpi"}, "the user (`backend: mpi`)"),
     ],
 )
-def test_a_launch_of_the_users_own(data: dict[str, Any], by: str) -> None:
+def test_own_launch_line_cannot_run_in_a_container(data: dict[str, Any], by: str) -> None:
     assert refusal(boxed("apptainer"), **data) == [
         (
             f"build.image: the command is a launch by {by}, which would run outside the container; let the command be "
@@ -82,7 +82,7 @@ def test_data_that_the_experiment_names_is_inside() -> None:
     assert [word.text for word in plan.container.binds] == [*OWN, r"/data/\$x:/data/\$x", "/a:/a"]
 
 
-def test_the_job_looks_first() -> None:
+def test_job_checks_runtime_and_image_first() -> None:
     plan = two_tasks(boxed("apptainer", setup=["module load apptainer"]), "./my image")
     assert [word.text for word in plan.environment.setup] == [
         "module load apptainer",
@@ -104,7 +104,7 @@ def test_conditions_of_the_fabric_know_of_the_container() -> None:
         assert [name for name in names if name in ("IN", "OUT")] == expected
 
 
-def test_the_image_is_told_where_it_comes_from() -> None:
+def test_origins_of_image_and_container() -> None:
     plan = two_tasks(boxed("apptainer"), "x.sif")
     assert plan.container
     assert (plan.container.runtime, plan.container.image, plan.gpus.library) == ("apptainer", "x.sif", "nccl")
@@ -114,7 +114,7 @@ def test_the_image_is_told_where_it_comes_from() -> None:
     )
 
 
-def test_a_section_that_cannot_be() -> None:
+def test_invalid_container_section() -> None:
     section = {"runtime": "apptainer", "binds": ["/a:/b", "/a b", '/"', "$(x)"], "env": {"A": 1, "B-C": 1}}
     section["library_path"] = ["$A/lib", "/a b"]
     base = {"name": "x", "description": "x", "scheduler": "slurm", "launcher": "srun"}

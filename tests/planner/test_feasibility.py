@@ -36,7 +36,7 @@ def request(count: int, cpus: int = 2, walltime: str | None = None) -> Request:
     return Request([Block(worker, count)], SITE, asked, Topology(), where)
 
 
-def test_what_fits_is_placed() -> None:
+def test_job_that_fits_is_placed() -> None:
     placement, refusals = try_placement(request(8), [SMALL])
     assert placement
     assert (placement.nodes, placement.size, refusals) == (4, 8, [])
@@ -63,14 +63,14 @@ def test_what_fits_is_placed() -> None:
         ),
     ],
 )
-def test_what_stands_against_it(asked: Request, refusals: list[tuple[str, Shortfall | None, int]]) -> None:
+def test_reasons_for_a_refusal(asked: Request, refusals: list[tuple[str, Shortfall | None, int]]) -> None:
     found = refusals_in(asked, SMALL)
     assert [(refusal.problem.message, refusal.shortfall, refusal.nodes) for refusal in found] == refusals
     assert {refusal.pool for refusal in found} == {SMALL}
     assert [refusal.problem.hint for refusal in found] == [""]
 
 
-def test_nodes_are_counted_however_many_there_are() -> None:
+def test_nodes_on_ignores_the_size_of_the_pool() -> None:
     assert nodes_on(request(1000), SMALL) == 500
 
 
@@ -88,7 +88,7 @@ def test_nodes_are_counted_however_many_there_are() -> None:
         ([Refusal(Problem("odd"))], (0, 0)),
     ],
 )
-def test_how_near_it_comes(refusals: Sequence[Refusal], near: tuple[int, int]) -> None:
+def test_refusals_are_ranked(refusals: Sequence[Refusal], near: tuple[int, int]) -> None:
     assert nearness(refusals) == near
 
 

@@ -115,7 +115,7 @@ def node(tmp_path: Path) -> Node:
 # --- The lines
 
 
-def test_they_come_in_order_and_name_their_origins() -> None:
+def test_setup_lines_are_in_order_with_origins() -> None:
     machine = site(modules=["gcc/12", "cuda/12.4"], source=["$HOME/env.sh"], setup=["ulimit -c 0"])
     plan = planned(machine, batch={"modules": ["nccl/2.22"], "spack_env": "ml/torch"})
     assert plan.environment.setup == (
@@ -145,14 +145,14 @@ def test_they_come_in_order_and_name_their_origins() -> None:
 
 
 @pytest.mark.parametrize("place", ["/projects/torch", "./torch", "."])
-def test_a_path_is_called_one(place: str) -> None:
+def test_spack_env_given_as_a_path(place: str) -> None:
     plan = planned(batch={"spack_env": place})
     assert [word.text for word in plan.environment.setup] == [
         f"activate_spack 'exp.yml batch.spack_env' --dir {place}"
     ]
 
 
-def test_a_container_does_not_see_them() -> None:
+def test_modules_have_no_effect_in_a_container() -> None:
     machine = site(container={"runtime": "apptainer"}, walltime="1h")
     batch = {"modules": ["gcc"], "spack_env": "torch"}
     plan = planned(machine, build={"image": "/images/torch.sif"}, batch=batch)

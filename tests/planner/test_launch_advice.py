@@ -73,7 +73,7 @@ def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, fra
          "horovodrun --num-proc=8 -H $HOSTS python t.py`, or ask for other `environment.replicas"),
     ],
 )  # fmt: skip
-def test_a_launch_that_does_not_fill_the_job(command: str, why: str, line: str) -> None:
+def test_launch_with_another_number_of_processes_than_tasks(command: str, why: str, line: str) -> None:
     assert of(command).warnings == warned(f"{why}; write `{line}`")
 
 
@@ -86,7 +86,7 @@ def test_a_launch_that_does_not_fill_the_job(command: str, why: str, line: str) 
         ("srun --ntasks-per-node=1 a", "srun starts 1 process", "srun --ntasks-per-node=4 a"),
     ],
 )
-def test_a_launch_that_does_not_fill_its_nodes(command: str, starts: str, line: str) -> None:
+def test_launch_with_another_number_of_processes_per_node(command: str, starts: str, line: str) -> None:
     why = f"{starts} on each node, where the job has 4"
     other = ", or ask for other `environment.replicas`"
     assert of(command).warnings == warned(f"{why}; write `{line}`{other}")
@@ -100,7 +100,7 @@ def test_a_launch_that_does_not_fill_its_nodes(command: str, starts: str, line: 
          f"deepspeed uses 3 nodes, and the job has 2; write `deepspeed --hostfile {H} --num_nodes 2 t.py`"),
     ],
 )  # fmt: skip
-def test_a_launch_over_other_nodes(command: str, said: str) -> None:
+def test_launch_with_another_number_of_nodes(command: str, said: str) -> None:
     assert of(command).warnings == warned(said)
 
 
@@ -113,7 +113,7 @@ def test_a_process_for_each_gpu_without_a_framework() -> None:
     )
 
 
-def test_what_stays_on_the_first_node_and_counts_otherwise_is_mended_in_one_line() -> None:
+def test_missing_hosts_and_wrong_count_are_corrected_in_one_line() -> None:
     assert of("horovodrun -np 4 -H localhost:4 python t.py").warnings == warned(
         "horovodrun starts all processes on localhost, the first of the 2 nodes; "
         "horovodrun starts 4 processes, and the job has 8 tasks; "
@@ -137,12 +137,12 @@ def test_what_stays_on_the_first_node_and_counts_otherwise_is_mended_in_one_line
         "flux run -N 2 -n 8 a",
     ],
 )
-def test_a_launch_that_fits(command: str) -> None:
+def test_correct_launch_has_no_warning(command: str) -> None:
     assert of(command).warnings == ()
 
 
 @pytest.mark.parametrize("value", ["localhost", "$(hostname)", "127.0.0.1", "`hostname -s`"])
-def test_an_address_that_is_another_on_each_node(value: str) -> None:
+def test_master_addr_that_differs_by_node_warns(value: str) -> None:
     said = warned(
         f"MASTER_ADDR is {value}, which is another machine on each node; "
         'write MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"'
@@ -153,7 +153,7 @@ def test_an_address_that_is_another_on_each_node(value: str) -> None:
     assert of(f"mpirun -np 8 bash -c 'MASTER_ADDR={value} python t.py'").warnings == ()
 
 
-def test_addresses_that_all_nodes_share() -> None:
+def test_common_master_addr_has_no_warning() -> None:
     for command in ("MASTER_ADDR=$A python t.py", "MASTER_ADDR=localhost; MASTER_ADDR=$A; python t.py"):
         assert of(command).warnings == ()
 
@@ -163,7 +163,7 @@ def test_one_node_needs_no_hosts(command: str) -> None:
     assert of(command, replicas=1).warnings == ()
 
 
-def test_an_open_mpi_that_may_not_know_the_scheduler() -> None:
+def test_open_mpi_without_scheduler_support_warns() -> None:
     line = f"mpirun -np 8 --hostfile {H} a"
     for name, system in (("pbs", "PBS"), ("sge", "Grid Engine"), ("lsf", "LSF")):
         generic = shipped_site(name)
@@ -198,7 +198,7 @@ def test_an_open_mpi_that_may_not_know_the_scheduler() -> None:
          f"python -m torch.distributed.launch --use_env --nproc_per_node 4 {MEET} t.py a b ..."),
     ],
 )  # fmt: skip
-def test_torchruns_that_do_not_meet(command: str, why: str, line: str) -> None:
+def test_torchrun_without_rendezvous_warns(command: str, why: str, line: str) -> None:
     program = "torch.distributed.launch" if "launch" in command else "torchrun"
     said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`{BY_HPCDIST}"
     assert of(command, framework="pytorch").warnings == warned(said)
@@ -237,7 +237,7 @@ def test_torchruns_that_do_not_meet(command: str, why: str, line: str) -> None:
          '--master_addr="$HPCDIST_HEAD_ADDRESS" --master_port="$HPCDIST_PORT" t.py')),
     ],
 )  # fmt: skip
-def test_other_launches_that_do_not_meet(command: str, program: str, why: str, line: str) -> None:
+def test_other_launchers_without_rendezvous_warn(command: str, program: str, why: str, line: str) -> None:
     by = {"accelerate launch": "accelerate", "fabric run": "lightning"}.get(program)
     instead = f", or the script alone with `framework: {by}`, and hpcdist starts it" if by else ""
     said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`{instead}"
@@ -252,7 +252,7 @@ def test_other_launches_that_do_not_meet(command: str, program: str, why: str, l
          "`--standalone` makes each a training of its own"),
     ],
 )  # fmt: skip
-def test_a_torchrun_that_srun_starts(command: str, why: str) -> None:
+def test_torchrun_started_by_srun_warns(command: str, why: str) -> None:
     line = f"torchrun --nproc_per_node=4 {MEET} t.py"
     said = (
         f"srun starts torchrun on 2 nodes, and {why}: {APART}; write `{line}`, which hpcdist starts on each"
@@ -273,11 +273,11 @@ def test_a_torchrun_that_srun_starts(command: str, why: str) -> None:
         "$PY -m torch.distributed.run --nnodes 2 --nproc_per_node 4 --rdzv-endpoint $(head $(nodes)):1 t.py",
     ],
 )
-def test_launches_that_may_meet(command: str) -> None:
+def test_launches_with_rendezvous_have_no_warning(command: str) -> None:
     assert of(command, framework="pytorch").warnings == ()
 
 
-def test_what_does_not_meet_and_starts_other_processes_is_mended_in_one_line() -> None:
+def test_missing_rendezvous_and_wrong_count_are_corrected_in_one_line() -> None:
     plan = of("accelerate launch --multi_gpu --num_processes 4 t.py", framework="pytorch")
     assert plan.warnings == warned(
         (
@@ -299,7 +299,7 @@ def test_what_does_not_meet_and_starts_other_processes_is_mended_in_one_line() -
          "torchrun --nproc-per-node=4 t.py"),
     ],
 )  # fmt: skip
-def test_other_processes_than_gpus(command: str, why: str, line: str) -> None:
+def test_number_of_processes_differs_from_gpus(command: str, why: str, line: str) -> None:
     plan = of(command, replicas=1, framework="pytorch")
     assert plan.warnings == warned(f"{why}; write `{line}`{BY_HPCDIST}")
 

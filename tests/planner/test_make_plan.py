@@ -70,7 +70,7 @@ def test_memory_that_the_site_asks_for() -> None:
     assert "memory" not in planned(TESTBED).origins
 
 
-def test_the_site_comes_before_nothing() -> None:
+def test_site_settings_are_the_defaults() -> None:
     plan = planned(changed(TESTBED, whole_nodes=True))
     assert (plan.request.walltime, plan.request.exclusive, plan.launch.launcher) == (
         Walltime(600),
@@ -88,7 +88,7 @@ def test_the_site_comes_before_nothing() -> None:
     }
 
 
-def test_what_only_the_file_says() -> None:
+def test_settings_without_a_site_default() -> None:
     plan = planned(
         name="n",
         description="d",
@@ -146,13 +146,13 @@ def test_mail(mail: object, expected: Mail | None) -> None:
          "batch.account: site x has no accounts like 'x' (p[0-9]+); ask Anna"),
     ],
 )  # fmt: skip
-def test_accounts_that_a_site_does_not_take(
+def test_invalid_accounts_are_refused(
     account: dict[str, object], batch: dict[str, str], sentence: str
 ) -> None:
     assert refused(site(account=account), batch=batch) == sentence
 
 
-def test_what_is_wrong_for_several_reasons_has_them_all() -> None:
+def test_all_reasons_are_reported_at_once() -> None:
     machine = site(
         node_types={"n": {"cpus": 4}}, partitions={"p": {"nodes": {"n": 1}}}, account={"required": True}
     )
@@ -171,7 +171,7 @@ def test_what_is_wrong_for_several_reasons_has_them_all() -> None:
     ]
 
 
-def test_what_is_wrong_with_the_launch_comes_with_what_is_wrong_with_the_request() -> None:
+def test_launch_and_request_problems_are_reported_together() -> None:
     machine = site(
         node_types={"a": {"cpus": 8, "gpus": 2}, "b": {"cpus": 16, "gpus": 0}},
         partitions={"gpu": {"nodes": {"a": 2}, "qos": "g"}, "cpu": {"nodes": {"b": 2}, "qos": "c"}},
@@ -198,7 +198,7 @@ def test_what_is_wrong_with_the_launch_comes_with_what_is_wrong_with_the_request
     ]
 
 
-def test_accounts_that_a_site_takes() -> None:
+def test_valid_accounts() -> None:
     assert planned(site(account={"pattern": "p[0-9]+"}), batch={"account": "p12"}).request.account == "p12"
     assert planned(site(account={"pattern": "p[0-9]+"})).request.account is None
 
@@ -219,7 +219,7 @@ def test_the_qos_is_that_of_the_chosen_partition() -> None:
     assert planned(machine, framework="mpi", environment=mixed, batch={"qos": "any"}).request.qos == "any"
 
 
-def test_launchers_that_are_not_there() -> None:
+def test_unknown_launchers() -> None:
     assert refused(batch={"launcher": "srum"}) == (
         "batch.launcher: there is no launcher 'srum'; did you mean 'srun'?"
     )
@@ -272,7 +272,7 @@ def test_no_choice_where_the_launcher_binds() -> None:
 # --- Variables and setup
 
 
-def test_variables_have_one_giver_the_last() -> None:
+def test_last_source_of_a_variable_wins() -> None:
     machine = changed(TESTBED, fabric=site(fabric={"env": {"A": 1, "B": True, "NCCL_DEBUG": "WARN"}}).fabric)
     plan = planned(
         machine,
@@ -381,7 +381,7 @@ def test_a_site_that_does_not_say_how_large_its_nodes_are() -> None:
     assert planned(site(), batch={"walltime": "1h"}).warnings == ()
 
 
-def test_what_else_is_odd_about_a_plan() -> None:
+def test_further_warnings() -> None:
     section = {
         "processes_per_replica": 4,
         "resources": {"cpu": {"limits": 6}},
@@ -431,7 +431,7 @@ def test_mpi_over_several_components() -> None:
     assert planned(framework="pytorch", environment=section).warnings == ()
 
 
-def test_every_problem_of_the_scheduler_is_told() -> None:
+def test_all_scheduler_problems_are_reported() -> None:
     message = "batch.account: there is no batch system on site local"
     assert re.match(message, refused(LOCAL, batch={"account": "a", "qos": "q"}))
 
@@ -448,7 +448,7 @@ UNREAD = "so they have no effect; remove them"
     ("launcher", "name"),
     [({"args": ["--a=b d", "c"]}, "srun"), ({"name": "mpirun", "args": ["--a=b d", "c"]}, "mpirun")],
 )
-def test_an_experiment_may_give_words_to_its_launcher(launcher: dict[str, Any], name: str) -> None:
+def test_launcher_args_of_the_experiment(launcher: dict[str, Any], name: str) -> None:
     plan = planned(framework="mpi", environment=TWO, batch={"launcher": launcher})
     assert plan.launch.launcher == name
     given = [word for word in plan.words if word.text in ("--a=b d", "c")]
@@ -502,7 +502,7 @@ def test_an_experiment_may_give_words_to_its_launcher(launcher: dict[str, Any], 
         ),
     ],
 )
-def test_words_that_are_not_the_experiments_to_give(
+def test_reserved_launcher_options_are_refused(
     machine: Site, batch: dict[str, Any], command: str, problem: str
 ) -> None:
     with pytest.raises(PlanError) as error:

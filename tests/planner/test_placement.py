@@ -193,7 +193,7 @@ def test_tasks_per_node_in_runs(count: int, runs: list[tuple[int, int]]) -> None
     assert list(place([crowd("worker", count, Need(1, 4, 1))]).tasks_per_node()) == runs
 
 
-def test_a_large_job_is_as_small_as_its_reasons() -> None:
+def test_size_of_a_placement_is_that_of_its_distinct_nodes() -> None:
     pool = replace(BIG, nodes=UNLIMITED)
     placement = place([crowd("master", 1, Need(1, 4, 1), pool), crowd("worker", 99_999, Need(1, 4, 1), pool)])
     assert (placement.size, placement.nodes, len(placement.rows)) == (100_000, 25_000, 3)
@@ -251,7 +251,7 @@ def node(role: str, index: int, first: int, origin: Origin = MASTER, **size: Any
     )
 
 
-def test_nodes_that_are_alike_stay_one_row() -> None:
+def test_equal_nodes_stay_one_row() -> None:
     pool = replace(BIG, nodes=UNLIMITED)
     many = by_node(
         place([crowd("worker", 99_999, Need(1, 4, 1), pool), crowd("worker", 1, Need(1, 4, 1), pool)])
@@ -264,7 +264,7 @@ def test_nodes_that_are_alike_stay_one_row() -> None:
     assert (many.is_even, many.groups[0].gpus_per_task) == (True, 4)
 
 
-def test_memory_that_nobody_asks_for() -> None:
+def test_no_memory_request() -> None:
     (only,) = by_node(place([crowd("master", 1, Need(1, 4, 1, None))])).tasks
     assert only.memory is None
 
@@ -358,7 +358,7 @@ def test_rows_unfold_to_the_tasks(crowds: list[ReplicaGroup], spread: bool) -> N
 
 
 @given(jobs(), st.booleans())
-def test_what_every_placement_keeps(crowds: list[ReplicaGroup], spread: bool) -> None:  # noqa: FBT001 - drawn
+def test_placement_invariants(crowds: list[ReplicaGroup], spread: bool) -> None:  # noqa: FBT001 - drawn
     placement = place(crowds, spread=spread)
     tasks = list(placement.tasks)
     assert [task.rank for task in tasks] == list(range(placement.size))

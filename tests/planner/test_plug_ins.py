@@ -61,7 +61,7 @@ NODES: Final = {
 }
 
 
-def test_what_plug_ins_say_of_themselves_is_heeded(tmp_path: Path) -> None:
+def test_plug_in_attributes_are_used(tmp_path: Path) -> None:
     machine = site(scheduler="waitlist", launcher="starter", request_memory="share")
     asked = {"resources": resources(cpu=1, gpu=1)}
     with (

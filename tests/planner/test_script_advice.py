@@ -51,7 +51,7 @@ def test_the_script_of_a_command(command: str, script: str) -> None:
         (ACCELERATE, "accelerate"),
     ],
 )
-def test_tasks_that_would_train_alone(text: str, library: str) -> None:
+def test_library_without_rank_variables_warns(text: str, library: str) -> None:
     warning = f"t.py imports {library}, and each of the 8 tasks would train alone"
     assert said(text, framework="mpi") == [f"{warning}; write `framework: {library}`"]
 
@@ -68,7 +68,7 @@ def test_tasks_that_would_train_alone(text: str, library: str) -> None:
         ("# import lightning\nimport accelerated\nx = 'import accelerate'\n", {"framework": "mpi"}),
     ],
 )
-def test_tasks_that_are_told_their_place(text: str, data: dict[str, Any]) -> None:
+def test_no_warning_where_rank_variables_are_set(text: str, data: dict[str, Any]) -> None:
     assert said(text, **data) == []
 
 

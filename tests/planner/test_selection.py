@@ -116,7 +116,7 @@ def test_one_node_selector_a_replica() -> None:
     assert groups == [("cpu", None), ("v100", "nvlink")]
 
 
-def test_what_a_node_selector_means_is_said_by_the_site() -> None:
+def test_node_selectors_are_defined_by_the_site() -> None:
     selectors = {"disk": {"ssd": {"partition": "a100", "constraint": "nvme"}, "hdd": {"constraint": "slow"}}}
     machine = site(**MACHINE, node_selectors=selectors)
     for disk, chosen in (("ssd", ("a100", "nvme")), ("hdd", ("v100", "slow")), ("tape", ("v100", None))):
@@ -369,7 +369,7 @@ def test_memory_where_the_site_wants_each_to_ask_for_its_share(
     assert [(len(task.cpus), task.memory) for task in placement.tasks] == cpus_and_memory
 
 
-def test_a_share_of_what_is_not_known_is_not_asked() -> None:
+def test_unknown_memory_is_not_shared() -> None:
     machine = site(
         node_types={"n": {"cpus": 4}}, partitions={"p": {"nodes": {"n": 1}}}, request_memory="share"
     )
@@ -382,7 +382,7 @@ SIZES: dict[str, Any] = {
 }
 
 
-def test_what_is_too_large_goes_to_a_partition_of_unknown_size_only_if_the_file_says_so() -> None:
+def test_too_large_job_goes_to_a_partition_of_unknown_size_only_on_request() -> None:
     exp = {"framework": "mpi", "environment": environment(4, each=resources(cpu=1))}
     assert problems(experiment(**exp), site(**SIZES)) == [
         (
@@ -396,7 +396,7 @@ def test_what_is_too_large_goes_to_a_partition_of_unknown_size_only_if_the_file_
     ]
 
 
-def test_what_runs_too_long_goes_to_a_partition_of_unknown_size() -> None:
+def test_too_long_job_goes_to_a_partition_of_unknown_size() -> None:
     partitions = {"few": {"nodes": {"n": 2}, "max_walltime": "1h"}, "untold": {"nodes": {"n": None}}}
     placement = selected(experiment(), site(**SIZES | {"partitions": partitions}), walltime="2h")
     assert shape(placement) == [("untold", 1, 1)]

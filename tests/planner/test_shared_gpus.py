@@ -62,9 +62,7 @@ def seen(plan: Plan, folder: Path, **variables: str) -> str:
 
 
 @pytest.mark.parametrize("scheduler", ["pbs", "sge"])
-def test_where_nothing_says_which_gpus_are_the_jobs_own_a_task_takes_none(
-    tmp_path: Path, scheduler: str
-) -> None:
+def test_tasks_take_no_gpu_where_the_jobs_gpus_are_unknown(tmp_path: Path, scheduler: str) -> None:
     plan = plan_on(scheduler)
     assert plan.warnings == (WARNING.format(scheduler),)
     assert NOTHING_SAYS in seen(plan, tmp_path)

@@ -99,7 +99,7 @@ SERVER_FIRST = {
         ({"environment": SHARED, "run": {"cmd": "srun python train.py"}}, ()),
     ],
 )
-def test_where_there_is_no_such_device(data: dict[str, Any], warnings: tuple[str, ...]) -> None:
+def test_missing_device_warns(data: dict[str, Any], warnings: tuple[str, ...]) -> None:
     plan = planned(framework="mpi", **data)
     assert tuple(text for text in plan.warnings if "device" in text) == warnings
 
@@ -115,7 +115,7 @@ HIDING = [
 
 
 @pytest.mark.parametrize(("launcher", "machine", "text"), HIDING)
-def test_a_launcher_that_hands_out_gpus_is_believed(launcher: str, machine: Any, text: str) -> None:
+def test_launcher_that_assigns_gpus_is_used(launcher: str, machine: Any, text: str) -> None:
     machine = changed(
         machine,
         gpus=replace(machine.gpus, bound_by="task"),
@@ -132,13 +132,13 @@ def test_a_launcher_that_hands_out_gpus_is_believed(launcher: str, machine: Any,
 
 
 @pytest.mark.parametrize("text", ["--gpu-bind=none", "--gpu-bind=verbose,none", "--cpu-bind=cores"])
-def test_other_words_hide_nothing(text: str) -> None:
+def test_unrelated_options_do_not_change_visibility(text: str) -> None:
     batch = {"launcher": {"args": [text]}}
     plan: Plan = planned(site(), framework="mpi", batch=batch, environment=environment(1, each=ONE_GPU))
     assert plan.gpus.visibility == "node"
 
 
-def test_what_the_experiment_gives_the_launcher_counts_too() -> None:
+def test_launcher_args_can_change_visibility() -> None:
     batch = {"launcher": {"args": ["--gpus-per-task=1"]}}
     plan = planned(framework="mpi", batch=batch, environment=environment(1, each=ONE_GPU))
     assert plan.gpus.visibility == "launcher"

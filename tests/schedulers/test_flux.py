@@ -72,7 +72,7 @@ def test_numbers_and_base_58_are_the_same_ids(number: int, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "f", "f0", "fO", "foo bar", "-1", "1.5", str(1 << 64), "f" * 13, "x2"])
-def test_what_is_no_id(text: str) -> None:
+def test_invalid_ids(text: str) -> None:
     assert plain_id(text) == ""
 
 
@@ -208,7 +208,7 @@ def test_origins() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_flux_cannot_express_is_refused(changed: Plan, machine: Site, said: str) -> None:
+def test_unsupported_settings_are_refused(changed: Plan, machine: Site, said: str) -> None:
     with pytest.raises(PlanError) as caught:
         FLUX.directives(changed, machine)
     assert said in str(caught.value)
@@ -378,7 +378,7 @@ def test_refusals_that_were_seen_elsewhere(said: str, hint: str) -> None:
         Completed(Command(("flux",)), 1, "fM7Zq9AKHno\n", "flux-batch: ERROR: x"),
     ],
 )
-def test_other_answers_are_doubt(completed: Completed) -> None:
+def test_other_submit_answers_are_ambiguous(completed: Completed) -> None:
     with pytest.raises(SubmissionUnknown, match="flux batch did not say whether the job exists: "):
         FLUX.read_submit(completed)
 
@@ -502,7 +502,7 @@ def test_every_state_is_mapped() -> None:
     "text",
     ['{"jobs": 3}', '{"jobs": [3, {}]}', '{"jobs": [{"id": []}]}', '{"id": "fMjRLfK1"', '{"a":' * 10_000],
 )  # fmt: skip
-def test_broken_answers_are_silence(text: str) -> None:
+def test_broken_answers_give_no_states(text: str) -> None:
     assert Listing().read(Completed(Command(("flux",)), 0, text), [job("fMjRLfK1")]) == {}
 
 
@@ -513,7 +513,7 @@ def test_a_banner_before_the_answer() -> None:
 
 
 @pytest.mark.parametrize("done", recorded("cancel.txt"))
-def test_what_is_over_is_no_failure_of_a_cancel(done: Completed, tmp_path: Path) -> None:
+def test_cancel_of_finished_jobs_succeeds(done: Completed, tmp_path: Path) -> None:
     if done.command.argv[:2] != ("flux", "cancel"):
         return
     (tmp_path / "flux").write_text(f"#!/bin/sh\ncat >&2 <<'E'\n{done.stderr}E\nexit {done.returncode}\n")

@@ -95,7 +95,7 @@ def test_hosts_of_a_list(text: str, hosts: list[str]) -> None:
          f"'n[{'9' * 58}...': '{'9' * 60}...' is neither a number nor a range such as 01-16"),
     ],
 )  # fmt: skip
-def test_what_is_no_host_list(text: str, message: str) -> None:
+def test_invalid_host_lists(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         hostlist.expand(text)
 
@@ -135,7 +135,7 @@ def test_names_that_no_host_has(host: str) -> None:
 
 
 @given(LISTS)
-def test_what_is_expanded_can_be_compressed(text: str) -> None:
+def test_expanded_lists_can_be_compressed(text: str) -> None:
     hosts = hostlist.expand(text)
     assert hostlist.expand(hostlist.compress(hosts)) == hosts
 

@@ -36,5 +36,5 @@ def test_the_table_imports_no_scheduler() -> None:
         (MISSING, True),
     ],
 )
-def test_only_what_denies_it_speaks_against_it(answer: Completed, confirms: bool) -> None:  # noqa: FBT001
+def test_only_a_clear_answer_denies_an_installation(answer: Completed, confirms: bool) -> None:  # noqa: FBT001
     assert SLURM.is_confirmed_by(answer) is confirms

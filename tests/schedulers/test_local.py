@@ -299,7 +299,7 @@ def test_an_answer_with_a_time_limit() -> None:
         ("extra_directives", ("--hold",)),
     ],
 )
-def test_what_no_batch_system_can_do(name: str, value: object) -> None:
+def test_batch_settings_are_refused_without_a_batch_system(name: str, value: object) -> None:
     field = {"extra_directives": "directives"}.get(name, name)
     with pytest.raises(PlanError, match=rf"^batch\.{field}: there is no batch system on site local"):
         LOCAL.directives(

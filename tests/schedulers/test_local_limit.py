@@ -25,7 +25,7 @@ DEAF = "trap '' TERM; echo deaf; while :; do sleep 1; done"
 
 
 @pytest.mark.real
-def test_what_does_not_listen_is_killed_in_every_process_group(tmp_path: Path) -> None:
+def test_processes_that_ignore_term_are_killed(tmp_path: Path) -> None:
     plan = planned(
         MACHINE, framework="pytorch", run={"cmd": DEAF}, environment=environment(1), batch={"walltime": "1s"}
     )
@@ -54,7 +54,7 @@ def test_the_watch_does_not_hold_the_output(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_what_a_killed_script_left_has_the_same_limit(tmp_path: Path) -> None:
+def test_time_limit_holds_for_processes_of_a_killed_script(tmp_path: Path) -> None:
     plan = planned(
         MACHINE, framework="pytorch", run={"cmd": DEAF}, environment=environment(1), batch={"walltime": "4s"}
     )

@@ -376,12 +376,12 @@ def test_certain_refusals(completed: Completed, message: str) -> None:
         failed(1),
     ],
 )
-def test_answers_that_leave_doubt(completed: Completed) -> None:
+def test_ambiguous_submit_answers(completed: Completed) -> None:
     with pytest.raises(SubmissionUnknown):
         LSF.read_submit(completed)
 
 
-def test_a_slow_lsf_that_refuses_at_last() -> None:
+def test_refusal_after_waiting_for_lsf() -> None:
     waited = "Cannot connect to LSF. Please wait ...\n" * 3
     with pytest.raises(SchedulerError, match="No such queue") as error:
         LSF.read_submit(failed(255, f"{waited}x: No such queue. Job not submitted."))
@@ -550,7 +550,7 @@ def test_reasons_of_an_exit(reason: str) -> None:
     assert status("RUN", "", f"{reason}: job killed").state is JobState.RUNNING
 
 
-def test_a_reason_that_nobody_knows() -> None:
+def test_unknown_exit_reason() -> None:
     assert status("EXIT", "1", "TERM_UNKNOWN: LSF cannot determine").state is JobState.FAILED
 
 

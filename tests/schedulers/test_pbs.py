@@ -88,7 +88,7 @@ def test_certain_refusals(completed: Completed, said: str) -> None:
         failed(1),
     ],
 )
-def test_answers_that_leave_doubt(completed: Completed) -> None:
+def test_ambiguous_submit_answers(completed: Completed) -> None:
     with pytest.raises(SubmissionUnknown):
         PBS.read_submit(completed)
 
@@ -102,7 +102,7 @@ def test_find() -> None:
         assert found == {"aaa": "1017.head", "bbb": "1019.head", "ccc": "1020.head"}
 
 
-def test_one_question_for_all() -> None:
+def test_one_query_for_all_jobs() -> None:
     jobs = [job("1.pbs01"), job("2[].pbs01")]
     first, past, arrays = PBS.queries()
     asked = [[command.argv[4:] for command in query.commands(jobs)] for query in (first, past, arrays)]
@@ -116,7 +116,7 @@ def test_one_question_for_all() -> None:
     assert PBS.cancel(jobs).argv[4:] == ("qdel", "1.pbs01", "2[].pbs01")
 
 
-def test_the_living() -> None:
+def test_unfinished_jobs() -> None:
     jobs = [job(f"{number}.head") for number in ("1009", *range(1017, 1022), "1022[]", "1023[]", "1024")]
     never = "Can Never Run: Insufficient amount of resource: ncpus (R: 99 A: 32 T: 32)"
     failing, stopped = "job held, too many failed attempts to run", "Not Running: Queue not started."
@@ -135,7 +135,7 @@ def test_the_living() -> None:
     }
 
 
-def test_a_job_that_waits_says_for_what() -> None:
+def test_pending_job_has_a_reason() -> None:
     def waits(**fields: str) -> str:
         return status({"job_state": "H", **fields}).reason
 
@@ -154,7 +154,7 @@ def over(*numbers: str) -> dict[str, Status]:
     return {job_id.removesuffix(".head"): said for job_id, said in found.items()}
 
 
-def test_the_past() -> None:
+def test_finished_jobs() -> None:
     dependency = "it never ran: what it waited for cannot happen any more: afterok:1007.head"
     deleted = "it was deleted before it began (Not Running: Queue not started)"
     assert over("25", *map(str, range(1000, 1009)), "1015") == {
@@ -212,7 +212,7 @@ def test_an_array_alone_never_ends_well_when_an_element_did_not() -> None:
     ]
 
 
-def test_an_answer_that_was_cut_off_is_no_end() -> None:
+def test_truncated_answer_is_not_final() -> None:
     """A failed job without its last fields never ran; an array without its last elements ended well."""
     text = (TRANSCRIPTS / "over.dsv").read_text()
     half = text[: text.index("|Exit_status=37")]
@@ -221,14 +221,14 @@ def test_an_answer_that_was_cut_off_is_no_end() -> None:
     assert Qstat(("-x", "-t")).read(TIMED_OUT._replace(stdout=text), [job("1010[].head")]) == {}
 
 
-def test_what_the_environment_holds_is_no_field() -> None:
+def test_variables_of_the_environment_are_not_fields() -> None:
     """The submitter of 1015 had a function of bash, a value of several lines and ``|`` in another."""
     text = (TRANSCRIPTS / "over.dsv").read_text()
     assert PBS.read_find(Completed(QSTAT, 0, text))["cccc"] == "1015.head"
     assert over("1015")["1015"].state is JobState.COMPLETED
 
 
-def test_an_id_that_means_another_job_now() -> None:
+def test_reused_job_id() -> None:
     other = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
     assert read("living.dsv", job("1017.head.example.org", "zzz"), job("1024.head", "zzz")) == {
         "1017.head.example.org": other,
@@ -244,7 +244,7 @@ def test_every_reason_of_pbs_is_the_end_of_a_job(code: int) -> None:
     assert said.reason.endswith(f"(Exit_status {code})")
 
 
-def test_a_state_that_nobody_knows() -> None:
+def test_unknown_state() -> None:
     assert status({"job_state": "C"}) == Status(JobState.UNKNOWN, "C", source="qstat")
 
 
@@ -256,7 +256,7 @@ def refusals() -> list[tuple[str, int, str]]:
 
 
 @pytest.mark.parametrize(("line", "code", "said"), refusals())
-def test_what_a_real_qsub_refused_was_certainly_not_submitted(line: str, code: int, said: str) -> None:
+def test_recorded_qsub_refusals_are_certain(line: str, code: int, said: str) -> None:
     with pytest.raises(SchedulerError) as error:
         PBS.read_submit(failed(code, said))
     assert not isinstance(error.value, SubmissionUnknown), line

@@ -71,7 +71,7 @@ def test_slots_of_several_queues_on_a_host_are_added(tmp_path: Path) -> None:
         ("h1 16 q UNDEFINED\n", "h1 has 16 slots"),
     ],
 )
-def test_slots_that_are_dealt_out_in_another_way_are_refused(hosts: str, found: str, tmp_path: Path) -> None:
+def test_unexpected_slot_allocation_is_refused(hosts: str, found: str, tmp_path: Path) -> None:
     done = run(tmp_path, hosts)
     assert (done.returncode, done.stdout) == (86, "")
     assert done.stderr == (
@@ -80,7 +80,7 @@ def test_slots_that_are_dealt_out_in_another_way_are_refused(hosts: str, found: 
     )
 
 
-def test_an_environment_of_which_nobody_knows_how_it_deals_slots_out_is_told_of() -> None:
+def test_unknown_pe_allocation_rule_warns() -> None:
     warned = (
         "site x does not say how parallel environment mpi allocates slots: unless its allocation_rule is 8 "
         "(`qconf -sp mpi`), the job may end at once with exit code 86; "
@@ -91,5 +91,5 @@ def test_an_environment_of_which_nobody_knows_how_it_deals_slots_out_is_told_of(
         assert not any("deals" in text for text in planned(machine(environments=names), **TWO_HOSTS).warnings)
 
 
-def test_a_single_slot_needs_no_environment_to_be_told_of() -> None:
+def test_single_slot_needs_no_parallel_environment() -> None:
     assert not any("deals" in text for text in planned(site_named("sge")).warnings)

@@ -47,7 +47,7 @@ def refusal(asked: Plan, machine: Site) -> str:
 
 
 @pytest.mark.parametrize("flag", ["--network", "--netw"])
-def test_what_variables_rest_on_is_not_undone(flag: str) -> None:
+def test_directives_that_variables_need_cannot_be_overridden(flag: str) -> None:
     asked = plan(site_directives=NETWORK, extra_directives=(f"{flag}=single_node_vni",))
     assert refusal(asked, site()) == (
         f"batch.directives: {flag}=single_node_vni conflicts with --network=disable_rdzv_get ({WHY}); "
@@ -55,7 +55,7 @@ def test_what_variables_rest_on_is_not_undone(flag: str) -> None:
     )
 
 
-def test_what_is_said_twice_is_written_once() -> None:
+def test_duplicate_site_directives_are_written_once() -> None:
     machine = demanding("slurm", "--network=disable_rdzv_get", "--hint=nomultithread")
     asked = plan(
         PLAIN, site_directives=NETWORK, extra_directives=("--hint nomultithread", "--netw=disable_rdzv_get")
@@ -63,7 +63,7 @@ def test_what_is_said_twice_is_written_once() -> None:
     assert added(asked, machine) == [("--network", "disable_rdzv_get"), ("--hint", "nomultithread")]
 
 
-def test_a_site_that_crosses_itself() -> None:
+def test_contradictory_site_directives_are_refused() -> None:
     assert refusal(plan(site_directives=NETWORK), demanding("slurm", "--network=no_vni")) == (
         "site testbed requires both --network=no_vni (site testbed: directives.mandatory) and "
         f"--network=disable_rdzv_get ({WHY}); keep one of them in the site file"
@@ -93,7 +93,7 @@ def test_every_part_of_a_heterogeneous_job_has_it_once() -> None:
         ("sge", ["-l a=1"], ["-l b=1", "-R y"]),
     ],
 )
-def test_what_may_stand_beside_it(scheduler: str, demanded: list[str], beside: list[str]) -> None:
+def test_directives_compatible_with_the_sites(scheduler: str, demanded: list[str], beside: list[str]) -> None:
     found = added(plan(PLAIN, extra_directives=tuple(beside)), demanding(scheduler, *demanded))
     assert len(found) == len(demanded) + len(beside)
 
@@ -107,7 +107,7 @@ def test_what_may_stand_beside_it(scheduler: str, demanded: list[str], beside: l
         ("sge", "-l a=1", "-l b=1,a=2", "-l a=2"),
     ],
 )
-def test_what_undoes_it(scheduler: str, demanded: str, other: str, told: str) -> None:
+def test_directives_in_conflict_with_the_sites(scheduler: str, demanded: str, other: str, told: str) -> None:
     assert refusal(plan(PLAIN, extra_directives=(other,)), demanding(scheduler, demanded)) == (
         f"batch.directives: {told} conflicts with {demanded} (site testbed: directives.mandatory); "
         "remove it, or change that key in a site file of your own"

@@ -382,7 +382,7 @@ def test_certain_refusals(completed: Completed, said: str) -> None:
         failed(1),
     ],
 )
-def test_answers_that_leave_doubt(completed: Completed) -> None:
+def test_ambiguous_submit_answers(completed: Completed) -> None:
     with pytest.raises(SubmissionUnknown):
         SLURM.read_submit(completed)
 

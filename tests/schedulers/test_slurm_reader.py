@@ -185,7 +185,7 @@ def test_limits_of_partitions(answer: Answer, tmp_path: Path, monkeypatch: pytes
         (User(0, frozenset()), ["short", "long", "secret", "closed", "own", "accounts", "denied", "forced"]),
     ],
 )
-def test_whom_partitions_are_shown_to(user: User, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_by_user_and_group(user: User, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANDIN_PARTITIONS", str(LIMITED))
     lines = through_pyslurm(user)(survey.PARTITIONS).stdout.splitlines()
     assert [line.split()[0].partition("=")[2] for line in lines][5:] == names
@@ -241,7 +241,7 @@ def test_a_pyslurm_of_another_release() -> None:
     assert living(over(shell, way), "22.05.8") == {}
 
 
-def test_commands_that_are_there_are_asked_alone() -> None:
+def test_pyslurm_is_not_used_where_commands_exist() -> None:
     shell = machine(WAYS["commands"])
     assert living(Reader(shell), "22.05.8")
     assert asked(shell) == ["squeue --me -h"]
@@ -254,7 +254,7 @@ def test_a_pyslurm_that_works(name: str) -> None:
     assert reader.probe(machine(way), {}, installed=lambda: True) == Probe(works=True, why=why)
 
 
-def test_where_pyslurm_is_not_asked() -> None:
+def test_pyslurm_disabled_or_not_installed() -> None:
     shell = FakeShell()
     why = "pyslurm is not installed beside hpcdist"
     assert reader.probe(shell, {}, installed=lambda: False) == Probe(works=False, why=why)
@@ -285,7 +285,7 @@ def test_a_squeue_that_fails() -> None:
     assert sys.executable not in shell.programs
 
 
-def test_what_pyslurm_cannot_answer_is_not_asked_of_it() -> None:
+def test_unsupported_commands_do_not_use_pyslurm() -> None:
     shell = FakeShell([(("squeue",), ""), (("sacct",), ""), (("scontrol",), "")])
     job = jobs("22.05.8")["failed"]
     elsewhere = job._replace(id="5;east")

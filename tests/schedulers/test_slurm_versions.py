@@ -76,7 +76,7 @@ def _lines(version: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_all_that_is_read(version: str) -> None:
+def test_recorded_answers_are_read(version: str) -> None:
     assert "".join(_lines(version)) == (PLACE / version / "read").read_text()
 
 

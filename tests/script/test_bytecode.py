@@ -76,7 +76,7 @@ def test_without_a_folder_to_write_it_works_all_the_same(home: str) -> None:
     assert rendered(Path(home)) == "2"
 
 
-def test_what_is_broken_there_is_no_loss(tmp_path: Path) -> None:
+def test_broken_cache_is_ignored(tmp_path: Path) -> None:
     rendered(tmp_path)
     (file,) = (tmp_path / "hpcdist" / "templates").iterdir()
     file.write_bytes(file.read_bytes()[:-20])

@@ -105,7 +105,7 @@ def test_variables_called_like_those_of_the_runtime_reach_the_program(tmp_path: 
         "export FOO=1; run() { :; }; start() { :; }; task() { :; }; fail() { :; }; hi() { :; }",
     ],
 )
-def test_what_a_line_sets_holds_and_what_it_breaks_does_not(tmp_path: Path, key: str, line: str) -> None:
+def test_setup_lines_set_variables_but_break_no_job(tmp_path: Path, key: str, line: str) -> None:
     assert ran(tmp_path, changed(ONE_PROCESS, **{key: (line,)}), cmd="echo $FOO") == (0, "1\n")
 
 

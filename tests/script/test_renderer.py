@@ -400,9 +400,7 @@ exit {code}
         {"framework": "tensorflow", "environment": environment(1, ps=1)},
     ],
 )
-def test_what_keeps_all_tasks_from_starting_is_told_once(
-    tmp_path: Path, job: dict[str, Any], code: str
-) -> None:
+def test_common_start_failure_is_reported_once(tmp_path: Path, job: dict[str, Any], code: str) -> None:
     launcher = tmp_path / "mpirun"
     launcher.write_text(KILLS_AT_ONCE.format(bash=BASH, code=code))
     launcher.chmod(0o755)
@@ -447,7 +445,7 @@ def test_a_launcher_with_a_code_of_its_own_for_what_was_ended(tmp_path: Path) ->
     assert "restart" not in output
 
 
-def test_what_was_told_to_end_is_not_tried_again(tmp_path: Path) -> None:
+def test_terminated_job_is_not_retried(tmp_path: Path) -> None:
     command = "trap 'exit 1' TERM; echo ready; while :; do sleep 0.1; done"
     with started(tmp_path, command, environment=environment(max_restarts=3), framework="mpi") as process:
         assert process.stdout

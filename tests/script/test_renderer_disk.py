@@ -44,7 +44,7 @@ def ends(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("launcher", ["processes", "once"])
 @pytest.mark.parametrize("blocks", range(1, 8))
-def test_nothing_runs_of_files_that_were_cut_short(tmp_path: Path, blocks: int, launcher: str) -> None:
+def test_truncated_files_are_not_run(tmp_path: Path, blocks: int, launcher: str) -> None:
     """No file may be longer than this many KiB: a write comes back short, as on a full disk."""
     cmd = LONG if launcher == "processes" else f"# mpirun\n{LONG}\nmpirun --version"
     data: dict[str, Any] = {"framework": "pytorch", "environment": environment(1)}
@@ -56,7 +56,7 @@ def test_nothing_runs_of_files_that_were_cut_short(tmp_path: Path, blocks: int, 
     assert ends(tmp_path) == ["86"]
 
 
-def test_what_an_earlier_start_wrote_stays_whole(tmp_path: Path) -> None:
+def test_files_of_an_earlier_start_stay_intact(tmp_path: Path) -> None:
     """Its processes may still read it: a restart of the job moves files into place or leaves the old ones."""
     cmd = f"echo ran >>ran\n{LONG}"
     folder = tmp_path / "run" / "jobs" / "7"

@@ -163,7 +163,7 @@ SERVERS: dict[str, Any] = {"framework": "mxnet", "environment": environment(1, p
     ],
     ids=["a task failed", "with a time limit", "servers were ended"],
 )  # fmt: skip
-def test_nothing_holds_the_output_of_a_job_that_is_over(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_output_is_closed_when_the_job_ends(tmp_path: Path, data: dict[str, Any]) -> None:
     """Else ``bash job.sh | tee log`` would wait for what was left in the background."""
     process = started(tmp_path, **data)
     assert process.stdout

@@ -1,4 +1,4 @@
-"""What a plan asks of flux batch: the ``#flux:`` lines, and how Flux reads them.
+"""The ``#flux:`` lines of a plan, for flux batch, and how Flux reads them.
 
 flux batch counts slots and not tasks. A slot is a node here: whatever the tasks are, the nodes are equal.
 
@@ -92,8 +92,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         for flag, value, field in _lines(job, problems)
     ]
     once = [line for line in own if line.flag in FIELDS]
-    extra = list(further_directives(_LANGUAGE, job, site, once, problems))
-    problems += forbidden_directives(_LANGUAGE, [*own, *extra], site)
+    extra = list(further_directives(_SYNTAX, job, site, once, problems))
+    problems += forbidden_directives(_SYNTAX, [*own, *extra], site)
     if problems:
         raise PlanError(*problems)
     return (*own, *extra)
@@ -172,7 +172,7 @@ def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
         message = "a job of Flux ends when it loses a node on which others depend"
         yield Problem(message, ("horovod", "elastic"), "remove it, or set `environment.max_restarts`")
     yield from _unsupported_shapes(job, site)
-    yield from embedded_directives(_LANGUAGE, job)
+    yield from embedded_directives(_SYNTAX, job)
 
 
 def _unsupported_shapes(job: JobSpec, site: Site) -> Iterator[Problem]:
@@ -193,7 +193,7 @@ def _unsupported_shapes(job: JobSpec, site: Site) -> Iterator[Problem]:
         yield Problem(message, ("batch", "exclusive"), "set it, or `gpus.request` in the site file")
 
 
-_LANGUAGE: Final = DirectiveSyntax(
+_SYNTAX: Final = DirectiveSyntax(
     scheduler="Flux",
     form="write --flag=value, with quotes around spaces",
     read=options(SHORT),
@@ -209,7 +209,7 @@ _LANGUAGE: Final = DirectiveSyntax(
 
 def syntax_of(_site: Site) -> DirectiveSyntax:
     """Return how directives are written, which is the same on all machines."""
-    return _LANGUAGE
+    return _SYNTAX
 
 
 def _directory(path: str) -> str:

@@ -1,4 +1,4 @@
-"""What Flux says of its jobs: ``flux jobs --json``, all at once, or one that has left the listing.
+"""The states of jobs in Flux: ``flux jobs --json``, all at once, or one that has left the listing.
 
 Only what is known stands in the answer: a job that waits has no ``result``, one that runs no ``returncode``.
 Source: flux-jobs(1), JOB STATUS and ``--json``; RFC 21 names the states.
@@ -73,7 +73,7 @@ def _read(completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
 
 
 def _records(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the jobs of an answer: an array of them, or the only one that was asked for."""
+    """Yield the jobs of an answer: an array of them, or a single one."""
     try:
         answer = json.loads(text[text.find("{") :]) if "{" in text else None
     except (ValueError, RecursionError):
@@ -86,7 +86,7 @@ def _records(text: str) -> Iterator[dict[str, Any]]:
 
 
 def status(record: Mapping[str, Any]) -> Status:
-    """Return what Flux says of a job; a word that it has not said before is ``UNKNOWN``, never a guess."""
+    """Return what Flux says of a job; an unknown state is ``UNKNOWN``, never a guess."""
     word = str(record.get("state", ""))
     if word == "INACTIVE":
         word = str(record.get("result", word))

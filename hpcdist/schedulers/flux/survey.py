@@ -1,4 +1,4 @@
-"""What Flux says of its machine: the resource set R and the configuration, both JSON. A CPU is a core here.
+"""Describes a machine of Flux: the resource set R and the configuration, both JSON. A CPU is a core here.
 
 Sources: flux-resource(1), RFC 20 (R), flux-config-queues(5) and flux-config-policy(5) of flux-core 0.88, of
 which one without Fluxion was looked at.
@@ -24,7 +24,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class FluxSurveyor:
-    """Looks around in a Flux."""
+    """Describes a Flux cluster."""
 
     def ask(self, user: str, answers: Answers) -> Sequence[Command]:
         """Return the three commands."""
@@ -32,7 +32,7 @@ class FluxSurveyor:
         return [*answers.unasked(RESOURCES, CONFIG, VERSION)]
 
     def read(self, user: str, answers: Answers) -> Survey:
-        """Return what Flux says."""
+        """Return the survey."""
         del user
         config = _object(answers.text(CONFIG))
         nodes = [*_nodes(_object(answers.text(RESOURCES)))]

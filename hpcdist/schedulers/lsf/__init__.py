@@ -102,7 +102,7 @@ class Lsf(Plain):
         yield from header(HEADER, plan, run_dir)
 
     def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield what no job can obey of the directives in a site file."""
+        """Yield a problem for each directive of a site file that no job can use."""
         from hpcdist.schedulers.directives import site_directive_problems
         from hpcdist.schedulers.lsf.directives import syntax_of
 

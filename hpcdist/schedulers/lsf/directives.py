@@ -1,4 +1,4 @@
-"""What a plan asks of bsub: the ``#BSUB`` lines.
+"""The ``#BSUB`` lines of a plan, for bsub.
 
 Sources: bsub(1) of LSF 10.1 (https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=bsub-options), and the
 easy mode of CSM as the Summit user guide has it (https://docs.olcf.ornl.gov/systems/summit_user_guide.html).

@@ -1,4 +1,4 @@
-"""What LSF says of its jobs: bjobs for the living and those that just ended, bhist for the past.
+"""The states of jobs in LSF: bjobs for queued, running and just ended jobs, bhist for finished jobs.
 
 Ids: a job is ``123``, an element of an array ``123[4]``.
 Sources: bjobs(1) and bhist(1) of LSF 10.1, https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs,
@@ -69,7 +69,7 @@ def ask() -> Command:
 
 
 def records(completed: Completed) -> Iterator[Mapping[str, str]]:
-    """Yield what is said of each job, by the names of the columns; nothing for junk."""
+    """Yield the record of each job by column; none for unreadable output."""
     text = completed.stdout
     if not completed.ok:
         return

@@ -1,4 +1,4 @@
-"""What LSF says of its machine: lshosts and bqueues. A slot is a CPU.
+"""Describes a machine of LSF: lshosts and bqueues. A slot is a CPU.
 
 Sources: lshosts(1), bqueues(1), lsid(1) and bmgroup(1) of LSF 10.1. Not tried on a real one.
 """
@@ -30,7 +30,7 @@ _HOST_LIST: Final = re.compile(r"^HOSTS:(.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
 
 
 class LsfSurveyor:
-    """Looks around on an LSF."""
+    """Describes an LSF cluster."""
 
     def ask(self, user: str, answers: Answers) -> Sequence[Command]:
         """Return the commands."""
@@ -38,7 +38,7 @@ class LsfSurveyor:
         return [*answers.unasked(HOSTS, GPUS, QUEUES, GROUPS, VERSION)]
 
     def read(self, user: str, answers: Answers) -> Survey:
-        """Return what LSF says."""
+        """Return the survey."""
         del user
         kinds = kinds_of(_nodes(answers.text(HOSTS), answers.text(GPUS)))
         rows = [line.split() for line in answers.text(GROUPS).splitlines() if line.strip()]

@@ -1,6 +1,6 @@
-"""How the words of a plan are said to bsub: arrays, dependencies, signals, mail, time.
+"""Arrays, dependencies, signals, mail and time as bsub writes them.
 
-An experiment has Slurm's forms of these; what LSF cannot mean by one is refused, with the field's name.
+An experiment has Slurm's forms of these; what LSF has no equivalent for is refused, with the field's name.
 Source: bsub(1) of LSF 10.1, ``-J``, ``-w``, ``-wa``, ``-wt``, ``-B``, ``-N``, ``-Ne``, ``-W``.
 """
 
@@ -70,7 +70,7 @@ def mail(events: Iterable[str]) -> list[str]:
 
 
 def problems(job: JobSpec) -> Iterator[Problem]:
-    """Yield what LSF cannot mean."""
+    """Yield a problem for each setting that LSF does not have."""
     array = job.request.array
     if array is not None and 0 in (array.at_once, *(part.first for part in array.ranges)):
         message = f"LSF counts array elements from 1: {str(array)!r}"

@@ -106,7 +106,7 @@ class Pbs(Plain):
         return header(HEADER, plan, run_dir)
 
     def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield what no job can obey of the directives in a site file."""
+        """Yield a problem for each directive of a site file that no job can use."""
         from hpcdist.schedulers.directives import site_directive_problems
         from hpcdist.schedulers.pbs.directives import syntax_of
 
@@ -141,7 +141,7 @@ class Pbs(Plain):
         return {token: job_id for job_id, record in jobs if key(job_id) and (token := token_of(record))}
 
     def queries(self) -> tuple[Query, ...]:
-        """Return qstat of the living, of those that are over with their elements, of arrays without these."""
+        """Return qstat of unfinished jobs, of finished ones with array elements, of arrays without these."""
         return Qstat(), Qstat(("-x", "-t")), Qstat(("-x",), arrays=True)
 
     def cancel(self, jobs: Sequence[Job]) -> Command:

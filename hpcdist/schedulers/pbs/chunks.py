@@ -1,6 +1,6 @@
-"""What a plan asks of PBS as chunks: nodes that hold the same, in the order of the ranks.
+"""The chunks of a plan for PBS: equal nodes, in the order of the ranks.
 
-What PBS refuses, and what it takes in silence though wrong, was tried on an OpenPBS 23.06.
+What PBS refuses, and what it accepts silently though wrong, was tried on an OpenPBS 23.06.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def totals(job: JobSpec, site: Site) -> Iterator[tuple[str, str, str]]:
 
 
 def chunk_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
-    """Yield what PBS would take in silence and get wrong, and what no chunk can say."""
+    """Yield what PBS would accept silently and get wrong, and what no chunk can express."""
     if site.pbs.place == "pack" and job.placement.nodes > 1:
         message = (
             f"site {site.name} packs a job onto one host, and this one needs {job.placement.nodes} nodes"
@@ -132,7 +132,7 @@ def chunk_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
 
 
 def _rule_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
-    """Yield nodes of which more CPUs are asked than the site gives with their GPUs."""
+    """Yield a problem for nodes with more CPUs requested than the site gives with their GPUs."""
     for chunk in chunks(job, site):
         rule = cpus_per_gpu(chunk.group, site)
         if rule and chunk.cpus > rule * chunk.gpus:

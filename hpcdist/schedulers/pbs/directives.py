@@ -1,4 +1,4 @@
-"""What a plan asks of qsub: the ``#PBS`` lines.
+"""The ``#PBS`` lines of a plan, for qsub.
 
 What qsub refuses was tried on an OpenPBS 23.06.
 """

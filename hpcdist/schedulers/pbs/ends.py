@@ -1,4 +1,4 @@
-"""What the fields of a job mean: the state it is in, how it ended, and why.
+"""Reads the state, exit code and reason of a job from its fields.
 
 Sources: answers of an OpenPBS 23.06; negative exit codes: ``job.h`` of openpbs/openpbs; substates: its
 ``job.h`` as well (91 deleted, 92 finished, 93 failed).
@@ -62,7 +62,7 @@ _HOLDERS: Final = {"u": "its owner", "o": "an operator", "s": "the system", "p":
 
 
 def status(record: Attributes) -> Status:
-    """Return what a record says of its job."""
+    """Return the status of a job from its record."""
     word, comment = record.get("job_state", ""), record.get("comment", "").strip()
     if word in _PENDING:
         return Status(JobState.PENDING, word, None, comment or _waits(record), "qstat")
@@ -79,7 +79,7 @@ def status(record: Attributes) -> Status:
 
 
 def _waits(record: Attributes) -> str:
-    """Return what a job without a comment waits for."""
+    """Return the reason why a job without a comment is pending."""
     if record.get("Execution_Time"):
         return f"it is to begin at {record['Execution_Time']}"
     if others := _others(record):
@@ -136,7 +136,7 @@ def _seconds(text: str) -> int | None:
 def _shown(code: int, record: Attributes) -> int | None:
     """Return an exit code as a shell shows it.
 
-    An array has that of the element that ended last: 0 tells nothing of one that failed or was deleted.
+    An array has that of the element that ended last: 0 does not mean that none failed or was deleted.
     """
     if code == 0 and record.get("array") == "True" and record.get("substate") in (_DELETED, _FAILED):
         return None
@@ -160,6 +160,6 @@ def _why_never(record: Attributes) -> str:
 
 
 def _who(record: Attributes) -> str:
-    """Return who deleted it, where the comment names somebody."""
+    """Return the user who deleted it, where the comment names one."""
     match = re.search(r"terminated by (\S+)$", record.get("comment", "").strip())
     return f"deleted by {match[1]}" if match else "deleted"

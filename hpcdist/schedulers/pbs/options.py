@@ -1,4 +1,4 @@
-"""Options of qsub that PBS writes in a way of its own: arrays, dependencies, mail; and what it has none of.
+"""Arrays, dependencies and mail as PBS's qsub writes them, and settings that PBS does not have.
 
 Which forms it refuses was tried on an OpenPBS 23.06.
 """

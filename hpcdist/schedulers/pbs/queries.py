@@ -1,4 +1,4 @@
-"""What PBS says of its jobs: ``qstat -f -F dsv`` for the living, with ``-x`` for the past.
+"""The states of jobs in PBS: ``qstat -f -F dsv`` for queued and running jobs, with ``-x`` for finished jobs.
 
 Ids: ``1234.server``, an array ``1234[].server``, its elements ``1234[5].server``. ``-F dsv`` writes each job
 as one line; ``-F json`` of OpenPBS's main branch holds the first of several ids only (openpbs/openpbs issue

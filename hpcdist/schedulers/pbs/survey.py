@@ -1,4 +1,4 @@
-"""What PBS Pro and OpenPBS say of their machine, as JSON: pbsnodes and qstat.
+"""Describes a machine of PBS Pro and OpenPBS, as JSON: pbsnodes and qstat.
 
 Sources: pbsnodes(8B), qstat(1B) and pbs_node_attributes(7B) of OpenPBS 23.06, and its recorded answers.
 """
@@ -25,7 +25,7 @@ Fields = Mapping[str, Any]
 
 
 class PbsSurveyor:
-    """Looks around on a PBS."""
+    """Describes a PBS cluster."""
 
     def ask(self, user: str, answers: Answers) -> Sequence[Command]:
         """Return the three commands."""
@@ -33,7 +33,7 @@ class PbsSurveyor:
         return [*answers.unasked(NODES, QUEUES, SERVER)]
 
     def read(self, user: str, answers: Answers) -> Survey:
-        """Return what PBS says."""
+        """Return the survey."""
         hosts = _hosts(_section(answers.text(NODES), "nodes"))
         server = next(iter(_section(answers.text(SERVER), "Server").values()), {})
         kinds = kinds_of(map(_node, hosts))

@@ -53,7 +53,7 @@ _CHUNK: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=[A-Za-z0-9_./@-]+", re.ASCII
 
 
 def value_problems(syntax: DirectiveSyntax, lines: Sequence[Directive]) -> Iterator[Problem]:
-    """Yield the values that qsub refuses or cuts, each with the field that says them."""
+    """Yield the values that qsub refuses or cuts, each with its field."""
     for line in lines:
         yield from _value_problems(line, line.value or "", syntax.path(line.flag))
 

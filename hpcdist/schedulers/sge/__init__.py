@@ -126,7 +126,7 @@ class GridEngine(Plain):
         return header(HEADER, plan, run_dir)
 
     def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield what no job can obey of the directives in a site file."""
+        """Yield a problem for each directive of a site file that no job can use."""
         from hpcdist.schedulers.directives import site_directive_problems
         from hpcdist.schedulers.sge.directives import syntax_of
 
@@ -153,7 +153,7 @@ class GridEngine(Plain):
         raise SchedulerError(Problem(f"Grid Engine refused the job: {said}", hint=answers.hint(said, _HINTS)))
 
     def find(self) -> Iterator[Command]:
-        """Yield one look at this user's living jobs; those that have begun are known by their events."""
+        """Yield the command that lists this user's unfinished jobs; others have their event logs."""
         yield bash(_FIND)
 
     def read_find(self, completed: Completed) -> Mapping[str, str]:
@@ -161,7 +161,7 @@ class GridEngine(Plain):
         return tokens(completed.stdout)
 
     def queries(self) -> tuple[Query, ...]:
-        """Return qstat for the living, then the accounting."""
+        """Return qstat for unfinished jobs, then the accounting."""
         return Qstat(), Qacct()
 
     def cancel(self, jobs: Sequence[Job]) -> Command:

@@ -1,4 +1,4 @@
-"""What a plan asks of qsub: the ``#$`` lines.
+"""The ``#$`` lines of a plan, for qsub.
 
 Source: submit(1), sge_pe(5) and complex(5) of 8.1.9; what qsub takes in silence and gets wrong was tried on
 Debian's 8.1.9.
@@ -170,7 +170,7 @@ def _share(amount: int, slots: int) -> str:
 
 
 def _gpu_problem(site: Site, group: Group, slots: int) -> Problem | None:
-    """Say why these GPUs cannot be asked for."""
+    """Return why these GPUs cannot be requested."""
     name, path = site.sge.gpus, ("environment", "resources", "gpu")
     if name is None:
         message = f"site {site.name} does not say which resource of Grid Engine its GPUs are"

@@ -33,7 +33,7 @@ def environment(site: Site, slots: int, group: Group) -> str | None:
 
 
 def _sure(site: Site, slots: int, group: Group) -> str | None:
-    """Return the one that is said to give these slots on each host."""
+    """Return the parallel environment that the site file gives for this number of slots a host."""
     names = site.sge.environments
     if str(slots) in names:
         return names[str(slots)]
@@ -46,7 +46,7 @@ def _sure(site: Site, slots: int, group: Group) -> str | None:
 
 
 def no_environment(site: Site, slots: int, group: Group) -> Problem:
-    """Say that a site has none for these slots."""
+    """Return the problem that a site has no parallel environment for these slots."""
     known = ", ".join(site.sge.environments) or "none"
     message = (
         f"site {site.name} has no parallel environment that gives {slots} slots on each of {group.nodes} "

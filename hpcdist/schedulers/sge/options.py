@@ -1,7 +1,7 @@
-"""Options of qsub that Grid Engine writes in a way of its own: arrays, dependencies, mail.
+"""Arrays, dependencies and mail as Grid Engine's qsub writes them.
 
-And what it has none of. What it takes in silence and gets wrong (tried on 8.1.9): an id that nobody has is
-not waited for.
+And settings that it does not have. It silently ignores a dependency on an id that no job has (tried on
+8.1.9).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Grid Engine says of its jobs: qstat for the living, qacct for the past.
+"""The states of jobs in Grid Engine: qstat for queued and running jobs, qacct for finished jobs.
 
 A job's id is its number, which the tasks of an array share.
 Sources: qstat(1), qacct(1), sge_status(5) and accounting(5) of 8.1.9, their answers tried on Debian's 8.1.9.

@@ -1,4 +1,4 @@
-"""What Grid Engine says of its machine: qhost and qconf. A slot is a CPU.
+"""Describes a machine of Grid Engine: qhost and qconf. A slot is a CPU.
 
 Sources: qhost(1), qconf(1), sge_pe(5), complex(5) and queue_conf(5) of Son of Grid Engine 8.1.9, tried on
 Debian's 8.1.9. qhost shows what is left of consumables, so GPUs in use are not seen.
@@ -35,7 +35,7 @@ class Host(NamedTuple):
 
 
 class SgeSurveyor:
-    """Looks around in a Grid Engine."""
+    """Describes a Grid Engine cluster."""
 
     def ask(self, user: str, answers: Answers) -> Sequence[Command]:
         """Return the commands; then one for each parallel environment."""
@@ -44,7 +44,7 @@ class SgeSurveyor:
         return first or [*answers.unasked(*map(_environment, answers.text(ENVIRONMENTS).split()))]
 
     def read(self, user: str, answers: Answers) -> Survey:
-        """Return what Grid Engine says."""
+        """Return the survey."""
         del user
         complexes = dict(_complexes(answers.text(COMPLEXES)))
         gpu = next((name for name in _GPUS if name in complexes), None)

@@ -1,4 +1,4 @@
-"""What a plan asks of sbatch: the ``#SBATCH`` lines, and how sbatch reads them.
+"""The ``#SBATCH`` lines of a plan, for sbatch, and how sbatch reads them.
 
 Source: sbatch(1) of 22.05; quoting, uneven tasks and heterogeneous jobs were tried on 22.05.8.
 """
@@ -98,8 +98,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     groups = job.placement.groups
     problems = list(_unsupported(job))
     own = [line for number in range(len(groups)) for line in _lines(job, site, number)]
-    extra = list(further_directives(_LANGUAGE, job, site, own, problems))
-    problems += forbidden_directives(_LANGUAGE, [*own, *extra], site)
+    extra = list(further_directives(_SYNTAX, job, site, own, problems))
+    problems += forbidden_directives(_SYNTAX, [*own, *extra], site)
     if problems:
         raise PlanError(*problems)
     everywhere = [
@@ -210,7 +210,7 @@ def _unsupported(job: JobSpec) -> Iterator[Problem]:
             yield Problem(message, ("environment", "replicas"), hint)
 
 
-_LANGUAGE: Final = DirectiveSyntax(
+_SYNTAX: Final = DirectiveSyntax(
     scheduler="Slurm",
     form="write --flag=value, with quotes around spaces",
     read=options(_SHORT),
@@ -223,7 +223,7 @@ _LANGUAGE: Final = DirectiveSyntax(
 
 def syntax_of(_site: Site) -> DirectiveSyntax:
     """Return how directives are written, which is the same on all machines."""
-    return _LANGUAGE
+    return _SYNTAX
 
 
 # sbatch ends an unquoted value at a space and silently at ``#``; in double quotes it takes everything as it

@@ -1,4 +1,4 @@
-"""What Slurm says of its jobs: squeue for the living, sacct for the past, scontrol for what just ended.
+"""The states of jobs in Slurm: squeue for unfinished jobs, sacct for finished ones, scontrol for recent ones.
 
 Ids: a job is ``123``, or ``123;cluster`` where sbatch named one. Its parts are ``123_4`` and ``123_[5-9%2]``
 (array), ``123+1`` (heterogeneous); a job's state is folded from those of its parts.
@@ -133,7 +133,7 @@ def _folded(
 def _keys(job_id: str, text: str, part: Status) -> Iterator[str]:
     """Yield what a part of a job stands for: elements of an array by their own keys, all others by the job's.
 
-    Of those that wait nobody needs to know one by one; of a long list, Slurm shows the beginning only.
+    Pending elements are not needed one by one; Slurm shows only the beginning of a long list.
     """
     elements = _elements(text.partition("_")[2].strip("[]")) if part.native else []
     if not elements or not (part.state.is_final or "[" not in text):

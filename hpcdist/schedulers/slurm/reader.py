@@ -126,6 +126,6 @@ def _is_wanted(environment: Mapping[str, str]) -> bool:
 
 
 def _release(told: Completed) -> str:
-    """Return the release as pyslurm has it, ``22.5`` of ``slurm-wlm 22.05.8``, empty where it is not told."""
+    """Return the release as pyslurm has it, ``22.5`` of ``slurm-wlm 22.05.8``, empty where unknown."""
     found = re.search(r"\b(\d+)\.(\d+)\.\d", told.stdout) if told.ok else None
     return f"{int(found[1])}.{int(found[2])}" if found else ""

@@ -1,4 +1,4 @@
-"""What Slurm says of its machine: scontrol, sacctmgr and ``srun --mpi=list``.
+"""Describes a machine of Slurm: scontrol, sacctmgr and ``srun --mpi=list``.
 
 Sources: scontrol(1), slurm.conf(5), sacctmgr(1) and srun(1) of 22.05, their answers tried on 22.05.8.
 """
@@ -37,7 +37,7 @@ def associations(user: str) -> Command:
 
 
 class SlurmSurveyor:
-    """Looks around on a Slurm."""
+    """Describes a Slurm cluster."""
 
     def ask(self, user: str, answers: Answers) -> Sequence[Command]:
         """Return all commands; sacctmgr is asked only where scontrol says that there is accounting."""
@@ -48,7 +48,7 @@ class SlurmSurveyor:
         return [*answers.unasked(associations(user))] if accounting.endswith("/slurmdbd") else []
 
     def read(self, user: str, answers: Answers) -> Survey:
-        """Return what Slurm says."""
+        """Return the survey."""
         config = _config(answers.text(CONFIG))
         partitions = [_fields(line) for line in answers.text(PARTITIONS).splitlines()]
         partitions = [fields for fields in partitions if "PartitionName" in fields]

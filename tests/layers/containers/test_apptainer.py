@@ -62,7 +62,7 @@ def test_images(image: str, word: str) -> None:
     assert inside(two_tasks(boxed("apptainer"), image))[-1] == word
 
 
-def test_fetching_by_every_task_is_told() -> None:
+def test_pull_by_every_task_warns() -> None:
     advice = (
         f"each of the 2 tasks fetches and unpacks docker://{IMAGE}: do it once, by `apptainer pull NAME.sif "
         f"docker://{IMAGE}`, and write the file as `build.image`"

@@ -8,7 +8,7 @@ from tests.layers.containers.sites import boxed, inside, two_tasks
 from tests.plans import WRAPPER, words
 
 
-def test_srun_is_told_and_the_task_wrapper_is_inside() -> None:
+def test_srun_options_and_wrapper_inside_the_container() -> None:
     machine = boxed("pyxis", binds=["/opt/x"], args=["--no-container-mount-home"], env={"B": "x y"})
     plan = two_tasks(machine)
     found = words(plan)

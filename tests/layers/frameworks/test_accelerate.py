@@ -28,7 +28,7 @@ def test_a_process_a_gpu_with_the_variables_of_pytorch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("workers", "said"), [(0, ()), (1, (ON_CPUS,))])
-def test_it_is_told_to_use_cpus(workers: int, said: tuple[str, ...]) -> None:
+def test_cpu_jobs_set_accelerate_use_cpu(workers: int, said: tuple[str, ...]) -> None:
     plan = planned(framework="accelerate", environment=environment(workers))
     assert Variable(name="ACCELERATE_USE_CPU", value="true", origin=ORIGIN) in plan.environment.variables
     assert plan.warnings == said

@@ -37,7 +37,7 @@ def test_a_process_a_gpu_with_the_variables_of_pytorch(tmp_path: Path) -> None:
     assert (words(plan)[-2:], plan.warnings) == (WRAPPED, ())
 
 
-def test_what_it_is_told_comes_from_deepspeed_and_the_site() -> None:
+def test_origins_of_variables() -> None:
     plan = planned(framework="deepspeed")
     own = [
         item for item in plan.environment.variables if item.origin == ORIGIN or "interface" in item.origin.key

@@ -74,7 +74,7 @@ def test_the_framework_of_an_experiment() -> None:
         ({"framework": "mpi", "mpi": {"np": 2}}, ["mpi.np: unknown key 'np'"]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_between_the_file_and_its_framework(data: dict[str, Any], sentences: list[str]) -> None:
+def test_mismatch_of_file_and_framework(data: dict[str, Any], sentences: list[str]) -> None:
     assert [str(problem) for problem in problems_of(experiment(**data))] == sentences
 
 

@@ -151,7 +151,7 @@ def test_horovodrun_makes_the_same_variables(
         ({"elastic": {"min_np": 3, "max_np": 2}}, ["horovod.elastic.max_np: 2 is below min_np, 3"]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_knobs(section: dict[str, object], sentences: list[str]) -> None:
+def test_invalid_horovod_settings(section: dict[str, object], sentences: list[str]) -> None:
     exp = experiment(framework="horovod", horovod=section)
     assert [str(problem) for problem in frameworks.problems_of(exp)] == sentences
 

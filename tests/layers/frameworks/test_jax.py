@@ -39,7 +39,7 @@ def place_of_each(plan: Plan, folder: Path) -> list[list[str]]:
     return [[variables[name] for name in names] for variables in told(plan, folder)]
 
 
-def test_what_it_is_told_comes_from_jax() -> None:
+def test_origins_of_variables() -> None:
     plan = planned(framework="jax")
     assert [
         item

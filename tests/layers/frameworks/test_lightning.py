@@ -91,7 +91,7 @@ def test_launchers_that_show_each_task_its_own_gpus_are_the_reason() -> None:
     assert [text for text in plan.warnings if "Lightning" in text] == [OWN.format("jsrun")]
 
 
-def test_what_it_is_told_comes_from_lightning() -> None:
+def test_origins_of_variables() -> None:
     plan = planned(framework="lightning", environment=environment(1))
     assert [
         item for item in plan.environment.variables if item.origin == ORIGIN or "interface" in item.origin.key

@@ -261,7 +261,7 @@ def test_a_node_without_torchrun(tmp_path: Path) -> None:
     )
 
 
-def test_what_runs_inside_a_container_is_not_looked_for_outside() -> None:
+def test_programs_in_a_container_are_not_checked_outside() -> None:
     inside = {"build": {"image": "/x.sif"}, "batch": {"account": "project_465000001"}}
     texts = [
         render_job(planned(shipped_site("lumi"), framework="pytorch", pytorch=TORCHRUN, **more))
@@ -296,6 +296,6 @@ def test_one_launch_is_enough(launch: str, program: str) -> None:
         ({"lunch": "env"}, ["pytorch.lunch: unknown key 'lunch'; did you mean 'launch'?"]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_the_section(section: dict[str, Any], sentences: list[str]) -> None:
+def test_invalid_sections(section: dict[str, Any], sentences: list[str]) -> None:
     exp = experiment(framework="pytorch", pytorch=section)
     assert [str(problem) for problem in frameworks.problems_of(exp)] == sentences

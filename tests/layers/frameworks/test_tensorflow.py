@@ -71,7 +71,7 @@ def tf_configs(plan: Plan) -> list[Any]:
         ("0", "master"),
     ],
 )
-def test_what_the_cluster_calls_the_master(version: str | None, name: str) -> None:
+def test_name_of_the_master_in_tf_config(version: str | None, name: str) -> None:
     section = {"version": version}
     plan = planned(framework="tensorflow", tensorflow=section, environment=environment(1))
     configs = tf_configs(plan)
@@ -139,7 +139,7 @@ print(tf.distribute.MultiWorkerMirroredStrategy().num_replicas_in_sync)
 
 
 @pytest.mark.real
-def test_what_tensorflow_makes_of_it(tmp_path: Path) -> None:
+def test_tensorflow_reads_tf_config(tmp_path: Path) -> None:
     shapes = ({"n_workers": 2}, {"n_workers": 0})
     configs = [
         config
@@ -194,7 +194,7 @@ def test_a_version_is_read_as_it_is_written() -> None:
         ({"chief": "no"}, ["tensorflow.chief: expected true or false, got 'no'"]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_the_section(section: dict[str, str], sentences: list[str]) -> None:
+def test_invalid_sections(section: dict[str, str], sentences: list[str]) -> None:
     exp = experiment(framework="tensorflow", tensorflow=section)
     assert [str(problem) for problem in frameworks.problems_of(exp)] == sentences
 

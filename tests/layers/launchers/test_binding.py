@@ -75,7 +75,7 @@ def test_each_task_has_the_cpus_of_its_gpus_as_the_plan_says(
     ],
     ids=["shared nodes", "nodes that differ", "more CPUs than are near", "srun hands out GPUs", "no GPUs"],
 )
-def test_what_is_not_known_is_not_bound(changes: dict[str, Any], asked: dict[str, Any]) -> None:
+def test_unknown_topology_is_not_bound(changes: dict[str, Any], asked: dict[str, Any]) -> None:
     plan = planned(machine(**changes), **asked)
     assert bound(plan) == []
     assert [row.gpu_cpus for row in plan.placement.rows if row.gpu_cpus] == []

@@ -23,7 +23,7 @@ def test_all_tasks_of_the_job() -> None:
     assert plan.launch.rank_variables.rank == "OMPI_COMM_WORLD_RANK"
 
 
-def test_nothing_is_asked_that_tacc_refuses() -> None:
+def test_directives_of_vista() -> None:
     plan = planned(
         VISTA,
         framework="horovod",

@@ -158,7 +158,7 @@ ALONE = (
 )
 
 
-def test_a_resource_file_is_told() -> None:
+def test_explicit_resource_file_warns() -> None:
     said = (
         "the tasks are not alike on all nodes, so that jsrun reads their cores from an explicit resource "
         "file (--erf_input): it counts 4 hardware threads a core (the site's `threads_per_core`), binds "
@@ -223,7 +223,7 @@ def test_a_master_without_gpus(tmp_path: Path) -> None:
         (resources(cpu=7, gpu=7), "has 6 GPUs a node, 7 requested by master"),
     ],
 )
-def test_what_does_not_fit_a_host_is_refused_with_numbers(each: dict[str, Any], said: str) -> None:
+def test_tasks_too_large_for_a_host_are_refused(each: dict[str, Any], said: str) -> None:
     with pytest.raises(PlanError) as error:
         summit(environment=environment(1, each=each))
     assert said in str(error.value), str(error.value)

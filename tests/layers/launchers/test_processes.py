@@ -21,7 +21,7 @@ def test_the_script_itself_starts_the_tasks() -> None:
 
 
 @pytest.mark.parametrize("framework", ["mpi", "horovod"])
-def test_nothing_that_meets_by_mpi(framework: str) -> None:
+def test_frameworks_that_need_mpi_are_refused(framework: str) -> None:
     message = (
         f"batch.launcher: framework {framework} needs MPI, which launcher processes does not provide; "
         "write one of "
