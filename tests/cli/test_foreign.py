@@ -31,7 +31,7 @@ def test_name_selects_one_job_of_several(hpcdist: Hpcdist, verb: str) -> None:
     assert (result.code, result.err) == (0, UNREAD)
     refused = hpcdist(verb, "both.yml", "--site", "local")
     assert (refused.code, refused.out) == (2, "")
-    assert "2 jobs are in this file: PyTorchJob 'one' (line 1), PyTorchJob 'two' (line 6)" in refused.err
+    assert "this file contains 2 jobs: PyTorchJob 'one' (line 1), PyTorchJob 'two' (line 6)" in refused.err
 
 
 def test_from_sets_the_format(hpcdist: Hpcdist) -> None:

@@ -53,7 +53,7 @@ def test_every_file_has_its_expectation() -> None:
         ("kind: mpijob\nspec: {replicas: 1, build: {functionSourceCode: '***'}}",
          ["error: f.yml:2:49: spec.build.functionSourceCode: this is not a program in base64; name the program in `spec.command`", "error: f.yml:2:1: spec.command: there is no command; write the program, such as train.py"]),
         ("kind: mpijob\nspec: {replicas: 1, command: x.py, mode: other, hyperparams: {lr: [1, 2]}, state_thresholds: {executing: soon}}",
-         ["error: f.yml:2:106: spec.state_thresholds.executing: 'soon' is not a time limit; write 90m, 1h30m or -1", "error: f.yml:2:49: spec.hyperparams: a search over parameters is many jobs; write `parameters: {lr: 1}`, and submit once for each: `-p lr=1`, `-p lr=2`; or write `batch: {array: 0-1}`, and let the command choose by the element's number", "error: f.yml:2:42: spec.mode: unknown mode 'other' here; write `pass`, or nothing"]),
+         ["error: f.yml:2:106: spec.state_thresholds.executing: 'soon' is not a time limit; write 90m, 1h30m or -1", "error: f.yml:2:49: spec.hyperparams: a search over parameters is many jobs; write `parameters: {lr: 1}`, and submit once for each: `-p lr=1`, `-p lr=2`; or write `batch: {array: 0-1}`, and let the command choose by the element's number", "error: f.yml:2:42: spec.mode: unknown mode 'other'; write `pass`, or nothing"]),
         ("kind: dask\nmetadata: {name: a}\nspec: {image: x}",
          ["error: f.yml:1:7: kind: functions of kind 'dask' are not run; start its cluster from the command of a job of your own"]),
         ("kind: run\nmetadata: {name: a}\nspec: {parameters: {lr: 1}, hyperparams: {lr: [1, 2, 3, 4]}, hyper_param_options: {strategy: grid}, function: a/b}",

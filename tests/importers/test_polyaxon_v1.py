@@ -82,7 +82,7 @@ def test_every_file_has_its_expectation() -> None:
         ("version: 1.1\nkind: component\nrun: {container: {command: [x]}}",
          ["error: f.yml:3:1: run.kind: there is no kind; known: job, mpijob, mxjob, paddlejob, pytorchjob, tfjob"]),
         ("version: 1.1\nkind: component\n",
-         ["error: f.yml:1:1: run: there is no section `run` here; write the command to run"]),
+         ["error: f.yml:1:1: run: there is no section `run` here; write what to run"]),
         ("version: 2\nkind: component\nrun: {kind: job, container: {command: [x]}}",
          ["error: f.yml:1:10: version: files of version 2 and this kind are not read; write 1.1"]),
         ("version: 1.1\nkind: experiment\nrun: {cmd: x}",

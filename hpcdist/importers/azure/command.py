@@ -27,7 +27,7 @@ _QUOTES: Final = {"": '"', "'": "'\"", '"': "", COMMENT: "", LINES: "", PLAIN_LI
 
 
 class Param(NamedTuple):
-    """An input under its name in templates; ``is_optional``: it is optional and may have no value."""
+    """An input under its name in templates; ``is_optional``: it may have no value."""
 
     name: str
     is_path: bool = False

@@ -219,8 +219,8 @@ class Layout:
                 self._section, "parameter_server_count", why=why, hint="write `worker_count: 2` or more"
             )
             return
-        per_instance = (self._section, "worker_count")
-        self._put_replicas(workers - 1, per_instance if read.peek(*per_instance) is not None else ())
+        source = (self._section, "worker_count")
+        self._put_replicas(workers - 1, source if read.peek(*source) is not None else ())
         if servers:
             read.put("environment.replicas.n_ps", servers, self._section, "parameter_server_count")
             why = "in TF_CONFIG the first of the workers is the chief, and the others are workers 0, 1, ..."

@@ -40,20 +40,20 @@ class Quoting:
     def __init__(self, command: str) -> None:
         self.within = ""
         self._command = command
-        self._preparation = ""
+        self._previous = ""
         self._pending: list[_Lines] = []
 
     def value(self) -> None:
         """Skip a value, directly after which no comment can begin."""
-        self._preparation = "x"
+        self._previous = "x"
 
     def read(self, text: str) -> None:
         """Read the next piece of the command."""
-        text, at = self._preparation + text, len(self._preparation)
+        text, at = self._previous + text, len(self._previous)
         while match := self._pattern().search(text, at):
             at = match.end()
             self._transition(match)
-        self._preparation = text[-1:]
+        self._previous = text[-1:]
 
     def _pattern(self) -> re.Pattern[str]:
         return self._pending[0].end if self.within in (LINES, PLAIN_LINES) else _TRANSITIONS[self.within]

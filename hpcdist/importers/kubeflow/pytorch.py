@@ -97,7 +97,9 @@ def _torchruns(read: Reading, parts: list[Part], total: int, each: str | None) -
         try:
             line = parse_launch_line(part.command, part.pod.env)
         except UnsupportedLaunch as unclear:
-            read.warn(*where, why=f"this command, {unclear}, is unchanged, and runs once for each replica")
+            read.warn(
+                *where, why=f"this command, {unclear}, is not converted, and runs once for each replica"
+            )
             return []
         if line is None or line.program != "torchrun":
             return []

@@ -129,7 +129,7 @@ def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None
         text = command if mode == "pass" else " ".join([python, *command.split()])
         read.put("run.cmd", _in_folder(f"{texts.filled(text, *source)}{end}", folder), *source)
     if mode not in (None, "", "pass", "args"):
-        read.refuse(*spec, "mode", why=f"unknown mode {mode!r} here", hint="write `pass`, or nothing")
+        read.refuse(*spec, "mode", why=f"unknown mode {mode!r}", hint="write `pass`, or nothing")
     texts.declare(spec)
 
 

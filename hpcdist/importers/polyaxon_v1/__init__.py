@@ -123,7 +123,7 @@ def _bases(read: Reading) -> tuple[Path, ...]:
         return ((),)
     else:
         what = "component" if kind == "operation" else "run"
-        read.refuse(what, why=f"there is no section `{what}` here", hint="write the command to run")
+        read.refuse(what, why=f"there is no section `{what}` here", hint="write what to run")
     read.get()  # the file is refused as a whole: report no single keys
     return ()
 

@@ -117,7 +117,7 @@ def _line(text: str) -> Line:
     if line is None or line.program != "mpirun":
         raise UnsupportedLaunch("it is not an mpirun line")
     if line.by_node or line.folder:
-        raise UnsupportedLaunch("it goes to the nodes in turn, or has a directory of its own")
+        raise UnsupportedLaunch("it places processes round-robin on the nodes, or has a directory of its own")
     return line
 
 
