@@ -59,19 +59,19 @@ def _folder(folder: Path, answers: Answers, *, alone: bool) -> Iterator[Finding]
     done = result_of(answers, inspect_folder(folder))
     lines = done.stdout.splitlines()
     if not done.ok or len(lines) != 3:  # noqa: PLR2004 - what _INSPECT prints
-        hint = "check whether its file system responds, or choose another folder with --runs-dir"
+        hint = "check whether its file system responds, or choose another directory with --runs-dir"
         yield Finding("runs", "folder", "error", f"{folder}: {failure(done)}", hint)
         return
     state, there, system = lines
     if state == "writable":
         yield Finding("runs", "folder", "ok", f"{folder}")
     elif state == "shared":
-        hint = f"`chmod go-w {folder}` if it is yours, or choose another folder with --runs-dir"
+        hint = f"`chmod go-w {folder}` if it is yours, or choose another directory with --runs-dir"
         yield Finding(
             "runs", "folder", "warning", f"{folder} is writable by others, so submit refuses it", hint
         )
     else:
-        hint = "choose another folder with --runs-dir, or by $HPCDIST_RUNS_DIR"
+        hint = "choose another directory with --runs-dir, or by $HPCDIST_RUNS_DIR"
         yield Finding("runs", "folder", "error", f"{there} is not writable", hint)
     if alone or system in _SHARED_SYSTEMS:
         yield Finding("runs", FILE_SYSTEM, "ok", f"{system}; jobs run on this host only" if alone else system)

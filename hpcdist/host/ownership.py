@@ -42,8 +42,8 @@ def check(folder: Path, handle: int, *, trusts: Trust = trust_none, user: int | 
     why = weakness(folder, handle, user)
     if why and not trusts(folder):
         hint = (
-            "choose another folder with --runs-dir or $HPCDIST_RUNS_DIR; if you trust the others, add this "
-            "one to `trusted_runs` of your config"
+            "choose another directory with --runs-dir or $HPCDIST_RUNS_DIR; if you trust the others, add "
+            "this one to `trusted_runs` of your config"
         )
         raise ConfigError(Problem(f"others could replace what your jobs run: {why}", hint=hint))
 

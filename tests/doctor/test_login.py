@@ -271,7 +271,7 @@ def test_login_node_with_every_problem() -> None:
             "folder",
             "error",
             "/home is not writable",
-            "choose another folder with --runs-dir, or by $HPCDIST_RUNS_DIR",
+            "choose another directory with --runs-dir, or by $HPCDIST_RUNS_DIR",
         ),
         Finding(
             "runs",
@@ -466,7 +466,7 @@ def test_runs_folder_writable_by_others_is_a_warning() -> None:
         "folder",
         "warning",
         f"{RUNS} is writable by others, so submit refuses it",
-        f"`chmod go-w {RUNS}` if it is yours, or choose another folder with --runs-dir",
+        f"`chmod go-w {RUNS}` if it is yours, or choose another directory with --runs-dir",
     )
 
 

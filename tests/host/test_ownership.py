@@ -104,7 +104,7 @@ def test_the_user_may_trust_a_folder(runs: Path) -> None:
     os.close(handle)
     assert str(raised.value) == (
         f"others could replace what your jobs run: others may write to {runs} (run `chmod go-w {runs}`); "
-        "choose another folder with --runs-dir or $HPCDIST_RUNS_DIR; if you trust the others, add this "
+        "choose another directory with --runs-dir or $HPCDIST_RUNS_DIR; if you trust the others, add this "
         "one to `trusted_runs` of your config"
     )
 
