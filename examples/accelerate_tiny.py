@@ -7,6 +7,8 @@ CPUs.
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 
 import torch
 from accelerate import Accelerator
@@ -48,3 +50,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    # A thread of gloo that DistributedDataParallel leaves behind may abort a process whose interpreter ends
+    # (https://github.com/pytorch/pytorch/pull/179291).
+    sys.stdout.flush()
+    os._exit(0)

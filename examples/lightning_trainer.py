@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import sys
 
 import lightning
 import torch
@@ -65,3 +67,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    # A thread of gloo that DistributedDataParallel leaves behind may abort a process whose interpreter ends
+    # (https://github.com/pytorch/pytorch/pull/179291).
+    sys.stdout.flush()
+    os._exit(0)
