@@ -93,6 +93,12 @@ class ArraySpec(msgspec.Struct, frozen=True):
         """The largest index."""
         return max(part.indices[-1] for part in self.ranges)
 
+    @property
+    def only_index(self) -> int | None:
+        """The index of its only element, as often as that is written; None where there are several."""
+        smallest = min(part.first for part in self.ranges)
+        return smallest if smallest == self.largest else None
+
 
 class SignalSpec(msgspec.Struct, frozen=True):
     """The signal that a job gets before its end: ``B:USR1@120``.

@@ -89,7 +89,7 @@ def _piece(name: str, folders: Iterable[Path]) -> str:
 
 
 def _environment(folders: tuple[Path, ...]) -> jinja2.Environment:
-    environment = jinja2.Environment(  # noqa: S701 - autoescape is for HTML; `finalize` quotes for the shell
+    return jinja2.Environment(  # noqa: S701 - autoescape is for HTML; `finalize` quotes for the shell
         loader=jinja2.FileSystemLoader([str(folder) for folder in folders]),
         undefined=jinja2.StrictUndefined,
         finalize=_finalized,
@@ -100,8 +100,6 @@ def _environment(folders: tuple[Path, ...]) -> jinja2.Environment:
         comment_end_string="#>",
         bytecode_cache=kept(Path(__file__)),
     )
-    environment.filters["plain"] = _plain
-    return environment
 
 
 def _context(plan: Plan, run_dir: str | None, *, annotate: bool) -> dict[str, Any]:
@@ -111,10 +109,9 @@ def _context(plan: Plan, run_dir: str | None, *, annotate: bool) -> dict[str, An
     return {
         "plan": plan,
         "version": Raw(__version__),
-        "run_dir": run_dir,
         "raw": Raw,
         "header": lines.header(run_dir),
-        "settings": [*settings.lines(plan, run_dir)],
+        "settings": [*settings.entries(plan, run_dir)],
         "tasks": [*settings.table(plan)],
         "command": on_few_lines(command) if plan.launch.components else Raw(command),
         "command_end": Raw(_end_of(command)),
@@ -137,15 +134,3 @@ def _finalized(value: object) -> Raw:
     if value is None:
         raise ValueError("a value is None; the plan left it undecided")
     return quote(value)
-
-
-def _plain(value: object) -> Raw:
-    """Return a value that cannot be quoted in its place: a name, a number, a sentence of hpcdist's own.
-
-    Raises:
-        ValueError: when it has a character that bash would interpret.
-    """
-    text = str(value)
-    if any(character in text for character in "\"'`$\\\n\r!<>|;&*?~#{}"):
-        raise ValueError(f"{text!r} cannot stand unquoted in a script")
-    return Raw(text)

@@ -40,11 +40,11 @@ _COLUMNS: Final = {
 """What the table has of each `Row`, and the heads of its columns."""
 
 
-def lines(plan: Plan, run_dir: str | None) -> Iterator[Raw]:
+def entries(plan: Plan, run_dir: str | None) -> Iterator[Raw]:
     """Yield the entries of the map ``hpcdist``, a line for each group of them."""
     for group in _groups(plan, run_dir):
-        entries = ((key, 1 if value is True else value) for key, value in group.items() if value)
-        if text := " ".join(f"[{key}]={_element(value)}" for key, value in entries):
+        values = ((key, 1 if value is True else value) for key, value in group.items() if value)
+        if text := " ".join(f"[{key}]={_element(value)}" for key, value in values):
             yield Raw(text)
 
 
@@ -115,9 +115,9 @@ def _groups(plan: Plan, run_dir: str | None) -> Iterator[Group]:
 def _elements(plan: Plan) -> str | None:
     """Return an array's elements; of one, where PBS has no array, its number alone."""
     array = plan.request.array
-    if array and len({index for part in array.ranges for index in part.indices}) == 1:
-        return str(array.largest)
-    return str(array) if array else None
+    if array is None:
+        return None
+    return str(array if array.only_index is None else array.only_index)
 
 
 def _of_scheduler(plan: Plan) -> Group:

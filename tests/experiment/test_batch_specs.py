@@ -89,6 +89,13 @@ def test_the_size_of_an_array(text: str, size: tuple[int, int]) -> None:
     assert (array.size, array.largest) == size
 
 
+@pytest.mark.parametrize(
+    ("text", "index"), [("7%2", 7), ("5-5", 5), ("3,3", 3), ("0-7:8", 0), ("3,4", None), ("0-3999999", None)]
+)
+def test_the_only_element_of_an_array(text: str, index: int | None) -> None:
+    assert ArraySpec.parse(text).only_index == index
+
+
 @pytest.mark.parametrize("text", ["USR1", "B:USR1@120", "sigterm@60", "10", "B:12@5", "R:CONT", "KILL"])
 def test_signals(text: str) -> None:
     assert [*signal_problems(text, ())] == []
