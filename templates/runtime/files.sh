@@ -26,10 +26,12 @@ hpcdist_count_tasks() {
   local item count
   hpcdist_on=()
   for item in ${hpcdist[tasks_per_node]//,/ }; do
-    [[ $item =~ ^([0-9]+)(\(x([0-9]+)\))?$ ]]
+    hpcdist_read_count "$item"
     for ((count = ${BASH_REMATCH[3]:-1}; count > 0; count--)); do hpcdist_on+=("${BASH_REMATCH[1]}"); done
   done
 }
+# Leaves the tasks of 4(x2) in BASH_REMATCH[1], and in BASH_REMATCH[3] on how many nodes, if there are several.
+hpcdist_read_count() { [[ $1 =~ ^([0-9]+)(\(x([0-9]+)\))?$ ]]; }
 # Writes the command, which it reads. Its shell waits for what a signal ends before it ends itself, and then runs nothing
 # more.
 write_program() {
@@ -57,7 +59,7 @@ hpcdist_write_task() {
 hpcdist_task_text() {
   local functions
   functions=$(declare -f hpcdist_reset_shell hpcdist_begin_task hpcdist_begin_task_setup hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task task_environment \
-    hpcdist_fail_task hpcdist_first_to_fail hpcdist_set_task_env hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills)
+    hpcdist_fail_task hpcdist_first_to_fail hpcdist_set_task_env hpcdist_read_count hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills)
   printf '%s\n' '#!/bin/bash' 'set +Cefkmu +o pipefail +o posix'
   declare -p hpcdist hpcdist_tasks
   printf '%s\n' "$functions" hpcdist_reset_shell hpcdist_begin_task

@@ -16,8 +16,7 @@ hpcdist_name_variables() {
 }
 prepare_mpirun() {
   local name
-  # Open MPI refuses root unless told twice.
-  ((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  prepare_once
   # It hands to remote tasks only what is named, and MCA parameters, which Open MPI 5 refuses by name.
   hpcdist_name_variables
   hpcdist_exports=()
@@ -40,7 +39,7 @@ prepare_hydra() {
 # Variables of PALS from the login shell would override this script, except for its command-line options.
 prepare_pals() { unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR; }
 
-# One host a task, in rank order, for each component ($1: its nodes) whose nodes hold different numbers of tasks: what
+# One host a task, in rank order, for each component whose nodes hold different numbers of tasks: what
 # srun --distribution=arbitrary reads.
 prepare_srun() {
   local item number=0 node=0 slot text

@@ -85,7 +85,7 @@ hpcdist_set_task_env() {
   slot=$((offset % per_node))
   node=$((node + offset / per_node))
   for item in ${hpcdist[tasks_per_node]//,/ }; do
-    [[ $item =~ ^([0-9]+)(\(x([0-9]+)\))?$ ]]
+    hpcdist_read_count "$item"
     local_size=${BASH_REMATCH[1]}
     ((node >= (nodes += ${BASH_REMATCH[3]:-1}))) || break
   done
