@@ -19,7 +19,6 @@ ONE_GPU = resources(gpu=1)
 
 def calls_of(exp: Experiment, machine: Site = ENDLESS) -> int:
     """Return how many calls it takes to make a plan and its script."""
-    render(make_plan(exp, machine, where))  # what the first of all imports and compiles does not count
     return calls(lambda: render(make_plan(exp, machine, where)))
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,14 +11,12 @@ from typing import Any
 import pytest
 
 from hpcdist.host.resources import template_folders
-from hpcdist.script.renderer import render, render_job, runtime
+from hpcdist.script.renderer import render_job, runtime
 from hpcdist.site.model import Site
-from tests.plans import LOCAL, changed, planned
+from tests.plans import changed, planned
+from tests.script.jobs import NO_CHANGE, ONE_PROCESS, started
 from tests.sites import shipped_site
 
-BASH = shutil.which("bash") or "bash"
-ONE_PROCESS = changed(LOCAL, launcher="processes")
-NOTHING: Mapping[str, str] = {}
 LOCALS = sorted(
     {
         word.partition("=")[0]
@@ -33,23 +29,12 @@ LOCALS = sorted(
 
 
 def ran(
-    folder: Path, machine: Site = ONE_PROCESS, environ: Mapping[str, str] = NOTHING, cmd: str = "echo ran"
+    folder: Path, machine: Site = ONE_PROCESS, environ: Mapping[str, str] = NO_CHANGE, cmd: str = "echo ran"
 ) -> tuple[int, str]:
     """Run a job; return its exit code, and what it printed below its first line."""
-    plan = planned(machine, run={"cmd": cmd})
-    (folder / "job.sh").write_text(render(plan, run_dir=str(folder / "run")))
-    done = subprocess.run(
-        [BASH, "job.sh"],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], **environ},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    return done.returncode, done.stdout.partition("\n")[2]
+    with started(folder, machine, environ, run={"cmd": cmd}) as job:
+        out, _ = job.communicate(timeout=60)
+    return job.returncode, out.partition("\n")[2]
 
 
 @pytest.mark.parametrize(

@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hpcdist.script.renderer import render
 from hpcdist.site.model import Site
 from tests.experiments import environment
-from tests.plans import LOCAL, changed, planned
+from tests.plans import changed
+from tests.script.jobs import BASH, NO_CHANGE, ONE_PROCESS, started
 from tests.sites import shipped_site
 
-BASH = shutil.which("bash") or "bash"
-ONE_PROCESS = changed(LOCAL, launcher="processes")
-NO_CHANGE: Mapping[str, str] = {}
 READY = "bash -c 'echo ready; exec sleep 20'"
 """One process from its line on: a signal to what a shell has just forked can be lost before its exec."""
 AT_LIMITS = ("TERM", "INT", "QUIT", "ALRM", "XCPU", "XFSZ")
-
-
-def started(
-    folder: Path, machine: Site = ONE_PROCESS, environ: Mapping[str, str] = NO_CHANGE, **data: Any
-) -> subprocess.Popen[str]:
-    """Start a job's script in this folder, with no signal ignored."""
-    (folder / "job.sh").write_text(render(planned(machine, **data), run_dir=str(folder / "run")))
-    words: list[str | Path] = ["env", "--default-signal", BASH, "job.sh"]
-    return subprocess.Popen(
-        words,
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], **environ},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 def events(folder: Path) -> list[tuple[str, str]]:
