@@ -26,6 +26,11 @@ def planned(machine: Site = TESTBED, **data: Any) -> Plan:
     return make_plan(experiment(**data), machine, where)
 
 
+def warnings_of(plan: Plan) -> tuple[str, ...]:
+    """Return the warnings among the plan's notes, as sentences."""
+    return tuple(str(note) for note in plan.notes if note.severity == "warning")
+
+
 def words(plan: Plan) -> list[str]:
     """Return the launch line, word by word."""
     return [word.text for word in plan.words]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hpcdist.doctor.devices import CHECK_NODES
@@ -12,9 +12,7 @@ from hpcdist.host.command import Command
 from hpcdist.layers.containers import containers
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Launcher
-from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.slurm.reader import Probe
-from hpcdist.schedulers.slurm.survey import MPI, mpi_types
+from hpcdist.schedulers import LibraryStatus, ListsPmiTypes, schedulers
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.model import Site
 from hpcdist.site.survey import Survey
@@ -46,26 +44,22 @@ def commands(site: Site, which: Which) -> Iterator[Command]:
     for launcher in _candidates(site):
         if launcher.version_words and which(launcher.program):
             yield version(launcher)
-    if which("srun"):
-        yield MPI
+    if scheduler := _with_pmi_types(site, which):
+        yield scheduler.list_pmi_types()
 
 
 def findings(
-    chosen: ChosenSite, survey: Survey | None, probe: Probe | None, which: Which, answers: Answers
+    chosen: ChosenSite, survey: Survey | None, library: LibraryStatus | None, which: Which, answers: Answers
 ) -> Iterator[Finding]:
     """Yield the findings."""
     yield _site(chosen)
     yield from _scheduler(chosen.site, survey)
-    if probe:
-        yield _pyslurm(probe)
+    if library:
+        yield Finding("site", library.name, "note" if library.hint else "ok", library.detail, library.hint)
     yield from _launchers(chosen.site, which, answers)
-    yield from _mpi(chosen.site, which, answers)
+    if scheduler := _with_pmi_types(chosen.site, which):
+        yield _pmi(chosen.site, scheduler, answers)
     yield from _container(chosen.site, which)
-
-
-def _pyslurm(probe: Probe) -> Finding:
-    detail = probe.why if probe.works else f"Slurm's commands are used instead: {probe.why}"
-    return Finding("site", "pyslurm", "note" if probe.hint else "ok", detail, probe.hint)
 
 
 def _site(chosen: ChosenSite) -> Finding:
@@ -150,28 +144,29 @@ def _missing(site: Site, program: str) -> Finding:
     return Finding("launchers", program, "error", detail, hint)
 
 
-def _mpi(site: Site, which: Which, answers: Answers) -> Iterator[Finding]:
-    """Compare the site's setting for ``srun --mpi`` with the types that this Slurm has."""
-    configured = site.options("srun").mpi
-    if not which("srun") or (site.launcher != "srun" and configured is None):
-        return
-    done = result_of(answers, MPI)
-    text = done.stdout + done.stderr
-    types = [*mpi_types(text), *re.findall(r"\b(pmix_\w+)", text)]
+def _with_pmi_types(site: Site, which: Which) -> ListsPmiTypes | None:
+    """Return the site's scheduler where it lists types of PMI, and jobs of the site may ask for one."""
+    scheduler = schedulers.get(site.scheduler)
+    if not isinstance(scheduler, ListsPmiTypes) or not which(launchers.get(scheduler.pmi_launcher).program):
+        return None
+    name = scheduler.pmi_launcher
+    return scheduler if name == site.launcher or site.options(name).mpi is not None else None
+
+
+def _pmi(site: Site, scheduler: ListsPmiTypes, answers: Answers) -> Finding:
+    """Compare the site's type of PMI with those that the batch system has."""
+    command, launcher = scheduler.list_pmi_types(), scheduler.pmi_launcher
+    name, configured, done = f"{launcher} --mpi", site.options(launcher).mpi, result_of(answers, command)
+    types = scheduler.read_pmi_types(done)
     if not done.ok or not types:
-        why = failure(done) if not done.ok else f"{MPI} listed no types"
-        yield Finding("launchers", "srun --mpi", "unknown", why, run_it_yourself(MPI))
-    elif configured in (None, *types):
-        detail = f"{configured or 'not set'}, of {', '.join(sorted({*types}))}"
-        yield Finding("launchers", "srun --mpi", "ok", detail)
-    else:
-        detail = f"the site sets {configured}, but Slurm has {', '.join(sorted({*types}))}"
-        hint = f"write one of those as `launchers: {{srun: {{mpi: {_preferred(types)}}}}}` in the site file"
-        yield Finding("launchers", "srun --mpi", "error", detail, hint)
-
-
-def _preferred(types: Sequence[str]) -> str:
-    return next((name for name in ("pmix", "cray_shasta", "pmi2") if name in types), types[0])
+        why = failure(done) if not done.ok else f"{command} listed no types"
+        return Finding("launchers", name, "unknown", why, run_it_yourself(command))
+    listed = ", ".join(sorted(types))
+    if configured in (None, *types):
+        return Finding("launchers", name, "ok", f"{configured or 'not set'}, of {listed}")
+    detail = f"the site sets {configured}, but {launcher} has {listed}"
+    hint = f"write one of those as `launchers: {{{launcher}: {{mpi: {types[0]}}}}}` in the site file"
+    return Finding("launchers", name, "error", detail, hint)
 
 
 def _container(site: Site, which: Which) -> Iterator[Finding]:

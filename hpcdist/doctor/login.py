@@ -13,8 +13,7 @@ from hpcdist.doctor.batch import ChosenSite
 from hpcdist.doctor.finding import Finding, Which
 from hpcdist.doctor.records import Host
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.schedulers import answers, schedulers
-from hpcdist.schedulers.slurm.reader import Probe, probe
+from hpcdist.schedulers import HasLibrary, LibraryStatus, answers, schedulers
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.survey import Survey
 
@@ -23,11 +22,13 @@ PYTHONS: Final = ("python", "python3", sys.executable)
 
 
 class HostProbe(NamedTuple):
-    """How a host is examined; tests pass a fake one."""
+    """How a host is examined; tests pass a fake one, also for a scheduler's library."""
 
     runner: Runner
     which: Which
-    pyslurm: Callable[[Runner], Probe] = probe
+    library: Callable[[HasLibrary, Runner], LibraryStatus] = lambda scheduler, runner: (
+        scheduler.library_status(runner)
+    )
 
 
 class TimeoutGuard:
@@ -58,11 +59,12 @@ def program(name: str) -> str:
 def findings(chosen: ChosenSite, survey: Survey | None, folder: Path, probe: HostProbe) -> Iterator[Finding]:
     """Run the checks of this host, and yield their findings; ``survey``: None without a batch system."""
     site, which = chosen.site, probe.which
-    has_batch_system = schedulers.get(site.scheduler).is_batch_system
+    scheduler = schedulers.get(site.scheduler)
+    has_batch_system = scheduler.is_batch_system
     commands = (*batch.commands(site, which), *devices.commands(which), *runs.commands(folder))
     answers = Answers(tuple(map(probe.runner.run, commands)))
-    reader = probe.pyslurm(probe.runner) if site.scheduler == "slurm" else None
-    yield from batch.findings(chosen, survey, reader, which, answers)
+    library = probe.library(scheduler, probe.runner) if isinstance(scheduler, HasLibrary) else None
+    yield from batch.findings(chosen, survey, library, which, answers)
     host, failures = _host(probe)
     yield from failures
     if host:

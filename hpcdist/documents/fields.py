@@ -8,7 +8,7 @@ import operator
 import re
 import sys
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeGuard, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -52,6 +52,14 @@ def build(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
     problems: list[Problem] = []
     built = _struct(model, data, (), problems)
     return (None if built is _INVALID else built), problems
+
+
+Builder = Callable[[str, type[Model]], tuple[Model | None, list[Problem]]]
+
+
+def builder(sections: Mapping[str, Any]) -> Builder:
+    """Return a function that builds the section of a name as a model, each once."""
+    return functools.cache(lambda name, model: build(model, sections.get(name) or {}))
 
 
 def _struct(model: type[Model], data: object, path: Path, problems: list[Problem]) -> Any:

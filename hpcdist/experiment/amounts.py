@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem
 from hpcdist.units import Memory
+
+MOST: Final = 1_000_000
+"""More replicas, processes or restarts than this are a typing error."""
 
 
 class Amount(Model, frozen=True):

@@ -8,20 +8,15 @@ converts older generations. Every key of Polyaxon is a field here, so that nothi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Final, Literal
 
-from hpcdist.documents.fields import Model
+from hpcdist.documents.fields import Builder, Model, builder
 from hpcdist.experiment.amounts import Resources
 from hpcdist.units import Walltime
 from hpcdist.words import join_commands
 
 Scalar = str | int | float | bool
-
-
-MOST: Final = 1_000_000
-"""More replicas, processes or restarts than this are a typing error."""
-
-
 _NODES: Final = "nodes are computed from `environment.replicas` and the `resources` of each replica"
 _RESOURCES: Final = "write `environment.resources`, the resources of one replica"
 _OF_REPLICAS: Final = "write it in `environment.replicas`"
@@ -264,7 +259,7 @@ class Batch(Model, frozen=True):
         return self.launcher.args if isinstance(self.launcher, LauncherChoice) else ()
 
 
-class Experiment(Model, frozen=True, kw_only=True):
+class Experiment(Model, frozen=True, kw_only=True, dict=True):
     """One experiment file; ``sections``: all further top-level keys, the sections of frameworks by name.
 
     ``version``: the version of the form, for Polyaxon. ``kind``: its kind in ``POLYAXON_*_INFO``. ``name``:
@@ -297,3 +292,8 @@ class Experiment(Model, frozen=True, kw_only=True):
     run: Run
     sections: dict[str, Any] = {}
     batch: Batch = Batch()
+
+    @cached_property
+    def section(self) -> Builder:
+        """The function that returns a framework's section as a model, and its problems."""
+        return builder(self.sections)

@@ -11,9 +11,8 @@ from hpcdist.documents import text_checks
 from hpcdist.documents.yaml_errors import quoted
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment import batch_specs
-from hpcdist.experiment.amounts import resource_problems
+from hpcdist.experiment.amounts import MOST, resource_problems
 from hpcdist.experiment.model import (
-    MOST,
     Batch,
     Environment,
     Experiment,

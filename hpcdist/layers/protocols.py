@@ -100,7 +100,8 @@ class Launcher(Protocol):
     and its number of tasks; ``unequal_nodes``: that number may differ by node. ``labels_output``: it marks
     each line with its rank by itself; otherwise the task wrapper does. ``labels_single``: it may do so
     where there is but one task, too. ``brings_mpi``: tasks that call MPI_Init share one MPI_COMM_WORLD;
-    ``gives_pmi``: by a PMI that each task can check. ``remote_shell``: how it reaches other nodes, None:
+    ``gives_pmi``: by a PMI that each task can check; ``pmi_over_components``: the type of PMI of a job of
+    several components that needs no MPI. ``remote_shell``: how it reaches other nodes, None:
     through the batch system. ``orders_nodes``: ranks follow an order of nodes of its own, not LSF's; the
     script's function ``order_nodes_NAME`` asks for it, as ``prepare_NAME``, where there is one, prepares
     its shell. Those of a plug-in stand in a template ``launchers/NAME.sh.j2``.
@@ -126,6 +127,7 @@ class Launcher(Protocol):
     unequal_nodes: bool
     brings_mpi: bool
     gives_pmi: bool
+    pmi_over_components: str | None
     labels_output: bool
     labels_single: bool
     remote_shell: RemoteShell | None

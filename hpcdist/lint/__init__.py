@@ -15,7 +15,7 @@ from typing import Final
 
 from hpcdist.lint.finding import Finding, LintContext, summarized, versions_of
 from hpcdist.lint.site_values import constant_site_values, site_values_of
-from hpcdist.plan.fabric_variables import job_facts, text_of
+from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive, Variable, Word
@@ -59,15 +59,14 @@ def of_job(
     job: PreparedJob, words: Iterable[Word], directives: Iterable[Directive], site: Site
 ) -> tuple[Finding, ...]:
     """Return the findings on the variables of a job, and on the ``--mca`` parameters of mpirun."""
-    facts = job_facts(site, job.placement, container=job.container is not None)
     context = LintContext(
         network=site.fabric.network,
-        library=facts.library,
-        nodes=job.placement.nodes,
+        library=job.facts.library,
+        nodes=job.facts.nodes,
         words=(*_directives(job, directives), *job.request.site_directives, *words),
         versions=versions_of(job.environment.modules),
         known=site.fabric.known,
-        site_values=site_values_of(site, facts),
+        site_values=site_values_of(site, job.facts),
     )
     return tuple(summarized(findings((*job.environment.variables, *_parameters(job, site)), context)))
 

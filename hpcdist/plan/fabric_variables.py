@@ -11,9 +11,9 @@ from hpcdist.site.fabric import JobFacts, resolve_settings
 from hpcdist.site.model import Site, libraries_of
 
 
-def of_fabric(site: Site, around: JobFacts) -> Iterator[Variable]:
+def of_fabric(site: Site, facts: JobFacts) -> Iterator[Variable]:
     """Yield the variables that the site's fabric settings give such a job."""
-    for item in resolve_settings(site.fabric, around):
+    for item in resolve_settings(site.fabric, facts):
         yield Variable(
             name=item.name,
             value=text_of(item.value),

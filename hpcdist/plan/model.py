@@ -13,7 +13,7 @@ from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.site.dialects.lsf import Lsf
 from hpcdist.site.dialects.sge import Sge
-from hpcdist.site.fabric import Library
+from hpcdist.site.fabric import JobFacts, Library
 from hpcdist.site.model import RankVariables
 from hpcdist.units import Walltime
 
@@ -160,11 +160,13 @@ class Environment(Model, frozen=True, kw_only=True):
 class JobSpec(Model, frozen=True, kw_only=True):
     """What is decided before the job's command words and variables: the input of layers.
 
-    ``origins``: where each value of these pieces was decided, by the name of its field.
+    ``facts``: what the conditions of the site's fabric settings check. ``origins``: where each value of these
+    pieces was decided, by the name of its field.
     """
 
     identity: Identity
     placement: Placement
+    facts: JobFacts
     request: Request = Request()
     gpus: Gpus = Gpus()
     launch: Launch
@@ -208,11 +210,6 @@ class Plan(PreparedJob, frozen=True, kw_only=True):
     words: tuple[Word, ...] = ()
     directives: tuple[Directive, ...] = ()
     notes: tuple[Problem, ...] = ()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The warnings among the notes, as sentences."""
-        return tuple(str(note) for note in self.notes if note.severity == "warning")
 
 
 P = TypeVar("P", bound=JobSpec)

@@ -35,16 +35,16 @@ def job_spec(
         PlanError: when the site cannot take the experiment; all reasons at once where they are independent.
     """
     placement, container = place
-    job = job_facts(site, placement, container=container is not None)
+    facts = job_facts(site, placement, container=container is not None)
 
     def words() -> tuple[tuple[Word, ...], Literal["task", "node", "launcher"]]:
-        arguments = own_arguments(experiment, site, start, job, where)
+        arguments = own_arguments(experiment, site, start, facts, where)
         binding = binding_words(site.options(start.launcher.name), placement)
         texts = (*binding, *(word.text for word in arguments))
         return arguments, gpu_visibility(experiment, site, start, texts)
 
     request, (arguments, visibility), _, _ = independent(
-        lambda: request_of(experiment, site, placement, job),
+        lambda: request_of(experiment, site, placement, facts),
         words,
         lambda: must_provide_mpi(start, site) if _meets_by_mpi(start, placement) else None,
         lambda: must_start_containers(container, start.launcher, site),
@@ -53,7 +53,7 @@ def job_spec(
     gpus = Gpus(
         visibility=visibility,
         variable=site.gpus.visible,
-        library=job.library if any(group.gpus for group in placement.groups) else None,
+        library=facts.library if any(group.gpus for group in placement.groups) else None,
         shared_nodes=scheduler.is_batch_system and not request.exclusive,
         named=scheduler.names_gpus,
     )
@@ -62,6 +62,7 @@ def job_spec(
     return JobSpec(
         identity=_identity(experiment, site),
         placement=placement,
+        facts=facts,
         request=request,
         gpus=gpus,
         launch=_launch(experiment, site, placement, start, arguments),
@@ -93,7 +94,7 @@ def _launch(
 ) -> Launch:
     launcher, topology, launch = start.launcher, start.topology, start.launch
     meets_by_mpi = _meets_by_mpi(start, placement)
-    mpi = pmi_of(experiment, site, topology, placement) if launcher.gives_pmi else None
+    mpi = pmi_of(experiment, site, start, placement) if launcher.gives_pmi else None
     own = site.options(launcher.name).rank_variables or launcher.rank_variables
     return Launch(
         launcher="once" if start.by_user else launcher.name,

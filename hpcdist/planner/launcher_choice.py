@@ -171,19 +171,18 @@ def must_provide_mpi(start: Start, site: Site) -> None:
         )
 
 
-def pmi_of(experiment: Experiment, site: Site, topology: Topology, placement: Placement) -> str | None:
-    """Return the type of PMI that tasks ask srun for: the site's, where they may use MPI.
+def pmi_of(experiment: Experiment, site: Site, start: Start, placement: Placement) -> str | None:
+    """Return the type of PMI that the launcher provides: the site's, where tasks may use MPI.
 
-    Tasks that connect in another way need none, and a Slurm may have no such type: they ask for it where the
+    Tasks that connect in another way need none, and the machine may have no such type: they get it where the
     site is known to have it, since a program may use MPI beside its framework, and over several components
-    for none. Each of those has a thread in srun, and in Slurm 22.05 two of them may stop PMIx's one abort
-    agent at once: one waits for ever in ``pmixp_abort_agent_stop``, in some of a hundred jobs, at their end.
+    what the launcher provides there (``pmi_over_components``).
     """
-    mpi = site.options("srun").mpi
-    if topology.needs_mpi or not experiment.framework:
+    mpi = site.options(start.launcher.name).mpi
+    if start.topology.needs_mpi or not experiment.framework:
         return mpi
     if len(placement.groups) > 1:
-        return "none"
+        return start.launcher.pmi_over_components
     return None if site.status == "unverified" else mpi
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers import polyaxon_variables
-from hpcdist.plan.fabric_variables import job_facts, of_fabric, text_of
+from hpcdist.plan.fabric_variables import of_fabric, text_of
 from hpcdist.plan.model import JobSpec
 from hpcdist.plan.origin import DEFAULT, Origin, Where
 from hpcdist.plan.values import Variable
@@ -22,7 +22,7 @@ def variables(
     found: dict[str, Variable] = {}
     for variable in (
         Variable(name="PYTHONUNBUFFERED", value="1", origin=DEFAULT),
-        *of_fabric(site, job_facts(site, job.placement, container=job.container is not None)),
+        *of_fabric(site, job.facts),
         *polyaxon_variables.variables(experiment, job, site),
         *(msgspec.structs.replace(item, origin=located(item.origin, where)) for item in shared),
         *_own_variables(experiment, where),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.host.command import Command, Completed, Runner
 from hpcdist.registry import Registry
 from hpcdist.schedulers.installations import Installation
 from hpcdist.schedulers.job import Job, Status
@@ -230,6 +230,41 @@ class ChecksDirectives(Protocol):
 
     def directive_problems(self, site: Site) -> Iterator[Problem]:
         """Yield the directives that no job can use, each with its path in the file."""
+        ...
+
+
+class LibraryStatus(NamedTuple):
+    """A Python library beside a batch system's commands: what is known of it on this host, and what to do."""
+
+    name: str
+    detail: str
+    hint: str = ""
+
+
+@runtime_checkable
+class HasLibrary(Protocol):
+    """What a scheduler may have besides: a library that reads the batch system where commands are missing."""
+
+    def library_status(self, runner: Runner) -> LibraryStatus:
+        """Return whether the library works on this host; the runner runs the commands that show it."""
+        ...
+
+
+@runtime_checkable
+class ListsPmiTypes(Protocol):
+    """What a scheduler may have besides: the types of PMI of its launcher, one of which a site file names."""
+
+    @property
+    def pmi_launcher(self) -> str:
+        """The launcher that provides them, by its option ``--mpi``."""
+        ...
+
+    def list_pmi_types(self) -> Command:
+        """Return the command that lists the types."""
+        ...
+
+    def read_pmi_types(self, completed: Completed) -> tuple[str, ...]:
+        """Return the types that it lists, the most common ones first; none for unreadable output."""
         ...
 
 

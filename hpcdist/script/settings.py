@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -138,13 +139,13 @@ def _checks_program(plan: Plan) -> bool:
 def _of_placement(plan: Plan) -> Group:
     placement, launch = plan.placement, plan.launch
     several = len(placement.groups) > 1
-    uneven = (str(number) for number, group in enumerate(placement.groups) if not group.even)
+    files = re.findall(r'/ranks\.(\d+)"', " ".join(word.text for word in plan.words))
     return {
         "nodes": placement.nodes,
         "tasks": placement.size,
         "tasks_per_node": ",".join(_run(*run) for run in placement.tasks_per_node()),
         "components": several and " ".join(str(group.nodes) for group in placement.groups),
-        "uneven": " ".join(uneven) if launch.launcher == "srun" else None,
+        "uneven": " ".join(files),
         "hostfile": needs_hostfile(plan) and launch.hostfile_line,
         "threads": None if launch.starts_processes or launch.mode == "once" else _threads(plan),
         "processes": any(row.processes > 1 for row in placement.rows),

@@ -87,7 +87,7 @@ class Fabric(Model, frozen=True):
     known: dict[str, str] = {}
 
 
-class JobFacts(NamedTuple):
+class JobFacts(Model, frozen=True):
     """The facts of a job that conditions check; ``library`` is None if unknown, or if there are several."""
 
     nodes: int

@@ -14,6 +14,7 @@ from hpcdist.experiment.model import Mail
 from hpcdist.plan.model import Identity, JobSpec, Launch, Plan
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group, Placement, Row
+from hpcdist.site.fabric import JobFacts
 from hpcdist.units import Walltime
 
 J = TypeVar("J", bound=JobSpec)
@@ -132,6 +133,7 @@ def _row(of: Group) -> Row:
 PLAIN: Final = Plan(
     identity=Identity(name="mnist", site="anywhere", scheduler="any", command="python train.py"),
     placement=Placement(groups=(group(),), rows=(_row(group()),)),
+    facts=JobFacts(1),
     launch=Launch(launcher="mpirun"),
 )
 

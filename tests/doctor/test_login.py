@@ -18,7 +18,7 @@ from hpcdist.doctor.login import HostProbe, TimeoutGuard
 from hpcdist.doctor.records import Host, Port
 from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell
-from hpcdist.schedulers.slurm.reader import Probe
+from hpcdist.schedulers import LibraryStatus
 from hpcdist.schedulers.slurm.survey import MPI
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.dialects.container import Runtime
@@ -51,10 +51,8 @@ def host_probe(answers: Mapping[str, Answer], own: Host = GOOD, missing: tuple[s
     rules = [*answers.items(), *ANSWERS.items(), ("python -", python)]
     there = {words.split()[0] for words, _ in rules} - {*missing}
     shell = FakeShell([(tuple(words.split()), answer) for words, answer in rules])
-    probe = Probe(works=True, why="pyslurm 22.5.3 reads Slurm 22.05.8")
-    return HostProbe(
-        shell, lambda name: f"/usr/bin/{name}" if name in there else None, pyslurm=lambda _: probe
-    )
+    library = LibraryStatus("pyslurm", "pyslurm 22.5.3 reads Slurm 22.05.8")
+    return HostProbe(shell, lambda name: f"/usr/bin/{name}" if name in there else None, lambda _, __: library)
 
 
 def found(place: HostProbe, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[Finding]:
@@ -129,7 +127,7 @@ def test_login_node_with_every_problem() -> None:
     python = json.dumps({"host": msgspec.to_builtins(BAD_HOST)})
     place = host_probe({**BAD, "python3 -": python}, missing=("mpirun",))
     place = place._replace(
-        pyslurm=lambda _: Probe(works=False, why="it does not fit", hint="install another")
+        library=lambda _, __: LibraryStatus("pyslurm", "it does not fit", "install another")
     )
     assert found(place, site, survey) == [
         Finding("site", "site", "ok", "testbed (--site), /etc/testbed.yaml"),
@@ -145,7 +143,7 @@ def test_login_node_with_every_problem() -> None:
             "site",
             "pyslurm",
             "note",
-            "Slurm's commands are used instead: it does not fit",
+            "it does not fit",
             "install another",
         ),
         Finding(
@@ -159,7 +157,7 @@ def test_login_node_with_every_problem() -> None:
             "launchers",
             "srun --mpi",
             "error",
-            "the site sets cray_shasta, but Slurm has none, pmi2, pmix, pmix_v4",
+            "the site sets cray_shasta, but srun has none, pmi2, pmix, pmix_v4",
             "write one of those as `launchers: {srun: {mpi: pmix}}` in the site file",
         ),
         Finding(
@@ -293,7 +291,7 @@ def test_login_node_with_every_problem() -> None:
 def test_host_on_which_every_command_times_out() -> None:
     shell = FakeShell([((), TIMED_OUT)])
     place = HostProbe(
-        shell, lambda name: f"/usr/bin/{name}", lambda _: Probe(works=False, why="it is not there")
+        shell, lambda name: f"/usr/bin/{name}", lambda _, __: LibraryStatus("pyslurm", "it is not there")
     )
     silent = Survey(
         "slurm", "Slurm", failures=(FailedCommand("scontrol show config", "it did not end within 60 s"),)
@@ -444,6 +442,15 @@ def test_site_without_nodes_is_a_note() -> None:
     assert group("site", host_probe({}), bare)[0].status == "note"
 
 
+def test_pmi_types_are_listed_only_where_the_scheduler_has_them() -> None:
+    def which(name: str) -> str:
+        return f"/usr/bin/{name}"
+
+    assert MPI in [*batch.commands(TESTBED, which)]
+    assert MPI not in [*batch.commands(changed(TESTBED, launcher="mpirun", launchers={}), which)]
+    assert MPI not in [*batch.commands(changed(TESTBED, scheduler="pbs"), which)]
+
+
 def test_mpi_types_of_slurm_20() -> None:
     """Slurm 20.11, as centres' pages show it: on stderr, with the program in front."""
     old = Completed(MPI, 0, "", "srun: MPI types are...\nsrun: none\nsrun: pmi2\nsrun: pmix_v3\nsrun: pmix\n")
@@ -488,9 +495,10 @@ def test_required_memlock_depends_on_the_network(network: Network | None, status
     assert (detail.status, bool(detail.hint)) == (status, status != "ok")
 
 
-def test_missing_pyslurm_is_ok() -> None:
-    place = host_probe({})._replace(pyslurm=lambda _: Probe(works=False, why="it is not installed"))
-    detail = "Slurm's commands are used instead: it is not installed"
+def test_unused_pyslurm_is_ok(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPCDIST_SLURM_READER", "commands")
+    place = host_probe({})._replace(library=HostProbe._field_defaults["library"])
+    detail = "Slurm's commands are used instead: HPCDIST_SLURM_READER=commands: pyslurm is not asked"
     assert group("site", place)[-1] == Finding("site", "pyslurm", "ok", detail)
 
 

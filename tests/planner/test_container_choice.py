@@ -12,7 +12,7 @@ from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.experiments import environment
 from tests.layers.containers.sites import IMAGE, OWN, boxed, two_tasks
-from tests.plans import planned, words
+from tests.plans import planned, warnings_of, words
 from tests.sites import site
 
 OUTSIDE = "give --no-container to run with the site's own modules"
@@ -46,7 +46,7 @@ def test_without_the_container(machine: Site) -> None:
         bare.environment.setup,
         None,
     )
-    assert note in plan.warnings
+    assert note in warnings_of(plan)
 
 
 def two_environment() -> dict[str, Any]:

@@ -24,7 +24,7 @@ from hpcdist.planner.make_plan import make_plan
 from hpcdist.script.renderer import render
 from hpcdist.site.model import Site
 from tests.experiments import environment, experiment
-from tests.plans import LOCAL, changed, planned
+from tests.plans import LOCAL, changed, planned, warnings_of
 from tests.sites import site
 
 BASH = shutil.which("bash") or "bash"
@@ -160,14 +160,14 @@ def test_modules_have_no_effect_in_a_container() -> None:
         "what `modules` and `spack_env` give is outside of the container: the program sees what is in "
         "/images/torch.sif; give --no-container to run with them"
     )
-    assert told in plan.warnings
+    assert told in warnings_of(plan)
 
 
 @pytest.mark.parametrize(("version", "warned"), [("5.0.8", True), ("4.1.6", False)])
 def test_the_lint_knows_versions_by_modules(version: str, *, warned: bool) -> None:
     section = {"env_vars": {"OMPI_MCA_btl": "^openib"}}
     plan = planned(batch={"modules": [f"openmpi/{version}"]}, environment=section)
-    assert any("OMPI_MCA_btl" in warning for warning in plan.warnings) == warned
+    assert any("OMPI_MCA_btl" in warning for warning in warnings_of(plan)) == warned
 
 
 # --- Modules, in a job

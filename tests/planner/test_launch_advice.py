@@ -7,7 +7,7 @@ import pytest
 from hpcdist.plan.model import Plan
 from hpcdist.site.model import LauncherOptions, Site
 from tests.experiments import environment, resources
-from tests.plans import TESTBED, changed, planned
+from tests.plans import TESTBED, changed, planned, warnings_of
 from tests.sites import shipped_site
 
 H = '"$HPCDIST_HOSTFILE"'
@@ -74,7 +74,7 @@ def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, fra
     ],
 )  # fmt: skip
 def test_launch_with_another_number_of_processes_than_tasks(command: str, why: str, line: str) -> None:
-    assert of(command).warnings == warned(f"{why}; write `{line}`")
+    assert warnings_of(of(command)) == warned(f"{why}; write `{line}`")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_launch_with_another_number_of_processes_than_tasks(command: str, why: s
 def test_launch_with_another_number_of_processes_per_node(command: str, starts: str, line: str) -> None:
     why = f"{starts} on each node, where the job has 4"
     other = ", or ask for other `environment.replicas`"
-    assert of(command).warnings == warned(f"{why}; write `{line}`{other}")
+    assert warnings_of(of(command)) == warned(f"{why}; write `{line}`{other}")
 
 
 @pytest.mark.parametrize(
@@ -101,20 +101,20 @@ def test_launch_with_another_number_of_processes_per_node(command: str, starts: 
     ],
 )  # fmt: skip
 def test_launch_with_another_number_of_nodes(command: str, said: str) -> None:
-    assert of(command).warnings == warned(said)
+    assert warnings_of(of(command)) == warned(said)
 
 
 def test_a_process_for_each_gpu_without_a_framework() -> None:
     section = environment(each=resources(cpu=4, gpu=4))
     plan = planned(run={"cmd": "horovodrun -np 4 python t.py"}, environment=section)
-    assert plan.warnings == warned(
+    assert warnings_of(plan) == warned(
         "horovodrun starts 4 processes, and the job has 1 task; write `horovodrun -np 1 python t.py`, or "
         "`framework: horovod`, under which each GPU has a process"
     )
 
 
 def test_missing_hosts_and_wrong_count_are_corrected_in_one_line() -> None:
-    assert of("horovodrun -np 4 -H localhost:4 python t.py").warnings == warned(
+    assert warnings_of(of("horovodrun -np 4 -H localhost:4 python t.py")) == warned(
         "horovodrun starts all processes on localhost, the first of the 2 nodes; "
         "horovodrun starts 4 processes, and the job has 8 tasks; "
         f"write `horovodrun -np 8 --hostfile {H} python t.py`, or ask for other `environment.replicas`"
@@ -138,7 +138,7 @@ def test_missing_hosts_and_wrong_count_are_corrected_in_one_line() -> None:
     ],
 )
 def test_correct_launch_has_no_warning(command: str) -> None:
-    assert of(command).warnings == ()
+    assert warnings_of(of(command)) == ()
 
 
 @pytest.mark.parametrize("value", ["localhost", "$(hostname)", "127.0.0.1", "`hostname -s`"])
@@ -148,19 +148,19 @@ def test_master_addr_that_differs_by_node_warns(value: str) -> None:
         'write MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"'
     )
     command = f"export MASTER_ADDR={value}\npython t.py"
-    assert of(command).warnings == said
-    assert of(command, replicas=1).warnings == ()
-    assert of(f"mpirun -np 8 bash -c 'MASTER_ADDR={value} python t.py'").warnings == ()
+    assert warnings_of(of(command)) == said
+    assert warnings_of(of(command, replicas=1)) == ()
+    assert warnings_of(of(f"mpirun -np 8 bash -c 'MASTER_ADDR={value} python t.py'")) == ()
 
 
 def test_common_master_addr_has_no_warning() -> None:
     for command in ("MASTER_ADDR=$A python t.py", "MASTER_ADDR=localhost; MASTER_ADDR=$A; python t.py"):
-        assert of(command).warnings == ()
+        assert warnings_of(of(command)) == ()
 
 
 @pytest.mark.parametrize("command", ["horovodrun -np 4 a", "deepspeed t.py", "colossalai run t.py"])
 def test_one_node_needs_no_hosts(command: str) -> None:
-    assert of(command, replicas=1).warnings == ()
+    assert warnings_of(of(command, replicas=1)) == ()
 
 
 def test_open_mpi_without_scheduler_support_warns() -> None:
@@ -168,10 +168,10 @@ def test_open_mpi_without_scheduler_support_warns() -> None:
     for name, system in (("pbs", "PBS"), ("sge", "Grid Engine"), ("lsf", "LSF")):
         generic = shipped_site(name)
         why = f"an Open MPI that was built without {system} starts all processes on the first of the 2 nodes"
-        assert warned(f"{why}; write `{line}`")[0] in of("mpirun -np 8 a", site=generic).warnings
-        assert not any("Open MPI" in text for text in of(line, site=generic).warnings)
+        assert warned(f"{why}; write `{line}`")[0] in warnings_of(of("mpirun -np 8 a", site=generic))
+        assert not any("Open MPI" in text for text in warnings_of(of(line, site=generic)))
         intel = changed(generic, launchers={"mpirun": LauncherOptions(flavour="intel")}, launcher="hydra")
-        assert not any("Open MPI" in text for text in of("mpirun -np 8 a", site=intel).warnings)
+        assert not any("Open MPI" in text for text in warnings_of(of("mpirun -np 8 a", site=intel)))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_open_mpi_without_scheduler_support_warns() -> None:
 def test_torchrun_without_rendezvous_warns(command: str, why: str, line: str) -> None:
     program = "torch.distributed.launch" if "launch" in command else "torchrun"
     said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`{BY_HPCDIST}"
-    assert of(command, framework="pytorch").warnings == warned(said)
+    assert warnings_of(of(command, framework="pytorch")) == warned(said)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_other_launchers_without_rendezvous_warn(command: str, program: str, why
     by = {"accelerate launch": "accelerate", "fabric run": "lightning"}.get(program)
     instead = f", or the script alone with `framework: {by}`, and hpcdist starts it" if by else ""
     said = f"{program} runs on each of the 2 nodes, and {why}: {APART}; write `{line}`{instead}"
-    assert of(command, framework="pytorch").warnings == warned(said)
+    assert warnings_of(of(command, framework="pytorch")) == warned(said)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_torchrun_started_by_srun_warns(command: str, why: str) -> None:
     said = (
         f"srun starts torchrun on 2 nodes, and {why}: {APART}; write `{line}`, which hpcdist starts on each"
     )
-    assert of(command, framework="pytorch").warnings == warned(f"{said}{BY_HPCDIST}")
+    assert warnings_of(of(command, framework="pytorch")) == warned(f"{said}{BY_HPCDIST}")
 
 
 @pytest.mark.parametrize(
@@ -274,12 +274,12 @@ def test_torchrun_started_by_srun_warns(command: str, why: str) -> None:
     ],
 )
 def test_launches_with_rendezvous_have_no_warning(command: str) -> None:
-    assert of(command, framework="pytorch").warnings == ()
+    assert warnings_of(of(command, framework="pytorch")) == ()
 
 
 def test_missing_rendezvous_and_wrong_count_are_corrected_in_one_line() -> None:
     plan = of("accelerate launch --multi_gpu --num_processes 4 t.py", framework="pytorch")
-    assert plan.warnings == warned(
+    assert warnings_of(plan) == warned(
         (
             f"accelerate launch runs on each of the 2 nodes, and {MISSING}: {APART}; accelerate launch "
             "starts 4 processes in all, and the job has 8 GPUs; write `accelerate launch --multi_gpu "
@@ -301,12 +301,12 @@ def test_missing_rendezvous_and_wrong_count_are_corrected_in_one_line() -> None:
 )  # fmt: skip
 def test_number_of_processes_differs_from_gpus(command: str, why: str, line: str) -> None:
     plan = of(command, replicas=1, framework="pytorch")
-    assert plan.warnings == warned(f"{why}; write `{line}`{BY_HPCDIST}")
+    assert warnings_of(plan) == warned(f"{why}; write `{line}`{BY_HPCDIST}")
 
 
 @pytest.mark.parametrize("command", ["torchrun --nproc_per_node=gpu t.py", "accelerate launch t.py"])
 def test_a_process_for_each_gpu(command: str) -> None:
-    assert of(command, replicas=1, framework="pytorch").warnings == ()
+    assert warnings_of(of(command, replicas=1, framework="pytorch")) == ()
 
 
 @pytest.mark.parametrize(

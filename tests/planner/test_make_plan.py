@@ -22,7 +22,7 @@ from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from tests.experiments import environment, resources, where
-from tests.plans import COMMAND, LOCAL, TESTBED, changed, planned, words
+from tests.plans import COMMAND, LOCAL, TESTBED, changed, planned, warnings_of, words
 from tests.plug_in import plugged_in
 from tests.sites import shipped_site, site, site_named
 
@@ -42,7 +42,7 @@ def test_a_command_alone() -> None:
     assert (plan.launch.mode, plan.launch.launcher, plan.identity.framework) == ("tasks", "mpirun", None)
     assert plan.words[-1] == Word.raw(COMMAND, Origin("place", "exp.yml run.cmd"))
     assert (words(plan)[-1], plan.identity.command) == (COMMAND, "echo 'a b' && true")
-    assert (plan.placement.size, plan.placement.nodes, plan.warnings) == (1, 1, ())
+    assert (plan.placement.size, plan.placement.nodes, warnings_of(plan)) == (1, 1, ())
 
 
 # --- Who decides
@@ -347,14 +347,14 @@ def test_the_users_own_launch_runs_once() -> None:
     assert (words(plan), plan.identity.command) == ([COMMAND], "mpirun -np 4 python train.py")
     assert plan.placement.size == 4
     assert not plan.launch.needs_pmi
-    assert plan.warnings == ()
+    assert warnings_of(plan) == ()
 
 
 def test_a_count_that_differs_from_the_allocation() -> None:
     plan = planned(
         framework="mpi", run={"cmd": "mpirun -np 2 a"}, environment=environment(3, each=resources(cpu=4))
     )
-    assert plan.warnings == (
+    assert warnings_of(plan) == (
         (
             "run.cmd: mpirun starts 2 processes, and the job has 4 tasks; write `mpirun -np 4 a`, or "
             "ask for other `environment.replicas`"
@@ -372,13 +372,13 @@ def test_a_command_under_backend_mpi_is_a_launch() -> None:
 
 def test_a_site_that_does_not_say_how_large_its_nodes_are() -> None:
     plan = planned(site(), framework="mpi", environment=environment(1), batch={"walltime": "1h"})
-    assert plan.warnings == (
+    assert warnings_of(plan) == (
         (
             "site x does not say how large its nodes are: each replica gets a node of its own; "
             "a site file of your own mends that (docs/how-to/add-a-site.md)"
         ),
     )
-    assert planned(site(), batch={"walltime": "1h"}).warnings == ()
+    assert warnings_of(planned(site(), batch={"walltime": "1h"})) == ()
 
 
 def test_further_warnings() -> None:
@@ -387,7 +387,7 @@ def test_further_warnings() -> None:
         "resources": {"cpu": {"limits": 6}},
         "persistence": {"data": ["imagenet"]},
     }
-    assert planned(site(), environment=section).warnings == (
+    assert warnings_of(planned(site(), environment=section)) == (
         "no walltime is requested, so the partition's default applies; write `batch: {walltime: 2h}`",
         "site x has no volume 'imagenet'; a site file gives its path under `volumes`",
         "the 6 CPUs of master are 1 for each of its 4 tasks; 2 stay idle",
@@ -405,7 +405,7 @@ def test_a_node_selector_without_a_meaning() -> None:
         "replicas": {"n_workers": 2, "default_worker": {"node_selector": {"disk": "tape"}}},
     }
     plan = planned(machine, framework="pytorch", environment=section, batch={"walltime": "1h"})
-    assert plan.warnings == (
+    assert warnings_of(plan) == (
         (
             "environment.node_selector.zone: "
             "the node selector zone: 1 has no meaning on site x and is not used"
@@ -427,8 +427,8 @@ def test_mpi_over_several_components() -> None:
         "components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas what nodes of "
         "one kind have"
     )
-    assert planned(framework="mpi", environment=section).warnings == (sentence,)
-    assert planned(framework="pytorch", environment=section).warnings == ()
+    assert warnings_of(planned(framework="mpi", environment=section)) == (sentence,)
+    assert warnings_of(planned(framework="pytorch", environment=section)) == ()
 
 
 def test_all_scheduler_problems_are_reported() -> None:
@@ -528,5 +528,5 @@ def test_reserved_launcher_options_are_refused(
 )
 def test_an_array_beyond_the_default_limit_is_a_warning(name: str, array: str, said: str | None) -> None:
     plan = planned(site_named(name), batch={"array": array, "walltime": "1h"})
-    told = [text for text in plan.warnings if "indices" in text]
+    told = [text for text in warnings_of(plan) if "indices" in text]
     assert told == ([] if said is None else [f"batch.array: {said} may be refused"])

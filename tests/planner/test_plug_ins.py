@@ -16,7 +16,7 @@ from hpcdist.planner import launch_advice
 from hpcdist.planner.pools import memory_in
 from hpcdist.script.renderer import render_job
 from tests.experiments import environment, resources
-from tests.plans import planned
+from tests.plans import planned, warnings_of
 from tests.plug_in import plugged_in
 from tests.sites import site
 
@@ -71,7 +71,7 @@ def test_plug_in_attributes_are_used(tmp_path: Path) -> None:
         plan = planned(machine, framework="pytorch", environment=asked, batch={"walltime": "1h"})
         job = render_job(plan)
         assert memory_in(machine, None) == (False, "environment")
-    assert {"x is slow today", "starter goes by ssh to 1 node"} <= set(plan.warnings)
+    assert {"x is slow today", "starter goes by ssh to 1 node"} <= set(warnings_of(plan))
     assert plan.gpus == Gpus(library=plan.gpus.library, shared_nodes=True, named=False)
     assert " [threads]=own\n" in job
     assert " [gpu_hook]='the hook of waitlist'\n" in job

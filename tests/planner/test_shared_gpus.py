@@ -12,7 +12,7 @@ import pytest
 from hpcdist.plan.model import Plan
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
-from tests.plans import planned
+from tests.plans import planned, warnings_of
 from tests.sites import site
 from tests.tasks import task_wrapper
 
@@ -64,14 +64,14 @@ def seen(plan: Plan, folder: Path, **variables: str) -> str:
 @pytest.mark.parametrize("scheduler", ["pbs", "sge"])
 def test_tasks_take_no_gpu_where_the_jobs_gpus_are_unknown(tmp_path: Path, scheduler: str) -> None:
     plan = plan_on(scheduler)
-    assert plan.warnings == (WARNING.format(scheduler),)
+    assert warnings_of(plan) == (WARNING.format(scheduler),)
     assert NOTHING_SAYS in seen(plan, tmp_path)
     assert seen(plan, tmp_path, CUDA_VISIBLE_DEVICES="2,3") == "2,3"
 
 
 def test_a_job_that_has_all_of_a_node_takes_its_gpus(tmp_path: Path) -> None:
     for plan in (plan_on(exclusive=True), plan_on(asked=environment(each=resources(cpu=1, gpu=4)))):
-        assert plan.warnings == ()
+        assert warnings_of(plan) == ()
         assert seen(plan, tmp_path).startswith("0,1")
 
 

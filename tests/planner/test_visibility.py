@@ -19,7 +19,7 @@ from hpcdist.site.model import LauncherOptions
 from hpcdist.testing.requests import altered
 from tests.experiments import environment, resources
 from tests.planner.test_placement import jobs
-from tests.plans import LOCAL, TESTBED, changed, planned
+from tests.plans import LOCAL, TESTBED, changed, planned, warnings_of
 from tests.sites import site, site_named
 from tests.tasks import DEVICES, told
 
@@ -36,7 +36,7 @@ def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, frame
         assert gpus == DEVICES
         assert gpus[int(variables["HPCDIST_LOCAL_RANK"])] == DEVICES[task.gpus[0]]
         assert variables["HPCDIST_GPUS"] == variables["HPCDIST_LOCAL_RANK"]
-    assert plan.warnings == ()
+    assert warnings_of(plan) == ()
 
 
 @settings(max_examples=60)
@@ -101,7 +101,7 @@ SERVER_FIRST = {
 )
 def test_missing_device_warns(data: dict[str, Any], warnings: tuple[str, ...]) -> None:
     plan = planned(framework="mpi", **data)
-    assert tuple(text for text in plan.warnings if "device" in text) == warnings
+    assert tuple(text for text in warnings_of(plan) if "device" in text) == warnings
 
 
 HIDING = [
@@ -126,7 +126,7 @@ def test_launcher_that_assigns_gpus_is_used(launcher: str, machine: Any, text: s
     plan = planned(machine, batch=batch, **data)
     assert plan.gpus.visibility == "launcher"
     alone = warned(f"{launcher} shows each task its own GPUs alone", 1, 0, 1)
-    assert alone in plan.warnings
+    assert alone in warnings_of(plan)
     with pytest.raises(PlanError, match=r"gives it by `--.*`, and no others; remove it"):
         planned(machine, batch=batch | {"gpu_visibility": "node"}, **data)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from hpcdist.plan.model import Identity, Launch, Plan
 from hpcdist.plan.placement import Group, Placement
+from hpcdist.site.fabric import JobFacts
 from hpcdist.site.model import Site
 from hpcdist.testing.requests import altered
 
@@ -34,6 +35,7 @@ PLAN = Plan(
         name="mnist", site="testbed", scheduler="slurm", framework="horovod", command="python train.py"
     ),
     placement=Placement(groups=(GROUP,), rows=()),
+    facts=JobFacts(1),
     launch=Launch(launcher="srun"),
 )
 

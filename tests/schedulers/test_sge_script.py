@@ -11,7 +11,7 @@ import pytest
 
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
-from tests.plans import planned
+from tests.plans import planned, warnings_of
 from tests.sites import site, site_named
 
 MPIRUN = """\
@@ -86,10 +86,12 @@ def test_unknown_pe_allocation_rule_warns() -> None:
         "(`qconf -sp mpi`), the job may end at once with exit code 86; "
         'write one that has it as `sge: {environments: {"8": NAME}}` in the site file'
     )
-    assert warned in planned(machine(environments={"*": "mpi"}), **TWO_HOSTS).warnings
+    assert warned in warnings_of(planned(machine(environments={"*": "mpi"}), **TWO_HOSTS))
     for names in ({"8": "mpi-8", "*": "mpi"}, {"*": "mpi-{slots}"}):
-        assert not any("deals" in text for text in planned(machine(environments=names), **TWO_HOSTS).warnings)
+        assert not any(
+            "deals" in text for text in warnings_of(planned(machine(environments=names), **TWO_HOSTS))
+        )
 
 
 def test_single_slot_needs_no_parallel_environment() -> None:
-    assert not any("deals" in text for text in planned(site_named("sge")).warnings)
+    assert not any("deals" in text for text in warnings_of(planned(site_named("sge"))))

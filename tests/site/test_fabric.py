@@ -62,7 +62,7 @@ def fabric(**data: Any) -> Fabric:
         ),
         (
             {"value": 1, "container": True},
-            TWO._replace(container=True),
+            JobFacts(2, "nccl", container=True),
             [ResolvedSetting("X", 1, "fabric.env.X", notes=("in a container",))],
         ),
         (

@@ -13,7 +13,7 @@ from hpcdist.plan.values import Directive
 from hpcdist.site.model import Site
 from hpcdist.site.survey import PartitionInfo, Survey
 from tests.experiments import environment, resources
-from tests.plans import planned
+from tests.plans import planned, warnings_of
 from tests.sites import shipped_site, site
 
 NODES: dict[str, Any] = {"node_types": {"n": {"cpus": 8, "memory": 16000}}}
@@ -42,7 +42,7 @@ def asked(where: Site, flag: str, **data: Any) -> list[str]:
 def warned(where: Site, batch: dict[str, Any] | None = None) -> tuple[str, ...]:
     """Return what is told of an experiment of two replicas with 4 GB each."""
     section = environment(1, each=resources(cpu=2, memory=4000))
-    return planned(where, environment=section, batch=BATCH | (batch or {})).warnings
+    return warnings_of(planned(where, environment=section, batch=BATCH | (batch or {})))
 
 
 def told(why: str) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def test_three_gcds_of_lumi(partition: str, expected: dict[str, str | None]) -> 
     plan = planned(shipped_site("lumi"), environment=section, batch=LUMI | {"partition": partition})
     flags = ("--exclusive", "--mem", "--gpus-per-node", "--cpus-per-task")
     assert {line.flag: line.value for line in plan.directives if line.flag in flags} == expected
-    assert plan.warnings == ()
+    assert warnings_of(plan) == ()
 
 
 def test_whole_nodes_have_all_their_memory() -> None:
@@ -159,7 +159,7 @@ def test_memory_warning_names_the_partition_of_each_replica() -> None:
     plan = planned(where, framework="tensorflow", environment=section, batch=BATCH)
     why = "site x says `partitions.silent.request_memory: false`; a job gets the site's default"
     told = f"{WORKER}: memory is not requested: {why}"
-    assert [line for line in plan.warnings if "memory" in line] == [told]
+    assert [line for line in warnings_of(plan) if "memory" in line] == [told]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_memory_that_is_not_requested_warns_at_its_place(
 
 def test_default_memory_of_the_site_does_not_warn() -> None:
     where = machine(**SILENT, replica={"memory": 1000})
-    assert planned(where, batch=BATCH).warnings == ()
+    assert warnings_of(planned(where, batch=BATCH)) == ()
 
 
 def test_flux_refuses_memory_unless_request_memory_is_false() -> None:
@@ -237,6 +237,6 @@ ACCOUNTS = {"jean-zay": "abc@v100"}
 def test_shipped_sites_without_memory_requests_set_request_memory(name: str) -> None:
     section = environment(1, each=resources(cpu=2, memory="7Gi"))
     batch = BATCH | {"account": ACCOUNTS.get(name, "proj")}
-    found = planned(shipped_site(name), environment=section, batch=batch).warnings
+    found = warnings_of(planned(shipped_site(name), environment=section, batch=batch))
     why = f"site {name} says `request_memory: false`; a job gets the site's default"
     assert tuple(text for text in found if "memory" in text) == told(why)

@@ -105,7 +105,7 @@ def sizes(site: Site, wanted: CheckJobOptions) -> Iterator[tuple[str, str]]:
 def _pmi(site: Site) -> Iterator[tuple[str, str]]:
     """Yield the setting that makes the launcher provide PMI to this job, whose tasks also run an MPI sum.
 
-    On a verified site it is provided anyway (`starting.pmi_of`).
+    On a verified site it is provided anyway (`launcher_choice.pmi_of`).
     """
     mpi = site.options(site.launcher).mpi
     if launchers.get(site.launcher).gives_pmi and mpi and site.status == "unverified":

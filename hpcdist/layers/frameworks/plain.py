@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from hpcdist.documents import fields
 from hpcdist.documents.fields import M, Model
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment.model import Experiment
@@ -29,7 +28,7 @@ class Plain:
 
     def problems(self, experiment: Experiment) -> Iterable[Problem]:
         """Yield what its model finds wrong in the section."""
-        _, problems = fields.build(self.section, experiment.sections.get(self.name) or {})
+        _, problems = experiment.section(self.name, self.section)
         return (located(problem, self.name) for problem in problems)
 
     def topology(self, experiment: Experiment) -> Topology:
@@ -60,8 +59,8 @@ class Plain:
 
 def section_of(model: type[M], experiment: Experiment, name: str) -> M:
     """Return a framework's section, that of an empty one where the file says nothing."""
-    built, _ = fields.build(model, experiment.sections.get(name) or {})
-    return built or model()
+    built, _ = experiment.section(name, model)
+    return built if isinstance(built, model) else model()
 
 
 def one_process(experiment: Experiment, name: str) -> Iterator[Problem]:

@@ -12,7 +12,8 @@ from typing import Final, Literal
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem, warning
-from hpcdist.experiment.model import MOST, Experiment
+from hpcdist.experiment.amounts import MOST
+from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, filled, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob

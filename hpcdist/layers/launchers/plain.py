@@ -19,6 +19,7 @@ class Plain:
     unequal_nodes: bool = False
     brings_mpi: bool = False
     gives_pmi: bool = False
+    pmi_over_components: str | None = None
     labels_output: bool = False
     labels_single: bool = False
     remote_shell: RemoteShell | None = None

@@ -57,6 +57,9 @@ class Srun(Plain):
     unequal_nodes = True
     brings_mpi = True
     gives_pmi = True
+    # Each component has a thread in srun, and in Slurm 22.05 two of them may stop PMIx's one abort agent at
+    # once: one waits for ever in `pmixp_abort_agent_stop`, in some of a hundred jobs, at their end.
+    pmi_over_components = "none"
     labels_output = True
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
-from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import ArrayLimit, Query, Submission, answers, installations
+from hpcdist.host.command import Command, Completed, Runner
+from hpcdist.schedulers import ArrayLimit, LibraryStatus, Query, Submission, answers, installations
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.plain import Plain
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
@@ -196,6 +196,28 @@ class Slurm(Plain):
         """Return the nodes that are down; a star behind a state means that the node does not answer."""
         rows = (line.partition("|") for line in completed.stdout.splitlines())
         return tuple(dict.fromkeys(name for name, _, state in rows if _LOST.fullmatch(state.strip())))
+
+    def library_status(self, runner: Runner) -> LibraryStatus:
+        """Return whether pyslurm can read Slurm on this host."""
+        from hpcdist.schedulers.slurm import reader  # for the doctor alone
+
+        found = reader.probe(runner)
+        detail = found.why if found.works else f"Slurm's commands are used instead: {found.why}"
+        return LibraryStatus("pyslurm", detail, found.hint)
+
+    pmi_launcher: Final = "srun"
+
+    def list_pmi_types(self) -> Command:
+        """Return ``srun --mpi=list``."""
+        from hpcdist.schedulers.slurm.survey import MPI  # for the doctor alone
+
+        return MPI
+
+    def read_pmi_types(self, completed: Completed) -> tuple[str, ...]:
+        """Return the types of the list and the versions of PMIx below it."""
+        from hpcdist.schedulers.slurm.survey import pmi_types
+
+        return pmi_types(completed.stdout + completed.stderr)
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the scancel command; it says nothing of jobs that are over.

@@ -27,6 +27,7 @@ _FIELD: Final = re.compile(r"([A-Za-z][\w/:]*)=(\S*)")
 _GPU: Final = re.compile(r"gpu(?::([A-Za-z_][\w.+-]*))?:(\d+)")
 _LIST: Final = re.compile(r"^(?:srun: |\s+)(\w+)$", re.MULTILINE)
 _NOTHING: Final = ("", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE")
+_COMMON_PMI: Final = ("pmix", "cray_shasta", "pmi2")
 _REMARKED: Final = {"AllowGroups": "ALL", "AllowAccounts": "ALL", "AllowQos": "ALL", "State": "UP"}
 """Fields of a partition of which a user should know where they have another value."""
 
@@ -121,14 +122,15 @@ def _part(fields: Fields, kinds: Sequence[NodeKind], *, everywhere: bool) -> Par
     )
 
 
-def mpi_types(text: str) -> list[str]:
-    """Return what ``srun --mpi=list`` names; up to Slurm 20.11 each has ``srun: `` in front, on stderr."""
-    return _LIST.findall(text)
+def pmi_types(text: str) -> tuple[str, ...]:
+    """Return what ``srun --mpi=list`` lists; up to Slurm 20.11 each has ``srun: `` in front, on stderr."""
+    found = [*_LIST.findall(text), *re.findall(r"\b(pmix_\w+)", text)]
+    return tuple(dict.fromkeys((*(name for name in _COMMON_PMI if name in found), *found)))
 
 
 def _mpi(text: str, default: str) -> Fact:
-    types = [word for word in mpi_types(text) if word != "none"]
-    known = [name for name in (default, "pmix", "cray_shasta", "pmi2") if name in types]
+    types = [word for word in _LIST.findall(text) if word != "none"]
+    known = [name for name in (default, *_COMMON_PMI) if name in types]
     remarks = ["pmix suits Open MPI; pmi2 MPICH and Intel MPI; cray_shasta Cray MPICH"]
     if types:
         remarks.insert(0, f"listed: {', '.join(sorted(types))}")

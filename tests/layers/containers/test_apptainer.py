@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.layers.containers.sites import IMAGE, boxed, inside, two_tasks
+from tests.plans import warnings_of
 
 BINDS = ['--bind "$PWD:$PWD"', '--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"']
 
@@ -67,5 +68,5 @@ def test_pull_by_every_task_warns() -> None:
         f"each of the 2 tasks fetches and unpacks docker://{IMAGE}: do it once, by `apptainer pull NAME.sif "
         f"docker://{IMAGE}`, and write the file as `build.image`"
     )
-    assert advice in two_tasks(boxed("apptainer")).warnings
-    assert not any("fetches" in text for text in two_tasks(boxed("apptainer"), "x.sif").warnings)
+    assert advice in warnings_of(two_tasks(boxed("apptainer")))
+    assert not any("fetches" in text for text in warnings_of(two_tasks(boxed("apptainer"), "x.sif")))

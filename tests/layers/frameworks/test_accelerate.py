@@ -7,7 +7,7 @@ import pytest
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
-from tests.plans import WRAPPED, planned, words
+from tests.plans import WRAPPED, planned, warnings_of, words
 from tests.tasks import told
 
 ORIGIN = Origin("framework", "accelerate")
@@ -23,7 +23,7 @@ def test_a_process_a_gpu_with_the_variables_of_pytorch(tmp_path: Path) -> None:
     seen = [[variables.get(name) for name in names] for variables in told(plan, tmp_path)]
     assert [own[:4] for own in seen] == [["node0", "4", str(rank), str(rank)] for rank in range(4)]
     assert len({own[4] for own in seen}) == 1  # all see all
-    assert (words(plan)[-2:], plan.warnings) == (WRAPPED, ())
+    assert (words(plan)[-2:], warnings_of(plan)) == (WRAPPED, ())
     assert not [item for item in plan.environment.variables if item.name == "ACCELERATE_USE_CPU"]
 
 
@@ -31,4 +31,4 @@ def test_a_process_a_gpu_with_the_variables_of_pytorch(tmp_path: Path) -> None:
 def test_cpu_jobs_set_accelerate_use_cpu(workers: int, said: tuple[str, ...]) -> None:
     plan = planned(framework="accelerate", environment=environment(workers))
     assert Variable(name="ACCELERATE_USE_CPU", value="true", origin=ORIGIN) in plan.environment.variables
-    assert plan.warnings == said
+    assert warnings_of(plan) == said

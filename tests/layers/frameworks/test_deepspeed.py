@@ -8,7 +8,7 @@ from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, PORT, template
 from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
-from tests.plans import WRAPPED, planned, words
+from tests.plans import WRAPPED, planned, warnings_of, words
 from tests.tasks import told
 
 ORIGIN = Origin("framework", "deepspeed")
@@ -34,7 +34,7 @@ def test_a_process_a_gpu_with_the_variables_of_pytorch(tmp_path: Path) -> None:
         ["node0", "20000", "6", "5", "1", "2", "1"],
     ]
     assert [task.gpus for task in plan.placement.tasks] == [(0,), (1,), (2,), (3,), (0,), (1,)]
-    assert (words(plan)[-2:], plan.warnings) == (WRAPPED, ())
+    assert (words(plan)[-2:], warnings_of(plan)) == (WRAPPED, ())
 
 
 def test_origins_of_variables() -> None:
@@ -70,4 +70,4 @@ def test_origins_of_variables() -> None:
 def test_its_own_launcher_tells_the_processes_their_place(program: str, said: tuple[str, ...]) -> None:
     run = {"cmd": f"{program} train.py"}
     plan = planned(framework="deepspeed", run=run, environment=environment(1, each=resources(gpu=2)))
-    assert plan.warnings == said
+    assert warnings_of(plan) == said

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from hpcdist.layers.frameworks import framework_of, problems_of, unequal
 from hpcdist.layers.frameworks.jax import JAX
 from hpcdist.layers.frameworks.plain import PLAIN
 from hpcdist.loading import load
-from tests.experiments import environment, experiment, resources
+from hpcdist.planner.make_plan import make_plan
+from tests.experiments import environment, experiment, resources, where
+from tests.plans import TESTBED
 
 EVALUATOR: dict[str, Any] = {"replicas": {"evaluator": {}}}
 ALL_ROLES = {"replicas": {"n_workers": 1, "n_ps": 1, "evaluator": {}}}
@@ -131,3 +134,31 @@ def test_gpus_that_cannot_be_counted_are_not_compared(amount: str) -> None:
         load.load_experiment(source.parse(text, "e.yml"))
     paths = {problem.path for problem in refused.value.problems}
     assert paths == {("environment", "resources", "gpu", "requests")}
+
+
+class CountedSection(dict[str, Any]):
+    """A section that counts how often a model is built of it."""
+
+    builds = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.builds += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize(
+    ("framework", "keys"),
+    [
+        ("pytorch", {"launch": "torchrun"}),
+        ("pytorch", {"launch": "env"}),
+        ("horovod", {"autotune": True}),
+        ("horovod", {"elastic": {"min_np": 1}}),
+        ("tensorflow", {"chief": True}),
+    ],
+)
+def test_a_section_is_built_once_for_its_problems_and_its_plan(framework: str, keys: dict[str, Any]) -> None:
+    section = CountedSection(keys)
+    exp = experiment(framework=framework, **{framework: section})
+    assert list(problems_of(exp)) == []
+    make_plan(exp, TESTBED, where)
+    assert section.builds == 1

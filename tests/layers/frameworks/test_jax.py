@@ -7,7 +7,7 @@ from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, PORT, RANK, SIZE, template
 from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
-from tests.plans import WRAPPED, planned, words
+from tests.plans import WRAPPED, planned, warnings_of, words
 from tests.tasks import DEVICES, told
 
 ORIGIN = Origin("framework", "jax")
@@ -20,7 +20,7 @@ def test_one_process_a_replica_with_all_its_gpus(tmp_path: Path) -> None:
         ["node0:20000", "3", "1", "0,1", "102,103"],
         ["node0:20000", "3", "2", "0,1", "100,101"],
     ]
-    assert (words(plan)[-2:], plan.warnings, plan.completion.required_roles) == (WRAPPED, (), ())
+    assert (words(plan)[-2:], warnings_of(plan), plan.completion.required_roles) == (WRAPPED, (), ())
 
 
 def test_its_own_gpus_where_it_sees_all_of_the_node(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, JOB_ID, PORT, template
 from hpcdist.plan.values import Variable
 from tests.experiments import environment, resources
-from tests.plans import WRAPPED, planned, words
+from tests.plans import WRAPPED, planned, warnings_of, words
 from tests.sites import site_named
 from tests.tasks import told
 
@@ -47,7 +47,7 @@ def test_nodes_and_devices_where_all_nodes_are_alike(tmp_path: Path, each: dict[
     assert place_of_each(plan, tmp_path) == [
         [str(rank), "6", str(rank % 3), str(rank // 3), "2", "3", "2", "3"] for rank in range(6)
     ]
-    assert (words(plan)[-2:], plan.warnings) == (WRAPPED, ())
+    assert (words(plan)[-2:], warnings_of(plan)) == (WRAPPED, ())
 
 
 def test_each_task_is_a_node_where_they_are_not(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_each_task_is_a_node_where_they_are_not(tmp_path: Path) -> None:
     assert place_of_each(plan, tmp_path) == [
         [str(rank), "5", "0", str(rank), "5", "1", "5", "1"] for rank in range(5)
     ]
-    assert plan.warnings == (ALONE,)
+    assert warnings_of(plan) == (ALONE,)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_its_own_device_where_it_is_not_that_of_its_number(
     assert [(own[2], own[5], own[7]) for own in place_of_each(plan, tmp_path)] == [
         ("0", device, device) for device in devices
     ]
-    assert plan.warnings == (OWN.format("`batch.gpu_visibility: task`") if "batch" in data else ALONE,)
+    assert warnings_of(plan) == (OWN.format("`batch.gpu_visibility: task`") if "batch" in data else ALONE,)
 
 
 def test_launchers_that_show_each_task_its_own_gpus_are_the_reason() -> None:
@@ -88,7 +88,7 @@ def test_launchers_that_show_each_task_its_own_gpus_are_the_reason() -> None:
         environment=environment(5, each=resources(cpu=7, gpu=1)),
         batch={"account": "abc", "walltime": "1h"},
     )
-    assert [text for text in plan.warnings if "Lightning" in text] == [OWN.format("jsrun")]
+    assert [text for text in warnings_of(plan) if "Lightning" in text] == [OWN.format("jsrun")]
 
 
 def test_origins_of_variables() -> None:

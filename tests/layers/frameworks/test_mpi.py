@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.experiments import environment, resources
-from tests.plans import LOCAL, WRAPPED, planned, words
+from tests.plans import LOCAL, WRAPPED, planned, warnings_of, words
 
 BOTH = pytest.mark.parametrize("framework", ["mpi", "chainermn"])
 
@@ -13,7 +13,7 @@ def test_a_task_a_gpu_over_mpi(framework: str) -> None:
     plan = planned(framework=framework, environment=environment(1, each=resources(cpu=4, gpu=2)))
     assert [task.gpus for task in plan.placement.tasks] == [(0,), (1,), (2,), (3,)]
     assert plan.launch.needs_pmi
-    assert (words(plan)[-2:], plan.warnings) == (WRAPPED, ())
+    assert (words(plan)[-2:], warnings_of(plan)) == (WRAPPED, ())
 
 
 @BOTH

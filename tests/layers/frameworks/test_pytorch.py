@@ -14,7 +14,7 @@ from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
 from hpcdist.script.renderer import render, render_job
 from tests.experiments import environment, experiment, resources
-from tests.plans import COMMAND, LOCAL, TESTBED, WRAPPED, changed, planned, words
+from tests.plans import COMMAND, LOCAL, TESTBED, WRAPPED, changed, planned, warnings_of, words
 from tests.sites import shipped_site, site
 from tests.tasks import task_wrapper, told
 
@@ -58,7 +58,7 @@ def test_without_launch_a_replica_is_one_process_whatever_its_gpus(tmp_path: Pat
     ]
     assert words(plan)[-2:] == WRAPPED
     assert not plan.launch.needs_pmi
-    assert plan.warnings == (
+    assert warnings_of(plan) == (
         "each replica is one process for its 2 GPUs; for a process a GPU write `pytorch: {launch: env}`",
     )
 
@@ -72,7 +72,7 @@ def test_launch_env_is_a_process_a_gpu(tmp_path: Path) -> None:
         rank(f"2 4 0 2 4 {ALL} 2"),
         rank(f"3 4 0 3 4 {ALL} 2"),
     ]
-    assert (words(plan)[-2:], plan.warnings) == (WRAPPED, ())
+    assert (words(plan)[-2:], warnings_of(plan)) == (WRAPPED, ())
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_launch_env_is_a_process_a_gpu(tmp_path: Path) -> None:
     ],
 )
 def test_no_advice_where_processes_were_counted(data: dict[str, Any]) -> None:
-    assert planned(framework="pytorch", **data).warnings == ()
+    assert warnings_of(planned(framework="pytorch", **data)) == ()
 
 
 def test_processes_of_a_replica() -> None:
@@ -202,7 +202,7 @@ def test_a_site_that_advises_against_torchrun() -> None:
             batch={"account": "A"},
             environment=section,
         )
-        assert any(text.startswith(advice) for text in plan.warnings) == advised
+        assert any(text.startswith(advice) for text in warnings_of(plan)) == advised
 
 
 # --- The user's own torchrun
@@ -214,7 +214,7 @@ def test_the_users_own_torchrun_starts_once_a_node(tmp_path: Path) -> None:
     assert (plan.launch.mode, plan.placement.nodes, plan.placement.size) == ("tasks", 4, 4)
     assert [group.constraint for group in plan.placement.groups] == [None]
     assert [variables["NODE_RANK"] for variables in told(plan, tmp_path)] == ["0", "1", "2", "3"]
-    assert plan.warnings == (
+    assert warnings_of(plan) == (
         (
             "run.cmd: torchrun runs on each of the 4 nodes, and the line does not say how many nodes "
             "there are, on which of them it is or where they meet: they train apart, or wait for each "
@@ -237,7 +237,7 @@ def test_the_users_own_torchrun_starts_once_a_node(tmp_path: Path) -> None:
 )
 def test_ones_own_torchrun_that_says_where_it_meets(command: str) -> None:
     section = environment(1, each=TWO_GPUS)
-    assert planned(framework="pytorch", run={"cmd": command}, environment=section).warnings == ()
+    assert warnings_of(planned(framework="pytorch", run={"cmd": command}, environment=section)) == ()
 
 
 def test_a_node_without_torchrun(tmp_path: Path) -> None:

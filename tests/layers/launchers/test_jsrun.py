@@ -17,7 +17,7 @@ from tests.experiments import environment, resources
 from tests.layers.launchers.jsrun_checker import check
 from tests.layers.launchers.jsrun_erf import Machine, Placed
 from tests.layers.launchers.jsrun_script import resource_file
-from tests.plans import WRAPPED, changed, planned, words
+from tests.plans import WRAPPED, changed, planned, warnings_of, words
 from tests.sites import site_named
 from tests.tasks import told
 
@@ -166,10 +166,10 @@ def test_explicit_resource_file_warns() -> None:
         "Summit's refused files that named the first core of the second socket; the same resources for all "
         "replicas, as many on each node, need no file"
     )
-    assert summit(environment=UNEQUAL).warnings == (ALONE, said)
-    assert summit(environment=environment(11, each=resources(cpu=7, gpu=1))).warnings == (ALONE,)
+    assert warnings_of(summit(environment=UNEQUAL)) == (ALONE, said)
+    assert warnings_of(summit(environment=environment(11, each=resources(cpu=7, gpu=1)))) == (ALONE,)
     one = changed(SUMMIT, launchers={})
-    assert summit(one, environment=UNEQUAL).warnings == (
+    assert warnings_of(summit(one, environment=UNEQUAL)) == (
         ALONE,
         said.replace("4 hardware threads", "1 hardware thread"),
     )
