@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.errors import did_you_mean
-from hpcdist.importers.azure.quoting import COMMENT, LINES, PLAIN_LINES, Quoting
 from hpcdist.importers.container import escape_templates
+from hpcdist.importers.quoting import PLAIN_LINES, Quoting
 
 SUBMITTED_IN: Final = "submitted_in"
 """The variable of the command that holds the folder in which the job was submitted."""
@@ -22,8 +22,6 @@ _PLACEHOLDER: Final = re.compile(
 )
 _GROUP: Final = re.compile(r"\$\[\[(?P<new>.*?)\]\]", re.DOTALL)
 _LEGACY_GROUP: Final = re.compile(rf"{_GROUP.pattern}|(?<!\[)\[(?P<old>[^\[\]]+?)\](?!\])", re.DOTALL)
-_QUOTES: Final = {"": '"', "'": "'\"", '"': "", COMMENT: "", LINES: "", PLAIN_LINES: ""}
-"""The quotes to open so that a variable is expanded as one word, by the context around it."""
 
 
 class Param(NamedTuple):
@@ -154,9 +152,7 @@ class Translation:
                 "its directory is known only when the job runs: write the delimiter without quotes, `<<EOF`"
             )
             self.remarks.append(Remark(message, hint))
-        around = _QUOTES[self._quoting.within]
-        self._quoting.value()
-        self._parts.append((False, around + text + around[::-1]))
+        self._parts.append((False, self._quoting.expanded(text)))
 
     def _template(self, text: str) -> None:
         self._quoting.value()

@@ -1,4 +1,4 @@
-"""The shell context of a placeholder: quotes, a comment, or a here-document."""
+"""The shell context of a placeholder, and the quotes in which a variable in its place is expanded."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ LINES: Final = "<<"
 PLAIN_LINES: Final = "<<'"
 """A here-document with a quoted delimiter, in which nothing is expanded."""
 
+_AROUND: Final = {"": '"', "'": "'\"", '"': "", COMMENT: "", LINES: "", PLAIN_LINES: ""}
+"""The quotes to open so that a variable is expanded as one word, by the context around it."""
 _TRANSITIONS: Final = {
     "": re.compile(
         r"""\\. | (?P<quote>['"]) | (?P<comment>(?:\A|(?<=[\s;&|()]))\#) | <<<
@@ -42,6 +44,15 @@ class Quoting:
         self._command = command
         self._previous = ""
         self._pending: list[_Lines] = []
+
+    def expanded(self, text: str) -> str:
+        """Return text with variables in the quotes with which the shell expands it here as one word.
+
+        In ``PLAIN_LINES`` there are none.
+        """
+        self.value()
+        around = _AROUND[self.within]
+        return around + text + around[::-1]
 
     def value(self) -> None:
         """Skip a value, directly after which no comment can begin."""
