@@ -9,18 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 from hpcdist.documents.fields import Builder, Model, builder
 from hpcdist.experiment.amounts import Resources
-from hpcdist.units import Walltime
+from hpcdist.experiment.batch import OF_BATCH, Batch
 from hpcdist.words import join_commands
 
 Scalar = str | int | float | bool
-_NODES: Final = "nodes are computed from `environment.replicas` and the `resources` of each replica"
-_RESOURCES: Final = "write `environment.resources`, the resources of one replica"
-_OF_REPLICAS: Final = "write it in `environment.replicas`"
-_OF_BATCH: Final = "write it in `batch`"
 
 
 class ReplicaEntry(Model, frozen=True):
@@ -47,10 +43,11 @@ class Replicas(Model, frozen=True):
     for parameter servers. ``worker``: entries of single workers, whose keys replace those of the default
     entry. ``ps``: the same for parameter servers. ``evaluator``: a replica that evaluates during the
     training. ``ps_on``: the nodes of parameter servers; by default nodes without GPUs, if the site has some.
+    ``per_node``: how many of all replicas each node has, the master among them; by default as many as fit.
     """
 
     main = "n_workers"
-    elsewhere: ClassVar[Mapping[str, str]] = {"workers": "write `n_workers`", "nodes": _NODES}
+    elsewhere: ClassVar[Mapping[str, str]] = {"workers": "write `n_workers`", "nodes": OF_BATCH}
 
     n_workers: int = 0
     n_ps: int = 0
@@ -60,6 +57,7 @@ class Replicas(Model, frozen=True):
     ps: tuple[ReplicaEntry, ...] = ()
     evaluator: ReplicaEntry | None = None
     ps_on: Literal["cpu_nodes", "worker_nodes"] | None = None
+    per_node: int | None = None
 
 
 class Persistence(Model, frozen=True):
@@ -96,11 +94,12 @@ class Environment(Model, frozen=True):
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         "env": "write `env_vars`",
-        "nodes": _NODES,
         "image": "write it in `build`",
         **dict.fromkeys(("cpu", "memory", "gpu", "gpus"), "write it in `resources`"),
-        **dict.fromkeys(("n_workers", "n_ps"), "write it in `replicas`"),
-        **dict.fromkeys(("modules", "spack_env", "partition", "walltime", "account", "site"), _OF_BATCH),
+        **dict.fromkeys(("n_workers", "n_ps", "per_node"), "write it in `replicas`"),
+        **dict.fromkeys(
+            ("nodes", "modules", "spack_env", "partition", "walltime", "account", "site"), OF_BATCH
+        ),
     }
 
     resources: Resources | None = None
@@ -175,88 +174,6 @@ class Logging(Model, frozen=True):
 
     level: str | None = None
     formatter: str | None = None
-
-
-class Mail(Model, frozen=True):
-    """Mail from the scheduler.
-
-    ``user``: an address, or the name of a user of the machine (sbatch(1), ``--mail-user``). ``events``:
-    ``begin``, ``end``, ``fail``, ``requeue``, ``all`` and others of Slurm.
-    """
-
-    user: str
-    events: tuple[str, ...] = ("end", "fail")
-
-
-class LauncherChoice(Model, frozen=True):
-    """The launcher, and further arguments for it.
-
-    ``name``: the launcher, by default the site's. ``args``: further arguments, after those of hpcdist.
-    """
-
-    name: str | None = None
-    args: tuple[str, ...] = ()
-
-
-class Batch(Model, frozen=True):
-    """Settings of the batch job; keys that are absent come from the site.
-
-    ``site``: the machine. ``account``: the account that is charged. ``partition``: the partition or queue.
-    ``qos``: the quality of service. ``walltime``: the time limit of the job. ``constraint``: the constraint
-    on its nodes, in the scheduler's syntax. ``exclusive``: no other job on its nodes. ``launcher``: the
-    program that starts the tasks: a name, or keys. ``dependency``: the jobs that it waits for: an id,
-    ``afterok:ID:ID``, ``singleton`` and others. ``array``: the indices of a job array: ``0-15``, ``0-15:4``,
-    ``1,3,5``, with ``%4`` to run at most 4 at once. ``signal``: the signal that the program gets before the
-    time limit, and how many seconds before: ``USR1@120``. ``requeue``: the job may be requeued after a node
-    failure. ``mail``: an address or the name of a user, or keys. ``directives``: further directives, in the
-    scheduler's syntax. ``gpu_visibility``: whether a task sees its own GPUs or all GPUs of the job on its
-    node; the default depends on the framework. ``container``: if false, the image of ``build`` is not used
-    (``--no-container``). ``modules``: the modules that the job loads, in order, after those of the site.
-    ``spack_env``: the Spack environment that it activates after the modules: a name, or the path of its
-    folder, beginning with ``/`` or ``.``.
-    """
-
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        "queue": "write `partition`",
-        "project": "write `account`",
-        **dict.fromkeys(("time", "time_limit", "timeout"), "write `walltime`"),
-        "reservation": "write it in `directives`, in the scheduler's syntax",
-        "nodes": _NODES,
-        **dict.fromkeys(("tasks", "ntasks", "n_workers"), _OF_REPLICAS),
-        **dict.fromkeys(("cpu", "cpus", "memory", "mem", "gpu", "gpus"), _RESOURCES),
-        **dict.fromkeys(("env", "env_vars"), "write `environment.env_vars`"),
-        "image": "write it in `build`",
-        **dict.fromkeys(("name", "job_name"), "write `name` at the top of the file"),
-    }
-
-    site: str | None = None
-    account: str | None = None
-    partition: str | None = None
-    qos: str | None = None
-    walltime: Walltime | None = None
-    constraint: str | None = None
-    exclusive: bool | None = None
-    launcher: LauncherChoice | str | None = None
-    dependency: str | tuple[str, ...] = ()
-    array: str | int | None = None
-    signal: str | None = None
-    requeue: bool | None = None
-    mail: str | Mail | None = None
-    directives: tuple[str, ...] = ()
-    gpu_visibility: Literal["task", "node"] | None = None
-    container: bool | None = None
-    modules: tuple[str, ...] = ()
-    spack_env: str | None = None
-
-    @property
-    def launcher_name(self) -> str | None:
-        """The launcher that is set, if one is."""
-        return self.launcher.name if isinstance(self.launcher, LauncherChoice) else self.launcher
-
-    @property
-    def launcher_args(self) -> tuple[str, ...]:
-        """Further arguments of the launcher, after those of hpcdist."""
-        return self.launcher.args if isinstance(self.launcher, LauncherChoice) else ()
 
 
 class Experiment(Model, frozen=True, kw_only=True, dict=True):

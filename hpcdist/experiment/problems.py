@@ -10,17 +10,10 @@ from typing import Final
 from hpcdist.documents import text_checks
 from hpcdist.documents.yaml_errors import quoted
 from hpcdist.errors import Path, Problem
-from hpcdist.experiment import batch_specs
+from hpcdist.experiment import batch_specs, node_counts
 from hpcdist.experiment.amounts import MOST, resource_problems
-from hpcdist.experiment.model import (
-    Batch,
-    Environment,
-    Experiment,
-    Mail,
-    ReplicaEntry,
-    Replicas,
-    Scalar,
-)
+from hpcdist.experiment.batch import Batch, Mail
+from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas, Scalar
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
 
 _RUNNER: Final = re.compile(
@@ -54,6 +47,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         yield from resource_problems(
             section.evaluator.resources, ("environment", "replicas", "evaluator", "resources")
         )
+    yield from node_counts.problems(experiment)
     yield from _selector_problems(environment)
     yield from _variable_problems(experiment)
     yield from _batch_problems(experiment.batch)

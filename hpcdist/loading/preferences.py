@@ -19,7 +19,7 @@ from hpcdist.documents.fields import Model
 from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import ConfigError, Key, Place, Problem, did_you_mean
 from hpcdist.errors import Path as Keys
-from hpcdist.experiment.model import Batch, Mail
+from hpcdist.experiment.batch import Batch, Mail
 from hpcdist.host.xdg import user_folder
 from hpcdist.loading.load import Loaded, load_model
 from hpcdist.schedulers import schedulers

@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeVar
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
+from hpcdist.experiment.batch import Mail
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
-from hpcdist.experiment.model import Mail
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Directive, Variable, Word

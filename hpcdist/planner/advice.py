@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hpcdist.errors import Problem, warning
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.node_counts import NodeCounts
 from hpcdist.experiment.replica import Replica
 from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import devices
@@ -123,10 +124,10 @@ def _about_the_image(experiment: Experiment, job: PreparedJob) -> Iterator[Probl
 
 
 def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Iterator[Problem]:
-    if not site.partitions and job.placement.nodes > 1:
+    if not site.partitions and job.placement.nodes > 1 and not NodeCounts.of(experiment).paths:
         yield warning(
             f"site {site.name} does not say how large its nodes are: each replica gets a node of its own; "
-            "a site file of your own mends that (docs/how-to/add-a-site.md)"
+            "write `batch: {nodes: N}`, or a site file of your own (docs/how-to/add-a-site.md)"
         )
     scheduler = schedulers.get(site.scheduler)
     if isinstance(scheduler, AdvisingScheduler):

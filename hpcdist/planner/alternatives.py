@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.errors import Problem
+from hpcdist.experiment.node_counts import ANY_NODES
 from hpcdist.experiment.replica import Block
 from hpcdist.planner.feasibility import Refusal, Request, counted, nodes_on, refusals_in
 from hpcdist.planner.pools import UNLIMITED, Pool, Shortfall, need_of, pools
@@ -62,11 +63,23 @@ def with_suggestions(
 
 
 def _nearest(request: Request, refusal: Refusal) -> str:
+    free = request._replace(counts=ANY_NODES)
+    for pool in pools(request.site) if request.counts.paths else ():
+        if not refusals_in(free, pool):
+            keys = " and ".join(f"`{path[-1]}`" for path in request.counts.paths)
+            return f"without {keys} {_holding(nodes_on(free, pool), pool)}"
+    request = free
     if refusal.shortfall and refusal.run:
         return _node_hint(request.site, refusal.shortfall, refusal.run)
     if refusal.walltime:
         return _time_hint(request, refusal.walltime, refusal.nodes)
     return _size_hint(request, refusal.pool)
+
+
+def _holding(nodes: int, pool: Pool) -> str:
+    """Return that so many nodes take the job."""
+    holds = "holds" if nodes == 1 else "hold"
+    return f"{counted(nodes, 'node')} of partition {pool.partition} {holds} them"
 
 
 def _names(found: Iterable[Pool]) -> list[str]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from hpcdist.errors import Path, Problem
+from hpcdist.experiment.node_counts import ANY_NODES, NODES, PER_NODE, NodeCounts
 from hpcdist.experiment.replica import Block, Replica
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.placement import Placement
-from hpcdist.planner.placement import ReplicaGroup, by_node, place
+from hpcdist.planner.node_sizes import ReplicaGroup
+from hpcdist.planner.placement import by_node, place
 from hpcdist.planner.pools import Need, Pool, Shortfall, need_of, with_memory
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
@@ -19,13 +23,17 @@ REPLICAS: Path = ("environment", "replicas")
 
 
 class Request(NamedTuple):
-    """What a job requests of a site: replicas in rank order, and a walltime; ``where`` returns origins."""
+    """What a job requests of a site: replicas in rank order, on so many nodes, and a walltime.
+
+    ``where`` returns origins.
+    """
 
     runs: Sequence[Block]
     site: Site
     walltime: Walltime | None
     topology: Topology
     where: Where
+    counts: NodeCounts = ANY_NODES
 
 
 class Refusal(NamedTuple):
@@ -53,7 +61,9 @@ def try_placement(request: Request, choice: Sequence[Pool]) -> tuple[Placement |
     refusals = [*_node_refusals(request, choice), *_time_refusals(request, choice)]
     if refusals:
         return None, refusals
-    placement = place(_replica_groups(request, choice), spread=request.topology.spread)
+    placement = _placed(request, choice)
+    if refusals := [*_count_refusals(request, placement, choice)]:
+        return None, refusals
     placement = by_node(placement) if request.topology.task == "node" else placement
     refusals = [*_size_refusals(request, placement, choice)]
     return (None if refusals else placement), refusals
@@ -72,7 +82,7 @@ def nearness(refusals: Sequence[Refusal]) -> tuple[int, int]:
 
 def nodes_on(request: Request, pool: Pool) -> int:
     """Return how many nodes of this pool the job needs, whether or not there are so many."""
-    return place(_replica_groups(request, [pool] * len(request.runs)), spread=request.topology.spread).nodes
+    return _placed(request, [pool] * len(request.runs)).nodes
 
 
 def title(pool: Pool) -> str:
@@ -85,6 +95,12 @@ def title(pool: Pool) -> str:
 def counted(number: int, what: str) -> str:
     """Write a number of things: ``1 node``, ``2 nodes``."""
     return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _placed(request: Request, choice: Sequence[Pool]) -> Placement:
+    if request.counts.paths:
+        choice = [replace(pool, packed=True) for pool in choice]
+    return place(_replica_groups(request, choice), request.counts, spread=request.topology.spread)
 
 
 def _replica_groups(request: Request, choice: Sequence[Pool]) -> list[ReplicaGroup]:
@@ -153,7 +169,33 @@ def _time_refusals(request: Request, choice: Sequence[Pool], nodes: int = 0) -> 
             yield Refusal(problem, pool, nodes=nodes, walltime=request.walltime)
 
 
+def _count_refusals(request: Request, placement: Placement, choice: Sequence[Pool]) -> Iterator[Refusal]:
+    """Yield why there cannot be as many nodes, or replicas on each, as the file says."""
+    nodes, per_node = request.counts
+    if per_node:
+        yield from dict.fromkeys(_per_node_refusals(placement, choice, per_node))
+    elif nodes and placement.nodes > nodes:
+        kinds = " and ".join(dict.fromkeys(map(title, choice)))
+        message = f"{kinds}: these replicas need at least {placement.nodes} nodes, {nodes} requested"
+        yield Refusal(Problem(message, NODES), choice[0], nodes=placement.nodes)
+
+
+def _per_node_refusals(placement: Placement, choice: Sequence[Pool], per_node: int) -> Iterator[Refusal]:
+    for group, shape in ((group, shape) for group in placement.groups for shape in placement.shapes()):
+        if not group.node <= shape.node < group.node + group.nodes:
+            continue
+        kind = (group.site_partition, group.node_type)
+        pool = next(pool for pool in choice if (pool.partition, pool.node_type) == kind)
+        replicas = sum(row.tasks_per_node // row.tasks_per_replica for row in shape.rows)
+        if replicas != per_node:
+            message = f"a node of {title(pool)} has {replicas}, since the others are on nodes of another kind"
+            yield Refusal(Problem(message, PER_NODE), pool)
+        for lacking in pool.shortfalls(Need(shape.tasks, shape.cpus, shape.gpus, shape.memory)):
+            yield Refusal(Problem(f"{title(pool)} has {lacking} by {per_node} replicas", PER_NODE), pool)
+
+
 def _size_refusals(request: Request, placement: Placement, choice: Sequence[Pool]) -> Iterator[Refusal]:
+    path = next(iter(request.counts.paths), REPLICAS)
     for pool in dict.fromkeys(choice):
         groups = [
             group
@@ -164,9 +206,9 @@ def _size_refusals(request: Request, placement: Placement, choice: Sequence[Pool
         if nodes > pool.nodes:
             each = counted(max(group.tasks_per_node for group in groups), "task")
             message = f"{title(pool)} gives a job {counted(pool.nodes, 'node')}, {nodes} are needed"
-            yield Refusal(Problem(f"{message} ({each} a node)", REPLICAS), pool, nodes=nodes)
+            yield Refusal(Problem(f"{message} ({each} a node)", path), pool, nodes=nodes)
         elif nodes < pool.min_nodes:
             message = f"{title(pool)} requires at least {pool.min_nodes} nodes, this job needs {nodes}"
-            yield Refusal(Problem(message, REPLICAS), pool, nodes=nodes)
+            yield Refusal(Problem(message, path), pool, nodes=nodes)
         else:
             yield from _time_refusals(request, [pool], nodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.node_counts import NodeCounts
 from hpcdist.experiment.replica import Block
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.origin import DEFAULT, Origin, Where, joined
@@ -44,6 +45,8 @@ def origins(
             yield field, DEFAULT
     for field in ("gpus", "environment", "request_memory", "head_node"):
         yield field, Origin("site", site.name, field)
+    if counts := [where(path) for path in NodeCounts.of(experiment).paths]:
+        yield "nodes", joined(counts, " and ")
     yield from _of_partitions(experiment, site, placement, start.replicas)
     yield from _of_selectors(experiment, start.replicas, where)
     yield "command", where(("run", "cmd"))

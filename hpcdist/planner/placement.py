@@ -1,67 +1,37 @@
 """Placement: which task sits on which node, with which CPUs and GPUs; pure arithmetic over what differs.
 
-Replicas stay in rank order and a replica is never split. On one pool of nodes they take the fewest nodes
-that hold them, evenly filled: five of which four fit on a node become 3 + 2.
+Replicas stay in rank order and a replica is never split; ``node_sizes`` decides how many a node takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.documents.fields import Model
-from hpcdist.plan.origin import Origin
+from hpcdist.experiment.node_counts import ANY_NODES, NodeCounts
 from hpcdist.plan.placement import Group, Placement, Row, Shape
-from hpcdist.planner.pools import EMPTY, Need, Pool
+from hpcdist.planner.node_sizes import Piece, ReplicaGroup, node_sizes, pieces
+from hpcdist.planner.pools import Pool
 from hpcdist.site.affinity import cpus_of_each_gpu
 from hpcdist.site.model import NodeType, Site
 
 
-class ReplicaGroup(Model, frozen=True):
-    """Equal replicas that follow one another in rank order; ``index`` is that of the first."""
-
-    role: str
-    index: int
-    count: int
-    need: Need
-    pool: Pool
-    origin: Origin
-
-
-class _Run(NamedTuple):
-    """Consecutive nodes that take as many replicas each."""
-
-    nodes: int
-    size: int
-
-
-class _Piece(Model, frozen=True):
-    """``count`` equal replicas on each of ``nodes`` nodes; ``first`` counts from its beginning."""
-
-    replicas: ReplicaGroup
-    first: int
-    count: int
-    node: int
-    nodes: int
-    local_rank: int
-    cpu: int
-    gpu: int
-
-
-def place(replica_groups: Sequence[ReplicaGroup], *, spread: bool = False) -> Placement:
+def place(
+    replica_groups: Sequence[ReplicaGroup], counts: NodeCounts = ANY_NODES, *, spread: bool = False
+) -> Placement:
     """Place replicas on nodes, numbered from 0; consecutive replica groups of one pool share a node group.
 
     ``spread`` puts each replica on a node of its own. Every replica must fit its pool's node.
     """
     groups: list[Group] = []
     rows: list[Row] = []
-    for members in _by_pool(replica_groups):
+    pools = _by_pool(replica_groups)
+    for members, sizes in zip(pools, node_sizes(pools, counts, spread=spread), strict=True):
         node = sum(group.nodes for group in groups)
         rank = sum(row.tasks for row in rows)
-        own = _rows(_pieces(members, _node_sizes(members, spread=spread), node), rank)
+        own = _rows(pieces(members, sizes, node), rank)
         rows += own
         groups.append(_group(members[0].pool, own, node, rank))
     return Placement(groups=tuple(groups), rows=tuple(rows))
@@ -149,79 +119,12 @@ def _by_pool(replica_groups: Sequence[ReplicaGroup]) -> list[list[ReplicaGroup]]
     return members
 
 
-def _node_sizes(replica_groups: Sequence[ReplicaGroup], *, spread: bool) -> list[_Run]:
-    """Return how many replicas each node takes, in node order."""
-    total = sum(replicas.count for replicas in replica_groups)
-    if spread:
-        return [_Run(total, 1)]
-    needs = {replicas.need for replicas in replica_groups}
-    if len(needs) == 1:
-        nodes = -(-total // replica_groups[0].pool.capacity(replica_groups[0].need))
-        short, longer = divmod(total, nodes)
-        return [run for run in (_Run(longer, short + 1), _Run(nodes - longer, short)) if run.nodes]
-    return _mixed_sizes(replica_groups)
-
-
-def _mixed_sizes(replica_groups: Sequence[ReplicaGroup]) -> list[_Run]:
-    """Fill nodes in order; then lower the filling as far as the number of nodes allows."""
-    best = _fill(replica_groups, 1.0)
-    low, high = 0.0, 1.0
-    for _ in range(20):
-        middle = (low + high) / 2
-        sizes = _fill(replica_groups, middle)
-        if _nodes(sizes) <= _nodes(best):
-            best, high = sizes, middle
-        else:
-            low = middle
-    return best
-
-
-def _nodes(runs: Sequence[_Run]) -> int:
-    return sum(run.nodes for run in runs)
-
-
-def _fill(replica_groups: Sequence[ReplicaGroup], fullness: float) -> list[_Run]:
-    """Return how many replicas each node takes when it is filled to this share of itself, at least by one."""
-    closed: list[_Run] = []
-    last, used = 0, EMPTY  # on the node that is being filled
-    for replicas in replica_groups:
-        room = min(replicas.count, replicas.pool.room(used, replicas.need, fullness))
-        last, used = last + room, used.plus(replicas.need, room)
-        if room < replicas.count:
-            capacity = max(1, replicas.pool.room(EMPTY, replicas.need, fullness))
-            full, rest = divmod(replicas.count - room, capacity)
-            closed += [_Run(1, last)] if last else []
-            closed += [_Run(full - (not rest), capacity)] if full > (not rest) else []
-            last, used = rest or capacity, EMPTY.plus(replicas.need, rest or capacity)
-    return [*closed, _Run(1, last)]
-
-
-def _pieces(replica_groups: Sequence[ReplicaGroup], runs: Sequence[_Run], node: int) -> Iterator[_Piece]:
-    """Distribute replicas over nodes in rank order; equally filled consecutive nodes are one piece."""
-    remaining = iter(replica_groups)
-    replicas, taken = next(remaining), 0
-    for nodes, size in runs:
-        end = node + nodes
-        while node < end:
-            used, left, alike = EMPTY, size, 1
-            while left:
-                if taken == replicas.count:
-                    replicas, taken = next(remaining), 0
-                if left == size:
-                    alike = max(1, min(end - node, (replicas.count - taken) // size))
-                count = min(left, replicas.count - taken)
-                yield _Piece(replicas, taken, count, node, alike, used.tasks, used.cpus, used.gpus)
-                used = used.plus(replicas.need, count)
-                taken, left = taken + count * alike, left - count
-            node += alike
-
-
-def _rows(pieces: Iterator[_Piece], rank: int) -> list[Row]:
+def _rows(parts: Iterator[Piece], rank: int) -> list[Row]:
     """Fold pieces that look alike on consecutive nodes into one row."""
     rows: list[Row] = []
-    open_piece: _Piece | None = None
+    open_piece: Piece | None = None
     nodes = 0
-    for piece in pieces:
+    for piece in parts:
         if open_piece and _continues(open_piece, nodes, piece):
             nodes += piece.nodes
             continue
@@ -234,18 +137,16 @@ def _rows(pieces: Iterator[_Piece], rank: int) -> list[Row]:
     return rows
 
 
-def _continues(row: _Piece, nodes: int, piece: _Piece) -> bool:
-    return (row.replicas, row.count, row.local_rank, row.cpu, row.gpu, row.node + nodes) == (
+def _continues(row: Piece, nodes: int, piece: Piece) -> bool:
+    return (row.replicas, row.count, row.used, row.node + nodes) == (
         piece.replicas,
         piece.count,
-        piece.local_rank,
-        piece.cpu,
-        piece.gpu,
+        piece.used,
         piece.node,
     )
 
 
-def _row(piece: _Piece, nodes: int, rank: int) -> Row:
+def _row(piece: Piece, nodes: int, rank: int) -> Row:
     replicas, need = piece.replicas, piece.replicas.need
     return Row(
         role=replicas.role,
@@ -255,10 +156,10 @@ def _row(piece: _Piece, nodes: int, rank: int) -> Row:
         tasks_per_replica=need.tasks,
         tasks_per_node=need.tasks * piece.count,
         node=piece.node,
-        local_rank=piece.local_rank,
-        cpu=piece.cpu,
+        local_rank=piece.used.tasks,
+        cpu=piece.used.cpus,
         cpus=need.cpus // need.tasks,
-        gpu=piece.gpu,
+        gpu=piece.used.gpus,
         gpus=-(-need.gpus // need.tasks),
         tasks_per_gpu=max(1, need.tasks // need.gpus) if need.gpus else 1,
         memory=None if need.memory is None else need.memory // need.tasks,

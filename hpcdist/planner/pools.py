@@ -54,7 +54,8 @@ class Pool(Model, frozen=True):
 
     ``submit_as`` is the scheduler's name of the partition, None where no directive names one; ``nodes`` is
     how many a job may have, ``UNLIMITED`` where the site does not say; ``request_memory``: jobs request
-    memory there; ``share``: those without a request ask for a share of the node's.
+    memory there; ``share``: those without a request ask for a share of the node's. ``packed``: replicas share
+    nodes of unknown size, since it is known otherwise how many do.
     """
 
     partition: str | None
@@ -71,6 +72,7 @@ class Pool(Model, frozen=True):
     min_nodes: int = 1
     gpus_unknown: bool = False
     request_memory: bool | Literal["share"] = True
+    packed: bool = False
 
     def capacity(self, need: Need) -> int:
         """Return how many such replicas one empty node takes; 0 when it does not fit at all.
@@ -90,7 +92,9 @@ class Pool(Model, frozen=True):
             )
             if size is not None and wanted
         ]
-        return max(0, min(rooms)) if rooms else UNLIMITED if self.nodes == 1 else int(not used.tasks)
+        if rooms:
+            return max(0, min(rooms))
+        return UNLIMITED if self.nodes == 1 or self.packed else int(not used.tasks)
 
     def shortfalls(self, need: Need) -> Iterator[Shortfall]:
         """Yield what one replica requests beyond what a node has."""

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem
+from hpcdist.experiment.batch import Mail
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
-from hpcdist.experiment.model import Experiment, Mail
+from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Request
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement

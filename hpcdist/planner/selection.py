@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean
 from hpcdist.experiment.model import Experiment, Replicas
+from hpcdist.experiment.node_counts import NodeCounts
 from hpcdist.experiment.replica import Block, Replica
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Group, Placement
@@ -39,7 +40,8 @@ def select(
     Raises:
         PlanError: with numbers, and with what would fit, when the site cannot take it.
     """
-    request = Request(asked.replicas, site, walltime, asked.topology, where)
+    counts = NodeCounts.of(experiment)
+    request = Request(asked.replicas, site, walltime, asked.topology, where, counts)
     allowed = [_allowed(experiment, site, run.first, where) for run in request.runs]
     if not any(run.first.gpus for run in request.runs):
         allowed = [*map(_without_gpus, allowed)]

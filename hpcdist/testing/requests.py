@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from hpcdist.documents.fields import Model
+from hpcdist.experiment.batch import Mail
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec, dependency_problems
-from hpcdist.experiment.model import Mail
 from hpcdist.plan.model import Identity, JobSpec, Launch, Plan
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group, Placement, Row

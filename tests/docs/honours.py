@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import PlanError
-from hpcdist.experiment.model import Mail
+from hpcdist.experiment.batch import Mail
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from hpcdist.testing.requests import PLAIN, RequestCase, differences, plan, request_cases

@@ -13,7 +13,8 @@ import msgspec
 
 from hpcdist.documents import source
 from hpcdist.errors import PlanError
-from hpcdist.experiment.model import Batch, Experiment
+from hpcdist.experiment.batch import Batch
+from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading import load

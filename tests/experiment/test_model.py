@@ -153,11 +153,10 @@ def test_keys_of_other_tools_have_a_hint() -> None:
     data = {
         "run": "python train.py",
         "environment": {"replicas": 3, "resources": {"gpu": 2, "memory": "16G"}, "env": {"A": 1}},
-        "batch": {"queue": "x", "nodes": 2, "gpus": 4, "time_limit": "1h", "reservation": "r"},
+        "batch": {"queue": "x", "ntasks_per_node": 2, "gpus": 4, "time_limit": "1h", "reservation": "r"},
     }
     at = "environment"
     reservation = "write it in `directives`, in the scheduler's syntax"
-    nodes = "nodes are computed from `environment.replicas` and the `resources` of each replica"
     assert [str(problem) for problem in fields.build(Experiment, data)[1]] == [
         f"{at}.env: unknown key 'env'; write `env_vars`",
         f"{at}.resources.memory: expected keys and values, got '16G'; write `memory: {{requests: 16G}}`",
@@ -165,7 +164,7 @@ def test_keys_of_other_tools_have_a_hint() -> None:
         f"{at}.replicas: expected keys and values, got 3; write `replicas: {{n_workers: 3}}`",
         "run: expected keys and values, got 'python train.py'; write `run: {cmd: 'python train.py'}`",
         "batch.queue: unknown key 'queue'; write `partition`",
-        f"batch.nodes: unknown key 'nodes'; {nodes}",
+        "batch.ntasks_per_node: unknown key 'ntasks_per_node'; write `environment.replicas.per_node`",
         "batch.gpus: unknown key 'gpus'; write `environment.resources`, the resources of one replica",
         "batch.time_limit: unknown key 'time_limit'; write `walltime`",
         f"batch.reservation: unknown key 'reservation'; {reservation}",

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hpcdist.documents import source
 from hpcdist.documents.fields import Model
 from hpcdist.errors import ConfigError, Place, Problem
-from hpcdist.experiment.model import Batch, Build, Environment, Experiment, Run
+from hpcdist.experiment.batch import Batch
+from hpcdist.experiment.model import Build, Environment, Experiment, Run
 from hpcdist.loading import load
 from hpcdist.units import Walltime
 

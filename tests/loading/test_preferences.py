@@ -7,7 +7,7 @@ import pytest
 
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError, Place
-from hpcdist.experiment.model import Batch, Mail
+from hpcdist.experiment.batch import Batch, Mail
 from hpcdist.loading import load, preferences
 from hpcdist.loading.preferences import NONE, BatchDefaults, Config
 from hpcdist.units import Walltime

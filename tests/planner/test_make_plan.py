@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
+from hpcdist.experiment.batch import Mail
 from hpcdist.experiment.batch_specs import (
     ArraySpec,
     AwaitedJob,
@@ -15,7 +16,6 @@ from hpcdist.experiment.batch_specs import (
     SignalSpec,
     WaitCondition,
 )
-from hpcdist.experiment.model import Mail
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.values import Variable, Word
@@ -375,7 +375,7 @@ def test_a_site_that_does_not_say_how_large_its_nodes_are() -> None:
     assert warnings_of(plan) == (
         (
             "site x does not say how large its nodes are: each replica gets a node of its own; "
-            "a site file of your own mends that (docs/how-to/add-a-site.md)"
+            "write `batch: {nodes: N}`, or a site file of your own (docs/how-to/add-a-site.md)"
         ),
     )
     assert warnings_of(planned(site(), batch={"walltime": "1h"})) == ()

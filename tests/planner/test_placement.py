@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from hpcdist.experiment.node_counts import ANY_NODES
 from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.placement import Group, Placement, Row, Task
-from hpcdist.planner import placement as placements
-from hpcdist.planner.placement import ReplicaGroup, by_node, place
+from hpcdist.planner.node_sizes import ReplicaGroup, node_sizes
+from hpcdist.planner.placement import by_node, place
 from hpcdist.planner.pools import UNLIMITED, Need, Pool
 
 BIG = Pool(
@@ -346,7 +347,7 @@ def tasks_one_by_one(crowds: Sequence[ReplicaGroup], sizes: Sequence[int]) -> li
 
 def sizes_of(crowds: Sequence[ReplicaGroup], *, spread: bool) -> list[int]:
     members = [list(group) for _, group in groupby(crowds, key=lambda crowd: crowd.pool)]
-    runs = [run for group in members for run in placements._node_sizes(group, spread=spread)]
+    runs = [run for sizes in node_sizes(members, ANY_NODES, spread=spread) for run in sizes]
     return [run.size for run in runs for _ in range(run.nodes)]
 
 

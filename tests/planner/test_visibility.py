@@ -14,7 +14,8 @@ from hpcdist.errors import PlanError
 from hpcdist.plan.devices import devices
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import Origin
-from hpcdist.planner.placement import ReplicaGroup, place
+from hpcdist.planner.node_sizes import ReplicaGroup
+from hpcdist.planner.placement import place
 from hpcdist.site.model import LauncherOptions
 from hpcdist.testing.requests import altered
 from tests.experiments import environment, resources

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.experiment.batch import Mail
 from hpcdist.experiment.batch_specs import dependency_problems
-from hpcdist.experiment.model import Mail
 from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell
 from hpcdist.plan.model import Plan

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.experiment.model import Mail
+from hpcdist.experiment.batch import Mail
 from hpcdist.host.command import Completed
 from hpcdist.host.shell import Shell
 from hpcdist.plan.origin import Origin

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
-from hpcdist.experiment.model import Mail
+from hpcdist.experiment.batch import Mail
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT, Origin

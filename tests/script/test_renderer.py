@@ -23,7 +23,8 @@ from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT
 from hpcdist.plan.placement import Placement, Task
 from hpcdist.plan.values import Variable
-from hpcdist.planner.placement import ReplicaGroup, by_node, place
+from hpcdist.planner.node_sizes import ReplicaGroup
+from hpcdist.planner.placement import by_node, place
 from hpcdist.script.renderer import render, render_job, runtime
 from hpcdist.testing.requests import altered
 from tests.experiments import environment, resources

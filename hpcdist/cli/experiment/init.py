@@ -19,7 +19,7 @@ from hpcdist.cli.options import site_option, site_path_option
 from hpcdist.cli.session import machine_of
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError, Place, Problem, located
-from hpcdist.experiment.model import Batch
+from hpcdist.experiment.batch import Batch
 from hpcdist.loading import load, preferences
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.planner.pools import Pool

@@ -46,6 +46,8 @@ def command(options: ExperimentOptions, json: bool) -> None:
         return
     wiring = Wiring(plan)
     click.echo(f"{plan.identity.name} on site {plan.identity.site}: {plan.summary}")
+    if named := plan.origins.get("nodes"):
+        click.echo(f"nodes: {plan.placement.nodes} (named by {named})")
     for group in plan.placement.groups:
         if title := _title(group):
             click.echo(title)

@@ -18,7 +18,8 @@ from hpcdist.layers.frameworks.tensorflow import TENSORFLOW, Section
 from hpcdist.layers.wiring import Wiring
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
-from hpcdist.planner.placement import ReplicaGroup, place
+from hpcdist.planner.node_sizes import ReplicaGroup
+from hpcdist.planner.placement import place
 from hpcdist.testing.requests import altered
 from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs

@@ -17,7 +17,8 @@ from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
-from hpcdist.planner.placement import ReplicaGroup, by_node, place
+from hpcdist.planner.node_sizes import ReplicaGroup
+from hpcdist.planner.placement import by_node, place
 from hpcdist.planner.pools import Need
 from hpcdist.site.model import LauncherOptions
 from hpcdist.testing.requests import altered

@@ -1,0 +1,178 @@
+"""Node sizes: how many replicas each node takes, in rank order, where they are never split.
+
+On one pool of nodes they take the fewest nodes that hold them, or as many as the file says, evenly filled:
+five of which four fit on a node become 3 + 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from hpcdist.documents.fields import Model
+from hpcdist.experiment.node_counts import NodeCounts
+from hpcdist.plan.origin import Origin
+from hpcdist.planner.pools import EMPTY, Need, Pool
+
+
+class ReplicaGroup(Model, frozen=True):
+    """Equal replicas that follow one another in rank order; ``index`` is that of the first."""
+
+    role: str
+    index: int
+    count: int
+    need: Need
+    pool: Pool
+    origin: Origin
+
+
+class NodeRun(NamedTuple):
+    """Consecutive nodes that take as many replicas each."""
+
+    nodes: int
+    size: int
+
+
+class Piece(Model, frozen=True):
+    """``count`` equal replicas on each of ``nodes`` nodes, beside those that have ``used`` some of it.
+
+    ``first`` counts from the beginning of the replicas.
+    """
+
+    replicas: ReplicaGroup
+    first: int
+    count: int
+    node: int
+    nodes: int
+    used: Need
+
+
+def node_sizes(
+    pools: Sequence[Sequence[ReplicaGroup]], counts: NodeCounts, *, spread: bool
+) -> list[list[NodeRun]]:
+    """Return for the replicas of each pool how many each node takes, in node order.
+
+    ``spread`` puts each replica on a node of its own. Where the nodes of ``counts`` are too few to hold
+    them, there are more.
+    """
+    totals = [sum(replicas.count for replicas in members) for members in pools]
+    if spread:
+        return [[NodeRun(total, 1)] for total in totals]
+    if counts.per_node:
+        return [_evenly(total, -(-total // counts.per_node)) for total in totals]
+    if counts.nodes is None:
+        return [*map(_fewest, pools)]
+    least = [_nodes(_fewest(members)) for members in pools]
+    shares = _shares(totals, least, counts.nodes)
+    return [_on(members, nodes) for members, nodes in zip(pools, shares, strict=True)]
+
+
+def pieces(members: Sequence[ReplicaGroup], runs: Sequence[NodeRun], node: int) -> Iterator[Piece]:
+    """Distribute replicas over nodes in rank order; equally filled consecutive nodes are one piece."""
+    remaining = iter(members)
+    replicas, taken = next(remaining), 0
+    for nodes, size in runs:
+        end = node + nodes
+        while node < end:
+            used, left, alike = EMPTY, size, 1
+            while left:
+                if taken == replicas.count:
+                    replicas, taken = next(remaining), 0
+                if left == size:
+                    alike = max(1, min(end - node, (replicas.count - taken) // size))
+                count = min(left, replicas.count - taken)
+                yield Piece(replicas, taken, count, node, alike, used)
+                used = used.plus(replicas.need, count)
+                taken, left = taken + count * alike, left - count
+            node += alike
+
+
+def _shares(totals: Sequence[int], least: Sequence[int], nodes: int) -> list[int]:
+    """Distribute nodes over pools, so that the fullest node of all has as few replicas as can be."""
+
+    def taken(most: int) -> list[int]:
+        return [max(fewest, -(-total // most)) for total, fewest in zip(totals, least, strict=True)]
+
+    low, high = 1, max(totals)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if sum(taken(middle)) <= nodes else (middle + 1, high)
+    shares = taken(low)
+    for number, total in enumerate(totals):
+        shares[number] += max(0, min(total - shares[number], nodes - sum(shares)))
+    return shares
+
+
+def _on(members: Sequence[ReplicaGroup], nodes: int) -> list[NodeRun]:
+    """Return the sizes of so many nodes: as equal as can be, where they hold that."""
+    runs = _evenly(sum(replicas.count for replicas in members), nodes)
+    if all(_fits(piece) for piece in pieces(members, runs, 0)):
+        return runs
+    runs = _mixed_sizes(members, nodes)
+    while missing := nodes - _nodes(runs):
+        largest = max(range(len(runs)), key=lambda number: runs[number].size)
+        runs[largest : largest + 1] = _halved(runs[largest], missing)
+    return runs
+
+
+def _fits(piece: Piece) -> bool:
+    replicas = piece.replicas
+    return not any(True for _ in replicas.pool.shortfalls(piece.used.plus(replicas.need, piece.count)))
+
+
+def _halved(run: NodeRun, most: int) -> list[NodeRun]:
+    """Split at most so many of these nodes into two each."""
+    split, half = min(run.nodes, most), run.size // 2
+    if run.size % 2 == 0:
+        found = [NodeRun(2 * split, half)]
+    else:
+        found = [part for _ in range(split) for part in (NodeRun(1, half + 1), NodeRun(1, half))]
+    return [*found, *([NodeRun(run.nodes - split, run.size)] if run.nodes > split else [])]
+
+
+def _evenly(total: int, nodes: int) -> list[NodeRun]:
+    short, longer = divmod(total, nodes)
+    return [run for run in (NodeRun(longer, short + 1), NodeRun(nodes - longer, short)) if run.nodes]
+
+
+def _fewest(members: Sequence[ReplicaGroup]) -> list[NodeRun]:
+    """Return the sizes of the fewest nodes that hold these replicas."""
+    if len({replicas.need for replicas in members}) == 1:
+        total = sum(replicas.count for replicas in members)
+        return _evenly(total, -(-total // members[0].pool.capacity(members[0].need)))
+    return _mixed_sizes(members)
+
+
+def _mixed_sizes(members: Sequence[ReplicaGroup], nodes: int = 0) -> list[NodeRun]:
+    """Fill nodes in order; then lower the filling as far as the number of nodes allows."""
+    best = _fill(members, 1.0)
+    most = max(nodes, _nodes(best))
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        sizes = _fill(members, middle)
+        if _nodes(sizes) <= most:
+            best, high = sizes, middle
+        else:
+            low = middle
+    return best
+
+
+def _nodes(runs: Sequence[NodeRun]) -> int:
+    return sum(run.nodes for run in runs)
+
+
+def _fill(members: Sequence[ReplicaGroup], fullness: float) -> list[NodeRun]:
+    """Return how many replicas each node takes when it is filled to this share of itself, at least by one."""
+    closed: list[NodeRun] = []
+    last, used = 0, EMPTY  # on the node that is being filled
+    for replicas in members:
+        room = min(replicas.count, replicas.pool.room(used, replicas.need, fullness))
+        last, used = last + room, used.plus(replicas.need, room)
+        if room < replicas.count:
+            capacity = max(1, replicas.pool.room(EMPTY, replicas.need, fullness))
+            full, rest = divmod(replicas.count - room, capacity)
+            closed += [NodeRun(1, last)] if last else []
+            closed += [NodeRun(full - (not rest), capacity)] if full > (not rest) else []
+            last, used = rest or capacity, EMPTY.plus(replicas.need, rest or capacity)
+    return [*closed, NodeRun(1, last)]
