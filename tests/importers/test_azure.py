@@ -16,6 +16,8 @@ from hpcdist.importers.azure import IMPORTER
 from hpcdist.importers.azure.layout import gpus_of
 from hpcdist.loading.load import load_experiment
 
+from .azure_commands import prepared
+
 FOLDER = pathlib.Path(__file__).parent / "azure"
 NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.expected.yml"))
 
@@ -41,28 +43,28 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
 @pytest.mark.parametrize(
     ("rest", "native", "remarks"),
     [
-        ("outputs: {o: {type: string}}", {"run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}}, []),
+        ("outputs: {o: {type: string}}", {"run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}}, []),
         (
             "outputs: {o: {type: custom_model, intellectual_property: {protection_level: all}}}",
-            {"run": {"cmd": 'mkdir -p "$HPCDIST_OUTPUTS/o"\nx "$HPCDIST_OUTPUTS/o"'}},
+            {"run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"', "o")}},
             [("outputs.o.intellectual_property: intellectual_property has no effect on a batch machine: "
              "hpcdist does not hide code or data")],
         ),
         (
             "outputs: {o: {type: uri_file}}\nenvironment: mcr.microsoft.com/azureml/openmpi4.1.0:latest",
             {"build": {"image": "mcr.microsoft.com/azureml/openmpi4.1.0:latest"},
-             "run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
+             "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
             [],
         ),
         (
             "outputs: {o: {type: uri_file}}\nenvironment: {image: 'azureml:sklearn@latest'}",
-            {"run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
+            {"run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
             [("environment.image: image has no effect on a batch machine: it is kept in Azure; "
              "install its packages beforehand, or give `--set build.image=IMAGE`")],
         ),
         (
             "outputs: {o: {type: uri_file}}\nenvironment_variables: {A: 1, TOKEN: '${{ secrets.TOKEN }}'}",
-            {"environment": {"env_vars": {"A": "1"}}, "run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
+            {"environment": {"env_vars": {"A": "1"}}, "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
             [("environment_variables.TOKEN: TOKEN comes from Azure; "
              "export TOKEN in the shell that submits the job; the job inherits its variables")],
         ),
@@ -70,7 +72,7 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
             ("outputs: {o: {type: uri_file}}\n"
             "distribution: {type: tensorflow, worker_count: 3}\nresources: {instance_count: 2}"),
             {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 2}},
-             "run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
+             "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
             [("resources.instance_count: 3 workers and 0 parameter servers share 2 instances; "
              "hpcdist places as many of them on a node as fit")],
         ),
@@ -78,7 +80,7 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
             ("outputs: {o: {type: uri_file}}\n"
             "distribution: {type: tensorflow, worker_count: 2, parameter_server_count: 1}"),
             {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 1, "n_ps": 1}},
-             "run": {"cmd": 'x "$HPCDIST_OUTPUTS/o"'}},
+             "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
             [("distribution: in TF_CONFIG the first of the workers is the chief, and the others are workers "
              "0, 1, ...")],
         ),

@@ -10,6 +10,7 @@ from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.importers.azure.command import Output, Param, Remark, Translation, one_line
 
+from .azure_commands import prepared
 from .remarks import remarks_of
 
 PARAMS = {
@@ -126,7 +127,7 @@ def test_an_option_on_its_own_line_is_joined_to_its_program(*, legacy: bool) -> 
     text = f"type: {kind}\ncommand: >-\n  python x.py \\\n  --a b\\ c\nenvironment: {{image: i}}\n"
     found = importers.read(source.parse(text, "f.yml").data)
     assert (found.data, remarks_of(text)) == (
-        {"build": {"image": "i"}, "run": {"cmd": "python x.py --a b\\ c"}},
+        {"build": {"image": "i"}, "run": {"cmd": prepared("python x.py --a b\\ c")}},
         [f"warning: f.yml:2:10: command: {JOINED}"],
     )
 

@@ -10,6 +10,7 @@ from hpcdist.errors import ConfigError
 from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading import load
 
+from .azure_commands import prepared
 from .remarks import remarks_of
 
 NAMED = """\
@@ -81,7 +82,7 @@ SETTINGS = (
 def test_keys_of_azure_are_set_in_its_file() -> None:
     native = load.to_native(source.parse("type: command\ncommand: x\n", "f.yml"), settings=SETTINGS)
     assert (native.document.data, native.problems) == (
-        {"name": "b", "tags": ["d"], "run": {"cmd": "cd /src || exit\ny"}},
+        {"name": "b", "tags": ["d"], "run": {"cmd": prepared("y", before=("cd /src || exit",))}},
         (),
     )
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Path, Problem
 from hpcdist.importers import Imported
-from hpcdist.importers.azure.command import SUBMITTED_IN, Translation, one_line
+from hpcdist.importers.azure.code import Code
+from hpcdist.importers.azure.command import Translation, one_line
 from hpcdist.importers.azure.environment import take_environment, take_rest, take_variables
 from hpcdist.importers.azure.inputs import Inputs, read_outputs
 from hpcdist.importers.azure.layout import SETTINGS, Layout
@@ -22,7 +22,7 @@ from hpcdist.importers.azure.runtime import warn_of_variables
 from hpcdist.importers.container import escape_templates, finish_with_command
 from hpcdist.importers.polyaxon.command import joined
 from hpcdist.importers.reading import Reading
-from hpcdist.words import quote, slug
+from hpcdist.words import slug
 
 _SCHEMA: Final = re.compile(
     r"componentsdk|azureml/sdk-[12]|azuremlschemas|azuremlsdk2|command(job|component)", re.IGNORECASE
@@ -182,7 +182,7 @@ def _command(read: Reading, inputs: Inputs, *, legacy: bool, folder: str) -> str
     """Take the command, its code and its outputs; return its original text."""
     path: Path = ("launcher", "additional_arguments") if legacy and read.peek("launcher") else ("command",)
     outputs = read_outputs(read)
-    code = _code(read, folder, legacy=legacy)
+    code = Code(read, folder, legacy=legacy)
     text = read.get(*path)
     if not isinstance(text, str) or not text.strip():
         read.refuse(*path, why="there is no command", hint="write the command to run")
@@ -197,37 +197,5 @@ def _command(read: Reading, inputs: Inputs, *, legacy: bool, folder: str) -> str
         tell = read.refuse if remark.is_error else read.warn
         tell(*path, why=remark.message, hint=remark.hint)
     warn_of_variables(read, text, path)
-    read.put("run.cmd", "\n".join([*_preparation(translation, code), translation.text]), *path)
+    read.put("run.cmd", "\n".join([*code.preparation(translation), translation.text]), *path)
     return text
-
-
-def _preparation(translation: Translation, code: str) -> Iterator[str]:
-    """Yield the lines before a command: the change of directory, and the directories of its outputs."""
-    if translation.has_paths:
-        yield f"{SUBMITTED_IN}=$PWD"
-    if code not in ("", "."):
-        yield f"cd {escape_templates(quote(code))} || exit"
-    folders = [f'"$HPCDIST_OUTPUTS/{output.name}"' for output in translation.used if not output.is_file]
-    if folders:
-        yield f"mkdir -p {' '.join(folders)}"
-
-
-def _code(read: Reading, folder: str, *, legacy: bool) -> str:
-    """Return the folder in which the command runs, relative to the folder of the file."""
-    path: Path = ("code",)
-    for key in ("local_path", "directory", "path"):
-        if isinstance(read.peek("code"), dict) and read.peek("code", key) is not None:
-            path = ("code", key)
-    code = read.get(*path) if path != ("code",) or not isinstance(read.peek("code"), dict) else None
-    if code is None:
-        return folder if legacy else ""
-    if not isinstance(code, str):
-        read.refuse(*path, why=f"expected the path of a folder, got {code!r}")
-        return ""
-    if re.match(r"[A-Za-z][\w+.-]+:|git@", code) or code.endswith(".zip"):
-        why, hint = f"the code {code!r} is not fetched", "check it out, and write its folder"
-        read.warn(*path, why=why, hint=hint)
-        return ""
-    if re.search(r"\.(py|sh|ipynb|R|r|jl)$", code):  # a file, which Azure puts into a folder of its own
-        code = posixpath.dirname(code)
-    return posixpath.normpath(posixpath.join(folder, code))

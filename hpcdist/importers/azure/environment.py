@@ -27,7 +27,6 @@ _IGNORED: Final = {
     "is_deterministic": "every submitted job runs",
     "schedule": "jobs are not repeated: use cron",
     "creation_context": "it describes the file in Azure",
-    "additional_includes": "nothing is copied: the code runs where it is",
     "datastores": _ABSENT,
     "parent_job_name": "jobs have no parent: write `batch: {dependency: ...}` to run it after another",
 }
