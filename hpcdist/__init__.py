@@ -2,7 +2,7 @@
 
 The rooms, from the ground up: a package imports only from the lines above its own, and from its left.
 
-    errors units words registry    the error tree, quantities, shell quoting, the one extension mechanism
+    spelling errors units words registry    misspelt names, errors, quantities, shell quoting, plug-ins
     host    the edge to this machine: processes, files, locks, shipped data
     documents    YAML with places, and what models are made of
     experiment    what the user asks for

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar, overload
 
+from hpcdist.spelling import closest
+
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -205,12 +207,10 @@ def dotted(path: Path) -> str:
 
 def did_you_mean(word: str, choices: Iterable[str], most: int = 100) -> str:
     """Return a hint: the closest choice, else all choices (``most`` at most), else nothing."""
-    import difflib  # slow to import, needed for errors only
-
     known = sorted(choices)
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    near = closest(word, known)
     if near:
-        return f"did you mean {near[0]!r}?"
+        return f"did you mean {near!r}?"
     return f"known: {comma_list(known, most)}" if known else ""
 
 

@@ -17,7 +17,7 @@ PACKAGES = sorted(file.parent for file in FILES if file.name == "__init__.py")
 LINES = re.findall(r"^    (\S+(?: \S+)*)    \S", hpcdist.__doc__ or "", re.MULTILINE)
 ROOMS = [room for line in LINES for room in line.split()]
 """Every package, and the modules that lie flat beside them, in the order of the table."""
-GROUND = {"errors", "units", "words", "registry"}
+GROUND = {"spelling", "errors", "units", "words", "registry"}
 PURE = {"experiment", "site", "plan", "layers", "schedulers", "lint", "planner", "importers"}
 """Rooms without clock, environment, process or network: an argv is all that they know of the edge."""
 

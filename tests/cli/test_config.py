@@ -123,7 +123,7 @@ def test_refused_values_of_the_config_are_located(hpcdist: Hpcdist, config: Path
     result = hpcdist("check", "any.yml", "--site-path", "sites", "--site", "toy")
     assert (result.code, result.err) == (
         3,
-        f"error: {config}:2:14: batch.partition: site toy has no partition 'cpu'; did you mean 'gpu'?\n",
+        f"error: {config}:2:14: batch.partition: site toy has no partition 'cpu'; known: gpu\n",
     )
 
 

@@ -213,7 +213,7 @@ def test_with_an_error_nothing_is_written(
         (["import", "job.yml", "-o", "x", "--json"], "Error: --output cannot be combined with --json."),
         (["import", "--from", "kubeflow", "a", "b"], "error: kubeflow jobs are read only from files; name the file"),
         (["import", "--from", "kubefow", "job.yml"], "error: there is no importer 'kubefow'; did you mean 'kubeflow'?"),
-        (["import", "nob.yml"], "error: nob.yml: there is no such file; did you mean 'job.yml'?"),
+        (["import", "jbo.yml"], "error: jbo.yml: there is no such file; did you mean 'job.yml'?"),
         (["import", "job.yml", "-o", "job.yml/exp.yml"], "error: job.yml: Not a directory"),
     ],
 )  # fmt: skip

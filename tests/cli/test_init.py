@@ -213,7 +213,7 @@ def test_a_missing_directory_is_created(hpcdist: Hpcdist, folder: Path) -> None:
         (
             ["--site=toy", "--site-path=sites", "--partition=cpu"],
             3,
-            "error: --partition: batch.partition: site toy has no partition 'cpu'; did you mean 'gpu'?\n",
+            "error: --partition: batch.partition: site toy has no partition 'cpu'; known: gpu\n",
         ),
         (
             ["--site=toy", "--site-path=sites", "--nodes=2", "--gpus=3"],

@@ -202,7 +202,7 @@ def test_settings_of_a_job_are_set_as_az_sets_them() -> None:
 WRONG = {
     "runsettings.node_count": ("many", "expected a whole number of 1 or more, got 'many'"),
     "runsettings.nodes": ("2", "unknown key 'runsettings.nodes'; remove it"),
-    "launcher.type": ("mpirun", "unknown distribution 'mpirun'; did you mean 'mpi'?"),
+    "launcher.type": ("pmi", "unknown distribution 'pmi'; did you mean 'mpi'?"),
 }
 
 

@@ -85,7 +85,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "distribution: {type: mpirun}\n",
             [
-                "job.yml:4:22: distribution.type: unknown distribution 'mpirun'; did you mean 'mpi'?",
+                "job.yml:4:22: distribution.type: unknown distribution 'mpirun'; known: mpi, pytorch, tensorflow, torch.distributed",
             ],
         ),
         (

@@ -34,10 +34,10 @@ ERRORS: dict[str, list[str]] = {
     CI + "worker-count: 2\nfilters: {branches: {only: main}}": [
         "f.yml:3:1: worker-count: unknown key 'worker-count'; remove it"
     ],
-    "version: 1\ntype: multi-mpi\nworker: {machine-type: P4001, command: x, count: 2, dockerfile: {use: true}}": [
+    "version: 1\ntype: multi-mpi\nworker: {machine-type: P400O, command: x, count: 2, dockerfile: {use: true}}": [
         "f.yml:3:53: worker.dockerfile: no image is built here; build it, and write its name as `container`",
         "f.yml:3:40: worker.command: it would run on every worker in addition to the processes of mpirun; write `sleep infinity`, and put it into masterCommand",
-        "f.yml:3:24: worker.machine-type: unknown machine type 'P4001'; did you mean 'P4000'?",
+        "f.yml:3:24: worker.machine-type: unknown machine type 'P400O'; did you mean 'P4000'?",
         "f.yml:1:1: master.command: masterCommand is missing; write it, or give it by `--set`",
     ],
     "version: 2\nworkflows: {a: {steps: [{name: x, command: experiment.run_mpi_multi_node, params: {workerCount: 2, workerMachineType: C7, mastrCommand: a}}]}}": [

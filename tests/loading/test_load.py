@@ -99,7 +99,7 @@ def test_a_setting_overrides_the_native_form_of_an_old_file() -> None:
 @pytest.mark.parametrize(
     ("params", "changes", "messages"),
     [
-        ({"l": "1"}, [], ["-p l=1: params.l: there is no param 'l'; did you mean 'lr'?"]),
+        ({"l": "1"}, [], ["-p l=1: params.l: there is no param 'l'; known: lr"]),
         ({"lr": "[1"}, [], ["-p lr=[1: this list is not closed, or a comma is missing; write it as [a, b]"]),
         ({}, [("batch.acount", "x")],
          ["--set batch.acount=x: batch.acount: unknown key 'acount'; did you mean 'account'?"]),

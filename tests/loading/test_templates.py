@@ -130,7 +130,7 @@ RAW = "put {% raw %} and {% endraw %} around text that is not a template"
         ("{% for a in [1] %}{{ loop._iterator }}{% endfor %}", FORBIDDEN),
         ("{{ range.__globals__ }}", FORBIDDEN),
         ("{{ [lr, lr]|sort(attribute='__class__') }}", FORBIDDEN),
-        ("{{ lr|ljust(10**9) }}", "there is no filter 'ljust'; did you mean 'list'?"),
+        ("{{ lr|lisst(10**9) }}", "there is no filter 'lisst'; did you mean 'list'?"),
         ("{% macro f() %}{{ f() }}{% endmacro %}", f"this statement is not allowed in an experiment file; {ONLY}"),
         ("{% set x = 1 %}", f"this statement is not allowed in an experiment file; {ONLY}"),
         ("{% include '/etc/passwd' %}", f"this statement is not allowed in an experiment file; {ONLY}"),
