@@ -87,9 +87,9 @@ class Environment(Model, frozen=True):
     ``resources``: the resources of the master. ``replicas``: all other replicas. ``processes_per_replica``:
     the number of tasks of each replica, instead of the framework's default. ``env_vars``: variables of the
     program; they override those of the site and of the framework. ``node_selector``: for the master:
-    ``partition`` or ``constraint``, instead of those of ``batch``, or a label of the site's
-    ``node_selectors``. ``max_restarts``: how often a failed launch is repeated in the same allocation.
-    ``persistence``, ``data_refs``: volumes.
+    ``partition`` or ``constraint``, instead of those of ``batch``, the ``gpu_type`` that it prefers, or a
+    label of the site's ``node_selectors``. ``max_restarts``: how often a failed launch is repeated in the
+    same allocation. ``persistence``, ``data_refs``: volumes.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {

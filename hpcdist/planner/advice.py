@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from hpcdist.errors import Problem, warning
@@ -14,6 +15,7 @@ from hpcdist.plan import devices
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group, Row
 from hpcdist.planner import launch_advice
+from hpcdist.planner.gpu_types import KEY, gpu_type_advice
 from hpcdist.planner.launcher_choice import Start
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.visibility import advice as about_devices
@@ -46,27 +48,25 @@ def _unused(
             path = ("environment", "env_vars", variable.name)
             yield warning(f"{variable.name} has no effect: hpcdist sets it for each task", path)
     yield from dict.fromkeys(found for kind in kinds for found in _selectors(kind, site))
-    yield from _memory(kinds, site, job)
+    groups = [*_groups_of(kinds, job)]
+    yield from (found for replica, group in groups for found in gpu_type_advice(replica, group, site))
+    yield from _memory(groups, site, job)
 
 
 def _selectors(replica: Replica, site: Site) -> Iterator[Problem]:
     for key, value in replica.node_selector:
-        if key not in ("partition", "constraint") and value not in site.node_selectors.get(key, {}):
+        if key not in ("partition", "constraint", KEY) and value not in site.node_selectors.get(key, {}):
             known = f"; known: {', '.join(site.node_selectors[key])}" if key in site.node_selectors else ""
             what = f"the node selector {key}: {value} has no meaning on site {site.name} and is not used"
             yield warning(f"{what}{known}", (*replica.selector_path, key))
 
 
-def _memory(kinds: Sequence[Replica], site: Site, job: PreparedJob) -> Iterator[Problem]:
+def _memory(groups: Sequence[tuple[Replica, Group]], site: Site, job: PreparedJob) -> Iterator[Problem]:
     """Yield a warning for each memory request that the batch system does not get.
 
     Whole nodes whose memory is known need none.
     """
-    rows: dict[str, list[Row]] = {}
-    for row in job.placement.rows:
-        rows.setdefault(row.role, []).append(row)
-    for replica in kinds:
-        group = _group_of(replica, rows.get(replica.role, []), job)
+    for replica, group in groups:
         if (
             replica.memory
             and group.memory is None
@@ -77,14 +77,18 @@ def _memory(kinds: Sequence[Replica], site: Site, job: PreparedJob) -> Iterator[
             )
 
 
-def _group_of(replica: Replica, rows: Sequence[Row], job: PreparedJob) -> Group:
-    """Return the group of nodes of a replica; ``rows`` are those of its role, by ascending index.
+def _groups_of(kinds: Sequence[Replica], job: PreparedJob) -> Iterator[tuple[Replica, Group]]:
+    """Yield each replica with its group of nodes.
 
     Of the replicas that one torchrun starts on a node only the first has a row.
     """
-    later = bisect_right(rows, replica.index, key=lambda row: row.index)
-    node = rows[later - 1].node if later else 0
-    return job.placement.groups[bisect_right(job.placement.groups, node, key=lambda group: group.node) - 1]
+    groups, rows = job.placement.groups, defaultdict[str, list[Row]](list)
+    for row in job.placement.rows:
+        rows[row.role].append(row)
+    for replica in kinds:
+        later = bisect_right(rows[replica.role], replica.index, key=lambda row: row.index)
+        node = rows[replica.role][later - 1].node if later else 0
+        yield replica, groups[bisect_right(groups, node, key=lambda group: group.node) - 1]
 
 
 def _is_counted(group: Group, site: Site) -> bool:

@@ -22,6 +22,7 @@ from hpcdist.experiment.replica import Block, Replica
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.planner.feasibility import Refusal, Request, nearness, refusals_in, try_placement
+from hpcdist.planner.gpu_types import gpu_type_of, pools_of_type
 from hpcdist.planner.launcher_choice import StartRequest
 from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools
 from hpcdist.site.model import Site
@@ -131,7 +132,8 @@ def _allowed(experiment: Experiment, site: Site, replica: Replica, where: Where)
         raise PlanError(Problem(f"site {site.name} has no partition {partition!r}", path, hint))
     open_ones = [pool for pool in pools(site) if _is_open(pool, partition)]
     constraints = _constraints(experiment, site, replica)
-    found = [_constrained(pool, partition, constraints) for pool in _named(open_ones, constraints, site)]
+    fitting = pools_of_type(_named(open_ones, constraints, site), gpu_type_of(replica, site))
+    found = [_constrained(pool, partition, constraints) for pool in fitting]
     return [_unshared(pool) for pool in found] if experiment.batch.exclusive else found
 
 

@@ -33,7 +33,14 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
                     "OMPI_MCA_btl": "^openib",
                 },
                 "resources": {"gpu": {"requests": 1}},
-                "replicas": {"n_workers": 1, "default_worker": {"resources": {"gpu": {"requests": 1}}}},
+                "node_selector": {"gpu_type": "V100"},
+                "replicas": {
+                    "n_workers": 1,
+                    "default_worker": {
+                        "resources": {"gpu": {"requests": 1}},
+                        "node_selector": {"gpu_type": "V100"},
+                    },
+                },
             },
             "framework": "horovod",
             "run": {"cmd": "python train.py --lr=$LR"},
@@ -42,6 +49,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "horovod:17:7: name: 'digits on two' is not a valid job name: it becomes 'digits-on-two'",
             "horovod:8:10: experimentEnv.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job; the job inherits its variables",
             "horovod:23:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need no command that waits for mpirun",
+            "horovod:26:20: workerMachineType: of a p3.2xlarge machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
             "horovod:16:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
             "horovod:11:16: masterCommand: hpcdist starts the processes itself, so these words have no effect: --allow-run-as-root, -bind-to none",
             "horovod:11:16: masterCommand: -x LD_LIBRARY_PATH of mpirun names what is not in `experimentEnv`; the tasks get its value from the site's modules and your shell",
@@ -57,9 +65,13 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "environment": {
                 "env_vars": {"EPOCHS_EVAL": "5", "MAX_STEPS": "1000"},
                 "resources": {"gpu": {"requests": 1}},
+                "node_selector": {"gpu_type": "K80"},
                 "replicas": {
-                    "default_worker": {"resources": {"gpu": {"requests": 1}}},
-                    "default_ps": {"resources": {"cpu": {"requests": 12}}},
+                    "default_worker": {
+                        "resources": {"gpu": {"requests": 1}},
+                        "node_selector": {"gpu_type": "K80"},
+                    },
+                    "default_ps": {"resources": {"cpu": {"requests": 12}, "memory": {"requests": 30720}}},
                     "n_workers": 2,
                     "n_ps": 1,
                 },
@@ -75,6 +87,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             },
         },
         [
+            "grpc:6:20: workerMachineType: of a K80 machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
             "grpc:8:14: workerCount: the first of 3 workers is TF_CONFIG's master, and not worker 0 too as on Gradient; worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same",
             "grpc:9:27: parameterServerContainer: an experiment has one image: tensorflow/tensorflow:1.13.1-gpu-py3 is used here too",
             "grpc:2:12: projectId: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
@@ -88,9 +101,16 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "environment": {
                 "data_refs": ["coco"],
                 "resources": {"gpu": {"requests": 1}},
+                "node_selector": {"gpu_type": "V100"},
                 "replicas": {
-                    "default_worker": {"resources": {"gpu": {"requests": 1}}},
-                    "default_ps": {"resources": {"gpu": {"requests": 1}}},
+                    "default_worker": {
+                        "resources": {"gpu": {"requests": 1}},
+                        "node_selector": {"gpu_type": "V100"},
+                    },
+                    "default_ps": {
+                        "resources": {"gpu": {"requests": 1}},
+                        "node_selector": {"gpu_type": "V100"},
+                    },
                     "n_workers": 1,
                     "n_ps": 2,
                 },
@@ -108,6 +128,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [
             "roles:14:1: datasets: no dataset is fetched or mounted, and no key is kept; put the files on the machine; the site's `volumes` say where",
+            "roles:4:20: workerMachineType: of a V100 machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
             "roles:6:14: workerCount: the first of 2 workers is TF_CONFIG's master, and not worker 0 too as on Gradient; worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same",
             "roles:3:18: workerContainer: its TensorFlow version is unknown, so TF_CONFIG has the form of version 1, as on Gradient; for TensorFlow 2 add `--set tensorflow.version=2`",
         ],
@@ -115,11 +136,12 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "single": (
         {
             "name": "mnist",
-            "environment": {"resources": {"gpu": {"requests": 8}}},
+            "environment": {"resources": {"gpu": {"requests": 8}}, "node_selector": {"gpu_type": "GV100"}},
             "build": {"image": "tensorflow/tensorflow:1.13.1-gpu-py3"},
             "run": {"cmd": ["cd /home/playground", "python mnist.py --out /artifacts/model"]},
         },
         [
+            "single:4:14: machineType: of a GV100x8 machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
             "single:5:10: command: /artifacts is a directory of Gradient's machines; write $POLYAXON_RUN_OUTPUTS_PATH, or a path of the machine, instead",
             "single:7:19: workingDirectory: /home/playground is a directory of the image; write one that is relative to where the job is submitted",
             "single:2:12: projectId: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
@@ -132,7 +154,10 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "framework": "mpi",
             "backend": "mpi",
             "environment": {
-                "replicas": {"n_workers": 4, "default_worker": {"resources": {"cpu": {"requests": 12}}}}
+                "replicas": {
+                    "n_workers": 4,
+                    "default_worker": {"resources": {"cpu": {"requests": 12}, "memory": {"requests": 30720}}},
+                }
             },
             "run": {
                 "cmd": 'pip install -r requirements.txt && horovodrun -np 4 --hostfile "$HPCDIST_HOSTFILE" python train.py'
@@ -148,7 +173,13 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "name": "script",
             "environment": {
                 "data_refs": ["flowers"],
-                "replicas": {"n_workers": 2, "default_worker": {"resources": {"gpu": {"requests": 4}}}},
+                "replicas": {
+                    "n_workers": 2,
+                    "default_worker": {
+                        "resources": {"gpu": {"requests": 4}},
+                        "node_selector": {"gpu_type": "A100"},
+                    },
+                },
             },
             "build": {"image": "someone/own:1"},
             "framework": "mpi",
@@ -159,6 +190,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "script:8:1: datasetName: no dataset is fetched or mounted, and no key is kept; put the files on the machine; the site's `volumes` say where",
             "script:9:1: datasetUri: datasetUri has no effect on a batch machine: no dataset is fetched or mounted",
             "script:7:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need no command that waits for mpirun",
+            "script:4:20: workerMachineType: of a A100x4 machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
             "script:6:16: masterCommand: a command which does not begin with mpirun runs unchanged, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
         ],
     ),
@@ -168,8 +200,11 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "build": {"image": "someone/own:1"},
             "framework": "mpi",
             "environment": {
-                "resources": {"cpu": {"requests": 4}},
-                "replicas": {"n_workers": 1, "default_worker": {"resources": {"cpu": {"requests": 4}}}},
+                "resources": {"cpu": {"requests": 4}, "memory": {"requests": 8192}},
+                "replicas": {
+                    "n_workers": 1,
+                    "default_worker": {"resources": {"cpu": {"requests": 4}, "memory": {"requests": 8192}}},
+                },
                 "processes_per_replica": 4,
                 "env_vars": {"OMP_NUM_THREADS": "1"},
             },

@@ -22,7 +22,14 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "framework": "horovod",
             "environment": {
                 "resources": {"gpu": {"requests": 1}},
-                "replicas": {"n_workers": 1, "default_worker": {"resources": {"gpu": {"requests": 1}}}},
+                "node_selector": {"gpu_type": "V100"},
+                "replicas": {
+                    "n_workers": 1,
+                    "default_worker": {
+                        "resources": {"gpu": {"requests": 1}},
+                        "node_selector": {"gpu_type": "V100"},
+                    },
+                },
                 "env_vars": {"OMPI_MCA_btl": "^openib"},
             },
             "run": {"cmd": ["cd src", "SEED=$RANDOM_SEED python train.py"]},
@@ -31,6 +38,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "ci_mpi:21:1: filters: filters has no effect on a batch machine: a job is submitted by you, and not by a commit",
             "ci_mpi:23:1: checks: checks has no effect on a batch machine: metrics are not checked",
             "ci_mpi:3:13: experiment: 'two nodes' is not a valid job name: it becomes 'two-nodes'",
+            "ci_mpi:19:17: worker.machine-type: of a p3.2xlarge machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
             "ci_mpi:15:17: master.machine-type: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
             "ci_mpi:14:12: master.command: mpirun selects a network of Gradient's machines with OMPI_MCA_btl; remove that from `environment.env_vars`, and the site's own network is used",
             "ci_mpi:2:10: project: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
@@ -42,7 +50,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "ci_single": (
         {
-            "environment": {"resources": {"cpu": {"requests": 12}}},
+            "environment": {"resources": {"cpu": {"requests": 12}, "memory": {"requests": 30720}}},
             "build": {"image": "someone/own:1"},
             "run": {"cmd": "./run.sh"},
         },
@@ -57,9 +65,13 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "environment": {
                 "env_vars": {"LR": "1.0"},
                 "resources": {"gpu": {"requests": 1}},
+                "node_selector": {"gpu_type": "P5000"},
                 "replicas": {
-                    "default_worker": {"resources": {"gpu": {"requests": 1}}},
-                    "default_ps": {"resources": {"cpu": {"requests": 4}}},
+                    "default_worker": {
+                        "resources": {"gpu": {"requests": 1}},
+                        "node_selector": {"gpu_type": "P5000"},
+                    },
+                    "default_ps": {"resources": {"cpu": {"requests": 4}, "memory": {"requests": 8192}}},
                     "n_workers": 1,
                     "n_ps": 1,
                 },
@@ -78,6 +90,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "ci_step:19:5: workflows.train.triggers: triggers has no effect on a batch machine: a job is submitted by you, and not by a commit",
             "ci_step:17:9: workflows.train.steps[0].checks: checks has no effect on a batch machine: metrics are not checked",
             "ci_step:5:15: workflows.train.steps[0].name: 'first try' is not a valid job name: it becomes 'first-try'",
+            "ci_step:9:30: workflows.train.steps[0].params.workerMachineType: of a Free-P5000 machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
             "ci_step:11:24: workflows.train.steps[0].params.workerCount: the first of 2 workers is TF_CONFIG's master, and not worker 0 too as on Gradient; worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same",
             "ci_step:16:23: workflows.train.steps[0].params.clusterId: clusterId has no effect on a batch machine: it belongs to an account of Paperspace",
         ],
@@ -85,13 +98,18 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "workflow": (
         {
             "name": "process",
-            "environment": {"env_vars": {"A": "1", "B": "x y"}, "resources": {"gpu": {"requests": 1}}},
+            "environment": {
+                "env_vars": {"A": "1", "B": "x y"},
+                "resources": {"gpu": {"requests": 1}},
+                "node_selector": {"gpu_type": "RTX4000"},
+            },
             "build": {"image": "someone/own:1"},
             "run": {"cmd": "bash -c 'python run.py --out /outputs/a '\"'\"'b c'\"'\"''"},
         },
         [
             "workflow:1:1: on: on has no effect on a batch machine: a job is submitted by you, and not by a commit",
             "workflow:3:22: jobs.process.env.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job; the job inherits its variables",
+            "workflow:7:32: jobs.process.resources.instance-type: of a RTX4000 machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
             "workflow:12:7: jobs.process.with.args: /outputs is a directory of Gradient's machines; write $POLYAXON_RUN_OUTPUTS_PATH, or a path of the machine, instead",
         ],
     ),

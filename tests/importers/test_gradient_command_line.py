@@ -57,7 +57,14 @@ def test_a_command_line_becomes_an_experiment() -> None:
         "environment": {
             "env_vars": {"EPOCHS": "5", "LR": "1e-4", "ON": "true", "NCCL_DEBUG": "INFO"},
             "resources": {"gpu": {"requests": 1}},
-            "replicas": {"n_workers": 1, "default_worker": {"resources": {"gpu": {"requests": 1}}}},
+            "node_selector": {"gpu_type": "V100"},
+            "replicas": {
+                "n_workers": 1,
+                "default_worker": {
+                    "resources": {"gpu": {"requests": 1}},
+                    "node_selector": {"gpu_type": "V100"},
+                },
+            },
         },
         "build": {"image": "horovod/horovod:0.18.1"},
         "framework": "horovod",
@@ -67,6 +74,10 @@ def test_a_command_line_becomes_an_experiment() -> None:
         (
             "--workerCommand: workerCommand: workerCommand has no effect on a batch machine: "
             "the nodes of a job need no command that waits for mpirun"
+        ),
+        (
+            "--workerMachineType=p3.2xlarge: workerMachineType: of a p3.2xlarge machine the GPUs are requested; "
+            "CPUs and memory are the site's share of them; for others write `resources` into the imported file"
         ),
         (
             "--masterMachineType=p3.2xlarge: masterMachineType: masterMachineType has no effect on a batch machine: "

@@ -7,21 +7,25 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.importers.gradient.machines import Machine, machine
+from tests.importers.remarks import remarks_of
 
 
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("P4000", Machine(1)),
-        ("GPU+", Machine(1)),
-        ("Free-P5000", Machine(1)),
-        ("Free-CPU", Machine(0, 2)),
-        ("GV100x8", Machine(8)),
-        ("A100-80Gx2", Machine(2)),
+        ("P4000", Machine(1, "P4000")),
+        ("GPU+", Machine(1, "M4000")),
+        ("GPU+x2", Machine(2, "M4000")),
+        ("Free-P5000", Machine(1, "P5000")),
+        ("Free-CPU", Machine(cpus=2, gib=2)),
+        ("GV100x8", Machine(8, "GV100")),
+        ("A100-80Gx2", Machine(2, "A100-80G")),
         ("P5000x3", None),
-        ("p3.16xlarge", Machine(8)),
-        ("C7", Machine(0, 12)),
-        ("C2", Machine(0, 0)),
+        ("p3.16xlargex2", None),
+        ("p3.16xlarge", Machine(8, "V100")),
+        ("p2.xlarge", Machine(1, "K80")),
+        ("C5", Machine(cpus=4, gib=8)),
+        ("C1", Machine()),
         ("TPUv2", None),
     ],
 )
@@ -29,13 +33,47 @@ def test_machines(name: str, found: Machine | None) -> None:
     assert machine(name) == found
 
 
-def test_a_machine_of_unknown_size_is_a_warning() -> None:
-    document = source.parse("name: a\nmachineType: C2\ncommand: x\n", "f.yml")
-    imported = importers.read(document.data)
-    assert imported.data == {"name": "a", "run": {"cmd": "x"}}
-    assert [str(document.locate(problem)) for problem in imported.remarks] == [
+SIZE = "write `--set environment.resources.cpu.requests=N`, and `gpu` for `cpu` for GPUs"
+
+
+@pytest.mark.parametrize(
+    ("name", "remark"),
+    [
+        ("C1", "warning: f.yml:1:14: machineType: the size of the machine type 'C1' is unknown; " + SIZE),
         (
-            "f.yml:2:14: machineType: the number of CPUs of the machine type 'C2' is unknown; "
-            "write `--set environment.resources.cpu.requests=N` for N of them"
-        )
-    ]
+            "own-node-7",
+            "warning: f.yml:1:14: machineType: 'own-node-7' is no machine of Paperspace's, and its size is "
+            "unknown: none is requested; " + SIZE,
+        ),
+        ("P400", "error: f.yml:1:14: machineType: unknown machine type 'P400'; did you mean 'P4000'?"),
+    ],
+)
+def test_a_machine_of_unknown_size_is_a_warning(name: str, remark: str) -> None:
+    assert remarks_of(f"machineType: {name}\ncommand: x\n") == [remark]
+
+
+def test_a_role_has_the_memory_or_the_type_of_gpu_of_its_machine() -> None:
+    text = """\
+experimentType: GRPC
+workerCount: 2
+workerMachineType: P100
+workerContainer: tensorflow/tensorflow:2.4.1
+workerCommand: python w.py
+parameterServerCount: 1
+parameterServerMachineType: {}
+parameterServerCommand: python w.py
+"""
+    worker = {"resources": {"gpu": {"requests": 1}}, "node_selector": {"gpu_type": "P100"}}
+    other = {"resources": {"gpu": {"requests": 1}}, "node_selector": {"gpu_type": "K80"}}
+    plain = {"resources": {"cpu": {"requests": 1}, "memory": {"requests": 3840}}}
+    for server, section, named in (("K80", other, ["P100", "K80"]), ("G1", plain, ["P100"])):
+        found = importers.read(source.parse(text.format(server), "f.yml").data)
+        assert found.data["environment"] == {
+            **worker,
+            "replicas": {"default_worker": worker, "default_ps": section, "n_workers": 1, "n_ps": 1},
+        }
+        said = [remark.message for remark in found.remarks if "machine the GPUs" in remark.message]
+        assert said == [
+            f"of a {name} machine the GPUs are requested; CPUs and memory are the site's share of them"
+            for name in named
+        ]

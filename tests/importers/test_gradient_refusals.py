@@ -50,9 +50,7 @@ ERRORS: dict[str, list[str]] = {
         "f.yml:3:32: jobs.a.resources.instance-type: unknown machine type 'P40'; did you mean 'P4000'?",
         "f.yml:5:22: jobs.a.with.args: command is missing; write it, or give it by `--set`",
     ],
-    MPI + "masterCommand: mpirun -np 1 python x.py": [
-        "f.yml:5:16: masterCommand: mpirun starts 1 processes (-np), but 2 workers have room for 2 (1 GPU each); write -np 2, or 3 with the master, or another workerCount"
-    ],
+    MPI + "masterCommand: mpirun -np 1 python x.py": [],
     MPI + "masterCommand: mpirun -np 6 -npernode 2 python x.py\nmasterMachineType: C7": [
         "f.yml:6:20: masterMachineType: mpirun starts processes on the master too, which has 0 GPUs, a worker 1; write the workers' machine"
     ],

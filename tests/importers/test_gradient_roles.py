@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.loading.load import load_experiment
 
@@ -53,3 +54,29 @@ def test_the_sdk_of_gradient_finds_the_cluster() -> None:
         if not line.startswith(" ")
     )
     assert base64.urlsafe_b64decode(output_of("worker", text)).decode() == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("machine", "count", "native"),
+    [
+        ("P4000", 1, {}),
+        ("P4000", 2, {"replicas": 1}),
+        ("P4000x2", 2, {}),
+        ("P4000x2", 1, {"processes_per_replica": 1}),
+        ("C7", 2, {"replicas": 1, "processes_per_replica": 1}),
+    ],
+)
+def test_mpirun_starts_fewer_processes_than_there_is_room(
+    machine: str, count: int, native: dict[str, int]
+) -> None:
+    text = (
+        f"experimentType: MPI\nworkerCount: 3\nworkerMachineType: {machine}\nworkerContainer: a/b:1\n"
+        f"masterCommand: mpirun -np {count} python x.py\n"
+    )
+    found = importers.read(source.parse(text, "f.yml").data)
+    section = found.data["environment"]
+    nodes = 1 + section.get("replicas", {}).get("n_workers", 0)
+    assert nodes == 1 + native.get("replicas", 0)
+    assert section.get("processes_per_replica") == native.get("processes_per_replica")
+    why = f"mpirun starts {count} processes (-np) on {nodes} of 3 workers: no other is requested"
+    assert why in [remark.message for remark in found.remarks]

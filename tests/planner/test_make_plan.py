@@ -417,6 +417,46 @@ def test_a_node_selector_without_a_meaning() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("wanted", "partition", "warning"),
+    [
+        ("A100", "gpu", ""),
+        ("A100-80G", "gpu", "master gets a100, and not A100-80G: site x has a100, v100"),
+        ("K80", "mixed", "master gets a100, and not K80: site x has a100, v100"),
+        ("v100", "mixed", ""),
+        ("K80", "", "site x does not name its GPUs: K80 is not requested; {hint}"),
+    ],
+)
+def test_a_gpu_type_that_a_replica_does_not_get_is_a_warning(
+    wanted: str, partition: str, warning: str
+) -> None:
+    kinds = {
+        "a": {"cpus": 4, "gpus": 2, "gpu_type": "a100"},
+        "v": {"cpus": 4, "gpus": 2, "gpu_type": "v100"},
+    }
+    nodes: dict[str, Any] = {"gpu": {"nodes": {"a": 4}}, "mixed": {"nodes": {"a": 1, "v": 1}}}
+    machine = site(node_types=kinds, partitions=nodes) if partition else site()
+    plan = planned(
+        machine,
+        environment={"resources": resources(gpu=1), "node_selector": {"gpu_type": wanted}},
+        batch={"walltime": "1h"} | ({"partition": partition} if partition else {}),
+    )
+    hint = "write `batch: {constraint: NAME}`, or a partition, with its own name for them"
+    path = "environment.node_selector.gpu_type: "
+    assert warnings_of(plan) == ((path + warning.format(hint=hint),) if warning else ())
+
+
+def test_a_label_of_the_site_named_as_the_gpu_type_means_what_the_site_says() -> None:
+    machine = site(
+        node_types={"n": {"cpus": 4, "gpus": 2, "gpu_type": "a100", "constraint": "fast"}},
+        partitions={"p": {"nodes": {"n": 4}}},
+        node_selectors={"gpu_type": {"K80": {"constraint": "fast"}}},
+    )
+    section = {"resources": resources(gpu=1), "node_selector": {"gpu_type": "K80"}}
+    plan = planned(machine, environment=section, batch={"walltime": "1h"})
+    assert (warnings_of(plan), plan.placement.groups[0].constraint) == ((), "fast")
+
+
 def test_mpi_over_several_components() -> None:
     section = {
         "resources": resources(cpu=20),

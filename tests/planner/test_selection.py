@@ -580,3 +580,32 @@ def test_a_task_a_node_has_all_that_its_replicas_have() -> None:
         ("master", (0, 1, 2, 3), 8, 16000, 4),
         ("worker", (0, 1), 4, 8000, 2),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen"),
+    [("V100", ["v100"]), ("a100-80g", ["a100"]), ("K80", ["v100"]), ("", ["v100"])],
+)
+def test_a_gpu_type_is_preferred(kind: str, chosen: list[str]) -> None:
+    selector = {"gpu_type": kind} if kind else {}
+    exp = experiment(environment={"resources": ONE_GPU, "node_selector": selector})
+    assert [group.node_type for group in selected(exp).groups] == chosen
+
+
+def test_each_replica_has_its_own_gpu_type() -> None:
+    worker = {"resources": ONE_GPU, "node_selector": {"gpu_type": "v100"}}
+    exp = experiment(
+        framework="pytorch",
+        environment={
+            "resources": ONE_GPU,
+            "node_selector": {"gpu_type": "A100"},
+            "replicas": {"n_workers": 2, "default_worker": worker},
+        },
+    )
+    assert kinds(exp) == [("a100", "ib&a100"), ("v100", "ib&volta")]
+
+
+def test_a_named_partition_without_the_gpu_type_is_used() -> None:
+    section = {"resources": ONE_GPU, "node_selector": {"gpu_type": "a100"}}
+    exp = experiment(environment=section, batch={"partition": "v100"})
+    assert [group.node_type for group in selected(exp).groups] == ["v100"]

@@ -31,8 +31,9 @@ _OTHERS: Final = {
 """Options of Gradient's other commands, and why those are not run."""
 _MULTINODE_ONLY: Final = KNOWN - OF_SINGLENODE - {"datasets", "experimentType", "experimentTypeId"}
 _TYPES: Final = {
-    "GRPC": "GRPC",
-    "MPI": "MPI",
+    **dict.fromkeys(("GRPC", "MULTI-GRPC"), "GRPC"),
+    **dict.fromkeys(("MPI", "MULTI-MPI"), "MPI"),
+    **dict.fromkeys(("SINGLE", "SINGLENODE"), "single"),
     "2": "GRPC",
     "3": "MPI",
     "1": "single",

@@ -1,4 +1,4 @@
-"""Machine types of Gradient: the GPUs of each, or the CPUs of those without GPUs.
+"""Machine types of Gradient: the GPUs of each and their type, or the CPUs and memory of those without.
 
 Paperspace's own are those of its documentation (https://github.com/Paperspace/Docs,
 ``instances/instance-types.md`` and ``more/instance-types/README.md``; the newest of
@@ -20,47 +20,53 @@ _FREE: Final = {"Free-CPU": "C3", "Free-GPU+": "GPU+", "Free-GPU": "GPU+", "Free
 """Those of the free tier (``more/instance-types/free-instances.md`` there)."""
 _MANY: Final = re.compile(r"(.+)x([248])")
 _ONE_GPU: Final = (
-    "GPU+", "M4000", "P4000", "P5000", "P6000", "RTX4000", "RTX5000", "A4000", "A5000", "A6000", "A100",
-    "A100-80G", "V100", "V100-32G", "GV100", "K80", "P100", "H100",
+    "M4000", "P4000", "P5000", "P6000", "RTX4000", "RTX5000", "A4000", "A5000", "A6000", "A100", "A100-80G",
+    "V100", "V100-32G", "GV100", "K80", "P100", "H100",
 )  # fmt: skip
 _GPUS: Final = {
-    **dict.fromkeys(_ONE_GPU, 1),
-    "p2.xlarge": 1, "p2.8xlarge": 8, "p2.16xlarge": 16,
-    "p3.2xlarge": 1, "p3.8xlarge": 4, "p3.16xlarge": 8, "p3dn.24xlarge": 8,
-    "p4d.24xlarge": 8,
-    "g3s.xlarge": 1, "g3.4xlarge": 1, "g3.8xlarge": 2, "g3.16xlarge": 4,
-    "g4dn.xlarge": 1, "g4dn.2xlarge": 1, "g4dn.4xlarge": 1,
-    "g4dn.12xlarge": 4, "g4dn.metal": 8,
+    **{kind: (1, kind) for kind in _ONE_GPU},
+    "GPU+": (1, "M4000"),
+    "p2.xlarge": (1, "K80"), "p2.8xlarge": (8, "K80"), "p2.16xlarge": (16, "K80"),
+    "p3.2xlarge": (1, "V100"), "p3.8xlarge": (4, "V100"), "p3.16xlarge": (8, "V100"),
+    "p3dn.24xlarge": (8, "V100-32G"), "p4d.24xlarge": (8, "A100"),
+    "g3s.xlarge": (1, "M60"), "g3.4xlarge": (1, "M60"), "g3.8xlarge": (2, "M60"), "g3.16xlarge": (4, "M60"),
+    "g4dn.xlarge": (1, "T4"), "g4dn.2xlarge": (1, "T4"), "g4dn.4xlarge": (1, "T4"),
+    "g4dn.12xlarge": (4, "T4"), "g4dn.metal": (8, "T4"),
 }  # fmt: skip
 _CPUS: Final = {
-    **dict.fromkeys(("C1", "C2", "C4", "C6", "C8", "C9", "C10"), 0),  # no table has their size
-    "C3": 2, "C5": 4, "C7": 12, "G1": 1, "G6": 6, "G12": 12,
-    "c5.large": 2, "c5.xlarge": 4, "c5.2xlarge": 8, "c5.4xlarge": 16, "c5.9xlarge": 36, "c5.12xlarge": 48,
-    "c5.18xlarge": 72, "c5.24xlarge": 96,
+    **dict.fromkeys(("C1", "C4", "C6", "C8", "C9", "C10"), (0, 0)),  # no table has their size
+    "C2": (1, 1), "C3": (2, 2), "C5": (4, 8), "C7": (12, 30), "G1": (1, 3.75), "G6": (6, 24), "G12": (12, 64),
+    "c5.large": (2, 4), "c5.xlarge": (4, 8), "c5.2xlarge": (8, 16), "c5.4xlarge": (16, 32),
+    "c5.9xlarge": (36, 72), "c5.12xlarge": (48, 96), "c5.18xlarge": (72, 144), "c5.24xlarge": (96, 192),
 }  # fmt: skip
+"""CPUs and GiB of memory."""
 
 
 class Machine(NamedTuple):
-    """One machine; ``cpus`` is given only for types without GPUs; 0 if the number is unknown."""
+    """One machine; ``cpus`` and ``gib`` only of types without GPUs; all 0 if its size is unknown."""
 
-    gpus: int
+    gpus: int = 0
+    gpu_type: str = ""
     cpus: int = 0
+    gib: float = 0
 
     @property
-    def amount(self) -> tuple[str, int]:
-        """The request of a replica of this size."""
-        return ("gpu", self.gpus) if self.gpus else ("cpu", self.cpus)
+    def resources(self) -> dict[str, dict[str, int]]:
+        """The request of a replica of this size, with memory in MiB."""
+        amounts = {"gpu": self.gpus, "cpu": self.cpus, "memory": int(self.gib * 1024)}
+        return {name: {"requests": number} for name, number in amounts.items() if number}
 
 
 def machine(name: str) -> Machine | None:
     """Return the machine of that name, None where there is none."""
     name = _FREE.get(name, name)
     if name in _CPUS:
-        return Machine(0, _CPUS[name])
+        cpus, gib = _CPUS[name]
+        return Machine(cpus=cpus, gib=gib)
     many = _MANY.fullmatch(name)
-    if many and many[1] in _ONE_GPU:
-        return Machine(int(many[2]))
-    return Machine(_GPUS[name]) if name in _GPUS else None
+    if many and _GPUS.get(many[1], (0, ""))[0] == 1:
+        return Machine(int(many[2]), _GPUS[many[1]][1])
+    return Machine(*_GPUS[name]) if name in _GPUS else None
 
 
 def nearest(name: str) -> str:

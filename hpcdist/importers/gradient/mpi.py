@@ -18,8 +18,8 @@ from hpcdist.importers.gradient.roles import (
     ignore_role,
     machine_of,
     number_of,
-    put_amount,
     put_image,
+    put_machine,
 )
 from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
 from hpcdist.importers.reading import Reading
@@ -115,9 +115,20 @@ def _put_replicas_of(read: Reading, line: Line, workers: int, kind: Machine | No
         return _put_with_master(read, workers, per if each else None, kind)
     if kind and not kind.gpus and each is None and count % workers == 0:
         _put_nodes(read, workers, count // workers, kind)
-        return False
-    _refuse_count(read, count, workers, per, kind)
+    elif count < workers * per and (count < per or count % per == 0):
+        _put_fewer(read, count, workers, per, kind)
+    else:
+        _refuse_count(read, count, workers, per, kind)
     return False
+
+
+def _put_fewer(read: Reading, count: int, workers: int, per: int, kind: Machine | None) -> None:
+    """Ask only for the first workers: mpirun fills one after the other, and starts nothing on the others."""
+    nodes = max(1, count // per)
+    if nodes < workers:
+        why = f"mpirun starts {count} processes (-np) on {nodes} of {workers} workers: no other is requested"
+        read.warn("masterCommand", why=why, hint=f"write -np {workers * per} for all")
+    _put_nodes(read, nodes, min(count, per), kind)
 
 
 def _put_with_master(read: Reading, workers: int, per: int | None, kind: Machine | None) -> bool:
@@ -141,12 +152,10 @@ def _refuse_count(read: Reading, count: int, workers: int, per: int, kind: Machi
 
 def _put_nodes(read: Reading, nodes: int, per: int | None, kind: Machine | None) -> None:
     """Ask for so many replicas, the master among them."""
-    if kind:
-        put_amount(read, kind, "workerMachineType", "environment.resources")
     if nodes > 1:
         read.put("environment.replicas.n_workers", nodes - 1, "workerCount")
-        if kind:
-            put_amount(read, kind, "workerMachineType", WORKERS)
+    if kind:
+        put_machine(read, kind, "workerMachineType", "environment", *([WORKERS] if nodes > 1 else []))
     if per and not (kind and kind.gpus == per):
         read.put("environment.processes_per_replica", per, "masterCommand")
 
@@ -157,7 +166,7 @@ def _put_unchanged(read: Reading, command: str, why: str, workers: int, kind: Ma
     read.put("backend", "mpi", "masterCommand")
     read.put("environment.replicas.n_workers", workers, "workerCount")
     if kind:
-        put_amount(read, kind, "workerMachineType", WORKERS)
+        put_machine(read, kind, "workerMachineType", WORKERS)
     hint = "a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE"
     why = f"a command {why} runs unchanged, once, on the first node"
     read.warn("masterCommand", why=why, hint=hint)

@@ -17,8 +17,10 @@ from hpcdist.importers.gradient.machines import Machine, machine, nearest
 from hpcdist.importers.reading import Reading
 
 MOST: Final = 100_000
-WORKERS: Final = "environment.replicas.default_worker.resources"
+WORKERS: Final = "environment.replicas.default_worker"
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
+_MACHINE: Final = re.compile(r"[A-Za-z][\w.+-]*")
+_WRITE_SIZE: Final = "write `--set environment.resources.cpu.requests=N`, and `gpu` for `cpu` for GPUs"
 _VERSION: Final = re.compile(r"(?:.*/)?tensorflow[^:/]*:v?(\d+(?:\.\d+)*)(?![\d.])")
 _SDK: Final = (
     'export PS_CONFIG="$(printf %s "$TF_CONFIG" | base64 | tr -d "\\n" | tr +/ -_)" '
@@ -31,7 +33,7 @@ def put_single(read: Reading) -> None:
     """Make one replica of an experiment of one node."""
     for key in ("experimentType", "experimentTypeId"):
         read.get(key)
-    _put_machine(read, "machineType", "environment.resources")
+    _put_machine(read, "machineType", "environment")
     put_image(read, "container")
     command = command_of(read, "command")
     if command:
@@ -43,8 +45,8 @@ def put_parameter_servers(read: Reading, given: set[str]) -> None:
     ignore_role(read, given, "master", "an experiment of the type GRPC has no such role")
     workers, servers = count_of(read, "workerCount"), count_of(read, "parameterServerCount")
     read.put("framework", "tensorflow", "experimentType")
-    _put_machine(read, "workerMachineType", "environment.resources", WORKERS)
-    _put_machine(read, "parameterServerMachineType", "environment.replicas.default_ps.resources")
+    _put_machine(read, "workerMachineType", "environment", WORKERS)
+    _put_machine(read, "parameterServerMachineType", "environment.replicas.default_ps")
     if workers == 1:
         why = "the one worker is TensorFlow's master, and parameter servers need a worker besides it"
         read.refuse("workerCount", why=why, hint="write 2 or more")
@@ -136,21 +138,36 @@ def machine_of(read: Reading, key: str) -> Machine | None:
         return None
     found = machine(name)
     if found is None:
-        read.refuse(key, why=f"unknown machine type {name!r}", hint=nearest(name))
+        _unknown_machine(read, key, name)
     elif not any(found):
-        hint = "write `--set environment.resources.cpu.requests=N` for N of them"
-        read.warn(key, why=f"the number of CPUs of the machine type {name!r} is unknown", hint=hint)
+        read.warn(key, why=f"the size of the machine type {name!r} is unknown", hint=_WRITE_SIZE)
     return found
 
 
-def _put_machine(read: Reading, key: str, *targets: str) -> None:
+def _unknown_machine(read: Reading, key: str, name: str) -> None:
+    """Refuse what looks like a slip, and warn of a machine of a private cluster."""
+    hint = nearest(name)
+    if hint.startswith("did") or name.startswith("TPU") or not _MACHINE.fullmatch(name):
+        read.refuse(key, why=f"unknown machine type {name!r}", hint=hint)
+    else:
+        why = f"{name!r} is no machine of Paperspace's, and its size is unknown: none is requested"
+        read.warn(key, why=why, hint=_WRITE_SIZE)
+
+
+def _put_machine(read: Reading, key: str, *sections: str) -> None:
     kind = machine_of(read, key)
-    for target in targets if kind else ():
-        put_amount(read, kind, key, target)  # type: ignore[arg-type]
+    if kind:
+        put_machine(read, kind, key, *sections)
 
 
-def put_amount(read: Reading, kind: Machine, key: str, target: str) -> None:
-    """Request the resources of a machine."""
-    name, number = kind.amount
-    if number:
-        read.put(target, {name: {"requests": number}}, key)
+def put_machine(read: Reading, kind: Machine, key: str, *sections: str) -> None:
+    """Request the resources of a machine for each section of replicas, and prefer its type of GPU."""
+    for section in sections if any(kind) else ():
+        read.put(f"{section}.resources", kind.resources, key)
+        if kind.gpus:
+            read.put(f"{section}.node_selector", {"gpu_type": kind.gpu_type}, key)
+    why = (
+        f"of a {read.text(key)} machine the GPUs are requested; CPUs and memory are the site's share of them"
+    )
+    if kind.gpus and why not in {remark.message for remark in read.remarks}:
+        read.warn(key, why=why, hint="for others write `resources` into the imported file")

@@ -1,0 +1,58 @@
+"""GPU types that replicas ask for by ``node_selector: {gpu_type: a100}``: nodes that have them, or advice.
+
+A site without them runs the job on what it has: files of other systems name machines that it cannot have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hpcdist.errors import Problem, warning
+from hpcdist.experiment.replica import Replica
+from hpcdist.plan.placement import Group
+from hpcdist.planner.pools import Pool
+from hpcdist.site.model import Site
+
+KEY: Final = "gpu_type"
+
+
+def gpu_type_of(replica: Replica, site: Site) -> str:
+    """Return the type that a replica asks for; empty if it asks for none, or has no GPUs.
+
+    A label of that name in the site's ``node_selectors`` means what the site says.
+    """
+    value = dict(replica.node_selector).get(KEY, "")
+    return "" if not replica.gpus or value in site.node_selectors.get(KEY, {}) else value
+
+
+def pools_of_type(candidates: Sequence[Pool], kind: str) -> list[Pool]:
+    """Return the pools whose GPUs are of a type, else of its model (``a100`` of ``a100-80g``), else all."""
+    named = [(pool, _parts(pool.gpu_type or pool.node_type or "")) for pool in candidates if kind]
+    exact = [pool for pool, parts in named if {*_parts(kind)} <= {*parts}]
+    return exact or [pool for pool, parts in named if _parts(kind)[0] in parts] or [*candidates]
+
+
+def gpu_type_advice(replica: Replica, group: Group, site: Site) -> Iterator[Problem]:
+    """Yield a warning where a replica does not surely get the type that it asks for."""
+    kind = gpu_type_of(replica, site)
+    found = [group.node_type] if group.node_type else []
+    if group.site_partition in site.partitions and not found:
+        found = [*site.partitions[group.site_partition].nodes]
+    given = [node.gpu_type or name for name in found if (node := site.node_types[name]).gpus]
+    if not kind or (given and all({*_parts(kind)} <= {*_parts(name)} for name in given)):
+        return
+    path = (*replica.selector_path, KEY)
+    if not given:
+        hint = "write `batch: {constraint: NAME}`, or a partition, with its own name for them"
+        yield warning(f"site {site.name} does not name its GPUs: {kind} is not requested", path, hint)
+        return
+    every = sorted({node.gpu_type or name for name, node in site.node_types.items() if node.gpus})
+    gets = f"{replica.role} gets {' or '.join(dict.fromkeys(given))}"
+    yield warning(f"{gets}, and not {kind}: site {site.name} has {', '.join(every)}", path)
+
+
+def _parts(name: str) -> list[str]:
+    """Return the words of a name: of ``A100x4`` and ``tesla_a100`` one is ``a100``."""
+    return [re.sub(r"x\d$", "", part) for part in re.split(r"[^a-z0-9]+", name.lower())]
