@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.errors import Problem
-from hpcdist.experiment.node_counts import ANY_NODES
+from hpcdist.experiment.node_counts import ANY_NODES, NodeCounts
 from hpcdist.experiment.replica import Block
 from hpcdist.planner.feasibility import Refusal, Request, counted, nodes_on, refusals_in
 from hpcdist.planner.pools import UNLIMITED, Pool, Shortfall, need_of, pools
@@ -66,8 +66,7 @@ def _nearest(request: Request, refusal: Refusal) -> str:
     free = request._replace(counts=ANY_NODES)
     for pool in pools(request.site) if request.counts.paths else ():
         if not refusals_in(free, pool):
-            keys = " and ".join(f"`{path[-1]}`" for path in request.counts.paths)
-            return f"without {keys} {_holding(nodes_on(free, pool), pool)}"
+            return _without(request.counts, nodes_on(free, pool), pool)
     request = free
     if refusal.shortfall and refusal.run:
         return _node_hint(request.site, refusal.shortfall, refusal.run)
@@ -76,10 +75,12 @@ def _nearest(request: Request, refusal: Refusal) -> str:
     return _size_hint(request, refusal.pool)
 
 
-def _holding(nodes: int, pool: Pool) -> str:
-    """Return that so many nodes take the job."""
-    holds = "holds" if nodes == 1 else "hold"
-    return f"{counted(nodes, 'node')} of partition {pool.partition} {holds} them"
+def _without(counts: NodeCounts, nodes: int, pool: Pool) -> str:
+    """Return what to write where the pool takes the job on so many nodes, and not as the file has it."""
+    fits = f"{counted(nodes, 'node')} of partition {pool.partition} {'holds' if nodes == 1 else 'hold'} them"
+    if counts.per_node:
+        return f"without {'`nodes` and ' * bool(counts.nodes)}`per_node` {fits}"
+    return f"write `batch: {{nodes: {nodes}}}` or `--set batch.nodes={nodes}`: {fits}"
 
 
 def _names(found: Iterable[Pool]) -> list[str]:

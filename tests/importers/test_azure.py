@@ -71,10 +71,17 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
         (
             ("outputs: {o: {type: uri_file}}\n"
             "distribution: {type: tensorflow, worker_count: 3}\nresources: {instance_count: 2}"),
-            {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 2}},
+            {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 2}}, "batch": {"nodes": 2},
              "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
-            [("resources.instance_count: 3 workers and 0 parameter servers share 2 instances; "
-             "hpcdist places as many of them on a node as fit")],
+            [],
+        ),
+        (
+            ("outputs: {o: {type: uri_file}}\n"
+            "distribution: {type: tensorflow, worker_count: 2}\nresources: {instance_count: 3}"),
+            {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 1}}, "batch": {"nodes": 2},
+             "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
+            [("resources.instance_count: 2 workers and 0 parameter servers leave some of 3 instances idle; "
+             "hpcdist asks for a node for each of them")],
         ),
         (
             ("outputs: {o: {type: uri_file}}\n"

@@ -42,6 +42,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
                     },
                 },
             },
+            "batch": {"nodes": 2},
             "framework": "horovod",
             "run": {"cmd": "python train.py --lr=$LR"},
         },
@@ -76,6 +77,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
                     "n_ps": 1,
                 },
             },
+            "batch": {"nodes": 4},
             "framework": "tensorflow",
             "build": {"image": "tensorflow/tensorflow:1.13.1-gpu-py3"},
             "tensorflow": {"version": "1.13.1"},
@@ -115,6 +117,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
                     "n_ps": 2,
                 },
             },
+            "batch": {"nodes": 4},
             "framework": "tensorflow",
             "build": {"image": "someone/own:latest"},
             "tensorflow": {"version": "1"},
@@ -151,6 +154,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {
             "name": "horovodrun",
             "build": {"image": "someone/own:1"},
+            "batch": {"nodes": 4},
             "framework": "mpi",
             "backend": "mpi",
             "environment": {
@@ -182,6 +186,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
                 },
             },
             "build": {"image": "someone/own:1"},
+            "batch": {"nodes": 2},
             "framework": "mpi",
             "backend": "mpi",
             "run": {"cmd": './start.sh "$HPCDIST_HOSTFILE"'},
@@ -198,6 +203,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {
             "name": "cpus",
             "build": {"image": "someone/own:1"},
+            "batch": {"nodes": 2},
             "framework": "mpi",
             "environment": {
                 "resources": {"cpu": {"requests": 4}, "memory": {"requests": 8192}},

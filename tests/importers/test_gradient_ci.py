@@ -20,6 +20,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "name": "two-nodes",
             "build": {"image": "horovod/horovod:0.18.1"},
             "framework": "horovod",
+            "batch": {"nodes": 2},
             "environment": {
                 "resources": {"gpu": {"requests": 1}},
                 "node_selector": {"gpu_type": "V100"},
@@ -76,6 +77,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
                     "n_ps": 1,
                 },
             },
+            "batch": {"nodes": 3},
             "framework": "tensorflow",
             "build": {"image": "tensorflow/tensorflow:2.4.1"},
             "tensorflow": {"version": "2.4.1"},

@@ -67,6 +67,7 @@ def test_a_command_line_becomes_an_experiment() -> None:
             },
         },
         "build": {"image": "horovod/horovod:0.18.1"},
+        "batch": {"nodes": 2},
         "framework": "horovod",
         "run": {"cmd": "python main.py"},
     }

@@ -19,6 +19,7 @@ from tests.planner.test_placement import CPU, UNKNOWN, crowd, jobs
 from tests.plans import planned
 from tests.sites import site, site_named
 
+THREE = "write `batch: {nodes: 3}` or `--set batch.nodes=3`:"
 PER_NODE = "environment.replicas.per_node"
 SITE = site(
     node_types={"big": {"cpus": 16, "gpus": 4}, "bare": {"cpus": 16}},
@@ -111,26 +112,26 @@ def test_a_plan_has_as_many_nodes(asked: dict[str, Any], nodes: list[int]) -> No
 
 
 @pytest.mark.parametrize(
-    ("asked", "message", "nodes"),
+    ("asked", "message", "hint"),
     [
         ({"each": resources(cpu=1, gpu=1), "per_node": 5},
          f"{PER_NODE}: partition gpu (big nodes) has 4 GPUs a node, 5 requested by 5 replicas",
-         "`per_node` 3"),
+         "without `per_node`"),
         ({"nodes": 2},
          "batch.nodes: partition gpu (big nodes): these replicas need at least 3 nodes, 2 requested",
-         "`nodes` 3"),
+         THREE),
         ({"nodes": 9},
          "batch.nodes: partition gpu (big nodes) gives a job 8 nodes, 9 are needed (2 tasks a node)",
-         "`nodes` 3"),
+         THREE),
     ],
 )  # fmt: skip
 def test_what_the_nodes_of_a_site_do_not_have_is_refused(
-    asked: dict[str, Any], message: str, nodes: str
+    asked: dict[str, Any], message: str, hint: str
 ) -> None:
     with pytest.raises(PlanError) as caught:
         plan_of(workers=9, **asked)
-    hint = f"without {nodes} nodes of partition gpu hold them"
-    assert [str(problem) for problem in caught.value.problems] == [f"{message}; {hint}"]
+    whole = f"{message}; {hint} 3 nodes of partition gpu hold them"
+    assert [str(problem) for problem in caught.value.problems] == [whole]
 
 
 def test_servers_apart_only_where_all_nodes_are_alike() -> None:
@@ -157,5 +158,7 @@ def test_every_batch_system_is_asked_for_these_nodes(name: str) -> None:
 
 
 def test_one_machine_has_one_node() -> None:
-    with pytest.raises(PlanError, match=r"gives a job 1 node, 2 are needed .* without `nodes` 1 node of"):
+    with pytest.raises(
+        PlanError, match=r"gives a job 1 node, 2 are needed .* or `--set batch.nodes=1`: 1 node of"
+    ):
         plan_of(site_named("local"), nodes=2, each=resources(cpu=1))

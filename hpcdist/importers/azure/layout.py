@@ -150,10 +150,13 @@ class Layout:
             return per_instance
         return total // instances
 
-    def _put_replicas(self, workers: int, source: Path = ()) -> None:
+    def _put_replicas(self, workers: int, source: Path = (), servers: int = 0) -> None:
         read, base = self._read, "environment"
         if workers:
             read.put(f"{base}.replicas.n_workers", workers, *(source or self._source()))
+        replicas = 1 + workers + servers
+        if self._instances and replicas > 1:
+            read.put("batch.nodes", min(self._instances, replicas), *self._source())
         if self._gpus:
             gpus = {"gpu": {"requests": self._gpus}}
             read.put(f"{base}.resources", gpus, *self._type_source())
@@ -204,15 +207,16 @@ class Layout:
         workers = self._role_count("worker_count", 1) or instances
         servers = self._role_count("parameter_server_count", 0) or 0
         read.put("framework", "tensorflow", self._section, "type")
-        if workers + servers != instances and self._gpus:
+        if workers + servers > instances and self._gpus:
             why = f"{workers} workers and {servers} parameter servers share the GPUs of {instances} instances"
             hint = f"write {GPUS_TO_SET} for G GPUs of each worker"
             read.warn(*self._type_source(), why=why, hint=hint)
             self._gpus = None
-        elif self._instances and workers + servers != instances:
-            why = f"{workers} workers and {servers} parameter servers share {instances} instances"
-            hint = "hpcdist places as many of them on a node as fit"
-            read.warn(*self._source(), why=why, hint=hint)
+        elif workers + servers < instances:
+            why = (
+                f"{workers} workers and {servers} parameter servers leave some of {instances} instances idle"
+            )
+            read.warn(*self._source(), why=why, hint="hpcdist asks for a node for each of them")
         if servers and workers == 1:
             why = "parameter servers need a worker besides the chief, which is the first worker"
             read.refuse(
@@ -220,7 +224,7 @@ class Layout:
             )
             return
         source = (self._section, "worker_count")
-        self._put_replicas(workers - 1, source if read.peek(*source) is not None else ())
+        self._put_replicas(workers - 1, source if read.peek(*source) is not None else (), servers)
         if servers:
             read.put("environment.replicas.n_ps", servers, self._section, "parameter_server_count")
             why = "in TF_CONFIG the first of the workers is the chief, and the others are workers 0, 1, ..."

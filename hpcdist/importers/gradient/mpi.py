@@ -154,6 +154,7 @@ def _put_nodes(read: Reading, nodes: int, per: int | None, kind: Machine | None)
     """Ask for so many replicas, the master among them."""
     if nodes > 1:
         read.put("environment.replicas.n_workers", nodes - 1, "workerCount")
+        read.put("batch.nodes", nodes, "workerCount")
     if kind:
         put_machine(read, kind, "workerMachineType", "environment", *([WORKERS] if nodes > 1 else []))
     if per and not (kind and kind.gpus == per):
@@ -165,6 +166,7 @@ def _put_unchanged(read: Reading, command: str, why: str, workers: int, kind: Ma
     read.ignore("masterMachineType", why=_NO_MASTER)
     read.put("backend", "mpi", "masterCommand")
     read.put("environment.replicas.n_workers", workers, "workerCount")
+    read.put("batch.nodes", workers, "workerCount")
     if kind:
         put_machine(read, kind, "workerMachineType", WORKERS)
     hint = "a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE"

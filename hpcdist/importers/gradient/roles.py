@@ -53,6 +53,7 @@ def put_parameter_servers(read: Reading, given: set[str]) -> None:
     elif workers and servers:
         read.put("environment.replicas.n_workers", workers - 1, "workerCount")
         read.put("environment.replicas.n_ps", servers, "parameterServerCount")
+        read.put("batch.nodes", workers + servers, "workerCount")
         why = f"the first of {workers} workers is TF_CONFIG's master, and not worker 0 too as on Gradient"
         hint = "worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same"
         read.warn("workerCount", why=why, hint=hint)
