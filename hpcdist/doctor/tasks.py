@@ -251,7 +251,7 @@ def _allreduce(check: CheckJob, library: str, found: Sequence[AllReduce]) -> Fin
 def _too_few_ranks(check: CheckJob, library: str, found: AllReduce, name: str) -> Finding:
     detail = f"{found.library} sees {found.ranks} of {check.plan.placement.size} tasks"
     launcher = launchers.get(check.plan.launch.launcher)
-    if library in _MPI and not launcher.brings_mpi:
+    if library in _MPI and not launcher.provides_mpi:
         detail = f"{detail}: launcher {launcher.name} has no MPI"
         return Finding("network", name, "note", detail, "try one that has: `--set batch.launcher=mpirun`")
     hint = f"use a library that is built with the MPI of {launcher.name}"

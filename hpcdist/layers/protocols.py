@@ -29,8 +29,8 @@ class Topology(Model, frozen=True, kw_only=True):
     ``required_roles``: the roles whose end is the end of the job; the others, servers, are ended then.
     ``elastic``: the job survives the loss of a node. ``by_address``: tasks reach each other by addresses, not
     by names. ``gpu_visibility``: the GPUs that a task sees (its own, or the node's) unless the file sets it.
-    ``lockstep_roles``: the roles whose tasks do equal work, at the pace of the slowest. ``why``: the key of
-    the file that requires these launchers or this task.
+    ``lockstep_roles``: the roles whose tasks do equal work, at the pace of the slowest. ``required_by``: the
+    key of the file that requires these launchers or this task.
     """
 
     task: Literal["replica", "gpu", "node"] = "replica"
@@ -43,7 +43,7 @@ class Topology(Model, frozen=True, kw_only=True):
     by_address: bool = False
     gpu_visibility: Literal["task", "node"] = "task"
     lockstep_roles: frozenset[str] = frozenset({"master", "worker"})
-    why: str | None = None
+    required_by: str | None = None
 
 
 @runtime_checkable
@@ -99,8 +99,8 @@ class Launcher(Protocol):
     the keys that it reads of its section in a site file. ``hostfile_line`` is a printf format for a host
     and its number of tasks; ``unequal_nodes``: that number may differ by node. ``labels_output``: it marks
     each line with its rank by itself; otherwise the task wrapper does. ``labels_single``: it may do so
-    where there is but one task, too. ``brings_mpi``: tasks that call MPI_Init share one MPI_COMM_WORLD;
-    ``gives_pmi``: by a PMI that each task can check; ``pmi_over_components``: the type of PMI of a job of
+    where there is but one task, too. ``provides_mpi``: tasks that call MPI_Init share one MPI_COMM_WORLD;
+    ``provides_pmi``: by a PMI that each task can check; ``pmi_over_components``: the type of PMI of a job of
     several components that needs no MPI. ``remote_shell``: how it reaches other nodes, None:
     through the batch system. ``orders_nodes``: ranks follow an order of nodes of its own, not LSF's; the
     script's function ``order_nodes_NAME`` asks for it, as ``prepare_NAME``, where there is one, prepares
@@ -125,8 +125,8 @@ class Launcher(Protocol):
     lists_cpus: bool
     hostfile_line: str
     unequal_nodes: bool
-    brings_mpi: bool
-    gives_pmi: bool
+    provides_mpi: bool
+    provides_pmi: bool
     pmi_over_components: str | None
     labels_output: bool
     labels_single: bool

@@ -80,7 +80,7 @@ class Launch(Model, frozen=True, kw_only=True):
 
     ``mode`` ``once``: one program on the head node starts everything, without the task wrapper; its
     ``launcher`` is ``once`` where the user's own command is that program (``by_user``).
-    ``starts_processes``: each task is a launch of the processes of its node (torchrun). ``meets_by_mpi``:
+    ``starts_processes``: each task is a launch of the processes of its node (torchrun). ``connects_by_mpi``:
     the tasks find each other over MPI; ``mpi`` and ``needs_pmi``: by which PMI, and whether each checks
     that it is there. ``hostfile_line``: a printf format for a host and its number of tasks.
     ``label_in_task``: the task wrapper marks lines with the rank; ``labelled``: whether anything does,
@@ -92,7 +92,7 @@ class Launch(Model, frozen=True, kw_only=True):
     launcher: str
     mode: Literal["tasks", "once"] = "tasks"
     starts_processes: bool = False
-    meets_by_mpi: bool = False
+    connects_by_mpi: bool = False
     mpi: str | None = None
     needs_pmi: bool = False
     rank_variables: RankVariables | None = None

@@ -30,19 +30,19 @@ class Origin(Model, frozen=True, omit_defaults=True):
     ``kind`` ``place``: the user wrote it, ``name`` is where: file and line, or an option. ``key``: ``name``
     is a key of the experiment, of which the planner finds the place. ``site``: ``key`` is that of the site
     file. ``rule`` and ``default``: hpcdist itself, as ``name`` says. ``task wrapper``: the word that starts
-    each task. ``why``: the reason; ``notes``: what else is to be known.
+    each task. ``reason``: why it was decided so. ``notes``: further remarks.
     """
 
     kind: Kind
     name: str = ""
     key: str = ""
-    why: str = ""
+    reason: str = ""
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         named = self.name or self.kind
         head = f"{self.kind} {self.name}" if self.kind in _WITH_KIND else named
-        return ": ".join(filter(None, (head, self.key, self.why))) + "".join(
+        return ": ".join(filter(None, (head, self.key, self.reason))) + "".join(
             f" ({note})" for note in self.notes
         )
 

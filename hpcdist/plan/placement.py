@@ -121,7 +121,7 @@ class Group(Model, frozen=True, kw_only=True):
     even: bool
     site_partition: str | None = None
     origin: Origin = DEFAULT
-    why: str = ""
+    reason: str = ""
 
 
 class Shape(NamedTuple):

@@ -16,26 +16,26 @@ from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group, Row
 from hpcdist.planner import launch_advice
 from hpcdist.planner.gpu_types import KEY, gpu_type_advice
-from hpcdist.planner.launcher_choice import Start
+from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.visibility import advice as about_devices
 from hpcdist.schedulers import AdvisingScheduler, LimitsArrays, schedulers
 from hpcdist.site.model import Site
 
 
-def advice(experiment: Experiment, site: Site, job: PreparedJob, start: Start) -> Iterator[Problem]:
+def advice(experiment: Experiment, site: Site, job: PreparedJob, choice: LaunchChoice) -> Iterator[Problem]:
     """Yield what the user should know before submitting."""
-    for text in launch_advice.advice(job, site, start.launch):
+    for text in launch_advice.advice(job, site, choice.launch):
         yield warning(text, ("run", "cmd"))
     yield from _about_the_site(experiment, site, job)
     yield from _array_size(site, job)
     yield from _about_the_image(experiment, job)
-    kinds = {(block.first.path, block.first.selector_path): block.first for block in start.replicas}
+    kinds = {(block.first.path, block.first.selector_path): block.first for block in choice.replicas}
     for replica in kinds.values():
         yield from _about_a_replica(replica)
-    yield from map(warning, about_devices(experiment, job, start))
-    if isinstance(start.launcher, AdvisingLauncher) and not start.by_user:
-        yield from start.launcher.advice(job, site.options(start.launcher.name))
+    yield from map(warning, about_devices(experiment, job, choice))
+    if isinstance(choice.launcher, AdvisingLauncher) and not choice.by_user:
+        yield from choice.launcher.advice(job, site.options(choice.launcher.name))
     yield from _unused(experiment, [*kinds.values()], site, job)
 
 
@@ -103,8 +103,8 @@ def _without_memory(site: Site, group: Group) -> str:
         return (
             f"site {site.name} does not name the memory resource; write it as `sge.memory` in the site file"
         )
-    said = f"{key}: nodes" if key == "lsf.request" else f"{key}: false"
-    return f"site {site.name} says `{said}`; a job gets the site's default"
+    setting = f"{key}: nodes" if key == "lsf.request" else f"{key}: false"
+    return f"site {site.name} says `{setting}`; a job gets the site's default"
 
 
 def _about_the_image(experiment: Experiment, job: PreparedJob) -> Iterator[Problem]:
@@ -136,7 +136,7 @@ def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Ite
     scheduler = schedulers.get(site.scheduler)
     if isinstance(scheduler, AdvisingScheduler):
         yield from scheduler.advice(job, site)
-    if site.status == "unverified" and devices.untold(job) and _has_part_of_a_node(job, site):
+    if site.status == "unverified" and devices.lacks_gpu_assignment(job) and _has_part_of_a_node(job, site):
         yield warning(
             f"other jobs may be on the same nodes, and {site.scheduler} sets for no job which GPUs are "
             f"its own: tasks fail where {job.gpus.variable} is not set; ask for all GPUs of a node, or for "

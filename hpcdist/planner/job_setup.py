@@ -14,16 +14,18 @@ from hpcdist.plan.model import Environment, JobSpec, PreparedJob, extended
 from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.values import Word
 from hpcdist.planner import container_choice
-from hpcdist.planner.launcher_choice import Start
+from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.variables import variables
 from hpcdist.site.model import Site
 from hpcdist.words import join
 
 
-def prepared(spec: JobSpec, experiment: Experiment, site: Site, start: Start, where: Where) -> PreparedJob:
+def prepared(
+    spec: JobSpec, experiment: Experiment, site: Site, choice: LaunchChoice, where: Where
+) -> PreparedJob:
     """Return the job with its setup lines and its variables."""
-    shared = start.framework.variables(spec, experiment, site)
-    own = start.framework.task_variables(spec, experiment, site)
+    shared = choice.framework.variables(spec, experiment, site)
+    own = choice.framework.task_variables(spec, experiment, site)
     environment = Environment(
         modules=(*site.modules, *experiment.batch.modules),
         spack_env=experiment.batch.spack_env,

@@ -13,7 +13,7 @@ from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.planner.container_choice import must_start_containers
-from hpcdist.planner.launcher_choice import Start, must_provide_mpi, own_arguments, pmi_of
+from hpcdist.planner.launcher_choice import LaunchChoice, must_provide_mpi, own_arguments, pmi_of
 from hpcdist.planner.origins import origins
 from hpcdist.planner.placement import beside_gpus
 from hpcdist.planner.request import request_of
@@ -25,7 +25,7 @@ from hpcdist.site.model import Site
 def job_spec(
     experiment: Experiment,
     site: Site,
-    start: Start,
+    choice: LaunchChoice,
     place: tuple[Placement, Container | None],
     where: Where,
 ) -> JobSpec:
@@ -38,16 +38,16 @@ def job_spec(
     facts = job_facts(site, placement, container=container is not None)
 
     def words() -> tuple[tuple[Word, ...], Literal["task", "node", "launcher"]]:
-        arguments = own_arguments(experiment, site, start, facts, where)
-        binding = binding_words(site.options(start.launcher.name), placement)
+        arguments = own_arguments(experiment, site, choice, facts, where)
+        binding = binding_words(site.options(choice.launcher.name), placement)
         texts = (*binding, *(word.text for word in arguments))
-        return arguments, gpu_visibility(experiment, site, start, texts)
+        return arguments, gpu_visibility(experiment, site, choice, texts)
 
     request, (arguments, visibility), _, _ = independent(
         lambda: request_of(experiment, site, placement, facts),
         words,
-        lambda: must_provide_mpi(start, site) if _meets_by_mpi(start, placement) else None,
-        lambda: must_start_containers(container, start.launcher, site),
+        lambda: must_provide_mpi(choice, site) if _connects_by_mpi(choice, placement) else None,
+        lambda: must_start_containers(container, choice.launcher, site),
     )
     scheduler = schedulers.get(site.scheduler)
     gpus = Gpus(
@@ -57,7 +57,7 @@ def job_spec(
         shared_nodes=scheduler.is_batch_system and not request.exclusive,
         named=scheduler.names_gpus,
     )
-    if start.launcher.lists_cpus and gpus.visibility != "launcher" and start.mode == "tasks":
+    if choice.launcher.lists_cpus and gpus.visibility != "launcher" and choice.mode == "tasks":
         placement = beside_gpus(placement, site, exclusive=request.exclusive)
     return JobSpec(
         identity=_identity(experiment, site),
@@ -65,15 +65,15 @@ def job_spec(
         facts=facts,
         request=request,
         gpus=gpus,
-        launch=_launch(experiment, site, placement, start, arguments),
-        completion=_completion(experiment, placement, start),
+        launch=_launch(experiment, site, placement, choice, arguments),
+        completion=_completion(experiment, placement, choice),
         rendezvous=Rendezvous(
             suffix=site.head_node.suffix,
-            by_address=site.head_node.resolve or start.topology.by_address,
+            by_address=site.head_node.resolve or choice.topology.by_address,
             ports=_ports(placement),
         ),
         container=container,
-        origins=dict(origins(experiment, site, placement, start, where)),
+        origins=dict(origins(experiment, site, placement, choice, where)),
     )
 
 
@@ -90,46 +90,50 @@ def _identity(experiment: Experiment, site: Site) -> Identity:
 
 
 def _launch(
-    experiment: Experiment, site: Site, placement: Placement, start: Start, arguments: tuple[Word, ...]
+    experiment: Experiment,
+    site: Site,
+    placement: Placement,
+    choice: LaunchChoice,
+    arguments: tuple[Word, ...],
 ) -> Launch:
-    launcher, topology, launch = start.launcher, start.topology, start.launch
-    meets_by_mpi = _meets_by_mpi(start, placement)
-    mpi = pmi_of(experiment, site, start, placement) if launcher.gives_pmi else None
+    launcher, topology, launch = choice.launcher, choice.topology, choice.launch
+    connects_by_mpi = _connects_by_mpi(choice, placement)
+    mpi = pmi_of(experiment, site, choice, placement) if launcher.provides_pmi else None
     own = site.options(launcher.name).rank_variables or launcher.rank_variables
     return Launch(
-        launcher="once" if start.by_user else launcher.name,
-        mode=start.mode,
+        launcher="once" if choice.by_user else launcher.name,
+        mode=choice.mode,
         starts_processes=topology.spread or topology.task == "node",
-        meets_by_mpi=meets_by_mpi,
+        connects_by_mpi=connects_by_mpi,
         mpi=mpi,
         # Cray's PMI has other variables (https://slurm.schedmd.com/mpi_guide.html).
-        needs_pmi=meets_by_mpi and launcher.gives_pmi and mpi != "cray_shasta",
-        rank_variables=own if start.mode == "tasks" else None,
+        needs_pmi=connects_by_mpi and launcher.provides_pmi and mpi != "cray_shasta",
+        rank_variables=own if choice.mode == "tasks" else None,
         hostfile_line=SLOTS.get(launch.program if launch else "", launcher.hostfile_line),
-        labelled=_labelled(start, placement),
+        labelled=_labelled(choice, placement),
         label_in_task=placement.size > 1 and not launcher.labels_output,
-        remote_shell=None if start.by_user else launcher.remote_shell,
-        orders_nodes=launcher.orders_nodes and not start.by_user and placement.nodes > 1,
+        remote_shell=None if choice.by_user else launcher.remote_shell,
+        orders_nodes=launcher.orders_nodes and not choice.by_user and placement.nodes > 1,
         components=schedulers.get(site.scheduler).has_components and len(placement.groups) > 1,
         arguments=arguments,
     )
 
 
-def _meets_by_mpi(start: Start, placement: Placement) -> bool:
-    return start.topology.needs_mpi and start.launch is None and placement.size > 1
+def _connects_by_mpi(choice: LaunchChoice, placement: Placement) -> bool:
+    return choice.topology.needs_mpi and choice.launch is None and placement.size > 1
 
 
-def _labelled(start: Start, placement: Placement) -> bool | None:
-    if start.mode == "once" or (start.launcher.labels_single and placement.size == 1):
+def _labelled(choice: LaunchChoice, placement: Placement) -> bool | None:
+    if choice.mode == "once" or (choice.launcher.labels_single and placement.size == 1):
         return None
     return placement.size > 1
 
 
-def _completion(experiment: Experiment, placement: Placement, start: Start) -> Completion:
-    roles, required = {row.role for row in placement.rows}, start.topology.required_roles
+def _completion(experiment: Experiment, placement: Placement, choice: LaunchChoice) -> Completion:
+    roles, required = {row.role for row in placement.rows}, choice.topology.required_roles
     return Completion(
-        required_roles=() if start.mode == "once" or roles <= required else tuple(sorted(required & roles)),
-        elastic=start.topology.elastic,
+        required_roles=() if choice.mode == "once" or roles <= required else tuple(sorted(required & roles)),
+        elastic=choice.topology.elastic,
         max_restarts=experiment.environment.max_restarts or 0,
     )
 

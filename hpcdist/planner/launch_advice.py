@@ -43,21 +43,21 @@ def advice(job: PreparedJob, site: Site, launch: UserLaunch | None) -> Iterator[
 
 def _about_the_address(job: PreparedJob) -> Iterator[str]:
     """Yield a warning where each task would take its own node for MASTER_ADDR."""
-    said = [
+    values = [
         value
         for simple in simple_commands(job.identity.command)
         for name, value in assignments(simple)
         if name == _ADDRESS
     ]
-    said += [item.value for item in job.environment.variables if item.name == _ADDRESS and not item.shell]
-    own = [value for value in said if node_launches.is_own(value)]
-    if own and own == said and job.placement.nodes > 1:
+    values += [item.value for item in job.environment.variables if item.name == _ADDRESS and not item.shell]
+    own = [value for value in values if node_launches.is_own(value)]
+    if own and own == values and job.placement.nodes > 1:
         mend = f'write {_ADDRESS}="$HPCDIST_HEAD_ADDRESS"'
         yield f"{_ADDRESS} is {own[0]}, which is another machine on each node; {mend}"
 
 
 def _about_its_tasks(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
-    told = [
+    names = [
         variable.name
         for variable in job.environment.task_variables
         if variable.name in job.environment.framework_variables
@@ -68,9 +68,9 @@ def _about_its_tasks(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
             "once; remove `backend` if hpcdist is to start them"
         )
     by_another = launch.starts is not None and launch.starts.runs == "per_node"
-    if launch.runs == "once" and launch.program not in _STARTS_ALONE and told and not by_another:
+    if launch.runs == "once" and launch.program not in _STARTS_ALONE and names and not by_another:
         yield (
-            f"the tasks that the command starts do not get {', '.join(told)}; let the command be the "
+            f"the tasks that the command starts do not get {', '.join(names)}; let the command be the "
             "program itself, and hpcdist starts it"
         )
 
@@ -79,14 +79,14 @@ def _about_the_whole(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterat
     """Yield what is wrong with a launch of the whole job, with the corrected line."""
     over_nodes = [*_hosts(job, site, launch), *_nodes(job, launch)] if job.placement.nodes > 1 else []
     counted = [*_counts(job, launch)]
-    if mended := [*over_nodes, *counted]:
+    if corrections := [*over_nodes, *counted]:
         line = launch.line(
-            *(text for item in mended for text in item.add),
-            without=[option for item in mended for option in item.without],
-            instead={at: text for item in mended for at, text in item.instead.items()},
+            *(text for item in corrections for text in item.add),
+            without=[option for item in corrections for option in item.without],
+            instead={at: text for item in corrections for at, text in item.instead.items()},
         )
         other = f", or {_instead_of_a_count(job, launch)}" if counted else ""
-        yield f"{'; '.join(item.why for item in mended)}; write `{line}`{other}"
+        yield f"{'; '.join(item.reason for item in corrections)}; write `{line}`{other}"
 
 
 def _instead_of_a_count(job: PreparedJob, launch: UserLaunch) -> str:
@@ -99,23 +99,27 @@ def _instead_of_a_count(job: PreparedJob, launch: UserLaunch) -> str:
     return "ask for other `environment.replicas`"
 
 
-def _hosts(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[node_launches.Mended]:
+def _hosts(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[node_launches.Correction]:
     """Yield the missing options of a launch that would use the first node only."""
     named = [
         option for option in launch.options_of("hosts", "hostfile", "discovery", "include") if option.value
     ]
     if not named and (why := _why_on_the_first(job, site, launch)):
-        yield node_launches.Mended(why, (hostfile_option(launch),), launch.options_of("hosts", "hostfile"))
+        yield node_launches.Correction(
+            why, (hostfile_option(launch),), launch.options_of("hosts", "hostfile")
+        )
     alone = [host for option in named if option.kind in ("hosts", "include")
              for host in hosts_in(option.kind, option.value)]  # fmt: skip
     if alone and all(node_launches.is_own(host) for host in alone):
         where = f"{alone[0]}, the first of the {job.placement.nodes} nodes"
         instead = {named[0].start: hostfile_option(launch)}
         theirs = launch.options_of("hosts", "hostfile", "include")
-        yield node_launches.Mended(f"{launch.program} starts all processes on {where}", (), theirs, instead)
+        yield node_launches.Correction(
+            f"{launch.program} starts all processes on {where}", (), theirs, instead
+        )
 
 
-def _nodes(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Mended]:
+def _nodes(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Correction]:
     """Yield the corrected option of a launch with another number of nodes than the job."""
     for option in launch.options_of("nodes"):
         if not node_launches.has(option.value, job.placement.nodes):
@@ -124,7 +128,7 @@ def _nodes(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Mende
             yield _with(launch, option, str(job.placement.nodes), why)
 
 
-def _counts(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Mended]:
+def _counts(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Correction]:
     """Yield the corrected option of a launch with another number of processes than the job has tasks."""
     size = job.placement.size
     runs = list(job.placement.tasks_per_node())
@@ -140,12 +144,12 @@ def _counts(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Mend
             yield _with(launch, option, f"{ppr[1] or ''}{runs[0][1]}{ppr[3] or ''}", why)
 
 
-def _with(launch: UserLaunch, option: Option, value: str, why: str) -> node_launches.Mended:
+def _with(launch: UserLaunch, option: Option, value: str, why: str) -> node_launches.Correction:
     """Return a line with another value for an option, which may be glued to its name (`-n4`, `--np=4`)."""
     name, equals, _ = launch.words[launch.head + option.start].partition("=")
     glued = option.end == option.start + 1 and not equals
     name = name.removesuffix(option.value) if glued else name
-    return node_launches.Mended(why, (), (option,), {option.start: f"{name}{equals or ' '}{value}"})
+    return node_launches.Correction(why, (), (option,), {option.start: f"{name}{equals or ' '}{value}"})
 
 
 def _why_on_the_first(job: PreparedJob, site: Site, launch: UserLaunch) -> str:

@@ -23,7 +23,7 @@ from hpcdist.site.model import Site
 _PATH = ("batch", "launcher")
 
 
-class StartRequest(NamedTuple):
+class LaunchRequest(NamedTuple):
     """What decides the launch: the framework and its topology, the user's own launch line, the replicas."""
 
     framework: Framework
@@ -32,7 +32,7 @@ class StartRequest(NamedTuple):
     replicas: tuple[Block, ...]
 
 
-class Start(NamedTuple):
+class LaunchChoice(NamedTuple):
     """How the job's tasks are started: what decides it, and the launcher."""
 
     framework: Framework
@@ -52,7 +52,7 @@ class Start(NamedTuple):
         return "once" if self.by_user or self.launcher.rank_variables is None else "tasks"
 
 
-def start_request(experiment: Experiment) -> StartRequest:
+def launch_request(experiment: Experiment) -> LaunchRequest:
     """Return what the experiment requires of the launch."""
     env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
     launch = user_launch(experiment.run.command, env)
@@ -63,7 +63,7 @@ def start_request(experiment: Experiment) -> StartRequest:
     if launch and launch.runs == "per_node":
         topology = msgspec.structs.replace(topology, spread=True, task="replica")
     replicas = tuple(blocks(experiment, per_gpu=topology.task != "replica"))
-    return StartRequest(framework, topology, launch, replicas)
+    return LaunchRequest(framework, topology, launch, replicas)
 
 
 REMOVED_LAUNCHERS: Final = {
@@ -73,17 +73,17 @@ REMOVED_LAUNCHERS: Final = {
 """Launchers of earlier versions, and what to use instead."""
 
 
-def launcher_of(experiment: Experiment, site: Site, asked: StartRequest) -> Launcher:
+def launcher_of(experiment: Experiment, site: Site, asked: LaunchRequest) -> Launcher:
     """Return the launcher: the file's, else one that the framework asks for, else the site's.
 
     Raises:
         PlanError: where it cannot do what is asked, or the command is a launch already.
     """
     topology, launch = asked.topology, asked.launch
-    if launch and topology.why:
+    if launch and topology.required_by:
         by = launch.program if experiment.backend != "mpi" else "the user (`backend: mpi`)"
         hint = "remove this, or let the command be the program that it starts"
-        path = tuple(topology.why.split("."))
+        path = tuple(topology.required_by.split("."))
         raise PlanError(Problem(f"the command is a launch by {by} already", path, hint))
     name = experiment.batch.launcher_name or next(iter(topology.launchers), site.launcher)
     if name not in launchers:
@@ -97,7 +97,7 @@ def launcher_of(experiment: Experiment, site: Site, asked: StartRequest) -> Laun
         hint = "remove it, and set it in the command"
         raise PlanError(Problem(f"{launch.program} starts the processes of a node itself", path, hint))
     if topology.launchers and name not in topology.launchers:
-        message = f"launcher {name} does not work with `{topology.why}`"
+        message = f"launcher {name} does not work with `{topology.required_by}`"
         hint = f"write {' or '.join(topology.launchers)}, or remove it"
         raise PlanError(Problem(message, _PATH, hint))
     if launcher.rank_variables is None and not topology.launchers:
@@ -111,14 +111,14 @@ def launcher_of(experiment: Experiment, site: Site, asked: StartRequest) -> Laun
 
 
 def own_arguments(
-    experiment: Experiment, site: Site, start: Start, job: JobFacts, where: Where
+    experiment: Experiment, site: Site, choice: LaunchChoice, job: JobFacts, where: Where
 ) -> tuple[Word, ...]:
     """Return the launcher options that the site and the experiment add.
 
     Raises:
         PlanError: where an option of the experiment is set by the plan, or has no effect.
     """
-    return tuple(_arguments(experiment, site, None if start.by_user else start.launcher, job, where))
+    return tuple(_arguments(experiment, site, None if choice.by_user else choice.launcher, job, where))
 
 
 def _arguments(
@@ -156,33 +156,33 @@ def _arguments(
         yield Word(text=text, origin=where((*path, index)))
 
 
-def must_provide_mpi(start: Start, site: Site) -> None:
+def must_provide_mpi(choice: LaunchChoice, site: Site) -> None:
     """Check that the launcher provides MPI where the tasks need it.
 
     Raises:
         PlanError: where it does not, and does not connect them in another way either.
     """
-    framework, topology, launcher = start.framework.name, start.topology, start.launcher
+    framework, topology, launcher = choice.framework.name, choice.topology, choice.launcher
     without_mpi = topology.allows_non_mpi and framework in launcher.frameworks
-    if not without_mpi and not launcher.brings_mpi:
+    if not without_mpi and not launcher.provides_mpi:
         message = f"framework {framework} needs MPI, which launcher {launcher.name} does not provide"
         raise PlanError(
             Problem(message, _PATH, _one_of(site, framework if topology.allows_non_mpi else "", mpi=True))
         )
 
 
-def pmi_of(experiment: Experiment, site: Site, start: Start, placement: Placement) -> str | None:
+def pmi_of(experiment: Experiment, site: Site, choice: LaunchChoice, placement: Placement) -> str | None:
     """Return the type of PMI that the launcher provides: the site's, where tasks may use MPI.
 
     Tasks that connect in another way need none, and the machine may have no such type: they get it where the
     site is known to have it, since a program may use MPI beside its framework, and over several components
     what the launcher provides there (``pmi_over_components``).
     """
-    mpi = site.options(start.launcher.name).mpi
-    if start.topology.needs_mpi or not experiment.framework:
+    mpi = site.options(choice.launcher.name).mpi
+    if choice.topology.needs_mpi or not experiment.framework:
         return mpi
     if len(placement.groups) > 1:
-        return start.launcher.pmi_over_components
+        return choice.launcher.pmi_over_components
     return None if site.status == "unverified" else mpi
 
 
@@ -192,7 +192,7 @@ def _one_of(site: Site, framework: str = "", *, mpi: bool = False) -> str:
         launcher.name
         for launcher in map(launchers.get, launchers.names())
         if site.scheduler in launcher.schedulers and launcher.rank_variables
-        if launcher.brings_mpi or not mpi or framework in launcher.frameworks
+        if launcher.provides_mpi or not mpi or framework in launcher.frameworks
     ]
     if not able:
         what = f"launcher that {'provides MPI and ' * mpi}has {site.scheduler} among its `schedulers`"

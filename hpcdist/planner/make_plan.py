@@ -20,7 +20,7 @@ from hpcdist.planner import container_choice
 from hpcdist.planner.advice import advice
 from hpcdist.planner.job_setup import prepared
 from hpcdist.planner.job_spec import job_spec
-from hpcdist.planner.launcher_choice import Start, launcher_of, start_request
+from hpcdist.planner.launcher_choice import LaunchChoice, launch_request, launcher_of
 from hpcdist.planner.request import account_of
 from hpcdist.planner.selection import select
 from hpcdist.planner.variables import located
@@ -34,7 +34,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     Raises:
         PlanError: when the site cannot take the experiment; all reasons at once where they are independent.
     """
-    asked = start_request(experiment)
+    asked = launch_request(experiment)
     walltime = experiment.batch.walltime or site.walltime
     launcher, placement, container, _ = independent(
         lambda: launcher_of(experiment, site, asked),
@@ -42,25 +42,25 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
         lambda: container_choice.container_of(experiment, site, asked.launch),
         lambda: account_of(experiment, site),
     )
-    start = Start(*asked, launcher)
-    spec = job_spec(experiment, site, start, (placement, container), where)
-    job = prepared(spec, experiment, site, start, where)
-    words = tuple(_launch_line(job, experiment, site, start, where))
-    notes = (*advice(experiment, site, job, start), *start.framework.advice(job, experiment, site))
+    choice = LaunchChoice(*asked, launcher)
+    spec = job_spec(experiment, site, choice, (placement, container), where)
+    job = prepared(spec, experiment, site, choice, where)
+    words = tuple(_launch_line(job, experiment, site, choice, where))
+    notes = (*advice(experiment, site, job, choice), *choice.framework.advice(job, experiment, site))
     directives = schedulers.get(site.scheduler).directives(job, site)
     notes += _notes(lint.of_job(job, words, directives, site), experiment)
     return extended(Plan, job, words=words, directives=directives, notes=notes)
 
 
 def _launch_line(
-    job: PreparedJob, experiment: Experiment, site: Site, start: Start, where: Where
+    job: PreparedJob, experiment: Experiment, site: Site, choice: LaunchChoice, where: Where
 ) -> Iterator[Word]:
-    if not start.by_user:
-        yield from start.launcher.words(job, site.options(start.launcher.name))
+    if not choice.by_user:
+        yield from choice.launcher.words(job, site.options(choice.launcher.name))
         if job.launch.mode == "tasks":
             yield TASK_WRAPPER
         yield from container_choice.words(job, site)
-        for word in start.framework.words(job, experiment, site):
+        for word in choice.framework.words(job, experiment, site):
             yield msgspec.structs.replace(word, origin=located(word.origin, where))
     yield Word.raw('bash "$HPCDIST_JOB_DIR/command.sh"', where(("run", "cmd")))
 

@@ -13,12 +13,12 @@ from hpcdist.experiment.launch.options import Option
 from hpcdist.plan.model import PreparedJob
 
 _OWN_NODE: Final = re.compile(r"\$\(\s*(?:\S*/)?hostname\b|`\s*(?:\S*/)?hostname\b|\$\{?HOSTNAME\b")
-_SPOKEN: Final = re.compile(
+_VARIABLES: Final = re.compile(
     r"\bPET_(?:(?P<nodes>NNODES)|(?P<rank>NODE_RANK)|(?P<address>MASTER_ADDR)|(?P<endpoint>RDZV_ENDPOINT)"
     r"|(?P<alone>STANDALONE)|(?P<per_node>NPROC_PER_NODE))\b"
 )
 """Options of torchrun that can be set by variables."""
-_MEETING: Final = {
+_RENDEZVOUS: Final = {
     "torchrun": ("--nnodes={n}", '--node_rank="$HPCDIST_NODE"', '--master_addr="$HPCDIST_HEAD_ADDRESS"',
                  '--master_port="$HPCDIST_PORT"'),
     "accelerate launch": ("--num_machines={n}", '--machine_rank="$HPCDIST_NODE"',
@@ -35,7 +35,7 @@ _MEETING: Final = {
                   '--master_addr="$HPCDIST_HEAD_ADDRESS"', '--master_port="$HPCDIST_PORT"'),
 }  # fmt: skip
 """The options of each per-node launcher for the number of nodes, the node rank and the rendezvous."""
-_MEETING_KINDS: Final = ("nodes", "rank", "address", "port", "endpoint", "alone", "hosts")
+_RENDEZVOUS_KINDS: Final = ("nodes", "rank", "address", "port", "endpoint", "alone", "hosts")
 _NEEDED: Final = {
     "msrun": ("np", "address"),
     "composer": ("np", "rank", "address"),
@@ -59,15 +59,15 @@ _BY_HPCDIST: Final = {
 """The keys with which hpcdist starts the processes itself, with the script alone as the command."""
 
 
-_APART: Final = "they train apart, or wait for each other"
+_SEPARATE: Final = "they train apart, or wait for each other"
 _ALL: Final = {"msrun": "--worker_num", "composer": "--world_size"}
 _EACH: Final = {"fabric run": "--devices"}
 
 
-class Mended(NamedTuple):
+class Correction(NamedTuple):
     """Why a line is wrong, and its correction: options to add, to remove, and to replace."""
 
-    why: str
+    reason: str
     add: tuple[str, ...]
     without: tuple[Option, ...]
     instead: Mapping[int, str] = MappingProxyType({})
@@ -80,12 +80,12 @@ def is_own(host: str) -> bool:
 
 def advice(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     """Yield what is wrong with a launch on every node, with the corrected line."""
-    said = _said(job, launch)
-    mended = [*_meeting(job, launch, said), *_processes(job, launch, said)]
-    if mended:
-        add = [text for item in mended for text in item.add]
-        line = launch.line(*add, without=[option for item in mended for option in item.without])
-        yield f"{'; '.join(item.why for item in mended)}; write `{line}`{_instead(launch)}"
+    settings = _settings(job, launch)
+    corrections = [*_rendezvous(job, launch, settings), *_processes(job, launch, settings)]
+    if corrections:
+        add = [text for item in corrections for text in item.add]
+        line = launch.line(*add, without=[option for item in corrections for option in item.without])
+        yield f"{'; '.join(item.reason for item in corrections)}; write `{line}`{_instead(launch)}"
 
 
 def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
@@ -93,35 +93,35 @@ def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     inner, nodes = launch.starts, job.placement.nodes
     if not (inner and inner.runs == "per_node" and nodes > 1) or inner.is_open:
         return
-    if why := _why_apart(inner, _said(job, inner), nodes):
-        line = inner.line(*_options(job, inner, nodes), without=_about_meeting(inner))
+    if why := _why_separate(inner, _settings(job, inner), nodes):
+        line = inner.line(*_options(job, inner, nodes), without=_rendezvous_options(inner))
         yield (
-            f"{launch.program} starts {inner.program} on {nodes} nodes, and {why}: {_APART}; write "
+            f"{launch.program} starts {inner.program} on {nodes} nodes, and {why}: {_SEPARATE}; write "
             f"`{line}`, which hpcdist starts on each{_instead(inner)}"
         )
 
 
-def _meeting(job: PreparedJob, launch: UserLaunch, said: Mapping[str, str]) -> Iterator[Mended]:
+def _rendezvous(job: PreparedJob, launch: UserLaunch, settings: Mapping[str, str]) -> Iterator[Correction]:
     """Yield the missing options where each node would train separately."""
     size = job.placement.size
-    if size > 1 and not launch.is_open and (why := _why_apart(launch, said, size)):
+    if size > 1 and not launch.is_open and (why := _why_separate(launch, settings, size)):
         where = f"{launch.program} runs on each of the {size} nodes, and {why}"
-        yield Mended(f"{where}: {_APART}", _options(job, launch, size), _about_meeting(launch))
+        yield Correction(f"{where}: {_SEPARATE}", _options(job, launch, size), _rendezvous_options(launch))
 
 
 def _options(job: PreparedJob, launch: UserLaunch, nodes: int) -> tuple[str, ...]:
     """Return the options by which a launch connects to those on the other nodes."""
-    add = [text.format(n=nodes) for text in _MEETING.get(launch.program, _MEETING["torchrun"])]
+    add = [text.format(n=nodes) for text in _RENDEZVOUS.get(launch.program, _RENDEZVOUS["torchrun"])]
     if launch.program in _ALL and not launch.options_of("np"):
         total = sum(row.tasks * max(row.gpus, 1) for row in job.placement.rows)
         add.append(f"{_ALL[launch.program]}={total}")
     return tuple(add)
 
 
-def _about_meeting(launch: UserLaunch) -> tuple[Option, ...]:
+def _rendezvous_options(launch: UserLaunch) -> tuple[Option, ...]:
     """Return the rendezvous options of a launch, which those for the job replace."""
     rendezvous = (option for option in launch.options if option.name.startswith("rdzv-"))
-    return (*launch.options_of(*_MEETING_KINDS), *rendezvous)
+    return (*launch.options_of(*_RENDEZVOUS_KINDS), *rendezvous)
 
 
 def _instead(launch: UserLaunch) -> str:
@@ -129,32 +129,32 @@ def _instead(launch: UserLaunch) -> str:
     return f", or the script alone with {by}, and hpcdist starts it" if by else ""
 
 
-def _said(job: PreparedJob, launch: UserLaunch) -> dict[str, str]:
+def _settings(job: PreparedJob, launch: UserLaunch) -> dict[str, str]:
     """Return the settings of a launch by kind, from its options or from torchrun's variables."""
     found = {option.kind: option.value for option in launch.options if option.kind}
     if launch.is_torch:
         texts = [job.identity.command, *(variable.name for variable in job.environment.variables)]
-        for match in (match for text in texts for match in _SPOKEN.finditer(text)):
+        for match in (match for text in texts for match in _VARIABLES.finditer(text)):
             found.setdefault(match.lastgroup or "", "$")
     return found
 
 
-def _why_apart(launch: UserLaunch, said: Mapping[str, str], size: int) -> str:
+def _why_separate(launch: UserLaunch, settings: Mapping[str, str], size: int) -> str:
     """Return why each node would train separately, None where the nodes connect."""
-    if "alone" in said:
+    if "alone" in settings:
         return "`--standalone` makes each a training of its own"
     needed = _NEEDED.get(launch.program, ("nodes", "rank", "address"))
-    if "endpoint" in said:
+    if "endpoint" in settings:
         needed = ("nodes",) if "nodes" in needed else ("endpoint",)
-    missing = [_WORDS[kind] for kind in needed if kind not in said]
+    missing = [_WORDS[kind] for kind in needed if kind not in settings]
     if missing:
         first = ", ".join(missing[:-1])
         return f"the line does not say {f'{first} or ' * bool(first)}{missing[-1]}"
-    if said.get("rank", "$").isdecimal():
-        return f"each is told that it is number {said['rank']}"
-    if not has(said.get("nodes", "$"), size):
-        return f"the line says that there are {said['nodes']}"
-    where = [host for kind in ("address", "endpoint") for host in hosts_in(kind, said.get(kind, ""))]
+    if settings.get("rank", "$").isdecimal():
+        return f"each is told that it is number {settings['rank']}"
+    if not has(settings.get("nodes", "$"), size):
+        return f"the line says that there are {settings['nodes']}"
+    where = [host for kind in ("address", "endpoint") for host in hosts_in(kind, settings.get(kind, ""))]
     own = [host for host in where if is_own(host)]
     return f"{own[0]} is another machine on each" if own else ""
 
@@ -165,20 +165,20 @@ def has(nodes: str, size: int) -> bool:
     return not all(map(str.isdecimal, bounds)) or int(bounds[0]) <= size <= int(bounds[-1])
 
 
-def _processes(job: PreparedJob, launch: UserLaunch, said: Mapping[str, str]) -> Iterator[Mended]:
+def _processes(job: PreparedJob, launch: UserLaunch, settings: Mapping[str, str]) -> Iterator[Correction]:
     """Yield the corrected option where a launch starts another number of processes than a node has GPUs."""
     gpus = {row.gpus for row in job.placement.rows}
     number = gpus.pop() if len(gpus) == 1 else 0
     counts = launch.is_torch or launch.program == "fabric run"
     usual = "1" if counts and not launch.is_open else ""
-    each, total = said.get("per_node", usual), said.get("np", "")
+    each, total = settings.get("per_node", usual), settings.get("np", "")
     kind, least = ("per_node", each) if each.isdecimal() else ("np", total)
     most = number * (job.placement.size if kind == "np" else 1)
     if number and least.isdecimal() and int(least) != most:
         theirs = launch.options_of(kind)
         name = launch.written(theirs[0]) if theirs else _EACH.get(launch.program, "--nproc_per_node")
         where = "on each node, where it has" if kind == "per_node" else "in all, and the job has"
-        yield Mended(f"{starts(launch, least)} {where} {_gpus(most)}", (f"{name}={most}",), theirs)
+        yield Correction(f"{starts(launch, least)} {where} {_gpus(most)}", (f"{name}={most}",), theirs)
 
 
 def starts(launch: UserLaunch, number: str) -> str:

@@ -10,7 +10,7 @@ from hpcdist.experiment.replica import Block
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.origin import DEFAULT, Origin, Where, joined
 from hpcdist.plan.placement import Placement
-from hpcdist.planner.launcher_choice import Start
+from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.request import whole_nodes
 from hpcdist.site.model import Site
@@ -27,18 +27,18 @@ _SITE_FIELDS = {
 
 
 def origins(
-    experiment: Experiment, site: Site, placement: Placement, start: Start, where: Where
+    experiment: Experiment, site: Site, placement: Placement, choice: LaunchChoice, where: Where
 ) -> Iterator[tuple[str, Origin]]:
     """Yield the origin of each field of a plan; of a field that comes twice the last counts."""
-    topology = start.topology
-    why = topology.why.split(".") if topology.why else ()
+    topology = choice.topology
+    required_by = topology.required_by.split(".") if topology.required_by else ()
     yield "name", where(("name",)) if experiment.name != "experiment" else DEFAULT
     for field in _BATCH_FIELDS:
         value = experiment.batch.launcher_name if field == "launcher" else getattr(experiment.batch, field)
         if value not in (None, ()):
             yield field, where(("batch", field))
         elif field == "launcher" and topology.launchers:
-            yield field, where(tuple(why))
+            yield field, where(tuple(required_by))
         elif field in _SITE_FIELDS and getattr(site, _SITE_FIELDS[field]):
             yield field, Origin("site", site.name, _SITE_FIELDS[field])
         elif field == "requeue":
@@ -47,8 +47,8 @@ def origins(
         yield field, Origin("site", site.name, field)
     if counts := [where(path) for path in NodeCounts.of(experiment).paths]:
         yield "nodes", joined(counts, " and ")
-    yield from _of_partitions(experiment, site, placement, start.replicas)
-    yield from _of_selectors(experiment, start.replicas, where)
+    yield from _of_partitions(experiment, site, placement, choice.replicas)
+    yield from _of_selectors(experiment, choice.replicas, where)
     yield "command", where(("run", "cmd"))
     if experiment.build and experiment.build.image:
         yield "image", where(("build", "image"))
@@ -59,8 +59,8 @@ def origins(
 
 
 def _of_framework(experiment: Experiment, topology: Topology, where: Where) -> Iterator[tuple[str, Origin]]:
-    if topology.elastic and topology.why:
-        yield "elastic", where(tuple(topology.why.split(".")))
+    if topology.elastic and topology.required_by:
+        yield "elastic", where(tuple(topology.required_by.split(".")))
     if topology.gpu_visibility == "node" and experiment.batch.gpu_visibility is None:
         yield "gpu_visibility", Origin("framework", str(experiment.framework))
 

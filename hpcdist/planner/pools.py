@@ -136,7 +136,7 @@ def pools(site: Site) -> tuple[Pool, ...]:
 
 def _anywhere(site: Site) -> Pool:
     """Return the pool of a site whose file describes no nodes."""
-    origin, (memory, _) = Origin("site", site.name, why="no partitions"), memory_in(site, None)
+    origin, (memory, _) = Origin("site", site.name, reason="no partitions"), memory_in(site, None)
     return Pool(None, None, None, None, None, None, None, None, UNLIMITED, origin, request_memory=memory)
 
 

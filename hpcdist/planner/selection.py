@@ -23,7 +23,7 @@ from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.planner.feasibility import Refusal, Request, nearness, refusals_in, try_placement
 from hpcdist.planner.gpu_types import gpu_type_of, pools_of_type
-from hpcdist.planner.launcher_choice import StartRequest
+from hpcdist.planner.launcher_choice import LaunchRequest
 from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
@@ -34,7 +34,7 @@ def select(
     site: Site,
     walltime: Walltime | None,
     where: Where,
-    asked: StartRequest,
+    asked: LaunchRequest,
 ) -> Placement:
     """Choose pools and place all tasks.
 
@@ -83,7 +83,7 @@ def _explained(
             if (pool.partition, pool.node_type) == (group.site_partition, group.node_type)
         ]
         apart = len({pool.gpus for pool in choice}) > 1 and all(run.first.role in _SERVERS for run in own)
-        return replace(group, why=_why(request._replace(runs=own), group, experiment, apart=apart))
+        return replace(group, reason=_why(request._replace(runs=own), group, experiment, apart=apart))
 
     return replace(placement, groups=tuple(map(explained, placement.groups)))
 

@@ -12,7 +12,7 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.plan.devices import misplaced
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Placement
-from hpcdist.planner.launcher_choice import Start
+from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.site.model import LauncherOptions, Site
 
 _HANDS_OUT: Final = re.compile(
@@ -33,18 +33,18 @@ def binding_words(options: LauncherOptions, placement: Placement) -> tuple[str, 
 
 
 def gpu_visibility(
-    experiment: Experiment, site: Site, start: Start, words: Sequence[str]
+    experiment: Experiment, site: Site, choice: LaunchChoice, words: Sequence[str]
 ) -> Literal["task", "node", "launcher"]:
     """Return who chooses a task's GPUs: its launcher where that is so on the site, or by these words.
 
     Raises:
         PlanError: where the experiment chooses, and the launcher does already.
     """
-    launcher = start.launcher.name
+    launcher = choice.launcher.name
     own = site.gpus.bound_by == "launcher" and launcher == site.launcher
     by_words = [text for text in (*words, *map(" ".join, pairwise(words))) if _HANDS_OUT.fullmatch(text)]
     if not (own or by_words):
-        return experiment.batch.gpu_visibility or start.topology.gpu_visibility
+        return experiment.batch.gpu_visibility or choice.topology.gpu_visibility
     if experiment.batch.gpu_visibility == "node":
         by = f" by `{by_words[0]}`" if by_words else ""
         message = f"on site {site.name} each task sees the GPUs that {launcher} gives it{by}, and no others"
@@ -52,12 +52,12 @@ def gpu_visibility(
     return "launcher"
 
 
-def advice(experiment: Experiment, job: PreparedJob, start: Start) -> Iterator[str]:
+def advice(experiment: Experiment, job: PreparedJob, choice: LaunchChoice) -> Iterator[str]:
     """Yield a warning where device number LOCAL_RANK does not exist, or is another task's GPU."""
     chosen = experiment.batch.gpu_visibility == "task"
     found = (
         None
-        if chosen or start.topology.gpu_visibility != "node" or job.launch.mode == "once"
+        if chosen or choice.topology.gpu_visibility != "node" or job.launch.mode == "once"
         else misplaced(job)
     )
     if found is None:

@@ -22,19 +22,19 @@ def missing(program: str) -> Problem:
     return Problem(f"there is no `{program}` on this machine", hint=hint)
 
 
-def why(completed: Completed, said: str | None = None) -> str:
-    """Return why a command gave no clear answer: its own message (or ``said``), if it has one."""
+def why(completed: Completed, message: str | None = None) -> str:
+    """Return why a command gave no clear answer: its own message (or ``message``), if it has one."""
     if completed.timed_out:
         return f"it did not end within {completed.command.timeout:.0f} s"
     if completed.returncode < 0:
         return f"it was killed by signal {-completed.returncode}"
-    words = completed.stderr.strip() or completed.stdout.strip() if said is None else said
+    words = completed.stderr.strip() or completed.stdout.strip() if message is None else message
     return words or f"exit code {completed.returncode} without a message"
 
 
-def hint(said: str, hints: Mapping[str, str]) -> str:
-    """Return the hint for the first of these texts that is in ``said``, empty for none."""
-    return next((advice for text, advice in hints.items() if text in said), "")
+def hint(message: str, hints: Mapping[str, str]) -> str:
+    """Return the hint for the first of these texts that is in ``message``, empty for none."""
+    return next((advice for text, advice in hints.items() if text in message), "")
 
 
 def is_unreachable(completed: Completed) -> bool:

@@ -147,12 +147,12 @@ class _Processes:
 
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
         """Return the state of each job that the answer names."""
-        said: dict[str, dict[str, str]] = {job.id: {} for job in jobs}
+        records: dict[str, dict[str, str]] = {job.id: {} for job in jobs}
         for line in completed.stdout.splitlines():
             job_id, what, value = (*line.split(" ", 2), "", "")[:3]
-            if job_id in said:
-                said[job_id][what] = value
-        return {job_id: status for job_id, words in said.items() if (status := _status(words))}
+            if job_id in records:
+                records[job_id][what] = value
+        return {job_id: status for job_id, words in records.items() if (status := _status(words))}
 
 
 def _status(words: Mapping[str, str]) -> Status | None:
@@ -224,10 +224,10 @@ class Local(Plain):
             raise SchedulerError("there is no `bash` on this machine")
         if _NUMBER.fullmatch(answer):
             return answer
-        said = completed.stderr.strip() or f"exit code {completed.returncode}"
+        message = completed.stderr.strip() or f"exit code {completed.returncode}"
         if completed.returncode > 0 and not completed.timed_out:
-            raise SchedulerError(f"the job could not be started: {said}")
-        raise SubmissionUnknown(f"the job's process did not print its pid: {said}")
+            raise SchedulerError(f"the job could not be started: {message}")
+        raise SubmissionUnknown(f"the job's process did not print its pid: {message}")
 
     def find(self) -> Iterator[Command]:
         """Yield the command that lists this user's processes; finished jobs have their event logs."""

@@ -169,11 +169,11 @@ def _of_gpus(plan: Plan) -> Group:
     if not any(item.gpus for item in plan.placement.groups):
         hidden = devices.hidden(plan)
         return {"gpus": hidden and "hidden", "gpu_variable": (hidden or variable != _USUAL) and variable}
-    untold = devices.untold(plan)
+    lacks_gpu_assignment = devices.lacks_gpu_assignment(plan)
     return {
         "gpus": plan.gpus.visibility,
         "gpu_variable": variable,
         "gpu_devices": _DEVICES[variable],
-        "shared_gpus": untold,
-        "gpu_hook": untold and schedulers.get(plan.identity.scheduler).gpu_hook,
+        "shared_gpus": lacks_gpu_assignment,
+        "gpu_hook": lacks_gpu_assignment and schedulers.get(plan.identity.scheduler).gpu_hook,
     }

@@ -10,7 +10,7 @@ import pytest
 from hpcdist.errors import PlanError
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement
-from hpcdist.planner.launcher_choice import start_request
+from hpcdist.planner.launcher_choice import launch_request
 from hpcdist.planner.selection import select
 from hpcdist.site.model import Site
 from tests.experiments import environment, experiment, resources, where
@@ -36,7 +36,7 @@ GPU = resources(cpu=1, gpu=1)
 
 
 def selected(exp: Experiment, machine: Site = SITE) -> Placement:
-    return select(exp, machine, exp.batch.walltime, where, start_request(exp))
+    return select(exp, machine, exp.batch.walltime, where, launch_request(exp))
 
 
 def training(workers: int, each: dict[str, Any] = GPU, **batch: Any) -> Experiment:
@@ -154,7 +154,7 @@ def test_workers_with_resources_of_their_own_are_counted_too() -> None:
 )  # fmt: skip
 def test_reason_for_the_partition(exp: Experiment, partition: str, why: str) -> None:
     (group,) = selected(exp).groups
-    assert (group.partition, group.why) == (partition, why)
+    assert (group.partition, group.reason) == (partition, why)
 
 
 def test_reason_for_several_partitions() -> None:
@@ -166,7 +166,7 @@ def test_reason_for_several_partitions() -> None:
         },
     }  # fmt: skip
     exp = experiment(framework="tensorflow", environment=section)
-    assert [(group.partition, group.why) for group in selected(exp).groups] == [
+    assert [(group.partition, group.reason) for group in selected(exp).groups] == [
         ("debug", "the default partition"),
         ("cpu", "these need no GPUs, and leave those of other nodes to the workers"),
     ]
@@ -183,7 +183,7 @@ def test_reason_for_several_partitions() -> None:
 )
 def test_why_on_smaller_machines(machine: dict[str, Any], batch: dict[str, str], why: str) -> None:
     (group,) = selected(experiment(batch=batch), site(node_types={"n": {"cpus": 1}}, **machine)).groups
-    assert group.why == why
+    assert group.reason == why
 
 
 def test_walltimes_without_a_limit_are_long_enough() -> None:

@@ -9,7 +9,7 @@ from hpcdist.errors import PlanError
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
-from hpcdist.planner.launcher_choice import start_request
+from hpcdist.planner.launcher_choice import launch_request
 from hpcdist.planner.selection import select
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
@@ -36,7 +36,7 @@ SITE = site(**MACHINE)
 def selected(
     exp: Experiment, machine: Site = SITE, *, walltime: str | None = None, spread: bool = False
 ) -> Placement:
-    asked = start_request(exp)
+    asked = launch_request(exp)
     asked = asked._replace(topology=replace(asked.topology, spread=spread))
     return select(exp, machine, Walltime.parse(walltime) if walltime else None, where, asked)
 

@@ -123,7 +123,7 @@ def _nodes(group: Group) -> str:
 
 
 def _chosen(group: Group) -> Origin:
-    return msgspec.structs.replace(group.origin, why=group.why) if group.why else group.origin
+    return msgspec.structs.replace(group.origin, reason=group.reason) if group.reason else group.origin
 
 
 def _replicas(row: Row) -> str:

@@ -61,7 +61,7 @@ def command(options: ExperimentOptions, json: bool) -> None:
         for item in plan.environment.task_variables
         if item.name in plan.environment.framework_variables
     }.values():
-        if form := variable.origin.why:
+        if form := variable.origin.reason:
             click.echo(f"{variable.name}: {form}")
     _show_environment("all tasks", wiring.shared)
     _show_task_variables({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})
@@ -98,7 +98,7 @@ def _show_environment(title: str, environment: Mapping[str, str]) -> None:
 
 def _title(group: Group) -> str:
     kind = kind_of(group)
-    why = "" if group.why in _UNREMARKABLE else f" ({group.why})"
+    why = "" if group.reason in _UNREMARKABLE else f" ({group.reason})"
     return f"{counted('node', group.node, group.nodes)}: {kind}{why}" if kind else ""
 
 

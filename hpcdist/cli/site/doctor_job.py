@@ -108,7 +108,7 @@ def _pmi(site: Site) -> Iterator[tuple[str, str]]:
     On a verified site it is provided anyway (`launcher_choice.pmi_of`).
     """
     mpi = site.options(site.launcher).mpi
-    if launchers.get(site.launcher).gives_pmi and mpi and site.status == "unverified":
+    if launchers.get(site.launcher).provides_pmi and mpi and site.status == "unverified":
         yield "batch.launcher", f"{{name: {site.launcher}, args: [--mpi={mpi}]}}"
 
 

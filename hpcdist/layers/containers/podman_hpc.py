@@ -50,8 +50,8 @@ class PodmanHpc(Plain):
 
 def _words(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator[Word]:
     gpu = ["--gpu"] if runtime.gpus and job.gpus.library == "nccl" else []
-    told = any(text.startswith(_MPI) for text in (*runtime.args, *runtime.gpu_args))
-    for text in ("podman-hpc", "run", "--rm", *(() if told else _HOST), *gpu):
+    by_mpi = any(text.startswith(_MPI) for text in (*runtime.args, *runtime.gpu_args))
+    for text in ("podman-hpc", "run", "--rm", *(() if by_mpi else _HOST), *gpu):
         yield Word(text=text, origin=_ORIGIN)
     for bind in container.binds:
         yield Word.raw(f'--volume="{bind.text}"', bind.origin)

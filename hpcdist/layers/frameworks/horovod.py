@@ -153,12 +153,16 @@ class Horovod(Plain):
         """Return a task a GPU, that of number ``hvd.local_rank()``; gloo is horovodrun's."""
         section = section_of(Section, experiment, self.name)
         if section.elastic:
-            why = "horovod.elastic"
-            elastic = ("horovodrun-elastic",)
-            return Topology(task="gpu", gpu_visibility="node", launchers=elastic, elastic=True, why=why)
+            return Topology(
+                task="gpu",
+                gpu_visibility="node",
+                launchers=("horovodrun-elastic",),
+                elastic=True,
+                required_by="horovod.elastic",
+            )
         if section.controller == "gloo":
             return Topology(
-                task="gpu", gpu_visibility="node", launchers=("horovodrun",), why="horovod.controller"
+                task="gpu", gpu_visibility="node", launchers=("horovodrun",), required_by="horovod.controller"
             )
         return Topology(
             task="gpu", gpu_visibility="node", needs_mpi=True, allows_non_mpi=section.controller != "mpi"
@@ -240,10 +244,10 @@ def _elastic_words(job: JobSpec, elastic: Elastic, site: Site) -> Iterator[Word]
         path = ("horovod", "elastic", "slots_per_host")
         raise PlanError(Problem(message, path, "ask for replicas that fill the nodes so, or remove it"))
     # All slots up to --max-np are used whatever -np says; more would only be waited for.
-    said = {"-np": ("min_np", elastic.min_np), "--min-np": ("min_np", elastic.min_np)}
-    said |= {"--max-np": ("max_np", largest)}
-    said |= {"--reset-limit": ("reset_limit", elastic.reset_limit)} if elastic.reset_limit else {}
-    for option, (key, number) in said.items():
+    options = {"-np": ("min_np", elastic.min_np), "--min-np": ("min_np", elastic.min_np)}
+    options |= {"--max-np": ("max_np", largest)}
+    options |= {"--reset-limit": ("reset_limit", elastic.reset_limit)} if elastic.reset_limit else {}
+    for option, (key, number) in options.items():
         yield from _words(option, number, Origin("key", f"horovod.elastic.{key}"))
     # For nodes that come back, which they never do to an allocation; the default is 600 s.
     yield from _words("--elastic-timeout", 60, Origin("rule", "a job gets no further nodes"))

@@ -70,8 +70,8 @@ class PyTorch(Plain):
         """Return a task a replica, a GPU or a node."""
         launch = section_of(Section, experiment, self.name).launch
         kinds: dict[str | None, Topology] = {
-            "env": Topology(task="gpu", gpu_visibility="node", why="pytorch.launch"),
-            "torchrun": Topology(task="node", why="pytorch.launch"),
+            "env": Topology(task="gpu", gpu_visibility="node", required_by="pytorch.launch"),
+            "torchrun": Topology(task="node", required_by="pytorch.launch"),
         }
         return kinds.get(launch, Topology())
 

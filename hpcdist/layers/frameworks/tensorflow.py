@@ -138,7 +138,7 @@ def _config(
     return Variable.filled(
         "TF_CONFIG",
         template('{"cluster": {', *jobs, *task, *rest),
-        Origin("framework", "tensorflow", why=why),
+        Origin("framework", "tensorflow", reason=why),
         role,
     )
 

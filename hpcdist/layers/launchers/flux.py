@@ -57,8 +57,8 @@ class FluxRun(Plain):
         }
     )
     unequal_nodes = True
-    brings_mpi = True
-    gives_pmi = False  # it gives one, always; whether the program's MPI takes it no task can see
+    provides_mpi = True
+    provides_pmi = False  # it gives one, always; whether the program's MPI takes it no task can see
     labels_output = True
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:

@@ -68,7 +68,7 @@ class HorovodrunMpi(Horovodrun):
 
     name = "horovodrun-mpi"
     rank_variables = MPIRUN.rank_variables
-    brings_mpi = True
+    provides_mpi = True
     controller = "--mpi"
 
 

@@ -39,7 +39,7 @@ class Hydra(Plain):
     )
     hostfile_line = "%s:%s"
     unequal_nodes = True
-    brings_mpi = True
+    provides_mpi = True
     labels_output = False  # -prepend-rank writes [0], at the beginning of each piece that comes
     remote_shell: RemoteShell | None = "agent"
 

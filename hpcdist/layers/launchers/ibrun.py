@@ -35,7 +35,7 @@ class Ibrun(Plain):
     schedulers = frozenset({"slurm"})
     site_options = frozenset({"binding", "args", "rank_variables"})
     reserved_options: frozenset[str] = frozenset({"-n", "-o"})
-    brings_mpi = True
+    provides_mpi = True
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``ibrun`` for all tasks of the job.

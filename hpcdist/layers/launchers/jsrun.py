@@ -73,7 +73,7 @@ class Jsrun(Plain):
     )
     mpi_flavours: tuple[str, ...] = ("spectrum",)
     unequal_nodes = True
-    brings_mpi = True
+    provides_mpi = True
     orders_nodes = True
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:

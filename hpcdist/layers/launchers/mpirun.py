@@ -57,7 +57,7 @@ class Mpirun(Plain):
         }
     )
     unequal_nodes = True
-    brings_mpi = True
+    provides_mpi = True
     remote_shell: RemoteShell | None = "agent"
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:

@@ -40,7 +40,7 @@ class Pals(Plain):
     )
     lists_cpus = True
     hostfile_line = "%s%.0s"  # the host alone; how many tasks it has is --ppn
-    brings_mpi = True
+    provides_mpi = True
     labels_output = False  # --label puts the host's name in front as well
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:

@@ -17,8 +17,8 @@ class Plain:
     lists_cpus: bool = False
     hostfile_line: str = "%s slots=%s"
     unequal_nodes: bool = False
-    brings_mpi: bool = False
-    gives_pmi: bool = False
+    provides_mpi: bool = False
+    provides_pmi: bool = False
     pmi_over_components: str | None = None
     labels_output: bool = False
     labels_single: bool = False

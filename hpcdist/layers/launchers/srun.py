@@ -55,8 +55,8 @@ class Srun(Plain):
     )
     lists_cpus = True
     unequal_nodes = True
-    brings_mpi = True
-    gives_pmi = True
+    provides_mpi = True
+    provides_pmi = True
     # Each component has a thread in srun, and in Slurm 22.05 two of them may stop PMIx's one abort agent at
     # once: one waits for ever in `pmixp_abort_agent_stop`, in some of a hundred jobs, at their end.
     pmi_over_components = "none"
@@ -83,7 +83,7 @@ class Srun(Plain):
 
     def advice(self, job: PreparedJob, options: LauncherOptions) -> Iterator[Problem]:  # noqa: ARG002
         """Yield a warning for MPI over the components of a heterogeneous job."""
-        if job.launch.components and job.launch.meets_by_mpi:
+        if job.launch.components and job.launch.connects_by_mpi:
             yield warning(
                 "MPI over several components of a Slurm job works only where node names ascend in the order "
                 "of the components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas "

@@ -30,9 +30,9 @@ _FOUND = re.compile(r'(\S+) "hpcdist": ?"hpcdist:([A-Za-z0-9_]+)"')
 _FIND: Final = """\
 jobs=$(flux jobs -a -n --count=1000 -o '{id.f58}') || exit
 for job in $jobs; do
-  said=$(flux job info "$job" jobspec 2>/dev/null |
+  output=$(flux job info "$job" jobspec 2>/dev/null |
     grep -oE '"hpcdist": ?"hpcdist:[A-Za-z0-9_]+"' | head -n 1)
-  echo "$job $said"
+  echo "$job $output"
 done
 """
 
@@ -40,9 +40,9 @@ _NOT_ASKED: Final = "Unable to connect to Flux"
 
 # What is over already is no failure; anything else that flux cancel says of a job is.
 _CANCEL: Final = """\
-said=$(flux cancel "$@" 2>&1) && exit
-[[ $said ]] || said="flux cancel ended without a message"
-left=$(grep -v ': job is inactive$' <<<"$said") || exit 0
+output=$(flux cancel "$@" 2>&1) && exit
+[[ $output ]] || output="flux cancel ended without a message"
+left=$(grep -v ': job is inactive$' <<<"$output") || exit 0
 echo "$left" >&2
 exit 1
 """
@@ -123,12 +123,12 @@ class Flux(Plain):
         job_id = plain_id(completed.stdout.strip())
         if completed.ok and job_id:
             return job_id
-        said = completed.stderr.strip() or completed.stdout.strip()
+        message = completed.stderr.strip() or completed.stdout.strip()
         if completed.stdout.strip() or not _is_refusal(completed):
             raise SubmissionUnknown(
                 f"flux batch did not say whether the job exists: {answers.why(completed)}"
             )
-        raise SchedulerError(Problem(f"Flux refused the job: {said}", hint=answers.hint(said, _HINTS)))
+        raise SchedulerError(Problem(f"Flux refused the job: {message}", hint=answers.hint(message, _HINTS)))
 
     def find(self) -> Iterator[Command]:
         """Yield one look at the jobspecs of this user's latest jobs."""
@@ -156,10 +156,10 @@ def _is_refusal(completed: Completed) -> bool:
     """Whether the job was certainly not made: flux batch says ``ERROR:`` or ``error:`` and why."""
     if completed.ok or completed.timed_out or completed.returncode < 0:
         return False
-    said = completed.stderr
-    if not re.search(r"(?m)^flux(?:[- ]batch)?: (?:ERROR|error): ", said):
+    message = completed.stderr
+    if not re.search(r"(?m)^flux(?:[- ]batch)?: (?:ERROR|error): ", message):
         return False
-    return _NOT_ASKED in said or not _LOST.search(said)
+    return _NOT_ASKED in message or not _LOST.search(message)
 
 
 FLUX: Final = Flux()

@@ -39,9 +39,9 @@ fi
 
 # What is over already is no failure; anything else that bkill says is.
 _CANCEL: Final = """\
-said=$(bkill "$@" 2>&1) && exit
-[[ $said ]] || said="bkill ended without a message"
-left=$(grep -v -e 'is being terminated' -e 'has already finished' <<<"$said") || exit 0
+output=$(bkill "$@" 2>&1) && exit
+[[ $output ]] || output="bkill ended without a message"
+left=$(grep -v -e 'is being terminated' -e 'has already finished' <<<"$output") || exit 0
 echo "$left" >&2
 exit 1
 """
@@ -115,17 +115,17 @@ class Lsf(Plain):
 
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id, from among what an esub of the site prints."""
-        said = "\n".join(filter(None, (completed.stderr.strip(), completed.stdout.strip())))
-        if completed.missing or (completed.returncode == 127 and "bsub: " in said):  # noqa: PLR2004 - bash: not found
+        message = "\n".join(filter(None, (completed.stderr.strip(), completed.stdout.strip())))
+        if completed.missing or (completed.returncode == 127 and "bsub: " in message):  # noqa: PLR2004 - bash: not found
             raise SchedulerError(answers.missing("bsub"))
         ids: list[str] = re.findall(r"(?m)^Job <([0-9]+)> is submitted to ", completed.stdout)
         if completed.ok and len(ids) == 1:
             return ids[0]
-        if _may_have_worked(completed, said) or ids:
+        if _may_have_worked(completed, message) or ids:
             raise SubmissionUnknown(
-                f"bsub did not say whether the job exists: {answers.why(completed, said)}"
+                f"bsub did not say whether the job exists: {answers.why(completed, message)}"
             )
-        raise SchedulerError(Problem(f"LSF refused the job: {said}", hint=answers.hint(said, _HINTS)))
+        raise SchedulerError(Problem(f"LSF refused the job: {message}", hint=answers.hint(message, _HINTS)))
 
     def find(self) -> Iterator[Command]:
         """Yield bjobs, which knows ended jobs for an hour too."""
@@ -148,13 +148,13 @@ class Lsf(Plain):
         return Command(("bwait", "-w", f"ended({job.id})"), drop_environment=DROP)
 
 
-def _may_have_worked(completed: Completed, said: str) -> bool:
+def _may_have_worked(completed: Completed, message: str) -> bool:
     """Whether LSF may have the job: only a refusal that speaks of no lost answer is a certain no."""
     if completed.ok or completed.timed_out or completed.returncode < 0:
         return True
-    last = said.rpartition("Please wait ...")[2]
+    last = message.rpartition("Please wait ...")[2]
     refused = "ob not submitted" in last or "equest aborted by esub" in last
-    return not _USAGE.search(said) and (not refused or bool(_DOUBTS.search(last)))
+    return not _USAGE.search(message) and (not refused or bool(_DOUBTS.search(last)))
 
 
 LSF: Final = Lsf()

@@ -47,13 +47,13 @@ COLUMNS: Final = "jobid jobindex stat exit_code exit_reason pend_reason job_desc
 
 # JSON is of 10.1.0.2, columns of one's own of 9.1; before, there was one table, as OpenLava has it still.
 _ASK: Final = """\
-said=$(bjobs -a -json -o "$1" 2>&1) ||
-  said=$(bjobs -a -noheader -o "$1 delimiter='|'" 2>&1) ||
-  said=$(bjobs -a -w 2>&1)
+output=$(bjobs -a -json -o "$1" 2>&1) ||
+  output=$(bjobs -a -noheader -o "$1 delimiter='|'" 2>&1) ||
+  output=$(bjobs -a -w 2>&1)
 code=$?
-[[ $said != *"No "*"job found"* ]] || code=0
+[[ $output != *"No "*"job found"* ]] || code=0
 ((code == 0)) || exec >&2
-printf '%s\\n' "$said"
+printf '%s\\n' "$output"
 exit "$code"
 """
 

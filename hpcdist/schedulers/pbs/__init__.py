@@ -126,9 +126,9 @@ class Pbs(Plain):
             return ids[0]
         if ids or not _is_refused(completed):
             raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
-        said = completed.stderr.strip()
-        hint = next((hint for text, hint in _HINTS.items() if text in said), "")
-        raise SchedulerError(Problem(f"PBS refused the job: {said}", hint=hint))
+        message = completed.stderr.strip()
+        hint = next((hint for text, hint in _HINTS.items() if text in message), "")
+        raise SchedulerError(Problem(f"PBS refused the job: {message}", hint=hint))
 
     def find(self) -> Iterator[Command]:
         """Yield this user's jobs, then those that are over, where the server keeps a history."""

@@ -26,17 +26,17 @@ DROP: Final = ("PBS_DPREFIX", "HPCDIST_TOKEN")
 
 # $@ is a command of PBS. That a job is over (35), unknown (153) or just ending (168) is an answer as well.
 _ASK: Final = """\
-{ said=$("$@" 2>&1 >&3); } 3>&1
+{ output=$("$@" 2>&1 >&3); } 3>&1
 code=$?
 case $code in
 35 | 153 | 168) code=0 ;;
 0 | 127) ;;
 *)
   [[ $(qstat --version 2>&1) == *pbs_version* ]] ||
-    said="this is not the qstat of PBS Pro or OpenPBS, and hpcdist does not know Torque: $said"
+    output="this is not the qstat of PBS Pro or OpenPBS, and hpcdist does not know Torque: $output"
   ;;
 esac
-[[ -z $said ]] || printf '%s\\n' "$said" >&2
+[[ -z $output ]] || printf '%s\\n' "$output" >&2
 exit "$code"
 """
 

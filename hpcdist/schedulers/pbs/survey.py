@@ -38,14 +38,14 @@ class PbsSurveyor:
         server = next(iter(_section(answers.text(SERVER), "Server").values()), {})
         kinds = kinds_of(map(_node, hosts))
         vnodes = {_name(host): host for host in hosts}
-        told = _section(answers.text(QUEUES), "Queue")
-        parts, skipped = queues.parts(told, vnodes, kinds, user)
+        attributes = _section(answers.text(QUEUES), "Queue")
+        parts, skipped = queues.parts(attributes, vnodes, kinds, user)
         return Survey(
             scheduler="pbs",
             title=f"PBS {server.get('pbs_version', '')}".strip(),
             kinds=kinds,
             partitions=parts,
-            facts=tuple(_facts(hosts, server, {part.name: told[part.name] for part in parts})),
+            facts=tuple(_facts(hosts, server, {part.name: attributes[part.name] for part in parts})),
             sources=(str(NODES), str(QUEUES)),
             failures=answers.failures,
             skipped=skipped,
@@ -121,8 +121,8 @@ def _facts(
     remarks = (f"default_queue = {default}",) if default and not known else ()
     yield Fact("default_partition", known, str(SERVER), remarks, next(iter(offered), "NAME"))
     sharing = _sharing(hosts)
-    told = (f"sharing = {', '.join(sharing)}",) if sharing else ()
-    yield Fact("whole_nodes", _is_exclusive(sharing) if sharing else None, str(NODES), told, "true")
+    shown = (f"sharing = {', '.join(sharing)}",) if sharing else ()
+    yield Fact("whole_nodes", _is_exclusive(sharing) if sharing else None, str(NODES), shown, "true")
     silent = ("what experiments get that say none", *_defaults(server, offered))
     yield Fact("walltime", remarks=silent, example="01:00:00")
     typed = any("gpu_type" in _resources(vnode) for host in hosts for vnode in host)
@@ -139,7 +139,9 @@ def _defaults(server: Fields, offered: Mapping[str, Fields]) -> Iterator[str]:
     """Yield how long the jobs of each queue may run that ask for no time."""
     for name, queue in offered.items():
         own = [fields.get("resources_default") for fields in (queue, server)]
-        found = [told["walltime"] for told in own if isinstance(told, dict) and "walltime" in told]
+        found = [
+            defaults["walltime"] for defaults in own if isinstance(defaults, dict) and "walltime" in defaults
+        ]
         if found:
             yield f"a job that asks for none gets {found[0]} in {name}"
 

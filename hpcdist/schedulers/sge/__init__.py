@@ -70,11 +70,11 @@ _LOST: Final = re.compile("time-?out|read error|failed receiving", re.IGNORECASE
 _CANCEL: Final = """\
 code=0
 for ((; $#; )); do
-  said=$(qdel "$1" 2>&1)
-  case $?:$said in
+  output=$(qdel "$1" 2>&1)
+  case $?:$output in
   0:*) (umask 077 && echo "cancelled $1 $(date +%s) 0" >>"$2/events") ;;
   *'does not exist'* | *'already in deletion'*) ;;
-  *) echo "$said" >&2; code=1 ;;
+  *) echo "$output" >&2; code=1 ;;
   esac
   shift 2
 done
@@ -147,10 +147,12 @@ class GridEngine(Plain):
         found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
         if completed.ok and (answer := next(filter(None, found), None)):
             return answer[1]
-        said = completed.stderr.strip() or completed.stdout.strip()
+        message = completed.stderr.strip() or completed.stdout.strip()
         if _may_have_worked(completed):
             raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
-        raise SchedulerError(Problem(f"Grid Engine refused the job: {said}", hint=answers.hint(said, _HINTS)))
+        raise SchedulerError(
+            Problem(f"Grid Engine refused the job: {message}", hint=answers.hint(message, _HINTS))
+        )
 
     def find(self) -> Iterator[Command]:
         """Yield the command that lists this user's unfinished jobs; others have their event logs."""

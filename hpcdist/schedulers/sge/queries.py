@@ -54,9 +54,9 @@ for ((; $#; )); do
   [[ $at != *[!0-9]* ]] || at=0
   if [[ $what != ended || $code == *[!0-9]* ]] || ((code > 128)); then
     written=$(stat -c %Y -- "$2/job.sh") || written=86400
-    said=$(qacct -b "$(date -d "@$((written - 86400))" +%Y%m%d%H%M)" -j "$1")
-    printf '%s\\n' "$said"
-    (($(grep -c ^jobnumber <<<"$said") < ended && $(date +%s) - at < 60)) && echo "settling $1"
+    output=$(qacct -b "$(date -d "@$((written - 86400))" +%Y%m%d%H%M)" -j "$1")
+    printf '%s\\n' "$output"
+    (($(grep -c ^jobnumber <<<"$output") < ended && $(date +%s) - at < 60)) && echo "settling $1"
   fi
   shift 2
 done 2>/dev/null
@@ -173,12 +173,14 @@ def _reason(number: str, job: ET.Element, document: ET.Element) -> str:
     errors = [message.text or "" for message in job.iter("QIM_message")]
     if errors:
         return f"{errors[0].strip()}; when that is mended, `qmod -cj {number}` lets it run"
-    said = [
+    reasons = [
         element.findtext("MES_message", "")
         for element in document.iterfind("messages/element/SME_message_list/element")
         if number in (value.text for value in element.iter("ULNG_value"))
     ]
-    return next((text for text in said if text.startswith("cannot run in PE")), said[0] if said else "")
+    return next(
+        (text for text in reasons if text.startswith("cannot run in PE")), reasons[0] if reasons else ""
+    )
 
 
 class Qacct:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ANSWER: Final = re.compile(
     r"(?P<id>[0-9]+)(?:;(?P<cluster>[A-Za-z0-9_.-]+))?"
-    r"|Submitted batch job (?P<said>[0-9]+)(?: on cluster (?P<on>[A-Za-z0-9_.-]+))?"
+    r"|Submitted batch job (?P<number>[0-9]+)(?: on cluster (?P<on>[A-Za-z0-9_.-]+))?"
 )
 """What sbatch prints with ``--parsable``, or without, where a site's wrapper drops that."""
 
@@ -163,11 +163,11 @@ class Slurm(Plain):
         answer = _ANSWER.fullmatch(completed.stdout.strip())
         if completed.ok and answer:
             cluster = answer["cluster"] or answer["on"]
-            return f"{answer['id'] or answer['said']}{f';{cluster}' if cluster else ''}"
-        said = completed.stderr.strip() or completed.stdout.strip()
+            return f"{answer['id'] or answer['number']}{f';{cluster}' if cluster else ''}"
+        message = completed.stderr.strip() or completed.stdout.strip()
         if _may_have_worked(completed):
             raise SubmissionUnknown(f"sbatch did not say whether the job exists: {answers.why(completed)}")
-        raise SchedulerError(Problem(f"Slurm refused the job: {said}", hint=answers.hint(said, _HINTS)))
+        raise SchedulerError(Problem(f"Slurm refused the job: {message}", hint=answers.hint(message, _HINTS)))
 
     def find(self) -> Iterator[Command]:
         """Yield squeue (it knows ended jobs for some minutes too), then sacct where sites keep comments."""
@@ -239,11 +239,11 @@ def _may_have_worked(completed: Completed) -> bool:
     """
     if completed.returncode <= 0 or completed.timed_out or _A_NUMBER.search(completed.stdout):
         return True
-    _, asked, said = completed.stderr.rpartition("submission failed: ")
+    _, asked, message = completed.stderr.rpartition("submission failed: ")
     if asked:
-        return not any(text in said for text in _REFUSALS)
-    refused = "sbatch: " in said and any(text in said for text in _OWN_REFUSALS)
-    return not refused or bool(_OF_MESSAGES.search(said))
+        return not any(text in message for text in _REFUSALS)
+    refused = "sbatch: " in message and any(text in message for text in _OWN_REFUSALS)
+    return not refused or bool(_OF_MESSAGES.search(message))
 
 
 SLURM: Final = Slurm()

@@ -94,9 +94,9 @@ def status(word: str, exit_code: str = "", reason: str = "", source: str = "") -
     if code == 0 and state is not JobState.COMPLETED:
         code = None
     # sacct keeps why a job waited, for good.
-    told = reason not in ("None", "(null)") and state not in (JobState.RUNNING, JobState.COMPLETED)
+    has_reason = reason not in ("None", "(null)") and state not in (JobState.RUNNING, JobState.COMPLETED)
     advice = _ADVICE.get(reason, "") if state is JobState.PENDING else ""
-    return Status(state, word.strip(), code, f"{reason}{advice}" if told else "", source)
+    return Status(state, word.strip(), code, f"{reason}{advice}" if has_reason else "", source)
 
 
 def _exit_code(text: str) -> int | None:

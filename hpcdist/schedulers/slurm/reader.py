@@ -101,20 +101,20 @@ def probe(
 
 def check(reader: Reader) -> Probe:
     """Return whether this pyslurm fits this Slurm."""
-    told = reader.runner.run(_VERSION)
-    release = _release(told)
-    if not (release or told.missing):
-        return Probe(works=False, why=f"squeue does not tell the version of Slurm: {answers.why(told)}")
+    version = reader.runner.run(_VERSION)
+    release = _release(version)
+    if not (release or version.missing):
+        return Probe(works=False, why=f"squeue does not tell the version of Slurm: {answers.why(version)}")
     answer = reader.ask(release, _VERSION._replace(argv=()))
-    if answer.ok and told.missing:
+    if answer.ok and version.missing:
         return Probe(works=True, why=f"pyslurm {answer.stdout.strip()} reads Slurm, since there is no squeue")
     if answer.ok:
-        fits = f"pyslurm {answer.stdout.strip()} fits Slurm {told.stdout.split()[-1]}"
+        fits = f"pyslurm {answer.stdout.strip()} fits Slurm {version.stdout.split()[-1]}"
         return Probe(works=True, why=f"{fits}; the commands are there, and quicker")
-    said = next(reversed(answer.stderr.strip().splitlines()), None)
+    last = next(reversed(answer.stderr.strip().splitlines()), None)
     which = f"pyslurm {release}.*" if release else "the pyslurm of your Slurm"
     hint = f"install {which} ({_RELEASES}), or do without: Slurm's commands print the same"
-    return Probe(works=False, why=f"pyslurm cannot be used: {answers.why(answer, said)}", hint=hint)
+    return Probe(works=False, why=f"pyslurm cannot be used: {answers.why(answer, last)}", hint=hint)
 
 
 def _is_wanted(environment: Mapping[str, str]) -> bool:
@@ -125,7 +125,7 @@ def _is_wanted(environment: Mapping[str, str]) -> bool:
     return value == "auto"
 
 
-def _release(told: Completed) -> str:
+def _release(version: Completed) -> str:
     """Return the release as pyslurm has it, ``22.5`` of ``slurm-wlm 22.05.8``, empty where unknown."""
-    found = re.search(r"\b(\d+)\.(\d+)\.\d", told.stdout) if told.ok else None
+    found = re.search(r"\b(\d+)\.(\d+)\.\d", version.stdout) if version.ok else None
     return f"{int(found[1])}.{int(found[2])}" if found else ""

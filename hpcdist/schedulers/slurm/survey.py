@@ -111,7 +111,7 @@ def _part(fields: Fields, kinds: Sequence[NodeKind], *, everywhere: bool) -> Par
     members = _members(fields.get("Nodes", ""))
     limit = _number(fields.get("MaxNodes", ""))
     odd = [name for name, usual in _REMARKED.items() if fields.get(name, usual) != usual]
-    odd += ["QoS"] if _said(fields, "QoS") else []
+    odd += ["QoS"] if _is_set(fields, "QoS") else []
     return PartitionInfo(
         name=fields.get("PartitionName", ""),
         nodes=counts(kinds, members),
@@ -162,14 +162,14 @@ def _memory(config: Fields) -> Fact:
     if "MEMORY" not in parameters.upper():
         remarks.append("memory is not counted, so jobs do not ask for it")
         return Fact("request_memory", value=False, source=str(CONFIG), remarks=tuple(remarks))
-    defaults = [name for name in ("DefMemPerCPU", "DefMemPerNode") if _said(config, name)]
+    defaults = [name for name in ("DefMemPerCPU", "DefMemPerNode") if _is_set(config, name)]
     remarks += [f"a job that asks for none gets {name}={config[name]} (MiB)" for name in defaults]
     return Fact("request_memory", value=True, source=str(CONFIG), remarks=tuple(remarks))
 
 
 def _walltime_of_silent(partitions: Sequence[Fields]) -> Fact:
-    said = [fields for fields in partitions if _said(fields, "DefaultTime")]
-    remarks = [f"DefaultTime={fields['DefaultTime']} in {fields['PartitionName']}" for fields in said]
+    limited = [fields for fields in partitions if _is_set(fields, "DefaultTime")]
+    remarks = [f"DefaultTime={fields['DefaultTime']} in {fields['PartitionName']}" for fields in limited]
     return Fact("walltime", remarks=("what experiments get that say none", *remarks), example="01:00:00")
 
 
@@ -189,15 +189,15 @@ def _account(config: Fields, text: str, user: str) -> Fact:
     names = dict.fromkeys(row[0] for row in rows if row[0])
     qos = dict.fromkeys(name for row in rows for name in row[1].split(",") if name)
     remarks = []
-    if _said(config, "AccountingStorageEnforce") and config["AccountingStorageEnforce"] != "none":
+    if _is_set(config, "AccountingStorageEnforce") and config["AccountingStorageEnforce"] != "none":
         remarks.append(f"AccountingStorageEnforce={config['AccountingStorageEnforce']}")
     remarks += [f"accounts of {user}: {', '.join(names)}"] if names else []
     remarks += [f"QOS of {user}: {', '.join(qos)}"] if qos else []
-    told = str(associations(user)) if text else str(CONFIG)
-    return Fact("account", None, told, tuple(remarks), "{required: true}")
+    source = str(associations(user)) if text else str(CONFIG)
+    return Fact("account", None, source, tuple(remarks), "{required: true}")
 
 
-def _said(fields: Fields, name: str) -> bool:
+def _is_set(fields: Fields, name: str) -> bool:
     return fields.get(name, "") not in _NOTHING
 
 
