@@ -108,11 +108,11 @@ def command_of(**params: str) -> str:
 
 def test_inputs_are_given_as_params() -> None:
     assert command_of(rounds="5", label="x") == (
-        "python train.py --train /data --rounds 5 --rate 0.1 --lazy True --label x --loss l2"
+        "python train.py --train '/data' --rounds 5 --rate 0.1 --lazy True --label 'x' --loss l2"
         ' --out "$HPCDIST_OUTPUTS/model"'
     )
     assert command_of(train="d", lazy="false", loss="l1") == (
-        'python train.py --train "$submitted_in/"d --rounds 100 --rate 0.1 --lazy False  --loss l1'
+        "python train.py --train \"$submitted_in/\"'d' --rounds 100 --rate 0.1 --lazy False  --loss l1"
         ' --out "$HPCDIST_OUTPUTS/model"'
     )
 
@@ -189,7 +189,7 @@ inputs:
 def test_choices_and_texts_keep_their_source_spelling() -> None:
     params = {"lora": "true", "precision": "2.0", "stage": "3", "data": "/5"}
     loaded = load_experiment(source.parse(WORDS, "w.yml"), params=params)
-    assert loaded.experiment.run.command.splitlines()[-1] == "x true 2.0 3 /5"
+    assert loaded.experiment.run.command.splitlines()[-1] == "x true 2.0 3 '/5'"
     remarks = [problem.hint for problem in loaded.problems if "the number of nodes" in problem.message]
     assert [hint.partition(", and")[0] for hint in remarks] == [
         (

@@ -9,6 +9,8 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.importers.azure.command import Output, Param, Remark, Translation, one_line
+from hpcdist.importers.container import as_word
+from hpcdist.loading.load import load_experiment
 
 from .azure_commands import prepared
 from .remarks import remarks_of
@@ -17,6 +19,7 @@ PARAMS = {
     "a": Param("a"),
     "b": Param("b", is_optional=True),
     "p": Param("p", is_path=True),
+    "learning rate (1)": Param("learning_rate__1_"),
 }
 OUTPUTS = {"o": Output("o"), "f": Output("f", is_file=True)}
 
@@ -35,7 +38,9 @@ OUTPUTS = {"o": Output("o"), "f": Output("f", is_file=True)}
         ("${{outputs.o}}/x", '"$HPCDIST_OUTPUTS/o"/x'),
         ('"${{outputs.o}}/x"', '"$HPCDIST_OUTPUTS/o/x"'),
         ("'${{outputs.o}}/x'", "''\"$HPCDIST_OUTPUTS/o\"'/x'"),
-        ("${{inputs.p}}", '{% if (p|string)[:1] != "/" %}"$submitted_in/"{% endif %}{{ p }}'),
+        ("${{inputs.p}}", '{% if (p|string)[:1] != "/" %}"$submitted_in/"{% endif %}' + as_word("p")),
+        ("'${{inputs.p}}'", "'{% if (p|string)[:1] != \"/\" %}'\"$submitted_in/\"'{% endif %}{{ p }}'"),
+        ("x {inputs.learning rate (1)}", "x {{ learning_rate__1_ }}"),
         ("python -c 'd = {inputs: 1}'", "python -c 'd = {inputs: 1}'"),
     ],
 )
@@ -153,3 +158,39 @@ def test_variables_that_only_azure_sets_are_reported() -> None:
         ("AZ_BATCH_MASTER_NODE is set on Azure only, not here; write $HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"),
         f"{unset} are set on Azure only, not here; {EXPORT}",
     ]
+
+
+WORDS = """\
+type: {kind}
+command: x --a {{inputs.a}} --b ${{{{inputs.a}}}} --c={{inputs.a}} -d "{{inputs.a}}"
+inputs: {{a: {{type: string, default: '', optional: {optional}}}}}
+"""
+EMPTY = "warning: f.yml:2:10: command: {} gets no value, as on Azure, while the input 'a' is empty; "
+
+
+@pytest.mark.parametrize("optional", ["true", "false"])
+@pytest.mark.parametrize(
+    ("kind", "value", "command", "remarks"),
+    [
+        ("CommandComponent", "", "x --a '' --b '' --c='' -d \"\"", []),
+        ("CommandComponent", "$1", "x --a '$1' --b '$1' --c='$1' -d \"$1\"", []),
+        ("CommandComponent", "i'm", """x --a 'i'\\''m' --b 'i'\\''m' --c='i'\\''m' -d "i'm\"""", []),
+        ("command", "b c", 'x --a b c --b b c --c=b c -d "b c"', [
+            EMPTY.format("--a") + "put quotes around {inputs.a}",
+            EMPTY.format("--b") + "put quotes around ${{inputs.a}}",
+        ]),
+    ],
+)  # fmt: skip
+def test_a_text_is_a_word_of_the_first_components(
+    kind: str, value: str, command: str, remarks: list[str], optional: str
+) -> None:
+    text = WORDS.format(kind=kind, optional=optional)
+    params = {"a": value} if value else {}
+    loaded = load_experiment(source.parse(text, "f.yml"), params=params)
+    assert (loaded.experiment.run.command.splitlines()[-1], remarks_of(text)) == (command, remarks)
+
+
+def test_an_input_with_blanks_in_its_name_has_a_value() -> None:
+    text = "type: command\ncommand: x {inputs.Number of epochs}\ninputs: {Number of epochs: {type: integer}}"
+    loaded = load_experiment(source.parse(text, "f.yml"), params={"Number_of_epochs": "3"})
+    assert loaded.experiment.run.command.splitlines()[-1] == "x 3"

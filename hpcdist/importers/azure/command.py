@@ -11,25 +11,32 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.errors import did_you_mean
-from hpcdist.importers.container import escape_templates
+from hpcdist.importers.container import as_word, escape_templates
 from hpcdist.importers.quoting import PLAIN_LINES, Quoting
 
 SUBMITTED_IN: Final = "submitted_in"
 """The variable of the command that holds the folder in which the job was submitted."""
 
 _PLACEHOLDER: Final = re.compile(
-    r"\$\{\{\s*(?P<new>[^{}]*?)\s*\}\}|(?<![{$])\{(?P<old>(?:inputs|outputs)\.[\w.-]+)\}"
+    r"\$\{\{\s*(?P<new>[^{}]*?)\s*\}\}|(?<![{$])\{(?P<old>(?:inputs|outputs)\.\w[^{}\n]*)\}"
 )
 _GROUP: Final = re.compile(r"\$\[\[(?P<new>.*?)\]\]", re.DOTALL)
 _LEGACY_GROUP: Final = re.compile(rf"{_GROUP.pattern}|(?<!\[)\[(?P<old>[^\[\]]+?)\](?!\])", re.DOTALL)
+_OPTION: Final = re.compile(r"(?:^|\s)(--?[A-Za-z][\w-]*)\s+$")
 
 
 class Param(NamedTuple):
-    """An input under its name in templates; ``is_optional``: it may have no value."""
+    """An input under its name in templates.
+
+    ``is_optional``: it may have no value; ``is_empty``: the value in the file is an empty text; ``is_word``:
+    its value is one word of the command, whatever is in it.
+    """
 
     name: str
     is_path: bool = False
     is_optional: bool = False
+    is_empty: bool = False
+    is_word: bool = False
 
 
 class Output(NamedTuple):
@@ -112,6 +119,7 @@ class Translation:
     def _placeholder(self, match: re.Match[str], sure: list[str]) -> None:
         kind, name = _reference(match)
         if kind == "inputs" and name in self._params:
+            self._check_value(name, match)
             self._input(name, self._params[name], sure)
         elif kind == "outputs" and name in self._outputs:
             self._output(self._outputs[name])
@@ -120,6 +128,14 @@ class Translation:
             hint = did_you_mean(name, known) if known is not None else "write the value itself"
             self.remarks.append(Remark(f"{match[0]!r} is not defined here", hint))
             self._literal(match[0])
+
+    def _check_value(self, name: str, match: re.Match[str]) -> None:
+        """Warn where an option gets no value, as the shell drops an empty one without quotes."""
+        option = _OPTION.search(match.string[: match.start()])
+        param, is_end = self._params[name], not match.string[match.end() :][:1].strip()
+        if param.is_empty and not param.is_word and option and is_end and not self._quoting.within:
+            message = f"{option[1]} gets no value, as on Azure, while the input {name!r} is empty"
+            self.remarks.append(Remark(message, f"put quotes around {match[0]}", is_error=False))
 
     def _input(self, name: str, param: Param, sure: list[str]) -> None:
         lacks = param.is_optional and name not in sure
@@ -133,11 +149,9 @@ class Translation:
             self._template(f'{{% if {given}({param.name}|string)[:1] != "/" %}}')
             self._shell(f"${SUBMITTED_IN}/")
             self._template("{% endif %}")
-        self._template(
-            f'{{{{ {param.name} if {param.name} is not none else "" }}}}'
-            if lacks
-            else f"{{{{ {param.name} }}}}"
-        )
+        value = f'{param.name} if {param.name} is not none else ""' if lacks else param.name
+        is_word = (param.is_path or param.is_word) and not self._quoting.within
+        self._template(as_word(value) if is_word else f"{{{{ {value} }}}}")
 
     def _output(self, output: Output) -> None:
         if output not in self.used:

@@ -104,7 +104,8 @@ class Inputs:
         if entry is None and isinstance(value, str) and value.startswith("azureml:"):
             self._remote(name, param, path, {})
             return
-        self._add(name, Param(param, is_optional=False), entry or {}, value)
+        is_word = self._legacy and isinstance(value, str)
+        self._add(name, Param(param, is_empty=value == "", is_word=is_word), entry or {}, value)
 
     def _remote(self, name: str, param: str, path: Path, entry: dict[str, Any]) -> None:
         """Declare a param for the path of data that Azure would fetch."""
@@ -184,6 +185,7 @@ class Inputs:
         """Take an input that is declared: its type, its default, its choices."""
         read, path = self._read, ("inputs", name)
         optional = str(read.get(*path, "optional")).lower() == "true"
+        is_text = self._legacy and kind == "str"
         kind = "str" if kind == "enum" else kind
         spelt = [read.text(*path, "enum", at) or "" for at, _ in read.items(*path, "enum")]
         options = spelt if kind == "str" else [_scalar(text) for text in spelt]
@@ -195,13 +197,13 @@ class Inputs:
             entry["options"] = options
         if kind:
             entry["type"] = kind
-        if default is not None:
+        if default not in (None, ""):  # an empty text is the value of a param, but no default
             entry["default"] = default
-        if optional or read.peek(*path, "default") is not None:
+        if default != "" and (optional or read.peek(*path, "default") is not None):
             entry["is_optional"] = True
         entry |= self._bounds(name, default)
-        lacks = optional and default is None
-        self._add(name, Param(param, kind == "path", lacks), entry, None)
+        found = Param(param, kind == "path", optional and default is None, default == "", is_text)
+        self._add(name, found, entry, default if default == "" else None)
 
     def _default(self, name: str, kind: str) -> object:
         """Return the default, of the declared type; text that is a number becomes that number."""
