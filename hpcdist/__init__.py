@@ -16,6 +16,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     importers    files of other systems become experiments, one folder a form
     loading    a file becomes an experiment or a site; the machine is chosen, and both become a plan
     runs    submit, status, logs, cancel, wait: one directory per run
+    tracking    the metrics that a run recorded
     doctor    what could keep jobs from running well, and the programs that tasks run to find out
     testing    FakeShell and the contract that every scheduler keeps
     cli    one short module per verb

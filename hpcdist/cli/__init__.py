@@ -44,6 +44,7 @@ VERBS = {
     "status": Verb("jobs.status", "Show the state of jobs."),
     "describe": Verb("jobs.describe", "Show the details of a job."),
     "logs": Verb("jobs.logs", "Print the output of a job."),
+    "metrics": Verb("jobs.metrics", "Show the metrics that a run recorded."),
     "cancel": Verb("jobs.cancel", "Cancel jobs."),
     "wait": Verb("jobs.wait", "Wait for jobs to end, and exit with their exit code."),
     "sites": Verb("site.sites", "List, show, detect, check and create site files."),

@@ -67,14 +67,27 @@ def follow(
     Only complete lines are yielded; a last line without a newline follows at the end.
     """
     positions: dict[Path, int] = {}
+
+    def new_lines(over: bool) -> Iterator[str]:  # noqa: FBT001 - the only argument
+        for file in files(directory):
+            for line, position in _new_lines(file, positions.get(file, 0), rest=over):
+                positions[file] = position
+                yield line
+
+    return poll(new_lines, is_over, sleep)
+
+
+def poll(
+    new: Callable[[bool], Iterable[str]], is_over: Callable[[], bool], sleep: Callable[[float], None]
+) -> Iterator[str]:
+    """Yield new lines until the job ends; ``new`` yields them, and gets whether this is the last time."""
     pause = 0.1
     over = False
     while True:
         fresh = False
-        for file in files(directory):
-            for line, position in _new_lines(file, positions.get(file, 0), rest=over):
-                positions[file], fresh = position, True
-                yield line
+        for line in new(over):
+            fresh = True
+            yield line
         if over:
             return
         pause = 0.1 if fresh else min(pause * 1.5, 5.0)

@@ -5,7 +5,7 @@ The first part is the job's own, made by a template; the second is the runtime, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +25,9 @@ RUNTIME: Final = (
     "main", "allocation", "begin", "files", "setup", "batch_systems", "launchers", "elastic", "run", "task",
 )  # fmt: skip
 """The pieces of the runtime, ``templates/runtime/NAME.sh``, in their order."""
+
+MODULES: Final = ("hpcdist_tracking",)
+"""What programs of jobs may import beside their own: ``templates/python/NAME.py``."""
 
 _END: Final = (
     "main",
@@ -77,15 +80,25 @@ def runtime(folders: Iterable[Path]) -> str:
     """
     places = tuple(folders)
     head = f"# --- The runtime of hpcdist {__version__}: the same in every job, with nothing of this one\n"
-    return "\n".join((head, *(_piece(name, places) for name in RUNTIME), "\n".join(_END)))
+    pieces = (_shipped(f"runtime/{name}.sh", places) for name in RUNTIME)
+    return "\n".join((head, *pieces, *_modules(places), *_END))
 
 
-def _piece(name: str, folders: Iterable[Path]) -> str:
+def _modules(folders: Sequence[Path]) -> Iterator[str]:
+    """Yield the function that writes the modules of Python which programs of jobs may import."""
+    yield "# --- Modules for programs in Python, each one word: bash reads a here-document byte by byte\n"
+    yield "hpcdist_write_modules() {"
+    for name in MODULES:
+        yield f"  hpcdist_write_module {name}.py {quote(_shipped(f'python/{name}.py', folders))}"
+    yield "}"
+
+
+def _shipped(name: str, folders: Iterable[Path]) -> str:
     for folder in folders:
-        file = folder / "runtime" / f"{name}.sh"
+        file = folder / name
         if file.exists():
             return file.read_text(encoding="utf-8")
-    raise RenderError(f"there is no template runtime/{name}.sh")
+    raise RenderError(f"there is no template {name}")
 
 
 def _environment(folders: tuple[Path, ...]) -> jinja2.Environment:

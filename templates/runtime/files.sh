@@ -6,6 +6,7 @@ hpcdist_write_files() {
   hpcdist_write_file nodes "$text"
   [[ ! ${hpcdist[hostfile]:-} ]] || hpcdist_write_hostfile
   program || hpcdist_unwritten
+  hpcdist_write_modules
   [[ ${hpcdist[mode]} != tasks ]] || hpcdist_write_task
   hpcdist_move_files
 }
@@ -58,7 +59,7 @@ hpcdist_write_task() {
 # shellcheck disable=SC2016 # the task expands it
 hpcdist_task_text() {
   local functions
-  functions=$(declare -f hpcdist_reset_shell hpcdist_begin_task hpcdist_begin_task_setup hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task task_environment \
+  functions=$(declare -f hpcdist_reset_shell hpcdist_begin_task hpcdist_add_modules hpcdist_begin_task_setup hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task task_environment \
     hpcdist_fail_task hpcdist_first_to_fail hpcdist_set_task_env hpcdist_read_count hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills)
   printf '%s\n' '#!/bin/bash' 'set +Cefkmu +o pipefail +o posix'
   declare -p hpcdist hpcdist_tasks
@@ -70,6 +71,19 @@ hpcdist_task_text() {
     printf '%s\n' 'set +eu +o posix' "$functions" hpcdist_end_task_setup 'set -- "${hpcdist_words[@]}"'
   fi
   echo 'hpcdist_run_task "$@"'
+}
+# Writes module $1 of Python with text $2, unless an earlier start or another element of an array has.
+hpcdist_write_module() {
+  local file=$HPCDIST_RUN_DIR/python/$1 written=
+  [[ ! -f $file ]] || IFS= read -r -d '' written <"$file"
+  [[ $written != "$2" ]] || return 0
+  hpcdist_write_file module "$2"
+  hpcdist_move_files
+  mv -f -- "$HPCDIST_JOB_DIR/module" "$file" || hpcdist_unwritten
+}
+# The program finds these modules behind its own.
+hpcdist_add_modules() {
+  [[ :${PYTHONPATH:-}: == *":$HPCDIST_RUN_DIR/python:"* ]] || export PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$HPCDIST_RUN_DIR/python
 }
 # Sets hpcdist_size to the number of bytes of a text.
 hpcdist_size_of() {

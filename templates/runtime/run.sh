@@ -2,6 +2,7 @@
 
 hpcdist_start() {
   environment
+  hpcdist_add_modules
   hpcdist_call_if_there "prepare_${hpcdist[launcher]}"
   [[ ! ${hpcdist[program]:-} ]] || type "${hpcdist[program]}" >/dev/null 2>&1 ||
     hpcdist_fail "there is no ${hpcdist[program]} on $(uname -n); load its module in the site file, or choose another batch.launcher"
@@ -11,6 +12,7 @@ hpcdist_run() {
   hpcdist_code=127 hpcdist_server_end= # not local: the program may have a variable of such a name
   # A name that no node has looked for before: network file systems remember what was not there.
   export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
+  export HPCDIST_TRACKING="$HPCDIST_RUN_DIR/tracking/$HPCDIST_JOB_ID/$hpcdist_restarts.$1"
   if [[ ${hpcdist[required_roles]:-}${hpcdist[elastic]:-} ]]; then
     export HPCDIST_ENDED="$HPCDIST_JOB_DIR/ended.$hpcdist_restarts.$1"
     mkdir -p "$HPCDIST_ENDED" || hpcdist_unwritten

@@ -21,6 +21,7 @@ hpcdist_end_task_setup() {
 # Nothing here is local: the program may have a variable of such a name.
 hpcdist_run_task() {
   task_environment
+  hpcdist_add_modules
   [[ ! ${hpcdist[checks_program]:-} ]] || type "$1" >/dev/null 2>&1 ||
     hpcdist_fail_task "there is no $1 here; load its module by batch.modules, or activate the environment that has it before you submit"
   # Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.

@@ -1,0 +1,134 @@
+"""The values of each metric over the steps of a training, in one line over all attempts."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from hpcdist.tracking.entries import Entry, Reader
+from hpcdist.tracking.files import Recorded, opened
+
+_NOT_FINITE: Final = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+class Key(NamedTuple):
+    """What one series is of: a job or an element of an array, a metric, and the rank that recorded it."""
+
+    job: str
+    name: str
+    rank: int
+
+
+class Points(NamedTuple):
+    """Values by their steps, with the time in seconds since 1970: three arrays of one length, never empty."""
+
+    steps: array[float]
+    values: array[float]
+    times: array[float]
+
+
+class Metrics(NamedTuple):
+    """All series of a run, and how many lines of its files were damaged."""
+
+    series: dict[Key, Points]
+    damaged: int
+
+
+def read(files: Iterable[Recorded]) -> Metrics:
+    """Return the series of these files.
+
+    An attempt goes on where the one before it had got to, mostly from a checkpoint: from its first step on
+    its values hold, and those of earlier attempts are left out. Values without a step are counted.
+
+    Raises:
+        OSError: if a file cannot be read.
+    """
+    parts: list[tuple[Key, tuple[int, int], float, Points]] = []
+    damaged = 0
+    for file in files:
+        with opened(file) as stream:
+            reader = Reader(stream)
+            for name, points in _by_name(reader.new()).items():
+                key = Key(file.job, name, file.rank)
+                parts.append((key, file.attempt, points.times[0], points))
+        damaged += reader.damaged
+    series: dict[Key, Points] = {}
+    for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
+        series[key] = _continued(series.get(key), points)
+    return Metrics(series, damaged)
+
+
+def _by_name(entries: Iterable[Entry]) -> dict[str, Points]:
+    found: dict[str, Points] = {}
+    for entry in entries:
+        at, step = entry.at, entry.step
+        if type(step) is not float:
+            step = math.nan
+        for name, value in entry.metrics.items():
+            number = value if type(value) is float else _NOT_FINITE.get(str(value))
+            if number is None:
+                continue
+            points = found.get(name)
+            if points is None:
+                points = found[name] = Points(array("d"), array("d"), array("d"))
+            points.steps.append(step)
+            points.values.append(number)
+            points.times.append(at)
+    return found
+
+
+def _continued(earlier: Points | None, new: Points) -> Points:
+    """Return the points of earlier attempts that the new one does not repeat, then the new ones."""
+    last = earlier.steps[-1] if earlier else -1.0
+    new = new._replace(steps=array("d", _numbered(new.steps, last + 1)))
+    if earlier is None:
+        return new
+    kept = [number for number, step in enumerate(earlier.steps) if step < new.steps[0]]
+    if len(kept) < len(earlier.steps):
+        earlier = Points(*(array("d", (values[number] for number in kept)) for values in earlier))
+    return Points(*(old + more for old, more in zip(earlier, new, strict=True)))
+
+
+def _numbered(steps: Iterable[float], start: float) -> Iterator[float]:
+    """Yield the steps; what has none comes one after the one before it."""
+    for step in steps:
+        number = start if math.isnan(step) else step
+        yield number
+        start = number + 1
+
+
+class Summary(NamedTuple):
+    """What a series comes to; ``low`` and ``high`` are of its finite values, None if it has none."""
+
+    values: int
+    last: float
+    step: float
+    low: float | None
+    high: float | None
+
+
+def summary(points: Points) -> Summary:
+    """Return what a series comes to."""
+    finite = [value for value in points.values if math.isfinite(value)]
+    return Summary(
+        len(points.values),
+        points.values[-1],
+        points.steps[-1],
+        min(finite, default=None),
+        max(finite, default=None),
+    )
+
+
+def thinned(points: Points, most: int) -> list[float]:
+    """Return at most so many values: means of the finite ones of equal shares, NaN where there is none."""
+    values, count = points.values, min(most, len(points.values))
+    ends = [number * len(values) // count for number in range(count + 1)]
+    shares = (values[start:end] for start, end in pairwise(ends))
+    return [_mean([value for value in share if math.isfinite(value)]) for share in shares]
+
+
+def _mean(values: list[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan

@@ -1,0 +1,237 @@
+"""Record metrics, params, artifacts and models of a training. Standard library only; Python 3.6 or newer.
+
+    from hpcdist_tracking import log_metrics, log_params, log_artifact, log_model
+
+    log_params(lr=0.1, batch_size=256)
+    log_metrics(step=10, loss=0.25, accuracy=0.91)
+    log_model("model.pt", accuracy=0.93)
+
+In a job of hpcdist the program finds this module, and ``hpcdist metrics`` shows what it recorded; elsewhere
+it writes below ``./hpcdist-tracking``. Only rank 0 records, unless a call says ``all_ranks=True``. Each call
+appends one line of JSON to a file of its own process: a kill loses at most the last line. Nothing here ends
+a training: what cannot be recorded is a warning on stderr, once for each reason.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import sys
+import time
+from contextlib import suppress
+from typing import Any, Dict, Iterator, Optional, Set
+
+__all__ = ["log_artifact", "log_metrics", "log_model", "log_params", "log_tags", "outputs", "rank"]
+
+_RANKS = (
+    "RANK", "HOROVOD_RANK", "HPCDIST_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID",
+)  # fmt: skip
+"""Where the rank of a process stands; a launcher that the program starts itself sets the first ones."""
+
+_PIECE = 1 << 20
+_as_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_MOST = 20
+"""Warnings that are printed; names of files may make each another."""
+
+_warned: Set[str] = set()
+
+
+def log_metrics(
+    values: Optional[Dict[str, Any]] = None,
+    step: Optional[float] = None,
+    all_ranks: bool = False,
+    **metrics: Any,
+) -> None:
+    """Record numbers at a step; names that are no Python words go into ``values``.
+
+    Numbers are what ``float()`` takes, tensors of one element too; NaN and infinities are kept. Without a
+    step, the values of a metric are counted.
+    """
+    if not all_ranks and rank() != 0:
+        return
+    found = {str(name): _number(name, value) for name, value in dict(values or {}, **metrics).items()}
+    entry = {"metrics": {name: value for name, value in found.items() if value is not None}}
+    if step is not None:
+        entry["step"] = _number("step", step)
+    _record(entry)
+
+
+def log_params(values: Optional[Dict[str, Any]] = None, **params: Any) -> None:
+    """Record what the training was started with; a later value of a name replaces an earlier one."""
+    _record_first({"params": _plain(dict(values or {}, **params))})
+
+
+def log_tags(*tags: str) -> None:
+    """Record words by which runs are found."""
+    _record_first({"tags": [str(tag) for tag in tags]})
+
+
+def log_artifact(path: str, name: str = "") -> None:
+    """Keep a file or folder in the outputs of the run, below ``name`` (else its own), with size and hash.
+
+    What lies there already is not copied. An artifact of the same name is replaced.
+    """
+    _keep(path, name, {"kind": "artifact"})
+
+
+def log_model(path: str, name: str = "", **metrics: Any) -> None:
+    """Keep a model as `log_artifact` does, with the metrics that it reached."""
+    if rank() == 0:
+        found = {key: _number(key, value) for key, value in metrics.items()}
+        _keep(path, name, {"kind": "model", "metrics": {k: v for k, v in found.items() if v is not None}})
+
+
+def outputs() -> str:
+    """Return the folder of the outputs of the run."""
+    return os.environ.get("HPCDIST_OUTPUTS") or os.path.join(_folder(), "outputs")
+
+
+def rank() -> int:
+    """Return the rank of this process; 0 where it is the only one."""
+    for name in _RANKS:
+        value = os.environ.get(name, "")
+        if value.isdigit():
+            return int(value)
+    return 0
+
+
+def _number(name: str, value: Any) -> Any:
+    """Return a value of JSON, which has no NaN; None if it is no number."""
+    if isinstance(value, int):
+        return int(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        _warn(f"the value of metric {name!r} is no number: {value!r:.80}")
+        return None
+    return number if number - number == 0 else str(number)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return _number("", value) if isinstance(value, (int, float)) else str(value)
+
+
+def _keep(path: str, name: str, entry: Dict[str, Any]) -> None:
+    if rank() != 0:
+        return
+    try:
+        entry["path"] = _copied(str(path), name)
+        place = os.path.join(outputs(), entry["path"])
+        entry["sha256"], entry["bytes"] = _hash(place)
+    except (OSError, ValueError, shutil.Error) as error:
+        _warn(f"{path} cannot be kept: {error}")
+    else:
+        _record({"artifact": entry})
+
+
+def _copied(path: str, name: str) -> str:
+    """Copy it into the outputs, if it is not there; return its path below them."""
+    folder, source = os.path.realpath(outputs()), os.path.realpath(path)
+    if source.startswith(folder + os.sep) and not name:
+        return os.path.relpath(source, folder)
+    name = os.path.normpath(name or os.path.basename(source))
+    if os.path.isabs(name) or name.split(os.sep)[0] in ("", ".", ".."):
+        raise ValueError(f"{name} lies outside the outputs")
+    target = os.path.join(folder, name)
+    if source == target or target.startswith(source + os.sep):
+        raise ValueError("it would be copied into itself")
+    _replace(source, target)
+    return name
+
+
+def _replace(source: str, target: str) -> None:
+    """Put a copy into its place at once, so that a kill leaves the old one or the new one."""
+    new, old = (f"{target}.{word}-{os.getpid()}" for word in ("new", "old"))
+    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+    if not os.path.isdir(source):
+        shutil.copyfile(source, new)
+        os.replace(new, target)
+        return
+    shutil.copytree(source, new)
+    if os.path.lexists(target):
+        os.rename(target, old)
+    os.rename(new, target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _hash(path: str) -> Any:
+    """Return the SHA-256 and the number of bytes; of a folder, those of its list of files and hashes."""
+    if not os.path.isdir(path):
+        return _hash_of_file(path)
+    total, digest = 0, hashlib.sha256()
+    for file in sorted(_files(path)):
+        text, size = _hash_of_file(os.path.join(path, file))
+        digest.update(f"{text}  {file}\n".encode("utf-8", "surrogateescape"))
+        total += size
+    return digest.hexdigest(), total
+
+
+def _files(folder: str) -> Iterator[str]:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            yield os.path.relpath(os.path.join(place, name), folder)
+
+
+def _hash_of_file(path: str) -> Any:
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb") as stream:
+        for piece in iter(lambda: stream.read(_PIECE), b""):
+            digest.update(piece)
+            size += len(piece)
+    return digest.hexdigest(), size
+
+
+class _File:
+    """The file of this process, opened when it first records something."""
+
+    process = 0
+    handle = -1
+    torn = False
+
+
+def _record_first(entry: Dict[str, Any]) -> None:
+    if rank() == 0:
+        _record(entry)
+
+
+def _record(entry: Dict[str, Any]) -> None:
+    """Append one line; of what a full disk has cut short, the next line is kept apart."""
+    entry["at"] = round(time.time(), 3)
+    try:
+        text = _as_json(entry) + "\n"
+        if _File.process != os.getpid():  # also that of a fork
+            _File.handle, _File.process, _File.torn = _opened(), os.getpid(), False
+        line = ("\n" + text if _File.torn else text).encode()
+        written = os.write(_File.handle, line)
+        _File.torn = written < len(line)
+        if _File.torn:
+            _warn("the disk is full; metrics are lost")
+    except (OSError, ValueError) as error:
+        _warn(f"metrics are lost: {error}")
+
+
+def _opened() -> int:
+    os.makedirs(_folder(), mode=0o700, exist_ok=True)
+    host = socket.gethostname().split(".")[0]
+    name = f"rank-{rank()}.{host}.{os.getpid()}.jsonl"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+    return os.open(os.path.join(_folder(), name), flags, 0o600)
+
+
+def _folder() -> str:
+    return os.environ.get("HPCDIST_TRACKING") or "hpcdist-tracking"
+
+
+def _warn(text: str) -> None:
+    """Print a warning once; a closed stderr is no reason to end."""
+    if text not in _warned and len(_warned) < _MOST:
+        _warned.add(text)
+        with suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(f"hpcdist_tracking: warning: {text}\n")

@@ -1,0 +1,63 @@
+"""The modules of Python that a script brings to the programs of its job."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcdist.host.resources import template_folders
+from hpcdist.script.renderer import MODULES
+from tests.script.jobs import started
+
+CODE = 'import hpcdist_tracking, os; print(hpcdist_tracking.__file__, os.environ["PYTHONPATH"])'
+PRINT = f"{sys.executable} -c {shlex.quote(CODE)}"
+
+
+def output(folder: Path, cmd: str, **environment: str) -> str:
+    with started(folder, run={"cmd": cmd}, environ=environment) as job:
+        out, _ = job.communicate(timeout=60)
+    assert job.returncode == 0, out
+    return out.partition("\n")[2]
+
+
+def test_a_program_finds_them_behind_its_own(tmp_path: Path) -> None:
+    place = tmp_path / "run" / "python"
+    assert output(tmp_path, PRINT) == f"{place}/hpcdist_tracking.py {place}\n"
+    assert output(tmp_path, PRINT, PYTHONPATH="/a:/b") == f"{place}/hpcdist_tracking.py /a:/b:{place}\n"
+    own = tmp_path / "hpcdist_tracking.py"
+    own.write_text("")
+    assert output(tmp_path, PRINT, PYTHONPATH=str(tmp_path)).startswith(f"{own} ")
+
+
+def test_each_is_written_as_it_is_shipped_and_again_if_it_was_cut_short(tmp_path: Path) -> None:
+    [*_, shipped] = template_folders({})
+    for content in ("", "cut short"):
+        for name in MODULES:
+            place = tmp_path / "run" / "python" / f"{name}.py"
+            if content:
+                place.write_text(content)
+            output(tmp_path, "true")
+            assert place.read_text() == (shipped / "python" / f"{name}.py").read_text()
+
+
+def test_an_experiments_own_pythonpath_comes_first(tmp_path: Path) -> None:
+    with started(
+        tmp_path, run={"cmd": "echo $PYTHONPATH"}, environment={"env_vars": {"PYTHONPATH": "/own"}}
+    ) as job:
+        out, _ = job.communicate(timeout=60)
+    assert out.splitlines()[1:] == [f"/own:{tmp_path}/run/python"]
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_each_attempt_records_in_a_folder_of_its_own(tmp_path: Path, restarts: int) -> None:
+    cmd = "echo $HPCDIST_TRACKING; exit 3"
+    with started(tmp_path, run={"cmd": cmd}, environment={"max_restarts": restarts}) as job:
+        out, _ = job.communicate(timeout=60)
+    folders = [line for line in out.splitlines() if line.startswith("/")]
+    assert [folder.rpartition("/")[2] for folder in folders] == [
+        f"0.{number}" for number in range(restarts + 1)
+    ]
+    assert {Path(folder).parents[1] for folder in folders} == {tmp_path / "run" / "tracking"}
