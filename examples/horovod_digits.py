@@ -12,6 +12,7 @@ from pathlib import Path
 
 import horovod.torch as hvd
 import torch
+from hpcdist_tracking import log_metrics
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorDataset, random_split
@@ -91,9 +92,11 @@ def main() -> None:
         loss = train_epoch(model, optimizer, loader, device)
         if hvd.rank() == 0:
             print(f"epoch {epoch}/{args.epochs} loss {loss:.4f}", flush=True)
+            log_metrics(step=epoch, loss=loss)
     accuracy = evaluate(model, test_data, device)
     if hvd.rank() == 0:
         print(f"test accuracy {accuracy:.4f} on {hvd.size()} ranks", flush=True)
+        log_metrics(step=args.epochs, accuracy=accuracy)
         (OUTPUTS / "metrics.json").write_text(json.dumps({"accuracy": accuracy, "ranks": hvd.size()}) + "\n")
 
 

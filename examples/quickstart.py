@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from hpcdist_tracking import log_metrics
 from mpi4py import MPI
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
@@ -67,7 +68,9 @@ def train(comm: MPI.Comm, x: Floats, y: Labels, args: argparse.Namespace) -> Flo
             comm.Allreduce(MPI.IN_PLACE, step)
             weights -= args.lr * step / comm.size
             losses.append(loss)
-        report(comm, f"epoch {epoch}/{args.epochs} loss {comm.allreduce(np.mean(losses)) / comm.size:.4f}")
+        mean = comm.allreduce(np.mean(losses)) / comm.size
+        report(comm, f"epoch {epoch}/{args.epochs} loss {mean:.4f}")
+        log_metrics(step=epoch, loss=mean)
     return weights
 
 
@@ -105,6 +108,7 @@ def main() -> None:
         sys.exit("the ranks do not hold the same weights")
     accuracy = float((forward(weights, x_test)[1].argmax(axis=1) == y_test).mean())
     report(comm, f"test accuracy {accuracy:.4f} on {comm.size} ranks")
+    log_metrics(step=args.epochs, accuracy=accuracy)
     outputs = os.environ.get("POLYAXON_RUN_OUTPUTS_PATH")
     if comm.rank == 0 and outputs:
         metrics = json.dumps({"accuracy": accuracy, "ranks": comm.size})

@@ -143,7 +143,8 @@ def files(*folders: str) -> set[str]:
 def test_the_wheel_is_the_package_with_its_data(built: Built) -> None:
     with ZipFile(built.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert names == files("hpcdist") | {f"hpcdist/{name}" for name in files("templates", "site_configs")}
+    data = {f"hpcdist/{name}" for name in files("templates", "site_configs")}
+    assert names == files("hpcdist") | data | {"hpcdist_tracking.py"}
 
 
 def test_the_sdist_makes_the_wheel_that_the_tree_makes(built: Built) -> None:
@@ -185,6 +186,7 @@ def test_installed_by_pip_it_says_what_the_tree_says(
 ) -> None:
     place = environment(version)
     assert all_said(folder, place / "bin" / "hpcdist") == of_tree
+    done(place / "bin" / "python", "-c", "import hpcdist_tracking")
     where = said(folder, [place / "bin" / "python", "-m", "hpcdist"], "sites", "path").out.splitlines()[-1]
     assert where == f"{place}/lib/python{version}/site-packages/hpcdist/site_configs"
 

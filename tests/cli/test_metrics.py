@@ -84,9 +84,8 @@ def test_every_value_as_csv_and_the_summary_as_json(metrics: Metrics, run: Path)
     assert found[5:] == [("loss", 0, 3, 0.125), ("loss", 1, 3, 0.125)]
     assert {row["job"] for row in rows} == {job}
     data: list[dict[str, Any]] = json.loads(metrics("loss", "--json").out)
-    assert data[0] == {
-        "job": job, "name": "loss", "rank": 0, "values": 4, "last": 0.125, "step": 3.0, "min": 0.125, "max": 1.0
-    }  # fmt: skip
+    summary = {"values": 4, "last": 0.125, "step": 3.0, "min": 0.125, "max": 1.0}
+    assert data[0] == {"job": job, "name": "loss", "rank": 0, **summary}
 
 
 def test_following_prints_each_call_and_ends_as_the_job(metrics: Metrics) -> None:

@@ -36,6 +36,7 @@ ELSEWHERE: Final = {
     "spack audit packages": ("tests/test_spack.py", "there is no Spack here"),
     "spack env activate .": ("tests/test_spack.py", "there is no Spack here"),
     "make test": (".ci/run", "runs this"),
+    "hpcdist metrics train-1": ("tests/docs/test_metrics.py", "runs it with the page's own program"),
     "hpcdist doctor --job": ("tests/cli/test_doctor.py", "runs it on this machine"),
     "hpcdist doctor --job --gpus 1 --site odd.yaml": ("tests/slurm/test_doctor.py", "runs it on Slurm"),
 }
@@ -53,6 +54,7 @@ WORDS: Final = {
 }
 """What stands for something; FILE and NAME are what the verb takes."""
 TAKES: Final = {
+    "metrics": {"NAME": "resnet-1"},
     "import": {"FILE": "toy.yml"},
     "lint-env": {"FILE": "env.sh"},
     "sites check": {"FILE": "mycluster.yaml", "NAME": "perlmutter"},

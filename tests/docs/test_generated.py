@@ -36,7 +36,9 @@ def test_exit_codes() -> None:
 
 
 def test_scripts_end_with_these_codes() -> None:
-    templates = "".join(file.read_text() for file in (CHECKOUT / "templates").rglob("*.j2"))
+    templates = "".join(
+        file.read_text() for file in (CHECKOUT / "templates").rglob("*") if file.suffix in {".j2", ".sh"}
+    )
     started = 186  # of what starts the task wrapper; the script makes 86 of it
     codes = {int(code) for code in re.findall(r"\bexit (\d+)\b", templates)}
     assert codes - {started} <= {*ExitCode}
@@ -97,7 +99,8 @@ def named_variables(framework: str, file: Path) -> tuple[str, str]:
 def test_the_page_has_every_variable_of_hpcdist() -> None:
     page = (DOCS / "reference/variables.md").read_text()
     code = {name for file in SOURCES.rglob("*.py") for name in _named_in(ast.parse(file.read_text()))}
-    templates = "".join(file.read_text() for file in (CHECKOUT / "templates").rglob("*.j2"))
+    files = [file for kind in ("j2", "sh") for file in (CHECKOUT / "templates").rglob(f"*.{kind}")]
+    templates = "".join(file.read_text() for file in files)
     exported = {name for line in re.findall(r"export (.*)", templates) for name in _NAME.findall(line)}
     assert {*_NAME.findall(page)} == (code | exported) - INTERNAL
 

@@ -32,6 +32,12 @@ def trains(user: User, example: str, *options: str) -> str:
     log = user.log(run)
     assert done.returncode == 0, done.stderr + log
     assert accuracy(log) > 0.9
+    recorded = json.loads(user.hpcdist("metrics", run, "--json", "accuracy", "loss").stdout)
+    assert [(series["name"], series["rank"], series["values"] > 1) for series in recorded] == [
+        ("accuracy", 0, False),
+        ("loss", 0, True),
+    ]
+    assert recorded[0]["last"] == pytest.approx(accuracy(log), abs=1e-4)
     return run
 
 

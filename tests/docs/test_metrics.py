@@ -1,0 +1,25 @@
+"""The program of the page on metrics runs as it stands, and is shown as the page shows it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hpcdist.cli import main
+from tests.docs.pages import block, keeps_block
+
+
+def test_a_program_records_and_its_metrics_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HPCDIST_CONFIG", "")
+    monkeypatch.delenv("HPCDIST_SITE", raising=False)
+    Path("train.py").write_text(block("tracked"))
+    batch = "batch: {site: local, launcher: processes}"
+    Path("train.yml").write_text(f"run: {{cmd: '{sys.executable} train.py'}}\n{batch}\n")
+    assert CliRunner().invoke(main, ["submit", "train.yml", "--wait"]).exit_code == 0
+    shown = CliRunner().invoke(main, ["metrics", "train-1"]).stdout
+    keeps_block("metrics", f"$ hpcdist metrics train-1\n{shown}")
+    assert Path("runs/train-1/outputs/model.pt").read_text() == "weights"
