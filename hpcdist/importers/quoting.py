@@ -26,6 +26,18 @@ _TRANSITIONS: Final = {
 }
 
 
+class _Advice(NamedTuple):
+    message: str
+    hint: str
+
+
+NOT_EXPANDED: Final = _Advice(
+    "a here-document with a quoted delimiter, in which nothing is expanded",
+    "it is known only when the job runs: write the delimiter without quotes, `<<EOF`",
+)
+"""What is wrong with a value of the job in ``PLAIN_LINES``, and what to write instead."""
+
+
 class _Lines(NamedTuple):
     """A here-document that begins on the next line; ``end`` matches its last line."""
 

@@ -108,7 +108,9 @@ def checked(native: Native) -> Loaded:
         ConfigError: with all errors, those of ``native`` too, then all warnings.
     """
     filled, found = _with_templates_filled(native.document)
-    problems = [*native.problems, *(filled.locate(one) for one in found if one.severity != "note")]
+    refused = {problem.path for problem in native.problems if problem.severity == "error"}
+    shown = (one for one in found if one.severity != "note" and one.path not in refused)
+    problems = [*native.problems, *map(filled.locate, shown)]
     broken = {problem.path for problem in found}
     built, invalid = fields.build(Experiment, filled.data)
     problems += [filled.locate(problem) for problem in invalid if problem.path not in broken]

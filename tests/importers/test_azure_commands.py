@@ -109,7 +109,7 @@ def test_a_path_in_an_unexpanded_here_document_is_refused() -> None:
     found = Translation("cat <<'E'\n${{outputs.o}}\nE\necho ${{outputs.o}}", {}, OUTPUTS, legacy=False)
     remarks = Remark(
         "a path is in a here-document with a quoted delimiter, in which nothing is expanded",
-        "its directory is known only when the job runs: write the delimiter without quotes, `<<EOF`",
+        "it is known only when the job runs: write the delimiter without quotes, `<<EOF`",
     )
     assert found.remarks == [remarks]
     assert found.text == "cat <<'E'\n$HPCDIST_OUTPUTS/o\nE\necho \"$HPCDIST_OUTPUTS/o\""

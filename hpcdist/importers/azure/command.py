@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import did_you_mean
 from hpcdist.importers.container import as_word, escape_templates
-from hpcdist.importers.quoting import PLAIN_LINES, Quoting
+from hpcdist.importers.quoting import NOT_EXPANDED, PLAIN_LINES, Quoting
 
 SUBMITTED_IN: Final = "submitted_in"
 """The variable of the command that holds the folder in which the job was submitted."""
@@ -161,11 +161,7 @@ class Translation:
     def _shell(self, text: str) -> None:
         """Write text that the shell expands, whatever quotes are open."""
         if self._quoting.within == PLAIN_LINES:
-            message = "a path is in a here-document with a quoted delimiter, in which nothing is expanded"
-            hint = (
-                "its directory is known only when the job runs: write the delimiter without quotes, `<<EOF`"
-            )
-            self.remarks.append(Remark(message, hint))
+            self.remarks.append(Remark(f"a path is in {NOT_EXPANDED.message}", NOT_EXPANDED.hint))
         self._parts.append((False, self._quoting.expanded(text)))
 
     def _template(self, text: str) -> None:

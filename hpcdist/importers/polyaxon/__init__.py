@@ -15,6 +15,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Key, Problem
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
+from hpcdist.importers.polyaxon import contexts
 from hpcdist.importers.polyaxon import environment as environments
 
 _NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
@@ -82,6 +83,7 @@ class Polyaxon:
         environments.normalise(new, remarks)
         _framework(new, remarks)
         _tensorflow(new, remarks)
+        _templates(new, remarks)
         return Imported(new, tuple(remarks))
 
 
@@ -230,6 +232,23 @@ def as_native(data: Map) -> Map:
         place = new.place_of("framework")
         new.put("tensorflow", Map({"version": "2"}, place=place), place)
     return new
+
+
+def _templates(data: Map, remarks: list[Problem]) -> None:
+    """Refuse templates of other runs, and of what else only a server of Polyaxon fills in."""
+    own = {*_entries(data.get("params")), *(str(item.get("name")) for item in _sections(data.get("inputs")))}
+    for key in data:
+        for path, text in contexts.texts_in(data[key], (key,)):
+            found = contexts.unknown_names(text, own, in_param=key in ("params", "inputs"))
+            remarks += [Problem(unknown.why, path, unknown.hint) for unknown in found]
+
+
+def _entries(section: object) -> Mapping[str, Any]:
+    return section if isinstance(section, Mapping) else {}
+
+
+def _sections(items: object) -> list[Mapping[str, Any]]:
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 def _has_replicas(data: Map) -> bool:

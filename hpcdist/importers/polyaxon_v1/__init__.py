@@ -15,7 +15,7 @@ from hpcdist.importers import Imported
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
 from hpcdist.importers.polyaxon_v1.inputs import inputs_of
 from hpcdist.importers.polyaxon_v1.matrix import refuse_matrix
-from hpcdist.importers.polyaxon_v1.run import read_run
+from hpcdist.importers.polyaxon_v1.run import read_run, repository
 from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
 from hpcdist.importers.searches import as_options
@@ -83,8 +83,9 @@ class PolyaxonV1:
         _names(read, bases)
         if bases:
             refuse_matrix(read)
-            texts = Texts(read, inputs_of(read, bases))
-            read_run(read, texts, (*bases[-1], "run"))
+            run = (*bases[-1], "run")
+            texts = Texts(read, inputs_of(read, bases), repository(read, run))
+            read_run(read, texts, run)
         return finish_with_command(read)
 
 

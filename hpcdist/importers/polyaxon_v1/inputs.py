@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from hpcdist.errors import Path
 from hpcdist.importers.container import ignore_set_keys
+from hpcdist.importers.polyaxon import contexts
 from hpcdist.importers.polyaxon_v1.roles import put_variable
 from hpcdist.importers.polyaxon_v1.text import Input, plain_type
 from hpcdist.importers.reading import Reading
@@ -56,10 +57,23 @@ def inputs_of(read: Reading, bases: tuple[Path, ...]) -> dict[str, Input]:
         params = _params(read, (*base, "params"), found, declared)
         if params:
             read.put("params", params, *base, "params")
+    for base in bases:
+        _refuse_templates(read, base, found)
     if declared:
         place = next(base for base in bases if read.peek(*base, "inputs"))
         read.put("inputs", declared, *place, "inputs")
     return found
+
+
+def _refuse_templates(read: Reading, base: Path, found: Mapping[str, Input]) -> None:
+    """Refuse values with templates, which hpcdist does not fill in."""
+    values: list[Path] = [(*base, "params", name) for name in read.keys(*base, "params")]
+    values += [(*base, "inputs", index, "value") for index, _ in read.items(*base, "inputs")]
+    for above in values:
+        for path, text in contexts.texts_in(read.peek(*above), above):
+            for unknown in contexts.unknown_names(text, found.keys(), in_param=True):
+                if not unknown.of_run:
+                    read.refuse(*path, why=unknown.why, hint=unknown.hint)
 
 
 def _misplaced(read: Reading, path: Path, kind: type, hint: str) -> None:
@@ -132,6 +146,15 @@ def _destinations(read: Reading, name: str, path: Path, *, structured: bool) -> 
         read.refuse(*path, "toInit", why=f"Polyaxon would fetch {name} before the program starts", hint=hint)
 
 
+def _is_from_run(param: object) -> bool:
+    """Return whether a param has the value of another run."""
+    value = param.get("value") if isinstance(param, Mapping) else param
+    if isinstance(param, Mapping) and (param.get("ref") or "value" not in param):
+        return True
+    names = (name for _, text in contexts.texts_in(value, ()) for name in contexts.unknown_names(text))
+    return any(name.of_run for name in names)
+
+
 def _params(
     read: Reading, path: Path, found: dict[str, Input], declared: list[dict[str, Any]]
 ) -> dict[str, object]:
@@ -140,10 +163,14 @@ def _params(
     for name in read.keys(*path):
         item = read.peek(*path, name)
         where = (*path, name, "value") if isinstance(item, Mapping) else (*path, name)
-        if isinstance(item, Mapping) and (item.get("ref") or "value" not in item):
-            read.refuse(
-                *path, name, why=f"{name} comes from another run", hint=f"write `{name}: {{value: ...}}`"
-            )
+        if _is_from_run(item):
+            read.get(*path, name)
+            why = f"{name} comes from another run, which is not read"
+            read.warn(*path, name, why=why, hint=f"give it with `-p {name}=VALUE`")
+            for entry in declared:
+                if entry["name"] == name:
+                    entry.pop("default", None)
+                    entry.pop("is_optional", None)
             continue
         params[name] = read.get(*where)
         read.get(*path, name, "ref")

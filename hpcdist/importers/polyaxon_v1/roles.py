@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.importers.container import command_path
+from hpcdist.importers.polyaxon.contexts import SUBMITTED_IN
 from hpcdist.importers.reading import Reading
 from hpcdist.words import quote
 
@@ -36,11 +37,9 @@ def put_shared(read: Reading, replica: Replica) -> None:
     """Put what all replicas have in common."""
     where = (*replica.path, "container")
     if replica.command:
-        read.put(
-            "run.cmd",
-            replica.exports + _in_folder(replica.command, replica.folder),
-            *command_path(read, *where),
-        )
+        text = replica.exports + _in_folder(replica.command, replica.folder)
+        folder = f"{SUBMITTED_IN}=$PWD\n" if SUBMITTED_IN in text else ""
+        read.put("run.cmd", folder + text, *command_path(read, *where))
     for name, value in replica.variables.items():
         put_variable(read, name, value, *where, "env")
     if replica.image:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -218,6 +219,14 @@ def _beside_container(read: Reading, path: Path) -> None:
     container.ignore_set_keys(read, _IN_ROLE, *path)
     for index, item in read.items(*path, "init"):
         _init(read, item, (*path, "init", index))
+
+
+def repository(read: Reading, path: Path) -> str:
+    """Return the name of the code that init steps fetch, empty if it is not exactly one."""
+    places = (path, *((*path, name) for name in read.keys(*path)))
+    steps = [step for place in places for _, step in read.items(*place, "init") if isinstance(step, Mapping)]
+    urls = {str(step["git"].get("url", "")) for step in steps if isinstance(step.get("git"), Mapping)}
+    return re.sub(r"^.*/|\.git$", "", urls.pop().rstrip("/")) if len(urls) == 1 else ""
 
 
 def _init(read: Reading, item: object, path: Path) -> None:

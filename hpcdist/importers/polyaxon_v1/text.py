@@ -1,8 +1,8 @@
 """Texts of Polyaxon 1 and 2: their templates become hpcdist's, and lists of words become a command.
 
 ``{{ params.lr }}`` is ``{{ lr }}``; ``{{ params.lr.as_arg }}`` is ``--lr=VALUE``, ``--lr`` for a true bool,
-nothing for null; ``{{ globals.run_outputs_path }}`` is ``$POLYAXON_RUN_OUTPUTS_PATH``
-(https://polyaxon.com/docs/core/context/).
+nothing for null; ``{{ globals.run_outputs_path }}`` is ``$POLYAXON_RUN_OUTPUTS_PATH``, quoted so that the
+shell expands it (https://polyaxon.com/docs/core/context/).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.importers.container import as_word
+from hpcdist.importers.polyaxon import contexts
+from hpcdist.importers.quoting import NOT_EXPANDED, PLAIN_LINES, Quoting
 from hpcdist.importers.reading import Reading
 from hpcdist.words import VARIABLE_NAME
 
@@ -21,12 +23,7 @@ _BLOCK: Final = re.compile(r"(\{\{.*?\}\}|\{%.*?%\})", re.DOTALL)
 _AS_ARG: Final = re.compile(r"\{\{-?\s*params\.(\w+)\.as_arg\s*-?\}\}")
 _AS_ARGS: Final = re.compile(r"\{\{-?\s*params\.as_args\s*-?\}\}")
 _PARAM: Final = re.compile(r"\bparams\.(\w+)(?:\.(?:as_str|value))?(?![\w.])")
-_GLOBAL: Final = re.compile(r"\{\{-?\s*globals\.(\w+)\s*-?\}\}")
-_PATHS: Final = {"run_outputs_path": "$POLYAXON_RUN_OUTPUTS_PATH"}
-_FOLDERS: Final = ("globals.artifacts_path", "globals.run_artifacts_path")
-_FOREIGN: Final = re.compile(
-    r"(?<![\w.'\"])(params|globals|connections|ops|runs|dag|init|hooks)\.(?=\w)[\w.]+"
-)
+_SCRIPT_PART: Final = re.compile(r"(\{\{.*?\}\}|\{%.*?%\}|\$\$?\(\w+\))", re.DOTALL)
 _SHELLS: Final = frozenset({"sh", "bash"})
 _SCRIPT: Final = re.compile(r"-([lexu]*)c")
 _TAKES_WORDS: Final = re.compile(r"\$(?:[@*#\d]|\{#?[@*\d])")
@@ -44,11 +41,16 @@ class Input(NamedTuple):
 
 
 class Texts:
-    """The texts of one file, with the params that they may use."""
+    """The texts of one file, with the params that they may use.
 
-    def __init__(self, read: Reading, inputs: Mapping[str, Input]) -> None:
+    ``repository`` is the name of the code that Polyaxon fetches before the program starts.
+    """
+
+    def __init__(self, read: Reading, inputs: Mapping[str, Input], repository: str = "") -> None:
         self._read = read
         self._inputs = inputs
+        self._repository = repository
+        self._warned = False
 
     def template(self, text: str, *path: str | int) -> str:
         """Return a text with its templates in hpcdist's form; one without equivalent is an error there."""
@@ -67,14 +69,10 @@ class Texts:
             return self._argument(alone[1], path)
         if _AS_ARGS.fullmatch(block):
             return " ".join(self._argument(name, path) for name in self._inputs)
-        if (alone := _GLOBAL.fullmatch(block)) and alone[1] in _PATHS:
-            return _PATHS[alone[1]]
         new = _PARAM.sub(r"\1", block)
-        if left := _FOREIGN.search(new):
-            hint = "write the value itself, or make it a param"
-            if left[0] in _FOLDERS:
-                hint = "code lies where the job is submitted; what $POLYAXON_RUN_OUTPUTS_PATH holds is kept"
-            self._read.refuse(*path, why=f"{left[0]!r} is known to a server of Polyaxon only", hint=hint)
+        unknown = next(contexts.unknown_names(new, self._inputs), None)
+        if unknown:
+            self._read.refuse(*path, why=unknown.why, hint=unknown.hint)
             return "{% raw %}" + block + "{% endraw %}"
         return new
 
@@ -84,7 +82,7 @@ class Texts:
         if entry.flag:
             return f"{{% if {name} %}}--{name}{{% endif %}}"
         form = (
-            self.template(entry.form, *path)
+            self.script(entry.form, (), *path)
             if entry.form
             else f"--{name}={self._quoted(f'{{{{ {name} }}}}')}"
         )
@@ -110,17 +108,39 @@ class Texts:
 
     def script(self, text: str, variables: Iterable[str], *path: str | int) -> str:
         """Return a script, in which ``$(NAME)`` of Kubernetes is bash's ``${NAME}``."""
-        known = frozenset(variables)
+        known, quoting = frozenset(variables), Quoting(text)
+        parts = _SCRIPT_PART.split(contexts.simplified(text, self._repository))
+        for at in range(1, len(parts), 2):
+            quoting.read(parts[at - 1])
+            parts[at] = self._script_part(parts[at], parts[at + 1], known, quoting, path)
+        return "".join(parts)
 
-        def reference(match: re.Match[str]) -> str:
-            if match[0].startswith("$$"):
-                return match[0][1:]
-            return f"${{{match[1]}}}" if match[1] in known else match[0]
+    def _script_part(self, part: str, after: str, known: frozenset[str], quoting: Quoting, path: Path) -> str:
+        """Return a template or a reference of a script as text that the shell expands in its quotes."""
+        if value := contexts.job_value(part):
+            self._warn_of_folder(part, path)
+            if quoting.within == PLAIN_LINES:
+                self._read.refuse(*path, why=f"{part} is in {NOT_EXPANDED.message}", hint=NOT_EXPANDED.hint)
+            return quoting.expanded(re.sub(r"\$(\w+)", r"${\1}", value) if re.match(r"\w", after) else value)
+        if not part.startswith("$"):
+            quoting.value()
+            return self._block(part, path)
+        if part.startswith("$$") or part[2:-1] not in known:
+            new = part[1:] if part.startswith("$$") else part
+            quoting.read(new)
+            return new
+        return quoting.expanded(f"${{{part[2:-1]}}}") if quoting.within == "'" else f"${{{part[2:-1]}}}"
 
-        return self.template(_REFERENCE.sub(reference, text), *path)
+    def _warn_of_folder(self, block: str, path: Path) -> None:
+        if "artifacts_path" not in block or self._warned:
+            return
+        self._warned = True
+        what = f"in the folder of {self._repository}" if self._repository else "where the code is"
+        why = "`globals.artifacts_path` is the directory where the job is submitted"
+        self._read.warn(*path, why=why, hint=f"submit it {what}")
 
     def _word(self, word: str, known: frozenset[str], path: Path) -> str:
-        parts = _BLOCK.split(word)
+        parts = _BLOCK.split(contexts.simplified(word, self._repository))
         if len(parts) == 1:
             return _literal(word, known)
         text = ""
@@ -129,10 +149,12 @@ class Texts:
         return text
 
     def _piece(self, block: str, path: Path) -> str:
-        if _AS_ARG.fullmatch(block) or _AS_ARGS.fullmatch(block):
-            return self._block(block, path)
+        if value := contexts.job_value(block):
+            self._warn_of_folder(block, path)
+            return f'"{value}"'
         new = self._block(block, path)
-        return f'"{new}"' if new.startswith("$") else self._quoted(new) if new.startswith("{{") else new
+        as_args = _AS_ARG.fullmatch(block) or _AS_ARGS.fullmatch(block)
+        return self._quoted(new) if new.startswith("{{") and not as_args else new
 
 
 def _literal(text: str, known: frozenset[str]) -> str:
@@ -152,7 +174,7 @@ def only_in_job(variables: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in variables.items()
-        if VARIABLE_NAME.fullmatch(name) and any(found[1] in _PATHS for found in _GLOBAL.finditer(value))
+        if VARIABLE_NAME.fullmatch(name) and contexts.has_job_value(value)
     }
 
 
