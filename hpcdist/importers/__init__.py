@@ -76,6 +76,19 @@ class ContainsJobs(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesFile(Protocol):
+    """An importer of a form in which a part of the job may be in another file."""
+
+    def file_named_in(self, data: Map) -> tuple[Path, str] | None:
+        """Return the key that names a file, and its path from the folder of this one; None without one."""
+        ...
+
+    def with_named_file(self, data: Map, other: Map) -> Map:
+        """Return the data with those of the named file."""
+        ...
+
+
 _BUILTIN: Final = {
     "azure": "hpcdist.importers.azure:IMPORTER",
     "mlrun": "hpcdist.importers.mlrun:IMPORTER",
@@ -117,6 +130,26 @@ def jobs_in(data: Map, form: str = "") -> Mapping[str, Map]:
     """
     importer = _importer(data, form)
     return importer.jobs(data) if isinstance(importer, ContainsJobs) else {}
+
+
+def file_named_in(data: Map, form: str = "") -> tuple[Path, str] | None:
+    """Return the file that the data name, as `NamesFile.file_named_in`; most name none.
+
+    Raises:
+        ConfigError: when no importer has that name.
+    """
+    importer = _importer(data, form)
+    return importer.file_named_in(data) if isinstance(importer, NamesFile) else None
+
+
+def with_named_file(data: Map, other: Map, form: str = "") -> Map:
+    """Return the data with those of the file that `file_named_in` returns.
+
+    Raises:
+        ConfigError: when no importer has that name.
+    """
+    importer = _importer(data, form)
+    return importer.with_named_file(data, other) if isinstance(importer, NamesFile) else data
 
 
 def _importer(data: Map, form: str) -> Importer:

@@ -17,7 +17,7 @@ from hpcdist.experiment.launch import problems as launch_problems
 from hpcdist.experiment.model import Experiment
 from hpcdist.importers import choosing
 from hpcdist.layers import frameworks
-from hpcdist.loading import inputs, overrides, templates
+from hpcdist.loading import inputs, named_files, overrides, templates
 
 _NO_PLACE = Place("", 0, 0)
 _REPLICAS = ("environment", "replicas")
@@ -87,9 +87,10 @@ def to_native(
     A setting whose key the foreign form has is applied to the foreign file, others to the experiment.
 
     Raises:
-        ConfigError: when its form or its job cannot be determined.
+        ConfigError: when its form or its job cannot be determined, or a file that it names cannot be read.
     """
     chosen, others = choosing.choose(document, importer, job)
+    chosen = named_files.with_named_file(chosen, importer)
     known = importers.settings_of(chosen.data, importer) if settings else frozenset()
     theirs = [item for item in settings if re.split(r"[.\[]", item[0])[0] in known]
     foreign, found = _with_settings(chosen, theirs)

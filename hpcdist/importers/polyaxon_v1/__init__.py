@@ -15,18 +15,25 @@ from hpcdist.importers import Imported
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
 from hpcdist.importers.polyaxon_v1.inputs import inputs_of
 from hpcdist.importers.polyaxon_v1.matrix import refuse_matrix
+from hpcdist.importers.polyaxon_v1.patching import (
+    KEEPS_COMPONENT,
+    STRATEGIES,
+    joined_words,
+    with_run_patched,
+)
 from hpcdist.importers.polyaxon_v1.run import read_run, repository
 from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
-from hpcdist.importers.searches import as_options
 from hpcdist.words import RUN_NAME, quote, slug
 
 _KINDS: Final = ("component", "operation")
+_KEYS: Final = frozenset(("isPreset", "component", "pathRef", "urlRef", "hubRef", "dagRef"))
 _VERSIONS: Final = ("1", "1.0", "1.05", "1.1")
 """The last is of 1.1.0 and later; components of earlier previews have the others."""
 _REFERENCES: Final = {
+    "pathRef": "write the path of a file, from the folder of this one",
     "hubRef": "a hub is a server of Polyaxon: write the component itself, as `component:`",
-    "urlRef": "fetch that file, and write the component here, as `component:`",
+    "urlRef": "write the component itself, as `component:`",
     "dagRef": "it names a part of a pipeline: write the component itself, as `component:`",
 }
 _STEPS: Final = "chain jobs with `batch.dependency`"
@@ -42,7 +49,6 @@ _REFUSED: Final = {
     "trigger": ("an operation that waits for others is part of a pipeline", _STEPS),
     "conditions": ("a job has no conditions", "test them in the command"),
     "skipOnUpstreamSkip": ("an operation that waits for others is part of a pipeline", _STEPS),
-    "runPatch": ("the component is not patched", "write what it changes into the component"),
 }
 _SERVER: Final = "it is for a server of Polyaxon"
 _IGNORED: Final = {
@@ -51,7 +57,7 @@ _IGNORED: Final = {
     "hooks": "hooks are not run; submit the operation with `batch.dependency`, or use `batch.mail`",
     "mount": "nothing is mounted; write the path of the site's own file system in the command",
     **dict.fromkeys(
-        ("namespace", "cache", "plugins", "isApproved", "cost", "template", "patchStrategy"),
+        ("namespace", "cache", "plugins", "isApproved", "cost", "template"),
         _SERVER,
     ),
 }  # fmt: skip
@@ -66,8 +72,21 @@ class PolyaxonV1:
         """Decide by the version, or by the kind of the file or its run; an API or a schema excludes it."""
         if "apiVersion" in data or "$schema" in data or "type" in data:
             return False
-        named = data.get("kind") in _KINDS or "isPreset" in data or _has_kind(data.get("run"))
+        named = data.get("kind") in _KINDS or not _KEYS.isdisjoint(data) or _has_kind(data.get("run"))
         return named or is_v1(data.get("version"))
+
+    def file_named_in(self, data: Map) -> tuple[Path, str] | None:
+        """Return the ``pathRef`` of an operation."""
+        path = data.get("pathRef")
+        is_path = isinstance(path, str) and bool(path) and "://" not in path
+        return (("pathRef",), path) if is_path and isinstance(path, str) and "component" not in data else None
+
+    def with_named_file(self, data: Map, other: Map) -> Map:
+        """Return the operation with that component."""
+        new = data.copy()
+        new.rename("pathRef", "component")
+        new["component"] = other
+        return new
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -75,12 +94,13 @@ class PolyaxonV1:
         Raises:
             ConfigError: when there is nothing to run; the remarks are its problems.
         """
-        read = Reading(data)
+        read = Reading(with_run_patched(data))
         skip_empty(read)
         bases = _bases(read)
-        for base in bases:
+        ordered = bases if _patch(read, data, bases) else bases[::-1]
+        for base in ordered:
             _section(read, base)
-        _names(read, bases)
+        _names(read, ordered)
         if bases:
             refuse_matrix(read)
             run = (*bases[-1], "run")
@@ -113,11 +133,12 @@ def _bases(read: Reading) -> tuple[Path, ...]:
     elif read.get("isPreset") is True:
         why = "a preset only adds to other operations"
         read.refuse("isPreset", why=why, hint="give the operation itself")
-    elif named := [key for key in ("pathRef", *_REFERENCES) if read.peek(key)]:
+    elif named := [key for key in _REFERENCES if read.peek(key)]:
         for key in named:
-            hint = _REFERENCES.get(key) or _instead(read)
-            read.refuse(key, why=f"what {key} names is not fetched", hint=hint)
+            read.refuse(key, why=f"what {key} names is not fetched", hint=_instead(read, key))
         refuse_matrix(read)
+    elif read.peek("component", "kind") == "operation":
+        read.refuse("component", "kind", why="an operation names a component", hint="name its component")
     elif isinstance(read.peek("component"), Mapping):
         return ((), ("component",))
     elif isinstance(read.peek("run"), Mapping):
@@ -129,19 +150,29 @@ def _bases(read: Reading) -> tuple[Path, ...]:
     return ()
 
 
-def _instead(read: Reading) -> str:
-    """Return the hint for an operation that names a file: submit that file with the same params."""
-    values = {name: _value(read.peek("params", name)) for name in read.keys("params")}
-    given = {name: value for name, value in values.items() if isinstance(value, (str, int, float))}
-    words = f"hpcdist submit {quote(str(read.peek('pathRef')))} {as_options(given)}".rstrip()
-    return f"give that file itself: `{words}`; or write the component here, as `component:`"
+def _instead(read: Reading, key: str) -> str:
+    """Return the hint for a reference to a component that is elsewhere."""
+    url = str(read.peek(key))
+    if "://" not in url:
+        return _REFERENCES[key]
+    return (
+        f"fetch it, for example by `curl -LO {quote(url)}`, and write `pathRef: ./{url.rsplit('/', 1)[-1]}`"
+    )
 
 
-def _value(param: object) -> object:
-    """Return the value of a param, None for one from another run."""
-    if not isinstance(param, Mapping):
-        return param
-    return None if param.get("ref") else param.get("value")
+def _patch(read: Reading, data: Map, bases: tuple[Path, ...]) -> bool:
+    """Take ``runPatch`` and its strategy; return whether values of the component take precedence."""
+    read.get("runPatch")
+    strategy = read.get("patchStrategy")
+    if strategy is not None and strategy not in STRATEGIES:
+        hint = f"write one of {', '.join(STRATEGIES)}"
+        read.refuse("patchStrategy", why=f"there is no strategy {strategy!r}", hint=hint)
+    if read.peek("runPatch") and len(bases) == 1:
+        read.refuse("runPatch", why="there is no component here to patch", hint="write it into `run`")
+    for path in joined_words(data):
+        hint = "write `patchStrategy: replace` to replace them"
+        read.warn(*path, why="these words are added to the component's, as Polyaxon does", hint=hint)
+    return strategy in KEEPS_COMPONENT
 
 
 def _section(read: Reading, base: Path) -> None:
@@ -179,9 +210,10 @@ def _is_count(value: object) -> bool:
 
 
 def _names(read: Reading, bases: tuple[Path, ...]) -> None:
-    """Take name, description and tags; the operation's take precedence over the component's."""
+    """Take name, description and tags; those of the last base take precedence, and tags are joined."""
+    tags = [tag for base in bases for _, tag in read.items(*base, "tags")]
     for key in ("name", "description", "tags"):
-        for base in reversed(bases or ((),)):
+        for base in bases or ((),):
             value: Any = read.get(*base, key)
             if value in (None, ""):
                 continue
@@ -192,4 +224,6 @@ def _names(read: Reading, bases: tuple[Path, ...]) -> None:
                 value = slug(value)
             elif key == "description":
                 value = read.text(*base, key)
+            elif isinstance(value, list) and len(tags) > len(value):
+                value = list(dict.fromkeys(map(str, tags)))
             read.put(key, value, *base, key)
