@@ -67,6 +67,8 @@ WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
          f"f.yml:6:74: {WORKER}.command: t-worker-0 is the name of a pod, and a batch job has none; {NODES}"),
         (TORCH.replace("COMMAND", "[torchrun, --nnodes=3:4, t.py]"),
          f"f.yml:6:74: {WORKER}.command: torchrun waits for 3:4 replicas, but the job has 2; write --nnodes=2, or other `replicas`"),
+        (TORCH.replace("COMMAND", "[torchrun, --max-restarts, two, t.py]"),
+         f"f.yml:6:74: {WORKER}.command: 'two' is not a number of restarts; write --max-restarts=3"),
         (TORCH.replace("COMMAND", "[torchrun, --nnodes=all, t.py]"),
          f"f.yml:6:74: {WORKER}.command: 'all' is not a number of replicas; write --nnodes=2"),
         (MPI.replace("COMMAND", "[mpirun, -N, all, t]"),

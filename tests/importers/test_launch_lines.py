@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
+from hpcdist.words import quote
 
 
 @pytest.mark.parametrize(
@@ -37,11 +38,11 @@ from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch
         (
             "horovodrun -np 2 --autotune --no-stall-check --cycle-time-ms 3.5 python t.py",
             Line("horovodrun", "python t.py", np=2,
-                 knobs={"autotune": "", "no-stall-check": "", "cycle-time-ms": "3.5"}),
+                 knobs={"autotune": None, "no-stall-check": None, "cycle-time-ms": "3.5"}),
         ),
         (
             "torchrun --nproc_per_node=8 --nnodes=2 --node_rank $RANK --master_addr=$MASTER_ADDR t.py --a",
-            Line("torchrun", "python -u t.py --a", per_node="8", knobs={"nodes": "2"}),
+            Line("torchrun", "python -u t.py --a", per_node="8", nodes="2"),
         ),
         ("python3 -m torch.distributed.run --standalone -m pkg.mod --a",
          Line("torchrun", "python -u -m pkg.mod --a", dropped=("--standalone",))),
@@ -83,14 +84,29 @@ from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch
         ("mpirun -H a,b x", Line("mpirun", "x", hosts="a,b", dropped=("-H a,b",))),
         ("mpiexec -genvlist A,B -bootstrap ssh -n 2 x",
          Line("mpirun", "x", np=2, passed=("A", "B"), dropped=("-bootstrap ssh",))),
+        ("mpirun '-np' 2 '--wdir=a b' \"--mca\" x y z", Line("mpirun", "z", np=2, folder="a b",
+                                                           variables={"OMPI_MCA_x": "y"})),
+        ("mpirun -x A=$B -x A=1 -x C=1 -x C=$D x", Line("mpirun", "C=$D x", variables={"A": "1"})),
+        ("mpirun -npernode 04 x", Line("mpirun", "x", per_node="4")),
+        ("horovodrun -np=2 --timeline-filename t --fusion 32 --thread-affinity -1 python t.py",
+         Line("horovodrun", "python t.py", np=2,
+              knobs={"timeline-filename": "t", "fusion-threshold-mb": "32", "thread-affinity": "-1"})),
+        ("horovodrun --timeline-filename='' --tcp --log-without t.py",
+         Line("horovodrun", "t.py", knobs={"timeline-filename": "", "tcp": None,
+                                           "log-without-timestamp": None})),
+        ("horovodrun --blacklist-cooldown-range 1 2 --output-filename o --jsrun t.py",
+         Line("horovodrun", "t.py",
+              dropped=("--blacklist-cooldown-range 1 2", "--output-filename o", "--jsrun"))),
+        ("torchrun --nproc-per 4 --max_restarts=2 -t 3 --log-dir=l --signals-to-handle SIGTERM t.py",
+         Line("torchrun", "python -u t.py", per_node="4", restarts="2",
+              dropped=("-t 3", "--log-dir l", "--signals-to-handle SIGTERM"))),
         ("mpirun bash -c 'cd a; echo $(hostname) # b'",
          Line("mpirun", "bash -c 'cd a; echo $(hostname) # b'")),
     ],
 )  # fmt: skip
 def test_launch_lines_are_parsed(text: str, line: Line | None) -> None:
-    knobs = frozenset({"autotune", "stall-check", "cycle-time-ms"})
     try:
-        found = parse_launch_line(text, {"NP": "4"}, knobs)
+        found = parse_launch_line(text, {"NP": "4"})
     except UnsupportedLaunch:
         found = None
     assert found == line
@@ -103,8 +119,16 @@ def test_launch_lines_are_parsed(text: str, line: Line | None) -> None:
         ("mpirun -np 2 a : -np 3 b", "which starts several programs"),
         ("mpirun -np $N a", "of which $N is known only at run time"),
         ("mpirun -np two a", "in which 'two' is not a number of processes"),
-        ("mpirun --timeout 3 a", "whose option --timeout is unknown"),
+        ("mpirun --timeout 3 a", "whose option --timeout has no equivalent"),
         ("mpirun -x", "whose option -x has no value"),
+        ('mpirun "--wdir=$A" a', 'of which "--wdir=$A" is known only at run time'),
+        (
+            "horovodrun -np 2 --time t python x",
+            "whose option --time may be timeline-filename or timeline-mark-cycles",
+        ),
+        ("horovodrun --autotune=yes python x", "whose option --autotune takes no value"),
+        ("horovodrun --log-level --verbose python x", "whose option --log-level has no value"),
+        ("horovodrun --config-file c.yml python x", "whose option --config-file has no equivalent"),
         ("mpirun -genv A", "whose option -genv has no value"),
         ("mpirun --map-by ppr:2:socket a", "in which --map-by ppr:2:socket counts by a part of a node"),
         ("mpirun a --dir=$(date)", "whose arguments the shell expands only once"),
@@ -123,3 +147,14 @@ def test_launch_lines_without_equivalent_are_unsupported(text: str, why: str) ->
     with pytest.raises(UnsupportedLaunch) as unclear:
         parse_launch_line(text, {})
     assert str(unclear.value) == why
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["t", "yes", "off", "null", "1e3", "0x10", "010", "1_000", "2024-01-31", "-1", "", "a b", "'", "$x"],
+)
+def test_values_stay_as_they_were_written(word: str) -> None:
+    value = quote(word)
+    assert parse_launch_line(f"mpirun -x A={value} -mca b {value} -wdir {value} x", {}) == Line(
+        "mpirun", "x", folder=word, variables={"A": word, "OMPI_MCA_b": word}
+    )

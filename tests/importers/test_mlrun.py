@@ -97,7 +97,7 @@ def test_every_file_has_its_expectation() -> None:
         ("kind: job\nspec: {mode: pass, build: {functionSourceCode: aW1wb3J0IHN5cwpwcmludChzeXMuYXJndikK}}",
          ["error: f.yml:2:20: spec.build: the file does not say how its code is run; write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"]),
         ("kind: mpijob\nspec: {command: x.py, replicas: 1, mpi_args: [--frobnicate]}",
-         ["error: f.yml:2:36: spec.mpi_args: these options are of an mpirun whose option --frobnicate is unknown; remove that, or set it by `batch.launcher`"]),
+         ["error: f.yml:2:36: spec.mpi_args: these options are of an mpirun whose option --frobnicate has no equivalent; remove that, or set it by `batch.launcher`"]),
         ("kind: mpijob\nspec: {command: x.py, replicas: 1, mpi_args: [-v, nosuch, -q]}",
          ["error: f.yml:2:36: spec.mpi_args: these options are of an mpirun that starts 'nosuch -q', which is none of its options; remove that, or set it by `batch.launcher`"]),
         ("kind: mpijob\nspec: {command: x.py, replicas: 1, mpi_args: [-wdir, /x]}",

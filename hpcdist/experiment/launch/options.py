@@ -43,18 +43,38 @@ HOROVOD: Final = {
     **dict.fromkeys(("min-np", "min-num-proc", "max-np", "max-num-proc", "reset-limit"), "elastic"),
     **dict.fromkeys(
         ("ssh-port", "p", "ssh-identity-file", "i", "start-timeout", "network-interfaces",
-         "network-interface", "elastic-timeout", "slots-per-host", "slots"), "value",
+         "network-interface", "elastic-timeout", "slots-per-host", "slots", "output-filename"), "value",
     ),
-    **dict.fromkeys(("verbose", "disable-cache"), "flag"),
+    "blacklist-cooldown-range": "pair",
+    **dict.fromkeys(
+        ("verbose", "disable-cache", "prefix-output-with-timestamp", "prefix-timestamp", "jsrun"), "flag"
+    ),
     **dict.fromkeys(("gloo", "mpi"), "controller"),
+    **dict.fromkeys(
+        ("fusion-threshold-mb", "cycle-time-ms", "cache-capacity", "autotune-log-file",
+         "autotune-warmup-samples", "autotune-steps-per-sample", "autotune-bayes-opt-max-samples",
+         "autotune-gaussian-process-noise", "timeline-filename", "stall-check-warning-time-seconds",
+         "stall-check-shutdown-time-seconds", "num-nccl-streams", "thread-affinity", "gloo-timeout-seconds",
+         "log-level"), "knob",
+    ),
+    **{
+        prefix + name: "switch"
+        for name in ("hierarchical-allreduce", "hierarchical-allgather", "torus-allreduce", "autotune",
+                     "timeline-mark-cycles", "stall-check", "mpi-threads-disable", "log-hide-timestamp")
+        for prefix in ("", "no-")
+    },
+    **dict.fromkeys(("tcp", "log-with-timestamp", "log-without-timestamp"), "switch"),
 }  # fmt: skip
+"""``knob`` and ``switch`` are settings of Horovod itself, with a value and without."""
 TORCH: Final = {
     "nproc-per-node": "per_node",
     "nnodes": "nodes",
     "max-restarts": "restarts",
     **dict.fromkeys(
         ("node-rank", "master-addr", "master-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id",
-         "rdzv-conf", "local-addr"), "value",
+         "rdzv-conf", "local-addr", "start-method", "role", "log-dir", "redirects", "r", "tee", "t",
+         "monitor-interval", "local-ranks-filter", "event-log-handler", "logs-specs", "numa-binding",
+         "signals-to-handle"), "value",
     ),
     "standalone": "flag",
 }  # fmt: skip
@@ -78,24 +98,22 @@ _MPIRUN: Final = MPI | {
 }  # fmt: skip
 _HOROVODRUN: Final = HOROVOD | {
     "host-discovery-script": "discovery",
-    **dict.fromkeys(("check-build", "cb", "autotune", "stall-check", "no-stall-check", "log-with-timestamp",
-                     "hierarchical-allreduce", "hierarchical-allgather", "timeline-mark-cycles", "tcp",
-                     "no-autotune", "prefix-output-with-timestamp", "version", "nics"), "flag"),
-    **dict.fromkeys(("config-file", "timeline-filename", "fusion-threshold-mb", "cycle-time-ms", "mpi-args",
-                     "log-level", "output-filename", "gloo-timeout-seconds", "cache-capacity",
-                     "blacklist-cooldown-range", "autotune-log-file", "network-interface"), "value"),
-}  # fmt: skip
+    **dict.fromkeys(("check-build", "cb", "version", "v", "nics"), "flag"),
+    **dict.fromkeys(("config-file", "mpi-args", "binding-args"), "value"),
+}
 _ENDS: Final = dict.fromkeys(("m", "module", "no-python"), "program")
-_TORCHRUN: Final = TORCH | _ENDS | {
-    "node-rank": "rank",
-    "master-addr": "address",
-    "master-port": "port",
-    "rdzv-endpoint": "endpoint",
-    "standalone": "alone",
-    **dict.fromkeys(("use-env", "run-path", "signals-to-handle"), "flag"),
-    **dict.fromkeys(("start-method", "role", "log-dir", "redirects", "r", "tee", "t", "monitor-interval",
-                     "local-ranks-filter", "event-log-handler"), "value"),
-}  # fmt: skip
+_TORCHRUN: Final = (
+    TORCH
+    | _ENDS
+    | {
+        "node-rank": "rank",
+        "master-addr": "address",
+        "master-port": "port",
+        "rdzv-endpoint": "endpoint",
+        "standalone": "alone",
+        **dict.fromkeys(("use-env", "run-path"), "flag"),
+    }
+)
 _ACCELERATE: Final = _ENDS | {
     "num-processes": "np",
     "num-machines": "nodes",
@@ -209,7 +227,10 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "paddle.distributed.launch": _PADDLE,
 }  # fmt: skip
 """The kind of each option, by launcher; names without leading dashes, with `-` for `_`."""
-_COUNTS: Final = {"flag": 0, "each": 0, "controller": 0, "alone": 0, "every": 0, "program": 0, "mca": 2}
+COUNTS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("flag", "switch", "each", "controller", "alone", "every", "program"), 0),
+    **dict.fromkeys(("mca", "pair"), 2),
+}
 """How many values an option of a kind has, if not one."""
 _PROGRAM: Final = re.compile(r"(?:.*/)?python[0-9.]*|bash|sh|.*\.(?:py|sh)|\./.*")
 
@@ -253,7 +274,7 @@ def _option(table: Mapping[str, str], words: Sequence[str], at: int, *, sure: bo
     if glued is not None:
         return Option(name, kind, glued, at, at + 1, sure)
     following = words[at + 1 :]
-    count = _COUNTS.get(kind, 1)
+    count = COUNTS.get(kind, 1)
     if not kind:
         count = int(
             bool(following) and not following[0].startswith("-") and not _PROGRAM.fullmatch(following[0])
@@ -271,7 +292,7 @@ def _named(table: Mapping[str, str], word: str) -> tuple[str, str, str | None]:
     if known in table or equals:
         return known, table.get(known, ""), value if equals else None
     short = next((key for key in ("np", name[:1]) if name.startswith(key) and key in table), "")
-    if not word.startswith("--") and short and _COUNTS.get(table[short], 1) == 1:
+    if not word.startswith("--") and short and COUNTS.get(table[short], 1) == 1:
         behind = name.removeprefix(short)
         if table[short] in ("hosts", "hostfile") or behind.isdecimal():
             return short, table[short], behind

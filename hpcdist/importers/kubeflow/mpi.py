@@ -10,6 +10,7 @@ import re
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
+from hpcdist.importers.kubeflow.horovodrun import put_options
 from hpcdist.importers.kubeflow.pod import Pod, pod, word
 from hpcdist.importers.kubeflow.roles import (
     HOSTFILE,
@@ -66,7 +67,7 @@ def mpijob(read: Reading) -> None:
         return
     env = group.pod.env | launcher.pod.env
     try:
-        line = parse_launch_line(launcher.pod.command, env, _KNOBS)
+        line = parse_launch_line(launcher.pod.command, env)
         why = ""
     except UnsupportedLaunch as unclear:
         line, why = None, str(unclear)
@@ -175,7 +176,7 @@ def _native_launch(read: Reading, group: WorkerGroup, launcher: Pod, line: Line,
             hint = f"export {name} in the shell that submits the job, if the program needs it"
             read.warn(*where, why=f"the value of {name} is not in this file", hint=hint)
     read.put("framework", "horovod" if line.program == "horovodrun" else "mpi", *where)
-    _horovod(read, line, where, group.number * each)
+    put_options(read, line, where, group.number * each)
     _put_group(read, group, each, master=True)
     first = put_variables(read, env | line.variables, *launcher.path, "env" if launcher.env else "command")
     command = _with_hosts(read, line.command, where)
@@ -227,31 +228,6 @@ def _put_group(read: Reading, group: WorkerGroup, each: int, *, master: bool) ->
             each,
             *(slots_path if read.peek(*slots_path) else group.source),
         )
-
-
-def _horovod(read: Reading, line: Line, where: Path, tasks: int) -> None:
-    """Put the options of horovodrun for Horovod itself."""
-    kinds = {knob.key: knob.kind for knob in KNOBS}
-    for name, value in line.knobs.items():
-        key = name.replace("-", "_").replace("_num_proc", "_np")
-        if key in ("gloo", "mpi"):
-            read.put("horovod.controller", key, *where)
-        elif key in ("min_np", "max_np", "reset_limit"):
-            number = int(value) if value.isdecimal() else 0
-            if key == "max_np" and number > tasks:
-                why = f"{name} {number} has no effect: the job has {tasks} processes, and gets no more"
-                read.warn(*where, why=why)
-                number = tasks
-            read.put(f"horovod.elastic.{key}", number, *where)
-        elif not value:
-            there = key in kinds
-            read.put(f"horovod.{key if there else key.removeprefix('no_')}", there, *where)
-        else:
-            number_of = {"integer": int, "number": float}.get(kinds.get(key, "text"), str)
-            try:
-                read.put(f"horovod.{key}", number_of(value), *where)
-            except ValueError:
-                read.put(f"horovod.{key}", value, *where)
 
 
 def _unchanged_launch(read: Reading, group: WorkerGroup, launcher: Pod, why: str) -> None:

@@ -106,7 +106,7 @@ def _torchruns(read: Reading, parts: list[Part], total: int, each: str | None) -
         lines.append(line)
     both = list(zip(lines, parts, strict=True))
     for where, line in {part.pod.command_path: line for line, part in both}.items():
-        _check_nodes(read, line.knobs.get("nodes", ""), total, where)
+        _check_nodes(read, line.nodes, total, where)
     variants = {(line.command, line.per_node or each, part.pod.folder) for line, part in both}
     same_env = all(part.pod.env == parts[0].pod.env for part in parts)
     known = all(_processes(line.per_node or each, part) for line, part in both)
@@ -140,9 +140,12 @@ def _torchrun(read: Reading, parts: list[Part], line: Line, each: str | None, re
     where = parts[0].pod.command_path
     count = _processes(line.per_node or each, parts[0]) or 1
     read.put("pytorch.launch", "torchrun", *where)
-    own = line.knobs.get("restarts", "")
-    if restarts or own.isdecimal():
-        read.put("pytorch.max_restarts", int(own) if own.isdecimal() else restarts, *where)
+    if line.restarts and not line.restarts.isdecimal():
+        read.refuse(
+            *where, why=f"{line.restarts!r} is not a number of restarts", hint="write --max-restarts=3"
+        )
+    elif restarts or line.restarts:
+        read.put("pytorch.max_restarts", int(line.restarts or 0) or restarts, *where)
     if line.dropped:
         why = f"hpcdist starts torchrun itself, so these words have no effect: {', '.join(line.dropped)}"
         read.warn(*where, why=why)

@@ -32,7 +32,8 @@ class Line(NamedTuple):
     ``per_node`` is a number or a word such as ``auto``; ``by_node``: ranks go to the nodes in turn.
     ``hosts`` are those that the line names itself, empty for the hostfile that its system writes.
     ``variables`` are those whose value is known, ``passed`` those that are exported by name alone; ``knobs``
-    are options of horovodrun or torchrun by name; ``dropped`` have no effect here.
+    are options of horovodrun by name, None for those without a value; ``nodes`` and ``restarts`` are
+    torchrun's; ``dropped`` have no effect here.
     """
 
     program: str
@@ -44,14 +45,16 @@ class Line(NamedTuple):
     hosts: str = ""
     variables: dict[str, str] = {}
     passed: tuple[str, ...] = ()
-    knobs: dict[str, str] = {}
+    knobs: dict[str, str | None] = {}
+    nodes: str = ""
+    restarts: str = ""
     dropped: tuple[str, ...] = ()
 
 
-def parse_launch_line(text: str, env: Mapping[str, str], knobs: frozenset[str] = frozenset()) -> Line | None:
+def parse_launch_line(text: str, env: Mapping[str, str]) -> Line | None:
     """Parse a launch line; return None for any other command.
 
-    ``env`` are the variables that the file sets; ``knobs`` the names of horovodrun's own options.
+    ``env`` are the variables that the file sets.
 
     Raises:
         UnsupportedLaunch: for a launch that cannot be converted.
@@ -64,7 +67,7 @@ def parse_launch_line(text: str, env: Mapping[str, str], knobs: frozenset[str] =
         if not found and _LAUNCH.search(text):
             raise UnsupportedLaunch("which does more than start processes")
         return None
-    options = Options(_TABLES[program], env, knobs if program == "horovodrun" else frozenset())
+    options = Options(_TABLES[program], env)
     for word in words[:start]:
         options.assign(word)
     at = options.read(words, at)
@@ -101,16 +104,22 @@ def _line(program: str, command: str, options: Options) -> Line:
         program=program,
         command=" ".join([*options.before, _program_text(program, command)]),
         np=int(np) if np else None,
-        per_node=options.values.get("per_node"),
+        per_node=_plain_number(options.values.get("per_node")),
         by_node="by_node" in options.values,
         folder=options.values.get("folder", ""),
         hosts=options.values.get("hosts", ""),
         variables=options.variables,
         passed=tuple(options.passed),
-        knobs=options.knobs
-        | {key: options.values[key] for key in ("nodes", "restarts") if key in options.values},
+        knobs=options.knobs,
+        nodes=options.values.get("nodes", ""),
+        restarts=options.values.get("restarts", ""),
         dropped=tuple(options.dropped),
     )
+
+
+def _plain_number(text: str | None) -> str | None:
+    """Return a number without zeros before it; any other text as it is."""
+    return str(int(text)) if text and text.isascii() and text.isdecimal() else text
 
 
 def _program_text(program: str, command: str) -> str:

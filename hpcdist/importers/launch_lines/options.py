@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from hpcdist.experiment.launch.options import TORCH
+from hpcdist.experiment.launch.options import COUNTS, MPI, TORCH
 from hpcdist.importers.launch_lines.shell_words import UnsupportedLaunch, value_of, variable
+from hpcdist.words import quote
 
 _RENDEZVOUS: Final = frozenset(
     {"rdzv-backend", "rdzv-endpoint", "rdzv-id", "node-rank", "master-addr", "master-port"}
@@ -25,24 +26,26 @@ _SYSTEM_HOSTFILES: Final = ("/etc/mpi/", "/job/hostfile", "/generated/hostfile")
 _CONNECTION_PARAMETERS: Final = re.compile(
     r"(?:plm|ras|oob_tcp|orte_keep_fqdn|orte_default_hostfile|orte_set_default_slots)"
 )
-_COUNTS: Final = {"flag": 0, "each": 0, "controller": 0, "mca": 2}
-"""How many values an option of that kind has, other than 1."""
+_NUMBER: Final = re.compile(r"-\d+|-\d*\.\d+")
+"""What Python's argparse takes for a value although it begins as an option does."""
 
 
 class Options:
-    """The options of one launch line, read from left to right; ``knobs`` are horovodrun's own.
+    """The options of one launch line, read from left to right.
 
     ``values`` holds np, per_node, by_node, nodes, restarts, folder and hosts; ``before`` sets variables in
-    front of the program; ``passed`` are the variables that are exported by name alone.
+    front of the program; ``passed`` are the variables that are exported by name alone; ``knobs`` are
+    horovodrun's own, those without a value with None.
     """
 
-    def __init__(self, table: Mapping[str, str], env: Mapping[str, str], knobs: frozenset[str]) -> None:
-        self._table, self._env, self._names = table, env, knobs
+    def __init__(self, table: Mapping[str, str], env: Mapping[str, str]) -> None:
+        self._table, self._env = table, env
+        self._is_argparse = table is not MPI
         self.values: dict[str, str] = {}
         self.variables: dict[str, str] = {}
         self.passed: list[str] = []
         self.before: list[str] = []
-        self.knobs: dict[str, str] = {}
+        self.knobs: dict[str, str | None] = {}
         self.dropped: list[str] = []
 
     def read(self, words: list[str], at: int) -> int:
@@ -51,13 +54,24 @@ class Options:
         Raises:
             UnsupportedLaunch: when hpcdist's own launch has no equivalent.
         """
-        while at < len(words) and words[at].startswith("-") and words[at] not in _PROGRAMS:
-            at += self._option(words[at], words[at + 1 :])
+        while (
+            at < len(words) and (word := self._unquoted(words[at])).startswith("-") and word not in _PROGRAMS
+        ):
+            at += self._option(word, words[at + 1 :])
         return at
 
+    def _unquoted(self, raw: str) -> str:
+        """Return an option that is in quotes together with its value as an option with a value in quotes."""
+        if not raw.startswith(("'-", '"-')):
+            return raw
+        option, equals, value = value_of(raw, self._env).partition("=")
+        return f"{option}={quote(value)}" if equals else option
+
     def assign(self, raw: str) -> None:
-        """Set a variable for the program."""
+        """Set a variable for the program, in place of what was set before."""
         name, value, text = variable(raw, self._env)
+        self.before = [item for item in self.before if not item.startswith(f"{name}=")]
+        self.variables.pop(name, None)
         if text:
             self.before.append(text)
         else:
@@ -66,24 +80,32 @@ class Options:
     def _option(self, word: str, following: list[str]) -> int:
         """Take an option with its values; return how many words they are."""
         option, equals, glued = word, "", ""
-        if option.startswith("--"):
+        if self._is_argparse or option.startswith("--"):
             option, equals, glued = option.partition("=")
-        name = option.lstrip("-")
-        if self._table is TORCH:
-            name = name.replace("_", "-")
-        kind = self._kind(name)
+        name = self._name(option)
+        kind = self._table.get(name, "")
         if not kind:
-            raise UnsupportedLaunch(f"whose option {option} is unknown")
-        count = _count(kind, name, [glued] if equals else following)
+            raise UnsupportedLaunch(f"whose option {option} has no equivalent")
+        count = _count(kind, [glued] if equals else following)
         values = [glued] if equals else following[:count]
-        if len(values) < count:
+        if equals and kind in ("switch", "controller"):
+            raise UnsupportedLaunch(f"whose option {option} takes no value")
+        if len(values) < count or (self._is_argparse and not equals and any(map(_is_option, values))):
             raise UnsupportedLaunch(f"whose option {option} has no value")
         self._take(kind, name, option, values)
         return 1 if equals else 1 + count
 
-    def _kind(self, name: str) -> str:
-        is_knob = self._names and (name in self._names or name.removeprefix("no-") in self._names)
-        return self._table.get(name) or ("knob" if is_knob else "")
+    def _name(self, option: str) -> str:
+        """Return the name of an option, of which argparse takes an abbreviation that only one has."""
+        name = option.lstrip("-")
+        if self._table is TORCH:
+            name = name.replace("_", "-")
+        if name in self._table or not (self._is_argparse and option.startswith("--")):
+            return name
+        meant = [known for known in self._table if known.startswith(name)]
+        if len(meant) > 1:
+            raise UnsupportedLaunch(f"whose option {option} may be {' or '.join(meant)}")
+        return meant[0] if meant else name
 
     def _take(self, kind: str, name: str, option: str, raw: list[str]) -> None:
         if kind == "variable" and "=" not in raw[0]:
@@ -106,8 +128,8 @@ class Options:
             self._map(option, values[0])
         elif kind == "each":
             self.values["per_node" if name == "pernode" else "by_node"] = "1"
-        elif kind in ("knob", "elastic", "controller"):
-            self.knobs[name] = values[0] if values else ""
+        elif kind in ("knob", "switch", "elastic", "controller"):
+            self.knobs[name] = values[0] if values else None
         elif kind in ("hosts", "hostfile"):
             self._hosts(option, values[0])
         elif not (name in _RENDEZVOUS or (name, *values) == _DEFAULT_RANKING):
@@ -147,14 +169,12 @@ class Options:
             self.dropped.append(f"{behind} of {option}")
 
 
-def _count(kind: str, name: str, following: list[str]) -> int:
+def _count(kind: str, following: list[str]) -> int:
     """Return how many values an option has; Hydra's ``-genv`` takes ``NAME VALUE`` or ``NAME=VALUE``."""
     if kind == "genv":
         return 1 if following and "=" in following[0] else 2
-    return 0 if kind == "knob" and _is_flag(name, following) else _COUNTS.get(kind, 1)
+    return COUNTS.get(kind, 1)
 
 
-def _is_flag(name: str, following: list[str]) -> bool:
-    """Return whether an option of Horovod has no value: the program follows, or another option."""
-    value = r"[\d.]+|[A-Z]+|\S*\.(?:json|csv|log|txt)|/\S*"
-    return name.startswith("no-") or not (following and re.fullmatch(value, following[0]))
+def _is_option(word: str) -> bool:
+    return len(word) > 1 and word[0] == "-" and not _NUMBER.fullmatch(word)
