@@ -94,22 +94,22 @@ class Launcher(Protocol):
     ``reserved_options``: those that hpcdist sets, and that no file may give. ``lists_cpus``: it takes a list
     of CPUs for each task.
 
-    ``rank_variables`` None: it starts the program itself, without the task wrapper. ``frameworks`` are
-    those whose processes it connects itself; empty: it serves all, and connects none. ``site_options`` are
-    the keys that it reads of its section in a site file. ``hostfile_line`` is a printf format for a host
-    and its number of tasks; ``unequal_nodes``: that number may differ by node. ``labels_output``: it marks
-    each line with its rank by itself; otherwise the task wrapper does. ``labels_single``: it may do so
-    where there is but one task, too. ``provides_mpi``: tasks that call MPI_Init share one MPI_COMM_WORLD;
-    ``provides_pmi``: by a PMI that each task can check; ``pmi_over_components``: the type of PMI of a job of
-    several components that needs no MPI. ``remote_shell``: how it reaches other nodes, None:
-    through the batch system. ``orders_nodes``: ranks follow an order of nodes of its own, not LSF's; the
-    script's function ``order_nodes_NAME`` asks for it, as ``prepare_NAME``, where there is one, prepares
-    its shell. Those of a plug-in stand in a template ``launchers/NAME.sh.j2``.
+    ``rank_variables`` None: it starts the program itself, without the task wrapper. ``frameworks``: those
+    whose processes it connects itself; empty: it starts all, and connects none. ``site_options`` are the keys
+    that it reads of its section in a site file. ``hostfile_line`` is a printf format for a host and its
+    number of tasks; ``unequal_nodes``: that number may differ by node. ``labels_output``: it marks each line
+    with its rank by itself; otherwise the task wrapper does. ``labels_single``: it may do so for a single
+    task as well. ``provides_mpi``: tasks that call MPI_Init share one MPI_COMM_WORLD; ``provides_pmi``: by a
+    PMI that each task can check; ``pmi_over_components``: the type of PMI of a job of several components that
+    needs no MPI. ``remote_shell``: how it reaches other nodes, None: through the batch system.
+    ``orders_nodes``: its ranks follow its own order of nodes, which the script's function
+    ``order_nodes_NAME`` finds out; ``prepare_NAME``, if there is one, runs in the shell that starts it. Those
+    of a plug-in are in a template ``launchers/NAME.sh.j2``.
 
-    ``program``: what must be on PATH where the job runs; ``version_words`` ask it for its version (empty:
-    nothing does). ``mpi_flavours``: the MPIs whose options it takes (empty: of no importance).
-    ``substitutes``: on a machine without a batch system where the program is missing, the first of these
-    launchers that fits is taken, else the last.
+    ``program``: what must be on PATH where the job runs; ``version_words``: the options that print its
+    version (empty: none do). ``mpi_flavours``: the MPIs whose options it takes (empty: any). ``substitutes``:
+    on a machine without a batch system where the program is missing, the first of these launchers that can
+    start the framework is used, else the last.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Wiring: the variables of a framework for each task, computed before the job; in the job bash does it.
 
-What is known only in the job has a name in its place: nodes are ``node0``, ``node1``, ..., the job's first
-port is ``PORT``, and the variables of the run keep their ``$``.
+What is known only in the job has a placeholder: nodes are ``node0``, ``node1``, ..., the job's first port is
+``PORT``, and the variables of the run keep their ``$``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hpcdist.plan.values import Variable
 
 
 class Wiring:
-    """The variables that a plan's framework gives to tasks; ``shared`` are those that all have alike."""
+    """The variables that a plan's framework gives to tasks; ``shared``: those that are the same for all."""
 
     def __init__(self, job: PreparedJob) -> None:
         self._plan = job

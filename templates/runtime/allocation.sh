@@ -1,4 +1,4 @@
-# --- What the batch system gave: the job's number, its element of an array, its nodes, and a folder if the job has none
+# --- The job as the batch system set it: its number, its element of an array, its nodes, and a folder if it has none
 
 allocation_local() {
   hpcdist_job=$$ hpcdist_number=$$ hpcdist_element=
@@ -24,11 +24,11 @@ allocation_slurm() {
   else
     export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK # srun since 22.05 does not take it from the job
   fi
-  # --export=NONE would hold for the steps too, which then have no PATH
+  # --export=NONE would apply to the steps as well, which then have no PATH
   [[ ${hpcdist[submit_environment]:-} != clean ]] || export SLURM_EXPORT_ENV=ALL
 }
-# Adds the hosts of a list such as n[01-03,7],m5, of which there are $2, to the nodes, in Slurm's order. Should Slurm
-# ever write a list in another way, it must read it itself.
+# Adds the hosts of a list such as n[01-03,7],m5, of which there are $2, to the nodes, in Slurm's order. A list in
+# another form is left to scontrol.
 hpcdist_add_hosts() {
   local before=${#hpcdist_nodes[@]} list=$1
   while [[ $list =~ ^(([^],[]|\[[^]]*\])+),?(.*)$ ]]; do
@@ -64,7 +64,7 @@ allocation_pbs() {
   esac
   cd "$PBS_O_WORKDIR" || hpcdist_fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?" # PBS begins at home
   hpcdist_folder=$PBS_O_WORKDIR/hpcdist-$hpcdist_number
-  # Whatever -V hands on, the node's login files set PATH anew.
+  # Even with -V, the node's login files set PATH anew.
   [[ ${hpcdist[submit_environment]:-} != inherit ]] || export PATH=${PBS_O_PATH:-$PATH}
   # The nodes in the order of the chunks, and how often each is named: once a task, where they hold different numbers.
   declare -gA hpcdist_named=()
@@ -77,7 +77,7 @@ allocation_pbs() {
 }
 
 allocation_lsf() {
-  # Where it cannot, LSF begins somewhere else.
+  # Where LSF cannot change to this directory, it starts the job in another one.
   cd "${LS_SUBCWD:?this script is for bsub}" || hpcdist_fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
   hpcdist_job=$LSB_JOBID hpcdist_number=$LSB_JOBID hpcdist_element=${LSB_JOBINDEX#0}
   hpcdist_folder=$LS_SUBCWD/hpcdist-$LSB_JOBID
@@ -89,7 +89,7 @@ allocation_lsf() {
   else
     mapfile -t hpcdist_nodes < <(uniq "${LSB_DJOB_HOSTFILE:?LSF named no hosts}")
   fi
-  # The first may be where this script runs, and no compute node.
+  # The first may be the launch node, where this script runs.
   [[ ! ${hpcdist[launch_node]:-} ]] || hpcdist_nodes=("${hpcdist_nodes[@]:1}")
   [[ ! ${hpcdist[orders_nodes]:-} ]] || "order_nodes_${hpcdist[launcher]}"
 }
@@ -108,7 +108,7 @@ allocation_sge() {
   hpcdist_folder=${SGE_O_WORKDIR:-$PWD}/hpcdist-$JOB_ID
   hpcdist_nodes=("$HOSTNAME")
   if [[ ${hpcdist[slots]:-} ]]; then
-    # Host, slots, queue and processors a line; a host may have several. The one on which this runs comes first.
+    # Host, slots, queue and processors a line; a host may have several. This script's own host comes first.
     while read -r host count _; do
       [[ $host == "$HOSTNAME" || ${slots[$host]:-} ]] || hpcdist_nodes+=("$host")
       slots[$host]=$((${slots[$host]:-0} + count))
@@ -122,13 +122,13 @@ allocation_sge() {
     # Open MPI, MPICH and Intel MPI start what runs on other hosts by qrsh -inherit.
     export OMPI_MCA_plm_rsh_disable_qrsh=0 HYDRA_LAUNCHER=sge I_MPI_HYDRA_BOOTSTRAP=sge
   else
-    # By ssh, as of what is started by qrsh -inherit, a deleted job leaves tasks behind (tried on 8.1.9).
+    # By ssh, because deleting a job leaves behind tasks that qrsh -inherit started (tried on 8.1.9).
     export OMPI_MCA_plm_rsh_disable_qrsh=1 HYDRA_LAUNCHER=ssh I_MPI_HYDRA_BOOTSTRAP=ssh
   fi
 }
 
-# The script is the first program of an instance of Flux on the job's nodes; the job's id is that which encloses the
-# instance. It begins with U+0192, or with an f where the locale lacks that: Flux reads both.
+# The script is the first program of an instance of Flux on the job's nodes; the job's id is that of the
+# enclosing instance. It begins with U+0192, or with an f where the locale lacks that: Flux reads both.
 allocation_flux() {
   : "${FLUX_ENCLOSING_ID:?this script is for flux batch}"
   hpcdist_job=${FLUX_ENCLOSING_ID/#$'\xc6\x92'/f} hpcdist_element=

@@ -2,18 +2,18 @@
 
 begin_flux() { trap 'hpcdist_log_event timeout 0; hpcdist_forward TERM' ALRM; } # Flux sends it at the time limit
 
-# There is no scheduler on one machine that ends the job at its time limit: a process of its own watches it.
+# Without a batch system nothing ends the job at its time limit: a separate process does.
 begin_local() {
   [[ ${hpcdist[walltime]:-} ]] || return 0
-  # Not after ||: the shell that then waits for it has the job's token, and would be taken for what the job left.
+  # Not after ||: a shell would then wait for it that has the job's token, and would be taken for a leftover of the job.
   env -u HPCDIST_TOKEN SECONDS="$SECONDS" bash -c "$(declare -f hpcdist_watch_limit hpcdist_log_event); hpcdist_watch_limit \"\$@\"" \
     hpcdist $$ "${HPCDIST_TOKEN:-}" "${hpcdist[walltime]}" </dev/null >/dev/null 2>&1 &
 }
-# Ends script $1 at time limit $3; after 10 s more all that carries the job's token is killed, also in groups of its own;
-# the script last: it records the end. What it left behind, where it was killed itself, has the same time limit.
+# Ends script $1 at time limit $3; 10 s later kills all processes with the job's token, also those in other
+# process groups; the script last, since it records the end. If the script was killed, its processes have the same limit.
 hpcdist_watch_limit() {
   local script=$1 token=$2 days=0 clock=$3 seconds try
-  # Once it has ended, its number may be another program's.
+  # Once it has ended, another program may have its process id.
   is_running() { [[ $script ]] && { kill -0 "$script" || { script='' && false; }; }; }
   others() { [[ $token ]] && grep -lszxF -e "HPCDIST_TOKEN=$token" /proc/[0-9]*/environ | cut -d/ -f3 | grep -vx "$script"; }
   [[ $3 != *-* ]] || { days=${3%-*} && clock=${3#*-}; }
@@ -43,7 +43,7 @@ hpcdist_watch_limit() {
 begin_pbs() {
   local node
   if [[ ${hpcdist[tasks_per_node]} == *,* ]]; then
-    # Nodes hold different numbers of tasks: PBS must have given them in the order in which the plan has them.
+    # Where nodes hold different numbers of tasks, PBS must list them in the plan's order.
     hpcdist_count_tasks
     for ((node = 0; node < hpcdist[nodes]; node++)); do
       ((hpcdist_named[${hpcdist_nodes[node]}] == hpcdist_on[node])) ||
@@ -52,8 +52,8 @@ begin_pbs() {
   fi
   ((hpcdist[nodes] == 1)) || [[ ${hpcdist[mode]} != once && ${hpcdist[remote_shell]:-} != agent ]] || hpcdist_start_by_pbs
 }
-# PBS itself starts what mpirun has for other nodes: many centres have no ssh between them, and what ssh starts PBS neither
-# counts nor ends. An MPI that was built with PBS's library does it by itself.
+# mpirun starts its daemons on other nodes through PBS: many centres have no ssh between nodes, and PBS neither accounts
+# for nor ends what ssh starts. An MPI that was built with PBS's library does so by itself.
 hpcdist_start_by_pbs() {
   local program libraries='' agent=$HPCDIST_JOB_DIR/remote.sh
   # shellcheck source=/dev/null # where PBS is
@@ -67,7 +67,7 @@ hpcdist_start_by_pbs() {
   [[ ${HYDRA_LAUNCHER:-} || ${HYDRA_BOOTSTRAP:-} ]] || export HYDRA_LAUNCHER=ssh HYDRA_LAUNCHER_EXEC=$agent
   [[ ${I_MPI_HYDRA_BOOTSTRAP:-} ]] || export I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_HYDRA_BOOTSTRAP_EXEC=$agent
 }
-# Names the nodes on which nothing can be started: they were lost, or nobody is let in.
+# Prints the nodes on which nothing can be started: they are down, or refuse logins.
 lost_pbs() {
   local node by="by ssh, by which ${hpcdist[launcher]} starts tasks there; let \`ssh NODE true\` work without a password, or have the site put PBS's pbs_tmrsh on its nodes"
   local reach=(ssh -o BatchMode=yes -o ConnectTimeout=5) lost=()

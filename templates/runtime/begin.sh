@@ -12,7 +12,7 @@ hpcdist_open_run() {
   [[ -O $HPCDIST_RUN_DIR && ! -L $HPCDIST_RUN_DIR && -O $HPCDIST_JOB_DIR ]] ||
     hpcdist_fail "$HPCDIST_RUN_DIR is not your own: another user could change what this job runs; submit it from a folder that only you can write to"
   hpcdist_call_if_there "output_${hpcdist[scheduler]}"
-  # Not every batch system reports how often it has run this job; the event log does.
+  # Not every batch system sets the number of restarts; the event log has them.
   [[ ! -f $HPCDIST_RUN_DIR/events ]] || IFS= read -r -d '' log <"$HPCDIST_RUN_DIR/events"
   hpcdist_restarts=0
   [[ $log != *"started $HPCDIST_JOB_ID "* ]] ||
@@ -20,7 +20,7 @@ hpcdist_open_run() {
   hpcdist_log_event started "$hpcdist_restarts" || hpcdist_unwritten
   trap hpcdist_finish EXIT
 }
-# A signal that is not trapped ends this script with the code of an earlier command: 0 is that of the program, or unknown.
+# An untrapped signal ends this script with the exit code of an earlier command: 0 is the program's, or unknown.
 hpcdist_finish() {
   local code=$?
   ((code != 0)) || code=${hpcdist_status:-unknown}
@@ -56,15 +56,15 @@ hpcdist_check_nodes() {
   echo "hpcdist: ${hpcdist[job]}: ${hpcdist_nodes[*]:0:8}$more (job $HPCDIST_JOB_ID)"
 }
 
-# How the other tasks reach the first node; and the job's ports, below those that Linux hands out itself; elements of
-# an array may share a node.
+# The address by which the other tasks reach the first node, and the job's ports: below Linux's ephemeral ones, and
+# different for the elements of an array, which may share a node.
 hpcdist_choose_address() {
   local name ports=${hpcdist[ports]}
   hpcdist_set_address "${hpcdist_nodes[0]}" HPCDIST_HEAD_ADDRESS
   if [[ $hpcdist_address ]]; then
     HPCDIST_HEAD_ADDRESS=$hpcdist_address # the batch system's
   elif [[ ${hpcdist[by_address]:-} ]]; then
-    # A node may call itself 127.0.1.1, which means another machine to the others.
+    # A node may resolve its own name to 127.0.1.1, which means another machine on the others.
     name=$HPCDIST_HEAD_ADDRESS
     while read -r HPCDIST_HEAD_ADDRESS _; do [[ $HPCDIST_HEAD_ADDRESS == 127.* ]] || break; done < <(getent ahostsv4 "$name")
     [[ ${HPCDIST_HEAD_ADDRESS:-127.} != 127.* ]] || hpcdist_fail "$name has no address that other nodes could reach"

@@ -10,7 +10,7 @@ prepare_horovodrun-elastic() {
   hpcdist_write_file discover.sh "$text"$'\n'"hpcdist_discover ${hpcdist[scheduler]}"$'\n'
   text=$(declare -f hpcdist_report_end)
   hpcdist_write_file rank.sh "$text"$'\nhpcdist_report_end "$@"\n'
-  # A rank is lost only when its ssh ends, which that to a silent node never does by itself: it is to end after 20 s,
+  # A rank counts as lost when its ssh ends, which for a node that is down would never happen: it ends after 20 s,
   # before gloo's own 30 s. horovodrun has no option for ssh's options.
   printf -v text '#!/bin/sh\nexec %q -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=4 "$@"\n' "$(type -P ssh)"
   hpcdist_write_file elastic.ssh "$text"
@@ -18,7 +18,7 @@ prepare_horovodrun-elastic() {
   { mkdir -p "$HPCDIST_JOB_DIR/bin" && chmod +x "$HPCDIST_JOB_DIR/elastic.ssh" && ln -sf ../elastic.ssh "$HPCDIST_JOB_DIR/bin/ssh"; } || hpcdist_unwritten
   export PATH="$HPCDIST_JOB_DIR/bin:$PATH"
 }
-# horovodrun fails when a rank is lost after another has ended well. Ranks report how they end; a lost one cannot.
+# horovodrun fails when a rank is lost after another has ended well. Ranks record how they end; a lost one cannot.
 hpcdist_report_end() {
   trap : INT HUP USR1 USR2
   trap 'hpcdist_ended_by=TERM' TERM
@@ -34,26 +34,26 @@ hpcdist_report_end() {
   exit "$hpcdist_code"
 }
 # Prints host:slots for each node that the job still has; horovodrun runs this every second, and needs a lock meanwhile:
-# the answer comes at once, from a file. elastic.hosts is what the job began with, elastic.alive what is left of it.
+# so it prints a file at once. elastic.hosts are the job's nodes at its start, elastic.alive those that are left.
 hpcdist_discover() {
   local scheduler=$1 asked=0 now
   cd "$HPCDIST_JOB_DIR" || exit
   [[ ! -f elastic.asked ]] || read -r asked <elastic.asked
   printf -v now '%(%s)T' -1
-  if [[ ! -f elastic.alive ]]; then # the first time nothing runs yet that could be told
+  if [[ ! -f elastic.alive ]]; then # the first time no rank runs yet that could be notified
     hpcdist_ask_for_nodes 0 10 </dev/null >/dev/null 2>&1
     [[ -f elastic.alive ]] || cp elastic.hosts elastic.alive
     echo "$now" >elastic.asked
   elif ((now - asked >= 10)); then
     echo "$now" >elastic.asked
-    # In the background, and without the pipe that horovodrun waits for.
+    # In the background, and not on the pipe whose end horovodrun waits for.
     hpcdist_ask_for_nodes "$((${HOROVOD_GLOO_TIMEOUT_SECONDS:-30} + 30))" 30 </dev/null >/dev/null 2>&1 &
   fi
   cat elastic.alive
 }
-# Asks, for $2 seconds at most; without an answer all stays as it was. What has held for $1 seconds is believed:
-# horovodrun notifies rank 0 of a change, and if that is what was lost, it tries for minutes. Later it has noticed the
-# loss by itself, and has another rank 0.
+# Queries the batch system, for $2 seconds at most; without an answer nothing changes. A change counts after $1 seconds:
+# horovodrun notifies rank 0 of it, and if rank 0 is lost, it tries for minutes; by then it has noticed the loss itself
+# and has another rank 0.
 hpcdist_ask_for_nodes() {
   local now since host alive left=
   alive=$("live_nodes_$scheduler" "$2") && [[ $alive ]] || return
@@ -67,7 +67,7 @@ hpcdist_ask_for_nodes() {
     echo "$now" >elastic.since
   fi
   read -r since <elastic.since
-  ((now - since < $1)) || { cp elastic.next elastic.part && mv elastic.part elastic.alive; } # never half an answer
+  ((now - since < $1)) || { cp elastic.next elastic.part && mv elastic.part elastic.alive; } # replaced as a whole
 }
 live_nodes_local() { echo localhost; }
 # With --no-kill a node that is down leaves its job.

@@ -31,10 +31,10 @@ hpcdist_count_tasks() {
     for ((count = ${BASH_REMATCH[3]:-1}; count > 0; count--)); do hpcdist_on+=("${BASH_REMATCH[1]}"); done
   done
 }
-# Leaves the tasks of 4(x2) in BASH_REMATCH[1], and in BASH_REMATCH[3] on how many nodes, if there are several.
+# Sets BASH_REMATCH[1] to the tasks of 4(x2), and BASH_REMATCH[3] to its number of nodes, if there are several.
 hpcdist_read_count() { [[ $1 =~ ^([0-9]+)(\(x([0-9]+)\))?$ ]]; }
-# Writes the command, which it reads. Its shell waits for what a signal ends before it ends itself, and then runs nothing
-# more.
+# Writes the command, which it reads from stdin. On a signal its shell waits for the running program, and then runs
+# nothing more.
 write_program() {
   local text
   IFS= read -r -d '' text
@@ -43,8 +43,8 @@ write_program() {
   hpcdist_program_size=$hpcdist_size
   hpcdist_write_file command.sh "$text"
 }
-# The task wrapper, one for all tasks, and what starts it on each node, where the run directory may be missing. (srun
-# gives the highest exit code of all tasks, but rather a signal's: none may be killed by the TERM that follows.)
+# The task wrapper, the same for all tasks, and the words that start it on each node, where the run directory may be
+# missing. (srun returns the highest exit code of all tasks, but prefers a signal's: the TERM that follows must kill none.)
 hpcdist_write_task() {
   local text start
   text=$(hpcdist_task_text)$'\n'
@@ -65,7 +65,7 @@ hpcdist_task_text() {
   declare -p hpcdist hpcdist_tasks
   printf '%s\n' "$functions" hpcdist_reset_shell hpcdist_begin_task
   if declare -F task_setup >/dev/null; then
-    # What these lines source would take the program for its own arguments, and they may define functions of these names.
+    # A file that these lines source would get the program as its arguments, and may define functions of these names.
     printf '%s\n' 'hpcdist_words=("$@")' 'set --' hpcdist_begin_task_setup
     hpcdist_lines_of task_setup
     printf '%s\n' 'set +eu +o posix' "$functions" hpcdist_end_task_setup 'set -- "${hpcdist_words[@]}"'

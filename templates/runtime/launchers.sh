@@ -17,7 +17,7 @@ hpcdist_name_variables() {
 prepare_mpirun() {
   local name
   prepare_once
-  # It hands to remote tasks only what is named, and MCA parameters, which Open MPI 5 refuses by name.
+  # It passes to remote tasks only variables that are named, and MCA parameters, which Open MPI 5 refuses by name.
   hpcdist_name_variables
   hpcdist_exports=()
   for name in "${hpcdist_names[@]}"; do
@@ -25,14 +25,14 @@ prepare_mpirun() {
   done
 }
 prepare_once() {
-  # Open MPI refuses root unless told twice.
+  # Open MPI refuses to run as root unless both are set.
   ((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 }
 prepare_hydra() {
-  # Intel MPI would place by the scheduler's own layout, or by the login shell's, and bind each task to a part of a node.
+  # Intel MPI would place tasks by the scheduler's layout, or the login shell's, and bind each to a part of a node.
   unset I_MPI_PERHOST
   export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=off I_MPI_PIN=${I_MPI_PIN:-off}
-  # Remote tasks get what is named here.
+  # Remote tasks get the variables that are named here.
   hpcdist_name_variables
   printf -v hpcdist_exports ',%s' I_MPI_PIN "${hpcdist_names[@]}"
 }
@@ -56,18 +56,18 @@ prepare_srun() {
   hpcdist_move_files
 }
 
-# Unless it is set, jsrun sets it to the hardware threads of a task's cores.
+# By default jsrun sets it to the number of hardware threads of a task's cores.
 prepare_jsrun() {
   hpcdist_unset=()
   [[ -v OMP_NUM_THREADS ]] || hpcdist_unset=(env -u OMP_NUM_THREADS)
 }
-# jsrun has an order of hosts of its own, which is that of ranks.
+# Ranks follow jsrun's own order of hosts.
 order_nodes_jsrun() {
   local name host ordered=()
   local -A names
   for name in "${hpcdist_nodes[@]}"; do names[${name%%.*}]=$name; done
   while read -r _ host; do ordered+=("${names[${host%%.*}]:-}"); done < <(
-    hpcdist_fail() { exit 86; } # the script itself tells it, when its own setup fails
+    hpcdist_fail() { exit 86; } # the script itself reports it, when its own setup fails
     ! declare -F setup >/dev/null || eval "$(hpcdist_lines_of setup)"
     # shellcheck disable=SC2016 # the task expands it
     jsrun --nrs="${hpcdist[nodes]}" --tasks_per_rs=1 --cpu_per_rs=1 --rs_per_host=1 \
@@ -80,8 +80,8 @@ order_nodes_jsrun() {
   fi
 }
 # Writes unequal tasks to a resource file, one line each, by host, hardware threads ($1 a core) and GPUs ($2: whether tasks
-# share them); prints its name. Every setting there is: what jsrun does where one is not said is not documented. No line
-# names memory.
+# share them); prints its name. All settings are given, since their defaults are not documented.
+# No line has memory.
 resource_file() {
   local row text
   printf -v text '%s\n' "cpu_index_using: logical" "launch_distribution: packed" "overlapping_rs: $2" \
@@ -133,14 +133,14 @@ start_flux() {
     [[ $hpcdist_heard ]] || return "$hpcdist_last"
   done
 }
-# A signal would end flux run and leave its job running: this signals the tasks. USR1 and USR2 they have got from Flux.
+# A signal to flux run would end it and leave its tasks running: this signals the tasks. Flux itself passes on USR1 and USR2.
 hpcdist_signal_flux() {
   local job
   hpcdist_heard=1
   for job in $(flux jobs -n -f running -o '{id.dec}'); do flux job kill --signal="$1" "$job"; done 2>/dev/null
 }
 
-# Starts every task in a process group of its own, hands signals on, and ends the others when one fails.
+# Starts every task in its own process group, forwards signals, and ends the others when one fails.
 start_processes() {
   local hpcdist_rank hpcdist_pid hpcdist_name hpcdist_pids=() hpcdist_code=0 # all other names stay those of the program
   set -m
@@ -165,7 +165,7 @@ start_processes() {
 hpcdist_signal_processes() {
   hpcdist_signalled=1
   kill -s "$1" -- "${hpcdist_pids[@]/#/-}" 2>/dev/null
-  # Those that ignore TERM are killed, if the script still waits for them then.
+  # Tasks that ignore TERM are killed, if the script still waits for them then.
   [[ $1 == TERM ]] || return
   { sleep 10 && kill -0 $$ && kill -KILL -- "${hpcdist_pids[@]/#/-}"; } </dev/null >/dev/null 2>&1 &
   disown

@@ -10,7 +10,7 @@ hpcdist_start() {
 }
 hpcdist_run() {
   hpcdist_code=127 hpcdist_server_end= # not local: the program may have a variable of such a name
-  # A name that no node has looked for before: network file systems remember what was not there.
+  # A name that no node has looked up before: network file systems cache that a file is missing.
   export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
   export HPCDIST_TRACKING="$HPCDIST_RUN_DIR/tracking/$HPCDIST_JOB_ID/$hpcdist_restarts.$1"
   if [[ ${hpcdist[required_roles]:-}${hpcdist[elastic]:-} ]]; then
@@ -18,17 +18,17 @@ hpcdist_run() {
     mkdir -p "$HPCDIST_ENDED" || hpcdist_unwritten
   fi
   hpcdist_program=none
-  [[ ${hpcdist[mode]} != once ]] || set -m # a process group of its own, all of which hears signals
+  [[ ${hpcdist[mode]} != once ]] || set -m # its own process group, all of which gets signals
   hpcdist_start &
   set +m
   hpcdist_program=$!
-  [[ -z ${hpcdist_told_to_end:-} ]] || hpcdist_forward TERM # which came while there was no program yet
+  [[ -z ${hpcdist_told_to_end:-} ]] || hpcdist_forward TERM # a signal that came before the program started
   if [[ ${hpcdist[required_roles]:-} ]]; then
     hpcdist_end_servers 2>/dev/null &
     hpcdist_server_end=$!
   fi
   hpcdist_wait_for_program
-  # Launchers have codes of their own for what they were told to end (mpirun 1 or 255).
+  # Launchers have their own exit codes for tasks that a signal ended (mpirun 1 or 255).
   ((hpcdist_code == 0 || (hpcdist_code > 128 && hpcdist_code < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || hpcdist_code=143
   if [[ $hpcdist_server_end ]]; then
     kill "$hpcdist_server_end" 2>/dev/null
@@ -51,8 +51,8 @@ hpcdist_wait_for_program() {
     [[ $hpcdist_signal ]] || return 0
   done
 }
-# The task that failed first is the cause, and its exit code is the job's: a launcher may give that of a task it killed or
-# none. Tasks that were told to end are the cause only if the job was.
+# The task that failed first is the cause, and its exit code is the job's: a launcher may return that of a task
+# it killed, or none. Tasks that TERM ended are the cause only if the job got it.
 hpcdist_find_cause() {
   local rank host text code failure=$HPCDIST_FAILURE
   [[ -e $failure || -z ${hpcdist_told_to_end:-} ]] || failure+=.TERM
@@ -67,7 +67,7 @@ hpcdist_find_cause() {
     *) echo "hpcdist: rank $rank on $host was the first to fail, with exit code $hpcdist_code" >&2 ;;
     esac
   elif ((hpcdist_code == 186)); then
-    hpcdist_code=86 # of what starts the wrapper; a launcher may give the highest of all tasks
+    hpcdist_code=86 # that of the words which start the wrapper; a launcher may return the highest of all tasks
   elif ((hpcdist_code != 0 && hpcdist_code != 86)) && [[ -z ${hpcdist_told_to_end:-} ]]; then
     echo "hpcdist: ${hpcdist[launcher]} ended with exit code $hpcdist_code, and no task recorded why: a node or a task was lost, or killed; its own messages are above" >&2
     ((hpcdist[nodes] == 1)) || hpcdist_call_if_there "lost_${hpcdist[scheduler]}"
@@ -81,12 +81,12 @@ hpcdist_can_have_failed() {
   fi
 }
 
-# Every task of the required roles leaves a file when it ends well. The others serve them, and would do so for ever: a
-# moment later they are ended too.
+# Every task of the required roles leaves a file when it ends well. The others serve them and
+# never end by themselves: they are ended a moment later.
 hpcdist_end_servers() {
   until hpcdist_all_ended; do sleep 1 >/dev/null; done
   [[ ! -e $HPCDIST_FAILURE ]] || return
-  : >"$HPCDIST_ENDED.well" # where that cannot be written, the job ends all the same, as failed
+  : >"$HPCDIST_ENDED.well" # if it cannot be written, the job still ends, as failed
   sleep 2
   kill -TERM "$hpcdist_program" || return
   echo "hpcdist: ${hpcdist[required_roles]// / and } ended well; ending those that served"
@@ -98,8 +98,8 @@ hpcdist_all_ended() {
   [[ -e ${ended[0]} ]] && ((${#ended[@]} >= hpcdist[required_tasks]))
 }
 
-# Runs the program, and again after a failure as often as the experiment says; but neither a finished program, nor one
-# that was ended by a signal or told to end, nor a launch that cannot work.
+# Runs the program, and again after a failure up to the experiment's max_restarts; but not after a finished program, one
+# that a signal ended, or a launch that cannot work.
 hpcdist_run_all() {
   hpcdist_try=0
   while :; do

@@ -1,6 +1,6 @@
 # --- What is needed before anything starts: setup() calls these
 
-# `module` is a function, which a script does not always inherit: it is where login shells find it.
+# `module` is a function, which a script does not always inherit: it is defined where login shells find it.
 hpcdist_find_modules() {
   local file
   for file in "${LMOD_PKG:+$LMOD_PKG/init/bash}" "${MODULESHOME:+$MODULESHOME/init/bash}" /etc/profile.d/*mod*.sh; do
@@ -18,7 +18,7 @@ load_module() {
   module load "$1" && [[ ${LMOD_CMD:-}${MODULES_CMD:-} || ${LOADEDMODULES:-} != "$before" || :$before: == *":$1"[:/]* ]] ||
     hpcdist_fail "module $1 ($2) cannot be loaded on $(uname -n); 'module avail' there shows those that can"
 }
-# Activates the Spack environment that $1 names; the rest are Spack's own words. Only its function can change this shell.
+# Activates the Spack environment that $1 names; the other arguments are Spack's. Only its shell function can change this shell.
 activate_spack() {
   local origin=$1 root
   shift
@@ -32,8 +32,8 @@ activate_spack() {
   spack env activate "$@" && [[ ${SPACK_ENV:-} ]] ||
     hpcdist_fail "the Spack environment ${*: -1} ($origin) cannot be activated on $(uname -n); 'spack env list' there shows those with names"
 }
-# Around the lines of setup(): notes which variables these change, as launchers that take nothing else to other nodes
-# must name them. What a file that it reads calls as we call ours would be run in place of it.
+# Before and after the lines of setup(): records which variables they change, as some launchers pass to other nodes only
+# those that are named. A function of the same name in a file that setup reads would replace ours.
 hpcdist_begin_setup() {
   local name
   declare -gA hpcdist_before=()
@@ -51,7 +51,7 @@ hpcdist_end_setup() {
   done
 }
 hpcdist_functions() { declare -f environment launch found start_processes start_flux resource_file; }
-# Prints the lines of function $1, as a group.
+# Prints the body of function $1, in braces.
 hpcdist_lines_of() {
   local text
   text=$(declare -f "$1")

@@ -2,7 +2,7 @@
 
 hpcdist_begin_task() {
   hpcdist_set_task_env
-  # As many open files and as much pinned memory as the node allows: NCCL and InfiniBand need both.
+  # The highest limits of open files and pinned memory that the node allows: NCCL and InfiniBand need both.
   ulimit -S -n hard 2>/dev/null
   ulimit -S -l hard 2>/dev/null
 }
@@ -24,7 +24,7 @@ hpcdist_run_task() {
   hpcdist_add_modules
   [[ ! ${hpcdist[checks_program]:-} ]] || type "$1" >/dev/null 2>&1 ||
     hpcdist_fail_task "there is no $1 here; load its module by batch.modules, or activate the environment that has it before you submit"
-  # Open MPI's own --tag-output cuts lines short and mixes them up; sed writes whole lines, each with its rank.
+  # Open MPI's own --tag-output splits and mixes lines; sed writes whole lines, each with its rank.
   [[ ! ${hpcdist[label]:-} ]] ||
     exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
   # Launchers signal the whole process group, so the program gets it; this shell only waits for its exit code.
@@ -51,8 +51,8 @@ hpcdist_run_task() {
   fi
   exit "$hpcdist_code"
 }
-# The first task of all that fails is the cause; what the launcher then does to the others is not. The job's script
-# reports it: this task may be killed before it could. One that was told to end leaves a file of another name.
+# The first task that fails is the cause, not those that the launcher then ends. The job's script reports it: this task
+# may be killed before it could. A task that TERM ended leaves a file of another name.
 hpcdist_first_to_fail() {
   local file=$HPCDIST_FAILURE${hpcdist_ended_by:+.$hpcdist_ended_by} rank=${hpcdist_rank:-?}
   (set -C && echo "$1 $rank $(uname -n)${2:+ $2}" >"$file") 2>/dev/null || [[ -s $file ]] ||
@@ -63,7 +63,7 @@ hpcdist_fail_task() {
   exit 86
 }
 
-# Sets HPCDIST_RANK and its like, and the GPUs of this task; all other names stay those of the program.
+# Sets HPCDIST_RANK and the other variables of this task, and its GPUs; all other names are left to the program.
 hpcdist_set_task_env() {
   local launcher=${hpcdist[launcher]} rank size row item role index first tasks per_replica per_node node local_rank cpus gpu gpus per_gpu
   local processes offset slot nodes=0 local_size planned=() here
@@ -91,29 +91,29 @@ hpcdist_set_task_env() {
     ((node >= (nodes += ${BASH_REMATCH[3]:-1}))) || break
   done
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
-  # Slurm's name of a node may be another than its own; horovodrun hands on the first node's SLURMD_NODENAME.
+  # Slurm's name of a node may differ from its own; horovodrun passes on the first node's SLURMD_NODENAME.
   read -r here </proc/sys/kernel/hostname
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-?} == "${planned[0]}" ]] ||
     hpcdist_fail_task "this is $here, the plan has this rank on ${planned[0]:-no node}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=${hpcdist[tasks]} HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size
   export HPCDIST_NODE=$node HPCDIST_NODES=${hpcdist[nodes]} HPCDIST_ADDRESS
   hpcdist_set_address "${planned[0]}" HPCDIST_ADDRESS
-  # Not what a node may call itself, 127.0.1.1, which means another machine to the others.
+  # Not 127.0.1.1, to which a node may resolve its own name: on the others it means another machine.
   [[ ! ${hpcdist[by_address]:-} ]] || while read -r here _; do
     [[ $here == 127.* ]] || { HPCDIST_ADDRESS=$here && break; }
   done < <(getent ahostsv4 "$HPCDIST_ADDRESS")
   export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
   [[ ! ${hpcdist[processes]:-} ]] || export HPCDIST_PROCESSES=$processes
   case ${hpcdist[threads]:-} in
-  own) export OMP_NUM_THREADS=$cpus ;; # never PBS's, which a daemon that PBS starts on another node hands on
+  own) export OMP_NUM_THREADS=$cpus ;; # not PBS's, which a daemon that PBS starts on another node passes on
   default) export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus} ;;
   esac
   # shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
   hpcdist_take_gpus "$((gpu + slot / per_gpu * gpus))" "$gpus"
 }
 
-# Of the GPUs that the job was given on this node, the plan numbers this task's own from $1 on. HPCDIST_GPUS are
-# their numbers among those that it sees.
+# Selects this task's GPUs among the job's on this node: by the plan they begin with number $1. HPCDIST_GPUS are their
+# numbers among those that the task sees.
 hpcdist_take_gpus() {
   local variable=${hpcdist[gpu_variable]:-} visibility=${hpcdist[gpus]:-}
   local gpu=$1 gpus=$2 visible=() row number place shown=0 own=()
@@ -151,7 +151,7 @@ hpcdist_take_gpus() {
   esac
   [[ $visibility == node ]] || gpu=0
   for ((number = gpu; number < gpu + gpus; number++)); do own+=("$number"); done
-  # Programs take the device whose number is their rank on the node (as far as there are so many): one of the task's own.
+  # Programs use the device whose number is their rank on the node (as far as there are so many): it is one of the task's.
   if [[ $visibility == node ]] && ((gpus)) && ((place = HPCDIST_LOCAL_RANK % shown, place < gpu || place >= gpu + gpus)); then
     number=${visible[place]}
     visible[place]=${visible[gpu]} visible[gpu]=$number own[0]=$place
@@ -161,7 +161,7 @@ hpcdist_take_gpus() {
   [[ $visibility == launcher ]] || export "$variable=${visible[*]}"
 }
 
-# "host:port" of every replica of role $1, with commas, in the order of their indexes.
+# Prints "host:port" of every replica of role $1, separated by commas, in the order of their indexes.
 peers() {
   local role=$1 hosts row offset address list=
   mapfile -t hosts <"$HPCDIST_JOB_DIR/nodes"
@@ -177,7 +177,7 @@ peers() {
   echo "${list#,}"
 }
 
-# Sets the number of processes that the kernel has killed for lack of memory where this task runs.
+# Sets the number of processes in this task's cgroup that the kernel has killed for lack of memory.
 hpcdist_count_oom_kills() {
   local kind path file name count
   hpcdist_oom_kills=0

@@ -1,9 +1,9 @@
 """Apptainer, and Singularity, which is the same under another name.
 
-The task wrapper starts it, so that it runs once a task, with all variables of the task: Apptainer hands on
+The task wrapper starts it, so that it runs once a task, with all variables of the task: Apptainer passes on
 all but HOME, PATH and LD_LIBRARY_PATH. apptainer-exec(1); apptainer.org/docs/user, "Environment and
-Metadata", "GPU Support" and "Bind Paths and Mounts". ``--pwd`` tells the folder by the name that is bound:
-the one without symbolic links may not be inside.
+Metadata", "GPU Support" and "Bind Paths and Mounts". ``--pwd`` names the folder as it is bound: its path
+without symbolic links may not exist inside.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
 
 _GPUS: Final = {"nccl": ("--nv",), "rccl": ("--rocm",)}
-"""What brings the driver's libraries inside; devices, and so Intel's GPUs, are there by themselves."""
+"""The options that bind the driver's libraries; devices, and so Intel's GPUs, are visible without one."""
 
 
 class Apptainer(Plain):

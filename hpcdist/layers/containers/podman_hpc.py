@@ -1,6 +1,6 @@
 """Podman-HPC: NERSC's podman, with images that ``podman-hpc pull`` fetched beforehand.
 
-The task wrapper starts one container a task. Variables go in by name (``-e NAME``, ``-e PREFIX*``): with
+The task wrapper starts one container a task. Variables are passed by name (``-e NAME``, ``-e PREFIX*``): with
 ``--env-host`` PATH and LD_LIBRARY_PATH would be the host's. Without the host's network no other node would
 reach a task, and without its ``/dev/shm`` and process numbers NCCL and MPI would not find their neighbours.
 podman-run(1); github.com/NERSC/podman-hpc, README and etc/modules.d: ``--gpu`` is for NVIDIA's.
@@ -21,10 +21,10 @@ from hpcdist.site.dialects.container import Runtime
 
 _ORIGIN: Final = Origin("container", "podman-hpc")
 _FAMILIES: Final = ("HPCDIST", "SLURM", "PMI", "PMIX", "PALS", "OMPI", "HOROVOD", "POLYAXON")
-"""Variables of the run, of launchers and of what they start, told by their first word."""
+"""The prefixes of the variables of the run, of launchers, and of what they start."""
 _HOST: Final = ("--net=host", "--ipc=host", "--pid=host")
 _MPI: Final = ("--mpi", "--cuda-mpich", "--openmpi")
-"""Words that bring the host's network and the rest; podman refuses to be told of it twice."""
+"""Options that imply those of ``_HOST``, which podman refuses to get twice."""
 
 
 class PodmanHpc(Plain):

@@ -1,8 +1,8 @@
 """Pyxis: srun itself starts the tasks in the image, by enroot (github.com/NVIDIA/pyxis, wiki, "Usage").
 
-The task wrapper runs inside, so the image needs bash and the usual small programs (sed, getent). Variables
-of the job go in by themselves, but one that the image sets keeps the image's value unless
-``--container-env`` names it (pyxis 0.15). The GPUs come in by enroot's hook.
+The task wrapper runs inside, so the image needs bash and the usual small programs (sed, getent). Variables of
+the job are passed on, but one that the image sets keeps the image's value unless ``--container-env`` names it
+(pyxis 0.15). Enroot's hook makes the GPUs visible.
 """
 
 from __future__ import annotations

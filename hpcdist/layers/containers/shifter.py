@@ -1,10 +1,10 @@
 """Shifter: images of its gateway, where users pull them beforehand (``shifterimg pull``).
 
-The task wrapper starts it, once a task. All variables go in, but one that the image sets keeps the image's
-value. The machine's file systems are inside by its own configuration (``siteFs``), so only the site file's
-binds are said. GPUs and NCCL's plug-in come by modules of the site (``args: [--module=gpu,nccl-plugin]``).
-github.com/NERSC/shifter, doc/command/shifter.rst and src/shifter.c: without ``--workdir`` it would begin in
-the image's folder.
+The task wrapper starts it, once a task. All variables are passed on, but one that the image sets keeps the
+image's value. The machine's file systems are inside by its own configuration (``siteFs``), so only the binds
+of the site file are options. GPUs and NCCL's plug-in are made visible by modules of the site (``args:
+[--module=gpu,nccl-plugin]``). github.com/NERSC/shifter, doc/command/shifter.rst and src/shifter.c: without
+``--workdir`` it would start in the image's folder.
 """
 
 from __future__ import annotations

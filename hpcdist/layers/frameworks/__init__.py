@@ -1,4 +1,4 @@
-"""Frameworks: what each puts around a task; one file each, found by name."""
+"""Frameworks: what each requires of the launch, and its variables; one file each, found by name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def framework_of(experiment: Experiment) -> Framework:
 
 
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
-    """Yield what is wrong between the file and its framework: names, roles, sections, knobs."""
+    """Yield the problems of the framework's name, roles and section, and of sections without a framework."""
     name = experiment.framework
     if name is not None and name not in frameworks:
         hint = did_you_mean(name, frameworks.names())
@@ -68,20 +68,20 @@ def _role_problems(framework: Framework, section: Replicas) -> Iterator[Problem]
 
 
 def unequal(experiment: Experiment) -> Iterator[Problem]:
-    """Yield a warning where tasks that do the same work have different GPUs, where the fewer stand.
+    """Yield a warning where tasks that do equal work have different GPUs, at the key of the fewer.
 
-    The amounts must be sound; there is none for a framework or a section that `problems_of` refuses.
+    The amounts must be valid; there is none for a framework or a section that `problems_of` refuses.
     """
     name = experiment.framework or ""
     if name not in frameworks or not isinstance(experiment.sections.get(name), Mapping | None):
         return
     topology = frameworks.get(name).topology(experiment)
-    everybody = (block.first for block in blocks(experiment, per_gpu=topology.task != "replica"))
-    alike = [replica for replica in everybody if replica.role in topology.lockstep_roles]
-    fewest, most = (pick(alike, key=_gpus_of_a_task, default=None) for pick in (min, max))
+    replicas = (block.first for block in blocks(experiment, per_gpu=topology.task != "replica"))
+    lockstep = [replica for replica in replicas if replica.role in topology.lockstep_roles]
+    fewest, most = (pick(lockstep, key=_gpus_of_a_task, default=None) for pick in (min, max))
     if fewest and most and _gpus_of_a_task(fewest) < _gpus_of_a_task(most):
         has = f"{fewest.gpus or 'no'} GPU{'s' * (fewest.gpus > 1)}"
-        message = f"{_called(fewest)} has {has}, {_called(most)} has {most.gpus}, and they do the same work"
+        message = f"{_name_of(fewest)} has {has}, {_name_of(most)} has {most.gpus}, and they do the same work"
         same = f"gpu: {{requests: {most.gpus}}}"
         if fewest.path[-1:] != ("resources",):
             same = f"resources: {{{same}}}" if fewest.path else f"default_worker: {{resources: {{{same}}}}}"
@@ -93,7 +93,7 @@ def _gpus_of_a_task(replica: Replica) -> float:
     return replica.gpus / replica.tasks
 
 
-def _called(replica: Replica) -> str:
+def _name_of(replica: Replica) -> str:
     return "the master" if replica.role == "master" else replica.name
 
 

@@ -6,10 +6,10 @@ Source: https://www.deepspeed.ai/getting-started/#launching-deepspeed-training. 
 
 from __future__ import annotations
 
-from hpcdist.layers.frameworks.pytorch import OverTorch
+from hpcdist.layers.frameworks.pytorch import TorchLibrary
 
 
-class DeepSpeed(OverTorch):
+class DeepSpeed(TorchLibrary):
     """DeepSpeed over torch.distributed."""
 
     name = "deepspeed"

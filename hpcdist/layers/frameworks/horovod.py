@@ -1,7 +1,7 @@
-"""Horovod: its knobs as a table, which of its launchers start it, and how it outlives a lost node.
+"""Horovod: its knobs as a table, the launchers that can start it, and runs that survive the loss of a node.
 
 Source of the table: the arguments of horovodrun 0.28.1, each parsed by it and the variables read back. Its
-further arguments set no variable; those that a site needs stand in ``launchers.horovodrun.args``.
+further arguments set no variable; those that a site needs are in ``launchers.horovodrun.args``.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _TYPES: Final[dict[str, type]] = {"integer": int, "number": float, "flag": bool,
 class Elastic(Model, frozen=True):
     """A run that goes on when it loses nodes.
 
-    ``min_np``: the fewest processes with which it goes on. ``max_np``: the most, unsaid all that are
+    ``min_np``: the fewest processes with which it goes on. ``max_np``: the most, by default all that are
     allocated. ``reset_limit``: after so many changes the job ends. ``slots_per_host``: the number of
     processes on each node that the plan gives.
     """
@@ -125,7 +125,7 @@ Section: Final[Any] = msgspec.defstruct(
     namespace={
         "__doc__": "The section of Horovod; its knobs have the names of horovodrun's arguments.\n\n"
         + "\n".join(f"``{knob.key}``: sets ``{knob.variable}``{_bounds(knob)}." for knob in KNOBS)
-        + "\n``controller``: what processes meet by; only horovodrun knows ``gloo``."
+        + "\n``controller``: how processes connect; only horovodrun supports ``gloo``."
         + "\n``elastic``: a run that goes on when it loses nodes."
     },
 )
@@ -150,7 +150,7 @@ class Horovod(Plain):
             yield from _elastic_problems(section)
 
     def topology(self, experiment: Experiment) -> Topology:
-        """Return a task a GPU, that of number ``hvd.local_rank()``; gloo is horovodrun's."""
+        """Return a task a GPU, which is number ``hvd.local_rank()``; only horovodrun supports gloo."""
         section = section_of(Section, experiment, self.name)
         if section.elastic:
             return Topology(
@@ -169,7 +169,7 @@ class Horovod(Plain):
         )
 
     def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> tuple[Word, ...]:
-        """Return the bounds of an elastic run; they follow the words of its launcher.
+        """Return the bounds of an elastic run; they follow the launcher's words.
 
         Raises:
             PlanError: where they do not fit what is allocated.
@@ -185,7 +185,7 @@ class Horovod(Plain):
         return (*knobs, *(threads(job, Origin("framework", "horovod")) if section.elastic else ()))
 
     def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
-        """Yield what elastic ranks, which come by ssh, do not know of the batch system."""
+        """Yield a warning for elastic ranks, which ssh starts, so that they see the GPUs of other jobs."""
         del experiment, site
         if (
             job.completion.elastic
@@ -249,9 +249,9 @@ def _elastic_words(job: JobSpec, elastic: Elastic, site: Site) -> Iterator[Word]
     options |= {"--reset-limit": ("reset_limit", elastic.reset_limit)} if elastic.reset_limit else {}
     for option, (key, number) in options.items():
         yield from _words(option, number, Origin("key", f"horovod.elastic.{key}"))
-    # For nodes that come back, which they never do to an allocation; the default is 600 s.
+    # The wait for further nodes, which an allocation never gets; the default is 600 s.
     yield from _words("--elastic-timeout", 60, Origin("rule", "a job gets no further nodes"))
-    # It cannot find out which interface joins several hosts where there is but one.
+    # With one host, horovodrun finds no interface that is common to several.
     if job.placement.nodes == 1:
         yield from _words("--network-interfaces", "lo", Origin("rule", "one node"))
     elif site.fabric.interface:

@@ -23,12 +23,12 @@ class Jax(Plain):
     name = "jax"
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return where process 0 listens."""
+        """Return the address and port of process 0."""
         del job, experiment, site
         return tuple(filled({"JAX_COORDINATOR_ADDRESS": template(HEAD_ADDRESS, ":", PORT)}, _ORIGIN))
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return the process's place in the world, and its GPUs: JAX would take one, by its local rank."""
+        """Return the process's rank and its GPUs: by default JAX uses one, that of its local rank."""
         del experiment, site
         own = {"JAX_NUM_PROCESSES": template(SIZE), "JAX_PROCESS_ID": template(RANK)}
         if any(group.gpus for group in job.placement.groups):

@@ -1,10 +1,10 @@
 """Lightning and Fabric: how many nodes and devices there are, and which of them this process has.
 
 With their defaults (``devices="auto"``, ``num_nodes=1``) they see the devices of one node. ``Trainer`` takes
-its defaults from ``PL_TRAINER_*``, ``Fabric`` its arguments from ``LT_*``; a process finds its place as under
-torchrun, which they ask before Slurm or LSF: those must hold the same number of tasks on every node.
-Sources: ``TorchElasticEnvironment``, ``_defaults_from_env_vars`` and ``Fabric``'s ``_argument_from_env`` in
-Lightning 2.6.6, tried.
+its defaults from ``PL_TRAINER_*``, ``Fabric`` its arguments from ``LT_*``; a process finds its ranks as under
+torchrun, which they check before Slurm or LSF: those require the same number of tasks on every node. Sources:
+``TorchElasticEnvironment``, ``_defaults_from_env_vars`` and ``Fabric``'s ``_argument_from_env`` in Lightning
+2.6.6, tried.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from hpcdist.errors import Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import filled
-from hpcdist.layers.frameworks.pytorch import OverTorch, environment
+from hpcdist.layers.frameworks.pytorch import TorchLibrary, environment
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import GPUS, JOB_ID, LOCAL_SIZE, NODE, NODES, RANK, SIZE, Template, template
@@ -24,15 +24,15 @@ from hpcdist.site.model import Site
 _ORIGIN = Origin("framework", "lightning")
 
 
-class Lightning(OverTorch):
+class Lightning(TorchLibrary):
     """Lightning's ``Trainer``, and Fabric, over torch.distributed."""
 
     name = "lightning"
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return where rank 0 listens, and that it is found as under torchrun.
+        """Return the address and port of rank 0, and what makes Lightning read the ranks as under torchrun.
 
-        With the strategy named, a ``Trainer(devices=1)`` is an error and not a training of its own.
+        With the strategy set, ``Trainer(devices=1)`` is an error instead of a training of its own.
         """
         shared = super().variables(job, experiment, site)
         if _is_launch(job):
@@ -42,13 +42,13 @@ class Lightning(OverTorch):
         return (*shared, Variable.filled("TORCHELASTIC_RUN_ID", template(JOB_ID), _ORIGIN), *several)
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return the task's place and the world's shape; a launch tells its processes itself."""
+        """Return the task's ranks and the numbers of nodes and devices; a launch sets its processes' own."""
         if _is_launch(job):
             return super().task_variables(job, experiment, site)
         return tuple(filled(_by_node(job) if _is_regular(job) else _by_task(job), _ORIGIN))
 
     def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
-        """Yield what a shape means that Lightning has no words for."""
+        """Yield a warning for a placement that Lightning cannot express."""
         del site
         if not _is_launch(job) and (why := _why_irregular(job, experiment)):
             yield warning(
@@ -63,7 +63,7 @@ def _is_launch(job: JobSpec) -> bool:
 
 
 def _why_irregular(job: JobSpec, experiment: Experiment) -> str:
-    """Return why a task is no n-th device of one of several equal nodes; empty where each is."""
+    """Return why task n of a node does not have device n, or nodes differ; empty where neither is so."""
     if _is_regular(job):
         return ""
     rows = job.placement.rows

@@ -1,4 +1,4 @@
-"""MPI: the program calls MPI_Init itself; the launcher gives it all. ChainerMN is no more than that."""
+"""MPI: the program calls MPI_Init itself; the launcher provides everything. ChainerMN needs no more."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hpcdist.layers.protocols import Topology
 
 
 class Mpi(Plain):
-    """A program that is started by MPI, under whatever name."""
+    """A framework of this name whose programs call MPI_Init."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def topology(self, experiment: Experiment) -> Topology:
-        """Return a task a GPU, over MPI; programs take the one whose number is their rank on the node."""
+        """Return a task a GPU, over MPI; programs use the one whose number is their rank on the node."""
         del experiment
         return Topology(task="gpu", gpu_visibility="node", needs_mpi=True)
 

@@ -40,16 +40,16 @@ class MxNet(Plain):
                 yield Problem(message, path, f"write `{key}: 1` or more")
 
     def topology(self, experiment: Experiment) -> Topology:
-        """Return the topology: when the workers have ended, scheduler and servers have nothing left to do.
+        """Return the topology: the job ends with its workers, after which nothing is left to do.
 
-        ps-lite binds to the address that it is given, and takes no name for one.
+        ps-lite binds to an address, and accepts no host name.
         """
         del experiment
         workers = frozenset({"worker"})
         return Topology(required_roles=workers, by_address=True, lockstep_roles=workers)
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return where the scheduler is, how many there are of the others, and the interface to use."""
+        """Return the address of the scheduler, the numbers of the others, and the interface."""
         del experiment
         placement = job.placement
         interface = site.fabric.interface
@@ -64,7 +64,7 @@ class MxNet(Plain):
         )
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return the task's role, which server it is, and its address where no interface says it."""
+        """Return the task's role, the index of a server, and the address where no interface is set."""
         del job, experiment
         own = [Variable.filled("DMLC_ROLE", template(name), _ORIGIN, role) for role, name in _ROLES.items()]
         own.append(Variable.filled("DMLC_SERVER_ID", template(INDEX), _ORIGIN, "ps"))

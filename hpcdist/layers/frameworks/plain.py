@@ -1,4 +1,4 @@
-"""Plain: what a framework is that adds nothing; the others say only what they do differently."""
+"""Plain: a framework that adds nothing, from which the others are derived."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from hpcdist.site.model import Site
 
 
 class NoSection(Model, frozen=True):
-    """The section of a framework that has nothing to be said."""
+    """The section of a framework without keys."""
 
 
 class Plain:
-    """No framework: the program is started as it is."""
+    """No framework: the program is started unchanged."""
 
     name = ""
     section: type[Model] = NoSection
     roles = frozenset({"master", "worker"})
 
     def problems(self, experiment: Experiment) -> Iterable[Problem]:
-        """Yield what its model finds wrong in the section."""
+        """Yield the problems of the section."""
         _, problems = experiment.section(self.name, self.section)
         return (located(problem, self.name) for problem in problems)
 
@@ -37,7 +37,7 @@ class Plain:
         return Topology()
 
     def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> tuple[Word, ...]:
-        """Return nothing: the command is started as it is."""
+        """Return nothing: the command is started unchanged."""
         del job, experiment, site
         return ()
 
@@ -58,20 +58,20 @@ class Plain:
 
 
 def section_of(model: type[M], experiment: Experiment, name: str) -> M:
-    """Return a framework's section, that of an empty one where the file says nothing."""
+    """Return a framework's section, an empty one where the file has none."""
     built, _ = experiment.section(name, model)
     return built if isinstance(built, model) else model()
 
 
 def one_process(experiment: Experiment, name: str) -> Iterator[Problem]:
-    """Yield a problem where a replica is to be several processes, and the framework gives it one address."""
+    """Yield a problem where a replica has several processes, and the framework gives it one address."""
     if (experiment.environment.processes_per_replica or 1) > 1:
         path: Path = ("environment", "processes_per_replica")
         yield Problem(f"a replica is one process under {name}", path, "write more workers instead")
 
 
 def threads(job: JobSpec, origin: Origin) -> Iterator[Variable]:
-    """Yield the threads of a process, for those that the task wrapper does not start itself."""
+    """Yield the variable for the threads of a process that the task wrapper does not start itself."""
     each = min(max(1, row.cpus // row.processes) for row in job.placement.rows)
     yield Variable(name="OMP_NUM_THREADS", value=str(each), origin=origin)
 

@@ -36,7 +36,7 @@ from hpcdist.site.model import Site
 
 _ORIGIN = Origin("framework", "pytorch")
 SHARED: Final = {"MASTER_ADDR": template(HEAD_ADDRESS), "MASTER_PORT": template(PORT)}
-"""What all tasks are told for ``env://``."""
+"""The variables of all tasks for ``env://``."""
 
 
 class Section(Model, frozen=True):
@@ -76,18 +76,18 @@ class PyTorch(Plain):
         return kinds.get(launch, Topology())
 
     def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> tuple[Word, ...]:
-        """Return torchrun and its options where it is to be."""
+        """Return torchrun and its options where the section has it."""
         section = section_of(Section, experiment, self.name)
         return tuple(_torchrun(job, section, site)) if section.launch == "torchrun" else ()
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return where rank 0 listens, and the interface that gloo is to use."""
+        """Return the address and port of rank 0, and the interface for gloo."""
         if section_of(Section, experiment, self.name).launch == "torchrun":
             return (*gloo_interface(site), *threads(job, _ORIGIN))
         return (*filled(SHARED, _ORIGIN), *gloo_interface(site))
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return the task's place in the world; torchrun is told who of them is the host, and its address."""
+        """Return the task's ranks; for torchrun, its address and whether it is the rendezvous host."""
         del site
         if section_of(Section, experiment, self.name).launch != "torchrun":
             return tuple(filled(environment(job), _ORIGIN))
@@ -104,7 +104,7 @@ class PyTorch(Plain):
         )
 
     def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
-        """Yield the site's opinion of torchrun, and a word on GPUs that one process may not use."""
+        """Yield a warning where the site advises against torchrun, or one process has several GPUs."""
         launch = section_of(Section, experiment, self.name).launch
         reason = site.torchrun.discouraged
         if launch == "torchrun" and reason:
@@ -120,7 +120,7 @@ class PyTorch(Plain):
             )
 
 
-class OverTorch(Plain):
+class TorchLibrary(Plain):
     """A library over torch.distributed that reads the variables of ``env://``, a task a GPU."""
 
     def topology(self, experiment: Experiment) -> Topology:
@@ -129,20 +129,20 @@ class OverTorch(Plain):
         return Topology(task="gpu", gpu_visibility="node")
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return where rank 0 listens."""
+        """Return the address and port of rank 0, and the interface for gloo."""
         del job, experiment
         return (*filled(SHARED, Origin("framework", self.name)), *gloo_interface(site))
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return the task's place in the world."""
+        """Return the task's ranks."""
         del experiment, site
         return tuple(filled(environment(job), Origin("framework", self.name)))
 
 
 def environment(job: JobSpec) -> dict[str, Template]:
-    """Return what tells a task its place in the world, for ``env://``.
+    """Return the variables of a task's ranks, for ``env://``.
 
-    Programs take the GPU whose number is LOCAL_RANK; of a task that sees its own alone, that is the first.
+    Programs use the GPU whose number is LOCAL_RANK; for a task that sees only its own, that is the first.
     """
     shares = job.gpus.visibility == "node" or not any(group.gpus for group in job.placement.groups)
     return {
@@ -155,7 +155,7 @@ def environment(job: JobSpec) -> dict[str, Template]:
 
 
 def gloo_interface(site: Site) -> Iterator[Variable]:
-    """Yield the variable that keeps gloo off interfaces which do not reach other nodes."""
+    """Yield the variable that sets gloo's interface, as others may not reach the other nodes."""
     if site.fabric.interface:
         origin = Origin("site", site.name, "fabric.interface")
         yield Variable(name="GLOO_SOCKET_IFNAME", value=site.fabric.interface, origin=origin)

@@ -25,10 +25,10 @@ class Section(Model, frozen=True):
     """``version`` is the program's, such as ``1.15``: before 2 the cluster calls the chief ``master``.
 
     ``chief``: whether the cluster has a chief beside its workers, which the master is, or workers alone, of
-    which the master is the first. Unsaid it has one where somebody needs it: parameter servers, an evaluator,
-    TensorFlow 1. ``ends_with``: the job ends with the master (its coordinator, under
-    ParameterServerStrategy), or when the workers have ended too. Unsaid it is the master where TensorFlow 2
-    has parameter servers, since workers then serve for ever
+    which the master is the first. By default it has one where something needs it: parameter servers, an
+    evaluator, TensorFlow 1. ``ends_with``: the job ends with the master (its coordinator, under
+    ParameterServerStrategy), or when the workers have ended too. By default it is the master under TensorFlow
+    2 with parameter servers, since its workers never end
     (https://www.tensorflow.org/tutorials/distribute/parameter_server_training).
     """
 
@@ -80,7 +80,7 @@ class TensorFlow(Plain):
             yield Problem(f"{version!r} is no version of TensorFlow", path, "write one such as 1.15 or 2.16")
 
     def topology(self, experiment: Experiment) -> Topology:
-        """Return the topology: parameter servers and the evaluator do not keep the job.
+        """Return the topology: the job does not wait for parameter servers and the evaluator.
 
         A chief that coordinates parameter servers needs no GPU.
         """
@@ -95,7 +95,7 @@ class TensorFlow(Plain):
         )
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return TF_CONFIG: where everybody is, and which of them this task is."""
+        """Return TF_CONFIG: the addresses of all tasks, and which of them this is."""
         del site
         section = section_of(Section, experiment, self.name)
         roles = ("master", "worker", "ps", "evaluator")
@@ -113,7 +113,7 @@ def _with_chief(chief: str, present: Sequence[str]) -> Variable:
 
 
 def _of_workers(present: Sequence[str]) -> Iterator[Variable]:
-    """Yield the variable of a cluster of workers, who are the first ranks; an evaluator stands beside it."""
+    """Yield the variables of a cluster of workers, which are the first ranks; an evaluator is not in it."""
     cluster = {"worker": [role for role in present if role != "evaluator"]}
     why = "a cluster of workers alone, the first of which is the master"
     for role in cluster["worker"] if "evaluator" in present else [""]:

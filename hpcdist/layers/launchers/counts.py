@@ -1,4 +1,4 @@
-"""How many tasks sit on the nodes, for launchers that put the same number on each."""
+"""The number of tasks a node, for launchers that start the same number on each."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hpcdist.plan.placement import Placement
 
 
 def tasks_on_each_node(job: JobSpec, why: str) -> int:
-    """Return the number of tasks that every node holds; ``why`` is what the launcher does.
+    """Return the number of tasks that every node holds; ``why``: the launcher's limit, for the message.
 
     Raises:
-        PlanError: with the plan's numbers, where nodes hold different ones.
+        PlanError: where nodes hold different numbers of tasks; it has the plan's numbers.
     """
     runs = list(job.placement.tasks_per_node())
     if len({tasks for _, tasks in runs}) > 1:
@@ -28,12 +28,12 @@ def tasks_on_each_node(job: JobSpec, why: str) -> int:
 
 
 def _totals(placement: Placement) -> str:
-    """Name the nearest numbers of processes that fill nodes alike, where all replicas are equal."""
+    """Return the nearest numbers of processes with as many on each node; empty where replicas differ."""
     kinds = {(row.tasks_per_replica, row.cpus, row.gpus, row.memory) for row in placement.rows}
     size, nodes = placement.rows[0].tasks_per_replica, placement.nodes
     count = placement.size // size
     most = -(-count // nodes)
-    # What a node can hold is not in the plan: with less it had been more nodes, with more fewer.
+    # How many fit on a node is not in the plan, but the number of nodes gives its bounds.
     holds = range(most, (count - 1) // (nodes - 1) + 1)
     balanced = most * size == max(tasks for _, tasks in placement.tasks_per_node())
     if len(kinds) > 1 or len(placement.groups) > 1 or not holds or not balanced:
@@ -43,7 +43,7 @@ def _totals(placement: Placement) -> str:
 
 
 def _for_unequal_nodes(job: JobSpec) -> Iterator[str]:
-    """Name the launchers under the plan's scheduler that take such a plan."""
+    """Yield the launchers for the plan's scheduler that start different numbers of tasks a node."""
     for launcher in launchers.objects():
         usable = launcher.rank_variables and job.identity.scheduler in launcher.schedulers
         if (

@@ -1,13 +1,13 @@
 """flux run: Flux starts the tasks itself, in the instance that it has made for the job.
 
-Said explicitly, because Flux does it otherwise: ``exit-on-error`` (else the peers of a failed rank run on
-for half a minute) and ``exit-timeout=none`` (else a rank that ends well ends the others half a minute
-later), and ``cpu-affinity=per-task`` (else each task may run on the cores of all).
+Set explicitly, because they are not Flux's defaults: ``exit-on-error`` (by default the other ranks of a
+failed one run on for half a minute), ``exit-timeout=none`` (by default a rank that ends well has the others
+ended half a minute later) and ``cpu-affinity=per-task`` (by default each task may run on the cores of all).
 
-Tasks of one size are spread by ``--nodes`` and ``--ntasks`` as evenly as can be, the first nodes with one
-more (``rcalc_distribute``; 2 + 2 + 1 of five on three nodes was seen). Tasks of different sizes are started
-on whole nodes, where the task wrapper divides them; where nodes hold different numbers of these, a taskmap
-says how many, which may change them since 0.75: an older Flux ends with ``invalid taskmap``.
+Equal tasks are distributed by ``--nodes`` and ``--ntasks`` as evenly as possible, and the first nodes get one
+more (``rcalc_distribute``; five tasks on three nodes gave 2 + 2 + 1). Unequal tasks are started on whole
+nodes, whose CPUs and GPUs the task wrapper assigns. Where nodes hold different numbers of tasks, a taskmap
+sets these numbers; Flux before 0.75 ends with ``invalid taskmap`` there.
 
 Sources: flux-run(1), flux-shell-options(7), src/shell/rcalc.c and src/shell/info.c of flux-core 0.88; RFC 34.
 """
@@ -58,14 +58,14 @@ class FluxRun(Plain):
     )
     unequal_nodes = True
     provides_mpi = True
-    provides_pmi = False  # it gives one, always; whether the program's MPI takes it no task can see
+    provides_pmi = False  # it always provides one; no task can check whether the program's MPI uses it
     labels_output = True
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return ``flux run`` and its options.
 
         Raises:
-            PlanError: where Flux is to hand out GPUs that tasks share, or have in different numbers.
+            PlanError: where Flux assigns GPUs, and tasks share them or have different numbers of them.
         """
         return tuple(_words(job, options))
 
@@ -89,7 +89,7 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
 
 
 def _can_count(job: JobSpec) -> bool:
-    """Whether Flux can count CPUs and GPUs a task: all tasks have the same, none shares a GPU."""
+    """Whether CPUs and GPUs can be requested per task: all tasks have the same, and none shares a GPU."""
     rows, counts = job.placement.rows, [tasks for _, tasks in job.placement.tasks_per_node()]
     alike = len(job.placement.groups) == 1 and len({(row.cpus, row.gpus) for row in rows}) == 1
     spread = counts == sorted(counts, reverse=True) and counts[0] - counts[-1] <= 1
@@ -108,7 +108,7 @@ def _whole_nodes(job: JobSpec) -> Iterator[str]:
     runs = list(job.placement.tasks_per_node())
     yield f"--nodes={job.placement.nodes}"
     if len(runs) > 1:
-        # Without a word of GPUs: there is none for nodes beside --ntasks, and whole nodes come with theirs.
+        # Without GPU options: --gpus-per-node excludes --ntasks, and whole nodes come with their GPUs.
         yield from (f"--ntasks={job.placement.size}", "--exclusive", f"--taskmap=manual:{_taskmap(runs)}")
         return
     yield from (f"--tasks-per-node={runs[0][1]}", "--exclusive")
@@ -130,7 +130,7 @@ def _says_gpus(job: JobSpec) -> bool:
 
 
 def _affinity(job: JobSpec) -> Iterator[Word]:
-    """Yield who chooses the GPUs of a task: Flux, or the task wrapper among those of the node."""
+    """Yield the option that sets who assigns the GPUs of a task: Flux, or the task wrapper."""
     if not any(group.gpus for group in job.placement.groups):
         return
     if job.gpus.visibility == "launcher":
@@ -144,7 +144,7 @@ def _affinity(job: JobSpec) -> Iterator[Word]:
             text="--setopt=gpu-affinity=per-task", origin=Origin("site", job.identity.site, "gpus.bound_by")
         )
     elif not _says_gpus(job) or job.gpus.variable != "CUDA_VISIBLE_DEVICES":
-        # Flux knows no other variable, and none that it was not asked for: it would say that there are none.
+        # Flux sets this variable alone, and sets it to no GPUs where none were requested.
         yield Word(text="--setopt=gpu-affinity=off", origin=_ORIGIN)
 
 

@@ -1,6 +1,6 @@
-"""horovodrun: for machines without a launcher of their own, over ssh (gloo) or over mpirun (mpi).
+"""horovodrun: for machines without a launcher of their own, by ssh (gloo) or by mpirun (mpi).
 
-The controller is always said: inside LSF horovodrun 0.28.1 takes its jsrun path by itself, which fails.
+The controller is always set: in an LSF job horovodrun 0.28.1 would start jsrun, which fails.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Horovodrun(Plain):
     hosts = '--hostfile "$HPCDIST_HOSTFILE"'
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:  # noqa: ARG002 - the protocol's
-        """Return ``horovodrun`` with its controller and where it finds its hosts."""
+        """Return ``horovodrun`` with its controller and the option for its hosts."""
         origin = Origin("launcher", self.name)
         size = () if job.completion.elastic else ("-np", str(job.placement.size))
         texts = ("horovodrun", self.controller, *size)
@@ -64,7 +64,7 @@ class Horovodrun(Plain):
 
 
 class HorovodrunMpi(Horovodrun):
-    """horovodrun over the machine's mpirun."""
+    """horovodrun that starts the machine's mpirun."""
 
     name = "horovodrun-mpi"
     rank_variables = MPIRUN.rank_variables
@@ -73,10 +73,10 @@ class HorovodrunMpi(Horovodrun):
 
 
 class HorovodrunElastic(Horovodrun):
-    """horovodrun with hosts that may be lost: a script of the run says which are alive."""
+    """horovodrun for nodes that may be lost: a script of the job prints those that are left."""
 
     name = "horovodrun-elastic"
-    rank_variables = None  # the number of tasks changes, so they take no place in the plan
+    rank_variables = None  # the number of tasks changes, so the plan gives them no ranks
     hosts = """--host-discovery-script "bash '$HPCDIST_JOB_DIR/discover.sh'\""""  # words of sh -c
 
 

@@ -1,7 +1,7 @@
-"""Hydra: the mpiexec of MPICH, and of Intel MPI, which is made of it.
+"""Hydra: the mpiexec of MPICH, and of Intel MPI, which is derived from it.
 
-``-machinefile`` with ``host:n`` is the plan's rank order in both, and takes unequal nodes. How hydra reaches
-the nodes (ssh, srun, blaunch, ...) it finds out itself; a site says it by ``args: [-launcher, ssh]``.
+``-machinefile`` with ``host:n`` is the plan's rank order in both, and takes unequal nodes. Hydra itself finds
+out how to reach the nodes (ssh, srun, blaunch, ...); a site can set it by ``args: [-launcher, ssh]``.
 Binding: MPICH's ``-bind-to none``; Intel's is a variable, ``I_MPI_PIN``, which the script sets.
 
 Sources: ``mpiexec.hydra -help`` of MPICH 4.0.2, with which all of this was tried; Intel MPI Developer
@@ -23,7 +23,7 @@ _ORIGIN: Final = Origin("launcher", "hydra")
 
 
 class Hydra(Plain):
-    """mpiexec.hydra, over the job's own machine file."""
+    """mpiexec.hydra, with the job's own machine file."""
 
     name = "hydra"
     program = "mpiexec"
@@ -40,7 +40,7 @@ class Hydra(Plain):
     hostfile_line = "%s:%s"
     unequal_nodes = True
     provides_mpi = True
-    labels_output = False  # -prepend-rank writes [0], at the beginning of each piece that comes
+    labels_output = False  # -prepend-rank writes [0] before each piece of output, not before each line
     remote_shell: RemoteShell | None = "agent"
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:

@@ -1,8 +1,8 @@
 """ibrun: TACC's launcher (Vista, Lonestar6, Stampede3, Frontera), for whatever MPI is loaded.
 
-It reads the layout of the job from Slurm's own variables, so it starts equal tasks only, as many on each
-node as the job asked for; ``-n`` and ``-o`` choose a part of those. It hands on the whole environment, and
-binds nothing by itself: a site may say ``binding: [task_affinity]``, the program that does it.
+It takes the layout of the job from Slurm's variables, so it starts equal tasks only, as many on each node as
+the job requested; ``-n`` and ``-o`` select some of them. It passes on the whole environment, and binds no
+CPUs: a site may set ``binding: [task_affinity]``, the program that does.
 
 Source: github.com/TACC/TACC-Docs, the user guides' section "Launching MPI applications".
 """
@@ -24,7 +24,7 @@ _ORIGIN: Final = Origin("launcher", "ibrun")
 
 
 class Ibrun(Plain):
-    """TACC's ibrun; a site with Open MPI names that one's rank variables."""
+    """TACC's ibrun; a site with Open MPI sets its ``rank_variables``."""
 
     name = "ibrun"
     program = "ibrun"
@@ -41,7 +41,7 @@ class Ibrun(Plain):
         """Return ``ibrun`` for all tasks of the job.
 
         Raises:
-            PlanError: where Slurm's layout of the job is not that of the tasks.
+            PlanError: where Slurm's layout of the job differs from the plan's.
         """
         tasks_on_each_node(job, "ibrun starts the same number of tasks on every node")
         if not job.placement.is_even:

@@ -1,14 +1,13 @@
 """jsrun of IBM's Job Step Manager, on LSF machines with CSM (Summit, Lassen).
 
-Tasks sit in resource sets, each on one host. Where jsrun hands out the GPUs, a set is a task with its own,
-or the tasks that share one: CUDA_VISIBLE_DEVICES then counts from 0 in every set. Otherwise a set is a host,
-whose GPUs all its tasks see. The whole environment is propagated, so that no variable is named (``-E``).
+Tasks run in resource sets, each on one host. Where jsrun assigns the GPUs, a set is a task with its GPUs, or
+the tasks that share one: CUDA_VISIBLE_DEVICES then counts from 0 in every set. Otherwise a set is a host, and
+its tasks see all its GPUs. The whole environment is propagated, so that no variable is named (``-E``).
 
-Tasks that are no equal sets are named one by one in an explicit resource file, with their hardware threads.
-Its settings are the nine of IBM's page, which the files of real programs (codar's savanna) say as well.
-RADICAL-Pilot left out one core in such files on Summit, the first of the second socket, which jsrun refused
-there: ``ERF error: 1+ cpus are not available``.
-Sources: https://docs.olcf.ornl.gov/systems/summit_user_guide.html,
+Tasks that do not form equal sets are listed in an explicit resource file, with their hardware threads. It has
+the nine settings of IBM's page, as the files of real programs have (codar's savanna). RADICAL-Pilot left out
+one core in such files on Summit, the first of the second socket, which jsrun refused there: ``ERF error: 1+
+cpus are not available``. Sources: https://docs.olcf.ornl.gov/systems/summit_user_guide.html,
 https://www.ibm.com/support/knowledgecenter/SSWRJV_10.1.0/jsm/jsrun.html and .../jsm/erf_format.html.
 """
 
@@ -92,14 +91,14 @@ class Jsrun(Plain):
         return (
             Word(text="jsrun", origin=_ORIGIN),
             *shape,
-            # Else the peers of a failed rank may run on until the time limit.
+            # By default the other ranks of a failed one may run on until the time limit.
             Word(text="--exit_on_error=1", origin=_ORIGIN),
             *job.arguments,
             Word.raw('"${hpcdist_unset[@]}"', Origin("rule", "jsrun: OMP_NUM_THREADS is the plan's")),
         )
 
     def advice(self, job: PreparedJob, options: LauncherOptions) -> Iterator[Problem]:
-        """Yield what the user should know of a plan whose tasks are no equal sets."""
+        """Yield a warning for a plan whose tasks do not form equal sets."""
         if equal_sets(job) is None:
             threads = options.threads_per_core
             yield warning(
@@ -113,7 +112,7 @@ class Jsrun(Plain):
 
 
 def equal_sets(job: JobSpec) -> Sets | None:
-    """Return the resource sets of equal tasks; None where there are no such."""
+    """Return the resource sets, None where the tasks do not form equal ones."""
     rows = job.placement.rows
     if len({(row.cpus, row.gpus, row.tasks_per_gpu) for row in rows}) > 1:
         return None

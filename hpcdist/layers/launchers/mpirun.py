@@ -1,9 +1,9 @@
-"""mpirun of Open MPI, over the job's own hostfile.
+"""mpirun of Open MPI, with the job's own hostfile.
 
 Binding is left to the task wrapper and to OMP_NUM_THREADS: Open MPI would bind each rank to one core
-(mpirun(1)). ``--map-by slot`` over the hostfile is the plan's rank order. Open MPI hands on ``OMPI_*`` by
-itself (mpirun(1)); an MCA parameter by ``-x``, behind any other, PRRTE takes for a contradiction and starts
-nothing (``parse_env`` in its src/mca/schizo/ompi/schizo_ompi.c).
+(mpirun(1)). ``--map-by slot`` over the hostfile is the plan's rank order. Open MPI passes on ``OMPI_*`` by
+itself (mpirun(1)). An MCA parameter that ``-x`` names after another is a contradiction for PRRTE, which then
+starts nothing (``parse_env`` in its src/mca/schizo/ompi/schizo_ompi.c).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Mpirun(Plain):
         """Return ``mpirun`` with the hostfile and every variable of the plan by name.
 
         Raises:
-            PlanError: where the site says that its mpirun is not Open MPI's.
+            PlanError: where the site's mpirun is not Open MPI's.
         """
         if options.flavour not in (None, "openmpi"):
             raise PlanError(
@@ -78,7 +78,7 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
         yield Word(text=text, origin=_ORIGIN)
     yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
     if job.identity.scheduler not in _STARTS_DAEMONS:
-        # By ssh, which finds the other nodes' orted only where the login PATH has it; mpirun(1), --prefix.
+        # ssh finds orted on the other nodes only where it is on their login PATH; mpirun(1), --prefix.
         yield Word.raw(
             '--prefix "$(dirname "$(dirname "$(type -P mpirun)")")"', Origin("rule", "mpirun over ssh")
         )
@@ -91,7 +91,7 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
             origin=Origin("site", job.identity.site, "launchers.mpirun.binding") if bound else _ORIGIN,
         )
     if job.launch.components:
-        # Open MPI sees only the first component of a Slurm heterogeneous job: leave the starting to ssh.
+        # Open MPI sees only the first component of a Slurm heterogeneous job: start its daemons by ssh.
         for text in ("--mca", "plm", "rsh", "--mca", "ras", "^slurm"):
             yield Word(text=text, origin=Origin("rule", "mpirun over several components"))
     for key, value in options.mca.items():

@@ -1,9 +1,9 @@
 """PALS: the mpiexec of HPE Cray machines under PBS (Polaris, Aurora, Derecho), and under some Slurms.
 
 Sources: HPE's own command line for PALS, ``cray mpiexec`` (github.com/Cray-HPE/craycli, cray/modules/pals),
-the user guides of ALCF and NCAR. ``--env`` takes one word there (``K=V``) and two here, so the variables of
-the plan, which the script exports, go with ``--envall``, which all have. A failed rank ends all of them
-(``--abort-on-failure``, the default).
+the user guides of ALCF and NCAR. ``--env`` takes one word in the former (``K=V``) and two in the latter, so
+the variables of the plan, which the script exports, are passed by ``--envall``, which all have. A failed rank
+ends all of them (``--abort-on-failure``, the default).
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Pals(Plain):
         {"-n", "--np", "--ppn", "-N", "--hostfile", "--hosts", "--hostlist", "--envall", "--genvall"}
     )
     lists_cpus = True
-    hostfile_line = "%s%.0s"  # the host alone; how many tasks it has is --ppn
+    hostfile_line = "%s%.0s"  # the host alone; --ppn sets its number of tasks
     provides_mpi = True
     labels_output = False  # --label puts the host's name in front as well
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
-        """Return ``mpiexec`` with the number of tasks on each node and what each is bound to.
+        """Return ``mpiexec`` with the number of tasks on each node and their CPU binding.
 
         Raises:
             PlanError: where nodes hold different numbers of tasks.
@@ -63,7 +63,7 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
 
 
 def _binding(job: JobSpec, options: LauncherOptions) -> Iterator[Word]:
-    """Yield what each task is bound to; without a word PALS binds each to one core."""
+    """Yield the CPU binding; by default PALS binds each task to one core."""
     group = job.placement.groups[0]
     if lists := [format_cpu_list(cpus) for cpus in cpus_of_tasks(job, group)]:
         for text in ("--cpu-bind", f"list:{':'.join(lists)}"):

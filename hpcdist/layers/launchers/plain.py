@@ -1,4 +1,4 @@
-"""Plain: what most launchers are; each says only what it is beside that."""
+"""Plain: the defaults of most launchers, from which each launcher is derived."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hpcdist.plan.model import RemoteShell
 
 
 class Plain:
-    """A launcher that is asked for no version, has no order of nodes, and leaves the rest to the script."""
+    """A launcher without site options, which starts ranks in the plan's order of nodes."""
 
     version_words: tuple[str, ...] = ()
     mpi_flavours: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Plain processes on one machine: no MPI and no launcher, for frameworks that meet over TCP."""
+"""Plain processes on one machine: no MPI and no launcher, for frameworks that connect over TCP."""
 
 from __future__ import annotations
 

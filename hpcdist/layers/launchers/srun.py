@@ -1,8 +1,8 @@
 """srun: Slurm starts the tasks itself.
 
-Said explicitly, because Slurm does not do it: ``--cpus-per-task`` (srun since 22.05 does not take it from
-the job), ``--kill-on-bad-exit=1`` (else the peers of a failed rank run on until the time limit), and which
-task sits where (``-N2 -n4`` alone gives 3 + 1).
+Set explicitly, because they are not Slurm's defaults: ``--cpus-per-task`` (srun since 22.05 does not take it
+from the job), ``--kill-on-bad-exit=1`` (by default the other ranks of a failed one run on until the time
+limit), and the number of tasks on each node (``-N2 -n4`` alone gives 3 + 1).
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class Srun(Plain):
     labels_output = True
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
-        """Return ``srun`` and its options; a heterogeneous job has one set of them a component.
+        """Return ``srun`` and its options; a heterogeneous job has them for each component.
 
         Raises:
-            PlanError: where srun is to hand out GPUs, and tasks share them or differ in their number.
+            PlanError: where srun assigns GPUs, and tasks share them or have different numbers of them.
         """
         groups = job.placement.groups
         texts = [Word(text="srun", origin=_ORIGIN)]
