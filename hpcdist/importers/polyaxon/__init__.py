@@ -15,7 +15,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Key, Problem
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
-from hpcdist.importers.polyaxon import contexts
+from hpcdist.importers.polyaxon import contexts, variables
 from hpcdist.importers.polyaxon import environment as environments
 
 _NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
@@ -80,6 +80,8 @@ class Polyaxon:
         commands.normalise(new, remarks)
         _build(new, remarks)
         _logging(new, remarks)
+        _tags(new)
+        variables.normalise(new, remarks)
         environments.normalise(new, remarks)
         _framework(new, remarks)
         _tensorflow(new, remarks)
@@ -175,17 +177,30 @@ def _run(data: Map, remarks: list[Problem]) -> None:
 
 
 def _build(data: Map, remarks: list[Problem]) -> None:
-    """Drop keys for the job that builds the image."""
+    """Drop keys for the job that builds the image; list its steps, which some files name."""
     build = data.get("build")
-    asked = [key for key in _OF_BUILDS if isinstance(build, Map) and key in build]
-    if not isinstance(build, Map) or not asked:
+    if not isinstance(build, Map):
         return
     build = build.copy()
+    build.rename("steps", "build_steps")
+    if isinstance(steps := build.get("build_steps"), Map):
+        build["build_steps"] = Seq(place=steps.place)
+        for name in steps:
+            build["build_steps"].add(steps[name], steps.place_of(name), steps.texts.get(name))
+    asked = [key for key in _OF_BUILDS if key in build]
     for key in asked:
         message, place = f"{key!r} is for building the image, and hpcdist builds none", build.place_of(key)
         remarks.append(Problem(message, ("build", key), "", "warning", place))
         build.drop(key)
     _replace(data, "build", build)
+
+
+def _tags(data: Map) -> None:
+    """List the tag that files of Polyaxon 0.1 to 0.4 may have as text."""
+    tags = data.get("tags")
+    if isinstance(tags, str):
+        data["tags"] = Seq(place=data.place_of("tags"))
+        data["tags"].add(tags, data.place_of("tags"))
 
 
 def _logging(data: Map, remarks: list[Problem]) -> None:

@@ -18,6 +18,9 @@ _COUNTS: Final = (
 )  # fmt: skip
 _SESSION: Final = ("delay_workers_by_global_step", "run_config", "config", "worker_configs", "ps_configs",
                    "default_worker_config", "default_ps_config")  # fmt: skip
+_UNUSED: Final = ("service_account", "image_pull_secrets", "max_restarts", "secret_refs", "config_map_refs",
+                  "configmap_refs", "persistence", "data_refs", "artifact_refs", "outputs")  # fmt: skip
+"""Keys that an entry of Polyaxon 0.5 and later may have, and that Polyaxon itself ignores there."""
 _RESOURCES: Final = ("cpu", "memory", "gpu", "tpu")
 _BASE: Final[Path] = ("environment",)
 TENSORFLOW_2: Final = "for TensorFlow 2 add `tensorflow: {version: 2}` at the top level"
@@ -73,9 +76,14 @@ def _framework_replicas(environment: Map, name: str, remarks: list[Problem]) -> 
 
 
 def _bare_counts(data: Map, environment: Map, remarks: list[Problem]) -> None:
-    """Make ``replicas`` of ``environment.n_workers`` and its like (0.0.3, whose framework was TensorFlow)."""
+    """Make ``replicas`` of ``environment.n_workers`` and its like (0.0.3, whose framework was TensorFlow).
+
+    In files of 0.1.2 to 0.2.0, ``environment.worker`` is beside the section of the framework.
+    """
     bare = [key for key in _COUNTS if key in environment and key != "processes_per_replica"]
-    if not bare or environment.get("replicas") is not None:
+    if isinstance(replicas := environment.get("replicas"), Map):
+        _into_replicas(environment, replicas, bare, remarks)
+    if not bare or replicas is not None:
         return
     replicas = Map(place=environment.place_of(bare[0]))
     for key in bare:
@@ -87,6 +95,17 @@ def _bare_counts(data: Map, environment: Map, remarks: list[Problem]) -> None:
         message, hint = "replicas without a framework: tensorflow is assumed", "write `framework:`"
         remarks.append(Problem(message, (*_BASE, bare[0]), hint, "warning", replicas.place))
     _assume_tensorflow_1(data, replicas.place, remarks)
+
+
+def _into_replicas(environment: Map, replicas: Map, bare: Iterable[str], remarks: list[Problem]) -> None:
+    environment["replicas"] = replicas = replicas.copy()
+    for key in bare:
+        if key in replicas:
+            message = f"{key!r} is given here and in `replicas`"
+            remarks.append(_problem(environment, key, message, "keep the one in `replicas`"))
+        else:
+            replicas.copy_from(environment, key)
+        environment.drop(key)
 
 
 def _assume_tensorflow_1(data: Map, place: Place | None, remarks: list[Problem]) -> None:
@@ -124,6 +143,11 @@ def _entry(entry: Map, path: Path, remarks: list[Problem]) -> Map:
     new = entry.copy()
     _drop_session(new, path, remarks)
     _plural_keys(new, path, remarks)
+    for key in _UNUSED:
+        if key in new:
+            message, hint = f"{key!r} of a replica has no effect, as in Polyaxon", "write it in `environment`"
+            remarks.append(Problem(message, (*path, key), hint, "warning", new.place_of(key)))
+            new.drop(key)
     return new
 
 
