@@ -98,7 +98,7 @@ def with_params(data: Map, given: Mapping[str, str]) -> tuple[Map, list[Problem]
     for name, text in given.items():
         place = Place(f"-p {name}={text}", 0, 0)
         if name not in known:
-            hint = did_you_mean(name, known) or "the file has no `params`"
+            hint = did_you_mean(name, known) or f"add it by `--set params.{name}={text}`"
             problems.append(Problem(f"there is no param {name!r}", ("params", Key(name)), hint, place=place))
             continue
         value = read_value(text, place)

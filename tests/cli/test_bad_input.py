@@ -90,7 +90,7 @@ OPTIONS = [
     (
         ["ranks.yml", "-p", "lr=1"],
         2,
-        "-p lr=1: params.lr: there is no param 'lr'; the file has no `params`",
+        "-p lr=1: params.lr: there is no param 'lr'; add it by `--set params.lr=1`",
     ),
     (
         ["ranks.yml", "--set", "batch.site=toy"],

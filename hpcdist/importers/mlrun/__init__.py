@@ -1,23 +1,24 @@
 """MLRun: a function of kind ``mpijob`` or ``job``, alone or as the only mpijob of a project.
 
 The fields are those of mlrun 1.10 (``mlrun/runtimes/pod.py``, ``mlrun/runtimes/mpijob/abstract.py``): its
-mpijob runs one process on each of ``replicas`` pods, and passes params to the program in MLRUN_EXEC_CONFIG.
+mpijob runs one process on each of ``replicas`` pods, and passes params to the program in MLRUN_EXEC_CONFIG,
+or to the function that is the handler. A ``local`` function is a job of one process.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
-from hpcdist.importers import Imported, container, launch_lines
+from hpcdist.importers import Imported, container
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
-from hpcdist.importers.launch_lines import Line, UnsupportedLaunch
 from hpcdist.importers.mlrun import command, project
+from hpcdist.importers.mlrun.replicas import Variables, put_replicas
 from hpcdist.importers.reading import Reading, one_of
-from hpcdist.words import RUN_NAME, join, slug
+from hpcdist.words import RUN_NAME, slug
 
 _FUNCTION: Final = "give the file of its function, with the parameters in `spec.parameters`"
 _OTHERS: Final = {
@@ -25,10 +26,10 @@ _OTHERS: Final = {
                     "start its cluster from the command of a job of your own"),
     **dict.fromkeys(("nuclio", "remote", "serving", "application"),
                     "it serves requests, which a batch job does not"),
-    **dict.fromkeys(("local", "handler"), "write `kind: job`, with the program in `spec.command`"),
+    "handler": "write `kind: job`, with the program in `spec.command`",
     **dict.fromkeys(("run", "task"), _FUNCTION),
 }  # fmt: skip
-_KINDS: Final = frozenset({"mpijob", "job", *_OTHERS})
+_KINDS: Final = frozenset({"mpijob", "job", "local", "", *_OTHERS})
 _OF_FUNCTIONS: Final = frozenset(
     {"build", "default_handler", "entry_points", "mpi_args", "image_pull_policy", "disable_auto_mount"}
 )
@@ -65,20 +66,21 @@ _BUILD: Final = {
                     "code is not fetched: the job runs the code in the submit directory"),
     "code_origin": "it only records the origin of the code",
 }  # fmt: skip
-_Variables = dict[str, tuple[str, Path]]
-"""The value of each variable, and the key that it comes from."""
 _AUTOTUNE: Final = re.compile(r"autotune-[a-z-]+")
+_ARTIFACT: Final = "this is an artifact of MLRun, which describes what a run has written: it runs nothing"
 _THRESHOLD: Final = re.compile(r"(?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?")
 
 
 class MLRun:
-    """The importer of functions and projects."""
+    """The importer of functions and projects; ``--set handler=NAME`` names the function to call."""
+
+    settings: Final = frozenset({"handler"})
 
     def recognises(self, data: Map) -> bool:
         """Decide by the kind and its sections, or by the lists of a project."""
         if data.keys() & {"apiVersion", "$schema"}:
             return "mlrunVersion" in data
-        if project.is_project(data):
+        if project.is_project(data) or _is_artifact(data):
             return True
         kind, spec = data.get("kind"), data.get("spec")
         if not isinstance(spec, Mapping) or "run" in data:
@@ -99,6 +101,10 @@ class MLRun:
         """
         read = Reading(data)
         skip_empty(read)
+        if _is_artifact(data):
+            read.get()
+            read.refuse(why=_ARTIFACT, hint="give the file of the function, or of its project")
+            return finish_with_command(read)
         base = project.chosen(read) if project.is_project(data) else ()
         if base is not None and project.is_program_entry(read, base):
             _program_entry(read, base)
@@ -113,7 +119,7 @@ IMPORTER: Final = MLRun()
 def _function(read: Reading, base: Path) -> None:
     kind = read.get(*base, "kind")
     spec = (*base, "spec")
-    if kind not in ("mpijob", "job"):
+    if kind not in ("mpijob", "job", "local", ""):
         read.get(*spec)
         read.get()  # the file is refused as a whole: report no single keys
         _refuse_kind(read, base, kind)
@@ -132,12 +138,19 @@ def _function(read: Reading, base: Path) -> None:
     env |= {name: (text, (*spec, "parameters")) for name, text in command.params_variable(params).items()}
     if kind == "mpijob":
         read.put("framework", "mpi", *base, "kind")
-    _replicas(read, spec, env, distributed=kind == "mpijob")
+    put_replicas(read, spec, env, distributed=kind == "mpijob")
     folder = read.text(*spec, "pythonpath")
     if folder:
         env["PYTHONPATH"] = container.escape_templates(folder), (*spec, "pythonpath")
     _put_variables(read, env)
     command.put_command(read, spec, params)
+
+
+def _is_artifact(data: Map) -> bool:
+    """Decide by the keys of an artifact, which older versions have at the top."""
+    spec = data.get("spec")
+    keys = data.keys() | (spec.keys() if isinstance(spec, Mapping) else ())
+    return bool({"db_key", "producer", "target_path"} <= keys or {"target_path", "tree"} <= keys)
 
 
 def _refuse_kind(read: Reading, base: Path, kind: object) -> None:
@@ -164,7 +177,7 @@ def _program_entry(read: Reading, path: Path) -> None:
     distributed = read.get(*path, "kind") == "mpijob"
     if distributed:
         read.put("framework", "mpi", *path, "kind")
-    _replicas(read, path, {}, distributed=distributed)
+    put_replicas(read, path, {}, distributed=distributed)
     command.put_program(read, path)
 
 
@@ -189,9 +202,9 @@ def _check_project(read: Reading, path: Path) -> None:
         read.warn(*path, why=f"this project is used, not {other!r}, which is given outside the function")
 
 
-def _variables(read: Reading, path: Path) -> _Variables:
+def _variables(read: Reading, path: Path) -> Variables:
     """Take the variables; rename those of ``with_autotune``, which no shell can export."""
-    found: _Variables = {}
+    found: Variables = {}
     index = {read.text(*path, at, "name"): at for at, _ in read.items(*path)}
     for name, value in container.variables(read, *path).items():
         new = f"HOROVOD_{name.upper().replace('-', '_')}" if _AUTOTUNE.fullmatch(name) else name
@@ -204,82 +217,13 @@ def _variables(read: Reading, path: Path) -> _Variables:
     return found
 
 
-def _put_variables(read: Reading, env: _Variables) -> None:
+def _put_variables(read: Reading, env: Variables) -> None:
     found = Map()
     for name, (text, source) in env.items():
         found.put(name, text, read.place(*source))
         read.origins["environment", "env_vars", name] = source
     if found:
         read.put("environment.env_vars", found, *next(iter(env.values()))[1])
-
-
-def _replicas(read: Reading, spec: Path, env: _Variables, *, distributed: bool) -> None:
-    """Put the replicas, of which MLRun starts one by default."""
-    amounts = container.amounts(read, *spec, "resources")
-    if amounts:
-        read.put("environment.resources", amounts, *spec, "resources")
-    count: Any = read.get(*spec, "replicas")
-    if not distributed:
-        ignore_set_keys(read, {"replicas": "a job is one process", "mpi_args": _SERVER}, *spec)
-        return
-    if count is None:
-        count = 1
-        read.warn(
-            *spec, why="there is no `replicas` here (exports leave it out): one process is planned",
-            hint="write `replicas: 4`, or give `--set environment.replicas.n_workers=3` for four",
-        )  # fmt: skip
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        read.refuse(*spec, "replicas", why=f"{count!r} replicas cannot be started", hint="write 1 or more")
-        read.get(*spec, "mpi_args")
-        return
-    read.put("environment.replicas.n_workers", count - 1, *spec, "replicas")
-    if amounts:
-        read.put("environment.replicas.default_worker", {"resources": amounts}, *spec, "resources")
-    gpu = amounts.get("gpu", {})
-    if gpu.get("limits", gpu.get("requests", 0)) not in (0, 1):
-        read.put("environment.processes_per_replica", 1, *spec, "resources")
-    _mpi_args(read, (*spec, "mpi_args"), count, env)
-
-
-def _mpi_args(read: Reading, path: Path, count: int, env: _Variables) -> None:
-    """Take the options of mpirun, which may be one word with a space."""
-    words = container.words(read, *path)
-    if not words:
-        return
-    texts = [words] if isinstance(words, str) else [_options(word) for word in words]
-    try:
-        line = _line(" ".join(texts))
-    except UnsupportedLaunch as reason:
-        why = f"these options are of an mpirun {reason}"
-        read.refuse(*path, why=why, hint="remove that, or set it by `batch.launcher`")
-        return
-    if line.np not in (None, count):
-        read.refuse(*path, why=f"mpirun starts {line.np} processes, and there are {count} replicas")
-    if line.per_node not in (None, "1"):
-        why = f"{line.per_node} processes per replica, but MLRun starts one"
-        read.refuse(*path, why=why, hint="write more replicas")
-    for text in line.dropped:
-        read.warn(*path, why=f"{text} has no effect: hpcdist starts the processes")
-    env |= {name: (container.escape_templates(value), path) for name, value in line.variables.items()}
-    unset = [name for name in line.passed if name not in env]
-    if unset:
-        why = f"-x {' '.join(unset)} of mpirun names what is not in `spec.env`"
-        read.warn(*path, why=why, hint="the tasks get its value from the site's modules and your shell")
-
-
-def _options(word: str) -> str:
-    """Return shell text; ``-x A=B`` in one word is an option with its value."""
-    return word if re.match(r"-\S+ ", word) else join([word])
-
-
-def _line(options: str) -> Line:
-    line = launch_lines.parse_launch_line(f"mpirun {options} program", {})
-    if line is None or line.command != "program":
-        words = line.command.removesuffix(" program") if line else options
-        raise UnsupportedLaunch(f"that starts {words!r}, which is none of its options")
-    if line.folder:
-        raise UnsupportedLaunch(f"that works in {line.folder}")
-    return line
 
 
 def _thresholds(read: Reading, path: Path) -> None:

@@ -6,11 +6,10 @@ It is run as ``mlrun run`` does in the pod
 
 from __future__ import annotations
 
-import ast
 import base64
 import binascii
 import re
-import warnings
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -19,15 +18,12 @@ from hpcdist.importers.container import escape_templates
 from hpcdist.importers.reading import Reading
 from hpcdist.words import quote
 
-CALL: Final = "write a program that calls it, and name that in `spec.command`"
-_DEFINED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_SILENT: Final = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 _TEXT: Final = re.compile(r"[^\x00-\x08\x0b-\x1f]*")
 _PLACEHOLDER: Final = "{codefile}"
 
 
-def code_of(read: Reading, path: Path, *, handled: bool) -> str:
-    """Return the code in the file; ``handled`` if the file names the function to call."""
+def code_of(read: Reading, path: Path) -> str:
+    """Return the code in the file."""
     text = read.text(*path)
     if not text:
         return ""
@@ -38,26 +34,7 @@ def code_of(read: Reading, path: Path, *, handled: bool) -> str:
     if not code or not _TEXT.fullmatch(code):
         read.refuse(*path, why="this is not a program in base64", hint="name the program in `spec.command`")
         return ""
-    if (defined := _only_defines(code)) and not handled:
-        why = f"this code defines {', '.join(defined)}, and calls none of it: nothing would be run"
-        read.refuse(*path, why=why, hint=CALL)
     return code
-
-
-def _only_defines(code: str) -> list[str]:
-    """Return what the code defines, if it does nothing else; an empty list for a program."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            body = ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    names = [node.name for node in body if isinstance(node, _DEFINED)]
-    return names if all(isinstance(node, (*_DEFINED, *_SILENT)) or _is_text(node) for node in body) else []
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def start_line(command: str, origin: str, python: str, *, whole: bool) -> tuple[str, str]:
@@ -69,7 +46,7 @@ def start_line(command: str, origin: str, python: str, *, whole: bool) -> tuple[
     first, rest = [*command.split(maxsplit=1), "", ""][:2]
     suffix, old = PurePosixPath(first).suffix, PurePosixPath(origin)
     if not whole and (suffix == ".py" or first in ("", "*", _PLACEHOLDER)):
-        file = _file(f"{old.stem}.py" if old.name else "main.py")
+        file = code_file(origin)
         return file, " ".join([python, file, *rest.split()])
     if whole and _PLACEHOLDER in command:
         file = _file(old.name or "codefile")
@@ -84,17 +61,24 @@ def _file(name: str) -> str:
     return '"$code"/' + quote(re.sub(r"[^\w.-]", "_", name))
 
 
-def code_command(code: str, file: str, line: str, folder: str | None) -> str:
-    """Return a command that writes the code for each process, and runs that line."""
+def code_file(origin: str) -> str:
+    """Return the file for Python code, as a shell reads it; ``origin`` is the original file."""
+    stem = PurePosixPath(origin).stem
+    return _file(f"{stem}.py" if stem else "main.py")
+
+
+def code_command(files: Mapping[str, str], line: str, folder: str | None) -> str:
+    """Return a command that writes files, such as the code, for each process, and runs that line."""
+    folders = sorted({file.rpartition("/")[0] for file in files} - {'"$code"'})
+    text = " && ".join(["code=$(mktemp -d)", *(f"mkdir {folder}" for folder in folders)]) + " || exit\n"
+    text += "".join(_written(file, code) for file, code in files.items())
+    if folder and folder not in (".", "./"):
+        text += f"cd {quote(escape_templates(folder))} || exit\n"
+    return text + line
+
+
+def _written(file: str, code: str) -> str:
     mark = "END_OF_CODE"
     while mark in code:
         mark += "_"
-    lines = [
-        "code=$(mktemp -d) || exit",
-        f"cat > {file} << '{mark}'",
-        escape_templates(code).rstrip("\n"),
-        mark,
-        *([f"cd {quote(escape_templates(folder))} || exit"] if folder and folder not in (".", "./") else []),
-        line,
-    ]
-    return "\n".join(lines)
+    return f"cat > {file} << '{mark}'\n{escape_templates(code).rstrip(chr(10))}\n{mark}\n"

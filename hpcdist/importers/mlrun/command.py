@@ -12,8 +12,9 @@ from typing import Final
 
 from hpcdist.documents.tree import Seq
 from hpcdist.errors import Path
-from hpcdist.importers.container import as_word, escape_templates, words
-from hpcdist.importers.mlrun.code import CALL, code_command, code_of, start_line
+from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, words
+from hpcdist.importers.mlrun.code import code_command, code_of, start_line
+from hpcdist.importers.mlrun.handlers import Program, handler_of, put_handler
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.importers.searches import from_list, grid, submit_hint
 from hpcdist.words import quote
@@ -72,8 +73,8 @@ def params_variable(params: Mapping[str, object]) -> dict[str, str]:
 def put_program(read: Reading, path: Path) -> None:
     """Put the program that an entry of a project names."""
     program = read.text(*path, "url") or ""
-    if handler := read.get(*path, "handler"):
-        read.refuse(*path, "handler", why=f"MLRun would call the function {handler!r}", hint=CALL)
+    if handler := handler_of(read, (*path, "handler"), ""):
+        put_handler(read, handler, Program(file=program), {}, path)
     else:
         read.put("run.cmd", f"python -u {quote(escape_templates(program))}", *path, "url")
 
@@ -100,36 +101,44 @@ def _plain_json(value: object) -> str:
 
 def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None:
     """Put the command, if a batch job can run it."""
-    command = read.text(*spec, "command") or ""
-    mode = read.get(*spec, "mode")
-    folder = read.text(*spec, "workdir")
-    texts = _Texts(read, params)
-    python, end = _python(read, spec), _arguments(read, spec, texts)
-    handler = read.get(*spec, "default_handler")
-    code = code_of(read, (*spec, "build", "functionSourceCode"), handled=bool(handler))
+    command, mode = read.text(*spec, "command") or "", read.get(*spec, "mode")
+    folder, python = read.text(*spec, "workdir"), _python(read, spec)
+    code = code_of(read, (*spec, "build", "functionSourceCode"))
     origin = read.text(*spec, "build", "origin_filename") or ""
-    file, line = start_line(command, origin, python, whole=mode == "pass")
+    handler = handler_of(read, (*spec, "default_handler"), code)
     source = (*spec, "command" if command else "build")
-    if handler:
-        read.refuse(*spec, "default_handler", why=f"MLRun would call the function {handler!r}", hint=CALL)
-    elif _REMOTE.match(command):
+    if mode not in (None, "", "pass", "args"):
+        read.refuse(*spec, "mode", why=f"unknown mode {mode!r}", hint="write `pass`, or nothing")
+    if not code and _REMOTE.match(command):
         read.refuse(*source, why=f"{command} is not fetched", hint="write the path of the program")
-    elif code and not file:
-        read.refuse(*source, why="the file does not say how its code is run", hint=_BY_SHELL)
-    elif code:
-        line = texts.filled(line, *source) + end
-        read.put("run.cmd", code_command(code, file, line, folder), *spec, "build", "functionSourceCode")
-    elif not command:
-        read.refuse(*spec, "command", why="there is no command", hint="write the program, such as train.py")
-    elif command.endswith(".ipynb"):
+    elif not code and command.endswith(".ipynb"):
         read.refuse(
             *source, why="a notebook is not a program", hint="export it as a script (jupyter nbconvert)"
         )
+    elif handler:
+        ignore_set_keys(read, {"args": "a handler gets params only"}, *spec)
+        program = Program(code, origin if code else command, python, folder)
+        put_handler(read, handler, program, params, (*spec, "parameters"))
     else:
-        text = command if mode == "pass" else " ".join([python, *command.split()])
-        read.put("run.cmd", _in_folder(f"{texts.filled(text, *source)}{end}", folder), *source)
-    if mode not in (None, "", "pass", "args"):
-        read.refuse(*spec, "mode", why=f"unknown mode {mode!r}", hint="write `pass`, or nothing")
+        _put_program(read, spec, Program(code, origin, python, folder), _Texts(read, params))
+
+
+def _put_program(read: Reading, spec: Path, program: Program, texts: _Texts) -> None:
+    """Put the command of a function without a handler."""
+    command, whole = read.text(*spec, "command") or "", read.get(*spec, "mode") == "pass"
+    end = _arguments(read, spec, texts)
+    file, line = start_line(command, program.file, program.python, whole=whole)
+    source = (*spec, "command" if command else "build")
+    if program.code and not file:
+        read.refuse(*source, why="the file does not say how its code is run", hint=_BY_SHELL)
+    elif program.code:
+        text = code_command({file: program.code}, texts.filled(line, *source) + end, program.folder)
+        read.put("run.cmd", text, *spec, "build", "functionSourceCode")
+    elif not command:
+        read.refuse(*spec, "command", why="there is no command", hint="write the program, such as train.py")
+    else:
+        text = command if whole else " ".join([program.python, *command.split()])
+        read.put("run.cmd", _in_folder(f"{texts.filled(text, *source)}{end}", program.folder), *source)
     texts.declare(spec)
 
 

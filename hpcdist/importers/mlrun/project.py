@@ -1,4 +1,4 @@
-"""Projects of MLRun: their only function of kind ``mpijob`` is run, or their only function."""
+"""Projects of MLRun: their only function of kind ``mpijob`` is run, else their only job."""
 
 from __future__ import annotations
 
@@ -52,9 +52,8 @@ def chosen(read: Reading) -> Path | None:
             read.put("project", read.peek(*path), *path)
     where = (*base, "functions")
     items = [index for index, item in read.items(*where) if item is not None]
-    found = [index for index in items if _kind(read.peek(*where, index)) == "mpijob"]
-    if len(items) == 1 and _is_job(read, (*where, items[0])):
-        found = items
+    jobs = [index for index in items if _is_job(read, (*where, index))]
+    found = [index for index in items if _kind(read.peek(*where, index)) == "mpijob"] or jobs
     if len(found) != 1:
         _refuse(read, where, found)
         return None
@@ -84,24 +83,22 @@ def _name(item: Any, index: int) -> str:
 
 
 def _is_job(read: Reading, path: Path) -> bool:
-    return _kind(read.peek(*path)) in ("job", "mpijob") or is_program_entry(read, path)
+    return _kind(read.peek(*path)) in ("job", "mpijob", "local") or is_program_entry(read, path)
 
 
 def _refuse(read: Reading, where: Path, found: list[int]) -> None:
     names = [_name(read.peek(*where, index), index) for index in found]
-    every = [
+    others = [
         f"{_name(item, index)} ({_kind(item) or _url(item)})"
-        for index, item in read.items(*where) if item is not None
+        for index, item in read.items(*where) if item is not None and index not in found
     ]  # fmt: skip
-    jobs = [_name(item, index) for index, item in read.items(*where) if _is_job(read, (*where, index))]
     read.get(*where)
     if names:
-        hint = "choose one with `--name NAME`"
-        read.refuse(*where, why=f"several functions are of kind mpijob: {', '.join(names)}", hint=hint)
+        hint = f"choose one: `--name {quote(names[0])}`"
+        read.refuse(*where, why=f"this project has several functions: {', '.join(names)}", hint=hint)
     else:
-        hint = f"there are: {', '.join(every)}" if every else "write one, or give the file of a function"
-        hint += f"; take a job by `--name {quote(jobs[0])}`" if jobs else ""
-        read.refuse(*where, why="no function of this project is of kind mpijob", hint=hint)
+        hint = f"there are: {', '.join(others)}" if others else "write one, or give the file of a function"
+        read.refuse(*where, why="no function in this file is a job", hint=hint)
 
 
 def _url(item: object) -> str:
@@ -109,10 +106,11 @@ def _url(item: object) -> str:
 
 
 def _warn_of_others(read: Reading, where: Path, taken: int) -> None:
+    name = _name(read.peek(*where, taken), taken)
     for index, item in read.items(*where):
         if index != taken and item is not None:
             read.get(*where, index)
-            read.warn(*where, index, why=f"the function {_name(item, index)} is not run: only the mpijob is")
+            read.warn(*where, index, why=f"the function {_name(item, index)} is not run: only {name} is")
 
 
 def is_program_entry(read: Reading, path: Path) -> bool:
@@ -120,7 +118,7 @@ def is_program_entry(read: Reading, path: Path) -> bool:
     url, kind = read.peek(*path, "url"), read.peek(*path, "kind")
     remote = isinstance(url, str) and "://" in url
     named = isinstance(url, str) and url.endswith(".py") and not remote
-    return named and kind in (None, "", "job", "mpijob") and read.peek(*path, "spec") is None
+    return named and kind in (None, "", "job", "mpijob", "local") and read.peek(*path, "spec") is None
 
 
 def _entry(read: Reading, path: Path) -> Path | None:

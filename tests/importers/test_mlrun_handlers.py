@@ -1,0 +1,240 @@
+# ruff: noqa: E501 - a message is compared as one line
+"""Handlers of MLRun: the command that calls one, and what the called code gets."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from hpcdist import importers
+from hpcdist.documents import source
+from hpcdist.importers.mlrun import handlers
+from hpcdist.loading.load import load_experiment
+from tests.importers.remarks import remarks_of
+
+CODE: Final = """
+import mlrun
+import mlrun.frameworks.pytorch as frameworks
+from mlrun.artifacts import PlotArtifact
+from mlrun.execution import MLClientCtx
+
+class Trainer:
+    def fit(self, context, rounds=1):
+        context.log_result("rounds", rounds)
+
+def _hidden(): pass
+
+def train(context: MLClientCtx, data: mlrun.DataItem, path=None, lr: float = 0.1, *, tag="x{{y}}"):
+    context.logger.info("read %s", "all", text=data.get(encoding="utf-8"))
+    context.log_results({"lr": lr, "tag": tag})
+    context.log_artifact("note", body={"a": 1}, local_path="deep/note.json")
+    context.log_artifact(PlotArtifact("plot", body=Figure()), artifact_path="plots")
+    context.log_artifact("copy", local_path=data.local(), format="txt")
+    context.log_model("model", body=b"w", model_file="m.bin", metrics={"a": 1}, extra_data={"more": b"m"})
+    context.set_label("by", mlrun.get_or_create_ctx("x").get_param("lr"))
+    context.commit("done")
+    return path.url if path else 7
+
+class Figure:
+    def savefig(self, path):
+        open(path, "w").write("figure")
+"""
+
+
+def function(spec: dict[str, Any], code: str = CODE, kind: str = "job") -> str:
+    """Return the text of a function with that code."""
+    build = {"functionSourceCode": base64.b64encode(code.encode()).decode(), "origin_filename": "/x/train.py"}
+    return json.dumps({"kind": kind, "metadata": {"name": "t"}, "spec": {**spec, "build": build}})
+
+
+def run(
+    text: str, folder: Path, params: dict[str, object], rank: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run the command of an imported function as a task of a job does; other modules are in the folder."""
+    command = str(importers.read(source.parse(text, "f.yml").data).data["run"]["cmd"])
+    variables = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HPCDIST_OUTPUTS": str(folder / "outputs"),
+        "HPCDIST_RUN_DIR": "/runs/My_run.1",
+        "HPCDIST_RANK": str(rank),
+        "PYTHONPATH": str(folder),
+        "POLYAXON_PARAMS": json.dumps(params),
+    }
+    command = command.replace("{% raw %}", "").replace("{% endraw %}", "")
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=variables, capture_output=True, text=True, check=False
+    )
+
+
+def tracked(folder: Path) -> list[dict[str, object]]:
+    """Return the lines of results, without their times."""
+    lines = map(json.loads, (folder / "tracking.jsonl").read_text().splitlines())
+    return [{name: value for name, value in line.items() if name != "time"} for line in lines]
+
+
+@pytest.mark.parametrize("name", ["run_handler", "stand_in"])
+def test_a_program_is_one_file_for_python_3_8(name: str) -> None:
+    tree = ast.parse(handlers.program_text(name), feature_version=(3, 8))
+    modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert {module for module in modules if module.split(".")[0] not in sys.stdlib_module_names} == set()
+    assert "{{" not in handlers.program_text(name)
+
+
+def test_a_handler_is_called_with_its_context_and_params(tmp_path: Path) -> None:
+    (tmp_path / "d.txt").write_text("some")
+    outputs = tmp_path / "outputs"
+    done = run(
+        function({"default_handler": "train"}), tmp_path,
+        {"data": "d.txt", "path": "d.txt", "lr": 0.5, "old": 1},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.partition("[")[2] for line in done.stdout.splitlines()] == [
+        "warning] train takes no old",
+        'info] read all: {"text": "some"}',
+    ]
+    assert tracked(outputs) == [
+        {"result": "lr", "value": 0.5},
+        {"result": "tag", "value": "x{{y}}"},
+        {"artifact": "note", "path": f"{outputs}/deep/note.json"},
+        {"artifact": "plot", "path": f"{outputs}/plots/plot.png"},
+        {"artifact": "copy", "path": f"{outputs}/d.txt"},
+        {"artifact": "model.more", "path": f"{outputs}/model/more"},
+        {"artifact": "model", "path": f"{outputs}/model", "kind": "model", "metrics": {"a": 1}},
+        {"label": "by", "value": "0.5"},
+        {"annotation": "message", "value": "done"},
+        {"result": "return", "value": "d.txt"},
+    ]
+    files = {
+        str(path.relative_to(outputs)): path.read_text() for path in outputs.rglob("*") if path.is_file()
+    }
+    del files["tracking.jsonl"]
+    assert files == {
+        "deep/note.json": '{"a": 1}', "plots/plot.png": "figure", "d.txt": "some",
+        "model/m.bin": "w", "model/more": "m",
+    }  # fmt: skip
+
+
+def test_other_ranks_and_methods_of_classes(tmp_path: Path) -> None:
+    done = run(function({"default_handler": "Trainer::fit"}, kind="mpijob"), tmp_path, {"rounds": 3}, rank=2)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert tracked(tmp_path / "outputs/rank-2") == [{"result": "rounds", "value": 3}]
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("context.get_project_object()", "MLClientCtx.get_project_object needs MLRun itself: install mlrun in the environment of the job"),
+        ("frameworks.apply_mlrun(1)", "mlrun.frameworks.pytorch.apply_mlrun needs MLRun itself: install mlrun in the environment of the job"),
+        ("mlrun.mlconf.dbpath", "mlrun.mlconf.dbpath needs MLRun itself: install mlrun in the environment of the job"),
+        ("mlrun.get_dataitem('store://x').get()", "store://x is not fetched: copy it to this machine, and give its path"),
+        ("mlrun.get_dataitem('x.bin').as_df()", "x.bin is no CSV, JSON or Parquet file, by its name"),
+        ("context.set_state(error='too bad')", "the handler set an error: too bad"),
+        ("raise mlrun.errors.MLRunInvalidArgumentError('no')", "Exception: no"),
+    ],
+)  # fmt: skip
+def test_what_is_not_here_is_named(tmp_path: Path, body: str, error: str) -> None:
+    code = f"import mlrun\nimport mlrun.frameworks.pytorch as frameworks\ndef f(context): {body}\n"
+    done = run(function({}, code), tmp_path, {})
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith(error)
+
+
+REAL: Final = """
+from types import SimpleNamespace as Some
+def new_function(name):
+    def run(task, handler):
+        state = "completed"
+        try:
+            handler(Some(**task), **task["spec"]["inputs"])
+        except ValueError:
+            state = "created"
+        return Some(status=Some(results={"a": 1}, artifact_uris={"m": "store://m"}, state=state))
+    return Some(run=run)
+"""
+"""What MLRun 1.10 does without a server: it reports no error of a handler, only a state."""
+
+
+@pytest.mark.parametrize(("body", "code"), [("pass", 0), ("raise ValueError", 1)])
+def test_mlrun_makes_the_call_where_it_is_installed(tmp_path: Path, body: str, code: int) -> None:
+    (tmp_path / "mlrun.py").write_text(REAL)
+    text = function(
+        {"default_handler": "f"}, f"def f(context, data: 'DataItem'):\n  print(context)\n  {body}\n"
+    )
+    done = run(text, tmp_path, {"data": "d.txt", "lr": 1})
+    assert done.returncode == code
+    assert done.stdout == (
+        "namespace(metadata={'name': 'my-run-1', 'project': 'hpcdist'}, spec={'parameters': {'lr': 1}, "
+        f"'inputs': {{'data': 'd.txt'}}, 'output_path': '{tmp_path}/outputs'}})\n"
+    )
+    assert tracked(tmp_path / "outputs") == [
+        {"result": "a", "value": 1},
+        {"artifact": "m", "path": "store://m"},
+    ]
+    assert done.stderr == ("the handler failed; MLRun's state is created\n" if code else "")
+
+
+@pytest.mark.parametrize("handler", ["train", "pack.train.train"])
+def test_a_handler_in_a_file_or_a_module(tmp_path: Path, handler: str) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack/train.py").write_text("def train(context, **more): context.log_result('got', more)")
+    spec = (
+        {"default_handler": handler, "workdir": "pack"}
+        if handler == "train"
+        else {"default_handler": handler}
+    )
+    command = {"command": "train.py"} if handler == "train" else {}
+    done = run(
+        json.dumps({"kind": "local", "metadata": {}, "spec": {**spec, **command}}), tmp_path, {"x": [1]}
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert tracked(tmp_path / "outputs") == [{"result": "got", "value": {"x": [1]}}]
+
+
+def test_the_params_of_a_handler_are_declared() -> None:
+    text = function({"default_handler": "train", "parameters": {"lr": 0.5, "old": 1}})
+    found = importers.read(source.parse(text, "f.yml").data)
+    assert found.data["inputs"] == [
+        {"name": "data"},
+        *({"name": name, "is_optional": True} for name in ("path", "lr", "tag", "old")),
+    ]
+    assert [remark.message for remark in found.remarks] == [
+        "'train' does not take it, and MLRun would not pass it"
+    ]
+    loaded = load_experiment(source.parse(text, "f.yml"), params={"data": "d.csv"})
+    assert loaded.experiment.params == {"lr": 0.5, "old": 1, "data": "d.csv"}
+    assert 'tag="x{{y}}"' in loaded.experiment.run.command
+
+
+TWO: Final = "def a(context): pass\ndef b(context, **more): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "remarks"),
+    [
+        (function({}, TWO), ["error: f.yml:1:85: spec.build.functionSourceCode: this code defines a, b, and calls none: nothing would be run; choose one: `--set handler=a`"]),
+        (function({"default_handler": "c"}, TWO), ["error: f.yml:1:72: spec.default_handler: the code has no function 'c'; its functions are a, b; choose one: `--set handler=a`"]),
+        (function({"default_handler": "c"}, "x = 1"), ["error: f.yml:1:72: spec.default_handler: the code has no function 'c'; it defines no function; name its program"]),
+        ("kind: job\nspec: {default_handler: c}", ["error: f.yml:2:25: spec.default_handler: the file does not say where 'c' is defined; write the program in `spec.command`, such as train.py"]),
+        (function({"default_handler": "b", "args": ["-x"]}, TWO), ["warning: f.yml:1:77: spec.args: args has no effect on a batch machine: a handler gets params only"]),
+        ("kind: dataset\nspec: {target_path: /x, producer: {}, db_key: x}", ["error: f.yml:1:1: this is an artifact of MLRun, which describes what a run has written: it runs nothing; give the file of the function, or of its project"]),
+    ],
+)  # fmt: skip
+def test_refusals_and_warnings(text: str, remarks: list[str]) -> None:
+    assert remarks_of(text) == remarks
+
+
+def test_a_handler_is_chosen_on_the_command_line() -> None:
+    document = source.parse(function({}, TWO), "f.yml")
+    loaded = load_experiment(document, settings=[("handler", "b")])
+    assert loaded.experiment.run.command.splitlines()[-1] == (
+        'python -u "$code"/call/run_handler.py b "$code"/train.py'
+    )
