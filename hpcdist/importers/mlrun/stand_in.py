@@ -208,7 +208,8 @@ def keep(body: Any, source: Path, target: Path, index: object = None) -> Path:
             getattr(body, method)(str(target))
             return target
     if hasattr(body, "to_csv"):
-        method = "to_csv" if target.suffix in (".csv", "") else "to_parquet"
+        target = target if target.suffix else Path(f"{target}.csv")
+        method = "to_csv" if target.suffix == ".csv" else "to_parquet"
         getattr(body, method)(str(target), **({} if index is None else {"index": index}))
     elif isinstance(body, (dict, list)):
         target.write_text(json.dumps(body, default=plain))
