@@ -16,6 +16,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.documents import source
+from hpcdist.host.resources import shipped
 from hpcdist.importers.mlrun import handlers
 from hpcdist.loading.load import load_experiment
 from tests.importers.remarks import remarks_of
@@ -29,6 +30,7 @@ from mlrun.execution import MLClientCtx
 class Trainer:
     def fit(self, context, rounds=1):
         context.log_result("rounds", rounds)
+        context.log_artifact("kept", body=str(rounds))
 
 def _hidden(): pass
 
@@ -65,7 +67,8 @@ def run(
         "HPCDIST_OUTPUTS": str(folder / "outputs"),
         "HPCDIST_RUN_DIR": "/runs/My_run.1",
         "HPCDIST_RANK": str(rank),
-        "PYTHONPATH": str(folder),
+        "HPCDIST_TRACKING": str(folder / "tracking"),
+        "PYTHONPATH": f"{folder}:{shipped('templates') / 'python'}",
         "POLYAXON_PARAMS": json.dumps(params),
     }
     command = command.replace("{% raw %}", "").replace("{% endraw %}", "")
@@ -74,10 +77,15 @@ def run(
     )
 
 
-def tracked(folder: Path) -> list[dict[str, object]]:
-    """Return the lines of results, without their times."""
-    lines = map(json.loads, (folder / "tracking.jsonl").read_text().splitlines())
-    return [{name: value for name, value in line.items() if name != "time"} for line in lines]
+def tracked(folder: Path) -> list[dict[str, Any]]:
+    """Return what was recorded, without times, sizes and hashes."""
+    (file,) = (folder / "tracking").iterdir()
+    lines = list(map(json.loads, file.read_text().splitlines()))
+    for line in lines:
+        del line["at"]
+        for name in ("sha256", "bytes"):
+            line.get("artifact", {}).pop(name, None)
+    return lines
 
 
 @pytest.mark.parametrize("name", ["run_handler", "stand_in"])
@@ -100,23 +108,23 @@ def test_a_handler_is_called_with_its_context_and_params(tmp_path: Path) -> None
     assert [line.partition("[")[2] for line in done.stdout.splitlines()] == [
         "warning] train takes no old",
         'info] read all: {"text": "some"}',
+        "info] result tag: x{{y}}",
+        "info] message: done",
+        "info] result return: d.txt",
     ]
-    assert tracked(outputs) == [
-        {"result": "lr", "value": 0.5},
-        {"result": "tag", "value": "x{{y}}"},
-        {"artifact": "note", "path": f"{outputs}/deep/note.json"},
-        {"artifact": "plot", "path": f"{outputs}/plots/plot.png"},
-        {"artifact": "copy", "path": f"{outputs}/d.txt"},
-        {"artifact": "model.more", "path": f"{outputs}/model/more"},
-        {"artifact": "model", "path": f"{outputs}/model", "kind": "model", "metrics": {"a": 1}},
-        {"label": "by", "value": "0.5"},
-        {"annotation": "message", "value": "done"},
-        {"result": "return", "value": "d.txt"},
+    assert tracked(tmp_path) == [
+        {"params": {"data": "d.txt", "path": "d.txt", "lr": 0.5, "old": 1}},
+        {"metrics": {"lr": 0.5}},
+        {"artifact": {"kind": "artifact", "path": "deep/note.json"}},
+        {"artifact": {"kind": "artifact", "path": "plots/plot.png"}},
+        {"artifact": {"kind": "artifact", "path": "d.txt"}},
+        {"artifact": {"kind": "model", "metrics": {"a": 1}, "path": "model"}},
+        {"artifact": {"kind": "artifact", "path": "model/more"}},
+        {"tags": ["by=0.5"]},
     ]
     files = {
         str(path.relative_to(outputs)): path.read_text() for path in outputs.rglob("*") if path.is_file()
     }
-    del files["tracking.jsonl"]
     assert files == {
         "deep/note.json": '{"a": 1}', "plots/plot.png": "figure", "d.txt": "some",
         "model/m.bin": "w", "model/more": "m",
@@ -126,7 +134,8 @@ def test_a_handler_is_called_with_its_context_and_params(tmp_path: Path) -> None
 def test_other_ranks_and_methods_of_classes(tmp_path: Path) -> None:
     done = run(function({"default_handler": "Trainer::fit"}, kind="mpijob"), tmp_path, {"rounds": 3}, rank=2)
     assert (done.returncode, done.stderr) == (0, "")
-    assert tracked(tmp_path / "outputs/rank-2") == [{"result": "rounds", "value": 3}]
+    assert not (tmp_path / "tracking").exists()
+    assert (tmp_path / "outputs/rank-2/kept").read_text() == "3"
 
 
 @pytest.mark.parametrize(
@@ -149,15 +158,17 @@ def test_what_is_not_here_is_named(tmp_path: Path, body: str, error: str) -> Non
 
 
 REAL: Final = """
+import os
 from types import SimpleNamespace as Some
 def new_function(name):
     def run(task, handler):
         state = "completed"
+        os.makedirs(task["spec"]["output_path"] + "/my-run-1/0")
         try:
             handler(Some(**task), **task["spec"]["inputs"])
         except ValueError:
             state = "created"
-        return Some(status=Some(results={"a": 1}, artifact_uris={"m": "store://m"}, state=state))
+        return Some(status=Some(results={"a": 1}, state=state))
     return Some(run=run)
 """
 """What MLRun 1.10 does without a server: it reports no error of a handler, only a state."""
@@ -175,9 +186,10 @@ def test_mlrun_makes_the_call_where_it_is_installed(tmp_path: Path, body: str, c
         "namespace(metadata={'name': 'my-run-1', 'project': 'hpcdist'}, spec={'parameters': {'lr': 1}, "
         f"'inputs': {{'data': 'd.txt'}}, 'output_path': '{tmp_path}/outputs'}})\n"
     )
-    assert tracked(tmp_path / "outputs") == [
-        {"result": "a", "value": 1},
-        {"artifact": "m", "path": "store://m"},
+    assert tracked(tmp_path) == [
+        {"params": {"data": "d.txt", "lr": 1}},
+        {"metrics": {"a": 1}},
+        {"artifact": {"kind": "artifact", "path": "my-run-1"}},
     ]
     assert done.stderr == ("the handler failed; MLRun's state is created\n" if code else "")
 
@@ -185,7 +197,9 @@ def test_mlrun_makes_the_call_where_it_is_installed(tmp_path: Path, body: str, c
 @pytest.mark.parametrize("handler", ["train", "pack.train.train"])
 def test_a_handler_in_a_file_or_a_module(tmp_path: Path, handler: str) -> None:
     (tmp_path / "pack").mkdir()
-    (tmp_path / "pack/train.py").write_text("def train(context, **more): context.log_result('got', more)")
+    (tmp_path / "pack/train.py").write_text(
+        "def train(context, **more): context.log_result('got', more['x'][0])"
+    )
     spec = (
         {"default_handler": handler, "workdir": "pack"}
         if handler == "train"
@@ -196,7 +210,7 @@ def test_a_handler_in_a_file_or_a_module(tmp_path: Path, handler: str) -> None:
         json.dumps({"kind": "local", "metadata": {}, "spec": {**spec, **command}}), tmp_path, {"x": [1]}
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert tracked(tmp_path / "outputs") == [{"result": "got", "value": {"x": [1]}}]
+    assert tracked(tmp_path) == [{"params": {"x": [1]}}, {"metrics": {"got": 1}}]
 
 
 def test_the_params_of_a_handler_are_declared() -> None:

@@ -76,9 +76,9 @@ def call_by_mlrun(function: Any, context: Any) -> None:
     }
     status = importlib.import_module("mlrun").new_function(context.name).run(run, handler=function).status
     for key, value in (status.results or {}).items():
-        stand_in.track(result=key, value=value)
-    for key, uri in (getattr(status, "artifact_uris", None) or {}).items():
-        stand_in.track(artifact=key, path=uri)
+        stand_in.log_result(key, value)
+    if (folder := stand_in.FOLDER / context.name).exists():
+        stand_in.tracking.log_artifact(str(folder))
     if status.state != "completed":  # without a server, mlrun raises nothing, and keeps no error
         sys.exit(f"the handler failed; MLRun's state is {status.state}")
 
@@ -97,6 +97,7 @@ def main() -> None:
     for name, value in params.items():
         there = name in parameters and is_path(parameters[name], value)
         (context.inputs if there else context.parameters)[name] = value
+    stand_in.tracking.log_params(params)
     if has_mlrun:
         call_by_mlrun(function, context)
     else:

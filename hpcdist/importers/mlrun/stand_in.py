@@ -3,8 +3,8 @@
 `MLClientCtx` and `DataItem` have what handlers use of those of mlrun 1.10 (``mlrun/execution.py``,
 ``mlrun/datastore/base.py``). Whatever else of mlrun is used raises an error that names it.
 
-Artifacts, and ``tracking.jsonl`` with a line for each result and artifact, are in $HPCDIST_OUTPUTS; a rank
-other than 0 has the folder ``rank-N`` there.
+`hpcdist_tracking` records results that are numbers, params, labels, artifacts and models, all of rank 0.
+Artifacts are in $HPCDIST_OUTPUTS; what another rank writes is in ``rank-N`` there.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import json
 import os
 import pickle
 import re
-import shutil
 import sys
 import time
 import types
 from pathlib import Path
 from typing import Any
 
-RANK = int(os.environ.get("HPCDIST_RANK", "0"))
-FOLDER = Path(os.environ.get("HPCDIST_OUTPUTS", "outputs"), *([f"rank-{RANK}"] if RANK else []))
+tracking: Any = importlib.import_module("hpcdist_tracking")
+FOLDER = Path(tracking.outputs(), *([f"rank-{tracking.rank()}"] if tracking.rank() else []))
 
 
 class MLRunNeededError(AttributeError):
@@ -111,7 +110,7 @@ class MLClientCtx(Partial):
         self.logger = Logger()
 
     def is_logging_worker(self) -> bool:
-        return RANK == 0
+        return bool(tracking.rank() == 0)
 
     def get_param(self, key: str, default: Any = None) -> Any:
         return self.parameters.setdefault(key, default)
@@ -130,15 +129,14 @@ class MLClientCtx(Partial):
 
     def set_label(self, key: str, value: Any, **_: Any) -> None:
         self.labels[key] = str(value)
-        track(label=key, value=str(value))
+        tracking.log_tags(f"{key}={value}")
 
     def set_annotation(self, key: str, value: Any, **_: Any) -> None:
-        track(annotation=key, value=str(value))
+        self.logger.info("%s: %s", key, value)
 
     def set_state(self, execution_state: str = "", error: object = None, **_: Any) -> None:
         self.error = str(error or self.error)
         self.state = "error" if self.error else execution_state or self.state
-        track(state=self.state, error=self.error)
 
     def commit(self, message: str = "", **_: Any) -> None:
         if message:
@@ -146,7 +144,7 @@ class MLClientCtx(Partial):
 
     def log_result(self, key: str, value: Any, **_: Any) -> None:
         self.results[key] = value
-        track(result=key, value=value)
+        log_result(key, value)
 
     def log_results(self, results: dict[str, Any], **_: Any) -> None:
         for key, value in results.items():
@@ -154,44 +152,53 @@ class MLClientCtx(Partial):
 
     def log_artifact(self, item: Any, body: Any = None, **more: Any) -> Artifact:
         artifact = Artifact(item) if isinstance(item, str) else item
+        body = artifact.body if body is None else body
         source = Path(more.get("local_path") or more.get("src_path") or "")
         inside = not source.is_absolute() and ".." not in source.parts
         name = str(source if inside else source.name).strip(".") or artifact.key
         target = Path(more.get("target_path") or self._folder(more) / name)
-        if more.get("format") and not target.suffix:
+        if body is not None and more.get("format") and not target.suffix:
             target = Path(f"{target}.{more['format']}")
-        target = keep(artifact.body if body is None else body, source, target, more.get("index"))
-        return self._kept(artifact, target, more)
+        target = source if body is None else write(body, target, more.get("index"))
+        tracking.log_artifact(str(target))
+        artifact.target_path = artifact.uri = str(target)
+        return artifact
 
     def log_dataset(self, key: str, df: Any = None, **more: Any) -> Artifact:
         kind = more.get("format") or Path(more.get("local_path") or "").suffix[1:] or "parquet"
-        return self.log_artifact(key, df, **{**more, "kind": "dataset", "format": kind})
+        return self.log_artifact(key, df, **{**more, "format": kind})
 
     def log_model(self, key: str, body: Any = None, **more: Any) -> Artifact:
-        folder, file = self._folder(more) / key, more.get("model_file") or f"{key}.pkl"
-        source = Path(more.get("model_dir") or more.get("model_file") or "")
-        keep(body, source, folder if body is None and source.is_dir() else folder / Path(file).name)
+        artifact, folder = Artifact(key), self._folder(more) / key
+        source = str(more.get("model_dir") or more.get("model_file") or "")
+        if body is not None:
+            write(body, folder / Path(source or f"{key}.pkl").name)
+            source = str(folder)
+        metrics = {name: value for name, value in (more.get("metrics") or {}).items() if is_number(value)}
+        tracking.log_model(source, **{name: metrics[name] for name in metrics.keys() - {"path", "name"}})
         for name, extra in (more.get("extra_data") or {}).items():
-            track(artifact=f"{key}.{name}", path=str(keep(extra, Path(), folder / Path(name).name)))
-        return self._kept(Artifact(key), folder, {**more, "kind": "model"})
+            if isinstance(extra, bytes):
+                tracking.log_artifact(str(write(extra, folder / Path(name).name)))
+            elif not isinstance(extra, Artifact):
+                self.logger.warning("the extra data %s of model %s is not kept: it is no bytes", name, key)
+        artifact.target_path = artifact.uri = source
+        return artifact
 
     def _folder(self, more: dict[str, Any]) -> Path:
         return Path(self.artifact_path, more.get("artifact_path") or "")
 
-    def _kept(self, artifact: Artifact, target: Path, more: dict[str, Any]) -> Artifact:
-        artifact.target_path = artifact.uri = str(target)
-        names = ("kind", "labels", "framework", "metrics", "parameters")
-        track(
-            artifact=artifact.key, path=str(target), **{name: more[name] for name in names if more.get(name)}
-        )
-        return artifact
+
+def is_number(value: Any) -> bool:
+    """Return whether this is a number, of Python or NumPy."""
+    return isinstance(plain(value) if hasattr(value, "item") else value, (int, float))
 
 
-def track(**values: Any) -> None:
-    """Append a line to ``tracking.jsonl``."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "tracking.jsonl").open("a") as stream:
-        stream.write(json.dumps({"time": round(time.time(), 3), **values}, default=plain) + "\n")
+def log_result(key: str, value: Any) -> None:
+    """Record a number; anything else is a line of the log."""
+    if is_number(value):
+        tracking.log_metrics({key: value})
+    else:
+        Logger().info("result %s: %s", key, value)
 
 
 def plain(value: Any) -> Any:
@@ -199,27 +206,21 @@ def plain(value: Any) -> Any:
     return value.item() if getattr(value, "size", 0) == 1 and hasattr(value, "item") else str(value)
 
 
-def keep(body: Any, source: Path, target: Path, index: object = None) -> Path:
-    """Write a body as its type requires, or copy a file or folder; return where it is."""
+def write(body: Any, target: Path, index: object = None) -> Path:
+    """Write a body as its type requires; return the file."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    for method, suffix in (("savefig", "png"), ("write_html", "html")):
+    for method, suffix in (("savefig", "png"), ("write_html", "html"), ("to_csv", "csv")):
         if hasattr(body, method):
             target = target if target.suffix else Path(f"{target}.{suffix}")
-            getattr(body, method)(str(target))
+            options = {} if index is None else {"index": index}
+            getattr(body, "to_parquet" if target.suffix in (".parquet", ".pq") else method)(
+                str(target), **options
+            )
             return target
-    if hasattr(body, "to_csv"):
-        target = target if target.suffix else Path(f"{target}.csv")
-        method = "to_csv" if target.suffix == ".csv" else "to_parquet"
-        getattr(body, method)(str(target), **({} if index is None else {"index": index}))
-    elif isinstance(body, (dict, list)):
-        target.write_text(json.dumps(body, default=plain))
-    elif body is not None:
-        content = body.encode() if isinstance(body, str) else body
-        target.write_bytes(content if isinstance(content, bytes) else pickle.dumps(body))
-    elif source.is_dir() and source.name:
-        shutil.copytree(source, target, dirs_exist_ok=True)
-    elif source.resolve() != target.resolve():
-        shutil.copy(source, target)
+    if isinstance(body, (dict, list)):
+        body = json.dumps(body, default=plain)
+    content = body.encode() if isinstance(body, str) else body
+    target.write_bytes(content if isinstance(content, bytes) else pickle.dumps(body))
     return target
 
 
