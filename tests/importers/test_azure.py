@@ -13,7 +13,6 @@ from hpcdist.errors import ConfigError
 from hpcdist.experiment.amounts import Amount, Resources
 from hpcdist.experiment.model import Environment, ReplicaEntry, Replicas
 from hpcdist.importers.azure import IMPORTER
-from hpcdist.importers.azure.layout import gpus_of
 from hpcdist.loading.load import load_experiment
 
 from .azure_commands import prepared
@@ -162,8 +161,12 @@ def test_run_settings_are_set_in_the_file_and_the_rest_in_the_experiment() -> No
         Environment(
             resources=Resources(gpu=Amount(requests=8)),
             replicas=Replicas(
-                n_workers=3, default_worker=ReplicaEntry(resources=Resources(gpu=Amount(requests=8)))
+                n_workers=3,
+                default_worker=ReplicaEntry(
+                    resources=Resources(gpu=Amount(requests=8)), node_selector={"gpu_type": "A100"}
+                ),
             ),
+            node_selector={"gpu_type": "A100"},
             env_vars={"NCCL_DEBUG": "INFO"},
             processes_per_replica=2,
         ),
@@ -220,47 +223,3 @@ def test_invalid_run_settings_are_reported_at_their_option(key: str) -> None:
         load_experiment(source.load(COMPONENT), params={"train": "/d"}, settings=[(key, text)])
     errors = [str(problem) for problem in caught.value.problems if problem.severity == "error"]
     assert errors == [f"--set {key}={text}: {key}: {message}"]
-
-
-@pytest.mark.parametrize(
-    ("size", "gpus"),
-    [
-        ("Standard_NC6", 1),
-        ("Standard_NC12s_v3", 2),
-        ("Singularity.NC6_v3", 1),
-        ("Standard_NC256ds_xl_RTXPRO6000BSE_v6", 2),
-        ("Standard_NCC40ads_H100_v5", 1),
-        ("Standard_ND128isrG5_GB300_v6", 4),
-        ("Standard_NV6", 1),
-        ("Standard_NV24", 4),
-        ("Standard_NV24s_v3", 2),
-        ("Standard_NV48s_v3", 4),
-        ("Standard_NV6ads_A10_v5", 1),
-        ("Standard_NV16as_v4", 1),
-        ("Standard_NC24rs_v3", 4),
-        ("STANDARD_NC64AS_T4_V3", 4),
-        ("Standard_NC24ads_A100_v4", 1),
-        ("Standard_NC96ads_A100_v4", 4),
-        ("Standard_NC80adis_H100_v5", 2),
-        ("Standard_ND40rs_v2", 8),
-        ("Singularity.ND40rs_v2", 8),
-        ("Standard_ND96asr_v4", 8),
-        ("Standard_ND96amsr_A100_v4", 8),
-        ("Standard_ND96isr_H100_v5", 8),
-        ("Standard_ND96isr_H200_v5", 8),
-        ("Standard_ND96isr_MI300X_v5", 8),
-        ("Standard_ND128isr_NDR_GB200_v6", 4),
-        ("Standard_ND24rs", 4),
-        ("Standard_NV12s_v3", 1),
-        ("Standard_NV72ads_A10_v5", 2),
-        ("Standard_D13_v2", 0),
-        ("Standard_E4ds_v4", 0),
-        ("STANDARD_DS3_V2", 0),
-        ("Standard_HB120rs_v3", 0),
-        ("Standard_F72s_v2", 0),
-        ("Standard_NX1", None),
-        ("gpu-cluster", None),
-    ],
-)
-def test_gpus_of_a_size(size: str, gpus: int | None) -> None:
-    assert gpus_of(size) == gpus

@@ -6,7 +6,8 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.documents import source
-from hpcdist.importers.gradient.machines import Machine, machine
+from hpcdist.importers.gradient.machines import machine
+from hpcdist.importers.machines import Machine
 from tests.importers.remarks import remarks_of
 
 

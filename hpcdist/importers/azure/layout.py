@@ -11,29 +11,13 @@ from typing import Any, Final
 
 from hpcdist.errors import Path, did_you_mean, dotted
 from hpcdist.importers.azure.inputs import is_section
+from hpcdist.importers.azure.machines import machine
+from hpcdist.importers.machines import Machine, put_machine
 from hpcdist.importers.reading import Reading
 
 _KINDS: Final = {
     "mpi": "mpi", "pytorch": "pytorch", "torch.distributed": "pytorch", "tensorflow": "tensorflow",
 }  # fmt: skip
-_GPUS: Final = (
-    (r"ND40r?s_v2|ND96\w*_v[45]", 8),
-    (r"ND128\w*_v6", 4),
-    (r"N[CDV]24r?s?(_v2)?|NC24r?s?_v3|NV48s_v3|NC64as_T4_v3|NC96ads_A100_v4", 4),
-    (r"N[CDV]12s?(_v2)?|NC12s?_v3|NV24s_v3|NC48ads_A100_v4|NC80adis_H100_v5|NV72ads_A10_v5", 2),
-    (r"NC(256|320)l?ds_xl_RTXPRO6000BSE_v6", 2),
-    (r"N[CDV]6s?(_v2)?|NC6s?_v3|NV12s_v3|NC(4|8|16)as_T4_v3|NC24ads_A100_v4|NCC?40ads_H100_v5", 1),
-    (r"NV36adm?s_A10_v5|NC128l?ds_xl_RTXPRO6000BSE_v6|NV32as_v4", 1),
-    (r"NV(6|12|18)ads_A10_v5|NV(4|8|16)as_v4|NV\d+adm?s_V710_v5|NG\d+adm?s_V620_v1", 1),  # or a part
-    (r"(A|B|D|DS|DC|E|EC|F|FX|G|GS|H|HB|HC|HX|L|LS|M)\d.*", 0),
-)
-"""GPUs of a machine, by its size; of sizes that get a part of a GPU, the one that their programs see.
-
-Source: the pages of the series below
-https://learn.microsoft.com/azure/virtual-machines/sizes/gpu-accelerated/nc-family (and nd-family, nv-family,
-ng-family), "Accelerators"; the pages of retired sizes give half as many where a card with two GPUs counts
-as one (NC, NV).
-"""
 _SETTINGS: Final = ("runsettings", "run_settings")
 SETTINGS: Final = frozenset(
     {*_SETTINGS, "resources", "distribution", "launcher", "compute", "limits", "environment_variables",
@@ -68,7 +52,7 @@ class Layout:
         self._section = "launcher" if legacy and read.peek("launcher") is not None else "distribution"
         self._kind = self._read_kind()
         self._instances = self._count("instance_count", "node_count")
-        self._gpus = self._read_gpus()
+        self._machine = self._read_machine()
 
     def put(self) -> None:
         """Set the framework, the replicas, their processes and their resources."""
@@ -123,16 +107,20 @@ class Layout:
                 if self._read.peek(*section, name) is not None:
                     yield (*section, name)
 
-    def _read_gpus(self) -> int | None:
-        """Return the GPUs of an instance, None where the file does not give them."""
-        gpus = None
+    def _read_machine(self) -> Machine | None:
+        """Return the machine of an instance, None where the file does not give it."""
+        found = None
         for path in self._paths("instance_type", "instance_types"):
             size = self._read.text(*path) or ""
-            gpus = gpus_of(size)
-            if gpus is None:
+            found = machine(size)
+            if found is None:
                 hint = f"write {GPUS_TO_SET} for G of them"
                 self._read.warn(*path, why=f"the number of GPUs of {size!r} is unknown", hint=hint)
-        return gpus
+            elif not any(found):
+                why = f"{size} has no GPUs, and its CPUs and memory are not requested"
+                hint = "write `--set environment.resources.cpu.requests=N`, and `memory` for `cpu`"
+                self._read.warn(*path, why=why, hint=hint)
+        return found
 
     # --- put into the native form
 
@@ -157,11 +145,10 @@ class Layout:
         replicas = 1 + workers + servers
         if self._instances and replicas > 1:
             read.put("batch.nodes", min(self._instances, replicas), *self._source())
-        if self._gpus:
-            gpus = {"gpu": {"requests": self._gpus}}
-            read.put(f"{base}.resources", gpus, *self._type_source())
-            if self._kind:
-                read.put(f"{base}.replicas.default_worker.resources", gpus, *self._type_source())
+        if self._machine:
+            roles = [f"{base}.replicas.default_worker"] if self._kind else []
+            roles += [f"{base}.replicas.default_ps"] if servers and not self._machine.gpus else []
+            put_machine(read, self._machine, self._type_source(), base, *roles)
 
     def _source(self) -> Path:
         return next(self._paths("instance_count", "node_count"), (self._section,))
@@ -207,11 +194,11 @@ class Layout:
         workers = self._role_count("worker_count", 1) or instances
         servers = self._role_count("parameter_server_count", 0) or 0
         read.put("framework", "tensorflow", self._section, "type")
-        if workers + servers > instances and self._gpus:
-            why = f"{workers} workers and {servers} parameter servers share the GPUs of {instances} instances"
+        if workers + servers > instances and self._machine:
+            why = f"{workers} workers and {servers} parameter servers share {instances} instances"
             hint = f"write {GPUS_TO_SET} for G GPUs of each worker"
             read.warn(*self._type_source(), why=why, hint=hint)
-            self._gpus = None
+            self._machine = None
         elif workers + servers < instances:
             why = (
                 f"{workers} workers and {servers} parameter servers leave some of {instances} instances idle"
@@ -254,19 +241,13 @@ class Layout:
         if self._legacy:
             keys = ("runsettings.node_count", "runsettings.process_count_per_node")
         hint = f"for N nodes with P processes each write `--set {keys[0]}=N --set {keys[1]}=P`"
-        if self._gpus is None:
+        if self._machine is None:
             hint += f", and for G GPUs each {GPUS_TO_SET}"
         self._read.warn(
             self._section,
             why="the number of nodes is not given: one node with one process is assumed",
             hint=hint,
         )
-
-
-def gpus_of(size: str) -> int | None:
-    """Return the GPUs of a size of machine: ``Standard_ND96asr_v4``; None for one that is not known."""
-    name = re.sub(r"^(standard|singularity|basic)[._]", "", size, flags=re.IGNORECASE)
-    return next((gpus for pattern, gpus in _GPUS if re.fullmatch(pattern, name, re.IGNORECASE)), None)
 
 
 def _whole(value: Any) -> int | None:

@@ -12,9 +12,10 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/compute-optimized-instances.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from hpcdist.errors import did_you_mean
+from hpcdist.importers.machines import Machine
 
 _FREE: Final = {"Free-CPU": "C3", "Free-GPU+": "GPU+", "Free-GPU": "GPU+", "Free-P5000": "P5000"}
 """Those of the free tier (``more/instance-types/free-instances.md`` there)."""
@@ -40,21 +41,6 @@ _CPUS: Final = {
     "c5.9xlarge": (36, 72), "c5.12xlarge": (48, 96), "c5.18xlarge": (72, 144), "c5.24xlarge": (96, 192),
 }  # fmt: skip
 """CPUs and GiB of memory."""
-
-
-class Machine(NamedTuple):
-    """One machine; ``cpus`` and ``gib`` only of types without GPUs; all 0 if its size is unknown."""
-
-    gpus: int = 0
-    gpu_type: str = ""
-    cpus: int = 0
-    gib: float = 0
-
-    @property
-    def resources(self) -> dict[str, dict[str, int]]:
-        """The request of a replica of this size, with memory in MiB."""
-        amounts = {"gpu": self.gpus, "cpu": self.cpus, "memory": int(self.gib * 1024)}
-        return {name: {"requests": number} for name, number in amounts.items() if number}
 
 
 def machine(name: str) -> Machine | None:

@@ -10,7 +10,6 @@ from typing import Final
 
 from hpcdist.experiment.launch.hosts import with_hostfile
 from hpcdist.importers.gradient.fields import put_command, put_variable, text_of
-from hpcdist.importers.gradient.machines import Machine
 from hpcdist.importers.gradient.roles import (
     WORKERS,
     command_of,
@@ -19,9 +18,9 @@ from hpcdist.importers.gradient.roles import (
     machine_of,
     number_of,
     put_image,
-    put_machine,
 )
 from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
+from hpcdist.importers.machines import Machine, put_machine
 from hpcdist.importers.reading import Reading
 from hpcdist.words import quote
 
@@ -156,7 +155,7 @@ def _put_nodes(read: Reading, nodes: int, per: int | None, kind: Machine | None)
         read.put("environment.replicas.n_workers", nodes - 1, "workerCount")
         read.put("batch.nodes", nodes, "workerCount")
     if kind:
-        put_machine(read, kind, "workerMachineType", "environment", *([WORKERS] if nodes > 1 else []))
+        put_machine(read, kind, ("workerMachineType",), "environment", *([WORKERS] if nodes > 1 else []))
     if per and not (kind and kind.gpus == per):
         read.put("environment.processes_per_replica", per, "masterCommand")
 
@@ -168,7 +167,7 @@ def _put_unchanged(read: Reading, command: str, why: str, workers: int, kind: Ma
     read.put("environment.replicas.n_workers", workers, "workerCount")
     read.put("batch.nodes", workers, "workerCount")
     if kind:
-        put_machine(read, kind, "workerMachineType", WORKERS)
+        put_machine(read, kind, ("workerMachineType",), WORKERS)
     hint = "a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE"
     why = f"a command {why} runs unchanged, once, on the first node"
     read.warn("masterCommand", why=why, hint=hint)

@@ -13,7 +13,8 @@ from typing import Final
 from hpcdist.errors import Key
 from hpcdist.importers.container import escape_templates
 from hpcdist.importers.gradient.fields import put_command, text_of
-from hpcdist.importers.gradient.machines import Machine, machine, nearest
+from hpcdist.importers.gradient.machines import machine, nearest
+from hpcdist.importers.machines import Machine, put_machine
 from hpcdist.importers.reading import Reading
 
 MOST: Final = 100_000
@@ -158,17 +159,4 @@ def _unknown_machine(read: Reading, key: str, name: str) -> None:
 def _put_machine(read: Reading, key: str, *sections: str) -> None:
     kind = machine_of(read, key)
     if kind:
-        put_machine(read, kind, key, *sections)
-
-
-def put_machine(read: Reading, kind: Machine, key: str, *sections: str) -> None:
-    """Request the resources of a machine for each section of replicas, and prefer its type of GPU."""
-    for section in sections if any(kind) else ():
-        read.put(f"{section}.resources", kind.resources, key)
-        if kind.gpus:
-            read.put(f"{section}.node_selector", {"gpu_type": kind.gpu_type}, key)
-    why = (
-        f"of a {read.text(key)} machine the GPUs are requested; CPUs and memory are the site's share of them"
-    )
-    if kind.gpus and why not in {remark.message for remark in read.remarks}:
-        read.warn(key, why=why, hint="for others write `resources` into the imported file")
+        put_machine(read, kind, (key,), *sections)
