@@ -20,8 +20,9 @@ name: digits
 framework: horovod
 backend: mpi
 environment:
-  replicas: {n_workers: 2, default_worker: {resources: {cpu: {requests: 12}}}}
+  replicas: {n_workers: 2, default_worker: {resources: {cpu: {requests: 12}, memory: {requests: 30720}}}}
   env_vars: {EPOCHS: "20"}
+batch: {nodes: 2}
 build: {image: "horovod/horovod:0.18.1-tf1.14.0-torch1.2.0-mxnet1.5.0-py3.6"}
 run:
   cmd: >-
@@ -38,6 +39,7 @@ inputs:
 - {name: epochs, type: int, minimum: 1}
 - {name: rate, type: float, is_optional: true}
 environment: {replicas: {n_workers: 1}, processes_per_replica: 1}
+batch: {nodes: 2}
 build: {image: "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu20.04:latest"}
 run:
   cmd: >-
@@ -109,15 +111,16 @@ batch: {walltime: 600s}
 name: words
 framework: horovod
 environment:
-  resources: &each {cpu: {requests: 12}}
+  resources: &each {cpu: {requests: 12}, memory: {requests: 30720}}
   replicas: {n_workers: 1, default_worker: {resources: *each}}
+batch: {nodes: 2}
 build: {image: "horovod/horovod:0.28.1"}
 run: {cmd: python examples/quickstart.py --epochs=20}
 """,
 }
 JOBS: Final = {
     "gradient": "2 tasks by the command, 2 nodes",
-    "azure_component": "2 tasks by srun, 1 node",
+    "azure_component": "2 tasks by srun, 2 nodes",
     "azure_job": "2 tasks by srun, 1 node",
     "mlrun": "2 tasks by srun, 2 nodes",
     "kubeflow_mpi": "4 tasks by srun, 2 nodes, 4 GPUs",
