@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 
 from hpcdist.experiment.amounts import Amount, Resources
-from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas, Run
+from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas
+from hpcdist.experiment.program import Run
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT
 from hpcdist.planner.make_plan import make_plan

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from hpcdist.documents.fields import Builder, Model, builder
 from hpcdist.experiment.amounts import Resources
 from hpcdist.experiment.batch import OF_BATCH, Batch
-from hpcdist.words import join_commands
+from hpcdist.experiment.program import Run
 
 Scalar = str | int | float | bool
 
@@ -145,23 +145,6 @@ class Build(Model, frozen=True):
     branch: str | None = None
     git: str | None = None
     nocache: bool = False
-
-
-class Run(Model, frozen=True):
-    """The command: one text, or several joined by ``&&``.
-
-    ``cmd``: what bash runs in each task, with ``{{ param }}`` replaced; an ``mpirun``, ``srun`` or
-    ``horovodrun`` line in it runs once, on the first node.
-    """
-
-    main = "cmd"
-
-    cmd: str | tuple[str, ...]
-
-    @property
-    def command(self) -> str:
-        """The text that bash runs, byte for byte as it was written."""
-        return self.cmd if isinstance(self.cmd, str) else join_commands(self.cmd)
 
 
 class Logging(Model, frozen=True):

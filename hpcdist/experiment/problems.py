@@ -53,9 +53,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
     yield from _batch_problems(experiment.batch)
     if experiment.logging.level is not None:
         yield from text_checks.log_level_problems(experiment.logging.level, ("logging", "level"))
-    if all(line.lstrip()[:1] in {"", "#"} for line in experiment.run.command.splitlines()):
-        yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
-    yield from _list_problems(experiment.run.cmd)
+    yield from _run_problems(experiment)
     yield from text_checks.length_problems("the command", experiment.run.command, ("run", "cmd"))
     yield from text_checks.length_problems(
         "the section", json.dumps(experiment.params, default=str), ("params",)
@@ -78,6 +76,25 @@ def _node_selectors(environment: Environment) -> Iterator[tuple[Mapping[str, Sca
     for name in ("worker", "ps"):
         for index, entry in enumerate(getattr(section, name)):
             yield entry.node_selector, (*base, name, index, "node_selector")
+
+
+def _run_problems(experiment: Experiment) -> Iterator[Problem]:
+    run, image = experiment.run, experiment.build and experiment.build.image
+    if run.cmd is None and not run.entrypoint:
+        hint = "write the command, or `entrypoint: image` for the image's own program" if image else ""
+        yield Problem("'cmd' is missing", ("run",), hint)
+    elif run.starts_entrypoint and not image:
+        yield Problem("there is no image", ("run", "entrypoint"), "write `build: {image: ...}`, or a `cmd`")
+    if run.workdir is not None and not run.workdir.startswith("/"):
+        hint = "write the path in the image, beginning with /"
+        yield Problem(f"{run.workdir!r} is not an absolute path", ("run", "workdir"), hint)
+    for key in ("entrypoint", "args", "workdir") if run.cmd is not None else ():
+        if getattr(run, key) is not None:
+            message = f"{key!r} has no effect: `cmd` is the program"
+            yield Problem(message, ("run", key), "remove one of the two", "warning")
+    if all(line.lstrip()[:1] in {"", "#"} for line in run.command.splitlines()):
+        yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
+    yield from _list_problems(run.cmd or "")
 
 
 def _list_problems(cmd: str | tuple[str, ...]) -> Iterator[Problem]:

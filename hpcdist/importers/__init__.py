@@ -164,7 +164,7 @@ def _importer(data: Map, form: str) -> Importer:
 def _is_native(data: Map) -> bool:
     """Whether this is what no other form has; the modules of the others then stay unread."""
     run = data.get("run")
-    return isinstance(run, Map) and "cmd" in run and data.get("version", 1) == 1
+    return isinstance(run, Map) and bool(run.keys() & {"cmd", "entrypoint"}) and data.get("version", 1) == 1
 
 
 def from_command_line(words: Sequence[str], form: str) -> Map:

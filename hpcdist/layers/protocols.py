@@ -180,3 +180,22 @@ class ContainerRuntime(Protocol):
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return the words between the task wrapper and what runs inside."""
         ...
+
+
+@runtime_checkable
+class StartsEntrypoints(Protocol):
+    """What a container runtime may have besides: it starts the entrypoint of an image.
+
+    ``in_workdir``: in the image's WORKDIR, where the experiment names no other folder; else in the submit
+    directory.
+    """
+
+    in_workdir: bool
+
+    def entrypoint(self, container: Container) -> tuple[Word, ...]:
+        """Return what starts it inside, before its arguments.
+
+        Nothing, where the runtime itself does: ``words`` of such a container then end before the arguments,
+        and set the site's variables (``site_words.variables``).
+        """
+        ...

@@ -83,7 +83,7 @@ class _Walk:
                 from hpcdist.loading.sandbox import Renderer
 
                 self._renderer = Renderer(self._values)
-            return self._renderer.render(text, native=path[:2] != ("run", "cmd"))
+            return self._renderer.render(text, native=path[:1] != ("run",))
         except ValueError as error:
             severity: Literal["note", "error"] = (
                 "note" if getattr(error, "param", "") in self._missing else "error"

@@ -133,12 +133,15 @@ class Rendezvous(Model, frozen=True, kw_only=True):
 class Container(Model, frozen=True, kw_only=True):
     """The runtime in which tasks find the image, named as it wants it.
 
-    ``binds``: each ``SRC:DST`` as it stands between double quotes.
+    ``binds``: each ``SRC:DST`` as it stands between double quotes. ``entrypoint``: the program is the image's
+    own, which starts in ``workdir`` if there is one.
     """
 
     runtime: str
     image: str
     binds: tuple[Word, ...] = ()
+    entrypoint: bool = False
+    workdir: str | None = None
 
 
 class Environment(Model, frozen=True, kw_only=True):

@@ -52,4 +52,7 @@ class Word(Model, frozen=True, kw_only=True):
         return cls(text=text, origin=origin, shell=True)  # noqa: S604 - starts no process
 
 
+PROGRAM: Final = 'bash "$HPCDIST_JOB_DIR/command.sh"'
+"""What runs the user's command."""
+
 TASK_WRAPPER: Final = Word.raw('"${hpcdist_task[@]}"', Origin("task wrapper"))

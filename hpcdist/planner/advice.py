@@ -14,7 +14,7 @@ from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import devices
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group, Row
-from hpcdist.planner import launch_advice
+from hpcdist.planner import container_choice, launch_advice
 from hpcdist.planner.gpu_types import KEY, gpu_type_advice
 from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.pools import memory_in
@@ -114,6 +114,13 @@ def _about_the_image(experiment: Experiment, job: PreparedJob) -> Iterator[Probl
             f"the image {experiment.build.image} is not used (--no-container): the program runs with what "
             "the site's `modules` and `setup` give"
         )
+    starter = container_choice.starter(job)
+    if container and starter and not (starter.in_workdir or container.workdir):
+        message = (
+            f"{container.runtime} starts the image's entrypoint in the submit directory, not in the image's "
+            "WORKDIR; if it needs that, write it as `run.workdir`"
+        )
+        yield warning(message, ("run", "entrypoint"))
     asked = [f"`{name}`" for name in ("modules", "spack_env") if getattr(experiment.batch, name)]
     if container and asked:
         yield warning(

@@ -9,8 +9,8 @@ from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment import image as images
 from hpcdist.experiment.launch.line import UserLaunch
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.containers import containers
-from hpcdist.layers.protocols import ContainerRuntime, Launcher
+from hpcdist.layers.containers import containers, site_words
+from hpcdist.layers.protocols import ContainerRuntime, Launcher, StartsEntrypoints
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
@@ -18,6 +18,7 @@ from hpcdist.site.model import Site
 from hpcdist.words import in_double_quotes, quote
 
 _PATH: Final = ("build", "image")
+_GIVEN: Final = "--set run.cmd='python train.py'"
 _OUTSIDE: Final = "give --no-container to run with the site's own modules"
 
 
@@ -27,21 +28,53 @@ def container_of(experiment: Experiment, site: Site, launch: UserLaunch | None) 
     Raises:
         PlanError: where the site has no runtime, or it cannot run such an image or such a launch.
     """
-    text = experiment.build.image if experiment.build else None
+    text, run = experiment.build.image if experiment.build else None, experiment.run
     if not text or experiment.batch.container is False:
+        if run.starts_entrypoint:
+            raise _no_entrypoint("without its container there is no entrypoint")
         return None
     if site.container is None:
         message = f"site {site.name} has no container runtime to run {text} in"
-        hint = f"{_OUTSIDE}, or name its runtime in a site file (`container: {{runtime: apptainer}}`)"
-        raise PlanError(Problem(message, _PATH, hint))
+        there = "name its runtime in a site file (`container: {runtime: apptainer}`)"
+        if run.starts_entrypoint:
+            hint = f"the program is in the image: {there}, or give `--no-container {_GIVEN}`"
+            raise PlanError(Problem(message, _PATH, hint))
+        raise PlanError(Problem(message, _PATH, f"{_OUTSIDE}, or {there}"))
     runtime = _runtime(site.container.runtime, site)
     if launch and launch.runs == "once":
         by = launch.program if experiment.backend != "mpi" else "the user (`backend: mpi`)"
         message = f"the command is a launch by {by}, which would run outside the container"
         hint = f"let the command be the program itself, and hpcdist starts it; or {_OUTSIDE}"
         raise PlanError(Problem(message, _PATH, hint))
-    binds = tuple(_binds(experiment, site))
-    return Container(runtime=runtime.name, image=runtime.image(images.read(text)), binds=binds)
+    container = Container(
+        runtime=runtime.name,
+        image=runtime.image(images.read(text)),
+        binds=tuple(_binds(experiment, site)),
+        entrypoint=run.starts_entrypoint,
+        workdir=run.workdir,
+    )
+    if container.entrypoint:
+        _check_entrypoint(container, runtime, site)
+    return container
+
+
+def _check_entrypoint(container: Container, runtime: ContainerRuntime, site: Site) -> None:
+    """Check that the runtime can start the entrypoint of the image.
+
+    Raises:
+        PlanError: where it cannot, or not with the site's libraries.
+    """
+    if not isinstance(runtime, StartsEntrypoints):
+        raise _no_entrypoint(f"{runtime.name} does not start the entrypoint of an image")
+    if site.container and site.container.library_path and not runtime.entrypoint(container):
+        what = "container.library_path, which a shell inside sets before the program"
+        raise _no_entrypoint(
+            f"site {site.name} has {what}, and {runtime.name} itself starts the image's entrypoint"
+        )
+
+
+def _no_entrypoint(message: str) -> PlanError:
+    return PlanError(Problem(message, ("run", "entrypoint"), f"write the program as `run.cmd` (`{_GIVEN}`)"))
 
 
 def must_start_containers(container: Container | None, launcher: Launcher, site: Site) -> None:
@@ -73,21 +106,29 @@ def launcher_words(job: JobSpec, site: Site, environment: Environment) -> tuple[
     return runtime.launcher_words(job, job.container, environment, site.container)
 
 
+def starter(job: JobSpec) -> StartsEntrypoints | None:
+    """Return the runtime that starts the image's entrypoint, None where the program is a command."""
+    runtime: object = containers.get(job.container.runtime) if job.container else None
+    starts = job.container is not None and job.container.entrypoint
+    return runtime if starts and isinstance(runtime, StartsEntrypoints) else None
+
+
 def words(job: PreparedJob, site: Site) -> Iterator[Word]:
     """Yield the words between the task wrapper and the program in the container."""
     if not (site.container and job.container):
         return
     runtime = _runtime(job.container.runtime, site)
     yield from runtime.words(job, job.container, site.container)
-    yield from _library_path(site, site.container.library_path)
-    given = {variable.name for variable in job.environment.variables if variable.origin.kind != "site"}
-    own = [(name, value) for name, value in site.container.env.items() if name not in given]
-    if own:
-        # env sets them inside, whatever the runtime and the image do with variables.
-        yield Word(text="env", origin=Origin("site", site.name, "container.env"))
-    for name, value in own:
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        yield Word(text=f"{name}={text}", origin=Origin("site", site.name, f"container.env.{name}"))
+    starts = starter(job)
+    inside = starts.entrypoint(job.container) if starts else ()
+    if inside or not starts:
+        yield from _library_path(site, site.container.library_path)
+        own = tuple(site_words.variables(job, site.container))
+        if own:
+            # env sets them inside, whatever the runtime and the image do with variables.
+            yield Word(text="env", origin=Origin("site", site.name, "container.env"))
+        yield from own
+    yield from inside
 
 
 def _library_path(site: Site, folders: tuple[str, ...]) -> Iterator[Word]:

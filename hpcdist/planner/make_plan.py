@@ -15,7 +15,7 @@ from hpcdist.errors import PlanError, Problem, independent
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Plan, PreparedJob, extended
 from hpcdist.plan.origin import Where
-from hpcdist.plan.values import TASK_WRAPPER, Word
+from hpcdist.plan.values import PROGRAM, TASK_WRAPPER, Word
 from hpcdist.planner import container_choice
 from hpcdist.planner.advice import advice
 from hpcdist.planner.job_setup import prepared
@@ -59,10 +59,30 @@ def _launch_line(
         yield from choice.launcher.words(job, site.options(choice.launcher.name))
         if job.launch.mode == "tasks":
             yield TASK_WRAPPER
+        if experiment.run.starts_entrypoint:
+            # Bash on the node expands its arguments; what starts it are those of that shell.
+            yield Word.raw(PROGRAM, where(("run", "entrypoint")))
         yield from container_choice.words(job, site)
-        for word in choice.framework.words(job, experiment, site):
+        for word in _framework_words(job, experiment, site, choice):
             yield msgspec.structs.replace(word, origin=located(word.origin, where))
-    yield Word.raw('bash "$HPCDIST_JOB_DIR/command.sh"', where(("run", "cmd")))
+    if not experiment.run.starts_entrypoint:
+        yield Word.raw(PROGRAM, where(("run", "cmd")))
+
+
+def _framework_words(
+    job: PreparedJob, experiment: Experiment, site: Site, choice: LaunchChoice
+) -> tuple[Word, ...]:
+    """Return the framework's words before the command.
+
+    Raises:
+        PlanError: where they start a program that only the image names.
+    """
+    words = choice.framework.words(job, experiment, site)
+    if words and experiment.run.starts_entrypoint:
+        message = f"`{choice.topology.required_by}` starts a program, and the image's entrypoint is not known"
+        hint = f"write the program as `run.cmd`, or remove `{choice.topology.required_by}`"
+        raise PlanError(Problem(message, ("run", "entrypoint"), hint))
+    return words
 
 
 def _notes(found: Sequence[lint.Finding], experiment: Experiment) -> tuple[Problem, ...]:

@@ -49,7 +49,7 @@ def origins(
         yield "nodes", joined(counts, " and ")
     yield from _of_partitions(experiment, site, placement, choice.replicas)
     yield from _of_selectors(experiment, choice.replicas, where)
-    yield "command", where(("run", "cmd"))
+    yield "command", where(("run", "entrypoint" if experiment.run.starts_entrypoint else "cmd"))
     if experiment.build and experiment.build.image:
         yield "image", where(("build", "image"))
         yield "container", Origin("site", site.name, "container.runtime")

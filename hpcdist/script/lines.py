@@ -7,7 +7,7 @@ from itertools import groupby
 
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import PROGRAM, Variable, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.words import VARIABLE_NAME, Raw, quote
 
@@ -64,12 +64,12 @@ class Lines:
         words = self.plan.words
         inside = Origin("container", self.plan.container.runtime) if self.plan.container else None
         text = "" if words[0].shell else "exec"
-        before = None
+        wraps = False
         for word in words:
             piece = Raw(word.text) if word.shell else quote(word.text)
-            starts = word.origin.kind == "task wrapper" or word is words[-1]
-            starts |= before == "task wrapper" and word.origin == inside
-            before = word.origin.kind
+            starts = word.origin.kind == "task wrapper" or word.text == PROGRAM
+            starts |= word.origin == inside and wraps
+            wraps = word.origin.kind == "task wrapper" or word.text == PROGRAM
             text += f" \\\n    {piece}" if text and starts else f" {piece}" if text else piece
         return Raw(text)
 

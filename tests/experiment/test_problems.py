@@ -157,3 +157,26 @@ def test_invalid_texts(data: dict[str, object], problems: list[str]) -> None:
 )  # fmt: skip
 def test_numbers_out_of_range(section: dict[str, Any], message: str) -> None:
     assert message in found(environment=section)
+
+
+IMAGE = {"build": {"image": "x:1"}}
+
+
+@pytest.mark.parametrize(
+    ("data", "problems"),
+    [
+        (IMAGE | {"run": {"entrypoint": "image", "args": "", "workdir": "/w"}}, []),
+        (IMAGE | {"run": {}}, [
+            "run: 'cmd' is missing; write the command, or `entrypoint: image` for the image's own program"]),
+        ({"run": {"args": "x"}}, ["run: 'cmd' is missing"]),
+        ({"run": {"entrypoint": "image"}}, [
+            "run.entrypoint: there is no image; write `build: {image: ...}`, or a `cmd`"]),
+        (IMAGE | {"run": {"entrypoint": "image", "workdir": "w"}}, [
+            "run.workdir: 'w' is not an absolute path; write the path in the image, beginning with /"]),
+        (IMAGE | {"run": {"entrypoint": "image", "cmd": "x", "args": "y"}}, [
+            "run.entrypoint: 'entrypoint' has no effect: `cmd` is the program; remove one of the two",
+            "run.args: 'args' has no effect: `cmd` is the program; remove one of the two"]),
+    ],
+)  # fmt: skip
+def test_the_program(data: dict[str, Any], problems: list[str]) -> None:
+    assert found(**data) == problems

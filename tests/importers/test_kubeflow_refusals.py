@@ -139,12 +139,6 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
             ],
         ),
         (
-            TF.replace("ROLE", "Worker").replace("COUNT", "1"),
-            [
-                "f.yml:6:87: spec.tfReplicaSpecs.Worker.template.spec.containers[0].args: the program is in the image, and this file does not name it; write it as `command: [python, ...]`"
-            ],
-        ),
-        (
             TF.replace("ROLE", "Boss").replace("COUNT", "1"),
             [
                 "f.yml:6:5: spec.tfReplicaSpecs.Boss: unknown replica type 'Boss'; known: chief, evaluator, master, ps, worker"
@@ -158,7 +152,6 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
             TF.replace("ROLE", "Worker").replace("COUNT", "-1"),
             [
                 "f.yml:6:24: spec.tfReplicaSpecs.Worker.replicas: expected a whole number, got -1; write one such as 2",
-                "f.yml:6:88: spec.tfReplicaSpecs.Worker.template.spec.containers[0].args: the program is in the image, and this file does not name it; write it as `command: [python, ...]`",
             ],
         ),
         (

@@ -18,6 +18,17 @@ LINKS = ("bin", "lib", "lib64", "sbin")
 FOLDERS = ("usr", "etc", "proc", "sys", "dev", "tmp", "var/tmp", "run")
 
 
+RUNSCRIPT = """#!/bin/sh
+if [ -n "$SINGULARITY_NO_EVAL" ]; then
+    [ $# -gt 0 ] || set -- by default
+    exec /bin/echo "$@"
+fi
+eval "set -- $*"
+exec /bin/echo "$@"
+"""
+"""What Apptainer writes for an image of Docker with an ENTRYPOINT and a CMD (1.4.5), shortened."""
+
+
 @pytest.fixture
 def user(cluster: Cluster, workdir: Path) -> User:
     (workdir / "examples").symlink_to(CHECKOUT / "examples")
@@ -88,6 +99,26 @@ def test_the_first_failure_is_the_jobs(user: User) -> None:
     log = user.log("fails-1")
     assert done.returncode == 7, done.stderr + log
     assert "rank 0 on n" in log
+
+
+@pytest.mark.parametrize(
+    ("args", "output"),
+    [("--rank=$HPCDIST_RANK \"it's\" '$HOME  `x`'", "--rank={} it's $HOME  `x`"), (None, "by default")],
+)
+def test_the_images_own_entrypoint(user: User, args: str | None, output: str) -> None:
+    (user.directory / "image" / ".singularity.d").mkdir()
+    script = user.directory / "image" / ".singularity.d" / "runscript"
+    script.write_text(RUNSCRIPT)
+    script.chmod(0o755)
+    section = {
+        "resources": {"cpu": {"requests": 12}},
+        "replicas": {"n_workers": 1, "default_worker": {"resources": {"cpu": {"requests": 12}}}},
+    }
+    run = {"entrypoint": "image"} | ({"args": args} if args else {})
+    data = {"framework": "mpi", "build": {"image": "./image"}, "environment": section, "run": run}
+    log = submitted(user, user.write("entrypoint", data))
+    lines = sorted(line for line in log.splitlines() if line[:3] in ("0: ", "1: "))
+    assert lines == [f"{rank}: {output.format(rank)}" for rank in range(2)]
 
 
 def test_without_the_image(user: User) -> None:

@@ -28,7 +28,8 @@ from hpcdist.experiment.launch.hosts import (
 )
 from hpcdist.experiment.launch.line import UserLaunch, launches_of
 from hpcdist.experiment.launch.options import Option
-from hpcdist.experiment.model import Experiment, Run
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.program import Run
 
 _MOST: Final = 20
 """The most problems that are shown."""
@@ -58,7 +59,7 @@ _NONE: Final = frozenset({"", "/dev/null", "None", "none"})
 
 def with_own_hostfile(experiment: Experiment) -> Experiment:
     """Return the experiment with other systems' hostfiles replaced by hpcdist's."""
-    cmd = experiment.run.cmd
+    cmd = experiment.run.cmd or ""
     ours = with_hostfile(cmd) if isinstance(cmd, str) else tuple(map(with_hostfile, cmd))
     return experiment if ours == cmd else msgspec.structs.replace(experiment, run=Run(cmd=ours))
 

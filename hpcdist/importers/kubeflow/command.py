@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hpcdist.errors import Path
@@ -44,7 +44,12 @@ def shell_text(command: list[str] | str, env: Mapping[str, str], elsewhere: froz
     script = _script(command)
     if script is not None:
         return filled_in(script, env, names)
-    return " ".join(_quoted(word, env, names) for word in command)
+    return quoted_words(command, env, names)
+
+
+def quoted_words(words: Sequence[str], env: Mapping[str, str], names: frozenset[str]) -> str:
+    """Return the words for a shell, which expands the references to ``names``."""
+    return " ".join(_quoted(word, env, names) for word in words)
 
 
 def filled_in(text: str, env: Mapping[str, str], names: frozenset[str] | tuple[str, ...]) -> str:
@@ -57,6 +62,11 @@ def filled_in(text: str, env: Mapping[str, str], names: frozenset[str] | tuple[s
         return env[name] if name in env else f"${{{name}}}" if name in names else match[0]
 
     return _REFERENCE.sub(one, text)
+
+
+def arguments_of(read: Reading, path: Path) -> list[str]:
+    """Return the words of ``args``, which replace the CMD of an image whose ENTRYPOINT is the program."""
+    return _listed(container.words(read, *path, "args"))
 
 
 def _listed(words: list[str] | str | None) -> list[str]:

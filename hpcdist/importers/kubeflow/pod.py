@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.importers import container
-from hpcdist.importers.kubeflow.command import filled_in, shell_text, words_of
+from hpcdist.importers.kubeflow.command import arguments_of, filled_in, quoted_words, shell_text, words_of
 from hpcdist.importers.reading import Reading
 
 _NODES: Final = (
@@ -48,7 +48,7 @@ _SLEEPS: Final = re.compile(r"(?:\S*sh -\w*c )?sleep \S+")
 
 
 class Pod(NamedTuple):
-    """What one replica runs; ``command`` is shell text, None if the file has none.
+    """What one replica runs; ``command`` is shell text, None for the image's entrypoint with ``args``.
 
     ``path`` is that of the container, ``command_path`` that of its command; ``folder`` is the directory;
     ``resources`` is in native form.
@@ -57,6 +57,7 @@ class Pod(NamedTuple):
     path: Path
     command_path: Path
     command: str | None
+    args: str
     folder: str
     env: dict[str, str]
     resources: dict[str, dict[str, object]]
@@ -198,6 +199,7 @@ def _container(read: Reading, path: Path, nodes: object, operator_variables: fro
         path=path,
         command_path=container.command_path(read, *path),
         command=None if command is None else shell_text(command, env, elsewhere),
+        args=quoted_words(arguments_of(read, path), env, frozenset(elsewhere - env.keys())),
         folder=filled_in(word(read, *path, "workingDir") or "", env, ()),
         env=env,
         resources=container.amounts(read, *path, "resources"),

@@ -94,6 +94,8 @@ def _torchruns(read: Reading, parts: list[Part], total: int, each: str | None) -
     lines: list[Line] = []
     for part in parts:
         where = part.pod.command_path
+        if part.pod.command is None:
+            return []
         try:
             line = parse_launch_line(part.command, part.pod.env)
         except UnsupportedLaunch as unclear:

@@ -45,7 +45,10 @@ class Role(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What the replicas of one native role run; ``before`` are shell lines that come first."""
+    """What the replicas of one native role run; ``before`` are shell lines that come first.
+
+    ``command``: the command, or the arguments where the image's entrypoint is the program.
+    """
 
     role: str
     pod: Pod
@@ -138,6 +141,9 @@ def put_image(read: Reading, members: Sequence[Pod]) -> None:
 
 def put_program(read: Reading, parts: Sequence[Part]) -> None:
     """Put the command of all replicas, and their variables."""
+    if any(part.pod.command is None for part in parts):
+        _put_entrypoint(read, parts)
+        return
     for where, command in {part.pod.command_path: part.command for part in parts}.items():
         refuse_pod_names(read, command, where)
     shared = {
@@ -156,6 +162,26 @@ def put_program(read: Reading, parts: Sequence[Part]) -> None:
         branches = [f"{' | '.join(names)})\n{text.rstrip()}\n;;" for text, names in roles_by_text.items()]
         command = "\n".join(["case $HPCDIST_ROLE in", *branches, "esac"])
     put_command(read, command, parts[0].pod.command_path, first)
+
+
+def _put_entrypoint(read: Reading, parts: Sequence[Part]) -> None:
+    """Put the image's entrypoint as the program, which all replicas start in the same way."""
+    first = parts[0].pod
+    for part in parts:
+        refuse_pod_names(read, part.command, part.pod.command_path)
+        if part.pod[3:7] != first[3:7] or part.before:
+            why = "all replicas start the image's entrypoint in the same way, and this one differs"
+            read.refuse(*part.pod.path, why=why, hint="write the program of each as its `command`")
+            return
+    lines = put_variables(read, first.env, *first.path, "env")
+    if lines:
+        why = f"only a command can do this: {lines[0]}"
+        read.refuse(*first.path, "env", why=why, hint="write the image's program as `command`")
+    read.put("run.entrypoint", "image", *first.path, "image")
+    if first.args:
+        read.put("run.args", literal(read, first.args, first.command_path), *first.command_path)
+    if first.folder:
+        read.put("run.workdir", literal(read, first.folder, first.path), *first.path, "workingDir")
 
 
 def put_command(read: Reading, command: str, source: Path, first: Sequence[str] = ()) -> None:

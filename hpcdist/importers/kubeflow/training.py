@@ -81,13 +81,15 @@ def with_master(worker: Role) -> dict[str, Role]:
 
 
 def parts_of(read: Reading, found: Mapping[str, Role]) -> list[Part]:
-    """Return what each native role runs; none, with an error, if one has no command or is not run."""
-    silent = [role for role in found.values() if role.pod.command is None]
-    for role in {role.path: role for role in silent}.values():
-        refuse_missing_command(read, role)
-    if silent:
-        return []
-    parts = [Part(name, found[name].pod, found[name].pod.command or "") for name in _ORDER if name in found]
+    """Return what each native role runs; none, with an error, if only some name it, or one is not run."""
+    silent = {role.path: role for role in found.values() if role.pod.command is None}
+    if any(role.pod.command is not None or not role.pod.image for role in found.values()):
+        for role in silent.values():
+            refuse_missing_command(read, role)
+        if silent:
+            return []
+    pods = {name: found[name].pod for name in _ORDER if name in found}
+    parts = [Part(name, pod, pod.args if pod.command is None else pod.command) for name, pod in pods.items()]
     return parts if _check_launches(read, parts, sum(role.number for role in found.values())) else []
 
 

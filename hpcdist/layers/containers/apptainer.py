@@ -4,6 +4,11 @@ The task wrapper starts it, so that it runs once a task, with all variables of t
 all but HOME, PATH and LD_LIBRARY_PATH. apptainer-exec(1); apptainer.org/docs/user, "Environment and
 Metadata", "GPU Support" and "Bind Paths and Mounts". ``--pwd`` names the folder as it is bound: its path
 without symbolic links may not exist inside.
+
+``apptainer run`` starts ``/.singularity.d/runscript``: of an image of Docker, its ENTRYPOINT and CMD
+(apptainer/apptainer, ``action_script.sh`` and ``conveyorPacker_oci.go``). A shell would read the arguments
+a second time there but for ``--no-eval`` (Apptainer 1.1, SingularityCE 3.10), which a variable sets, as
+earlier versions refuse the option. The image's WORKDIR is not kept.
 """
 
 from __future__ import annotations
@@ -21,10 +26,13 @@ from hpcdist.site.dialects.container import Runtime
 
 _GPUS: Final = {"nccl": ("--nv",), "rccl": ("--rocm",)}
 """The options that bind the driver's libraries; devices, and so Intel's GPUs, are visible without one."""
+_RUNSCRIPT: Final = "/.singularity.d/runscript"
 
 
 class Apptainer(Plain):
     """``apptainer exec``; it takes files of all kinds, folders, and whatever it can fetch."""
+
+    in_workdir = False
 
     def __init__(self, name: str) -> None:
         self.name = self.program = name
@@ -37,14 +45,23 @@ class Apptainer(Plain):
         """Return ``apptainer exec`` with the binds, the GPUs and the image."""
         return tuple(self._words(job, container, runtime))
 
+    def entrypoint(self, container: Container) -> tuple[Word, ...]:
+        """Return the image's runscript."""
+        del container
+        return (Word(text=_RUNSCRIPT, origin=Origin("container", self.name)),)
+
     def _words(self, job: JobSpec, container: Container, runtime: Runtime) -> Iterator[Word]:
         origin = Origin("container", self.name)
         gpus = _GPUS.get(job.gpus.library or "", ()) if runtime.gpus else ()
-        for text in (self.program, "exec", *gpus):
+        no_eval = ("env", f"{self.program.upper()}_NO_EVAL=1") if container.entrypoint else ()
+        for text in (*no_eval, self.program, "exec", *gpus):
             yield Word(text=text, origin=origin)
         for bind in container.binds:
             yield Word.raw(f'--bind "{bind.text}"', bind.origin)
-        yield Word.raw('--pwd "$PWD"', origin)
+        if container.workdir:
+            yield from (Word(text=text, origin=origin) for text in ("--pwd", container.workdir))
+        else:
+            yield Word.raw('--pwd "$PWD"', origin)
         yield from args(job, runtime)
         yield Word(text=container.image, origin=job.origins["image"])
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from hpcdist.experiment.image import Image, refused
 from hpcdist.layers.containers.plain import Plain
-from hpcdist.layers.containers.site_words import args
+from hpcdist.layers.containers.site_words import args, options
 from hpcdist.plan.model import Container, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
@@ -32,6 +32,7 @@ class PodmanHpc(Plain):
 
     name = "podman-hpc"
     program = "podman-hpc"
+    in_workdir = True
 
     def image(self, image: Image) -> str:
         """Return the image as it is.
@@ -47,6 +48,11 @@ class PodmanHpc(Plain):
         """Return ``podman-hpc run`` with volumes, variables, GPUs and the image."""
         return tuple(_words(job, container, runtime))
 
+    def entrypoint(self, container: Container) -> tuple[Word, ...]:
+        """Return nothing: what follows the image are the arguments of its ENTRYPOINT, instead of its CMD."""
+        del container
+        return ()
+
 
 def _words(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator[Word]:
     gpu = ["--gpu"] if runtime.gpus and job.gpus.library == "nccl" else []
@@ -55,9 +61,13 @@ def _words(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator
         yield Word(text=text, origin=_ORIGIN)
     for bind in container.binds:
         yield Word.raw(f'--volume="{bind.text}"', bind.origin)
-    yield Word.raw('--workdir="$PWD"', _ORIGIN)
+    if container.workdir:
+        yield Word(text=f"--workdir={container.workdir}", origin=_ORIGIN)
+    elif not container.entrypoint:
+        yield Word.raw('--workdir="$PWD"', _ORIGIN)
     for name in dict.fromkeys(_names(job)):
         yield Word(text=f"--env={name}", origin=_ORIGIN)
+    yield from options(job, container, runtime)
     yield from args(job, runtime)
     yield Word(text=container.image, origin=job.origins["image"])
 

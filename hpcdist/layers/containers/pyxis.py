@@ -3,6 +3,12 @@
 The task wrapper runs inside, so the image needs bash and the usual small programs (sed, getent). Variables of
 the job are passed on, but one that the image sets keeps the image's value unless ``--container-env`` names it
 (pyxis 0.15). Enroot's hook makes the GPUs visible.
+
+``--container-entrypoint`` starts the ENTRYPOINT once, around the container's first shell, and not around the
+tasks: one that trains instead of ``exec "$@"`` would end there ("container exited too soon"). What starts it
+for a task is ``/etc/rc`` in the image, which enroot writes of WORKDIR, ENTRYPOINT and CMD (NVIDIA/enroot,
+doc/image-format.md and ``docker::configure``); in it ``/etc/rc.local`` comes first, in which pyxis runs its
+own command (pyxis_slurmstepd.c, ``enroot_create_start_config``).
 """
 
 from __future__ import annotations
@@ -20,12 +26,18 @@ from hpcdist.site.dialects.container import Runtime
 _ORIGIN: Final = Origin("container", "pyxis")
 
 
+_NO_LOCAL: Final = "s:/etc/rc[.]local:/dev/null:"
+_IN_WORKDIR: Final = 's:^cd .*:cd "$0" || exit 1:'
+_RC: Final = 'rc=$(sed "$0" /etc/rc) && exec sh -c "$rc" "$@"'
+
+
 class Pyxis:
     """``srun --container-image``; images of registries, and files in enroot's own format."""
 
     name = "pyxis"
     program = ""
     launchers: frozenset[str] = frozenset({"srun"})
+    in_workdir = True
 
     def image(self, image: Image) -> str:
         """Return the image as enroot names it: ``REGISTRY#NAME``; a file begins with ``.`` or ``/``.
@@ -53,6 +65,12 @@ class Pyxis:
         del job, container, runtime
         return ()
 
+    def entrypoint(self, container: Container) -> tuple[Word, ...]:
+        """Return a shell that runs the image's ``/etc/rc``, in ``workdir`` where there is one."""
+        changes = f"{_NO_LOCAL};{_IN_WORKDIR}" if container.workdir else _NO_LOCAL
+        texts = ("sh", "-c", _RC, changes, container.workdir or "rc")
+        return tuple(Word(text=text, origin=_ORIGIN) for text in texts)
+
 
 def _words(job: JobSpec, container: Container, environment: Environment, runtime: Runtime) -> Iterator[Word]:
     yield Word(text=f"--container-image={container.image}", origin=job.origins["image"])
@@ -61,6 +79,8 @@ def _words(job: JobSpec, container: Container, environment: Environment, runtime
     yield Word.raw('--container-workdir="$PWD"', _ORIGIN)
     names = [item.name for item in environment.variables if not item.name.startswith("POLYAXON_")]
     yield Word(text=f"--container-env={','.join(names)}", origin=_ORIGIN)
+    if container.entrypoint:
+        yield Word(text="--no-container-entrypoint", origin=_ORIGIN)
     yield from args(job, runtime)
 
 

@@ -5,6 +5,9 @@ image's value. The machine's file systems are inside by its own configuration (`
 of the site file are options. GPUs and NCCL's plug-in are made visible by modules of the site (``args:
 [--module=gpu,nccl-plugin]``). github.com/NERSC/shifter, doc/command/shifter.rst and src/shifter.c: without
 ``--workdir`` it would start in the image's folder.
+
+``--entrypoint`` needs an image with an ENTRYPOINT; one with a CMD alone is refused there (src/shifter_core.c,
+``calculate_args``).
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from typing import Final
 
 from hpcdist.experiment.image import Image, refused
 from hpcdist.layers.containers.plain import Plain
-from hpcdist.layers.containers.site_words import args
-from hpcdist.plan.model import Container, JobSpec, PreparedJob
+from hpcdist.layers.containers.site_words import args, options
+from hpcdist.plan.model import Container, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
@@ -28,6 +31,7 @@ class Shifter(Plain):
 
     name = "shifter"
     program = "shifter"
+    in_workdir = False
 
     def image(self, image: Image) -> str:
         """Return the image with its type, ``docker:NAME``.
@@ -43,15 +47,26 @@ class Shifter(Plain):
         """Return ``shifter`` with the image and the site's volumes."""
         return tuple(_words(job, container, runtime))
 
+    def entrypoint(self, container: Container) -> tuple[Word, ...]:
+        """Return nothing: ``--entrypoint`` starts it, with what follows instead of the image's CMD."""
+        del container
+        return ()
 
-def _words(job: JobSpec, container: Container, runtime: Runtime) -> Iterator[Word]:
+
+def _words(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator[Word]:
     yield Word(text="shifter", origin=_ORIGIN)
     yield Word(text=f"--image={container.image}", origin=job.origins["image"])
     for bind in container.binds:
         if bind.origin.key == "container.binds":
             yield Word.raw(f'--volume="{bind.text}"', bind.origin)
-    yield Word.raw('--workdir="$PWD"', _ORIGIN)
+    if container.workdir:
+        yield Word(text=f"--workdir={container.workdir}", origin=_ORIGIN)
+    else:
+        yield Word.raw('--workdir="$PWD"', _ORIGIN)
+    yield from options(job, container, runtime)
     yield from args(job, runtime)
+    for text in ("--entrypoint", "--") if container.entrypoint else ():
+        yield Word(text=text, origin=_ORIGIN)
 
 
 SHIFTER: Final = Shifter()

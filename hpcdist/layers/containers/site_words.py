@@ -1,10 +1,10 @@
-"""The words that a site file gives its container runtime."""
+"""The words that a site file gives its container runtime, and the programs inside."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcdist.plan.model import JobSpec
+from hpcdist.plan.model import Container, JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
@@ -16,3 +16,20 @@ def args(job: JobSpec, runtime: Runtime) -> Iterator[Word]:
         yield from (
             Word(text=text, origin=Origin("site", job.identity.site, f"container.{key}")) for text in texts
         )
+
+
+def variables(job: PreparedJob, runtime: Runtime) -> Iterator[Word]:
+    """Yield ``NAME=VALUE`` of ``env``, but for what the experiment or its framework sets."""
+    given = {variable.name for variable in job.environment.variables if variable.origin.kind != "site"}
+    for name, value in runtime.env.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if name not in given:
+            yield Word(
+                text=f"{name}={text}", origin=Origin("site", job.identity.site, f"container.env.{name}")
+            )
+
+
+def options(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator[Word]:
+    """Yield ``--env=NAME=VALUE`` for them where the runtime itself starts the image's entrypoint."""
+    for word in variables(job, runtime) if container.entrypoint else ():
+        yield Word(text=f"--env={word.text}", origin=word.origin)
