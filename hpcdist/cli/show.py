@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -35,6 +36,11 @@ def _writable(value: object) -> object:
     if isinstance(value, list | tuple):
         return [*map(_writable, value)]
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
+def number(value: float) -> float | str:
+    """Return a number for JSON, which has no NaN and no infinity: these are text."""
+    return value if math.isfinite(value) else str(value)
 
 
 def flush() -> None:

@@ -28,6 +28,7 @@ class Identity(Model, frozen=True, kw_only=True):
     scheduler: str
     framework: str | None = None
     command: str
+    params: dict[str, Any] = {}
 
 
 class Request(Model, frozen=True, kw_only=True):

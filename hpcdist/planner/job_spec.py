@@ -86,6 +86,7 @@ def _identity(experiment: Experiment, site: Site) -> Identity:
         scheduler=site.scheduler,
         framework=experiment.framework,
         command=experiment.run.command,
+        params=experiment.params,
     )
 
 

@@ -7,6 +7,7 @@ have all fields at the top level, some with other names, and their array as text
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class StoredPlan(NamedTuple):
 
     description: str | None = None
     tags: tuple[str, ...] = ()
+    params: Mapping[str, Any] = MappingProxyType({})
     array: ArraySpec | None = None
     walltime: int | None = None
     requeue: bool = False
@@ -36,12 +38,13 @@ def read(data: object) -> StoredPlan:
     """Return the plan of the file's data."""
     plan = data if isinstance(data, Mapping) else {}
     request, launch, identity = (_piece(plan, name) for name in ("request", "launch", "identity"))
-    walltime, tags = request("walltime"), identity("tags")
+    walltime, tags, params = request("walltime"), identity("tags"), identity("params")
     seconds = walltime.get("seconds") if isinstance(walltime, Mapping) else None
     tasks = _tasks(plan) if launch("mode") == "tasks" else None
     return StoredPlan(
         description=_text(identity("description")),
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+        params=params if isinstance(params, dict) else {},
         array=_array(request("array")),
         walltime=seconds if isinstance(seconds, int) else None,
         requeue=request("requeue") is True,

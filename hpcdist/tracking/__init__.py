@@ -3,4 +3,5 @@
 files    which files there are: one a process, by job, attempt and rank
 entries    their lines: one a call of `hpcdist_tracking`
 series    the values of each metric, in one line over all attempts
+comparison    params, last metrics and models of several runs
 """

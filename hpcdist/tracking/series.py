@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -31,14 +31,18 @@ class Points(NamedTuple):
 
 
 class Metrics(NamedTuple):
-    """All series of a run, and how many lines of its files were damaged."""
+    """What the processes of a run recorded, and how many lines of its files were damaged.
+
+    ``others``: the entries without metrics, each with its job, in the order of attempts.
+    """
 
     series: dict[Key, Points]
+    others: list[tuple[str, Entry]]
     damaged: int
 
 
 def read(files: Iterable[Recorded]) -> Metrics:
-    """Return the series of these files.
+    """Return what stands in these files.
 
     An attempt goes on where the one before it had got to, mostly from a checkpoint: from its first step on
     its values hold, and those of earlier attempts are left out. Values without a step are counted.
@@ -47,23 +51,27 @@ def read(files: Iterable[Recorded]) -> Metrics:
         OSError: if a file cannot be read.
     """
     parts: list[tuple[Key, tuple[int, int], float, Points]] = []
+    others: list[tuple[str, Entry]] = []
     damaged = 0
     for file in files:
         with opened(file) as stream:
             reader = Reader(stream)
-            for name, points in _by_name(reader.new()).items():
+            for name, points in _by_name(reader.new(), file.job, others).items():
                 key = Key(file.job, name, file.rank)
                 parts.append((key, file.attempt, points.times[0], points))
         damaged += reader.damaged
     series: dict[Key, Points] = {}
     for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
         series[key] = _continued(series.get(key), points)
-    return Metrics(series, damaged)
+    return Metrics(series, others, damaged)
 
 
-def _by_name(entries: Iterable[Entry]) -> dict[str, Points]:
+def _by_name(entries: Iterable[Entry], job: str, others: list[tuple[str, Entry]]) -> dict[str, Points]:
+    """Return the points of each metric; append the entries without metrics to ``others``."""
     found: dict[str, Points] = {}
     for entry in entries:
+        if not entry.metrics:
+            others.append((job, entry))
         at, step = entry.at, entry.step
         if type(step) is not float:
             step = math.nan
@@ -78,6 +86,15 @@ def _by_name(entries: Iterable[Entry]) -> dict[str, Points]:
             points.values.append(number)
             points.times.append(at)
     return found
+
+
+def numbers(metrics: Mapping[str, float | str]) -> dict[str, float]:
+    """Return the values of an entry as numbers; what is none is left out."""
+    found = (
+        (name, value if isinstance(value, float) else _NOT_FINITE.get(value))
+        for name, value in metrics.items()
+    )
+    return {name: value for name, value in found if value is not None}
 
 
 def _continued(earlier: Points | None, new: Points) -> Points:

@@ -45,6 +45,9 @@ Verbs:
   status      Show the state of jobs.
   describe    Show the details of a job.
   logs        Print the output of a job.
+  metrics     Show the metrics of a run.
+  compare     Compare the params and last metrics of runs.
+  models      List the models that runs recorded, with their metrics.
   cancel      Cancel jobs.
   wait        Wait for jobs to end, and exit with their exit code.
   sites       List, show, detect, check and create site files.

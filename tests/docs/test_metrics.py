@@ -22,4 +22,5 @@ def test_a_program_records_and_its_metrics_are_shown(tmp_path: Path, monkeypatch
     assert CliRunner().invoke(main, ["submit", "train.yml", "--wait"]).exit_code == 0
     shown = CliRunner().invoke(main, ["metrics", "train-1"]).stdout
     keeps_block("metrics", f"$ hpcdist metrics train-1\n{shown}")
+    keeps_block("models", f"$ hpcdist models\n{CliRunner().invoke(main, ['models']).stdout}")
     assert Path("runs/train-1/outputs/model.pt").read_text() == "weights"

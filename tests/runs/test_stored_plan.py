@@ -32,18 +32,19 @@ def test_what_a_plan_writes_is_read() -> None:
     plan = planned(
         description="a try",
         tags=["a"],
+        params={"lr": 0.1, "layers": [64, 32]},
         batch=batch,
         framework="horovod",
         environment=environment(each=resources(gpu=1), workers=2),
     )
     assert plan.request.walltime == Walltime(60)
     assert read(json.loads(msgspec.json.encode(plan))) == StoredPlan(
-        "a try", ("a",), ARRAY, 60, requeue=True, tasks=3, labelled=True
+        "a try", ("a",), {"lr": 0.1, "layers": [64, 32]}, ARRAY, 60, requeue=True, tasks=3, labelled=True
     )
 
 
 def test_a_plan_of_an_earlier_version_is_read() -> None:
-    assert read(OLD) == StoredPlan("a try", ("a",), ARRAY, 60, requeue=True, tasks=3, labelled=True)
+    assert read(OLD) == StoredPlan("a try", ("a",), {}, ARRAY, 60, requeue=True, tasks=3, labelled=True)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_whether_one_task_has_labels_is_the_launchers(batch: dict[str, Any], lab
         {"request": 3, "launch": []},
         {
             "request": {"array": 3, "walltime": 4, "requeue": "yes"},
-            "identity": {"tags": 3, "description": {}},
+            "identity": {"tags": 3, "description": {}, "params": [1]},
         },
         {"array": "3-1"},
         {"array": f"1-{'9' * 5000}"},

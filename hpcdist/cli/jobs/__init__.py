@@ -1,5 +1,5 @@
 """The verbs of jobs: from `submit` to `wait`.
 
-submit list status describe logs metrics cancel wait    one verb each
-runs follow    shared: finding runs and printing reports; following output
+submit list status describe logs metrics compare models cancel wait    one verb each
+runs follow comparing    shared: finding runs and printing reports; following output
 """

@@ -148,12 +148,8 @@ def _summary(key: Key, points: Points) -> dict[str, Any]:
     """Return a series for JSON, which has no NaN and no infinity: these are text."""
     count, last, step, low, high = series.summary(points)
     return {
-        **key._asdict(), "values": count, "last": _json(last), "step": step, "min": low, "max": high
+        **key._asdict(), "values": count, "last": show.number(last), "step": step, "min": low, "max": high
     }  # fmt: skip
-
-
-def _json(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)
 
 
 def _print_csv(found: Mapping[Key, Points]) -> None:

@@ -1,0 +1,118 @@
+"""Runs beside each other: the params that they were started with, and the metrics that they reached."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.runs.rundir import Run
+from hpcdist.tracking import files, series
+from hpcdist.tracking.entries import Artifact, Entry
+
+
+class Tracked(NamedTuple):
+    """A run, or an element of its array (``train-1/3``).
+
+    ``params``: the experiment's, then those that the program recorded. ``metrics``: the last value of each,
+    of the lowest rank that recorded it. ``artifacts``: the last of each path.
+    """
+
+    name: str
+    params: Mapping[str, Any]
+    tags: tuple[str, ...]
+    metrics: Mapping[str, float]
+    artifacts: tuple[Artifact, ...]
+
+
+def tracked(run: Run) -> list[Tracked]:
+    """Return what was recorded of a run, an item for each of its jobs or elements, and one without any.
+
+    Raises:
+        OSError: if its files cannot be read.
+    """
+    found = series.read(files.recorded(run.directory))
+    plan = run.directory.plan()
+    jobs = sorted({key.job for key in found.series} | {job for job, _ in found.others}, key=_order) or [""]
+    return [
+        _tracked(
+            run.name if len(jobs) == 1 and "_" not in job else f"{run.name}/{job.rpartition('_')[2]}",
+            plan.params,
+            plan.tags,
+            {key.name: points.values[-1] for key, points in sorted(found.series.items(), reverse=True)
+             if key.job == job},
+            [entry for other, entry in found.others if other == job],
+        )
+        for job in jobs
+    ]  # fmt: skip
+
+
+def _order(job: str) -> tuple[str, int]:
+    """Elements sort by number."""
+    first, _, element = job.rpartition("_")
+    return first, int(element) if element.isdigit() else -1
+
+
+def _tracked(
+    name: str,
+    params: Mapping[str, Any],
+    tags: tuple[str, ...],
+    metrics: Mapping[str, float],
+    others: Iterable[Entry],
+) -> Tracked:
+    all_params, all_tags, artifacts = dict(params), dict.fromkeys(tags), dict[str, Artifact]()
+    for entry in others:
+        all_params |= entry.params
+        all_tags |= dict.fromkeys(entry.tags)
+        if entry.artifact:
+            artifacts[entry.artifact.path] = entry.artifact
+    return Tracked(name, all_params, (*all_tags,), metrics, (*artifacts.values(),))
+
+
+def names(items: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return the names in all of these, in the order in which they first occur."""
+    return [*dict.fromkeys(name for item in items for name in item)]
+
+
+def differing(items: Sequence[Tracked]) -> list[str]:
+    """Return the params that are not the same in all."""
+    return [
+        name for name in names(item.params for item in items) if any(
+            name not in item.params or item.params[name] != items[0].params.get(name) for item in items
+        )
+    ]  # fmt: skip
+
+
+def in_order(items: Iterable[Tracked], by: str) -> list[Tracked]:
+    """Sort by a metric or param, from the highest with ``-`` before its name; what has none comes last.
+
+    Raises:
+        ConfigError: if no item has it.
+    """
+    found, name = [*items], by.removeprefix("-")
+    there = [*names(item.metrics for item in found), *names(item.params for item in found)]
+    if name not in there and by in there:
+        name = by
+    if name not in there:
+        raise ConfigError(Problem(f"there is no metric or param {name!r}", hint=did_you_mean(name, there)))
+    sign = -1.0 if name != by else 1.0
+    return sorted(found, key=lambda item: _key(item, name, sign))
+
+
+def _key(item: Tracked, name: str, sign: float) -> tuple[int, float, str]:
+    """Numbers come before texts, and these before what has none."""
+    value = item.metrics.get(name, item.params.get(name))
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return 2, 0.0, item.name
+    if isinstance(value, int | float):
+        return 0, sign * value, ""
+    return 1, 0.0, str(value)
+
+
+def models(items: Iterable[Tracked]) -> Iterator[Tracked]:
+    """Yield an item for each model, with its metrics in place of the run's."""
+    for item in items:
+        for artifact in item.artifacts:
+            if artifact.kind == "model":
+                yield item._replace(metrics=series.numbers(artifact.metrics), artifacts=(artifact,))
