@@ -20,7 +20,10 @@ from hpcdist.cli import VERBS, main
 from tests.docs.pages import CHECKOUT, PAGES, block, blocks, prose, typed
 from tests.plug_in import plugged_in
 
-PROGRAMS: Final = ("hpcdist", "make", "pip", "pipx", "uv", "git", "spack", "export", "source", "python")
+PROGRAMS: Final = (
+    "hpcdist", "make", "pip", "pipx", "uv", "git", "spack", "export", "source", "python", "pytest", "mkdir",
+    "until",
+)  # fmt: skip
 """What a command of the pages begins with; those of other tools are not its to keep."""
 
 ELSEWHERE: Final = {
@@ -85,9 +88,11 @@ def scripts() -> list[tuple[str, ...]]:
 def _scripts(page: Path) -> Iterator[tuple[str, ...]]:
     """Yield the commands of a page."""
     shown = [tuple(typed(each.text)) for each in blocks(page)]
-    spans = re.findall(r"`([^`\n]+)`", prose(page))
+    parts = re.split(r"\n\s*\n|\n(?=[*-] |\|)", prose(page))
+    spans = [" ".join(span.split()) for part in parts for span in re.findall(r"`([^`]+)`", part)]
     yield from [tuple(itertools.chain(*shown))] if page.parent.name == "tutorial" else shown
-    yield from ((span,) for span in spans if span.split(" ")[0] in PROGRAMS and " " in span)
+    programs = "|".join(PROGRAMS)
+    yield from ((span,) for span in spans if re.match(rf"(?:[A-Z_]+=\S+ )?(?:{programs}) ", span))
 
 
 def usages() -> Iterator[str]:
@@ -155,6 +160,9 @@ def test_a_command_does_what_it_says(
             _hpcdist(shlex.split(filled(command))[1:])
         elif command.startswith("export HPCDIST_"):
             monkeypatch.setenv(*command.removeprefix("export ").split("=", 1))
+        elif "pytest " in command:
+            words = ["--collect-only", "-q", *command.partition("pytest ")[2].split()]
+            subprocess.run([sys.executable, "-m", "pytest", *words], cwd=CHECKOUT, check=True)
         elif command.startswith("make "):
             subprocess.run([*command.split(), "--dry-run"], cwd=CHECKOUT, check=True, capture_output=True)
         else:

@@ -80,7 +80,7 @@ def test_what_does_not_fit_and_what_is_odd(folder: Path) -> None:
     keeps_block("warning", done("check", folder / "exp.yml", ODD).stderr)
 
 
-@pytest.mark.parametrize("name", ["eight gpus", "two a node", "batch options", "modules"])
+@pytest.mark.parametrize("name", ["two a node", "batch options", "modules"])
 def test_parts_of_an_experiment(name: str, folder: Path) -> None:
     whole, part = yaml.safe_load(block("experiment")), yaml.safe_load(block(name))
     merged = whole | part

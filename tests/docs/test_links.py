@@ -13,8 +13,9 @@ from tests.docs.pages import CHECKOUT, DOCS, PAGES, README, prose
 
 
 def headings(page: Path) -> set[str]:
-    """Return what the headings of a page are called in links."""
-    titles = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    """Return what the headings of a page are called in links; those of generated parts, too."""
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     words = (re.sub(r"[^\w\s-]", "", title.lower()).strip() for title in titles)
     return {re.sub(r"[-\s]+", "-", word) for word in words}
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pytest
 
+from hpcdist.experiment.batch import Batch
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.layers.launchers import launchers
@@ -29,7 +30,7 @@ def experiment() -> Iterator[Entry]:
     yield from reference.entries(Input, ("inputs[]",))
     for name in frameworks.names():
         if below := [*reference.entries(frameworks.get(name).section, (name,))]:
-            yield Entry((name,), None, "section", "", f"what `framework: {name}` can be told.")
+            yield Entry((name,), None, "section", "", f"the keys of `framework: {name}`.")
             yield from below
 
 
@@ -38,7 +39,11 @@ def site() -> Iterator[Entry]:
 
 
 def config() -> Iterator[Entry]:
-    return Reference().entries(Config)
+    """Yield the keys of the config, whose sections of ``batch`` are in the reference of an experiment."""
+    reference = Reference()
+    for _ in reference.entries(Batch, ("batch",)):
+        pass
+    return reference.entries(Config)
 
 
 def passed_to(entry: Entry) -> str:
