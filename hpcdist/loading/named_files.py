@@ -1,7 +1,8 @@
 """Files that a job file names, such as the component of an operation.
 
-A job file may come from anyone, so what it names has to be a regular file of at most 1 MiB in the same tree
-of folders, also after symbolic links are resolved.
+A name begins at the folder of the job file, or else at the root of its tree, as in a repository. A job file
+may come from anyone, so what it names has to be a regular file of at most 1 MiB in the same tree of folders,
+also after symbolic links are resolved.
 """
 
 from __future__ import annotations
@@ -32,10 +33,13 @@ def with_named_file(document: Document, form: str = "") -> Document:
         return document
     path, name = named
     folder = Path() if document.file.startswith("<") else Path(document.file).parent
-    label = os.path.normpath(folder / name)
+    root = _root(folder.resolve())
     try:
-        text = source.decode(_contents(folder, name), label)
-    except (OSError, RuntimeError) as error:  # the latter for a circle of links, until Python 3.12
+        files = [folder / name, Path(os.path.relpath(root)) / name]
+        file = next((file for file in files if file.exists()), files[0])
+        label = os.path.normpath(file)
+        text = source.decode(_contents(file, root), label)
+    except (OSError, ValueError, RuntimeError) as error:  # the last for a circle of links, until Python 3.12
         message, hint = _reason(error)
         raise ConfigError(
             document.locate(Problem(f"{name!r} cannot be read: {message}", path, hint))
@@ -45,14 +49,13 @@ def with_named_file(document: Document, form: str = "") -> Document:
     return document._replace(data=data, text=f"{document.text.rstrip()}\n{comments}")
 
 
-def _contents(folder: Path, name: str) -> bytes:
-    """Read a file below the root of the folder's tree.
+def _contents(file: Path, root: Path) -> bytes:
+    """Read a file below the root of a tree.
 
     Raises:
         OSError: as `untrusted.read` does, and for a file elsewhere.
     """
-    real = (folder / name).resolve()
-    root = _root(folder.resolve())
+    real = file.resolve()
     if not real.is_relative_to(root):
         raise PermissionError(0, f"it is not in {root}")
     return untrusted.read(real, source.MAX_BYTES)
@@ -65,10 +68,13 @@ def _root(folder: Path) -> Path:
     return tree or (here if folder.is_relative_to(here) else folder)
 
 
-def _reason(error: OSError | RuntimeError) -> tuple[str, str]:
+def _reason(error: Exception) -> tuple[str, str]:
     message = getattr(error, "strerror", None) or str(error)
     if isinstance(error, PermissionError) and not error.errno:
         return message, _OUTSIDE
     if isinstance(error, FileNotFoundError):
-        return "there is no such file", "write its path, beginning at the folder of this file"
+        return (
+            "there is no such file",
+            "write its path, beginning at the folder of this file or of its repository",
+        )
     return message, ""

@@ -114,15 +114,17 @@ def test_command_lines_for_one_node_and_the_old_form_of_mpi() -> None:
 
 
 REFUSED = {
-    "": "the command is incomplete; write `experiments create multinode --name ...`",
-    "gradient": "the command is incomplete; write `experiments create multinode --name ...`",
-    "jobs create --name a": "`jobs create` is not read; write `experiments create singlenode`, which has most of its options",
-    "paperspace jobs create --name a": "`jobs create` is not read; write `experiments create singlenode`, which has most of its options",
-    "jobs list": "unknown command 'jobs'; write `experiments create multinode --name ...`",
+    "": "the command is incomplete; write `experiments run singlenode --name ...`, or `multinode`, or `jobs create --name ...`",
+    "gradient": "the command is incomplete; write `experiments run singlenode --name ...`, or `multinode`, or `jobs create --name ...`",
+    "jobs list": "`jobs list` starts no job; write `experiments run singlenode --name ...`, or `multinode`, or `jobs create --name ...`",
+    "gradient deployments create --name a": "this is a deployment, which serves a model: hpcdist runs batch jobs only",
+    "machines create": "`machines` starts no job; write `experiments run singlenode --name ...`, or `multinode`, or `jobs create --name ...`",
+    "jobs create --workerCount 2": "`jobs create` has no option --workerCount; `experiments create multinode` has it",
+    "jobs create --useDockerfile=yes": "--useDockerfile is true or false, not 'yes'; write --useDockerfile",
     "experiments hyperparameters create --name a": "a search over hyperparameters is many jobs; import one experiment, and give it `batch.array`",
-    "experiment create": "unknown command 'experiment'; did you mean 'experiments'?",
-    "experiments list": "unknown command 'list'; write `experiments create multinode --name ...`",
-    "experiments run multnode": "unknown command 'multnode'; did you mean 'multinode'?",
+    "experiment create": "`experiment` starts no job; did you mean 'experiments'?",
+    "experiments list": "`experiments list` starts no job; write `experiments run singlenode --name ...`, or `multinode`, or `jobs create --name ...`",
+    "experiments run multnode": "`experiments run multnode` starts no job; did you mean 'multinode'?",
     "experiments create mpi --workerCont 2": "`experiments create mpi` has no option --workerCont; "
     "did you mean 'workerCount'?",
     "experiments create mpi --qqq 2": "`experiments create mpi` has no option --qqq; remove it",
@@ -133,9 +135,7 @@ REFUSED = {
     "experiments create mpi --masterCommand mpirun -np 2": "'-np' is not an option; "
     "put quotes around a command of several words",
     "experiments create mpi --": "'--' is not an option; put quotes around a command of several words",
-    "experiments create mpi --vpc=1": "--vpc has no value; write --vpc",
-    "experiments create mpi --optionsFile a.yml": "--optionsFile is not read here; "
-    "write `hpcdist import FILE`, and each other option as `--set 'OPTION=VALUE'`",
+    "experiments create mpi --vpc=1": "--vpc is true or false, not '1'; write --vpc",
     "experiments create mpi --createOptionsFile a.yml": "--createOptionsFile is not read here; "
     "it writes a template and no experiment: remove it",
     "experiments create multinode --name a": "--experimentType is missing; "
@@ -149,3 +149,33 @@ def test_invalid_command_lines_are_refused(line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(line.split())
     assert str(caught.value) == f"command line: {REFUSED[line]}"
+
+
+def test_jobs_become_experiments_of_one_node() -> None:
+    words = shlex.split(
+        "paperspace jobs create --name 'a job' --container a/b:1 --machineType P5000 --isPreemptible true "
+        '--useDockerfile false --jobEnv \'{"KEY":"hidden"}\' --dataset=coco@dst1:v2 --dataset=out@dst2 '
+        "--project p --command 'python x.py'"
+    )
+    data = importers.from_command_line(words, "gradient")
+    assert str(data.place_of("jobEnv")) == "--jobEnv"
+    found = importers.read(data)
+    assert found.data == {
+        "name": "a-job",
+        "environment": {
+            "env_vars": {"KEY": "hidden"},
+            "data_refs": ["coco", "out"],
+            "resources": {"gpu": {"requests": 1}},
+            "node_selector": {"gpu_type": "P5000"},
+        },
+        "build": {"image": "a/b:1"},
+        "run": {"cmd": "python x.py"},
+    }
+    assert {remark.severity for remark in found.remarks} == {"warning"}
+    assert [str(remark.path[0]) for remark in found.remarks] == [
+        "name",
+        "dataset",
+        "machineType",
+        "isPreemptible",
+        "project",
+    ]

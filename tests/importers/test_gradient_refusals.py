@@ -96,6 +96,10 @@ ERRORS: dict[str, list[str]] = {
     GRPC + "parameterServerContainer: tensorflow/tensorflow:1.15": [
         "f.yml:9:27: parameterServerContainer: an experiment has one image, and workerContainer is tensorflow/tensorflow:2.4.1; write the same in both"
     ],
+    "machineType: C7\ncommand: a\nuseDockerfile: true\nbuildOnly: true": [
+        "f.yml:3:16: useDockerfile: no image is built here; build it, for example by `apptainer build`, and write its name as `container`",
+        "f.yml:4:12: buildOnly: no image is built here; a job runs a program: write its command, and remove this",
+    ],
     "machineType: P40\ncommand: ''": [
         "f.yml:1:14: machineType: unknown machine type 'P40'; did you mean 'P4000'?",
         "f.yml:2:1: command: command is missing; write it, or give it by `--set`",

@@ -88,7 +88,8 @@ def test_what_is_no_regular_file_is_refused(tree: pathlib.Path) -> None:
     reasons = {
         "pipe": "it is a FIFO, not a regular file",
         ".": "Is a directory",
-        "missing.yml": "there is no such file; write its path, beginning at the folder of this file",
+        "missing.yml": "there is no such file; "
+        "write its path, beginning at the folder of this file or of its repository",
         "big.yml": "it is larger than 1 MiB",
         "/dev/zero": f"it is not in {tree}/jobs; "
         "copy it there, or submit from a directory that contains both",
@@ -102,3 +103,10 @@ def test_what_is_no_regular_file_is_refused(tree: pathlib.Path) -> None:
 def test_an_operation_from_standard_input_names_files_of_the_working_directory(tree: pathlib.Path) -> None:
     assert command_of(OPERATION % "c.yml", "<stdin>") == "train --lr=0.1"
     assert tree.exists()
+
+
+def test_a_name_may_begin_at_the_root_of_the_repository(tree: pathlib.Path) -> None:
+    (tree / ".git").mkdir()
+    (tree / "parts" / "own.yml").write_text(COMPONENT)
+    assert command_of(OPERATION % "parts/own.yml") == "train --lr=0.1"
+    assert "cannot be read: there is no such file" in str(command_of(OPERATION % "elsewhere/own.yml"))

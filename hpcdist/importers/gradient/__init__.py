@@ -1,4 +1,4 @@
-"""Experiments of Paperspace Gradient: one node, gRPC (parameter servers) and MPI, by their options files.
+"""Jobs and experiments of Paperspace Gradient: one node, parameter servers (gRPC), MPI, by their options.
 
 The keys are the long options of the command line, which `hpcdist.importers.gradient.command_line` reads
 (https://github.com/Paperspace/gradient-cli; https://docs.paperspace.com/gradient, of 2019 to 2021).
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from hpcdist.documents.tree import Map
-from hpcdist.errors import ConfigError, Key, Problem, did_you_mean
+from hpcdist.errors import ConfigError, Key, Path, Problem, did_you_mean
 from hpcdist.importers import Imported
-from hpcdist.importers.gradient import ci, command_line
+from hpcdist.importers.gradient import ci, command_line, named_files
 from hpcdist.importers.gradient.fields import common_fields
 from hpcdist.importers.gradient.mpi import put_mpi
-from hpcdist.importers.gradient.options import IGNORED, KNOWN, OF_SINGLENODE, SINGLE
+from hpcdist.importers.gradient.options import BUILDS, IGNORED, KNOWN, OF_JOB, OF_SINGLENODE, SINGLE
 from hpcdist.importers.gradient.roles import put_parameter_servers, put_single
 from hpcdist.importers.reading import Reading, one_of
 
@@ -29,7 +29,7 @@ _OTHERS: Final = {
     "shutdownTimeout": ("this is a notebook: a batch job has no browser", ""),
 }
 """Options of Gradient's other commands, and why those are not run."""
-_MULTINODE_ONLY: Final = KNOWN - OF_SINGLENODE - {"datasets", "experimentType", "experimentTypeId"}
+_MULTINODE_ONLY: Final = KNOWN - OF_SINGLENODE - OF_JOB - {"datasets", "experimentType", "experimentTypeId"}
 _TYPES: Final = {
     **dict.fromkeys(("GRPC", "MULTI-GRPC"), "GRPC"),
     **dict.fromkeys(("MPI", "MULTI-MPI"), "MPI"),
@@ -80,6 +80,14 @@ class Gradient:
         """Return the steps of GradientCI and the jobs of workflows, as `ContainsJobs.jobs`."""
         return one_of(ci.jobs_of(data), data)
 
+    def file_named_in(self, data: Map) -> tuple[Path, str] | None:
+        """Return the file of further options, as `NamesFile.file_named_in`."""
+        return named_files.file_named_in(data)
+
+    def with_named_file(self, data: Map, other: Map) -> Map:
+        """Return the data with those options."""
+        return named_files.with_named_file(data, other)
+
     def from_command_line(self, words: Sequence[str]) -> Map:
         """Return the options file that is equivalent to a command line, as `command_line.parse`."""
         return command_line.parse(words)
@@ -98,6 +106,8 @@ def _read(data: Map) -> Imported:
     for key in data.keys() - given:
         read.get(key)  # `--createOptionsFile` writes options that are not given
     _refuse_unknown(read, given)
+    for key in (key for key in BUILDS if key in given):
+        read.refuse(key, why="no image is built here", hint=BUILDS[key])
     common_fields(read, given)
     _put_layout(read, given)
     for key, why in IGNORED.items():

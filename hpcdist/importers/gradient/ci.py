@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Key, Path, Problem
 from hpcdist.importers import Imported
-from hpcdist.importers.container import skip_empty
+from hpcdist.importers.container import skip_empty, words
 from hpcdist.importers.reading import Reading
 from hpcdist.words import join, quote
 
@@ -205,8 +205,9 @@ def _step(options: Options) -> None:
         message = f"this step of GradientCI runs {commands[0]}, which is not an experiment"
         _fail(read, (*step, "command"), message, f"supported: {', '.join(_COMMANDS)}")
     if "paramsFile" in read.keys(*step):
-        file = read.text(*step, "paramsFile")
-        _fail(read, (*step, "paramsFile"), "the params of this step are in another file", f"give {file}")
+        where = "here and in another file" if "params" in read.keys(*step) else "in another file"
+        message, hint = f"the params of this step are {where}", f"give {read.text(*step, 'paramsFile')}"
+        _fail(read, (*step, "paramsFile"), message, hint)
     _params(options, step, _COMMANDS[commands[0]])
 
 
@@ -273,21 +274,17 @@ def _run(options: Options, path: Path) -> None:
     read = options.read
     if read.peek(*path, "script") is not None:
         options.take("command", *path, "script")
-    words = [word for key in ("command", "args") for word in _words(read, (*path, key))]
-    if words:
+    found = [word for key in ("command", "args") for word in _words(read, (*path, key))]
+    if found:
         key = "args" if read.peek(*path, "args") is not None else "command"
-        options.put("command", join(words), *path, key)
+        options.put("command", join(found), *path, key)
     action = read.text(*path[:-1], "uses") or ""
     options.paths.setdefault("command", (*path, "script" if action.startswith("script") else "args"))
 
 
 def _words(read: Reading, path: Path) -> list[str]:
-    value = read.get(*path)
-    if isinstance(value, list) and not any(isinstance(item, (dict, list)) for item in value):
-        return [read.text(*path, index) or "" for index, _ in enumerate(value)]
-    if value is not None and not isinstance(value, str):
-        read.refuse(*path, why="expected a list of words", hint="write `[python, train.py]`")
-    return [value] if isinstance(value, str) else []
+    found = words(read, *path)
+    return [found] if isinstance(found, str) else found or []
 
 
 def _sections(section: Any) -> list[Map]:

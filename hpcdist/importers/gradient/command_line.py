@@ -8,15 +8,27 @@ from typing import Final, NoReturn
 
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
-from hpcdist.importers.gradient.options import COUNTS, FLAGS, HIDDEN, OF_MULTINODE, OF_SINGLENODE, REPEATED
+from hpcdist.importers.gradient.options import (
+    COUNTS,
+    FLAGS,
+    HIDDEN,
+    OF_JOB,
+    OF_MULTINODE,
+    OF_SINGLENODE,
+    REPEATED,
+)
 
 _LINE: Final = Place("command line", 0, 0)
 _TOOLS: Final = frozenset({"gradient", "paperspace", "paperspace-python"})
 _VERBS: Final = ("create", "run", "createAndStart")
 _KINDS: Final = {"singlenode": OF_SINGLENODE, "multinode": OF_MULTINODE, "mpi": OF_MULTINODE}
+_COMMANDS: Final[dict[tuple[str, ...], frozenset[str]]] = {
+    **{("experiments", verb, kind): options for verb in _VERBS for kind, options in _KINDS.items()},
+    ("jobs", "create"): OF_JOB,
+}
+"""The options of each command that starts a batch job."""
 _TYPES: Final = {"experimentType", "experimentTypeId"}
 _FILES: Final = {
-    "optionsFile": "write `hpcdist import FILE`, and each other option as `--set 'OPTION=VALUE'`",
     "createOptionsFile": "it writes a template and no experiment: remove it",
     "help": "remove it",
 }
@@ -24,10 +36,12 @@ _UNSUPPORTED: Final = {
     ("experiments", "hyperparameters"): (
         "a search over hyperparameters is many jobs", "import one experiment, and give it `batch.array`",
     ),
-    ("jobs", "create"): (
-        "`jobs create` is not read", "write `experiments create singlenode`, which has most of its options",
-    ),
+    ("deployments",): ("this is a deployment, which serves a model: hpcdist runs batch jobs only", ""),
+    ("notebooks",): ("this is a notebook: a batch job has no browser", ""),
+    ("workflows",): ("a workflow is in a file of its own", "give that file to `hpcdist submit`"),
 }  # fmt: skip
+_FORMS: Final = "write `experiments run singlenode --name ...`, or `multinode`, or `jobs create --name ...`"
+_BOOLEANS: Final = {"true": True, "false": False}
 _DIGITS: Final = 10
 _SHOWN: Final = re.compile(r"[!-~]{1,40}")
 
@@ -35,24 +49,24 @@ _SHOWN: Final = re.compile(r"[!-~]{1,40}")
 def parse(words: Sequence[str]) -> Map:
     """Return the options file that is equivalent to a command line, with or without the name of the tool.
 
-    Pure: no file is read. The place of each value is its option.
+    Pure: no file is read, and ``optionsFile`` stays an option. The place of each value is its option.
 
     Raises:
-        ConfigError: for a command that makes no experiment, an unknown option, a missing value.
+        ConfigError: for a command that starts no job, an unknown option, a missing value.
     """
     rest = list(words)
     for word in rest:
         _check_text(word)
     if rest and rest[0].rsplit("/", 1)[-1] in _TOOLS:
         rest = rest[1:]
-    kind = _kind(rest[:3])
+    command = _command(rest)
     data = Map(place=_LINE)
-    if kind == "mpi":
+    if command[-1] == "mpi":
         data.put("experimentType", "MPI", _LINE)
-    rest = rest[3:]
+    rest = rest[len(command) :]
     while rest:
-        rest = _option(data, rest, kind)
-    if kind == "multinode" and not data.keys() & _TYPES:
+        rest = _option(data, rest, command)
+    if command[-1] == "multinode" and not data.keys() & {*_TYPES, "optionsFile"}:
         _fail("--experimentType is missing", "write --experimentType MPI, or GRPC for parameter servers")
     return data
 
@@ -64,50 +78,54 @@ def _check_text(word: str) -> None:
         _fail(f"{word!a} is not text in UTF-8", "")
 
 
-def _kind(words: Sequence[str]) -> str:
-    if tuple(words[:2]) in _UNSUPPORTED:
-        _fail(*_UNSUPPORTED[words[0], words[1]])
-    choices: tuple[tuple[str, ...], ...] = (("experiments",), _VERBS, tuple(_KINDS))
-    for index, allowed in enumerate(choices):
-        word = words[index] if index < len(words) else ""
+def _command(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the command, without its options."""
+    for start, reasons in _UNSUPPORTED.items():
+        if tuple(words[: len(start)]) == start:
+            _fail(*reasons)
+    for command in _COMMANDS:
+        if tuple(words[: len(command)]) == command:
+            return command
+    for index in range(3):
+        word = words[index] if index < len(words) and words[index][:1] != "-" else ""
+        allowed = {command[index] for command in _COMMANDS if command[:index] == tuple(words[:index])}
         if word not in allowed:
-            message = f"unknown command {word!r}" if word else "the command is incomplete"
+            message = (
+                f"`{' '.join(words[: index + 1])}` starts no job" if word else "the command is incomplete"
+            )
             near = did_you_mean(word, allowed) if word else ""
-            hint = near if near.startswith("did") else "write `experiments create multinode --name ...`"
-            _fail(message, hint)
-    return words[2]
+            _fail(message, near if near.startswith("did") else _FORMS)
+    raise AssertionError(words)
 
 
-def _option(data: Map, words: list[str], kind: str) -> list[str]:
+def _option(data: Map, words: list[str], command: tuple[str, ...]) -> list[str]:
     """Take the first option with its value; return the words behind it."""
-    word, _, glued = words[0].partition("=")
-    name = word.removeprefix("--")
+    word, equals, glued = words[0].partition("=")
+    name, rest = word.removeprefix("--"), words[1:]
     if not word.startswith("--") or not name:
         _fail(f"{words[0]!r} is not an option", "put quotes around a command of several words")
     if name in _FILES:
         _fail(f"--{name} is not read here", _FILES[name])
-    if name not in _KINDS[kind]:
-        _fail(f"`experiments create {kind}` has no option --{name}", _nearest(name, kind))
+    if name not in _COMMANDS[command] and name != "optionsFile":
+        _fail(f"`{' '.join(command)}` has no option --{name}", _nearest(name, command))
     if name in FLAGS:
-        if "=" in words[0]:
-            _fail(f"--{name} has no value", f"write --{name}")
-        data.put(name, True, Place(f"--{name}", 0, 0))  # noqa: FBT003
-        return words[1:]
-    if "=" in words[0]:
-        _put(data, name, _value(name, glued), glued)
-        return words[1:]
-    if len(words) == 1:
+        text = glued if equals else rest.pop(0) if rest and rest[0].lower() in _BOOLEANS else "true"
+        if text.lower() not in _BOOLEANS:
+            _fail(f"--{name} is true or false, not {text!r}", f"write --{name}")
+        data.put(name, _BOOLEANS[text.lower()], Place(f"--{name}", 0, 0))
+        return rest
+    if not equals and not rest:
         _fail(f"--{name} needs a value", f"write --{name} VALUE")
-    _put(data, name, _value(name, words[1]), words[1])
-    return words[2:]
+    value = glued if equals else rest.pop(0)
+    _put(data, name, _value(name, value), value)
+    return rest
 
 
-def _nearest(name: str, kind: str) -> str:
-    hint = did_you_mean(name, _KINDS[kind])
-    others = (other for other, known in _KINDS.items() if name in known)
-    other = next(others, "")
+def _nearest(name: str, command: tuple[str, ...]) -> str:
+    other = next((other for other, known in _COMMANDS.items() if name in known), ())
     if other:
-        return f"`experiments create {other}` has it"
+        return f"`{' '.join(other)}` has it"
+    hint = did_you_mean(name, _COMMANDS[command])
     return hint if hint.startswith("did") else "remove it"
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hpcdist.errors import Path
 from hpcdist.importers.container import escape_templates
-from hpcdist.importers.gradient.options import DATASETS
+from hpcdist.importers.gradient.options import DATASETS, ENVIRONMENT
 from hpcdist.importers.reading import Reading
 from hpcdist.words import RUN_NAME, quote, slug
 
@@ -107,10 +107,13 @@ def _workspace(read: Reading, given: set[str]) -> None:
 
 
 def _variables(read: Reading, given: set[str]) -> None:
-    """Take ``experimentEnv``: keys and values, or the same as a text of JSON."""
-    key = "experimentEnv"
-    if key not in given:
-        return
+    """Take the variables: keys and values, or the same as a text of JSON."""
+    for key in ENVIRONMENT:
+        if key in given:
+            _take_variables(read, key)
+
+
+def _take_variables(read: Reading, key: str) -> None:
     section = read.peek(key)
     if isinstance(section, str):
         section = _json(section)
@@ -181,10 +184,13 @@ def _datasets(read: Reading, given: set[str]) -> None:
     values = {key: _several(read, key) for key in flat}
     count = max(map(len, values.values()), default=0)
     names += [name for name in values.get("datasetName", ()) if name]
+    names += (
+        [text.partition("@")[0] for text in _several(read, "dataset") if text] if "dataset" in given else []
+    )
     if count > len(values.get("datasetName", ())):
         _refuse_dataset(read, flat[0])
     if names:
-        source = "datasets" if "datasets" in given else "datasetName"
+        source = next(key for key in ("datasets", "datasetName", "dataset") if key in given)
         read.put("environment.data_refs", [escape_templates(name) for name in names], source)
         hint = "put the files on the machine; the site's `volumes` say where"
         read.warn(source, why="no dataset is fetched or mounted, and no key is kept", hint=hint)

@@ -1,7 +1,8 @@
-"""The options of ``gradient experiments create|run singlenode|multinode``, the keys of its options files.
+"""The options of ``gradient experiments create|run`` and ``jobs create``, the keys of their options files.
 
-Source: gradient-cli, ``gradient/cli/experiments.py`` (https://github.com/Paperspace/gradient-cli);
-``experimentTypeId``, ``projectHandle`` and ``triggerEventId`` are those of its first releases.
+Source: gradient-cli 0.5 to 1.9, ``gradient/cli/experiments.py`` and ``jobs.py``
+(https://github.com/Paperspace/gradient-cli); ``experimentTypeId``, ``projectHandle`` and ``triggerEventId``
+are those of its first releases.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ _MODELS: Final = "models are not stored; what the program writes to $POLYAXON_RU
 _SECRET: Final = "nothing is fetched with it; do not keep secrets in a file"  # noqa: S105
 _USER: Final = "the job runs as you, with your own rights"
 _REGISTRY: Final = "the site's container runtime gets images"
+_NO_IMAGE: Final = "no image is built or stored"
 _BOARD: Final = "a batch job has no browser; run tensorboard on the login node"
 _ACCOUNT: Final = "it belongs to an account of Paperspace"
 
@@ -28,8 +30,17 @@ COUNTS: Final = frozenset(_of_roles("Count"))
 DATASETS: Final = ("datasetUri", "datasetName", "datasetId", "datasetAwsAccessKeyId",
                    "datasetAwsSecretAccessKey", "datasetAwsEndpoint", "datasetVersionId", "datasetEtag",
                    "datasetVolumeKind", "datasetVolumeSize")  # fmt: skip
-REPEATED: Final = frozenset(("tag", *DATASETS))
-FLAGS: Final = frozenset(("isPreemptible", "tensorboard", "vpc", "no-logs"))
+REPEATED: Final = frozenset(("tag", "dataset", *DATASETS))
+FLAGS: Final = frozenset(
+    ("isPreemptible", "tensorboard", "vpc", "no-logs", "isPublic", "useDockerfile", "buildOnly")
+)
+"""Options that are true, or have ``true`` or ``false`` behind them."""
+ENVIRONMENT: Final = ("experimentEnv", "envVars", "jobEnv")
+BUILDS: Final = {
+    "useDockerfile": "build it, for example by `apptainer build`, and write its name as `container`",
+    "buildOnly": "a job runs a program: write its command, and remove this",
+}
+"""Options of a job that build an image, and what to do instead."""
 _SINGLE_IGNORED: Final = {
     "containerUser": _USER,
     "registryUsername": _REGISTRY,
@@ -55,7 +66,13 @@ _COMMON_IGNORED: Final = {
     "vpc": "the site has its own network",
     "no-logs": "`hpcdist logs` shows them",
 }
-IGNORED: Final = {**_COMMON_IGNORED, **_SINGLE_IGNORED, **_MULTI_IGNORED}
+_JOB_IGNORED: Final = {
+    **dict.fromkeys(("project", "cluster", "experimentId", "startedByUserId", "isPublic"), _ACCOUNT),
+    **dict.fromkeys(("registryTarget", "registryTargetUsername", "relDockerfilePath"), _NO_IMAGE),
+    "registryTargetPassword": _SECRET,
+    "nodeAttrs": "choose nodes with `batch.partition` or `batch.constraint`",
+}
+IGNORED: Final = {**_COMMON_IGNORED, **_SINGLE_IGNORED, **_MULTI_IGNORED, **_JOB_IGNORED}
 """Options that mean nothing on a batch machine, and why."""
 _COMMON: Final = (
     "name", "workspace", "workspaceRef", "workspaceArchive", "workspaceUrl", "workingDirectory",
@@ -63,6 +80,10 @@ _COMMON: Final = (
 )  # fmt: skip
 OF_SINGLENODE: Final = frozenset((*_COMMON, *SINGLE, *_SINGLE_IGNORED))
 OF_MULTINODE: Final = frozenset((*_COMMON, *MULTI, *_MULTI_IGNORED))
-KNOWN: Final = OF_SINGLENODE | OF_MULTINODE | {"datasets"}
-HIDDEN: Final = frozenset(name for name in KNOWN if IGNORED.get(name) == _SECRET or "Aws" in name)
+OF_JOB: Final = frozenset((*_COMMON, *SINGLE, *_SINGLE_IGNORED, *_JOB_IGNORED, *BUILDS, "envVars", "jobEnv",
+                           "dataset")) - {"experimentEnv"}  # fmt: skip
+KNOWN: Final = OF_SINGLENODE | OF_MULTINODE | OF_JOB | {"datasets"}
+HIDDEN: Final = frozenset(
+    name for name in KNOWN if IGNORED.get(name) == _SECRET or "Aws" in name or name in ENVIRONMENT
+)
 """Options whose values are shown nowhere."""
