@@ -86,9 +86,15 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
             ("outputs: {o: {type: uri_file}}\n"
             "distribution: {type: tensorflow, worker_count: 2, parameter_server_count: 1}"),
             {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 1, "n_ps": 1}},
-             "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
-            [("distribution: in TF_CONFIG the first of the workers is the chief, and the others are workers "
-             "0, 1, ...")],
+             "tensorflow": {"chief": False}, "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
+            [],
+        ),
+        (
+            ("outputs: {o: {type: uri_file}}\nresources: {instance_count: 2}\n"
+            "distribution: {type: tensorflow, worker_count: 1, parameter_server_count: 1}"),
+            {"framework": "tensorflow", "environment": {"replicas": {"n_ps": 1}}, "batch": {"nodes": 2},
+             "tensorflow": {"chief": False}, "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
+            [],
         ),
     ],
 )  # fmt: skip

@@ -119,12 +119,6 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
             ],
         ),
         (
-            JOB + "distribution: {type: tensorflow, worker_count: 1, parameter_server_count: 1}\n",
-            [
-                "job.yml:4:75: distribution.parameter_server_count: parameter servers need a worker besides the chief, which is the first worker; write `worker_count: 2` or more",
-            ],
-        ),
-        (
             JOB + "distribution: {type: tensorflow, worker_count: none}\n",
             [
                 "job.yml:4:48: distribution.worker_count: expected a whole number of 1 or more, got 'none'",

@@ -126,7 +126,6 @@ ERRORS: dict[str, list[str]] = {
         "f.yml:3:1: parameterServerCount: '0' is not a number from 1 to 100000; write the number of replicas",
         "f.yml:1:1: workerMachineType: workerMachineType is missing; write the machine, such as P4000 or C7",
         "f.yml:1:1: parameterServerMachineType: parameterServerMachineType is missing; write the machine, such as P4000 or C7",
-        "f.yml:2:14: workerCount: the one worker is TensorFlow's master, and parameter servers need a worker besides it; write 2 or more",
         "f.yml:1:1: workerCommand: workerCommand is missing; write it, or give it by `--set`",
         "f.yml:1:1: parameterServerCommand: parameterServerCommand is missing; write it, or give it by `--set`",
     ],

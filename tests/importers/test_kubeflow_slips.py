@@ -83,7 +83,6 @@ WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
          "f.yml:6:45: spec.pytorchReplicaSpecs.Worker.template.spec.containers: expected a list; write `containers: [{image: ..., command: [...]}]`"),
         (TORCH.replace("[{name: pytorch, command: COMMAND}]", "[]"),
          "f.yml:6:45: spec.pytorchReplicaSpecs.Worker.template.spec.containers: the pod has no container; write `template: {spec: {containers: [{image: ..., command: [...]}]}}`"),
-        (TF, "f.yml:6:5: spec.tfReplicaSpecs.Worker.replicas: the only worker becomes the master, and the servers need a worker beside it; write 2, or a Chief"),
         (MX, "f.yml:6:27: spec.mxReplicaSpecs.Scheduler.replicas: there can be one Scheduler, not 2; write 1"),
         ("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec: {trainer: {numNodes: 2}}\n",
          "f.yml:2:7: kind: jobs of kind 'TrainJob' are not run; a runtime in another object defines what it runs: write a PyTorchJob or MPIJob"),

@@ -54,6 +54,39 @@ def test_tensorflow_with_parameter_servers(user: User, launcher: str) -> None:
     assert "hpcdist: master ended well; ending those that served\n" in log
 
 
+SERVED = """\
+import tensorflow as tf
+me = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+spec = me.cluster_spec()
+if me.task_type == "ps":
+    tf.distribute.Server(spec, job_name="ps", task_index=me.task_id).join()
+tf.config.experimental_connect_to_cluster(spec, job_name=me.task_type, task_index=me.task_id)
+with tf.device("/job:ps/task:0"):
+    weight = tf.Variable(4.0)
+for _ in range(20):
+    weight.assign_sub(0.2 * weight)
+print(f"{me.task_type}: {float(weight):.3f} on {weight.device} of {sorted(spec.jobs)}", flush=True)
+"""
+
+
+@pytest.mark.parametrize("chief", ["chief", "worker"])
+def test_tensorflow_with_servers_and_one_replica_that_uses_them(user: User, chief: str) -> None:
+    (user.directory / "served.py").write_text(SERVED)
+    asked = {
+        "framework": "tensorflow",
+        "tensorflow": {"chief": chief == "chief"},
+        "environment": {"replicas": {"n_ps": 1}},
+        "run": {"cmd": "python served.py"},
+        "batch": {"walltime": "5m", "nodes": 2},
+    }
+    path = {"PATH": framework_path("tensorflow"), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    done = user.hpcdist("submit", user.write("served", asked), "--wait", env=path)
+    log = user.log("served-1")
+    assert done.returncode == 0, done.stderr + log
+    assert "2 tasks by srun, 2 nodes: n1 n2 (job " in log
+    assert f"{chief}: 0.046 on /job:ps/replica:0/task:0/device:CPU:0 of {sorted((chief, 'ps'))}" in log
+
+
 def test_tensorflow_mirrored(user: User) -> None:
     log = learns(user, "tensorflow_mirrored", *WHOLE_NODES, framework="tensorflow")
     assert "2 tasks by srun, 2 nodes: n1 n2 (job " in log

@@ -204,18 +204,11 @@ class Layout:
                 f"{workers} workers and {servers} parameter servers leave some of {instances} instances idle"
             )
             read.warn(*self._source(), why=why, hint="hpcdist asks for a node for each of them")
-        if servers and workers == 1:
-            why = "parameter servers need a worker besides the chief, which is the first worker"
-            read.refuse(
-                self._section, "parameter_server_count", why=why, hint="write `worker_count: 2` or more"
-            )
-            return
         source = (self._section, "worker_count")
         self._put_replicas(workers - 1, source if read.peek(*source) is not None else (), servers)
         if servers:
             read.put("environment.replicas.n_ps", servers, self._section, "parameter_server_count")
-            why = "in TF_CONFIG the first of the workers is the chief, and the others are workers 0, 1, ..."
-            read.warn(self._section, why=why)
+            read.put("tensorflow.chief", False, self._section)  # noqa: FBT003 - a value of the file
 
     def _role_count(self, name: str, least: int) -> int | None:
         path = (self._section, name)

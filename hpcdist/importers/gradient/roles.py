@@ -48,15 +48,15 @@ def put_parameter_servers(read: Reading, given: set[str]) -> None:
     read.put("framework", "tensorflow", "experimentType")
     _put_machine(read, "workerMachineType", "environment", WORKERS)
     _put_machine(read, "parameterServerMachineType", "environment.replicas.default_ps")
-    if workers == 1:
-        why = "the one worker is TensorFlow's master, and parameter servers need a worker besides it"
-        read.refuse("workerCount", why=why, hint="write 2 or more")
-    elif workers and servers:
-        read.put("environment.replicas.n_workers", workers - 1, "workerCount")
+    if workers and servers:
+        if workers > 1:
+            read.put("environment.replicas.n_workers", workers - 1, "workerCount")
         read.put("environment.replicas.n_ps", servers, "parameterServerCount")
         read.put("batch.nodes", workers + servers, "workerCount")
-        why = f"the first of {workers} workers is TF_CONFIG's master, and not worker 0 too as on Gradient"
-        hint = "worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same"
+        which = f"the first of {workers} workers" if workers > 1 else "the one worker"
+        why = f"{which} is TF_CONFIG's master, and not worker 0 too as on Gradient"
+        second = "worker 0 is the second; " * (workers > 1)
+        hint = f"{second}WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same"
         read.warn("workerCount", why=why, hint=hint)
     put_image(read, "workerContainer", "parameterServerContainer")
     _put_version(read)

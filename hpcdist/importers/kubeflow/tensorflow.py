@@ -33,8 +33,7 @@ def tfjob(read: Reading) -> None:
     first = "master" in map(str.lower, specs) or read.peek("spec", "tfReplicaSpecs") is None
     chief = found.get("master")
     if chief is None:
-        what = "TF_CONFIG calls it chief, and the next one worker 0"
-        found = worker_first(read, found, what if "ps" in found else "")
+        found = worker_first(read, found, "")
     for name in ("master", "evaluator"):
         only_one(read, found.get(name), name)
     parts = parts_of(read, found)
@@ -44,7 +43,7 @@ def tfjob(read: Reading) -> None:
     if len(parts) > 1 or found["master"].number > 1:
         if first and chief:
             read.put("tensorflow.version", "1", *chief.path)
-        elif "ps" not in found and bool(chief) != ("evaluator" in found):
+        elif bool(chief) != bool({"ps", "evaluator"} & found.keys()):
             read.put("tensorflow.chief", chief is not None, *(chief or found["master"]).path)
         read.put("tensorflow.ends_with", "workers" if everyone else "master", "spec")
     put_replicas(read, found, parts)

@@ -64,10 +64,6 @@ def worker_first(read: Reading, found: dict[str, Role], what: str) -> dict[str, 
         why = "there is neither a chief nor a worker"
         read.refuse("spec", why=why, hint="write one of them")
         return found
-    if "ps" in found and worker.number == 1:
-        why = "the only worker becomes the master, and the servers need a worker beside it"
-        read.refuse(*worker.path, "replicas", why=why, hint="write 2, or a Chief")
-        return found
     if what and (len(found) > 1 or worker.number > 1):
         read.warn(*worker.path, why=f"the first worker is the master: {what}")
     others = {name: role for name, role in found.items() if name != "worker"}

@@ -108,18 +108,18 @@ def _distributed(read: Reading, texts: Texts, path: Path, kind: str) -> None:
     if _FRAMEWORKS[kind]:
         read.put("framework", _FRAMEWORKS[kind], *path, "kind")
     if kind == "tfjob":
-        _put_chief(read, path, roles)
+        _put_chief(read, roles)
     if kind == "mxjob" and "master" not in roles:
         read.refuse(*path, "kind", why="an mxjob without a scheduler", hint="write `scheduler`")
     _put_roles(read, roles)
 
 
-def _put_chief(read: Reading, path: Path, roles: Mapping[str, Replica]) -> None:
-    """Put whether TF_CONFIG has a chief, if that differs from the default."""
-    if "master" not in roles and "ps" in roles:
-        read.warn(*path, "worker", why="there is no chief: the first worker is the chief in TF_CONFIG")
-    elif "ps" not in roles and _total(roles) > 1 and ("master" in roles) != ("evaluator" in roles):
+def _put_chief(read: Reading, roles: Mapping[str, Replica]) -> None:
+    """Put whether TF_CONFIG has a chief and whose end is the job's, if these differ from the defaults."""
+    if _total(roles) > 1 and ("master" in roles) != bool({"ps", "evaluator"} & roles.keys()):
         read.put("tensorflow.chief", "master" in roles, *next(iter(roles.values())).path)
+    if "master" not in roles and "ps" in roles and "ends_with" not in read.native.get("tensorflow", {}):
+        read.put("tensorflow.ends_with", "master", *roles["worker"].path)  # as the operator, by worker 0
 
 
 def _total(roles: Mapping[str, Replica]) -> int:

@@ -42,6 +42,22 @@ class Section(Model, frozen=True):
         return self.version.partition(".")[0] in {"0", "1"}
 
 
+def _without_coordination(section: Section, replicas: Replicas) -> Iterator[Problem]:
+    """Yield a warning where ParameterServerStrategy of TensorFlow 2 has no coordinator, or no worker.
+
+    It ends with "There must be at least one worker" (2.21); programs that place variables by themselves run.
+    """
+    rest = "ParameterServerStrategy of TensorFlow 2 does not run; other uses of parameter servers do"
+    if section.chief is False:
+        why = f"without a chief {rest}"
+        hint = "`--set tensorflow.chief=true` makes the master one"
+        yield Problem(why, ("tensorflow", "chief"), hint, "warning")
+    elif not replicas.n_workers:
+        why = f"without a worker besides the chief {rest}"
+        path = ("environment", "replicas", "n_ps")
+        yield Problem(why, path, "write `n_workers: 1`", "warning")
+
+
 def _has_chief(section: Section, replicas: Replicas) -> bool:
     """Whether the cluster names a chief.
 
@@ -67,14 +83,10 @@ class TensorFlow(Plain):
         yield from super().problems(experiment)
         yield from one_process(experiment, self.name)
         replicas = experiment.environment.replicas or Replicas()
-        if replicas.n_ps and not replicas.n_workers:
-            where = ("environment", "replicas", "n_ps")
-            yield Problem("parameter servers need workers that use them", where, "write `n_workers`")
         section = section_of(Section, experiment, self.name)
         version = section.version
-        if replicas.n_ps and section.chief is False:
-            why = "parameter servers need a chief, which hands out their work"
-            yield Problem(why, ("tensorflow", "chief"), "remove it")
+        if replicas.n_ps and not section.is_first:
+            yield from _without_coordination(section, replicas)
         if not re.fullmatch(r"\d+(\.\d+)*(\.x)?", version):
             path = ("tensorflow", "version")
             yield Problem(f"{version!r} is no version of TensorFlow", path, "write one such as 1.15 or 2.16")
@@ -86,7 +98,7 @@ class TensorFlow(Plain):
         """
         section = section_of(Section, experiment, self.name)
         replicas = experiment.environment.replicas or Replicas()
-        coordinated = replicas.n_ps > 0 and not section.is_first
+        coordinated = replicas.n_ps > 0 and not section.is_first and section.chief is not False
         ends_with = section.ends_with or ("master" if coordinated else "workers")
         every = frozenset({"master", "worker"})
         return Topology(
@@ -113,13 +125,19 @@ def _with_chief(chief: str, present: Sequence[str]) -> Variable:
 
 
 def _of_workers(present: Sequence[str]) -> Iterator[Variable]:
-    """Yield the variables of a cluster of workers, which are the first ranks; an evaluator is not in it."""
-    cluster = {"worker": [role for role in present if role != "evaluator"]}
-    why = "a cluster of workers alone, the first of which is the master"
-    for role in cluster["worker"] if "evaluator" in present else [""]:
+    """Yield the variables of a cluster without a chief, whose workers are the first ranks.
+
+    Parameter servers are in it, an evaluator is not.
+    """
+    servers = [role for role in present if role not in ("master", "worker")]
+    cluster = {"worker": [role for role in present if role not in servers]}
+    cluster |= {"ps": ["ps"]} if "ps" in servers else {}
+    kinds = "workers and parameter servers" if "ps" in servers else "workers alone"
+    why = f"a cluster of {kinds}, the first of which is the master"
+    for role in cluster["worker"] if servers else [""]:
         yield _config(cluster, "worker", RANK, why, role)
-    if "evaluator" in present:
-        yield _config(cluster, "evaluator", INDEX, why, "evaluator")
+    for role in servers:
+        yield _config(cluster, role, INDEX, why, role)
 
 
 def _config(

@@ -16,6 +16,8 @@ from tests.experiments import environment, experiment, resources, where
 from tests.plans import TESTBED
 
 EVALUATOR: dict[str, Any] = {"replicas": {"evaluator": {}}}
+FIRST = {"version": "1.15"}
+STRATEGY = "ParameterServerStrategy of TensorFlow 2 does not run; other uses of parameter servers do"
 ALL_ROLES = {"replicas": {"n_workers": 1, "n_ps": 1, "evaluator": {}}}
 
 
@@ -49,7 +51,8 @@ def test_the_framework_of_an_experiment() -> None:
           "write `n_ps: 1` or more")]),
         ({"framework": "tensorflow", "environment": ALL_ROLES}, []),
         ({"framework": "tensorflow", "environment": environment(ps=1)},
-         ["environment.replicas.n_ps: parameter servers need workers that use them; write `n_workers`"]),
+         [f"environment.replicas.n_ps: without a worker besides the chief {STRATEGY}; write `n_workers: 1`"]),
+        ({"framework": "tensorflow", "environment": environment(ps=1), "tensorflow": FIRST}, []),
         *(({"framework": name, "environment": {"processes_per_replica": 2}},
            [(f"environment.processes_per_replica: a replica is one process under {name}; "
              "write more workers instead")])

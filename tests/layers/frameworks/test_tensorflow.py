@@ -97,6 +97,19 @@ WITH_CHIEF = {"chief": ["node0:PORT"], "worker": ["node0:PORT+1", "node0:PORT+2"
         ({}, {"evaluator": {}}, WITH_CHIEF, {"type": "evaluator", "index": 0}),
         ({"chief": False}, {"evaluator": {}}, ALONE, {"type": "evaluator", "index": 0}),
         ({}, {"n_ps": 1}, WITH_CHIEF | {"ps": ["node0:PORT+3"]}, {"type": "ps", "index": 0}),
+        ({"chief": False}, {"n_ps": 1}, ALONE | {"ps": ["node0:PORT+3"]}, {"type": "ps", "index": 0}),
+        (
+            {"chief": False},
+            {"n_workers": 0, "n_ps": 1},
+            {"worker": ["node0:PORT"], "ps": ["node0:PORT+1"]},
+            {"type": "ps", "index": 0},
+        ),
+        (
+            {},
+            {"n_workers": 0, "n_ps": 1},
+            {"chief": ["node0:PORT"], "ps": ["node0:PORT+1"]},
+            {"type": "ps", "index": 0},
+        ),
     ],
 )
 def test_a_chief_where_somebody_needs_one(
@@ -107,11 +120,9 @@ def test_a_chief_where_somebody_needs_one(
     last = tf_configs(plan)[-1]
     assert (last["cluster"], last["task"]) == (cluster, task)
     (origin,) = {item.origin for item in plan.environment.task_variables if item.name == "TF_CONFIG"}
-    form = "a chief, which" if "chief" in cluster else "workers alone, the first of which"
-    assert str(origin) in (
-        f"framework tensorflow: a cluster with {form} is the master",
-        f"framework tensorflow: a cluster of {form} is the master",
-    )
+    kinds = "workers and parameter servers" if "ps" in cluster else "workers alone"
+    form = "with a chief, which" if "chief" in cluster else f"of {kinds}, the first of which"
+    assert str(origin) == f"framework tensorflow: a cluster {form} is the master"
 
 
 def test_a_master_alone_is_the_one_worker() -> None:
@@ -216,6 +227,8 @@ BOTH = ("master", "worker")
         ({"version": "1.15"}, environment(2, ps=1), BOTH),
         ({"version": "1.15", "ends_with": "master"}, environment(2, ps=1), ("master",)),
         ({"version": "1.15"}, environment(ps=1), ("master",)),
+        ({}, environment(ps=1), ("master",)),
+        ({"chief": False}, environment(2, ps=1), BOTH),  # nobody coordinates
         ({}, EVALUATOR, BOTH),
     ],
 )
@@ -242,11 +255,14 @@ def test_the_evaluator_is_beside_the_cluster() -> None:
     assert last["task"] == {"type": "evaluator", "index": 0}
 
 
-def test_servers_need_a_chief() -> None:
+def test_servers_without_a_chief_are_for_programs_of_their_own() -> None:
     exp = experiment(framework="tensorflow", tensorflow={"chief": False}, environment=environment(1, ps=1))
-    assert [str(problem) for problem in frameworks.problems_of(exp)] == [
-        "tensorflow.chief: parameter servers need a chief, which hands out their work; remove it"
-    ]
+    (problem,) = frameworks.problems_of(exp)
+    assert (problem.severity, problem.path) == ("warning", ("tensorflow", "chief"))
+    assert problem.hint == "`--set tensorflow.chief=true` makes the master one"
+    first = {"chief": False, "version": "1.15"}
+    exp = experiment(framework="tensorflow", tensorflow=first, environment=environment(1, ps=1))
+    assert [*frameworks.problems_of(exp)] == []
 
 
 @given(
