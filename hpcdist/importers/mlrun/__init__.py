@@ -27,9 +27,8 @@ _OTHERS: Final = {
     **dict.fromkeys(("nuclio", "remote", "serving", "application"),
                     "it serves requests, which a batch job does not"),
     "handler": "write `kind: job`, with the program in `spec.command`",
-    **dict.fromkeys(("run", "task"), _FUNCTION),
 }  # fmt: skip
-_KINDS: Final = frozenset({"mpijob", "job", "local", "", *_OTHERS})
+_KINDS: Final = frozenset({"mpijob", "job", "local", "", "run", "task", *_OTHERS})
 _OF_FUNCTIONS: Final = frozenset(
     {"build", "default_handler", "entry_points", "mpi_args", "image_pull_policy", "disable_auto_mount"}
 )
@@ -50,7 +49,12 @@ _IGNORED: Final = {
     "entry_points": "it only lists the functions of the code",
     **dict.fromkeys(("clone_target_dir", "allow_empty_resources", "reset_on_run",
                      "track_models", "filename", "serving_spec", "graph", "output_path",
-                     "secret_sources"), _SERVER),
+                     "secret_sources", "rundb", "mount_applied", "input_path", "data_stores",
+                     "scrape_metrics"), _SERVER),
+    **dict.fromkeys(("outputs", "returns"), "what the program records or writes is kept"),
+    "notifications": "the batch system sends mail: `batch.mail`",
+    "schedule": "the job is submitted once; submit it by cron",
+    "retry": "the batch system requeues a job: `batch.requeue`",
     "clean_pod_policy": "there are no pods",
 }  # fmt: skip
 _METADATA: Final = dict.fromkeys(
@@ -150,7 +154,7 @@ def _is_artifact(data: Map) -> bool:
     """Decide by the keys of an artifact, which older versions have at the top."""
     spec = data.get("spec")
     keys = data.keys() | (spec.keys() if isinstance(spec, Mapping) else ())
-    return bool({"db_key", "producer", "target_path"} <= keys or {"target_path", "tree"} <= keys)
+    return {"db_key", "producer"} <= keys or {"target_path", "tree"} <= keys
 
 
 def _refuse_kind(read: Reading, base: Path, kind: object) -> None:
@@ -164,6 +168,13 @@ def _refuse_kind(read: Reading, base: Path, kind: object) -> None:
         what = "a task" if task else "a function"
         hint = _FUNCTION if task else "write `kind: mpijob`, or `kind: job` for one process"
         read.refuse(*base, "kind", why=f"it looks like {what} of MLRun, without its `kind`", hint=hint)
+    elif kind in ("run", "task"):
+        read.refuse(
+            *base,
+            "kind",
+            why=f"a {kind} of MLRun names its function, and does not contain it",
+            hint=_FUNCTION,
+        )
     else:
         hint = _OTHERS.get(str(kind), "write `kind: mpijob`")
         read.refuse(*base, "kind", why=f"functions of kind {kind!r} are not run", hint=hint)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Final
 
-from hpcdist.documents.tree import Seq
+from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path
 from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, words
 from hpcdist.importers.mlrun.code import code_command, code_of, start_line
@@ -20,6 +21,7 @@ from hpcdist.importers.searches import from_list, grid, submit_hint
 from hpcdist.words import quote
 
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
+_STORED: Final = re.compile(r"(store|v3io|db|hub|ds)://")
 _REMOTE: Final = re.compile(r"[a-z0-9]+://")
 _ESCAPED: Final = r"""|replace("\\", "\\\\")|replace('"', '\\"')|replace("\n", "\\n")"""
 _BY_SHELL: Final = "write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"
@@ -28,17 +30,29 @@ _BY_SHELL: Final = "write `mode: pass`, and {codefile} where the command names i
 def params_of(read: Reading, spec: Path) -> dict[str, object]:
     """Take ``parameters``; searches over them are many jobs."""
     refuse_searches(read, spec)
-    given = read.get(*spec, "parameters")
-    if given is not None and not isinstance(given, Mapping):
-        read.refuse(*spec, "parameters", why="expected keys and values", hint="write `NAME: VALUE`")
-        return {}
-    params = dict(given or {})
-    for name in [name for name in params if not name.isidentifier()]:
-        read.refuse(*spec, "parameters", name, why=f"{name!r} is not a valid param name")
-        del params[name]
+    params = Map(place=read.place(*spec, "parameters"))
+    for section in ("inputs", "parameters"):
+        if not isinstance(read.peek(*spec, section), (Mapping, NoneType)):
+            read.refuse(*spec, section, why="expected keys and values", hint="write `NAME: VALUE`")
+        for name in read.keys(*spec, section):
+            _take_param(read, params, name, (*spec, section, name))
     if params:
-        read.put("params", given, *spec, "parameters")
+        read.put("params", params, *spec, "parameters")
     return params
+
+
+def _take_param(read: Reading, params: Map, name: str, source: Path) -> None:
+    """Take a parameter, or the path of an input."""
+    value = read.get(*source)
+    if not name.isidentifier():
+        read.refuse(*source, why=f"{name!r} is not a valid param name")
+        return
+    if isinstance(value, str) and _STORED.match(value):
+        hint = f"copy the file to the machine, and give its path: `-p {name}=PATH`"
+        read.warn(*source, why=f"{value} is found only by a server of MLRun", hint=hint)
+    params.put(name, value, read.place(*source))
+    if (text := getattr(read.peek(*source[:-1]), "texts", {}).get(name)) is not None:
+        params.texts[name] = text
 
 
 def refuse_searches(read: Reading, spec: Path) -> None:

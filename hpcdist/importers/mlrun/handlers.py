@@ -9,6 +9,7 @@ import ast
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from sys import version_info
 from typing import Final, NamedTuple
 
 from hpcdist.documents.tree import Seq
@@ -64,7 +65,11 @@ def put_handler(
     file = code_file(program.file) if program.code else quote(program.file) if program.file else ""
     functions = _functions(program.code)
     plain = handler.name.isidentifier()
-    if plain and program.code and handler.name not in functions:
+    if plain and program.code and (error := _syntax_error(program.code)):
+        read.warn(
+            *handler.source, why=f"the code is not of Python {version_info[0]}.{version_info[1]}: {error}"
+        )
+    elif plain and program.code and handler.name not in functions:
         known = f"its functions are {comma_list(functions)}" if functions else "it defines no function"
         hint = f"choose one: `--set handler={next(iter(functions))}`" if functions else "name its program"
         read.refuse(*handler.source, why=f"the code has no function {handler.name!r}; {known}", hint=hint)
@@ -131,13 +136,26 @@ def _only_defines(code: str) -> bool:
 
 
 def _body(code: str) -> list[ast.stmt]:
-    """Return the statements of a program, none if it is not one of Python."""
+    """Return the statements of a program, none if this Python cannot read it."""
+    found = _parsed(code)
+    return found if isinstance(found, list) else []
+
+
+def _syntax_error(code: str) -> str:
+    """Return why this Python cannot read a program; that of the job may be newer."""
+    found = _parsed(code)
+    return found if isinstance(found, str) else ""
+
+
+def _parsed(code: str) -> list[ast.stmt] | str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error) or "it is nested too deeply"
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -13,7 +13,8 @@ from hpcdist.words import quote
 
 _SERVER: Final = "it is for a server of MLRun"
 _IGNORED: Final = {
-    "workflows": "one function is run, not its workflow; chain jobs with `batch.dependency`",
+    **dict.fromkeys(("workflows", "workflow"),
+                    "one function is run, not its workflow; chain jobs with `batch.dependency`"),
     "artifacts": "artifacts are not stored",
     "artifact_path": "what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept",
     "params": "they are the workflows'; write those of the function in its `spec.parameters`",
@@ -23,7 +24,7 @@ _IGNORED: Final = {
         ("desired_state", "goals", "owner", "conda", "custom_packagers", "default_function_node_selector",
          "default_image", "build", "notifications", "alert_template", "status", "mountdir", "secret_sources",
          "description", "disable_auto_mount", "requirements", "default_requirements", "user_project",
-         "context", "branch", "tag", "repo"), _SERVER,
+         "context", "branch", "tag", "repo", "pre_load_data"), _SERVER,
     ),
 }  # fmt: skip
 _ENTRY: Final = {"tag": _SERVER,
