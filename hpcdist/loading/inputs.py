@@ -53,6 +53,8 @@ class Input(Model, frozen=True):
         "value": "write `default` and `is_optional: true`, or the value under `params`"
     }
 
+    may_be_empty = frozenset({"default"})
+
     name: str
     type: str | None = None
     description: str | None = None

@@ -31,8 +31,8 @@ MOST: Final = 2_000_000  # units of work in a file, which take at most about a s
 _ALLOWED: Final = (nodes.Template, nodes.Output, nodes.If, nodes.For, nodes.Expr, nodes.Helper)
 _FILTERS: Final = (
     "abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items", "join",
-    "last", "length", "list", "lower", "max", "min", "replace", "reverse", "round", "sort", "string", "sum",
-    "title", "tojson", "trim", "unique", "upper",
+    "last", "length", "list", "lower", "map", "max", "min", "replace", "reverse", "round", "sort", "string",
+    "sum", "title", "tojson", "trim", "unique", "upper",
 )  # fmt: skip
 _FUNCTIONS: Final = (
     "capitalize", "count", "endswith", "get", "index", "isdigit", "items", "keys", "lower", "lstrip",
@@ -252,7 +252,16 @@ def _sum(environment: jinja2.Environment, values: Any, attribute: str | None = N
     return FILTERS["sum"](environment, values, attribute, start)
 
 
+@jinja2.pass_context
+def _map(context: jinja2.runtime.Context, values: Any, *words: Any, **attribute: Any) -> list[Any]:
+    """Apply a filter of ours to each value: Jinja reads attributes too, and its generator hides its size."""
+    if attribute or not words:
+        raise TemplateProblem("map takes only a filter", "write map('int')")
+    return [context.environment.call_filter(words[0], one, words[1:], context=context) for one in values]
+
+
 _OWN: Final[Mapping[str, Callable[..., Any]]] = {
+    "map": _map,
     "sum": _sum,
     # Jinja rounds whole numbers too, which takes hours for 10**9 digits; a float is fast.
     "round": lambda value, precision=0: round(float(value), precision),

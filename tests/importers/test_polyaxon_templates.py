@@ -71,7 +71,7 @@ def test_code_that_polyaxon_fetches_is_where_the_job_is_submitted(tmp_path: path
     )
     assert output_of(text, tmp_path) == f"<{tmp_path}/train.py><{tmp_path}/digits2>"
     assert lines_of(text) == [
-        "f.yml:5:11: run.init[0].git: git has no effect on a batch machine: code is not fetched: the job runs the code in the submit directory",
+        "f.yml:5:11: run.init[0].git: git has no effect on a batch machine: code is not fetched: the job runs the code in the submit directory; check out https://example.org/lab/digits.git there",
         "f.yml:6:15: run.container.command: `globals.artifacts_path` is the directory where the job is submitted; submit it in the folder of digits",
     ]
 
@@ -81,7 +81,7 @@ def test_code_that_polyaxon_fetches_is_where_the_job_is_submitted(tmp_path: path
     [
         ("globals.created_at", "'globals.created_at' is known to a server of Polyaxon only; write `$(date +%FT%T)` in the command"),
         ("globals.project_name", "'globals.project_name' is known to a server of Polyaxon only; write the value itself, or make it a param"),
-        ("context or globals.artifacts_path", "'globals.artifacts_path' is known to a server of Polyaxon only; it is the directory where the job is submitted: write the path in it"),
+        ("context or globals.artifacts_path", "'globals.artifacts_path' is known to a server of Polyaxon only; write the path itself"),
         ("connections['foo']['key']", "\"connections['foo']['key']\" is known to a server of Polyaxon only; write the path or the address itself"),
         ("connections[a-b].url", "'connections[a-b].url' is known to a server of Polyaxon only; write the path or the address itself"),
         ("init[a].schemaKey", "'init[a].schemaKey' is known to a server of Polyaxon only; write the path or the address itself"),

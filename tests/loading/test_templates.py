@@ -49,6 +49,7 @@ def command(template: str, **params: Any) -> str:
         ("{{ d.keys() }} ", "['a'] "), ("{{ '}}' }}", "}}"), ("{# no comment #}", "{# no comment #}"),
         ("{{ [n] * 2 }} ", "[3, 3] "), ("{% for i in l if i > 1 %}{{ i }}{% endfor %}", "2"), ("{{ n|round(10**9) }}", 3.0), ("{{ l[1:] }} ", "[2] "),
         ("{{ [d]|sum(attribute='a') }}", 1), ("{{ l|sum(start=2.5) }}", 5.5), ("{{ '<&>'|tojson }}", '"<&>"'),
+        ("{{ l|map('string')|join('-') }}", "1-2"), ("{{ ['a']|map('replace', 'a', 'b')|first }}", "b"),
     ],
 )  # fmt: skip
 def test_templates_outside_the_command_keep_their_type(template: str, value: object) -> None:
@@ -224,6 +225,8 @@ def test_budget_is_shared_by_all_templates_of_a_file() -> None:
         ("{{ range(20000)|list + [1] }}", LONG),
         ("{{ [[['\\\\' * 6000]|string]|string]|string }}", LONG),
         ("{{ [[1], [2]]|sum(start=[]) }}", "sum takes only numbers"),
+        ("{{ l|map(attribute='a') }}", "map takes only a filter; write map('int')"),
+        ("{{ l|map }}", "map takes only a filter; write map('int')"),
     ],
 )
 def test_size_of_values_is_limited(template: str, message: str) -> None:

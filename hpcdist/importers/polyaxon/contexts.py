@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
 
-SUBMITTED_IN: Final = "submitted_in"
-"""The variable of the command that holds the folder in which the job was submitted."""
+ARTIFACTS: Final = "artifacts_path"
+"""The variable of the command for Polyaxon's folder of code, where the job was submitted."""
 
 _JOB_VALUES: Final = {
     "run_outputs_path": "$POLYAXON_RUN_OUTPUTS_PATH",
-    "artifacts_path": f"${SUBMITTED_IN}",
+    "artifacts_path": f"${ARTIFACTS}",
     "uuid": "${HPCDIST_RUN_DIR##*/}",
 }
 _ALONE: Final = re.compile(r"\{\{-?\s*globals\.(\w+)\s*-?\}\}")
@@ -38,7 +38,7 @@ _PARAMS: Final = re.compile(r"\bparams\.(?=\w)")
 _VALUE: Final = "write the value itself, or make it a param"
 _NOW: Final = "write `$(date +%FT%T)` in the command"
 _HINTS: Final = {
-    "artifacts_path": "it is the directory where the job is submitted: write the path in it",
+    "artifacts_path": "write the path itself",
     "run_artifacts_path": "what $POLYAXON_RUN_OUTPUTS_PATH holds is kept",
     "run_outputs_path": "write $POLYAXON_RUN_OUTPUTS_PATH, or `{{ globals.run_outputs_path }}` alone, "
                         "in the command",
@@ -67,6 +67,11 @@ def job_value(block: str) -> str | None:
 def has_job_value(text: str) -> bool:
     """Return whether a text contains a template whose value only the job knows."""
     return any(job_value(match[0]) for match in _ALONE.finditer(simplified(text)))
+
+
+def has_artifacts_path(text: str) -> bool:
+    """Return whether a text contains a template of Polyaxon's folder of code."""
+    return any(match[1] == "artifacts_path" for match in _ALONE.finditer(simplified(text)))
 
 
 def simplified(text: str, repository: str = "") -> str:

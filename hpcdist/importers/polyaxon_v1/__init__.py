@@ -6,6 +6,7 @@ before it had. What a server of Polyaxon resolves (presets, hubs, other runs) is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,7 +14,8 @@ from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.importers import Imported
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
-from hpcdist.importers.polyaxon_v1.inputs import inputs_of
+from hpcdist.importers.polyaxon_v1.init import repository
+from hpcdist.importers.polyaxon_v1.inputs import inputs_of, put_missing
 from hpcdist.importers.polyaxon_v1.matrix import refuse_matrix
 from hpcdist.importers.polyaxon_v1.patching import (
     KEEPS_COMPONENT,
@@ -21,7 +23,7 @@ from hpcdist.importers.polyaxon_v1.patching import (
     joined_words,
     with_run_patched,
 )
-from hpcdist.importers.polyaxon_v1.run import read_run, repository
+from hpcdist.importers.polyaxon_v1.run import read_run
 from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
 from hpcdist.words import RUN_NAME, quote, slug
@@ -57,12 +59,23 @@ _IGNORED: Final = {
     "hooks": "hooks are not run; submit the operation with `batch.dependency`, or use `batch.mail`",
     "mount": "nothing is mounted; write the path of the site's own file system in the command",
     **dict.fromkeys(
-        ("namespace", "cache", "plugins", "isApproved", "cost", "template"),
+        ("namespace", "cache", "isApproved", "cost", "template", "contexts"),
         _SERVER,
+    ),
+}  # fmt: skip
+_PLUGINS: Final = {
+    "docker": "a job cannot use a Docker daemon",
+    "shm": "a job has the shared memory of its nodes",
+    **dict.fromkeys(
+        ("auth", "mountArtifactsStore", "collectArtifacts", "collectLogs", "collectResources", "autoResume",
+         "sidecar", "notifications", "externalHost"), _SERVER,
     ),
 }  # fmt: skip
 _ENDS: Final = {"ttl": "nothing is left to clean up", "culling": _SERVER, "probe": _SERVER,
                 "podFailurePolicy": "there are no pods"}  # fmt: skip
+
+
+_PARAM: Final = re.compile(r"\{\{-?\s*(?:params\.)?(\w+)\s*-?\}\}")
 
 
 class PolyaxonV1:
@@ -102,9 +115,10 @@ class PolyaxonV1:
             _section(read, base)
         _names(read, ordered)
         if bases:
-            refuse_matrix(read)
+            searched = refuse_matrix(read)
             run = (*bases[-1], "run")
             texts = Texts(read, inputs_of(read, bases), repository(read, run))
+            put_missing(read, searched)
             read_run(read, texts, run)
         return finish_with_command(read)
 
@@ -186,23 +200,37 @@ def _section(read: Reading, base: Path) -> None:
     for key in ("version", "kind") if base else ():
         read.get(*base, key)
     _termination(read, (*base, "termination"))
+    _plugins(read, (*base, "plugins"))
+
+
+def _plugins(read: Reading, path: Path) -> None:
+    ignore_set_keys(read, _PLUGINS, *path)
+    level = read.text(*path, "logLevel")
+    if level:
+        read.put("logging.level", level.upper(), *path, "logLevel")
 
 
 def _termination(read: Reading, path: Path) -> None:
     ignore_set_keys(read, _ENDS, *path)
     retries = read.get(*path, "maxRetries")
-    if _is_count(retries):
-        read.put("environment.max_restarts", retries, *path, "maxRetries")
+    if (number := _count_or_param(retries)) is not None:
+        read.put("environment.max_restarts", number, *path, "maxRetries")
     elif retries is not None:
         read.refuse(*path, "maxRetries", why=f"{retries!r} is not a number", hint="write a whole number")
     for key in ("timeout", "activeDeadlineSeconds"):
         seconds = read.get(*path, key)
-        if _is_count(seconds) and seconds > 0:
-            read.put("batch.walltime", f"{seconds}s", *path, key)
+        if (number := _count_or_param(seconds)) not in (None, 0):
+            read.put("batch.walltime", f"{number}s", *path, key)
         elif seconds is not None:
             read.refuse(
                 *path, key, why=f"{seconds!r} is not a number of seconds", hint="write a whole number"
             )
+
+
+def _count_or_param(value: object) -> object:
+    """Return a count, or the template of a param; None for anything else."""
+    param = _PARAM.fullmatch(str(value))
+    return f"{{{{ {param[1]} }}}}" if param else value if _is_count(value) else None
 
 
 def _is_count(value: object) -> bool:

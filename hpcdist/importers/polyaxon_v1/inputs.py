@@ -35,6 +35,13 @@ _TYPES: Final = {
 _UNTYPED: Final = frozenset(("git", "dockerfile", "event", "artifacts", "file", "tensorboard"))
 _STRUCTURED: Final = frozenset(("dict", "dict_of_dicts", "list"))
 _FLAGS: Final = {"isOptional": "is_optional", "isList": "is_list"}
+_VALUES: Final = {
+    "description": "description",
+    "options": "options",
+    "default": "default",
+    "value": "default",
+}
+"""``default`` is the name of ``value`` in the previews of Polyaxon 1."""
 _IGNORED: Final = {
     "validation": "values are checked by type and options only",
     "delayValidation": "outputs are not checked",
@@ -63,6 +70,13 @@ def inputs_of(read: Reading, bases: tuple[Path, ...]) -> dict[str, Input]:
         place = next(base for base in bases if read.peek(*base, "inputs"))
         read.put("inputs", declared, *place, "inputs")
     return found
+
+
+def put_missing(read: Reading, values: Mapping[str, object]) -> None:
+    """Put params that the file does not set."""
+    missing = {name: value for name, value in values.items() if name not in read.native.get("params", {})}
+    if missing:
+        read.put("params", {**read.native.get("params", {}), **missing}, "params")
 
 
 def _refuse_templates(read: Reading, base: Path, found: Mapping[str, Input]) -> None:
@@ -96,7 +110,7 @@ def _input(read: Reading, item: object, path: Path, found: dict[str, Input]) -> 
     for key, native in _FLAGS.items():
         if read.get(*path, key) is not None:
             entry[native] = read.peek(*path, key)
-    for key, native in (("description", "description"), ("options", "options"), ("value", "default")):
+    for key, native in _VALUES.items():
         if read.get(*path, key) is not None:
             entry[native] = read.peek(*path, key)
     if "default" in entry:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.importers.container import command_path
-from hpcdist.importers.polyaxon.contexts import SUBMITTED_IN
+from hpcdist.importers.polyaxon.contexts import ARTIFACTS
 from hpcdist.importers.reading import Reading
-from hpcdist.words import quote
 
+_ARTIFACTS: Final = re.compile(rf"\$\{{?{ARTIFACTS}\b")
 _BY_ROLE: Final = "write them for all, or set them in the command by $HPCDIST_ROLE"
 
 
 class Replica(NamedTuple):
-    """One role and its number of replicas; ``exports`` are lines in front of its command."""
+    """One role and its number of replicas.
+
+    ``files`` and ``exports`` are lines in front of its command, which is run in ``folder``, a shell word.
+    """
 
     path: Path
     count: Any
@@ -23,6 +27,7 @@ class Replica(NamedTuple):
     amounts: dict[str, dict[str, object]]
     variables: dict[str, str]
     image: str | None
+    files: str = ""
     exports: str = ""
 
 
@@ -37,8 +42,8 @@ def put_shared(read: Reading, replica: Replica) -> None:
     """Put what all replicas have in common."""
     where = (*replica.path, "container")
     if replica.command:
-        text = replica.exports + _in_folder(replica.command, replica.folder)
-        folder = f"{SUBMITTED_IN}=$PWD\n" if SUBMITTED_IN in text else ""
+        text = replica.files + replica.exports + _in_folder(replica.command, replica.folder)
+        folder = f"{ARTIFACTS}=$PWD\n" if _ARTIFACTS.search(text) and f"{ARTIFACTS}=" not in text else ""
         read.put("run.cmd", folder + text, *command_path(read, *where))
     for name, value in replica.variables.items():
         put_variable(read, name, value, *where, "env")
@@ -49,7 +54,7 @@ def put_shared(read: Reading, replica: Replica) -> None:
 def _in_folder(text: str, folder: str | None) -> str:
     if not folder:
         return text
-    return f"cd {quote(folder)} || exit\n{text}" if "\n" in text else f"cd {quote(folder)} && {text}"
+    return f"cd {folder} || exit\n{text}" if "\n" in text else f"cd {folder} && {text}"
 
 
 def put_variable(read: Reading, name: str, value: str, *source: str | int) -> None:
@@ -80,11 +85,12 @@ def one_less(read: Reading, count: Any, path: Path) -> object:
 def check_same(read: Reading, one: Replica, other: Replica) -> None:
     """Refuse roles that differ in what all replicas of an experiment share."""
     for what, key, fields, hint in (
-        ("command", "command", ("command",), "let the program check $HPCDIST_ROLE"),
-        ("image", "image", ("image",), "write the same image"),
-        ("directory", "workingDir", ("folder",), "write the same directory"),
-        ("list of variables", "env", ("variables", "exports"), _BY_ROLE),
+        ("command", ("container", "command"), ("command",), "let the program check $HPCDIST_ROLE"),
+        ("image", ("container", "image"), ("image",), "write the same image"),
+        ("directory", ("container", "workingDir"), ("folder",), "write the same directory"),
+        ("list of files", ("init",), ("files",), "write the same files"),
+        ("list of variables", ("container", "env"), ("variables", "exports"), _BY_ROLE),
     ):
         if any(getattr(one, field) != getattr(other, field) for field in fields):
             why = f"the {what} differs from that of {one.path[-1]}"
-            read.refuse(*other.path, "container", key, why=why, hint=hint)
+            read.refuse(*other.path, *key, why=why, hint=hint)

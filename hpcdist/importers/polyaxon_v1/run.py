@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers import container
 from hpcdist.importers.launch_lines.single_launch import refuse_launch_per_replica
+from hpcdist.importers.polyaxon import contexts
+from hpcdist.importers.polyaxon_v1.init import read_init
 from hpcdist.importers.polyaxon_v1.mpi import read_mpi
 from hpcdist.importers.polyaxon_v1.roles import Replica, check_same, one_less, put_alone, put_count
 from hpcdist.importers.polyaxon_v1.text import Texts, only_in_job
@@ -61,8 +62,6 @@ _OLD_SPELLING: Final = {
     "volume_mounts": _MOUNTS,
     "image_pull_policy": "the site's container runtime gets images",
 }
-_INIT: Final = {"git": "code is not fetched: the job runs the code in the submit directory",
-                "connection": _MOUNTS}  # fmt: skip
 
 
 def read_run(read: Reading, texts: Texts, path: Path) -> None:
@@ -200,12 +199,13 @@ def _replica(read: Reading, texts: Texts, path: Path, *, optional: bool = False)
         if isinstance(count, str)
         else count,
         command=_command(read, texts, where, env, optional=optional),
-        folder=_folder(read, (*where, "workingDir")),
+        folder=_folder(read, texts, (*where, "workingDir")),
         amounts=container.amounts(read, *where, "resources"),
         variables={
             name: texts.template(value, *where, "env") for name, value in env.items() if name not in exported
         },
         image=texts.template(image, *where, "image") if image else None,
+        files=read_init(read, texts, path),
         exports=texts.exports(exported, *where, "env"),
     )
 
@@ -217,28 +217,6 @@ def _beside_container(read: Reading, path: Path) -> None:
         why = "resources of Polyaxon 0.x; since then they are in `container`"
         read.refuse(*path, "environment", "resources", why=why, hint=_RESOURCES)
     container.ignore_set_keys(read, _IN_ROLE, *path)
-    for index, item in read.items(*path, "init"):
-        _init(read, item, (*path, "init", index))
-
-
-def repository(read: Reading, path: Path) -> str:
-    """Return the name of the code that init steps fetch, empty if it is not exactly one."""
-    places = (path, *((*path, name) for name in read.keys(*path)))
-    steps = [step for place in places for _, step in read.items(*place, "init") if isinstance(step, Mapping)]
-    urls = {str(step["git"].get("url", "")) for step in steps if isinstance(step.get("git"), Mapping)}
-    return re.sub(r"^.*/|\.git$", "", urls.pop().rstrip("/")) if len(urls) == 1 else ""
-
-
-def _init(read: Reading, item: object, path: Path) -> None:
-    """Report an init step: nothing is fetched, and no such step is run."""
-    names = list(item) if isinstance(item, Mapping) else []
-    if names and all(name in _INIT for name in names):
-        for name in names:
-            read.ignore(*path, name, why=_INIT[name])
-        return
-    hint = "do it before the job is submitted, or in front of the command"
-    what = ", ".join(names) or "it"
-    read.refuse(*path, why=f"init steps are not run ({what})", hint=hint)
 
 
 def _command(read: Reading, texts: Texts, where: Path, env: Mapping[str, str], *, optional: bool) -> str:
@@ -259,11 +237,13 @@ def _command(read: Reading, texts: Texts, where: Path, env: Mapping[str, str], *
     return " ".join(part for part in parts if part)
 
 
-def _folder(read: Reading, path: Path) -> str | None:
-    """Take the directory in which the program starts, unless it is one of Polyaxon's own."""
+def _folder(read: Reading, texts: Texts, path: Path) -> str | None:
+    """Take the directory in which the program starts, as a word for the shell, but not Polyaxon's own."""
     folder = read.text(*path)
-    if not folder or "{{" not in folder:
-        return folder or None
-    why = "the job runs in the directory where it is submitted"
-    read.warn(*path, why=why, hint="submit it where the program is, or write `cd` in the command")
-    return None
+    if not folder:
+        return None
+    if contexts.has_artifacts_path(folder) and texts.repository is not None:
+        why = "the job runs in the directory where it is submitted"
+        read.warn(*path, why=why, hint="submit it where the program is, or write `cd` in the command")
+        return None
+    return texts.command([folder], (), *path)

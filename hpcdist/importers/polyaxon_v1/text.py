@@ -43,13 +43,14 @@ class Input(NamedTuple):
 class Texts:
     """The texts of one file, with the params that they may use.
 
-    ``repository`` is the name of the code that Polyaxon fetches before the program starts.
+    ``repository`` is the name of the code that Polyaxon fetches before the program starts, empty if it is
+    unknown, and None if there is none.
     """
 
-    def __init__(self, read: Reading, inputs: Mapping[str, Input], repository: str = "") -> None:
+    def __init__(self, read: Reading, inputs: Mapping[str, Input], repository: str | None = "") -> None:
         self._read = read
         self._inputs = inputs
-        self._repository = repository
+        self.repository = repository
         self._warned = False
 
     def template(self, text: str, *path: str | int) -> str:
@@ -109,7 +110,7 @@ class Texts:
     def script(self, text: str, variables: Iterable[str], *path: str | int) -> str:
         """Return a script, in which ``$(NAME)`` of Kubernetes is bash's ``${NAME}``."""
         known, quoting = frozenset(variables), Quoting(text)
-        parts = _SCRIPT_PART.split(contexts.simplified(text, self._repository))
+        parts = _SCRIPT_PART.split(contexts.simplified(text, self.repository or ""))
         for at in range(1, len(parts), 2):
             quoting.read(parts[at - 1])
             parts[at] = self._script_part(parts[at], parts[at + 1], known, quoting, path)
@@ -132,15 +133,15 @@ class Texts:
         return quoting.expanded(f"${{{part[2:-1]}}}") if quoting.within == "'" else f"${{{part[2:-1]}}}"
 
     def _warn_of_folder(self, block: str, path: Path) -> None:
-        if "artifacts_path" not in block or self._warned:
+        if "artifacts_path" not in block or self._warned or self.repository is None:
             return
         self._warned = True
-        what = f"in the folder of {self._repository}" if self._repository else "where the code is"
+        what = f"in the folder of {self.repository}" if self.repository else "where the code is"
         why = "`globals.artifacts_path` is the directory where the job is submitted"
         self._read.warn(*path, why=why, hint=f"submit it {what}")
 
     def _word(self, word: str, known: frozenset[str], path: Path) -> str:
-        parts = _BLOCK.split(contexts.simplified(word, self._repository))
+        parts = _BLOCK.split(contexts.simplified(word, self.repository or ""))
         if len(parts) == 1:
             return _literal(word, known)
         text = ""
