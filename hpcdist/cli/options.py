@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ foreign_options = (
 """Options for reading a file of another tool: decorators."""
 
 _EXPERIMENT = (
-    click.argument("file", metavar="EXP", shell_complete=completion.files),
+    click.argument("words", metavar="EXP", nargs=-1, required=True, shell_complete=completion.files),
     site_option,
     site_path_option,
     *override_options,
@@ -73,12 +73,21 @@ _EXPERIMENT = (
 
 
 def experiment_options(verb: Callable[..., None]) -> Verb:
-    """Add EXP (``-`` for stdin) and the options that override it to a verb, as ``ExperimentOptions``."""
+    """Add EXP and the options that override it to a verb, as ``ExperimentOptions``.
+
+    EXP is a file (``-`` for stdin), or with ``--from`` the words of a command line of that tool.
+    """
 
     @functools.wraps(verb)
-    def with_options(*, settings: tuple[tuple[str, str], ...], no_container: bool, **others: Any) -> None:
+    def with_options(
+        *, words: tuple[str, ...], settings: tuple[tuple[str, str], ...], no_container: bool, **others: Any
+    ) -> None:
         from hpcdist.loading.planning import ExperimentOptions
 
+        others |= {"file": words[0]}
+        if len(words) > 1:
+            check_form(words, others["form"])
+            others |= {"file": f"a command line of {others['form']}", "words": words}
         own = (("batch.container", "false"),) if no_container else ()
         given = {name: others.pop(name) for name in ExperimentOptions._fields if name in others}
         verb(ExperimentOptions(**given, settings=(*settings, *own)), **others)
@@ -87,6 +96,22 @@ def experiment_options(verb: Callable[..., None]) -> Verb:
     for option in reversed(_EXPERIMENT):
         decorated = option(decorated)
     return decorated
+
+
+def check_form(words: Sequence[str], form: str) -> None:
+    """Check that a command line of another tool, which is several words, has the name of its tool.
+
+    Raises:
+        UsageError: if it has none.
+    """
+    if not form:
+        from hpcdist.loading import command_lines
+
+        known = command_lines.formats()
+        message = (
+            f"These are {len(words)} words, not one file. Give the tool of this command line with --from: "
+        )
+        raise click.UsageError(f"{message}{known}.")
 
 
 json_option = click.option("--json", "json", is_flag=True, help="Print the result as one JSON document.")

@@ -1,7 +1,7 @@
 """Loading: a document becomes an experiment, or another model, with all of its problems at once.
 
 load    the stages of loading, in order
-named_files    files that a job file names
+named_files command_lines    files that a job file names; command lines in place of a file
 sites machine    site files, and the choice of the machine
 planning    loading and planning in one call, for verbs and Python programs
 templates sandbox    ``{{ }}`` in files, with limits on time and memory

@@ -15,7 +15,7 @@ from hpcdist.documents.tree import Document
 from hpcdist.errors import Path, Place, Problem, located, preceded_by, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources, untrusted
-from hpcdist.loading import load, machine, preferences
+from hpcdist.loading import command_lines, load, machine, preferences
 from hpcdist.loading.load import Loaded
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.preferences import Preferences
@@ -29,6 +29,7 @@ from hpcdist.words import slug
 class ExperimentOptions(NamedTuple):
     """An experiment file, and the options with which it is read.
 
+    ``words``: a command line of another tool in place of the file, whose ``file`` is then only a name.
     ``site`` and ``site_path``: the machine, and folders in which sites are searched first. ``params`` and
     ``settings``: names and texts of ``-p`` and ``--set``. ``form`` and ``job``: the form of a file of another
     tool, and the name of one of its jobs.
@@ -41,6 +42,7 @@ class ExperimentOptions(NamedTuple):
     settings: tuple[tuple[str, str], ...] = ()
     form: str = ""
     job: str = ""
+    words: tuple[str, ...] = ()
 
     @property
     def changes(self) -> list[str]:
@@ -92,7 +94,7 @@ def plan_experiment(
         PlanError: when the experiment does not fit the site; both begin with the warnings and notes.
     """
     own = preferences.read(environment)
-    loaded = _loaded(options, document or source.load(options.file, several=True))
+    loaded = _loaded(options, document or _document(options))
     with preceded_by(loaded.problems):
         chosen = _machine(options, loaded, own, environment)
     so_far = (*loaded.problems, *chosen.problems, *_unknown_sites(own, chosen, options, environment))
@@ -103,6 +105,12 @@ def plan_experiment(
     warned = (note for note in plan.notes if note.severity == "warning")
     warnings = located_once((*warned, *_script_warnings(options.file, plan)), document)
     return Planned(document, loaded.experiment, chosen, plan, (*so_far, *warnings))
+
+
+def _document(options: ExperimentOptions) -> Document:
+    if options.words:
+        return command_lines.read(options.words, options.form)
+    return source.load(options.file, several=True)
 
 
 def located_once(problems: Iterable[Problem], document: Document) -> Iterable[Problem]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -52,3 +53,37 @@ def test_the_format_is_recorded_with_the_run(real: Hpcdist, folder: Path) -> Non
     assert real("submit", "both.yml", *options).code == 0
     kept = (folder / "runs" / "two-1" / "experiment.yml").read_text()
     assert kept == f'{BOTH}# submitted with ["--from", "kubeflow", "--name", "two"]\n'
+
+
+GRADIENT = (
+    "experiments", "run", "singlenode", "--name", "digits", "--machineType", "C3", "--apiKey", "s3cret",
+    "--command", "python train.py --lr 0.1", "--optionsFile", "more.yml",
+)  # fmt: skip
+
+
+def test_a_command_line_of_gradient_is_submitted(folder: Path, hpcdist: Hpcdist) -> None:
+    (folder / "more.yml").write_text("workspace: none\nexperimentEnv: {SEED: 7}\ncommand: other\n")
+    options = ("--site=local", "--runs-dir=r", "--set", "batch.walltime=1h", "--from=gradient")
+    result = hpcdist("submit", "--dry-run", "--json", *options, "--", "gradient", *GRADIENT)
+    assert result.code == 0, result.err
+    made = json.loads(result.out)
+    assert made["files"]["experiment.yml"] == (
+        'name: digits\nmachineType: C3\napiKey: "(not kept)"\ncommand: python train.py --lr 0.1\n'
+        "optionsFile: more.yml\n# more.yml:\n# workspace: none\n# experimentEnv: {SEED: 7}\n# command: other\n"
+        '# submitted with ["--set", "batch.walltime=1h", "--from", "gradient"]\n'
+    )
+    assert "SEED=7" in made["files"]["job.sh"]
+    assert "python train.py --lr 0.1" in made["files"]["job.sh"]
+    assert "s3cret" not in result.out + result.err
+    checked = hpcdist("check", *options[:1], *options[2:], "--", *GRADIENT)
+    assert (checked.code, checked.out.partition(": ")[2].partition(":")[0]) == (
+        0, "a command line of gradient",
+    )  # fmt: skip
+
+
+def test_several_words_need_the_tool_of_their_command_line(hpcdist: Hpcdist) -> None:
+    result = hpcdist("check", "a.yml", "b.yml")
+    assert (result.code, result.err.splitlines()[-1]) == (
+        2,
+        "Error: These are 2 words, not one file. Give the tool of this command line with --from: gradient.",
+    )

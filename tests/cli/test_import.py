@@ -50,8 +50,14 @@ environment:
       resources:
         gpu:
           requests: 1  # --workerMachineType
+      node_selector:
+        gpu_type: K80  # --workerMachineType
+  node_selector:
+    gpu_type: K80      # --workerMachineType
 run:
   cmd: python main.py  # --masterCommand
+batch:
+  nodes: 2             # --workerCount
 """
 REQUIRED: Final = "name: a\ninputs:\n  - {name: lr, type: float}\n  - {name: epochs, type: int}\nrun: {cmd: 'train {{ lr }} {{ epochs }}'}\n"
 
@@ -209,7 +215,7 @@ def test_with_an_error_nothing_is_written(
     ("words", "line"),
     [
         (["import"], "Error: Missing argument 'FILE'."),
-        (["import", "job.yml", "more"], "Error: Give the tool of this command line with --from: gradient."),
+        (["import", "job.yml", "more"], "Error: These are 2 words, not one file. Give the tool of this command line with --from: gradient."),
         (["import", "job.yml", "-o", "x", "--json"], "Error: --output cannot be combined with --json."),
         (["import", "--from", "kubeflow", "a", "b"], "error: kubeflow jobs are read only from files; name the file"),
         (["import", "--from", "kubefow", "job.yml"], "error: there is no importer 'kubefow'; did you mean 'kubeflow'?"),
@@ -274,15 +280,17 @@ def test_lines_that_polyaxon_would_join_are_kept_apart(hpcdist: Hpcdist, job: Pa
         result.out
         == """\
 # From job.yml, by `hpcdist import`.
-name: a            # job.yml:1
+name: a               # job.yml:1
 environment:
   resources:
     cpu:
-      requests: 2  # job.yml:3 machineType
+      requests: 2     # job.yml:3 machineType
+    memory:
+      requests: 2048  # job.yml:3 machineType
 build:
-  image: a/b       # job.yml:2 container
+  image: a/b          # job.yml:2 container
 run:
-  cmd: |-          # job.yml:4 command
+  cmd: |-             # job.yml:4 command
     python x.py
     {% raw %}{% endraw %}--lr 1
 """

@@ -37,7 +37,7 @@ def test_a_command_line_equals_an_options_file() -> None:
         "masterCommand": "mpirun --hostfile /generated/hostfile -bind-to none -map-by slot "
         "-x NCCL_DEBUG=INFO python main.py",
         "experimentEnv": '{"EPOCHS": 5, "LR": 1e-4, "ON": true}',
-        "apiKey": "hidden",
+        "apiKey": "(not kept)",
         "tag": ["a", "b"],
         "vpc": True,
     }

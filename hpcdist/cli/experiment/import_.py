@@ -8,17 +8,16 @@ from typing import Any, NamedTuple
 
 import click
 
-from hpcdist import importers
 from hpcdist.cli import completion, show
 from hpcdist.cli.experiment import new_file
 from hpcdist.cli.messages import print_problems
-from hpcdist.cli.options import foreign_options, json_option, override_options
+from hpcdist.cli.options import check_form, foreign_options, json_option, override_options
 from hpcdist.documents import source
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, Path, Place, Problem, dotted, errors_in
 from hpcdist.experiment.writing import Comment, printable, write
 from hpcdist.importers.polyaxon import as_native
-from hpcdist.loading import inputs, load
+from hpcdist.loading import command_lines, inputs, load
 from hpcdist.loading.load import Native
 
 
@@ -81,15 +80,8 @@ def _foreign(words: Sequence[str], form: str) -> Document:
     """Read a single word as a file, several as a command line."""
     if len(words) == 1:
         return source.load(words[0], several=True)
-    if not form:
-        raise click.UsageError(f"Give the tool of this command line with --from: {_formats()}.")
-    return Document(importers.from_command_line(words, form), f"a command line of {form}")
-
-
-def _formats() -> str:
-    registry = importers.registry
-    names = [name for name in registry.names() if isinstance(registry.get(name), importers.ReadsCommandLine)]
-    return ", ".join(names)
+    check_form(words, form)
+    return command_lines.read(words, form)
 
 
 def _problems(native: Native) -> tuple[Problem, ...]:

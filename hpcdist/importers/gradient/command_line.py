@@ -16,6 +16,7 @@ from hpcdist.importers.gradient.options import (
     OF_MULTINODE,
     OF_SINGLENODE,
     REPEATED,
+    SECRETS,
 )
 
 _LINE: Final = Place("command line", 0, 0)
@@ -41,6 +42,8 @@ _UNSUPPORTED: Final = {
     ("workflows",): ("a workflow is in a file of its own", "give that file to `hpcdist submit`"),
 }  # fmt: skip
 _FORMS: Final = "write `experiments run singlenode --name ...`, or `multinode`, or `jobs create --name ...`"
+_NOT_KEPT: Final = "(not kept)"
+"""The value of secrets, none of which is needed."""
 _BOOLEANS: Final = {"true": True, "false": False}
 _DIGITS: Final = 10
 _SHOWN: Final = re.compile(r"[!-~]{1,40}")
@@ -117,7 +120,7 @@ def _option(data: Map, words: list[str], command: tuple[str, ...]) -> list[str]:
     if not equals and not rest:
         _fail(f"--{name} needs a value", f"write --{name} VALUE")
     value = glued if equals else rest.pop(0)
-    _put(data, name, _value(name, value), value)
+    _put(data, name, _NOT_KEPT if name in SECRETS else _value(name, value), value)
     return rest
 
 

@@ -83,7 +83,7 @@ OF_MULTINODE: Final = frozenset((*_COMMON, *MULTI, *_MULTI_IGNORED))
 OF_JOB: Final = frozenset((*_COMMON, *SINGLE, *_SINGLE_IGNORED, *_JOB_IGNORED, *BUILDS, "envVars", "jobEnv",
                            "dataset")) - {"experimentEnv"}  # fmt: skip
 KNOWN: Final = OF_SINGLENODE | OF_MULTINODE | OF_JOB | {"datasets"}
-HIDDEN: Final = frozenset(
-    name for name in KNOWN if IGNORED.get(name) == _SECRET or "Aws" in name or name in ENVIRONMENT
-)
+SECRETS: Final = frozenset(name for name in KNOWN if IGNORED.get(name) == _SECRET or "Aws" in name)
+"""Options that are kept nowhere."""
+HIDDEN: Final = SECRETS | set(ENVIRONMENT)
 """Options whose values are shown nowhere."""

@@ -1,0 +1,26 @@
+"""Command lines of other tools, in place of a job file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hpcdist import importers
+from hpcdist.documents.tree import Document
+from hpcdist.experiment.writing import write
+
+
+def read(words: Sequence[str], form: str) -> Document:
+    """Return a command line of the tool of that form as a document, whose text is its options as YAML.
+
+    Raises:
+        ConfigError: when no importer has that name, or it reads files only, or not these words.
+    """
+    data = importers.from_command_line(words, form)
+    return Document(data, f"a command line of {form}", write(data))
+
+
+def formats() -> str:
+    """Return the forms whose command lines are read, with commas between them."""
+    registry = importers.registry
+    names = [name for name in registry.names() if isinstance(registry.get(name), importers.ReadsCommandLine)]
+    return ", ".join(names)
