@@ -1,6 +1,6 @@
 """NCCL's documented variables of the section "Debugging": work-arounds, not for scripts that are kept.
 
-NVIDIA/nccl @ 5067397c (2026-06-11, NCCL 2.30), ``docs/userguide/source/env.rst``. What is said of the ends of
+NVIDIA/nccl @ 5067397c (2026-06-11, NCCL 2.30), ``docs/userguide/source/env.rst``. The findings on the ends of
 a range where the guide gives none is left open.
 """
 

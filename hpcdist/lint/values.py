@@ -141,4 +141,4 @@ def _discouraged(variable: Variable, entry: Entry) -> Iterator[Finding]:
         yield finding_on(variable, "it is for debugging", "remove it afterwards", entry.where, "note")
     elif entry.use == "undocumented":
         happens = "NCCL reads it and documents it nowhere, so the next version may not"
-        yield finding_on(variable, happens, "remove it, unless its vendor told you", entry.where, "note")
+        yield finding_on(variable, happens, "remove it, unless its vendor advised it", entry.where, "note")

@@ -47,7 +47,7 @@ def _of_each_shape(job: JobSpec) -> Iterator[Task]:
 
 
 def lacks_gpu_assignment(job: JobSpec) -> bool:
-    """Whether other jobs may be on the same nodes, and the batch system tells none which GPUs it has."""
+    """Whether other jobs may be on the same nodes, and the batch system sets for none which GPUs it has."""
     return job.gpus.shared_nodes and not job.gpus.named and job.gpus.visibility != "launcher"
 
 

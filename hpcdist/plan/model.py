@@ -62,7 +62,7 @@ class Gpus(Model, frozen=True, kw_only=True):
     """Who chooses the GPUs that a task sees, and by which variable.
 
     ``library``: the communication library of the job's GPUs, None without GPUs. ``shared_nodes``: other jobs
-    may have GPUs of the same nodes; ``named``: the batch system itself tells each job which are its own.
+    may have GPUs of the same nodes; ``named``: the batch system itself sets which are each job's own.
     """
 
     visibility: Literal["task", "node", "launcher"] = "task"

@@ -38,7 +38,7 @@ class Row(Model, frozen=True, kw_only=True):
     Each node from ``node`` on holds ``tasks_per_node`` of them (a node that holds fewer is a row of its own).
     Counted on its node, the first has local rank ``local_rank``, its CPUs begin at ``cpu`` and its GPUs at
     ``gpu``; each has ``cpus`` CPUs and ``gpus`` GPUs of its own, or shares one GPU with its
-    ``tasks_per_gpu - 1`` neighbours. Where ``gpu_cpus`` tells which CPUs are next to each GPU of the node,
+    ``tasks_per_gpu - 1`` neighbours. Where ``gpu_cpus`` gives which CPUs are next to each GPU of the node,
     its CPUs are the first of those. ``index`` is that of the first replica. ``processes`` is how many
     processes each starts itself (torchrun does).
     """

@@ -151,7 +151,7 @@ def _why_separate(launch: UserLaunch, settings: Mapping[str, str], size: int) ->
         first = ", ".join(missing[:-1])
         return f"the line does not say {f'{first} or ' * bool(first)}{missing[-1]}"
     if settings.get("rank", "$").isdecimal():
-        return f"each is told that it is number {settings['rank']}"
+        return f"each is given the number {settings['rank']}"
     if not has(settings.get("nodes", "$"), size):
         return f"the line says that there are {settings['nodes']}"
     where = [host for kind in ("address", "endpoint") for host in hosts_in(kind, settings.get(kind, ""))]

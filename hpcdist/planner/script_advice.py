@@ -46,7 +46,7 @@ def script_of(command: str) -> str:
 def advice(job: JobSpec, script: str, text: str) -> Iterator[str]:
     """Yield a warning where a script imports a library that gets no rank variables, or launches processes.
 
-    A launch that the user wrote in the command, or hpcdist's own of torchrun, tells them itself.
+    A launch that the user wrote in the command, or hpcdist's own of torchrun, sets them itself.
     """
     gpus = max((row.gpus for row in job.placement.rows), default=0)
     if job.launch.by_user or job.launch.starts_processes:

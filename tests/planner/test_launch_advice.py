@@ -184,7 +184,7 @@ def test_open_mpi_without_scheduler_support_warns() -> None:
         ("torchrun --standalone --nproc_per_node=4 t.py",
          "`--standalone` makes each a training of its own", f"torchrun --nproc_per_node=4 {MEET} t.py"),
         ("torchrun --nnodes 2 --node_rank 0 --master_addr $A --nproc_per_node 4 t.py",
-         "each is told that it is number 0", f"torchrun --nproc_per_node 4 {MEET} t.py"),
+         "each is given the number 0", f"torchrun --nproc_per_node 4 {MEET} t.py"),
         ("torchrun --nnodes 4 --node_rank $R --master_addr $A --nproc_per_node 4 t.py",
          "the line says that there are 4", f"torchrun --nproc_per_node 4 {MEET} t.py"),
         ("torchrun --nnodes 2 --node_rank $R --master_addr localhost --nproc_per_node 4 t.py",

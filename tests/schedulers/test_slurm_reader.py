@@ -279,7 +279,7 @@ def test_without_any_command_of_slurm() -> None:
 
 def test_a_squeue_that_fails() -> None:
     shell = FakeShell([(("squeue",), failed(1, "slurm_load_jobs error"))])
-    why = "squeue does not tell the version of Slurm: slurm_load_jobs error"
+    why = "squeue does not print the version of Slurm: slurm_load_jobs error"
     assert reader.probe(shell, {}, installed=lambda: True) == Probe(works=False, why=why)
     assert not living(Reader(shell), "22.05.8")
     assert sys.executable not in shell.programs

@@ -52,7 +52,7 @@ class Lightning(TorchLibrary):
         del site
         if not _is_launch(job) and (why := _why_irregular(job, experiment)):
             yield warning(
-                f"{why}: each task is told that it is a node of its own, so the program must not say "
+                f"{why}: each task gets the variables of a node of its own, so the program must not set "
                 "`devices` or `num_nodes` itself, and each task runs `prepare_data`"
             )
 

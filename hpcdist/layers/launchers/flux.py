@@ -72,8 +72,8 @@ class FluxRun(Plain):
 
 def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     yield Word.raw("start_flux", _ORIGIN)
-    counted = _can_count(job)
-    shape = _counted(job) if counted else _whole_nodes(job)
+    by_task = _can_request_by_task(job)
+    shape = _by_task(job) if by_task else _whole_nodes(job)
     label = ("--label-io",) if job.placement.size > 1 else ()
     for text in ("flux", "run", *shape, *label, "--setopt=exit-on-error", "--setopt=exit-timeout=none"):
         yield Word(text=text, origin=_ORIGIN)
@@ -82,13 +82,13 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
         yield Word(
             text=f"--setopt=mpi={options.mpi}", origin=Origin("site", job.identity.site, "launchers.flux.mpi")
         )
-    if counted or job.placement.is_even:
+    if by_task or job.placement.is_even:
         origin = Origin("site", job.identity.site, "launchers.flux.binding") if options.binding else _ORIGIN
         yield from (Word(text=text, origin=origin) for text in options.binding or (_BINDING,))
     yield from job.arguments
 
 
-def _can_count(job: JobSpec) -> bool:
+def _can_request_by_task(job: JobSpec) -> bool:
     """Whether CPUs and GPUs can be requested per task: all tasks have the same, and none shares a GPU."""
     rows, counts = job.placement.rows, [tasks for _, tasks in job.placement.tasks_per_node()]
     alike = len(job.placement.groups) == 1 and len({(row.cpus, row.gpus) for row in rows}) == 1
@@ -96,11 +96,11 @@ def _can_count(job: JobSpec) -> bool:
     return alike and spread and all(row.tasks_per_gpu == 1 for row in rows)
 
 
-def _counted(job: JobSpec) -> Iterator[str]:
+def _by_task(job: JobSpec) -> Iterator[str]:
     row = job.placement.rows[0]
     yield from (f"--nodes={job.placement.nodes}", f"--ntasks={job.placement.size}")
     yield f"--cores-per-task={row.cpus}"
-    if row.gpus and _says_gpus(job):
+    if row.gpus and _requests_gpus(job):
         yield f"--gpus-per-task={row.gpus}"
 
 
@@ -112,7 +112,7 @@ def _whole_nodes(job: JobSpec) -> Iterator[str]:
         yield from (f"--ntasks={job.placement.size}", "--exclusive", f"--taskmap=manual:{_taskmap(runs)}")
         return
     yield from (f"--tasks-per-node={runs[0][1]}", "--exclusive")
-    if (gpus := max(group.gpus for group in job.placement.groups)) and _says_gpus(job):
+    if (gpus := max(group.gpus for group in job.placement.groups)) and _requests_gpus(job):
         yield f"--gpus-per-node={gpus}"
 
 
@@ -125,7 +125,7 @@ def _taskmap(runs: Sequence[tuple[int, int]]) -> str:
     return f"[{','.join(blocks)}]"
 
 
-def _says_gpus(job: JobSpec) -> bool:
+def _requests_gpus(job: JobSpec) -> bool:
     return job.request.gpu_request != "none" or job.gpus.visibility == "launcher"
 
 
@@ -134,16 +134,16 @@ def _affinity(job: JobSpec) -> Iterator[Word]:
     if not any(group.gpus for group in job.placement.groups):
         return
     if job.gpus.visibility == "launcher":
-        if not _can_count(job):
+        if not _can_request_by_task(job):
             message = (
-                f"site {job.identity.site} hands out GPUs by flux run, which gives all tasks the same number"
+                f"site {job.identity.site} assigns GPUs by flux run, which gives all tasks the same number"
             )
             hint = "give all replicas the same resources, with at least one GPU a process"
             raise PlanError(Problem(message, ("environment", "replicas"), hint))
         yield Word(
             text="--setopt=gpu-affinity=per-task", origin=Origin("site", job.identity.site, "gpus.bound_by")
         )
-    elif not _says_gpus(job) or job.gpus.variable != "CUDA_VISIBLE_DEVICES":
+    elif not _requests_gpus(job) or job.gpus.variable != "CUDA_VISIBLE_DEVICES":
         # Flux sets this variable alone, and sets it to no GPUs where none were requested.
         yield Word(text="--setopt=gpu-affinity=off", origin=_ORIGIN)
 

@@ -130,7 +130,7 @@ def _gpus(job: JobSpec, group: Group) -> Iterator[Word]:
         return
     if group.gpus_per_task is None or any(row.tasks_per_gpu > 1 for row in job.placement.rows):
         site = job.identity.site
-        message = f"site {site} hands out GPUs by srun --gpus-per-task, which gives all tasks the same number"
+        message = f"site {site} assigns GPUs by srun --gpus-per-task, which gives all tasks the same number"
         hint = (
             "ask for as many replicas as fill all nodes alike"
             if job.launch.starts_processes

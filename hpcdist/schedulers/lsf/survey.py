@@ -94,7 +94,7 @@ def _memory(text: str) -> int | None:
 
 
 def _texts(text: str) -> dict[str, str]:
-    """Return what is said of each queue."""
+    """Return the details of each queue."""
     starts = [*_QUEUE.finditer(text)]
     ends = [*(found.start() for found in starts[1:]), len(text)]
     return {found[1]: text[found.start() : end] for found, end in zip(starts, ends, strict=False)}

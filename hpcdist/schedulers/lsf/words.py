@@ -58,7 +58,7 @@ def _can_wait(wait: WaitCondition) -> bool:
 
 
 def signal(spec: SignalSpec) -> tuple[str, int]:
-    """Return a signal's name, and how many minutes before the run limit it comes (a minute unless said)."""
+    """Return a signal's name, and how many minutes before the run limit it comes (by default one)."""
     seconds = 60 if spec.seconds is None else spec.seconds
     return spec.plain_name, max(1, -(-seconds // 60))
 

@@ -80,7 +80,7 @@ def _documents(text: str) -> Iterator[ET.Element]:
 
 
 def _described(text: str) -> Iterator[tuple[str, ET.Element, ET.Element]]:
-    """Yield id, details and document of each job that ``qstat -j`` tells of.
+    """Yield id, details and document of each job that ``qstat -j`` prints.
 
     They lie in an ``element`` each; of Open Grid Scheduler and Univa 8.6 in ``djob_info`` itself, one after
     the other, each from its number on; 6.2 had a ``qmaster_response`` around them.

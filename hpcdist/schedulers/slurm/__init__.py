@@ -189,7 +189,7 @@ class Slurm(Plain):
         return Squeue(), Sacct(), Scontrol()
 
     def ask_nodes(self, nodes: Sequence[str]) -> Command:
-        """Return sinfo: before 24.05 no command of Slurm tells which node it was that a job lost."""
+        """Return sinfo: before 24.05 no command of Slurm shows which node a job lost."""
         return command("sinfo", "-h", "-N", "-o", "%N|%T", "-n", ",".join(nodes))
 
     def read_nodes(self, completed: Completed) -> tuple[str, ...]:
@@ -235,7 +235,7 @@ class Slurm(Plain):
 def _may_have_worked(completed: Completed) -> bool:
     """Whether the controller may have the job: only a known refusal of sbatch is a certain no.
 
-    What the controller said, in its last answer, outweighs what sbatch had said before.
+    The controller's last message outweighs what sbatch printed before it.
     """
     if completed.returncode <= 0 or completed.timed_out or _A_NUMBER.search(completed.stdout):
         return True

@@ -2,7 +2,7 @@
 
 libslurm ends the process that it is loaded in where it finds no configuration, so hpcdist itself never
 imports pyslurm: ``reader`` starts this file, which imports nothing of hpcdist, with the release of Slurm
-(``22.5``, empty where no command tells it) and the command's words.
+(``22.5``, empty where no command prints it) and the command's words.
 
 pyslurm gives exit codes of 128 and more without their 128 (143 is 15; ``_get_exit_code`` in its
 utils/helpers.pyx), so the ends of jobs stay with sacct and scontrol. Where a partition has DenyAccounts it

@@ -153,7 +153,7 @@ def _elements(text: str) -> list[range]:
 class Squeue:
     """All of this user's jobs at once, with a job's token to know it from an older one of the same id.
 
-    It tells no exit codes, so its final states are provisional.
+    It prints no exit codes, so its final states are provisional.
     """
 
     provisional: Final = True
@@ -183,7 +183,7 @@ def _is_other(comment: Sequence[str], token: str) -> bool:
 class Sacct:
     """The accounting database, where there is one; it lags behind by some seconds.
 
-    Its JSON is not used: that of 22.05 said exit code 0 of a job that had failed with 5.
+    Its JSON is not used: that of 22.05 had exit code 0 for a job that had failed with 5.
     """
 
     provisional: Final = False

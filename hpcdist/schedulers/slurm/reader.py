@@ -58,7 +58,7 @@ class Reader(NamedTuple):
     def ask(self, release: str, command: Command) -> Completed:
         """Run the program that answers for this command, or prints its version where that has no words.
 
-        ``release`` is that of Slurm, empty where squeue, which tells it, is missing.
+        ``release`` is that of Slurm, empty where squeue, which prints it, is missing.
         """
         program = (self.python, pyslurm_answers.__file__, release)
         return self.runner.run(command._replace(argv=(*program, *command.argv), timeout=self.limit))
@@ -104,7 +104,7 @@ def check(reader: Reader) -> Probe:
     version = reader.runner.run(_VERSION)
     release = _release(version)
     if not (release or version.missing):
-        return Probe(works=False, why=f"squeue does not tell the version of Slurm: {answers.why(version)}")
+        return Probe(works=False, why=f"squeue does not print the version of Slurm: {answers.why(version)}")
     answer = reader.ask(release, _VERSION._replace(argv=()))
     if answer.ok and version.missing:
         return Probe(works=True, why=f"pyslurm {answer.stdout.strip()} reads Slurm, since there is no squeue")

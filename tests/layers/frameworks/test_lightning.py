@@ -27,13 +27,13 @@ NAMES = (
 )
 ALONE = (
     "Lightning knows only nodes with equal numbers of devices, each a task's own, and this plan has others: "
-    "each task is told that it is a node of its own, so the program must not say `devices` or `num_nodes` "
+    "each task gets the variables of a node of its own, so the program must not set `devices` or `num_nodes` "
     "itself, and each task runs `prepare_data`"
 )
 OWN = (
-    "Lightning counts the devices of a whole node, and {} shows each task only its own: each task is told "
-    "that it is a node of its own, so the program must not say `devices` or `num_nodes` itself, and each "
-    "task runs `prepare_data`"
+    "Lightning counts the devices of a whole node, and {} shows each task only its own: each task gets "
+    "the variables of a node of its own, so the program must not set `devices` or `num_nodes` itself, and "
+    "each task runs `prepare_data`"
 )
 
 

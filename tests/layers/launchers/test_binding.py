@@ -73,7 +73,7 @@ def test_each_task_has_the_cpus_of_its_gpus_as_the_plan_says(
         ({"gpus": {"bound_by": "launcher"}}, gpus(1)),
         ({}, gpus(0)),
     ],
-    ids=["shared nodes", "nodes that differ", "more CPUs than are near", "srun hands out GPUs", "no GPUs"],
+    ids=["shared nodes", "nodes that differ", "more CPUs than are near", "srun assigns GPUs", "no GPUs"],
 )
 def test_unknown_topology_is_not_bound(changes: dict[str, Any], asked: dict[str, Any]) -> None:
     plan = planned(machine(**changes), **asked)

@@ -131,7 +131,7 @@ def test_gpus_that_flux_hands_out() -> None:
         "resources": resources(gpu=1),
         "replicas": {"n_workers": 1, "default_worker": {"resources": resources(gpu=2)}},
     }
-    with pytest.raises(PlanError, match="site x hands out GPUs by flux run, which gives all tasks the same"):
+    with pytest.raises(PlanError, match="site x assigns GPUs by flux run, which gives all tasks the same"):
         planned(giving, framework="pytorch", environment=section)
 
 

@@ -149,7 +149,7 @@ def test_as_many_gpus_as_a_task_holds(
 
 def test_gpus_that_srun_cannot_hand_out() -> None:
     message = (
-        "environment.replicas: site frontier hands out GPUs by srun --gpus-per-task, which gives all tasks "
+        "environment.replicas: site frontier assigns GPUs by srun --gpus-per-task, which gives all tasks "
         "the same number; give all replicas the same GPUs, at least one a process"
     )
     shared = environment(1, each=resources(gpu=2), processes_per_replica=4)
