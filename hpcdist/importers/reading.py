@@ -7,6 +7,7 @@ rest.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -65,6 +66,12 @@ class Reading:
     def place(self, *path: str | int) -> Place | None:
         """Return where a value was written, or the nearest thing above it."""
         return Document(self.data, "").place(path)
+
+    def folder(self, *path: str | int) -> str:
+        """Return the folder of the file that has a value, of the main file for a value of ``--set``."""
+        place = self.place(*path)
+        file = (place if place and place.line else self.data.place or Place("", 0, 0)).file
+        return "" if file.startswith("<") else posixpath.dirname(file)
 
     # --- the native form
 

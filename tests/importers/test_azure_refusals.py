@@ -31,13 +31,31 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             "$schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json\ntype: pipeline\njobs: {a: {command: x}, b: {command: y}}\n",
             [
-                "job.yml:2:7: type: a pipeline is many jobs; write one file for each, and chain them with `batch.dependency`",
+                "job.yml:2:7: type: a pipeline is many jobs; choose a step with `--name NAME` (a, b), and chain them with `batch.dependency`",
             ],
         ),
         (
-            "type: pipeline\njobs: {train: {command: x}}\n",
+            "type: pipeline\njobs: {a: {type: spark}, b: {type: spark_job}, c: {type: automl}}\n",
             [
-                "job.yml:2:1: jobs: this pipeline has one step, and steps are not read; write 'train' as a file of its own, with its inputs, code and environment",
+                "job.yml:2:1: jobs: no step of this pipeline is a command, but automl, spark",
+            ],
+        ),
+        (
+            "type: pipeline\njobs: {a: 5}\n",
+            [
+                "job.yml:1:7: type: a pipeline is many jobs; write a file for each of its steps, and chain them with `batch.dependency`",
+            ],
+        ),
+        (
+            "type: pipeline\njobs: {a: {component: 'azureml:x:1'}}\n",
+            [
+                "job.yml:2:23: component: the component 'azureml:x:1' is kept in Azure; write its command, inputs, code and environment here",
+            ],
+        ),
+        (
+            "type: pipeline\njobs: {a: {component: {type: parallel, task: {}}}}\n",
+            [
+                "job.yml:2:30: component: this component is of the type 'parallel', which is not run; supported: `type: command`, CommandComponent, DistributedComponent",
             ],
         ),
         (
@@ -254,7 +272,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "component: file:x.yml\n",
             [
-                "job.yml:4:12: component: the command is in another file; give that file",
+                "job.yml:4:12: component: 'x.yml' cannot be read: there is no such file; write its path, beginning at the folder of this file",
             ],
         ),
         (

@@ -6,7 +6,6 @@ Supported are azure-ml-component 0.9 (``DistributedComponent``, ``CommandCompone
 
 from __future__ import annotations
 
-import posixpath
 import re
 from typing import Final, NoReturn
 
@@ -16,29 +15,31 @@ from hpcdist.importers import Imported
 from hpcdist.importers.azure.code import Code
 from hpcdist.importers.azure.command import Translation, one_line
 from hpcdist.importers.azure.environment import take_environment, take_rest, take_variables
-from hpcdist.importers.azure.inputs import Inputs, read_outputs
+from hpcdist.importers.azure.inputs import Inputs
 from hpcdist.importers.azure.layout import SETTINGS, Layout
+from hpcdist.importers.azure.outputs import read_outputs
 from hpcdist.importers.azure.runtime import warn_of_variables
+from hpcdist.importers.azure.steps import SUPPORTED, as_job, file_named_in, kind_of, steps, with_component
 from hpcdist.importers.container import escape_templates, finish_with_command
 from hpcdist.importers.polyaxon.command import joined
-from hpcdist.importers.reading import Reading
+from hpcdist.importers.reading import Reading, one_of
 from hpcdist.words import slug
 
 _SCHEMA: Final = re.compile(
     r"componentsdk|azureml/sdk-[12]|azuremlschemas|azuremlsdk2|command(job|component)", re.IGNORECASE
 )
-_TYPE: Final = r"\w+Component(@|$)|MpiJob$|Microsoft\.MachineLearning"
+_TYPE: Final = r"\w+Component(@|$)|command_(job|component)$|MpiJob$|Microsoft\.MachineLearning"
 _JOINED: Final = (
     "write `command: >-`, or `command: |` and a backslash at the end of each continued line; "
     "quote spaces that must be kept"
 )
 _SEARCH: Final = "write its `trial` as a file of its own, with a value for each param, and run it with -p"
-_SUPPORTED: Final = "supported: `type: command`, CommandComponent, DistributedComponent"
+_SHOWN: Final = 10
 _MANY: Final = {
     "sweep": ("a sweep is many jobs", _SEARCH),
     "pipeline": (
         "a pipeline is many jobs",
-        "write one file for each, and chain them with `batch.dependency`",
+        "write a file for each of its steps, and chain them with `batch.dependency`",
     ),
 }
 _ENVIRONMENT_KEYS: Final = {"image", "docker", "conda", "conda_file", "build", "name"}
@@ -66,24 +67,37 @@ class Azure:
         )
         return "command" in data and bool(ours or {"compute", "distribution"} & data.keys())
 
+    def file_named_in(self, data: Map) -> tuple[Path, str] | None:
+        """Return the component of a job, or of the one step of a pipeline, that is in another file."""
+        return file_named_in(data)
+
+    def with_named_file(self, data: Map, other: Map) -> Map:
+        """Return the data with that component."""
+        named = file_named_in(data)
+        return with_component(data, named[0], other) if named else data
+
+    def jobs(self, data: Map) -> dict[str, Map]:
+        """Return the steps of a pipeline, as `ContainsJobs.jobs`."""
+        return one_of({("jobs", name): name for name in Reading(data).keys("jobs")}, data)
+
     def read(self, data: Map) -> Imported:
         """Return the native form.
 
         Raises:
             ConfigError: when the file is many jobs, a kind of job that no batch machine runs, or no command.
         """
-        read = Reading(data)
-        legacy = _is_legacy(data)
+        job = as_job(data)
+        read, legacy = Reading(job), _is_legacy(job)
         _refuse_kinds(read)
-        folder = posixpath.dirname(data.place.file) if data.place and data.place.file[:1] != "<" else ""
         _names(read)
-        inputs = Inputs(read, legacy=legacy, folder=folder)
-        command = _command(read, inputs, legacy=legacy, folder=folder)
+        inputs = Inputs(read, legacy=legacy)
+        command = _command(read, inputs, legacy=legacy)
         take_environment(read)
         take_variables(read)
         Layout(read, legacy=legacy, command=command).put()
         take_rest(read)
-        return finish_with_command(read)
+        found = finish_with_command(read)
+        return found if job is data else found._replace(origins={})
 
 
 IMPORTER: Final = Azure()
@@ -106,21 +120,26 @@ def _refuse_kinds(read: Reading) -> None:
     key: Path = ("type",) if kind is not None else ("$schema",) if schema else ()
     of_steps = "pipeline" if "jobs" in read.data else ""
     words = (kind or re.sub(r".*/", "", schema) or of_steps).lower()
-    many = next((word for word in _MANY if word in words), "")
-    steps = read.keys("jobs")
-    if many == "pipeline" and len(steps) == 1:
-        hint = f"write {steps[0]!r} as a file of its own, with its inputs, code and environment"
-        _fail(read, ("jobs",), "this pipeline has one step, and steps are not read", hint)
-    if many:
+    if names := [*steps(read.data).values()]:
+        shown = ", ".join([*names[:_SHOWN], *["..."] * (len(names) > _SHOWN)])
+        hint = f"choose a step with `--name NAME` ({shown}), and chain them with `batch.dependency`"
+        _fail(read, key, "a pipeline is many jobs", hint)
+    if kinds := {
+        kind_of(step) for name in read.keys("jobs") if isinstance(step := read.peek("jobs", name), Map)
+    }:
+        _fail(read, ("jobs",), f"no step of this pipeline is a command, but {', '.join(sorted(kinds))}", "")
+    if many := next((word for word in _MANY if word in words), ""):
         _fail(read, key, *_MANY[many])
+    if isinstance(component := read.peek("component"), str):
+        why = f"the component {component!r} is kept in Azure"
+        _fail(read, ("component",), why, "write its command, inputs, code and environment here")
     if _is_module(read.data):
         key = ("jobType",) if "jobType" in read.data else ("implementation",)
-        _fail(read, key, "modules, which preceded components, are not supported", _SUPPORTED)
-    plain = re.sub(r"@.*", "", kind or "command").lower()
+        _fail(read, key, "modules, which preceded components, are not supported", SUPPORTED)
     if kind is None and schema and "command" not in schema.lower() and "component" not in schema.lower():
-        _fail(read, key, f"files of the schema {re.sub('.*/', '', schema)} are not jobs", _SUPPORTED)
-    if plain not in ("command", "commandcomponent", "distributedcomponent"):
-        _fail(read, key, f"files of type {kind!r} are not run", _SUPPORTED)
+        _fail(read, key, f"files of the schema {re.sub('.*/', '', schema)} are not jobs", SUPPORTED)
+    if kind_of(read.data) not in ("command", "commandcomponent", "distributedcomponent"):
+        _fail(read, key, f"files of type {kind!r} are not run", SUPPORTED)
 
 
 def _fail(read: Reading, path: Path, message: str, hint: str) -> NoReturn:
@@ -178,11 +197,11 @@ def _tags(read: Reading) -> list[tuple[str, Path]]:
     return [(text, ("tags",))] if text else []
 
 
-def _command(read: Reading, inputs: Inputs, *, legacy: bool, folder: str) -> str:
+def _command(read: Reading, inputs: Inputs, *, legacy: bool) -> str:
     """Take the command, its code and its outputs; return its original text."""
     path: Path = ("launcher", "additional_arguments") if legacy and read.peek("launcher") else ("command",)
     outputs = read_outputs(read)
-    code = Code(read, folder, legacy=legacy)
+    code = Code(read, path, legacy=legacy)
     text = read.get(*path)
     if not isinstance(text, str) or not text.strip():
         read.refuse(*path, why="there is no command", hint="write the command to run")

@@ -29,9 +29,9 @@ _HIDDEN: Final = (
 class Code:
     """The code of a file, taken from it; paths are relative to the submit directory."""
 
-    def __init__(self, read: Reading, folder: str, *, legacy: bool) -> None:
-        self._read, self._folder = read, folder
-        self._path = self._code(legacy=legacy)
+    def __init__(self, read: Reading, command: Path, *, legacy: bool) -> None:
+        self._read = read
+        self._path = self._code(read.folder(*command) if legacy else "")
         self._included = [*self._includes()]
 
     def preparation(self, translation: Translation) -> Iterator[str]:
@@ -56,12 +56,12 @@ class Code:
         submitted_in = "" if path.startswith("/") else f'"${SUBMITTED_IN}"/'
         return submitted_in + escape_templates(quote(path))
 
-    def _code(self, *, legacy: bool) -> str:
+    def _code(self, default: str) -> str:
         """Return the folder in which the command runs."""
         read, path = self._read, self._path_of_code()
         code = read.get(*path) if path != ("code",) or not isinstance(read.peek("code"), dict) else None
         if code is None:
-            return self._folder if legacy else ""
+            return default
         if not isinstance(code, str):
             read.refuse(*path, why=f"expected the path of a folder, got {code!r}")
             return ""
@@ -71,7 +71,7 @@ class Code:
             return ""
         if re.search(r"\.(py|sh|ipynb|R|r|jl)$", code):  # a file, which Azure puts into a folder of its own
             code = posixpath.dirname(code)
-        return self._relative(code)
+        return self._relative(code, *path)
 
     def _path_of_code(self) -> Path:
         keys = ("path", "directory", "local_path")
@@ -82,10 +82,10 @@ class Code:
         for at, item in self._read.items("additional_includes"):
             if isinstance(item, str) and not _REMOTE.match(item):
                 self._read.get("additional_includes", at)
-                yield self._relative(item)
+                yield self._relative(item, "additional_includes", at)
             else:
                 why = "it is not fetched: add a copy of it to the code"
                 self._read.ignore("additional_includes", at, why=why)
 
-    def _relative(self, path: str) -> str:
-        return posixpath.normpath(posixpath.join(self._folder, path))
+    def _relative(self, path: str, *key: str | int) -> str:
+        return posixpath.normpath(posixpath.join(self._read.folder(*key), path))

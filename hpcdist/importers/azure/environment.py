@@ -28,6 +28,7 @@ _IGNORED: Final = {
     "schedule": "jobs are not repeated: use cron",
     "creation_context": "it describes the file in Azure",
     "datastores": _ABSENT,
+    **dict.fromkeys(("settings", "defaults"), "a job runs alone, where the site determines"),
     "parent_job_name": "jobs have no parent: write `batch: {dependency: ...}` to run it after another",
 }
 _CONDA: Final = ("conda", "conda_file", "conda_dependencies_file", "build", "python", "name", "version",
@@ -117,8 +118,6 @@ def take_rest(read: Reading) -> None:
     if read.peek("distributed") is not None:
         hint = "write `distribution: {type: mpi, process_count_per_instance: N}`"
         read.refuse("distributed", why="this form, of the first previews, is not supported", hint=hint)
-    if read.peek("component") is not None:
-        read.refuse("component", why="the command is in another file", hint="give that file")
     read.ignore_all(_IGNORED)
 
 

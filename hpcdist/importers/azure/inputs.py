@@ -11,15 +11,15 @@ from typing import Any, Final
 from hpcdist.documents import scalars
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, did_you_mean
-from hpcdist.importers.azure.command import Output, Param
+from hpcdist.importers.azure.command import Param
 from hpcdist.importers.reading import Reading, placed
 
-_TYPES: Final = {
+TYPES: Final = {
     "string": "str", "str": "str", "integer": "int", "int": "int", "float": "float", "double": "float",
     "number": "float", "boolean": "bool", "bool": "bool", "enum": "enum", "mode": "enum",
 }  # fmt: skip
-_FILES: Final = frozenset({"uri_file", "anyfile", "zipfile", "csvfile"})
-_PATHS: Final = _FILES | {
+FILES: Final = frozenset({"uri_file", "anyfile", "zipfile", "csvfile"})
+_PATHS: Final = FILES | {
     "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model", "path", "azuremldataset",
     "anydirectory", "dataframedirectory", "modeldirectory", "imagedirectory", "untrainedmodeldirectory",
     "transformationdirectory",
@@ -28,7 +28,7 @@ _WORDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or 
 _REMOTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|/subscriptions/")
 _OF_TEMPLATES: Final = frozenset({"true", "false", "none", "range", "loop", "self"})
 _SOURCES: Final = ("path", "folder", "file", "dataset", "local_path", "data", "datastore")
-_HIDDEN: Final = "hpcdist does not hide code or data"
+HIDDEN: Final = "hpcdist does not hide code or data"
 _NO_MOUNT: Final = "nothing is mounted or copied; paths are used as they are"
 _INPUT_IGNORED: Final = {
     "mode": _NO_MOUNT,
@@ -37,23 +37,15 @@ _INPUT_IGNORED: Final = {
     "is_resource": "it describes forms of Azure's designer",
     "group_names": "it describes forms of Azure's designer",
     "annotations": "it describes forms of Azure's designer",
-    "intellectual_property": _HIDDEN,
+    "intellectual_property": HIDDEN,
 }
-_KEPT: Final = "outputs are kept in the directory of the run, below $HPCDIST_OUTPUTS"
-_OUTPUT_IGNORED: Final = {
-    **dict.fromkeys(
-        ("path", "mode", "name", "version", "datastore", "datastore_mode", "is_control", "early_available",
-         "data", "optional", "is_link_mode", "display_name", "description"), _KEPT,
-    ),
-    "intellectual_property": _HIDDEN,
-}  # fmt: skip
 
 
 class Inputs:
     """The inputs of a file; ``params`` are their params in templates, by their name in the file."""
 
-    def __init__(self, read: Reading, *, legacy: bool, folder: str) -> None:
-        self._read, self._legacy, self._folder = read, legacy, folder
+    def __init__(self, read: Reading, *, legacy: bool) -> None:
+        self._read, self._legacy = read, legacy
         self.params: dict[str, Param] = {}
         self._declared = Seq(place=read.place("inputs"))
         self._values = Map(place=read.place("inputs"))
@@ -101,8 +93,10 @@ class Inputs:
     def _literal(self, name: str, param: str, path: Path, entry: dict[str, Any] | None = None) -> None:
         """Take a value in the file; data that is not on this machine becomes a required param."""
         value = self._read.get(*path)
-        if entry is None and isinstance(value, str) and value.startswith("azureml:"):
-            self._remote(name, param, path, {})
+        if _is_reference(value) or (
+            entry is None and isinstance(value, str) and value.startswith("azureml:")
+        ):
+            self._remote(name, param, path, entry or {})
             return
         is_word = self._legacy and isinstance(value, str)
         self._add(name, Param(param, is_empty=value == "", is_word=is_word), entry or {}, value)
@@ -110,8 +104,14 @@ class Inputs:
     def _remote(self, name: str, param: str, path: Path, entry: dict[str, Any]) -> None:
         """Declare a param for the path of data that Azure would fetch."""
         self._read.get(*path)
+        text = self._read.text(*path)
         hint = f"give the path of a copy of it on this machine: `-p {param}=PATH`"
-        why = f"{self._read.text(*path)!r} is not fetched: hpcdist does not access Azure storage"
+        why = f"{text!r} is not fetched: hpcdist does not access Azure storage"
+        if _is_reference(text):
+            why, hint = (
+                f"{text} is of another job",
+                f"run that job before, and give what it wrote: `-p {param}=PATH`",
+            )
         self._read.warn(*path, why=why, hint=hint)
         self._add(name, Param(param, is_path=True), entry | {"type": "path"}, None)
 
@@ -148,11 +148,11 @@ class Inputs:
             sources = any(read.peek("inputs", name, key) is not None for key in _SOURCES)
             return "path" if sources else ""
         kinds = value if isinstance(value, list) else [value]
-        if len(kinds) == 1 and (kind := _TYPES.get(str(kinds[0]).lower())):
+        if len(kinds) == 1 and (kind := TYPES.get(str(kinds[0]).lower())):
             return kind
         for item in kinds:
             if not isinstance(item, str) or (not self._legacy and item.lower() not in _PATHS):
-                hint = did_you_mean(str(item), {*_TYPES, *_PATHS})
+                hint = did_you_mean(str(item), {*TYPES, *_PATHS})
                 read.refuse("inputs", name, "type", why=f"unknown type {item!r}", hint=hint)
         return "path"
 
@@ -166,6 +166,8 @@ class Inputs:
         if not isinstance(value, str):
             read.refuse(*path, why=f"expected a path, got {value!r}")
             self._add(name, Param(param, is_path=True), entry, None)
+        elif _is_reference(value):
+            self._remote(name, param, path, entry)
         elif _REMOTE.match(value) and not value.startswith("file:"):
             if str(read.peek("inputs", name, "mode")).lower() == "direct" and not value.startswith(
                 "azureml:"
@@ -178,7 +180,7 @@ class Inputs:
             read.get(*path)
             value = value.removeprefix("file:")
             value = value if "/" in value else value.replace("\\", "/")  # written on Windows
-            value = posixpath.normpath(posixpath.join(self._folder, value))
+            value = posixpath.normpath(posixpath.join(read.folder(*path), value))
             self._add(name, Param(param, is_path=True), entry | {"type": "path"}, value)
 
     def _declare(self, name: str, param: str, kind: str, entry: dict[str, Any]) -> None:
@@ -192,6 +194,9 @@ class Inputs:
         if read.peek(*path, "enum") is not None and not options:
             read.refuse(*path, "enum", why="expected a list of choices")
         read.get(*path, "enum") if options else None
+        if _is_reference(read.peek(*path, "default")):
+            self._remote(name, param, (*path, "default"), entry)
+            return
         default = self._default(name, kind)
         if options:
             entry["options"] = options
@@ -240,6 +245,11 @@ class Inputs:
         return found
 
 
+def _is_reference(value: object) -> bool:
+    """Return whether a value is that of another job, or of a pipeline that does not give it."""
+    return isinstance(value, str) and value.strip().startswith("${{")
+
+
 def _scalar(text: str) -> object:
     """Return the YAML value of a word; the word itself, if it is a number with too many digits."""
     try:
@@ -269,23 +279,3 @@ def is_section(read: Reading, *path: str | int) -> bool:
         read.refuse(*path, why="expected keys and values", hint="write `key: value`")
         return False
     return True
-
-
-def read_outputs(read: Reading) -> dict[str, Output]:
-    """Take the outputs: names below the directory of the run."""
-    found: dict[str, Output] = {}
-    if not is_section(read, "outputs"):
-        return found
-    for name in read.keys("outputs"):
-        value = read.peek("outputs", name)
-        kind = read.peek("outputs", name, "type") if isinstance(value, Mapping) else None
-        ours = re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".-") or "output"
-        found[name] = Output(ours, is_file=str(kind).lower() in _FILES | _TYPES.keys())  # a value is a file
-        if isinstance(value, Mapping) and value:
-            read.get("outputs", name, "type")
-            read.ignore_all(_OUTPUT_IGNORED, "outputs", name)
-        elif value is None or value == {}:
-            read.get("outputs", name)
-        else:
-            read.ignore("outputs", name, why=_KEPT)
-    return found

@@ -21,7 +21,7 @@ _KINDS: Final = {
 _SETTINGS: Final = ("runsettings", "run_settings")
 SETTINGS: Final = frozenset(
     {*_SETTINGS, "resources", "distribution", "launcher", "compute", "limits", "environment_variables",
-     "code", "command", "display_name", "experiment_name"}
+     "code", "command", "display_name", "experiment_name", "jobs"}
 )  # fmt: skip
 """Keys that ``--set`` changes in an Azure file, as ``az ml job create --set`` does."""
 _SECTIONS: Final[tuple[Path, ...]] = (

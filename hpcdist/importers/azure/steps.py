@@ -1,0 +1,203 @@
+"""Pipelines and components of Azure ML: a step, with its component and what the pipeline gives it, is a job.
+
+Sources: azure-ai-ml 1, ``_schema/pipeline`` (https://learn.microsoft.com/azure/machine-learning/
+reference-yaml-job-pipeline), and the previews of 2021, whose types end in ``_job`` and ``_component``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hpcdist.documents.tree import Map
+from hpcdist.errors import ConfigError, Path, Problem
+from hpcdist.importers.azure.inputs import TYPES
+
+SUPPORTED: Final = "supported: `type: command`, CommandComponent, DistributedComponent"
+_KINDS: Final = frozenset({"command", "component", "commandcomponent", "distributedcomponent"})
+_REMOTE: Final = re.compile(r"[A-Za-z][\w+.-]+:|/subscriptions/")
+_REFERENCE: Final = re.compile(r"\$\{\{\s*(?:parent\.)?(inputs|outputs)\.([^{}]+?)\s*\}\}")
+_OF_PIPELINE: Final = frozenset({"$schema", "type", "jobs", "inputs", "outputs", "settings", "compute"})
+_DEFAULTS: Final = ("default_compute", "default_compute_target")
+_MERGED: Final = ("resources", "distribution", "environment_variables", "limits", "tags", "outputs")
+_SOURCES: Final = ("path", "data", "dataset")
+
+
+def kind_of(data: Mapping[str, Any]) -> str:
+    """Return the type of a job or component, without the version and form of its name."""
+    return re.sub(r"@.*|_job$", "", str(data.get("type") or "command").lower()).replace("_", "")
+
+
+def steps(data: Map) -> dict[Path, str]:
+    """Return the steps that are commands, with their names."""
+    jobs = data.get("jobs")
+    named = jobs.items() if isinstance(jobs, Map) else ()
+    return {("jobs", name): name for name, step in named if isinstance(step, Map) and kind_of(step) in _KINDS}
+
+
+def file_named_in(data: Map) -> tuple[Path, str] | None:
+    """Return the key of a component that is in another file, and the path of that file."""
+    base = _only_step(data) if "jobs" in data else ()
+    value = None if base is None else _at(data, base).get("component")
+    if base is None or not isinstance(value, str) or _REMOTE.match(value.removeprefix("file:")):
+        return None
+    return (*base, "component"), value.removeprefix("file:")
+
+
+def with_component(data: Map, path: Path, component: Map) -> Map:
+    """Return the data with a component at that path."""
+    key = str(path[0])
+    return data.mapped(
+        lambda name, value: (
+            value if name != key else with_component(value, path[1:], component) if path[1:] else component
+        )
+    )
+
+
+def as_job(data: Map) -> Map:
+    """Return a job instead of a pipeline of one step, or of a component in a job; else the data.
+
+    Raises:
+        ConfigError: when the step or the component is no command.
+    """
+    base = _only_step(data) if "jobs" in data else ()
+    if base is None:
+        return data
+    if not base:
+        return _merged(data["component"], data) if isinstance(data.get("component"), Map) else data
+    step = _resolved(_at(data, base), data)
+    component = step.get("component")
+    job = _merged(component if isinstance(component, Map) else Map(), step)
+    if isinstance(component, str):
+        job.copy_from(step, "component")
+    job = _in_pipeline(job, data)
+    if "name" not in job:
+        job.put("name", base[-1], data["jobs"].place_of(base[-1]))
+    return job
+
+
+def _only_step(data: Map) -> Path | None:
+    jobs = data["jobs"]
+    if not isinstance(jobs, Map) or len(jobs) != 1:
+        return None
+    return next(iter(steps(data)), None)
+
+
+def _at(data: Map, path: Path) -> Map:
+    for step in path:
+        data = data[step]  # type: ignore[index]
+    return data
+
+
+def _in_pipeline(job: Map, pipeline: Map) -> Map:
+    """Return a job with the names, the compute target and the settings of its pipeline."""
+    job.place = pipeline.place
+    for key in pipeline:
+        if key not in _OF_PIPELINE:
+            job.copy_from(pipeline, key)
+    settings = pipeline["settings"].copy() if isinstance(pipeline.get("settings"), Map) else Map()
+    owners = ((pipeline, "compute"), *((settings, key) for key in _DEFAULTS))
+    for owner, key in owners:
+        if "compute" not in job and key in owner:
+            job.copy_from(owner, key, "compute")
+        settings.drop(key)
+    if settings:
+        job.put("settings", settings, pipeline.place_of("settings"))
+    return job
+
+
+def _merged(component: Map, step: Map) -> Map:
+    """Return a component with what a step changes in it."""
+    if kind_of(component) not in _KINDS:
+        why = f"this component is of the type {component['type']!r}, which is not run"
+        raise ConfigError(Problem(why, ("component",), SUPPORTED, place=component.place_of("type")))
+    job = Map(place=step.place)
+    for source in (component, step):
+        for key, value in source.items():
+            above = job.get(key)
+            if key == "inputs" and isinstance(value, Map) and isinstance(above, Map):
+                job.put(key, _inputs(above, value), source.place_of(key))
+            elif key in _MERGED and isinstance(value, Map) and isinstance(above, Map):
+                job.put(key, _joined(above, value), source.place_of(key))
+            elif key != "component" and not (key in ("$schema", "type") and key in component):
+                job.copy_from(source, key)
+    if kind_of(job) == "component":
+        job.put("type", "command", step.place_of("type"))
+    return job
+
+
+def _joined(first: Map, second: Map) -> Map:
+    new = first.copy()
+    for key in second:
+        new.copy_from(second, key)
+    return new
+
+
+def _inputs(declared: Map, given: Map) -> Map:
+    """Return the declared inputs of a component with the values that a step gives them."""
+    new = Map(place=declared.place)
+    for name in dict.fromkeys((*declared, *given)):
+        if given.get(name) is None or not isinstance(declared.get(name), Map):
+            new.copy_from(declared if given.get(name) is None and name in declared else given, name)
+        else:
+            new.put(name, _with_value(declared[name], given, name), given.place_of(name))
+    return new
+
+
+def _with_value(declared: Map, given: Map, name: str) -> Map:
+    """Return the declaration of an input with its value instead of a default."""
+    entry = declared.copy()
+    entry.drop("optional")
+    entry.drop("default")
+    if isinstance(given[name], Map):
+        return _joined(given[name], entry)
+    entry.copy_from(given, name, "path" if _is_path(entry) else "default")
+    return entry
+
+
+def _is_path(entry: Map) -> bool:
+    return "type" in entry and str(entry["type"]).lower() not in TYPES
+
+
+def _resolved(step: Map, pipeline: Map) -> Map:
+    """Return a step with the values of the pipeline's inputs and outputs that it names."""
+    overrides = step.get("overrides")
+    new = _joined(step, overrides) if isinstance(overrides, Map) else step.copy()
+    if isinstance(overrides, Map):
+        new.drop("overrides")
+    for key in ("inputs", "outputs"):
+        if isinstance(section := new.get(key), Map):
+            new[key] = _filled(section, pipeline)
+            for name, value in new[key].items():
+                new[key][name] = _unfolded(_filled(value, pipeline)) if isinstance(value, Map) else value
+    for key, value in new.items():
+        if key not in ("inputs", "outputs", "component") and isinstance(value, Map):
+            new[key] = _filled(value, pipeline, "default")
+    return _filled(new, pipeline, "default")
+
+
+def _filled(node: Map, pipeline: Map, inner: str = "") -> Map:
+    """Return a section with values of the pipeline in place of their names, of sections their ``inner``."""
+    new = node.copy()
+    for key, value in node.items():
+        match = _REFERENCE.fullmatch(value.strip()) if isinstance(value, str) else None
+        *groups, name = (match[1], *match[2].split(".")) if match else ("",)
+        owner: Any = pipeline
+        for group in groups:
+            owner = owner.get(group) if isinstance(owner, Map) else None
+        if match and isinstance(owner, Map) and isinstance(owner.get(name), Map) and inner:
+            owner, name = owner[name], inner
+        if match and isinstance(owner, Map) and name in owner:
+            new.copy_from(owner, name, key)
+    return new
+
+
+def _unfolded(value: Map) -> Map:
+    """Return an input whose path is a section as one section."""
+    inner = next((name for name in _SOURCES if isinstance(value.get(name), Map)), None)
+    if inner is None:
+        return value
+    outer = value.copy()
+    outer.drop(inner)
+    return _joined(value[inner], outer)
