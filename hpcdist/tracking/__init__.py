@@ -1,6 +1,7 @@
 """Tracking: what programs recorded while they ran, read from plain files of the run directory.
 
 files    which files there are: one a process, by job, attempt and rank
+polyaxon    the files of Polyaxon's own client
 entries    their lines: one a call of `hpcdist_tracking`
 series    the values of each metric, in one line over all attempts
 comparison    params, last metrics and models of several runs

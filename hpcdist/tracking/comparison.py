@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.runs.rundir import Run
-from hpcdist.tracking import files, series
+from hpcdist.tracking import series
 from hpcdist.tracking.entries import Artifact, Entry
 
 
@@ -32,7 +32,7 @@ def tracked(run: Run) -> list[Tracked]:
     Raises:
         OSError: if its files cannot be read.
     """
-    found = series.read(files.recorded(run.directory))
+    found = series.read(run.directory)
     plan = run.directory.plan()
     jobs = sorted({key.job for key in found.series} | {job for job, _ in found.others}, key=_order) or [""]
     return [

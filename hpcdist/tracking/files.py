@@ -15,6 +15,7 @@ from hpcdist.runs.rundir import RunDirectory
 FOLDER: Final = "tracking"
 _JOB: Final = re.compile(JOB_ID)
 _ATTEMPT: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
+_POLYAXON: Final = re.compile(r"polyaxon-([0-9]{1,9})")
 _FILE: Final = re.compile(r"rank-([0-9]{1,9})\..{1,200}\.jsonl")
 
 
@@ -38,16 +39,26 @@ def recorded(directory: RunDirectory) -> list[Recorded]:
         OSError: if the run directory cannot be opened, or belongs to another user.
     """
     with directory.opened():
-        return sorted(_in(directory.path / FOLDER))
+        return sorted(_in(directory.path / FOLDER, _FILE))
 
 
-def _in(folder: Path) -> Iterator[Recorded]:
+def of_polyaxon(directory: RunDirectory) -> list[Recorded]:
+    """Return the folders of Polyaxon's own client, one a rank, in their order.
+
+    Raises:
+        OSError: if the run directory cannot be opened, or belongs to another user.
+    """
+    with directory.opened():
+        return sorted(_in(directory.path / FOLDER, _POLYAXON))
+
+
+def _in(folder: Path, name: re.Pattern[str]) -> Iterator[Recorded]:
     for job in _entries(folder, _JOB):
         for attempt in _entries(folder / job[0], _ATTEMPT):
             place = folder / job[0] / attempt[0]
             numbers = (int(attempt[1]), int(attempt[2]))
             yield from (
-                Recorded(job[0], numbers, int(file[1]), place / file[0]) for file in _entries(place, _FILE)
+                Recorded(job[0], numbers, int(file[1]), place / file[0]) for file in _entries(place, name)
             )
 
 

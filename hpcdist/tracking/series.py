@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from hpcdist.runs.rundir import RunDirectory
+from hpcdist.tracking import files, polyaxon
 from hpcdist.tracking.entries import Entry, Reader
-from hpcdist.tracking.files import Recorded, opened
+from hpcdist.tracking.files import Recorded
 
 _NOT_FINITE: Final = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -41,8 +43,12 @@ class Metrics(NamedTuple):
     damaged: int
 
 
-def read(files: Iterable[Recorded]) -> Metrics:
-    """Return what stands in these files.
+Part = tuple[Key, tuple[int, int], float, Points]
+"""The points that one process recorded: of what, in which attempt, from which time on."""
+
+
+def read(directory: RunDirectory) -> Metrics:
+    """Return what the processes of a run recorded.
 
     An attempt goes on where the one before it had got to, mostly from a checkpoint: from its first step on
     its values hold, and those of earlier attempts are left out. Values without a step are counted.
@@ -50,20 +56,25 @@ def read(files: Iterable[Recorded]) -> Metrics:
     Raises:
         OSError: if a file cannot be read.
     """
-    parts: list[tuple[Key, tuple[int, int], float, Points]] = []
+    parts: list[Part] = []
     others: list[tuple[str, Entry]] = []
     damaged = 0
-    for file in files:
-        with opened(file) as stream:
+    for file in files.recorded(directory):
+        with files.opened(file) as stream:
             reader = Reader(stream)
-            for name, points in _by_name(reader.new(), file.job, others).items():
-                key = Key(file.job, name, file.rank)
-                parts.append((key, file.attempt, points.times[0], points))
+            parts += _parts(file, reader.new(), others)
         damaged += reader.damaged
+    for folder in files.of_polyaxon(directory):
+        parts += _parts(folder, polyaxon.entries(folder.path), others)
     series: dict[Key, Points] = {}
     for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
         series[key] = _continued(series.get(key), points)
     return Metrics(series, others, damaged)
+
+
+def _parts(file: Recorded, entries: Iterable[Entry], others: list[tuple[str, Entry]]) -> Iterator[Part]:
+    for name, points in _by_name(entries, file.job, others).items():
+        yield Key(file.job, name, file.rank), file.attempt, points.times[0], points
 
 
 def _by_name(entries: Iterable[Entry], job: str, others: list[tuple[str, Entry]]) -> dict[str, Points]:

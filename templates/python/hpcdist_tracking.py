@@ -13,6 +13,8 @@ a training: what cannot be recorded is a warning on stderr, once for each reason
 """
 
 import hashlib
+import importlib.machinery
+import importlib.util
 import json
 import os
 import shutil
@@ -94,6 +96,23 @@ def rank() -> int:
         if value.isdigit():
             return int(value)
     return 0
+
+
+def step_aside(name: str, file: str) -> None:
+    """Put the real package of this name, if there is one, into the place of a module that stands in for it.
+
+    To be called by that module at its end; ``file`` is its own.
+    """
+    own = os.path.dirname(os.path.abspath(file))
+    places = [place for place in sys.path if os.path.abspath(place) != own]
+    spec = importlib.machinery.PathFinder.find_spec(name, places)
+    if spec is None or spec.loader is None:
+        return
+    for loaded in [loaded for loaded in sys.modules if loaded == name or loaded.startswith(name + ".")]:
+        del sys.modules[loaded]
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
 
 
 def _number(name: str, value: Any) -> Any:

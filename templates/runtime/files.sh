@@ -59,7 +59,7 @@ hpcdist_write_task() {
 # shellcheck disable=SC2016 # the task expands it
 hpcdist_task_text() {
   local functions
-  functions=$(declare -f hpcdist_reset_shell hpcdist_begin_task hpcdist_add_modules hpcdist_begin_task_setup hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task task_environment \
+  functions=$(declare -f hpcdist_reset_shell hpcdist_begin_task hpcdist_add_modules hpcdist_set_polyaxon hpcdist_begin_task_setup hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task task_environment \
     hpcdist_fail_task hpcdist_first_to_fail hpcdist_set_task_env hpcdist_read_count hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills)
   printf '%s\n' '#!/bin/bash' 'set +Cefkmu +o pipefail +o posix'
   declare -p hpcdist hpcdist_tasks
@@ -84,6 +84,15 @@ hpcdist_write_module() {
 # The program finds these modules behind its own.
 hpcdist_add_modules() {
   [[ :${PYTHONPATH:-}: == *":$HPCDIST_RUN_DIR/python:"* ]] || export PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$HPCDIST_RUN_DIR/python
+}
+# The client of Polyaxon 1 and 2 then records in files, without a server: one folder a rank, as each rewrites its own. Its
+# run needs a UUID: the digits of the job's id.
+hpcdist_set_polyaxon() {
+  local id
+  [[ ! ${POLYAXON_HOST:-} && ${POLYAXON_OFFLINE_ROOT:-$HPCDIST_TRACKING} == "$HPCDIST_TRACKING"* ]] || return 0
+  printf -v id '%32s' "${HPCDIST_JOB_ID//[!0-9]/}"
+  export POLYAXON_IS_OFFLINE=true POLYAXON_IS_MANAGED=true POLYAXON_OFFLINE_ROOT=$HPCDIST_TRACKING/polyaxon-$1
+  export POLYAXON_RUN_INSTANCE=${POLYAXON_RUN_INSTANCE:-hpcdist.hpcdist.runs.${id// /0}}
 }
 # Sets hpcdist_size to the number of bytes of a text.
 hpcdist_size_of() {

@@ -3,6 +3,7 @@
 hpcdist_start() {
   environment
   hpcdist_add_modules
+  hpcdist_set_polyaxon 0
   hpcdist_call_if_there "prepare_${hpcdist[launcher]}"
   [[ ! ${hpcdist[program]:-} ]] || type "${hpcdist[program]}" >/dev/null 2>&1 ||
     hpcdist_fail "there is no ${hpcdist[program]} on $(uname -n); load its module in the site file, or choose another batch.launcher"

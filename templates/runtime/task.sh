@@ -22,6 +22,7 @@ hpcdist_end_task_setup() {
 hpcdist_run_task() {
   task_environment
   hpcdist_add_modules
+  hpcdist_set_polyaxon "$HPCDIST_RANK"
   [[ ! ${hpcdist[checks_program]:-} ]] || type "$1" >/dev/null 2>&1 ||
     hpcdist_fail_task "there is no $1 here; load its module by batch.modules, or activate the environment that has it before you submit"
   # Open MPI's own --tag-output splits and mixes lines; sed writes whole lines, each with its rank.

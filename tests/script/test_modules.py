@@ -61,3 +61,21 @@ def test_each_attempt_records_in_a_folder_of_its_own(tmp_path: Path, restarts: i
         f"0.{number}" for number in range(restarts + 1)
     ]
     assert {Path(folder).parents[1] for folder in folders} == {tmp_path / "run" / "tracking"}
+
+
+CLIENT = "echo $POLYAXON_IS_OFFLINE $POLYAXON_IS_MANAGED ${POLYAXON_OFFLINE_ROOT##*/} $POLYAXON_RUN_INSTANCE"
+
+
+def test_polyaxons_client_records_in_a_folder_of_each_rank(tmp_path: Path) -> None:
+    replicas = {"replicas": {"n_workers": 1}}
+    with started(
+        tmp_path, framework="pytorch", pytorch={"launch": "env"}, environment=replicas, run={"cmd": CLIENT}
+    ) as job:
+        out, _ = job.communicate(timeout=60)
+    [number] = (path.name for path in (tmp_path / "run" / "jobs").iterdir())
+    run = f"hpcdist.hpcdist.runs.{number:0>32}"
+    assert sorted(out.splitlines()[1:]) == [f"{rank}: true true polyaxon-{rank} {run}" for rank in range(2)]
+
+
+def test_polyaxons_own_server_is_left_to_who_has_one(tmp_path: Path) -> None:
+    assert output(tmp_path, CLIENT, POLYAXON_HOST="https://polyaxon.example.com") == "\n"

@@ -15,8 +15,10 @@ from typing import Any, Final
 
 import pytest
 
+from hpcdist.script.renderer import MODULES
+
 CHECKOUT: Final = Path(__file__).parents[2]
-MODULE: Final = CHECKOUT / "templates" / "python" / "hpcdist_tracking.py"
+MODULES_FOLDER: Final = CHECKOUT / "templates" / "python"
 HEAD: Final = "import os\nfrom hpcdist_tracking import *\n"
 
 
@@ -29,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def environment(**variables: str) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(MODULE.parent),
+        "PYTHONPATH": str(MODULES_FOLDER),
         "HPCDIST_TRACKING": "tracking",
         "HPCDIST_OUTPUTS": "outputs",
         **variables,
@@ -60,21 +62,13 @@ def lines(pattern: str = "rank-0.*") -> list[dict[str, Any]]:
     return entries
 
 
-def test_it_is_a_module_for_any_python_from_3_6_on() -> None:
-    """Nodes may have an old one; what it imports is in the standard library."""
-    tree = ast.parse(MODULE.read_text(), feature_version=(3, 6))
-    imported = {
-        name
-        for node in ast.walk(tree)
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [str(node.module)]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
-    assert imported <= sys.stdlib_module_names
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_is_for_any_python_from_3_6_on(name: str) -> None:
+    """Nodes may have an old one; what it imports is in the standard library, or one of them."""
+    tree = ast.parse((MODULES_FOLDER / f"{name}.py").read_text(), feature_version=(3, 6))
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names | {*MODULES}
 
 
 def test_a_call_is_a_line() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.tracking import files, series
+from hpcdist.tracking import series
 from hpcdist.tracking.series import Key, Metrics, Points
 
 AT: Final = 1.8e9
@@ -38,7 +38,7 @@ def logged(steps: Iterable[float | None], value: float) -> list[str]:
 
 
 def read(run: Path) -> Metrics:
-    return series.read(files.recorded(RunDirectory(run)))
+    return series.read(RunDirectory(run))
 
 
 def curves(run: Path) -> dict[Key, list[tuple[float, float]]]:

@@ -77,7 +77,7 @@ def _read(run: Run, names: Sequence[str]) -> Mapping[Key, Points]:
     Raises:
         ConfigError: if a name is that of no metric.
     """
-    metrics = series.read(files.recorded(run.directory))
+    metrics = series.read(run.directory)
     if metrics.damaged:
         print_problems([Problem(f"{metrics.damaged} damaged lines were skipped", severity="warning")])
     if not metrics.series:
