@@ -15,6 +15,7 @@ from hpcdist.plan import devices
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group, Row
 from hpcdist.planner import container_choice, launch_advice
+from hpcdist.planner.feasibility import REPLICAS
 from hpcdist.planner.gpu_types import KEY, gpu_type_advice
 from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.pools import memory_in
@@ -50,7 +51,7 @@ def _unused(
     yield from dict.fromkeys(found for kind in kinds for found in _selectors(kind, site))
     groups = [*_groups_of(kinds, job)]
     yield from (found for replica, group in groups for found in gpu_type_advice(replica, group, site))
-    yield from _memory(groups, site, job)
+    yield from dict.fromkeys(_memory(groups, site, job))
 
 
 def _selectors(replica: Replica, site: Site) -> Iterator[Problem]:
@@ -72,9 +73,19 @@ def _memory(groups: Sequence[tuple[Replica, Group]], site: Site, job: PreparedJo
             and group.memory is None
             and not (job.request.exclusive and _is_counted(group, site))
         ):
-            yield warning(
-                f"memory is not requested: {_without_memory(site, group)}", (*replica.path, "memory")
-            )
+            silent = [other for other, own in groups if own == group and not other.memory]
+            if silent and memory_in(site, group.site_partition)[0]:
+                yield _of_some(silent[0])
+            else:
+                why = _without_memory(site, group)
+                yield warning(f"memory is not requested: {why}", (*replica.path, "memory"))
+
+
+def _of_some(silent: Replica) -> Problem:
+    """Return the warning where the share of one without a request cannot be worked out."""
+    why = f"{silent.name} asks for none, and how much a node has is not known"
+    message = f"memory is not requested: {why}; a job gets the default of its partition"
+    return Problem(message, silent.path or REPLICAS, "write it for all replicas", "warning")
 
 
 def _groups_of(kinds: Sequence[Replica], job: PreparedJob) -> Iterator[tuple[Replica, Group]]:

@@ -128,8 +128,6 @@ def _node_refusals(request: Request, choice: Sequence[Pool]) -> Iterator[Refusal
         for shortfall in pool.shortfalls(need_of(run.first, request.site, pool)):
             yield Refusal(_lacking(request.site, pool, shortfall, run), pool, shortfall, run)
         yield from map(Refusal, _sharing_problems(run.first))
-    if any((run.first.memory or request.site.replica.memory) is not None for run in request.runs):
-        yield from map(Refusal, _memory_problems(request.runs, _needs(request, choice)))
 
 
 def _lacking(site: Site, pool: Pool, shortfall: Shortfall, run: Block) -> Problem:
@@ -137,14 +135,6 @@ def _lacking(site: Site, pool: Pool, shortfall: Shortfall, run: Block) -> Proble
         message = f"site {site.name} does not say how many {shortfall.what} its nodes have"
         return Problem(message, run.first.path, f"add `{shortfall.what.lower()}:` to a copy of its file")
     return Problem(f"{title(pool)} has {shortfall} by {run.first.name}", run.first.path)
-
-
-def _memory_problems(runs: Sequence[Block], needs: Sequence[Need]) -> Iterator[Problem]:
-    """Yield a problem where some request memory, and the share of the others cannot be worked out."""
-    silent = [run.first for run, need in zip(runs, needs, strict=True) if need.memory is None]
-    if silent and len(silent) < len(needs):
-        message = f"{silent[0].name} asks for no memory though others do, and what a node has is not known"
-        yield Problem(message, silent[0].path or REPLICAS, "write it for all replicas, or for none")
 
 
 def _sharing_problems(replica: Replica) -> Iterator[Problem]:

@@ -61,7 +61,7 @@ def _on_each(shape: Shape) -> Iterator[Row]:
         gpu=0,
         gpus=shape.gpus,
         processes=shape.tasks,
-        memory=None if row.memory is None else shape.memory,
+        memory=None if any(one.memory is None for one in shape.rows) else shape.memory,
         origin=row.origin,
     )
     if shape.node == 0:
@@ -185,7 +185,7 @@ def _group(pool: Pool, rows: Sequence[Row], node: int, rank: int) -> Group:
         cpus=max(shape.cpus for shape in shapes),
         gpus=max(shape.gpus for shape in shapes),
         memory=max(shape.memory for shape in shapes)
-        if pool.request_memory and rows[0].memory is not None
+        if pool.request_memory and all(row.memory is not None for row in rows)
         else None,
         gpus_per_task=rows[0].gpus if len({(row.gpus, row.tasks_per_gpu) for row in rows}) == 1 else None,
         even=len(cpus_per_task) == 1 and len({shape.tasks for shape in shapes}) == 1,

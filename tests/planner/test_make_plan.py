@@ -394,6 +394,18 @@ def test_further_warnings() -> None:
     )
 
 
+def test_memory_that_only_some_ask_for_is_one_warning() -> None:
+    asking = {"resources": resources(cpu=1, memory=3000)}
+    replicas = {"n_workers": 2, "n_ps": 2, "default_ps": asking}
+    plan = planned(site(), framework="tensorflow", environment=asking | {"replicas": replicas})
+    (note,) = [note for note in plan.notes if "memory" in note.message]
+    assert str(note) == (
+        "environment.replicas: memory is not requested: worker 0 asks for none, and how much a node has is "
+        "not known; a job gets the default of its partition; write it for all replicas"
+    )
+    assert not [line for line in plan.directives if line.flag == "--mem"]
+
+
 def test_a_node_selector_without_a_meaning() -> None:
     machine = site(
         node_types={"n": {"cpus": 4}},

@@ -420,8 +420,23 @@ def test_memory_that_only_some_ask_for_where_nodes_are_unknown() -> None:
     exp = experiment(
         framework="mpi", environment={"resources": resources(cpu=1, memory=3000), "replicas": replicas}
     )
-    with pytest.raises(PlanError, match="worker 0 asks for no memory though others do"):
-        selected(exp, site())
+    placement = selected(exp, site())
+    assert [(group.nodes, group.memory) for group in placement.groups] == [(2, None)]
+    assert [row.memory for row in placement.rows] == [3000, None]
+
+
+def test_memory_of_some_is_requested_on_nodes_of_their_own() -> None:
+    node_types = {"gpu": {"cpus": 8, "gpus": 4}, "cpu": {"cpus": 8}}
+    machine = site(node_types=node_types, partitions={name: {"nodes": {name: 8}} for name in node_types})
+    gpu, memory = {"resources": resources(gpu=1)}, {"resources": resources(cpu=1, memory=3000)}
+    replicas = {"n_workers": 1, "default_worker": gpu, "n_ps": 1, "default_ps": memory}
+    placement = selected(
+        experiment(framework="tensorflow", environment=gpu | {"replicas": replicas}), machine
+    )
+    assert [(group.site_partition, group.memory) for group in placement.groups] == [
+        ("gpu", None),
+        ("cpu", 3000),
+    ]
 
 
 @pytest.mark.parametrize(
