@@ -41,6 +41,8 @@ _CHANNEL: Final = re.compile(r"channel|domain|imex|rdma|roce", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\(([A-Za-z_]\w*)\)")
 _MOUNTS: Final = "nothing is mounted; write the path of the site's own file system in the command"
 _POD: Final = "it applies to pods only"
+_PROGRAM: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|(?:ba|da)?sh|mpirun|mpiexec|horovodrun|deepspeed"
+                             r"|torchrun|accelerate|bpslaunch)|.*\.(?:py|sh)")  # fmt: skip
 _BRACES: Final = re.compile(r"\{\{|\{%")
 _QUOTE: Final = r'''"'", "'\\''"'''
 IGNORED: Final = {
@@ -159,6 +161,11 @@ def variables(read: Reading, *path: str | int) -> dict[str, str]:
     return found
 
 
+def is_program(word: str) -> bool:
+    """Return whether the first word of ``args`` is a program, and so no argument of the image's own."""
+    return bool(_PROGRAM.fullmatch(word))
+
+
 def command_path(read: Reading, *path: str | int) -> Path:
     """Return the path of a container's command: ``command``, else ``args``."""
     return (*path, "command" if read.peek(*path, "command") else "args")
@@ -212,13 +219,13 @@ def escape_templates(text: str) -> str:
 
 
 def finish_with_command(read: Reading) -> Imported:
-    """Return the native form, which must have a command.
+    """Return the native form, which must have a program.
 
     Raises:
-        ConfigError: with all remarks, when there is no command; one of them gives the reason.
+        ConfigError: with all remarks, when there is none; one of them gives the reason.
     """
     found = read.finish()
-    if "cmd" not in (found.data.get("run") or ()):
+    if not {"cmd", "entrypoint"} & set(found.data.get("run") or ()):
         raise ConfigError(*found.remarks)
     return found
 

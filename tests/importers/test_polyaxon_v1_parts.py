@@ -6,9 +6,12 @@ import os
 import pathlib
 import subprocess
 
+import pytest
+
 from hpcdist.documents import source
 from hpcdist.documents.tree import Map
 from hpcdist.importers import polyaxon_v1
+from hpcdist.importers.container import as_word
 from hpcdist.loading.load import load_experiment
 from hpcdist.units import Walltime
 from tests.importers.remarks import remarks_of
@@ -87,3 +90,33 @@ def test_an_empty_default_is_empty_text() -> None:
         "run: {kind: job, container: {command: [bash, -c, 'x {{ a }} y']}}\n"
     )
     assert load_experiment(source.parse(text, "f.yml")).experiment.run.cmd == "x  y"
+
+
+def test_an_image_without_a_command_is_the_program() -> None:
+    """As in Kubernetes, ``args`` are then those of the image's entrypoint."""
+    text = (
+        "version: 1.1\ninputs: [{name: lr, type: str, value: 0.1}]\nrun:\n  kind: job\n  container:\n"
+        "    image: a/train:1\n    workingDir: /a b\n    args: [--lr, '{{ lr }}', a b]\n"
+        "    env: [{name: A, value: b}]\n"
+    )
+    assert native(text) | {"inputs": []} == {
+        "inputs": [],
+        "run": {"entrypoint": "image", "args": "--lr " + as_word("lr") + " 'a b'", "workdir": "/a b"},
+        "build": {"image": "a/train:1"},
+        "environment": {"env_vars": {"A": "b"}},
+    }
+    assert remarks_of(text) == []
+
+
+@pytest.mark.parametrize(("count", "workers"), [(8, 2), (4, 1), (2, 1)])
+def test_mpirun_fills_the_first_workers(count: int, workers: int) -> None:
+    text = (
+        "version: 1.1\nrun:\n  kind: mpijob\n  slotsPerWorker: 4\n"
+        f"  launcher: {{container: {{command: [mpirun, -np, '{count}', x]}}}}\n"
+        "  worker: {replicas: 2, container: {image: a}}\n"
+    )
+    form = {"processes_per_replica": min(count, 4), "replicas": {"n_workers": workers - 1}}
+    why = f"mpirun starts {count} processes on {workers} of 2 workers (2 workers of 4 slots are 8)"
+    warning = f"warning: f.yml:5:26: run.launcher.container.command: {why}; write -np 8 to use all"
+    assert native(text)["environment"] == form
+    assert remarks_of(text) == ([warning] if workers == 1 else [])

@@ -17,8 +17,6 @@ from hpcdist.importers.reading import Reading
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 _SHELL: Final = re.compile(r"(?:/(?:usr/)?bin/)?(?:env )?(?:ba|da|z)?sh")
 _FLAGS: Final = re.compile(r"-[ceuxlo]+")
-_STARTS: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|(?:ba|da)?sh|mpirun|mpiexec|horovodrun|deepspeed"
-                            r"|torchrun|accelerate|bpslaunch)|.*\.(?:py|sh)")  # fmt: skip
 
 
 def words_of(read: Reading, path: Path) -> list[str] | str | None:
@@ -29,7 +27,7 @@ def words_of(read: Reading, path: Path) -> list[str] | str | None:
     words = _listed(command) if isinstance(command, list) and any(command) else []
     rest = _listed(args)
     if not words and rest:
-        if not _STARTS.fullmatch(rest[0]):
+        if not container.is_program(rest[0]):
             return None
         why = "the image's own entrypoint is not started: `args` is used as the whole command"
         read.warn(*path, "args", why=why, hint="write them as `command`")

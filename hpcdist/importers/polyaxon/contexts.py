@@ -98,8 +98,13 @@ def unknown_names(text: str, own: Collection[str] = (), *, in_param: bool = Fals
                 yield _unknown(match[0], match[1], re.sub(r"\W.*", "", match[2][1:]))
         words = _WORD.findall(_QUOTED.sub("", _PARAMS.sub("", expression)))
         if in_param and any(word in own for word in words):
-            why = "a param is filled in once, and not the templates in its value"
-            yield Unknown(expression.strip(), why, "write the value itself")
+            yield unfilled(expression)
+
+
+def unfilled(text: str) -> Unknown:
+    """Return that a template in the value of a param is not filled in."""
+    why = "a param is filled in once, and not the templates in its value"
+    return Unknown(text, why, "write the value itself")
 
 
 def texts_in(node: object, path: Path) -> Iterator[tuple[Path, str]]:

@@ -142,7 +142,8 @@ def _bases(read: Reading) -> tuple[Path, ...]:
         read.refuse("version", why=f"files of version {version} and this kind are not read", hint="write 1.1")
     if kind not in (*_KINDS, None, ""):
         old = kind in ("experiment", "job")
-        hint = "write `version: 1`: it is of Polyaxon 0.x" if old else "write component or operation"
+        cmd = old and read.peek("run", "kind") is None
+        hint = "write `version: 1`: it is of Polyaxon 0.x" if cmd else "write component or operation"
         read.refuse("kind", why=f"files of kind {kind!r} and version 1.1 are not run", hint=hint)
     elif read.get("isPreset") is True:
         why = "a preset only adds to other operations"

@@ -85,9 +85,12 @@ def _refuse_templates(read: Reading, base: Path, found: Mapping[str, Input]) -> 
     values += [(*base, "inputs", index, "value") for index, _ in read.items(*base, "inputs")]
     for above in values:
         for path, text in contexts.texts_in(read.peek(*above), above):
-            for unknown in contexts.unknown_names(text, found.keys(), in_param=True):
-                if not unknown.of_run:
-                    read.refuse(*path, why=unknown.why, hint=unknown.hint)
+            names = [*contexts.unknown_names(text, found.keys(), in_param=True)]
+            if not names and "{{" in text:
+                names = [contexts.unfilled(text)]
+            for name in names:
+                if not name.of_run:
+                    read.refuse(*path, why=name.why, hint=name.hint)
 
 
 def _misplaced(read: Reading, path: Path, kind: type, hint: str) -> None:

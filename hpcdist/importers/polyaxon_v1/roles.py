@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Path
@@ -17,16 +18,18 @@ _BY_ROLE: Final = "write them for all, or set them in the command by $HPCDIST_RO
 class Replica(NamedTuple):
     """One role and its number of replicas.
 
+    ``command`` is None for the image's entrypoint, which gets ``args``, shell text like the command.
     ``files`` and ``exports`` are lines in front of its command, which is run in ``folder``, a shell word.
     """
 
     path: Path
     count: Any
-    command: str
+    command: str | None
     folder: str | None
     amounts: dict[str, dict[str, object]]
     variables: dict[str, str]
     image: str | None
+    args: str = ""
     files: str = ""
     exports: str = ""
 
@@ -41,7 +44,9 @@ def put_alone(read: Reading, replica: Replica) -> None:
 def put_shared(read: Reading, replica: Replica) -> None:
     """Put what all replicas have in common."""
     where = (*replica.path, "container")
-    if replica.command:
+    if replica.command is None:
+        _put_entrypoint(read, replica)
+    elif replica.command:
         text = replica.files + replica.exports + _in_folder(replica.command, replica.folder)
         folder = f"{ARTIFACTS}=$PWD\n" if _ARTIFACTS.search(text) and f"{ARTIFACTS}=" not in text else ""
         read.put("run.cmd", folder + text, *command_path(read, *where))
@@ -49,6 +54,21 @@ def put_shared(read: Reading, replica: Replica) -> None:
         put_variable(read, name, value, *where, "env")
     if replica.image:
         read.put("build.image", replica.image, *where, "image")
+
+
+def _put_entrypoint(read: Reading, replica: Replica) -> None:
+    where = (*replica.path, "container")
+    for lines, key in ((replica.files, (*replica.path, "init")), (replica.exports, (*where, "env"))):
+        if lines:
+            hint = "write the image's program as `command`"
+            read.refuse(
+                *key, why="only a command can do this, and this is the image's own program", hint=hint
+            )
+    read.put("run.entrypoint", "image", *where, "image")
+    if replica.args:
+        read.put("run.args", replica.args, *where, "args")
+    if replica.folder:
+        read.put("run.workdir", shlex.split(replica.folder)[0], *where, "workingDir")
 
 
 def _in_folder(text: str, folder: str | None) -> str:
@@ -85,7 +105,7 @@ def one_less(read: Reading, count: Any, path: Path) -> object:
 def check_same(read: Reading, one: Replica, other: Replica) -> None:
     """Refuse roles that differ in what all replicas of an experiment share."""
     for what, key, fields, hint in (
-        ("command", ("container", "command"), ("command",), "let the program check $HPCDIST_ROLE"),
+        ("command", ("container", "command"), ("command", "args"), "let the program check $HPCDIST_ROLE"),
         ("image", ("container", "image"), ("image",), "write the same image"),
         ("directory", ("container", "workingDir"), ("folder",), "write the same directory"),
         ("list of files", ("init",), ("files",), "write the same files"),

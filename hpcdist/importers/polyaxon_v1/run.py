@@ -51,7 +51,7 @@ _ENVIRONMENT: Final = {
     ),
     "nodeSelector": _NODES,
 }  # fmt: skip
-_RESOURCES: Final = "write `resources: {limits: {cpu: 4, memory: 8Gi, nvidia.com/gpu: 1}}` there"
+_RESOURCES: Final = "write `resources: {limits: {cpu: 4, memory: 8Gi, nvidia.com/gpu: 1}}`"
 _IN_ROLE: Final = {
     "connections": _MOUNTS,
     "volumes": _MOUNTS,
@@ -71,7 +71,7 @@ def read_run(read: Reading, texts: Texts, path: Path) -> None:
     if kind == "job":
         put_alone(read, _replica(read, texts, path))
     elif kind == "mpijob":
-        roles = [_replica(read, texts, (*path, name), optional=name == "worker")
+        roles = [_replica(read, texts, (*path, name), of_mpi=True)
                  for name in ("launcher", "worker") if read.peek(*path, name)]  # fmt: skip
         read_mpi(read, path, roles)
     elif isinstance(kind, str) and kind in _ROLES:
@@ -131,7 +131,7 @@ def _put_roles(read: Reading, roles: dict[str, Replica]) -> None:
     for role in roles.values():
         check_same(read, first, role)
     source = container.command_path(read, *first.path, "container")
-    refuse_launch_per_replica(read, first.command, _total(roles), source, advice=_ADVICE)
+    refuse_launch_per_replica(read, first.command or "", _total(roles), source, advice=_ADVICE)
     put_alone(read, first)
     for native, most in (("master", 1), ("evaluator", 1)):
         if native in roles and roles[native].count != most:
@@ -174,7 +174,7 @@ def _elastic(read: Reading, path: Path, roles: Mapping[str, Replica]) -> None:
             read.warn(*policy, key, why=f"the job has {_total(roles)} replicas from start to end")
 
 
-def _replica(read: Reading, texts: Texts, path: Path, *, optional: bool = False) -> Replica:
+def _replica(read: Reading, texts: Texts, path: Path, *, of_mpi: bool = False) -> Replica:
     """Take a role, or a run that has one only."""
     where = (*path, "container")
     if not isinstance(read.peek(*where), Mapping):
@@ -185,12 +185,17 @@ def _replica(read: Reading, texts: Texts, path: Path, *, optional: bool = False)
         return Replica(path, read.get(*path, "replicas"), "", None, {}, {}, None)
     count = read.get(*path, "replicas")
     _beside_container(read, path)
+    for name in ("cpu", "memory", "gpu"):
+        if read.peek(*where, "resources", name):
+            why = "this is the form of Polyaxon 0.x, with memory in MiB"
+            read.refuse(*where, "resources", name, why=why, hint=_RESOURCES)
     env = container.variables(read, *where, "env")
     exported = only_in_job(env)
     for key in ("envFrom", "env_from"):
         container.read_env_from(read, *where, key)
     container.ignore_set_keys(read, container.IGNORED | _OLD_SPELLING, *where)
     image = read.text(*where, "image")
+    command, args = _program(read, texts, where, env, of_mpi=of_mpi)
     return Replica(
         path=path,
         count=1
@@ -198,13 +203,14 @@ def _replica(read: Reading, texts: Texts, path: Path, *, optional: bool = False)
         else texts.template(count, *path, "replicas")
         if isinstance(count, str)
         else count,
-        command=_command(read, texts, where, env, optional=optional),
+        command=command,
         folder=_folder(read, texts, (*where, "workingDir")),
         amounts=container.amounts(read, *where, "resources"),
         variables={
             name: texts.template(value, *where, "env") for name, value in env.items() if name not in exported
         },
         image=texts.template(image, *where, "image") if image else None,
+        args=args,
         files=read_init(read, texts, path),
         exports=texts.exports(exported, *where, "env"),
     )
@@ -215,26 +221,30 @@ def _beside_container(read: Reading, path: Path) -> None:
     container.ignore_set_keys(read, _ENVIRONMENT, *path, "environment")
     if read.peek(*path, "environment", "resources"):
         why = "resources of Polyaxon 0.x; since then they are in `container`"
-        read.refuse(*path, "environment", "resources", why=why, hint=_RESOURCES)
+        read.refuse(*path, "environment", "resources", why=why, hint=f"{_RESOURCES} there")
     container.ignore_set_keys(read, _IN_ROLE, *path)
 
 
-def _command(read: Reading, texts: Texts, where: Path, env: Mapping[str, str], *, optional: bool) -> str:
-    """Return the command of a container as shell text."""
+def _program(
+    read: Reading, texts: Texts, where: Path, env: Mapping[str, str], *, of_mpi: bool
+) -> tuple[str | None, str]:
+    """Return the command of a container as shell text; without one, None and the arguments of its image."""
     command, args = (container.words(read, *where, key) for key in ("command", "args"))
-    if not command and not args:
-        if not optional:
-            hint = "write it: the default command of the image is unknown"
-            read.refuse(*where, "command", why="there is no command", hint=hint)
-        return ""
     source = (*where, "command" if command else "args")
+    if of_mpi and not (command or args):
+        return "", ""
+    if not (command or isinstance(args, str) or of_mpi):
+        if not (args and container.is_program(args[0])):
+            return None, texts.command(args or (), env, *source) if args else ""
+        why = "the image's own entrypoint is not started: `args` is used as the whole command"
+        read.warn(*where, "args", why=why, hint="write them as `command`")
     if not (isinstance(command, str) or isinstance(args, str)):
-        return texts.command([*(command or ()), *(args or ())], env, *source)
+        return texts.command([*(command or ()), *(args or ())], env, *source), ""
     parts = (
         texts.script(part, env, *source) if isinstance(part, str) else texts.command(part or (), env, *source)
         for part in (command, args)
     )
-    return " ".join(part for part in parts if part)
+    return " ".join(part for part in parts if part), ""
 
 
 def _folder(read: Reading, texts: Texts, path: Path) -> str | None:
