@@ -9,11 +9,12 @@ from typing import Final
 
 from hpcdist.documents import text_checks
 from hpcdist.documents.yaml_errors import quoted
-from hpcdist.errors import Path, Problem
+from hpcdist.errors import Key, Path, Problem, did_you_mean
 from hpcdist.experiment import batch_specs, node_counts
 from hpcdist.experiment.amounts import MOST, resource_problems
 from hpcdist.experiment.batch import Batch, Mail
 from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas, Scalar
+from hpcdist.experiment.replica import ROLES
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
 
 _RUNNER: Final = re.compile(
@@ -88,6 +89,9 @@ def _run_problems(experiment: Experiment) -> Iterator[Problem]:
     if run.workdir is not None and not run.workdir.startswith("/"):
         hint = "write the path in the image, beginning with /"
         yield Problem(f"{run.workdir!r} is not an absolute path", ("run", "workdir"), hint)
+    for role in run.args if isinstance(run.args, dict) else ():
+        if role not in ROLES:
+            yield Problem(f"there is no role {role!r}", ("run", "args", Key(role)), did_you_mean(role, ROLES))
     for key in ("entrypoint", "args", "workdir") if run.cmd is not None else ():
         if getattr(run, key) is not None:
             message = f"{key!r} has no effect: `cmd` is the program"

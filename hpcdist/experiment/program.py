@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from hpcdist.documents.fields import Model
@@ -14,7 +15,8 @@ class Run(Model, frozen=True):
     ``cmd``: the command, one text, or several joined by ``&&``: what bash runs in each task, with
     ``{{ param }}`` replaced; an ``mpirun``, ``srun`` or ``horovodrun`` line in it runs once, on the first
     node. ``entrypoint``: ``image`` starts the ENTRYPOINT of the image of ``build`` instead of a command.
-    ``args``: arguments instead of the image's CMD, as bash reads them: ``--lr 0.1 --rank $HPCDIST_RANK``.
+    ``args``: arguments instead of the image's CMD, as bash reads them (``--lr 0.1 --rank $HPCDIST_RANK``), or
+    those of each role: ``{master: ..., worker: ...}``.
     ``workdir``: the folder of the image in which the entrypoint starts.
     """
 
@@ -23,7 +25,7 @@ class Run(Model, frozen=True):
 
     cmd: str | tuple[str, ...] | None = None
     entrypoint: Literal["image"] | None = None
-    args: str | None = None
+    args: str | dict[str, str] | None = None
     workdir: str | None = None
 
     @property
@@ -35,5 +37,20 @@ class Run(Model, frozen=True):
     def command(self) -> str:
         """The text that bash runs, as it was written; of an entrypoint, ``$@`` is what starts it."""
         if self.cmd is None:
-            return " ".join(filter(None, ('"$@"', self.args)))
+            return _starting(self.args)
         return self.cmd if isinstance(self.cmd, str) else join_commands(self.cmd)
+
+
+def by_role(commands: Mapping[str, str], other: str = "") -> str:
+    """Return a command that runs that of its task's role; ``other`` is for roles that are not listed."""
+    roles_by_text: dict[str, list[str]] = {}
+    for role, text in (*commands.items(), *([("*", other)] if other else [])):
+        roles_by_text.setdefault(text, []).append(role)
+    branches = [f"{' | '.join(roles)})\n{text.rstrip()}\n;;" for text, roles in roles_by_text.items()]
+    return "\n".join(["case $HPCDIST_ROLE in", *branches, "esac"])
+
+
+def _starting(args: str | dict[str, str] | None) -> str:
+    if isinstance(args, dict):
+        return by_role({role: _starting(text) for role, text in args.items()}, _starting(None))
+    return " ".join(filter(None, ('"$@"', args)))

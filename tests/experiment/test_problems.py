@@ -166,6 +166,8 @@ IMAGE = {"build": {"image": "x:1"}}
     ("data", "problems"),
     [
         (IMAGE | {"run": {"entrypoint": "image", "args": "", "workdir": "/w"}}, []),
+        (IMAGE | {"run": {"entrypoint": "image", "args": {"master": "x", "workers": ""}}}, [
+            "run.args.workers: there is no role 'workers'; did you mean 'worker'?"]),
         (IMAGE | {"run": {}}, [
             "run: 'cmd' is missing; write the command, or `entrypoint: image` for the image's own program"]),
         ({"run": {"args": "x"}}, ["run: 'cmd' is missing"]),

@@ -71,21 +71,29 @@ def test_a_command_of_the_command_line_comes_first() -> None:
 
 
 DIFFERS = (
-    "all replicas start the image's entrypoint in the same way, and this one differs; write the program of each as "
-    "its `command`"
+    "all replicas start the image's entrypoint with the same variables in the same directory; write the program of "
+    "each as its `command`"
 )
+
+
+def test_arguments_of_each_role() -> None:
+    run = run_of(torch(", args: [a b]", ", args: ['$(RANK)']"))
+    assert run == {"entrypoint": "image", "args": {"master": "'a b'", "worker": '"$RANK"'}}
+    done = loaded(torch(", args: [a b]", ""))
+    assert done.experiment.run.command == (
+        'case $HPCDIST_ROLE in\nmaster)\n"$@" \'a b\'\n;;\nworker | *)\n"$@"\n;;\nesac'
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (torch(", args: [a]", ", args: [b]"), f"{WORKER}: {DIFFERS}"),
         (torch("", ", workingDir: /w"), f"{WORKER}: {DIFFERS}"),
         (torch("", ", env: [{name: A, value: b}]"), f"{WORKER}: {DIFFERS}"),
         (torch(", command: [python, t.py]", ""),
          "f.yml:7:59: spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image: the program is in the image, and this file does not name it; write it as `command: [python, ...]`"),
         (torch(", env: [{name: PATH, value: /opt/bin}]"),
-         "f.yml:6:60: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].env: only a command can do this: export PATH=/opt/bin; write the image's program as `command`"),
+         "f.yml:6:46: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].image: only a command can do this: export PATH=/opt/bin; write the image's program as `command`"),
         (torch(", args: [x-worker-0]"),
          "f.yml:6:60: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].args: x-worker-0 is the name of a pod, and a batch job has none; the first node is `$HPCDIST_HEAD_ADDRESS` in the command, and all are in `$HPCDIST_HOSTFILE`"),
     ],

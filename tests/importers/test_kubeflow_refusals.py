@@ -156,9 +156,7 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         ),
         (
             HEAD.format(kind="JAXJob") + "  a: 1\n",
-            [
-                "f.yml:2:7: kind: jobs of kind 'JAXJob' are not run; write `framework: jax`, with `environment.replicas`"
-            ],
+            ["f.yml:4:1: spec: the job has no replicas; write `jaxReplicaSpecs: {Worker: ...}`"],
         ),
         (
             HEAD.format(kind="MPIjob") + "  a: 1\n",
@@ -190,7 +188,7 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         (
             "apiVersion: kubeflow.org/v1\nspec: {a: 1}\n",
             [
-                "f.yml:1:1: kind: it looks like a job of Kubeflow, without its `kind`; known: MPIJob, MXJob, PyTorchJob, TFJob, TfJob"
+                "f.yml:1:1: kind: it looks like a job of Kubeflow, without its `kind`; known: JAXJob, MPIJob, MXJob, PyTorchJob, TFJob, TfJob, TrainJob, XGBoostJob"
             ],
         ),
     ],

@@ -85,7 +85,7 @@ WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
          "f.yml:6:45: spec.pytorchReplicaSpecs.Worker.template.spec.containers: the pod has no container; write `template: {spec: {containers: [{image: ..., command: [...]}]}}`"),
         (MX, "f.yml:6:27: spec.mxReplicaSpecs.Scheduler.replicas: there can be one Scheduler, not 2; write 1"),
         ("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec: {trainer: {numNodes: 2}}\n",
-         "f.yml:2:7: kind: jobs of kind 'TrainJob' are not run; a runtime in another object defines what it runs: write a PyTorchJob or MPIJob"),
+         "f.yml:3:1: spec.runtimeRef: the runtime '' names the program, and is another object; write `trainer.command`"),
         ("apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nspec: {components: []}\n",
          "f.yml:2:7: kind: jobs of kind 'AppWrapper' are not run; write the job inside it to a separate file"),
         ("apiVersion: apps.kubedl.io/v1alpha1\nkind: Cron\nspec: {schedule: x}\n",
@@ -95,7 +95,7 @@ WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
         ("apiVersion: hpc.example.org/v1\nkind: MPIJob\nspec: {nodes: 1}\n",
          "f.yml:2:7: kind: this is hpc.example.org's MPIJob, not Kubeflow's; write `apiVersion: kubeflow.org/v1`"),
         ("apiVersion: v1\nspec: {image: x}\n",
-         "f.yml:1:1: kind: it looks like an object of Kubernetes, without its `kind`; known: MPIJob, MXJob, PyTorchJob, TFJob, TfJob"),
+         "f.yml:1:1: kind: it looks like an object of Kubernetes, without its `kind`; known: JAXJob, MPIJob, MXJob, PyTorchJob, TFJob, TfJob, TrainJob, XGBoostJob"),
     ],
 )  # fmt: skip
 def test_slips_are_refused(text: str, messages: str) -> None:

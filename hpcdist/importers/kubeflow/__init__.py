@@ -1,4 +1,4 @@
-"""Kubeflow's jobs: MPIJob, TFJob, PyTorchJob and MXJob, all API versions.
+"""Kubeflow's jobs: MPIJob, TFJob, PyTorchJob, MXJob, JAXJob, XGBoostJob, all API versions, and TrainJob.
 
 Sources: kubeflow/mpi-operator ``pkg/apis/kubeflow/v2beta1/types.go``, kubeflow/training-operator 1.8
 ``pkg/apis/kubeflow.org/v1``. The modules beside this one each read a part.
@@ -7,33 +7,38 @@ Sources: kubeflow/mpi-operator ``pkg/apis/kubeflow/v2beta1/types.go``, kubeflow/
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean, errors_in
 from hpcdist.importers import Imported, container
+from hpcdist.importers.kubeflow.all_reduce import jaxjob, xgboostjob
 from hpcdist.importers.kubeflow.mpi import mpijob
 from hpcdist.importers.kubeflow.mxnet import mxjob
 from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.kubeflow.pytorch import pytorchjob
 from hpcdist.importers.kubeflow.roles import whole
 from hpcdist.importers.kubeflow.tensorflow import tfjob
+from hpcdist.importers.kubeflow.trainjob import trainjob
 from hpcdist.importers.reading import Reading
 from hpcdist.units import Walltime
 from hpcdist.words import slug
 
-_KINDS: Final = {"MPIJob": "mpi", "TFJob": "tf", "TfJob": "tf", "PyTorchJob": "pytorch", "MXJob": "mx"}
+_KINDS: Final[Mapping[str, Callable[[Reading], None]]] = {
+    "MPIJob": mpijob, "TFJob": tfjob, "TfJob": tfjob, "PyTorchJob": pytorchjob, "MXJob": mxjob,
+    "JAXJob": jaxjob, "XGBoostJob": xgboostjob, "TrainJob": trainjob,
+}  # fmt: skip
 _GROUP: Final = re.compile(r"(?:[\w-]+\.)?kubeflow\.org|tensorflow\.org|mlkube\.io|(?:[\w-]+\.)?kubedl\.io")
 _INSIDE: Final = "write the job inside it to a separate file"
-_RUNTIME: Final = "a runtime in another object defines what it runs: write a PyTorchJob or MPIJob"
+_RUNTIME: Final = "give the TrainJob that refers to it, with its own command"
 _OTHERS: Final = {
-    "JAXJob": "write `framework: jax`, with `environment.replicas`",
     **dict.fromkeys(
-        ("PaddleJob", "XGBoostJob", "GenericJob", "Job", "CronJob", "JobSet", "Pod", "LeaderWorkerSet"),
+        ("PaddleJob", "GenericJob", "Job", "CronJob", "JobSet", "Pod", "LeaderWorkerSet"),
         "start it from `run.cmd` of a native experiment",
     ),
     "Experiment": "write one job, and its array as `batch.array`",
-    **dict.fromkeys(("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime"), _RUNTIME),
+    **dict.fromkeys(("TrainingRuntime", "ClusterTrainingRuntime"), _RUNTIME),
     **dict.fromkeys(("ElasticJob", "HyperPodPyTorchJob"), "write it as a PyTorchJob, with `torchrun`"),
     **dict.fromkeys(("AppWrapper", "Cron", "Workflow", "CronWorkflow", "WorkflowTemplate", "List"), _INSIDE),
     "Kustomization": "give what `kustomize build` writes",
@@ -50,7 +55,10 @@ _METADATA: Final = {
     ),
 }  # fmt: skip
 _POLICY: Final = {
-    "cleanPodPolicy": "all tasks end with the job",
+    **dict.fromkeys(("cleanPodPolicy", "cleanupPodPolicy"), "all tasks end with the job"),
+    "schedulerName": "the batch system schedules the job",
+    "cacheBackend": "nothing is mounted; write the path of the site's own file system in the command",
+    "modelVersion": "what the program writes to $HPCDIST_OUTPUTS is kept",
     "ttlSecondsAfterFinished": "a run's directory stays until you remove it",
     "suspend": "`hpcdist submit` starts the job",
     "managedBy": "the batch system runs the job",
@@ -68,10 +76,10 @@ class Kubeflow:
     """The importer of Kubeflow's jobs."""
 
     def recognises(self, data: Map) -> bool:
-        """Decide by the API group, or by a kind that only Kubeflow has."""
+        """Decide by the kind: a runtime of Kubeflow, which is not a job, is not recognised beside one."""
         version, kind = data.get("apiVersion"), data.get("kind")
         group = version.partition("/")[0] if isinstance(version, str) else ""
-        return bool(_GROUP.fullmatch(group)) or (isinstance(kind, str) and kind in _KINDS)
+        return kind in _KINDS if isinstance(kind, str) else bool(_GROUP.fullmatch(group))
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -83,11 +91,10 @@ class Kubeflow:
         kind = word(read, "kind") or ""
         _check(read, data, kind)
         _metadata(read)
-        job = {"mpi": lambda: mpijob(read), "tf": lambda: tfjob(read),
-               "pytorch": lambda: pytorchjob(read), "mx": lambda: mxjob(read)}  # fmt: skip
-        _policy(read, ("spec", "runPolicy"))
+        for key in ("runPolicy", "RunPolicy"):
+            _policy(read, ("spec", key))
         _policy(read, ("spec",))
-        job[_KINDS[kind]]()
+        _KINDS[kind](read)
         read.ignore("status", why="Kubernetes wrote it")
         container.skip_empty(read)
         found = read.finish()

@@ -25,6 +25,7 @@ def mxjob(read: Reading) -> None:
         read.refuse("spec", "jobMode", why=f"jobs of the mode {mode!r} are not run", hint=hint)
     for key in ("RuntimeId", "mxImage"):
         read.ignore("spec", key, why="it was for servers of the operator")
+    read.ignore("spec", "successPolicy", why="the job ends when its workers have ended")
     found = replicas_of(read, _SPECS, _NAMES, "mxnet", _OPERATOR_VARIABLES)
     worker = found.get("worker")
     if worker is None:

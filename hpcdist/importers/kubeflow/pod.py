@@ -82,6 +82,9 @@ def pod(
     """
     spec = (*path, "spec")
     read.ignore(*path, "metadata", why="labels and annotations of pods are for Kubernetes")
+    for key, value in (("apiVersion", "v1"), ("kind", "Pod")):
+        if read.peek(*path, key) == value:
+            read.get(*path, key)
     read.ignore_all(_POD, *spec)
     restart(read, *spec)
     if read.peek(*spec, "activeDeadlineSeconds") is not None:
@@ -93,7 +96,7 @@ def pod(
     if chosen is None:
         return None
     _volumes(read, spec, chosen)
-    return _container(read, chosen, read.get(*spec, "nodeSelector"), operator_variables)
+    return container_of(read, chosen, read.get(*spec, "nodeSelector"), operator_variables)
 
 
 def word(read: Reading, *path: str | int) -> str | None:
@@ -183,7 +186,10 @@ def _unmounted(read: Reading, where: Path, name: str, paths: list[str]) -> None:
     read.warn(*where, why=f"the volume {name!r} is not mounted{at}", hint=hint)
 
 
-def _container(read: Reading, path: Path, nodes: object, operator_variables: frozenset[str]) -> Pod:
+def container_of(
+    read: Reading, path: Path, nodes: object, operator_variables: frozenset[str], amounts: str = "resources"
+) -> Pod:
+    """Read a container; ``amounts`` is the key of its resources, ``nodes`` the selector of its pod."""
     word(read, *path, "name")
     if read.peek(*path, "lifecycle"):
         hint = "write it in the command"
@@ -202,7 +208,7 @@ def _container(read: Reading, path: Path, nodes: object, operator_variables: fro
         args=quoted_words(arguments_of(read, path), env, frozenset(elsewhere - env.keys())),
         folder=filled_in(word(read, *path, "workingDir") or "", env, ()),
         env=env,
-        resources=container.amounts(read, *path, "resources"),
+        resources=container.amounts(read, *path, amounts),
         image=word(read, *path, "image"),
         nodes=nodes,
     )

@@ -9,6 +9,7 @@ from hpcdist.errors import Path
 from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.kubeflow.roles import (
     Part,
+    Role,
     in_folder,
     put_command,
     put_variables,
@@ -21,7 +22,7 @@ from hpcdist.importers.reading import Reading
 
 _SPECS: Final = ("pytorchReplicaSpecs", "replicaSpecs")
 _NAMES: Final = {"master": "master", "worker": "worker"}
-_OPERATOR_VARIABLES: Final = frozenset(
+OPERATOR_VARIABLES: Final = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
 )
 """Variables that the operator sets after the user's (``envvar.go``), and those of the launch on a node."""
@@ -30,7 +31,7 @@ _ELASTIC: Final = {
     **dict.fromkeys(("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId", "rdzvConf", "standalone"), _RENDEZVOUS),
     **dict.fromkeys(("minReplicas", "maxReplicas", "metrics"), "the number of replicas of a job is fixed"),
 }  # fmt: skip
-_STARTS_PROCESSES: Final = re.compile(r"torchrun|torch\.distributed|accelerate|\.sh\b")
+_STARTS_PROCESSES: Final = re.compile(r"torchrun|torch\.distributed|accelerate|\.sh\b|PET_")
 _PET: Final = (
     'export PET_NNODES="$HPCDIST_SIZE" PET_NODE_RANK="$HPCDIST_RANK"',
     'export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT"',
@@ -41,22 +42,29 @@ _PET: Final = (
 def pytorchjob(read: Reading) -> None:
     """Read a PyTorchJob: torchrun becomes hpcdist's own where all of it can be converted."""
     read.ignore("spec", "backend", why="the program says which backend it uses")
+    read.ignore("spec", "successPolicy", why="the job ends when all of its replicas have ended")
     read.ignore("spec", "masterPort", why="every job gets ports of its own")
     read.ignore_all(_ELASTIC, "spec", "elasticPolicy")
     restarts = whole(read, "spec", "elasticPolicy", "maxRestarts")
-    each = word(read, "spec", "nprocPerNode")
+    source: Path = ("spec", "nprocPerNode")
     for key in ("nProcPerNode", "nprocPerNode"):
-        each = word(read, "spec", "elasticPolicy", key) or each
-    if each and not re.fullmatch(r"auto|gpu|cpu|[1-9]\d{0,5}", each, re.ASCII):
-        hint = "write a number, or auto, gpu or cpu"
-        read.refuse("spec", "nprocPerNode", why=f"{each!r} is not a number of processes", hint=hint)
-        each = None
-    found = replicas_of(read, _SPECS, _NAMES, "pytorch", _OPERATOR_VARIABLES)
+        source = ("spec", "elasticPolicy", key) if read.peek("spec", "elasticPolicy", key) else source
+    found = replicas_of(read, _SPECS, _NAMES, "pytorch", OPERATOR_VARIABLES)
     master = found.get("master")
     if found and master is None:
         found = with_master(found["worker"])
     else:
         only_one(read, master, "Master")
+    torch_program(read, found, source, restarts)
+
+
+def torch_program(read: Reading, found: dict[str, Role], source: Path, restarts: int | None = None) -> None:
+    """Put what the replicas run; ``source`` is the key of the number of processes of each."""
+    each = word(read, *source)
+    if each and not re.fullmatch(r"auto|gpu|cpu|[1-9]\d{0,5}", each, re.ASCII):
+        hint = "write a number, or auto, gpu or cpu"
+        read.refuse(*source, why=f"{each!r} is not a number of processes", hint=hint)
+        each = None
     parts = parts_of(read, found)
     read.put("framework", "pytorch", "kind")
     if not parts:
@@ -64,7 +72,7 @@ def pytorchjob(read: Reading) -> None:
     total = sum(role.number for role in found.values())
     lines = _torchruns(read, parts, total, each)
     if lines:
-        _torchrun(read, parts, lines[0], each, restarts)
+        _torchrun(read, parts, lines[0], source if each else (), restarts)
         put_replicas(read, found, [])
         return
     if restarts:
@@ -82,7 +90,7 @@ def _with_operator_variables(part: Part, total: int, each: str | None) -> Part:
     """
     before: tuple[str, ...] = ()
     processes = each or ("auto" if part.pod.gpus else "")
-    if _STARTS_PROCESSES.search(part.command) and (total > 1 or processes):
+    if _STARTS_PROCESSES.search(part.command) and (total > 1 or processes or "PET_" in part.command):
         before = (*_PET, f"export PET_NPROC_PER_NODE={processes}") if processes else _PET
     if each and each.isdecimal() and int(each) > 1:
         before = (*before, f"export WORLD_SIZE=$((HPCDIST_SIZE * {each}))")
@@ -137,9 +145,10 @@ def _processes(each: str | None, part: Part) -> int | None:
     return max(part.pod.gpus, 1) if each is None or (each in ("gpu", "auto") and part.pod.gpus) else None
 
 
-def _torchrun(read: Reading, parts: list[Part], line: Line, each: str | None, restarts: int | None) -> None:
+def _torchrun(read: Reading, parts: list[Part], line: Line, source: Path, restarts: int | None) -> None:
     """Let hpcdist start torchrun."""
     where = parts[0].pod.command_path
+    each = word(read, *source) if source else None
     count = _processes(line.per_node or each, parts[0]) or 1
     read.put("pytorch.launch", "torchrun", *where)
     if line.restarts and not line.restarts.isdecimal():
@@ -152,8 +161,7 @@ def _torchrun(read: Reading, parts: list[Part], line: Line, each: str | None, re
         why = f"hpcdist starts torchrun itself, so these words have no effect: {', '.join(line.dropped)}"
         read.warn(*where, why=why)
     if (line.per_node or each) and count != max(parts[0].pod.gpus, 1):
-        source: Path = ("spec", "nprocPerNode") if read.peek("spec", "nprocPerNode") else where
-        read.put("environment.processes_per_replica", count, *source)
+        read.put("environment.processes_per_replica", count, *(source or where))
     refuse_pod_names(read, line.command, where)
     first = put_variables(read, parts[0].pod.env | line.variables, *parts[0].pod.path, "env")
     put_command(read, in_folder(parts[0].pod.folder, line.command), where, first)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Key, Path, did_you_mean
+from hpcdist.experiment.program import by_role
 from hpcdist.importers.container import value_hint
 from hpcdist.importers.kubeflow.pod import Pod, place_of_variable, pod, restart, word
 from hpcdist.importers.reading import Reading
@@ -156,30 +157,28 @@ def put_program(read: Reading, parts: Sequence[Part]) -> None:
     first = put_variables(read, shared, *giver.path, "env")
     command = next(iter(texts.values()))
     if len(set(texts.values())) > 1:
-        roles_by_text: dict[str, list[str]] = {}
-        for role, text in texts.items():
-            roles_by_text.setdefault(text, []).append(role)
-        branches = [f"{' | '.join(names)})\n{text.rstrip()}\n;;" for text, names in roles_by_text.items()]
-        command = "\n".join(["case $HPCDIST_ROLE in", *branches, "esac"])
+        command = by_role(texts)
     put_command(read, command, parts[0].pod.command_path, first)
 
 
 def _put_entrypoint(read: Reading, parts: Sequence[Part]) -> None:
-    """Put the image's entrypoint as the program, which all replicas start in the same way."""
+    """Put the image's entrypoint as the program, with the arguments of each role."""
     first = parts[0].pod
     for part in parts:
         refuse_pod_names(read, part.command, part.pod.command_path)
-        if part.pod[3:7] != first[3:7] or part.before:
-            why = "all replicas start the image's entrypoint in the same way, and this one differs"
+        if (part.pod.folder, part.pod.env) != (first.folder, first.env):
+            why = "all replicas start the image's entrypoint with the same variables in the same directory"
             read.refuse(*part.pod.path, why=why, hint="write the program of each as its `command`")
-            return
-    lines = put_variables(read, first.env, *first.path, "env")
+    lines = [*put_variables(read, first.env, *first.path, "env"), *parts[0].before]
     if lines:
         why = f"only a command can do this: {lines[0]}"
-        read.refuse(*first.path, "env", why=why, hint="write the image's program as `command`")
+        read.refuse(*first.path, Key("image"), why=why, hint="write the image's program as `command`")
     read.put("run.entrypoint", "image", *first.path, "image")
-    if first.args:
-        read.put("run.args", literal(read, first.args, first.command_path), *first.command_path)
+    texts = {part.role: literal(read, part.command, part.pod.command_path) for part in parts}
+    if len(set(texts.values())) > 1:
+        read.put("run.args", texts, *first.command_path)
+    elif first.args:
+        read.put("run.args", texts[parts[0].role], *first.command_path)
     if first.folder:
         read.put("run.workdir", literal(read, first.folder, first.path), *first.path, "workingDir")
 
