@@ -53,6 +53,7 @@ ARRAY = "a search over parameters is many jobs; write one experiment and its arr
         ("hptuning: {matrix: {}}", {}, [f"p.yml:1:1: hptuning: {ARRAY}"]),
         ("matrix: {a: {values: [1]}}", {},
          ["p.yml:1:1: matrix: a search over parameters is many jobs; write `params: {a: 1}` instead, and submit once for each: `-p a=1`; or write `batch: {array: 0-0}`, and let the command choose by the element's number"]),
+        ("matrix: [{name: a}]", {}, [f"p.yml:1:1: matrix: {ARRAY}"]),
         ("hptuning: {matrix: {a: {range: [1, 9, 2]}}}", {}, [f"p.yml:1:1: hptuning: {ARRAY}"]),
         ("hptuning: {matrix: {a: {values: [1]}}}\ninputs: [{name: b, type: int}]", {"inputs": [{"name": "b", "type": "int"}]},
          [f"p.yml:1:1: hptuning: {ARRAY}"]),

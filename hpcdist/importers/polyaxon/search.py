@@ -19,7 +19,8 @@ def hint_of(data: Mapping[str, Any]) -> str:
 
 def _trials(data: Mapping[str, Any]) -> Trials | None:
     matrix: Any = next(filter(None, (_at(data, path) for path in _MATRICES)), {})
-    choices = {name: plain_values(_at(matrix, (name, "values"))) for name in matrix}
+    names = matrix if isinstance(matrix, Mapping) else ()
+    choices = {name: plain_values(_at(matrix, (name, "values"))) for name in names}
     return grid(choices) if choices and all(choices.values()) and not data.get("inputs") else None
 
 
