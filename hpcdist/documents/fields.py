@@ -84,7 +84,9 @@ def _struct(model: type[Model], data: object, path: Path, problems: list[Problem
         elif field.required and name in data:
             problems.append(Problem("the value is empty", (*path, name), "a value is required"))
         elif field.required:
-            problems.append(Problem(f"{name!r} is missing", path))
+            main = next((kind.main for kind in _models_in(_type(model, field.name))), "")
+            hint = f"write `{name}: {{{main}: ...}}`" if main else ""
+            problems.append(Problem(f"{name!r} is missing", path, hint))
     valid = {name: value for name, value in values.items() if value is not _INVALID}
     complete = all(field.name in valid for field in fields.values() if field.required)
     return model(**valid) if complete else _INVALID
@@ -110,6 +112,30 @@ def _is_short(data: object) -> TypeGuard[str]:
 def key_names(model: type[Model]) -> list[str]:
     """Return the keys that a model reads."""
     return [*_fields(model)]
+
+
+def sections_of(model: type[Model]) -> Mapping[str, Path]:
+    """Return each key below the top level of a model, with the outermost section that has it."""
+    found: dict[str, Path] = {}
+    level: list[tuple[Path, type[Model]]] = [((), model)]
+    while level:
+        inner = [
+            ((*path, key), kind)
+            for path, outer in level
+            for key, field in _fields(outer).items()
+            for kind in _models_in(_type(outer, field.name))
+        ]
+        for path, kind in inner:
+            for key in _fields(kind):
+                found.setdefault(key, path)
+        level = inner
+    return found
+
+
+def _models_in(kind: Any) -> list[type[Model]]:
+    """Return the model that a section has, an empty list for other values and for lists."""
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    return [one for one in members if isinstance(one, type) and issubclass(one, Model)]
 
 
 class _Field(NamedTuple):

@@ -25,6 +25,7 @@ MAX_BYTES: Final = 2**20
 _FORMS: Final = (
     "an experiment, or a job file of another tool, is YAML or JSON; start a script by its `run.cmd`"
 )
+_INIT: Final = "`hpcdist init` writes a first experiment"
 _UNPRINTABLE: Final = re.compile(  # what it is, for Python takes 4 ms to compile what it is not
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]"
 )
@@ -39,8 +40,12 @@ def load(path: str | Path, *, several: bool = False) -> Document:
     Raises:
         ConfigError: when it cannot be read, or is not YAML with keys and values; every problem has its place.
     """
-    file = "<stdin>" if str(path) == "-" else str(path).encode("utf-8", "backslashreplace").decode()
-    return parse(read_text(path), file, several=several)
+    return parse(read_text(path), name(path), several=several)
+
+
+def name(path: str | Path) -> str:
+    """Return the name of a file in messages."""
+    return "<stdin>" if str(path) == "-" else str(path).encode("utf-8", "backslashreplace").decode()
 
 
 def read_text(path: str | Path) -> str:
@@ -49,10 +54,19 @@ def read_text(path: str | Path) -> str:
     Raises:
         ConfigError: when it does not exist, is not UTF-8 text, or is over 1 MiB.
     """
+    return decode(read_bytes(path), name(path))
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Return the first MiB of a file, and a byte more if it is larger; ``-`` is standard input.
+
+    Raises:
+        ConfigError: when it cannot be read.
+    """
     if str(path) == "-":
-        return decode(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>")
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
-        return decode(untrusted.read_user_file(path, MAX_BYTES + 1), str(path))
+        return untrusted.read_user_file(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise _file_error(path, "there is no such file", _similar_names(Path(path))) from None
     except IsADirectoryError:
@@ -117,7 +131,7 @@ def parse(text: str, file: str, parser: Any = None, *, several: bool = False) ->
     roots = composer.documents() if several else [composer.document()]
     sections = [_section(root, several=several) for root in roots if root.value is not None]
     if not sections:
-        raise _file_error(file, "the file is empty")
+        raise _file_error(file, "the file is empty", _INIT if several else "")
     return Document(sections[0], file, text, tuple(sections[1:]))
 
 

@@ -161,6 +161,11 @@ def _importer(data: Map, form: str) -> Importer:
     return next(found, registry.get("kubeflow" if "apiVersion" in data else "polyaxon"))
 
 
+def is_native(data: Map) -> bool:
+    """Return whether a file is read as native: no other form recognises it."""
+    return _importer(data, "") is registry.get("polyaxon")
+
+
 def _is_native(data: Map) -> bool:
     """Whether this is what no other form has; the modules of the others then stay unread."""
     run = data.get("run")

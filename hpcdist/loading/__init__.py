@@ -1,5 +1,6 @@
 """Loading: a document becomes an experiment, or another model, with all of its problems at once.
 
+recognition    what a refused file is, where it is no experiment
 load    the stages of loading, in order
 named_files command_lines    files that a job file names; command lines in place of a file
 sites machine    site files, and the choice of the machine

@@ -17,7 +17,7 @@ from hpcdist.experiment.launch import problems as launch_problems
 from hpcdist.experiment.model import Experiment
 from hpcdist.importers import choosing
 from hpcdist.layers import frameworks
-from hpcdist.loading import inputs, named_files, overrides, templates
+from hpcdist.loading import inputs, named_files, overrides, recognition, templates
 
 _NO_PLACE = Place("", 0, 0)
 _REPLICAS = ("environment", "replicas")
@@ -89,6 +89,17 @@ def to_native(
     Raises:
         ConfigError: when its form or its job cannot be determined, or a file that it names cannot be read.
     """
+    with recognition.recognised(document):
+        return _to_native(document, params or {}, settings, importer, job)
+
+
+def _to_native(
+    document: Document,
+    params: Mapping[str, str],
+    settings: Sequence[tuple[str, str]],
+    importer: str,
+    job: str,
+) -> Native:
     chosen, others = choosing.choose(document, importer, job)
     chosen = named_files.with_named_file(chosen, importer)
     known = importers.settings_of(chosen.data, importer) if settings else frozenset()
@@ -98,7 +109,7 @@ def to_native(
     problems = [*others, *found, *map(foreign.locate, imported.remarks)]
     ours = [item for item in settings if item not in theirs]
     native, found = _with_settings(foreign._replace(data=imported.data), ours)
-    native, more = _with_params(native, params or {})
+    native, more = _with_params(native, params)
     return Native(native, foreign, (*problems, *found, *more), imported.origins)
 
 
@@ -108,6 +119,11 @@ def checked(native: Native) -> Loaded:
     Raises:
         ConfigError: with all errors, those of ``native`` too, then all warnings.
     """
+    with recognition.recognised(native.foreign):
+        return _checked(native)
+
+
+def _checked(native: Native) -> Loaded:
     filled, found = _with_templates_filled(native.document)
     refused = {problem.path for problem in native.problems if problem.severity == "error"}
     shown = (one for one in found if one.severity != "note" and one.path not in refused)

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hpcdist.documents import source
 from hpcdist.documents.tree import Document
 from hpcdist.errors import Path, Place, Problem, located, preceded_by, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources, untrusted
-from hpcdist.loading import command_lines, load, machine, preferences
+from hpcdist.loading import command_lines, load, machine, preferences, recognition
 from hpcdist.loading.load import Loaded
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.preferences import Preferences
@@ -110,7 +109,7 @@ def plan_experiment(
 def _document(options: ExperimentOptions) -> Document:
     if options.words:
         return command_lines.read(options.words, options.form)
-    return source.load(options.file, several=True)
+    return recognition.read(options.file)
 
 
 def located_once(problems: Iterable[Problem], document: Document) -> Iterable[Problem]:

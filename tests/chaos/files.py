@@ -29,7 +29,7 @@ _SITES: Final = (
     "roihu",
 )
 _LOCATED: Final = re.compile(r"^error: \S.*?:\d+:\d+:? |\(\S+:\d+\)$")
-_OF_THE_FILE: Final = ("the file is over 1 MiB", "the file is empty")
+_OF_THE_FILE: Final = ("the file is over 1 MiB", "the file is empty", "and not an experiment")
 
 _OF_SITES: Final = frozenset((
     "node_types", "partitions", "launchers", "env", "node_selectors", "volumes", "nodes", "modules",

@@ -11,8 +11,8 @@ from hpcdist.units import WALLTIME_FORMS
 from .conftest import Hpcdist
 
 FILES: list[tuple[str | bytes, list[str]]] = [
-    ("", ["error: bad.yml: the file is empty"]),
-    (b"\xff\xfe\x00", ["error: bad.yml:1:1: the byte 0xff is not valid UTF-8; save the file as UTF-8"]),
+    ("", ["error: bad.yml: the file is empty; `hpcdist init` writes a first experiment"]),
+    (b"\xff\xfe\x00", ["error: bad.yml: this is text in UTF-16, and not an experiment; save it as UTF-8"]),
     (b"run: \x00", ["error: bad.yml:1:6: a NUL byte is not allowed in a text file; remove it"]),
     ("run:\n\tcmd: x\n", ["error: bad.yml:2:1: a tab is used for indentation; use spaces"]),
     ("- a\n- b\n", ["error: bad.yml:1:1: expected keys and values, got a list; write `key: value`"]),
@@ -20,8 +20,8 @@ FILES: list[tuple[str | bytes, list[str]]] = [
         "#!/bin/bash\n#SBATCH -N 2\nmodule load torch\nsrun python train.py\n",
         [
             (
-                "error: bad.yml:3:1: expected keys and values, got text; an experiment, or a job file of "
-                "another tool, is YAML or JSON; start a script by its `run.cmd`"
+                "error: bad.yml: this is a job script of Slurm, and not an experiment; submit it by "
+                "`sbatch bad.yml`, or write an experiment with its command: `hpcdist init`"
             )
         ],
     ),

@@ -298,7 +298,7 @@ def test_several_documents() -> None:
     ("text", "message"),
     [
         ("a: 1\n---\n- b", "e.yml:3:1: expected keys and values, got a list; write `key: value`"),
-        ("---\n---\n", "e.yml: the file is empty"),
+        ("---\n---\n", "e.yml: the file is empty; `hpcdist init` writes a first experiment"),
     ],
 )
 def test_invalid_files_of_several_documents(text: str, message: str) -> None:

@@ -232,7 +232,7 @@ def test_warnings_are_returned() -> None:
 
 
 def test_a_missing_command() -> None:
-    assert said("name: x") == ["e.yml:1:1: 'run' is missing"]
+    assert said("name: x") == ["e.yml:1:1: 'run' is missing; write `run: {cmd: ...}`"]
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,11 @@ from hpcdist.cli import completion, show
 from hpcdist.cli.experiment import new_file
 from hpcdist.cli.messages import print_problems
 from hpcdist.cli.options import check_form, foreign_options, json_option, override_options
-from hpcdist.documents import source
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, Path, Place, Problem, dotted, errors_in
 from hpcdist.experiment.writing import Comment, printable, write
 from hpcdist.importers.polyaxon import as_native
-from hpcdist.loading import command_lines, inputs, load
+from hpcdist.loading import command_lines, inputs, load, recognition
 from hpcdist.loading.load import Native
 
 
@@ -79,7 +78,7 @@ def _native(options: ImportOptions) -> Native:
 def _foreign(words: Sequence[str], form: str) -> Document:
     """Read a single word as a file, several as a command line."""
     if len(words) == 1:
-        return source.load(words[0], several=True)
+        return recognition.read(words[0])
     check_form(words, form)
     return command_lines.read(words, form)
 

@@ -55,6 +55,11 @@ _RUN_TO_BUILD: Final = {"image": "image", "build_steps": "build_steps", "steps":
                         "env_vars": "env_vars", "git": "git"}  # fmt: skip
 
 
+KEYS: Final = frozenset({*_SEARCHES, *_REFUSED, "settings", "declarations"})
+"""Top-level keys that experiments had, or that are refused by name."""
+OF_REPLICAS: Final = environments.OF_REPLICAS
+
+
 class Polyaxon:
     """The importer of files of Polyaxon 0.x, and of hpcdist's own, which are the same with ``batch``."""
 

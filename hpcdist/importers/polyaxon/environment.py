@@ -9,7 +9,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, Place, Problem
 
 _FRAMEWORKS: Final = ("tensorflow", "pytorch", "mxnet", "horovod", "mpi")
-_COUNTS: Final = (
+OF_REPLICAS: Final = (
     "n_workers", "n_ps", "default_worker", "default_ps", "worker", "ps",
     "default_worker_resources", "default_ps_resources", "worker_resources", "ps_resources",
     "default_worker_node_selectors", "default_ps_node_selectors",
@@ -80,7 +80,7 @@ def _bare_counts(data: Map, environment: Map, remarks: list[Problem]) -> None:
 
     In files of 0.1.2 to 0.2.0, ``environment.worker`` is beside the section of the framework.
     """
-    bare = [key for key in _COUNTS if key in environment and key != "processes_per_replica"]
+    bare = [key for key in OF_REPLICAS if key in environment and key != "processes_per_replica"]
     if isinstance(replicas := environment.get("replicas"), Map):
         _into_replicas(environment, replicas, bare, remarks)
     if not bare or replicas is not None:

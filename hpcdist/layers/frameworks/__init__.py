@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hpcdist.documents import fields
-from hpcdist.errors import Problem, did_you_mean
+from hpcdist.errors import Problem, did_you_mean, dotted
+from hpcdist.experiment.misplaced import section_for
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.replica import Replica, blocks
 from hpcdist.layers.frameworks.plain import PLAIN
@@ -101,7 +102,10 @@ def _section_problems(experiment: Experiment) -> Iterator[Problem]:
     """Yield what is wrong with the top-level keys that are not the experiment's own."""
     for name, section in experiment.sections.items():
         if name not in frameworks:
-            yield fields.unknown_key(name, (), [*fields.key_names(Experiment), *frameworks.names()])
+            home = section_for(name, section)
+            elsewhere = {name: f"it belongs to `{dotted(home)}`: check the indentation"} if home else {}
+            known = [*fields.key_names(Experiment), *frameworks.names()]
+            yield fields.unknown_key(name, (), known, elsewhere)
         elif section is None:
             continue
         elif name != experiment.framework:

@@ -1,0 +1,104 @@
+"""Replaces the problems of a refused file by what it is, where that explains more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from hpcdist import importers
+from hpcdist.documents import fields, source
+from hpcdist.documents.tree import Document, Map
+from hpcdist.errors import ConfigError, Key, Place, Problem, comma_list, dotted
+from hpcdist.experiment.misplaced import section_for
+from hpcdist.experiment.model import Experiment
+from hpcdist.importers import other_files, polyaxon
+from hpcdist.layers.frameworks import frameworks
+from hpcdist.spelling import closest
+
+_OF_EXPERIMENTS: Final = ("run", "framework", "environment", "batch", "build", "declarations", "hptuning")
+"""Sections that only an experiment has; other tools have a `name`, a `version`, a `model` as well."""
+_WRITE: Final = "an experiment needs `run: {cmd: ...}`, and `hpcdist init` writes one"
+_LEFT_OUT: Final = re.compile(r"^ *\.\.\. *$")
+
+
+def read(path: str | Path) -> Document:
+    """Read a file that may be an experiment or a job of another tool, ``-`` for standard input.
+
+    Raises:
+        ConfigError: as `source.load`, or with what the file is instead.
+    """
+    raw, file = source.read_bytes(path), source.name(path)
+    try:
+        return source.parse(source.decode(raw, file), file, several=True)
+    except ConfigError as error:
+        lines = {problem.place.line for problem in error.problems if problem.place}
+        text = raw.decode("utf-8", "replace")
+        problem = other_files.of_text(raw, file) or _left_out(text, file, lines)
+        if problem is None:
+            raise
+        raise ConfigError(problem) from None
+
+
+@contextmanager
+def recognised(document: Document) -> Iterator[None]:
+    """Replace the problems that are raised inside if the file is no experiment, or a part of one."""
+    try:
+        yield
+    except ConfigError:
+        problem = other_files.of_data(document.data, document.file)
+        if problem is None and document.others:
+            problem = _left_out(document.text, document.file)
+        if problem is None and importers.is_native(document.data):
+            problem = _no_experiment(document)
+        if problem is None:
+            raise
+        raise ConfigError(problem) from None
+
+
+def _left_out(text: str, file: str, near: set[int] | None = None) -> Problem | None:
+    """Return the problem of the first line that is only `...`; ``near``: it, or the next, is one of these."""
+    for line, content in enumerate(text.splitlines(), 1):
+        if _LEFT_OUT.match(content) and (near is None or near & {line, line + 1}):
+            message = "the line `...` stands for something that was left out: this is a part of a file"
+            place = Place(file, line, content.index(".") + 1)
+            return Problem(message, hint="write the whole file", place=place)
+    return None
+
+
+def _no_experiment(document: Document) -> Problem | None:
+    """Return the problem of a file of which no key, or only keys of inner sections, are an experiment's."""
+    known = {*fields.key_names(Experiment), *frameworks.names(), *polyaxon.KEYS}
+    unknown = [key for key in document.data if key not in known]
+    sections = {*_OF_EXPERIMENTS, *frameworks.names()}
+    if "run" in document.data or not unknown:
+        return None
+    homes = {key: _section_for(key, document.data) for key in unknown}
+    if all(homes.values()):
+        return _part(document, homes)
+    if sections & document.data.keys() or any(closest(key, sections) for key in unknown):
+        return None
+    are = "is" if len(unknown) == 1 else "are"
+    what = f"this is not an experiment: `run` is missing, and {_listed(unknown)} {are} unknown"
+    hint = f"{_WRITE}; if this file is for your program, name it in that command"
+    return Problem(what, hint=hint, place=document.place((Key(unknown[0]),)))
+
+
+def _section_for(key: str, data: Map) -> str:
+    section = section_for(key, data[key])
+    if section is None and key in polyaxon.OF_REPLICAS:
+        section = ("environment", "replicas")
+    return dotted(section) if section else ""
+
+
+def _part(document: Document, homes: dict[str, str]) -> Problem:
+    inside = {section: [key for key in homes if homes[key] == section] for section in homes.values()}
+    each = [f"{_listed(keys)} of `{section}`" for section, keys in inside.items()]
+    message = f"this is a part of an experiment: {' and '.join(each)}, without `run`"
+    return document.locate(Problem(message, (Key(next(iter(homes))),), f"check the indentation; {_WRITE}"))
+
+
+def _listed(keys: list[str]) -> str:
+    return comma_list([f"`{key}`" for key in keys])
