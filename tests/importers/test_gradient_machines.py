@@ -34,6 +34,7 @@ def test_machines(name: str, found: Machine | None) -> None:
     assert machine(name) == found
 
 
+A_MACHINE = "write the machine, such as P4000 or C7"
 SIZE = "write `--set environment.resources.cpu.requests=N`, and `gpu` for `cpu` for GPUs"
 
 
@@ -45,6 +46,10 @@ SIZE = "write `--set environment.resources.cpu.requests=N`, and `gpu` for `cpu` 
             "own-node-7",
             "warning: f.yml:1:14: machineType: 'own-node-7' is no machine of Paperspace's, and its size is "
             "unknown: none is requested; " + SIZE,
+        ),
+        (
+            "$MACHINE",
+            "error: f.yml:1:14: machineType: unknown machine type '$MACHINE'; " + A_MACHINE,
         ),
         ("P400", "error: f.yml:1:14: machineType: unknown machine type 'P400'; did you mean 'P4000'?"),
     ],
@@ -78,3 +83,14 @@ parameterServerCommand: python w.py
             f"of a {name} machine the GPUs are requested; CPUs and memory are the site's share of them"
             for name in named
         ]
+
+
+def test_a_dataset_without_a_name_is_a_warning() -> None:
+    text = "machineType: C7\ncommand: x\ndatasets: [{uri: s3://a/b}, {name: coco}]\ndatasetUri: s3://a/c\n"
+    found = importers.read(source.parse(text, "f.yml").data)
+    assert found.data["environment"]["data_refs"] == ["coco"]
+    unnamed = [remark.path for remark in found.remarks if "has no name" in remark.message]
+    assert (unnamed, {remark.severity for remark in found.remarks}) == (
+        [("datasets", 0), ("datasetUri",)],
+        {"warning"},
+    )

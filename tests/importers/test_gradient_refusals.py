@@ -34,6 +34,9 @@ ERRORS: dict[str, list[str]] = {
     CI + "worker-count: 2\nfilters: {branches: {only: main}}": [
         "f.yml:3:1: worker-count: unknown key 'worker-count'; remove it"
     ],
+    "version: 2\nworkflows: {a: {steps: {command: experiment.run_single_node, params: {command: a}}}}": [
+        "f.yml:2:17: workflows.a.steps: steps are a list, and this is one step; write `- ` before its first key"
+    ],
     "version: 1\ntype: multi-mpi\nworker: {machine-type: P400O, command: x, count: 2, dockerfile: {use: true}}": [
         "f.yml:3:53: worker.dockerfile: no image is built here; build it, and write its name as `container`",
         "f.yml:3:40: worker.command: it would run on every worker in addition to the processes of mpirun; write `sleep infinity`, and put it into masterCommand",
@@ -80,11 +83,10 @@ ERRORS: dict[str, list[str]] = {
         "f.yml:7:1: command: command is for one node, and this has several; write workerCommand",
     ],
     MPI
-    + "masterCommand: a\nworkspace: s3://a/b.zip\ndatasetUri: s3://a/c\ndatasets: [{uri: a}]\ntag: {a: 1}": [
+    + "masterCommand: a\nworkspace: s3://a/b.zip\ndatasetUri: s3://a/c\ndatasets: [{uri: a}, b]\ntag: {a: 1}": [
         "f.yml:9:1: tag: expected text, got keys and values",
         "f.yml:6:12: workspace: nothing is fetched or unpacked; unpack it where the job is submitted, and remove this",
-        "f.yml:8:12: datasets[0]: this dataset has no name, and none is fetched; put the files on the machine, and give the dataset a name that the site's `volumes` have",
-        "f.yml:7:13: datasetUri: this dataset has no name, and none is fetched; put the files on the machine, and give the dataset a name that the site's `volumes` have",
+        "f.yml:8:22: datasets[1]: this is not a dataset; write `- {name: NAME}`",
     ],
     MPI + 'masterCommand: a\nexperimentEnv: \'{"A": 1, "A": 2}\'': [
         'f.yml:6:16: experimentEnv: expected keys and values; write {"NAME": "VALUE"}'
@@ -107,7 +109,7 @@ ERRORS: dict[str, list[str]] = {
     "container: a\nmachineType: TPUv2\ncommand: a\nworkerCount: 2\nmasterCommand: b\nexperimentType: 1": [
         "f.yml:5:1: masterCommand: an experiment of one node has no masterCommand; remove it",
         "f.yml:4:1: workerCount: an experiment of one node has no workerCount; remove it",
-        "f.yml:2:14: machineType: unknown machine type 'TPUv2'; known: A100, A100-80G, A4000, A5000, A6000, C1, C10, C2, C3, C4, C5, C6, C7, C8, C9, Free-CPU, Free-GPU, Free-GPU+, Free-P5000, G1, G12, G6, GPU+, GV100, H100, K80, M4000, P100, P4000, P5000, P6000, RTX4000, RTX5000, V100, V100-32G, c5.12xlarge, c5.18xlarge, c5.24xlarge, c5.2xlarge, c5.4xlarge, c5.9xlarge, c5.large, c5.xlarge, g3.16xlarge, g3.4xlarge, g3.8xlarge, g3s.xlarge, g4dn.12xlarge, g4dn.2xlarge, g4dn.4xlarge, g4dn.metal, g4dn.xlarge, p2.16xlarge, p2.8xlarge, p2.xlarge, p3.16xlarge, p3.2xlarge, p3.8xlarge, p3dn.24xlarge, p4d.24xlarge",
+        "f.yml:2:14: machineType: unknown machine type 'TPUv2'; write the machine, such as P4000 or C7",
     ],
     "experimentType: HPT\nworkerCommand: a": [
         "f.yml:1:17: experimentType: a search over hyperparameters is many jobs; write one experiment and its array yourself, as `batch.array`"

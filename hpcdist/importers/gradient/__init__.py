@@ -130,7 +130,8 @@ def _refuse_unknown(read: Reading, given: set[str]) -> None:
     for key in read.data:
         if key in given and key not in KNOWN:
             why = f"Gradient's experiments have no option {key!r}"
-            read.refuse(Key(key), why=why, hint=did_you_mean(key, KNOWN))
+            near = did_you_mean(key, KNOWN)
+            read.refuse(Key(key), why=why, hint=near if near.startswith("did") else "remove it")
 
 
 def _put_layout(read: Reading, given: set[str]) -> None:

@@ -196,6 +196,9 @@ def _step(options: Options) -> None:
         if item is not None
     ]
     commands = [str(read.peek(*step, "command")) for step in steps]
+    for path in [("workflows", name, "steps") for name in read.keys("workflows")]:
+        if read.keys(*path):
+            _fail(read, path, "steps are a list, and this is one step", "write `- ` before its first key")
     if len(steps) != 1 or not isinstance(read.peek(*steps[0]), Mapping):
         listed = f" ({', '.join(dict.fromkeys(commands))})" if commands else ""
         message = f"this is a file of GradientCI, which runs {len(steps)} steps{listed} for each commit"

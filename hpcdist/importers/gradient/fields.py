@@ -174,10 +174,13 @@ def _datasets(read: Reading, given: set[str]) -> None:
     names: list[str] = []
     for index, item in read.items("datasets"):
         read.get("datasets", index)
-        if isinstance(item, Mapping) and item.get("name") and not isinstance(item["name"], (dict, list)):
-            names.append(str(item["name"]))
+        name = item.get("name") if isinstance(item, Mapping) else []
+        if isinstance(name, (dict, list)):
+            read.refuse("datasets", index, why="this is not a dataset", hint="write `- {name: NAME}`")
+        elif name:
+            names.append(str(name))
         else:
-            _refuse_dataset(read, "datasets", index)
+            _warn_of_unnamed(read, "datasets", index)
     if "datasets" in given and not isinstance(read.peek("datasets"), list):
         read.refuse("datasets", why="expected a list", hint="write `- {name: NAME}`")
     flat = [key for key in DATASETS if key in given]
@@ -188,7 +191,7 @@ def _datasets(read: Reading, given: set[str]) -> None:
         [text.partition("@")[0] for text in _several(read, "dataset") if text] if "dataset" in given else []
     )
     if count > len(values.get("datasetName", ())):
-        _refuse_dataset(read, flat[0])
+        _warn_of_unnamed(read, flat[0])
     if names:
         source = next(key for key in ("datasets", "datasetName", "dataset") if key in given)
         read.put("environment.data_refs", [escape_templates(name) for name in names], source)
@@ -199,9 +202,9 @@ def _datasets(read: Reading, given: set[str]) -> None:
             read.ignore(key, why="no dataset is fetched or mounted")
 
 
-def _refuse_dataset(read: Reading, *path: str | int) -> None:
-    hint = "put the files on the machine, and give the dataset a name that the site's `volumes` have"
-    read.refuse(*path, why="this dataset has no name, and none is fetched", hint=hint)
+def _warn_of_unnamed(read: Reading, *path: str | int) -> None:
+    hint = "put the files on the machine, and write their path in the command"
+    read.warn(*path, why="this dataset has no name, and is not fetched", hint=hint)
 
 
 def _several(read: Reading, key: str) -> list[str]:

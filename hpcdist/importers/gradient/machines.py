@@ -56,5 +56,6 @@ def machine(name: str) -> Machine | None:
 
 
 def nearest(name: str) -> str:
-    """Return a hint: the machine of Gradient whose name is the nearest, else all of them."""
-    return did_you_mean(name, (*_GPUS, *_CPUS, *_FREE))
+    """Return the hint that names the machine of Gradient with the nearest name; empty if none is near."""
+    hint = did_you_mean(name, (*_GPUS, *_CPUS, *_FREE))
+    return hint if hint.startswith("did") else ""

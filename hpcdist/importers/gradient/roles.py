@@ -21,6 +21,7 @@ MOST: Final = 100_000
 WORKERS: Final = "environment.replicas.default_worker"
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
 _MACHINE: Final = re.compile(r"[A-Za-z][\w.+-]*")
+_A_MACHINE: Final = "write the machine, such as P4000 or C7"
 _WRITE_SIZE: Final = "write `--set environment.resources.cpu.requests=N`, and `gpu` for `cpu` for GPUs"
 _VERSION: Final = re.compile(r"(?:.*/)?tensorflow[^:/]*:v?(\d+(?:\.\d+)*)(?![\d.])")
 _SDK: Final = (
@@ -136,7 +137,7 @@ def machine_of(read: Reading, key: str) -> Machine | None:
     name = text_of(read, key)
     if name is None:
         if not isinstance(read.peek(key), (dict, list)):
-            read.refuse(Key(key), why=f"{key} is missing", hint="write the machine, such as P4000 or C7")
+            read.refuse(Key(key), why=f"{key} is missing", hint=_A_MACHINE)
         return None
     found = machine(name)
     if found is None:
@@ -149,8 +150,8 @@ def machine_of(read: Reading, key: str) -> Machine | None:
 def _unknown_machine(read: Reading, key: str, name: str) -> None:
     """Refuse what looks like a slip, and warn of a machine of a private cluster."""
     hint = nearest(name)
-    if hint.startswith("did") or name.startswith("TPU") or not _MACHINE.fullmatch(name):
-        read.refuse(key, why=f"unknown machine type {name!r}", hint=hint)
+    if hint or name.startswith("TPU") or not _MACHINE.fullmatch(name):
+        read.refuse(key, why=f"unknown machine type {name!r}", hint=hint or _A_MACHINE)
     else:
         why = f"{name!r} is no machine of Paperspace's, and its size is unknown: none is requested"
         read.warn(key, why=why, hint=_WRITE_SIZE)
