@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from msgspec.structs import replace
@@ -50,7 +51,12 @@ def select(
     if experiment.batch.constraint:  # of all nodes, and so of the servers'
         ps_on = ps_on or "worker_nodes"
     refused: list[list[Refusal]] = []
-    for choice in _choices(request.runs, allowed, site, ps_on):
+    typed = [
+        pools_of_type(candidates, gpu_type_of(run.first, site))
+        for run, candidates in zip(request.runs, allowed, strict=True)
+    ]
+    preferred = _choices(request.runs, typed, site, ps_on) if typed != allowed else ()
+    for choice in chain(preferred, _choices(request.runs, allowed, site, ps_on)):
         if _is_guess(choice, allowed, refused):
             continue
         placement, refusals = try_placement(request, choice)
@@ -132,8 +138,7 @@ def _allowed(experiment: Experiment, site: Site, replica: Replica, where: Where)
         raise PlanError(Problem(f"site {site.name} has no partition {partition!r}", path, hint))
     open_ones = [pool for pool in pools(site) if _is_open(pool, partition)]
     constraints = _constraints(experiment, site, replica)
-    fitting = pools_of_type(_named(open_ones, constraints, site), gpu_type_of(replica, site))
-    found = [_constrained(pool, partition, constraints) for pool in fitting]
+    found = [_constrained(pool, partition, constraints) for pool in _named(open_ones, constraints, site)]
     return [_unshared(pool) for pool in found] if experiment.batch.exclusive else found
 
 

@@ -620,6 +620,21 @@ def test_each_replica_has_its_own_gpu_type() -> None:
     assert kinds(exp) == [("a100", "ib&a100"), ("v100", "ib&volta")]
 
 
+def test_a_gpu_type_of_which_there_are_too_few_is_not_used() -> None:
+    section = {"resources": resources(cpu=1, gpu=4), "node_selector": {"gpu_type": "a100"}}
+    assert shape(selected(experiment(environment=section))) == [("a100", 1, 1)]
+    section = {
+        **section,
+        "resources": ONE_GPU,
+        "replicas": {
+            "n_workers": 9,
+            "default_worker": {"resources": ONE_GPU, "node_selector": {"gpu_type": "a100"}},
+        },
+    }
+    exp = experiment(framework="pytorch", environment=section)
+    assert {group.node_type for group in selected(exp, site(**MACHINE)).groups} == {"v100"}
+
+
 def test_a_named_partition_without_the_gpu_type_is_used() -> None:
     section = {"resources": ONE_GPU, "node_selector": {"gpu_type": "a100"}}
     exp = experiment(environment=section, batch={"partition": "v100"})
