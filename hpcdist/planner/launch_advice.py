@@ -77,26 +77,43 @@ def _about_its_tasks(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
 
 def _about_the_whole(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[str]:
     """Yield what is wrong with a launch of the whole job, with the corrected line."""
-    over_nodes = [*_hosts(job, site, launch), *_nodes(job, launch)] if job.placement.nodes > 1 else []
-    counted = [*_counts(job, launch)]
-    if corrections := [*over_nodes, *counted]:
+    hosts = [*_hosts(job, site, launch)] if job.placement.nodes > 1 else []
+    counted = [*_nodes(job, launch), *_counts(job, launch)]
+    if corrections := [*hosts, *counted]:
         line = launch.line(
             *(text for item in corrections for text in item.add),
             without=[option for item in corrections for option in item.without],
             instead={at: text for item in corrections for at, text in item.instead.items()},
         )
-        other = f", or {_instead_of_a_count(job, launch)}" if counted else ""
+        other = f", or {_instead_of_a_count(job, site, launch)}" if counted else ""
         yield f"{'; '.join(item.reason for item in corrections)}; write `{line}`{other}"
 
 
-def _instead_of_a_count(job: PreparedJob, launch: UserLaunch) -> str:
+def _instead_of_a_count(job: PreparedJob, site: Site, launch: UserLaunch) -> str:
     """Return the change to the experiment that gives the launch as many tasks as it starts."""
     if job.identity.framework is None and launch.tasks == sum(
         row.gpus * row.tasks for row in job.placement.rows
     ):
         framework = "horovod" if launch.program == "horovodrun" else "mpi"
         return f"`framework: {framework}`, under which each GPU has a process"
-    return "ask for other `environment.replicas`"
+    return next(_other_nodes(job, site, launch), "ask for other `environment.replicas`")
+
+
+def _other_nodes(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[str]:
+    """Yield the keys that give the job the nodes of the launch, where its replicas fit them."""
+    rows, nodes = job.placement.rows, job.placement.nodes
+    replicas, each = sum(row.tasks // row.tasks_per_replica for row in rows), rows[0].tasks_per_replica
+    least = nodes if site.partitions else 1  # nodes of unknown size may hold more
+    if launch.tasks not in (None, job.placement.size):
+        return
+    for option in launch.options_of("nodes"):
+        if option.value.isdecimal() and least <= int(option.value) <= replicas:
+            yield f"`batch: {{nodes: {option.value}}}`"
+    for option in launch.options_of("per_node", "map"):
+        number = re.fullmatch(r"(?:ppr:)?(\d+)(:node.*)?", option.value)
+        per_node, rest = divmod(int(number[1]) if number else 0, each)
+        if per_node and not rest and replicas % per_node == 0 and replicas // per_node >= least:
+            yield f"`replicas: {{per_node: {per_node}}}` in `environment`"
 
 
 def _hosts(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[node_launches.Correction]:

@@ -22,8 +22,8 @@ Pair = tuple[str, str | None]
 
 _PATH = ("batch", "directives")
 
-_ALWAYS: Final = frozenset({"name", "environment.replicas"})
-"""The fields that every job has."""
+_ALWAYS: Final = frozenset({"name", "environment.replicas", "environment.replicas.per_node", "batch.nodes"})
+"""The fields that decide what every job has."""
 
 
 class DirectiveSyntax(NamedTuple):

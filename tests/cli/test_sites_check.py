@@ -103,7 +103,7 @@ def test_bash_syntax_errors(hpcdist: Hpcdist, folder: Path, lines: str, told: st
 
 DEMANDED: Final = """\
 error: odd.yaml:5:26: directives.mandatory[0]: --nodes is set by hpcdist; remove it: an experiment sets it \
-by `environment.replicas`
+by `batch.nodes`
 error: odd.yaml:5:37: directives.mandatory[1]: --output is set by hpcdist; the output goes to the run \
 directory
 error: odd.yaml:5:49: directives.mandatory[2]: 'wd' is not a directive of Slurm; write --flag=value, with \

@@ -19,6 +19,9 @@ APART = "they train apart, or wait for each other"
 MISSING = "the line does not say how many nodes there are, on which of them it is or where they meet"
 BY_HPCDIST = ", or the script alone with `pytorch: {launch: torchrun}`, and hpcdist starts it"
 
+PER_NODE = "`replicas: {per_node: 2}` in `environment`"
+OTHERS = "ask for other `environment.replicas`"
+
 
 def warned(*texts: str) -> tuple[str, ...]:
     """Return warnings of the command."""
@@ -84,6 +87,7 @@ def test_launch_with_another_number_of_processes_than_tasks(command: str, why: s
         ("mpiexec -ppn 2 a", "mpiexec starts 2 processes", "mpiexec -ppn 4 a"),
         ("mpirun --map-by ppr:1:node a", "mpirun starts 1 process", "mpirun --map-by ppr:4:node a"),
         ("srun --ntasks-per-node=1 a", "srun starts 1 process", "srun --ntasks-per-node=4 a"),
+        ("srun --ntasks-per-node=8 a", "srun starts 8 processes", "srun --ntasks-per-node=4 a"),
     ],
 )
 def test_launch_with_another_number_of_processes_per_node(command: str, starts: str, line: str) -> None:
@@ -101,7 +105,24 @@ def test_launch_with_another_number_of_processes_per_node(command: str, starts: 
     ],
 )  # fmt: skip
 def test_launch_with_another_number_of_nodes(command: str, said: str) -> None:
-    assert warnings_of(of(command)) == warned(said)
+    assert warnings_of(of(command)) == warned(f"{said}, or ask for other `environment.replicas`")
+
+
+@pytest.mark.parametrize(
+    ("command", "ours", "keys"),
+    [
+        ("srun -N 2 a", "srun -N 1 a", "`batch: {nodes: 2}`"),
+        ("mpirun -np 4 -npernode 2 a", "mpirun -np 4 -npernode 4 a", PER_NODE),
+        ("srun --ntasks-per-node=2 a", "srun --ntasks-per-node=4 a", PER_NODE),
+        ("srun -N 5 a", "srun -N 1 a", OTHERS),
+        ("mpirun -npernode 3 a", "mpirun -npernode 4 a", OTHERS),
+        ("mpirun -npernode 8 a", "mpirun -npernode 4 a", OTHERS),
+    ],
+)
+def test_the_nodes_of_a_launch_can_be_those_of_the_job(command: str, ours: str, keys: str) -> None:
+    plan = planned(framework="mpi", run={"cmd": command}, environment=environment(3, each=resources(cpu=1)))
+    (warning,) = warnings_of(plan)
+    assert warning.endswith(f"write `{ours}`, or {keys}")
 
 
 def test_a_process_for_each_gpu_without_a_framework() -> None:

@@ -191,7 +191,7 @@ def test_origins() -> None:
             site(scheduler="flux", directives=Directives(mandatory=("--mpibind=off",))),
             "Flux has no flag --mpibind (site testbed: directives.mandatory)",
         ),
-        (plan(extra_directives=("-N 4",)), HERE, "--nodes is set by hpcdist; use `environment.replicas`"),
+        (plan(extra_directives=("-N 4",)), HERE, "--nodes is set by hpcdist; use `batch.nodes`"),
         (plan(extra_directives=("--job=x",)), HERE, "--job is set by hpcdist; use `name`"),
         (plan(extra_directives=("--output=x",)), HERE, "the output goes to the run directory"),
         (plan(extra_directives=("--cwd=/tmp",)), HERE, "the job runs where it is submitted"),

@@ -37,7 +37,7 @@ FIELDS: Final = {
     "--exclusive": "batch.exclusive",
     "--gpus-per-slot": "environment.resources.gpu",
     "--job-name": "name",
-    "--nodes": "environment.replicas",
+    "--nodes": "batch.nodes",
     "--nslots": "environment.replicas",
     "--queue": "batch.partition",
     "--requires": "batch.constraint",

@@ -41,7 +41,7 @@ FIELDS: Final = {
     "-env": "environment.env_vars",
     "-gpu": "environment.resources.gpu",
     "-n": "environment.replicas",
-    "-nnodes": "environment.replicas",
+    "-nnodes": "batch.nodes",
     "-notify": "batch.mail",
     "-q": "batch.partition",
     "-r": "batch.requeue",

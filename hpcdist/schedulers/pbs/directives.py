@@ -37,7 +37,7 @@ _FIELDS: Final = {
     "-l mpiprocs": "environment.replicas",
     "-l ncpus": _CPU,
     "-l ngpus": _GPU,
-    "-l nodes": "environment.replicas",
+    "-l nodes": "batch.nodes",
     "-l ompthreads": _CPU,
     "-l place": "batch.exclusive",
     "-l select": "environment.replicas",
