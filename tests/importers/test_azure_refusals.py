@@ -272,7 +272,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             JOB + "component: file:x.yml\n",
             [
-                "job.yml:4:12: component: 'x.yml' cannot be read: there is no such file; write its path, beginning at the folder of this file",
+                "job.yml:4:12: component: 'x.yml' cannot be read: there is no such file; write its path, beginning at the folder of this file or of its repository",
             ],
         ),
         (
