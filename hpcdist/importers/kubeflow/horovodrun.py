@@ -7,7 +7,7 @@ from typing import Final
 from hpcdist.errors import Path
 from hpcdist.importers.launch_lines import Line
 from hpcdist.importers.reading import Reading
-from hpcdist.layers.frameworks.horovod import KNOBS
+from hpcdist.layers.frameworks.horovod_section import KNOBS
 
 _SWITCHES: Final = {
     "log_without_timestamp": ("log_with_timestamp", False),

@@ -27,7 +27,7 @@ from hpcdist.importers.kubeflow.roles import (
 )
 from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
 from hpcdist.importers.reading import Reading
-from hpcdist.layers.frameworks.horovod import KNOBS
+from hpcdist.layers.frameworks.horovod_section import KNOBS
 
 _SPECS: Final[Path] = ("spec", "mpiReplicaSpecs")
 _HOSTFILE: Final = re.compile(rf"""(['"]?){HOSTFILE}\1""")

@@ -7,13 +7,20 @@ further arguments set no variable; those that a site needs are in ``launchers.ho
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal, NamedTuple
-
-import msgspec
+from typing import Any, Final
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean, warning
 from hpcdist.experiment.model import Experiment
+from hpcdist.layers.frameworks.horovod_section import (
+    KNOBS,
+    LIMITS,
+    OPPOSITES,
+    WITHOUT_EFFECT,
+    Elastic,
+    Knob,
+    Section,
+)
 from hpcdist.layers.frameworks.plain import Plain, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
@@ -22,114 +29,8 @@ from hpcdist.plan.placeholders import OUTPUTS, template
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
 
-
-class Knob(NamedTuple):
-    """One key of the ``horovod:`` section and the variable it becomes.
-
-    ``scale`` multiplies the value (MiB to bytes); a flag becomes ``on`` or ``off``; a file without ``/`` at
-    its beginning lies among the run's outputs (but ``DYNAMIC`` is none: the program itself starts that
-    timeline); ``needs`` is a knob without which horovodrun does not pass this one on; ``choices`` are all
-    texts that it takes.
-    """
-
-    key: str
-    variable: str
-    kind: Literal["integer", "number", "flag", "text", "file"]
-    scale: int = 1
-    maximum: float | None = None
-    on: str = "1"
-    off: str | None = "0"
-    needs: str | None = None
-    choices: tuple[str, ...] = ()
-
-
-KNOBS: Final = (
-    Knob("fusion_threshold_mb", "HOROVOD_FUSION_THRESHOLD", "integer", scale=1024 * 1024),
-    Knob("cycle_time_ms", "HOROVOD_CYCLE_TIME", "number"),
-    Knob("cache_capacity", "HOROVOD_CACHE_CAPACITY", "integer"),
-    Knob("hierarchical_allreduce", "HOROVOD_HIERARCHICAL_ALLREDUCE", "flag"),
-    Knob("hierarchical_allgather", "HOROVOD_HIERARCHICAL_ALLGATHER", "flag"),
-    Knob("torus_allreduce", "HOROVOD_TORUS_ALLREDUCE", "flag"),
-    Knob("autotune", "HOROVOD_AUTOTUNE", "flag", off=None),
-    Knob("autotune_log_file", "HOROVOD_AUTOTUNE_LOG", "file", needs="autotune"),
-    Knob("autotune_warmup_samples", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "integer", needs="autotune"),
-    Knob("autotune_steps_per_sample", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "integer", needs="autotune"),
-    Knob(
-        "autotune_bayes_opt_max_samples",
-        "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
-        "integer",
-        needs="autotune",
-    ),
-    Knob(
-        "autotune_gaussian_process_noise",
-        "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
-        "number",
-        maximum=1,
-        needs="autotune",
-    ),
-    Knob("timeline_filename", "HOROVOD_TIMELINE", "file"),
-    Knob("timeline_mark_cycles", "HOROVOD_TIMELINE_MARK_CYCLES", "flag", needs="timeline_filename"),
-    Knob("stall_check", "HOROVOD_STALL_CHECK_DISABLE", "flag", on="0", off="1"),
-    Knob("stall_check_warning_time_seconds", "HOROVOD_STALL_CHECK_TIME_SECONDS", "integer"),
-    Knob("stall_check_shutdown_time_seconds", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "integer"),
-    Knob("mpi_threads_disable", "HOROVOD_MPI_THREADS_DISABLE", "flag"),
-    Knob("tcp", "NCCL_IB_DISABLE", "flag", off=None),
-    Knob("num_nccl_streams", "HOROVOD_NUM_NCCL_STREAMS", "integer"),
-    Knob("thread_affinity", "HOROVOD_THREAD_AFFINITY", "integer"),
-    Knob("gloo_timeout_seconds", "HOROVOD_GLOO_TIMEOUT_SECONDS", "integer"),
-    Knob(
-        "log_level",
-        "HOROVOD_LOG_LEVEL",
-        "text",
-        choices=("TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL"),
-    ),
-    Knob("log_with_timestamp", "HOROVOD_LOG_HIDE_TIME", "flag", on="0", off="1"),
-)
 _MOST: Final = 2**31 - 1
 """What every integer of Horovod can hold."""
-_TYPES: Final[dict[str, type]] = {"integer": int, "number": float, "flag": bool, "text": str, "file": str}
-
-
-class Elastic(Model, frozen=True):
-    """A run that goes on when it loses nodes.
-
-    ``min_np``: the fewest processes with which it goes on. ``max_np``: the most, by default all that are
-    allocated. ``reset_limit``: after so many changes the job ends. ``slots_per_host``: the number of
-    processes on each node that the plan gives.
-    """
-
-    min_np: int = 1
-    max_np: int | None = None
-    reset_limit: int | None = None
-    slots_per_host: int | None = None
-
-
-def _bounds(knob: Knob) -> str:
-    choices = f" to one of {', '.join(knob.choices)}" if knob.choices else ""
-    flag = f" to {knob.on}" + (f", false to {knob.off}" if knob.off else "") if knob.kind == "flag" else ""
-    most = f", {knob.maximum} at most" if knob.maximum is not None else ""
-    file = ", a file among the run's outputs, or a full path" if knob.kind == "file" else ""
-    return choices + flag + file + most + (f"; it needs ``{knob.needs}``" if knob.needs else "")
-
-
-Section: Final[Any] = msgspec.defstruct(
-    "Section",
-    [
-        *((knob.key, _TYPES[knob.kind] | None, None) for knob in KNOBS),
-        ("controller", Literal["gloo", "mpi"] | None, None),
-        ("elastic", Elastic | None, None),
-    ],
-    bases=(Model,),
-    frozen=True,
-    module=__name__,
-    namespace={
-        "__doc__": "The section of Horovod; its knobs have the names of horovodrun's arguments.\n\n"
-        + "\n".join(f"``{knob.key}``: sets ``{knob.variable}``{_bounds(knob)}." for knob in KNOBS)
-        + "\n``controller``: how processes connect; only horovodrun supports ``gloo``."
-        + "\n``elastic``: a run that goes on when it loses nodes."
-    },
-)
-"""A field for each knob; ``controller``, ``elastic``."""
 
 
 class Horovod(Plain):
@@ -142,10 +43,11 @@ class Horovod(Plain):
         """Yield unknown knobs, values of the wrong type or range, knobs without their partner."""
         yield from super().problems(experiment)
         section = section_of(Section, experiment, self.name)
-        for knob in KNOBS:
+        for knob in (*KNOBS, *LIMITS):
             value = getattr(section, knob.key)
             if value not in (None, ""):
                 yield from _knob_problems(knob, value, ("horovod", knob.key), section)
+        yield from _of_horovodrun(section)
         if section.elastic:
             yield from _elastic_problems(section)
 
@@ -174,19 +76,29 @@ class Horovod(Plain):
         Raises:
             PlanError: where they do not fit what is allocated.
         """
-        elastic: Elastic | None = section_of(Section, experiment, self.name).elastic
-        return tuple(_elastic_words(job, elastic, site)) if elastic else ()
+        section = section_of(Section, experiment, self.name)
+        return tuple(_elastic_words(job, section, site)) if section.elastic else ()
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return ``HOROVOD_*`` for the knobs that the file sets; an unset knob sets no variable."""
         del site
         section = section_of(Section, experiment, self.name)
-        knobs = filter(None, (_variable(knob, getattr(section, knob.key)) for knob in KNOBS))
+        knobs = filter(
+            None, (_variable(knob, getattr(section, knob.key)) for knob in (*KNOBS, *LIMITS, *OPPOSITES))
+        )
         return (*knobs, *(threads(job, Origin("framework", "horovod")) if section.elastic else ()))
 
     def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
-        """Yield a warning for elastic ranks, which ssh starts, so that they see the GPUs of other jobs."""
-        del experiment, site
+        """Yield warnings for a limit of horovodrun without it, and for elastic ranks, which ssh starts.
+
+        These see the GPUs of other jobs.
+        """
+        del site
+        launcher = job.launch.launcher  # `once` may be a horovodrun in the command
+        is_limited = launcher == "once" or launcher.startswith("horovodrun")
+        if section_of(Section, experiment, self.name).start_timeout is not None and not is_limited:
+            message = "start_timeout has no effect: only horovodrun has it, which does not start this job"
+            yield warning(message, ("horovod", "start_timeout"))
         if (
             job.completion.elastic
             and any(group.gpus for group in job.placement.groups)
@@ -196,6 +108,21 @@ class Horovod(Plain):
                 "an elastic run reaches its nodes by ssh and sees all their GPUs, also those of other jobs; "
                 "write `batch: {exclusive: true}`"
             )
+
+
+def _of_horovodrun(section: Any) -> Iterator[Problem]:
+    """Yield the problems of arguments of horovodrun that set no variable, or turn a knob off."""
+    for key, (_, message, hint) in WITHOUT_EFFECT.items():
+        if getattr(section, key) is not None:
+            yield warning(f"{key} {message}", ("horovod", key), hint)
+    if section.elastic_timeout is not None and section.elastic_timeout < 1:
+        yield Problem(f"{section.elastic_timeout} is below 1", ("horovod", "elastic_timeout"))
+    if section.elastic_timeout is not None and not section.elastic:
+        yield warning("elastic_timeout has no effect without `elastic`", ("horovod", "elastic_timeout"))
+    for opposite in OPPOSITES:
+        knob = next(knob for knob in KNOBS if knob.variable == opposite.variable)
+        if None not in (getattr(section, opposite.key), getattr(section, knob.key)):
+            yield Problem(f"it sets what {knob.key!r} sets", ("horovod", opposite.key), "remove one of them")
 
 
 def _knob_problems(knob: Knob, value: Any, path: Path, section: Any) -> Iterator[Problem]:
@@ -226,7 +153,8 @@ def _elastic_problems(section: Any) -> Iterator[Problem]:
         yield Problem(message, ("horovod", "elastic", "max_np"))
 
 
-def _elastic_words(job: JobSpec, elastic: Elastic, site: Site) -> Iterator[Word]:
+def _elastic_words(job: JobSpec, section: Any, site: Site) -> Iterator[Word]:
+    elastic: Elastic = section.elastic
     size = job.placement.size
     largest = size if elastic.max_np is None else elastic.max_np
     for key, number, wrong in (("min_np", elastic.min_np, elastic.min_np > size),
@@ -250,7 +178,11 @@ def _elastic_words(job: JobSpec, elastic: Elastic, site: Site) -> Iterator[Word]
     for option, (key, number) in options.items():
         yield from _words(option, number, Origin("key", f"horovod.elastic.{key}"))
     # The wait for further nodes, which an allocation never gets; the default is 600 s.
-    yield from _words("--elastic-timeout", 60, Origin("rule", "a job gets no further nodes"))
+    given = section.elastic_timeout
+    origin = (
+        Origin("key", "horovod.elastic_timeout") if given else Origin("rule", "a job gets no further nodes")
+    )
+    yield from _words("--elastic-timeout", given or 60, origin)
     # With one host, horovodrun finds no interface that is common to several.
     if job.placement.nodes == 1:
         yield from _words("--network-interfaces", "lo", Origin("rule", "one node"))

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from hpcdist.errors import PlanError
 from hpcdist.layers import frameworks
-from hpcdist.layers.frameworks.horovod import HOROVOD, KNOBS
+from hpcdist.layers.frameworks.horovod import HOROVOD
+from hpcdist.layers.frameworks.horovod_section import KNOBS
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
@@ -91,6 +92,74 @@ def test_every_knob_is_in_the_table() -> None:
     assert {knob.key for knob in KNOBS} == {key for section, _, _ in TABLE for key in section}
 
 
+ARGUMENTS = [
+    ({"start_timeout": 60}, {"HOROVOD_START_TIMEOUT": "60"}),
+    ({"no_stall_check": True}, {"HOROVOD_STALL_CHECK_DISABLE": "1"}),
+    ({"no_hierarchical_allreduce": True}, {"HOROVOD_HIERARCHICAL_ALLREDUCE": "0"}),
+    ({"no_hierarchical_allreduce": False}, {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1"}),
+    ({"no_mpi_threads_disable": True}, {"HOROVOD_MPI_THREADS_DISABLE": "0"}),
+    ({"no_autotune": True}, {}),
+    ({"no_autotune": False}, {"HOROVOD_AUTOTUNE": "1"}),
+    ({"log_without_timestamp": True}, {"HOROVOD_LOG_HIDE_TIME": "1"}),
+    ({"log_hide_timestamp": False}, {"HOROVOD_LOG_HIDE_TIME": "0"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("section", "variables"), ARGUMENTS)
+def test_arguments_of_horovodrun_become_variables(
+    section: dict[str, object], variables: dict[str, str]
+) -> None:
+    test_knobs_become_variables(section, variables, [])
+
+
+WITHOUT_EFFECT = {
+    "output_filename": ("out", "output_filename has no effect: the run's log has the output of all tasks"),
+    "config_file": ("c.yml", "config_file is not read; write its keys here"),
+    "mpi_args": (
+        "--map-by node",
+        "mpi_args is not used; write `batch: {launcher: {name: mpirun, args: [...]}}`",
+    ),
+    "binding_args": (["a", "b"], "binding_args is not used; write `batch: {launcher: {args: [...]}}`"),
+    "ssh_port": (
+        22,
+        "ssh_port has no effect: ssh uses your own settings; write it in ~/.ssh/config",
+    ),
+    "disable_cache": (
+        True,
+        "disable_cache has no effect: horovodrun runs with what a batch job needs",
+    ),
+    "network_interfaces": (
+        "eth0",
+        "network_interfaces has no effect: the site file names the network",
+    ),
+    "elastic_timeout": (5, "elastic_timeout has no effect without `elastic`"),
+}
+
+
+@pytest.mark.parametrize("key", WITHOUT_EFFECT)
+def test_arguments_without_effect_are_reported(key: str) -> None:
+    value, message = WITHOUT_EFFECT[key]
+    found = [*HOROVOD.problems(experiment(framework="horovod", horovod={key: value}))]
+    assert [(str(problem), problem.severity) for problem in found] == [
+        (f"horovod.{key}: {message}", "warning")
+    ]
+
+
+def test_a_limit_of_horovodrun_is_reported_where_another_launcher_starts_the_job() -> None:
+    exp = experiment(framework="horovod", horovod={"start_timeout": 60})
+    jobs = {name: planned(framework="horovod", batch={"launcher": name}) for name in ("srun", "horovodrun")}
+    found = {name: [*map(str, HOROVOD.advice(job, exp, TESTBED))] for name, job in jobs.items()}
+    message = "start_timeout has no effect: only horovodrun has it, which does not start this job"
+    assert found == {"srun": [f"horovod.start_timeout: {message}"], "horovodrun": []}
+
+
+@pytest.mark.parametrize(("section", "seconds"), [({}, "60"), ({"elastic_timeout": 5}, "5")])
+def test_an_elastic_run_waits(section: dict[str, object], seconds: str) -> None:
+    exp = experiment(framework="horovod", horovod={"elastic": {}} | section)
+    words = [word.text for word in HOROVOD.words(planned(framework="horovod"), exp, TESTBED)]
+    assert words[words.index("--elastic-timeout") + 1] == seconds
+
+
 PARSE = """
 import json
 from horovod.runner.common.util import config_parser
@@ -140,6 +209,14 @@ def test_horovodrun_makes_the_same_variables(
              "known: DEBUG, ERROR, FATAL, INFO, TRACE, WARNING")]),
         ({"timeline_filename": ""},
          ["horovod.timeline_filename: the value is empty; write a value, or remove the key"]),
+        ({"stall_check": True, "no_stall_check": False},
+         ["horovod.no_stall_check: it sets what 'stall_check' sets; remove one of them"]),
+        ({"np": 4},
+         [("horovod.np: unknown key 'np'; "
+           "write `environment.replicas`, which has a process for each")]),
+        ({"min_np": 4}, ["horovod.min_np: unknown key 'min_np'; write it in `elastic`"]),
+        ({"start_timeout": -1}, ["horovod.start_timeout: -1 is below 0"]),
+        ({"elastic": {}, "elastic_timeout": 0}, ["horovod.elastic_timeout: 0 is below 1"]),
         ({"controller": "nccl"}, ["horovod.controller: 'nccl' is not a valid value; known: gloo, mpi"]),
         ({"elastic": True}, ["horovod.elastic: expected keys and values, got true"]),
         ({"elastic": {"max": 2}}, ["horovod.elastic.max: unknown key 'max'; did you mean 'max_np'?"]),
