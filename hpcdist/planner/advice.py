@@ -16,7 +16,7 @@ from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group, Row
 from hpcdist.planner import container_choice, launch_advice
 from hpcdist.planner.feasibility import REPLICAS
-from hpcdist.planner.gpu_types import KEY, gpu_type_advice
+from hpcdist.planner.gpu_types import KEY, gpu_label_of, gpu_type_advice
 from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.visibility import advice as about_devices
@@ -56,7 +56,8 @@ def _unused(
 
 def _selectors(replica: Replica, site: Site) -> Iterator[Problem]:
     for key, value in replica.node_selector:
-        if key not in ("partition", "constraint", KEY) and value not in site.node_selectors.get(key, {}):
+        is_read = key in ("partition", "constraint", KEY, gpu_label_of(replica, site)[0])
+        if not is_read and value not in site.node_selectors.get(key, {}):
             known = f"; known: {', '.join(site.node_selectors[key])}" if key in site.node_selectors else ""
             what = f"the node selector {key}: {value} has no meaning on site {site.name} and is not used"
             yield warning(f"{what}{known}", (*replica.selector_path, key))

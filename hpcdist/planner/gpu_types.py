@@ -1,6 +1,8 @@
 """GPU types that replicas ask for by ``node_selector: {gpu_type: a100}``: nodes that have them, or advice.
 
 A site without them runs the job on what it has: files of other systems name machines that it cannot have.
+Kubernetes's labels for GPUs ask for the same (https://cloud.google.com/kubernetes-engine/docs/how-to/gpus,
+https://docs.nvidia.com/datacenter/cloud-native/gpu-operator; those of EKS and CoreWeave).
 """
 
 from __future__ import annotations
@@ -16,15 +18,27 @@ from hpcdist.planner.pools import Pool
 from hpcdist.site.model import Site
 
 KEY: Final = "gpu_type"
+_LABELS: Final = (
+    KEY, "cloud.google.com/gke-accelerator", "nvidia.com/gpu.product", "k8s.amazonaws.com/accelerator",
+    "gpu.nvidia.com/class", "gpu.nvidia.com/model", "accelerator",
+)  # fmt: skip
+_VENDORS: Final = frozenset(("nvidia", "tesla", "quadro", "amd", "instinct"))
+
+
+def gpu_label_of(replica: Replica, site: Site) -> tuple[str, str]:
+    """Return the label that asks for a type and its value; empty texts if none does, or without GPUs.
+
+    A label in the site's ``node_selectors`` means what the site says.
+    """
+    labels = dict(replica.node_selector) if replica.gpus else {}
+    asking = ((key, labels[key]) for key in _LABELS if key in labels)
+    found = ((key, value) for key, value in asking if value not in site.node_selectors.get(key, {}))
+    return next(((key, value) for key, value in found if _parts(value)), ("", ""))
 
 
 def gpu_type_of(replica: Replica, site: Site) -> str:
-    """Return the type that a replica asks for; empty if it asks for none, or has no GPUs.
-
-    A label of that name in the site's ``node_selectors`` means what the site says.
-    """
-    value = dict(replica.node_selector).get(KEY, "")
-    return "" if not replica.gpus or value in site.node_selectors.get(KEY, {}) else value
+    """Return the type that a replica asks for, an empty text if it asks for none."""
+    return gpu_label_of(replica, site)[1]
 
 
 def pools_of_type(candidates: Sequence[Pool], kind: str) -> list[Pool]:
@@ -36,14 +50,14 @@ def pools_of_type(candidates: Sequence[Pool], kind: str) -> list[Pool]:
 
 def gpu_type_advice(replica: Replica, group: Group, site: Site) -> Iterator[Problem]:
     """Yield a warning where a replica does not surely get the type that it asks for."""
-    kind = gpu_type_of(replica, site)
+    key, kind = gpu_label_of(replica, site)
     found = [group.node_type] if group.node_type else []
     if group.site_partition in site.partitions and not found:
         found = [*site.partitions[group.site_partition].nodes]
     given = [node.gpu_type or name for name in found if (node := site.node_types[name]).gpus]
     if not kind or (given and all({*_parts(kind)} <= {*_parts(name)} for name in given)):
         return
-    path = (*replica.selector_path, KEY)
+    path = (*replica.selector_path, key)
     if not given:
         hint = "write `batch: {constraint: NAME}`, or a partition, with its own name for them"
         yield warning(f"site {site.name} does not name its GPUs: {kind} is not requested", path, hint)
@@ -54,5 +68,6 @@ def gpu_type_advice(replica: Replica, group: Group, site: Site) -> Iterator[Prob
 
 
 def _parts(name: str) -> list[str]:
-    """Return the words of a name: of ``A100x4`` and ``tesla_a100`` one is ``a100``."""
-    return [re.sub(r"x\d$", "", part) for part in re.split(r"[^a-z0-9]+", name.lower())]
+    """Return the words of a name without its vendor: of ``A100x4`` and ``tesla_a100`` one is ``a100``."""
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    return [re.sub(r"x\d$", "", word) for word in words if word and word not in _VENDORS]

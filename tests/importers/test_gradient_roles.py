@@ -78,5 +78,6 @@ def test_mpirun_starts_fewer_processes_than_there_is_room(
     nodes = 1 + section.get("replicas", {}).get("n_workers", 0)
     assert nodes == 1 + native.get("replicas", 0)
     assert section.get("processes_per_replica") == native.get("processes_per_replica")
-    why = f"mpirun starts {count} processes (-np) on {nodes} of 3 workers: no other is requested"
+    number = "1 process" if count == 1 else f"{count} processes"
+    why = f"mpirun starts {number} (-np) on {nodes} of 3 workers: no other is requested"
     assert why in [remark.message for remark in found.remarks]

@@ -458,6 +458,36 @@ def test_a_gpu_type_that_a_replica_does_not_get_is_a_warning(
     assert warnings_of(plan) == ((path + warning.format(hint=hint),) if warning else ())
 
 
+def test_labels_of_kubernetes_ask_for_a_gpu_type() -> None:
+    kinds = {
+        "a": {"cpus": 4, "gpus": 2, "gpu_type": "a100"},
+        "v": {"cpus": 4, "gpus": 2, "gpu_type": "v100"},
+    }
+    machine = site(node_types=kinds, partitions={"a": {"nodes": {"a": 4}}, "v": {"nodes": {"v": 4}}})
+    batch = {"walltime": "1h"}
+    label = {"cloud.google.com/gke-accelerator": "nvidia-tesla-v100"}
+    section: dict[str, Any] = {"resources": resources(gpu=1), "node_selector": label}
+    plan = planned(machine, environment=section, batch=batch)
+    assert (plan.placement.groups[0].node_type, warnings_of(plan)) == ("v", ())
+    section["node_selector"] = {"nvidia.com/gpu.product": "Tesla-V100-SXM2-16GB", "accelerator": "nvidia"}
+    plan = planned(machine, environment=section, batch=batch)
+    assert (plan.placement.groups[0].node_type, warnings_of(plan)) == (
+        "v",
+        (
+            (
+                "environment.node_selector.accelerator: "
+                "the node selector accelerator: nvidia has no meaning on site x and is not used"
+            ),
+            (
+                "environment.node_selector.nvidia.com/gpu.product: "
+                "master gets v100, and not Tesla-V100-SXM2-16GB: site x has a100, v100"
+            ),
+        ),
+    )
+    plan = planned(machine, environment={"node_selector": label}, batch=batch)
+    assert len(warnings_of(plan)) == 1
+
+
 def test_a_label_of_the_site_named_as_the_gpu_type_means_what_the_site_says() -> None:
     machine = site(
         node_types={"n": {"cpus": 4, "gpus": 2, "gpu_type": "a100", "constraint": "fast"}},

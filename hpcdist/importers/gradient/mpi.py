@@ -125,7 +125,8 @@ def _put_fewer(read: Reading, count: int, workers: int, per: int, kind: Machine 
     """Ask only for the first workers: mpirun fills one after the other, and starts nothing on the others."""
     nodes = max(1, count // per)
     if nodes < workers:
-        why = f"mpirun starts {count} processes (-np) on {nodes} of {workers} workers: no other is requested"
+        number = f"{count} process{'es' * (count > 1)}"
+        why = f"mpirun starts {number} (-np) on {nodes} of {workers} workers: no other is requested"
         read.warn("masterCommand", why=why, hint=f"write -np {workers * per} for all")
     _put_nodes(read, nodes, min(count, per), kind)
 
