@@ -3,6 +3,7 @@
 model program batch amounts image    the model; its program; amounts of resources; container images
 replica    replicas in rank order
 node_counts    the nodes, and the replicas of each, that the file asks for
+tracking    metrics that are found in the output
 batch_specs    arrays, signals and dependencies in Slurm's syntax, parsed once
 problems remarks comments    errors, keys without effect, and arguments that YAML reads as comments
 misplaced    keys outside their section

@@ -15,6 +15,7 @@ from hpcdist.documents.fields import Builder, Model, builder
 from hpcdist.experiment.amounts import Resources
 from hpcdist.experiment.batch import OF_BATCH, Batch
 from hpcdist.experiment.program import Run
+from hpcdist.experiment.tracking import Tracking
 
 Scalar = str | int | float | bool
 
@@ -169,7 +170,8 @@ class Experiment(Model, frozen=True, kw_only=True, dict=True):
     the command starts them itself. ``logging``: the log level of the program. ``params``: names with values,
     for ``{{ name }}`` in other sections and for ``-p name=value``; Polyaxon's ``declarations``. ``inputs``:
     declared params, each with its type and default. ``environment``: resources, replicas and variables.
-    ``build``: the container image. ``run``: the command. ``batch``: settings of the batch job.
+    ``build``: the container image. ``run``: the command. ``tracking``: metrics that are found in the output.
+    ``batch``: settings of the batch job.
     """
 
     rest = "sections"
@@ -190,6 +192,7 @@ class Experiment(Model, frozen=True, kw_only=True, dict=True):
     environment: Environment = Environment()
     build: Build | None = None
     run: Run
+    tracking: Tracking = Tracking()
     sections: dict[str, Any] = {}
     batch: Batch = Batch()
 

@@ -15,6 +15,7 @@ from hpcdist.experiment.amounts import MOST, resource_problems
 from hpcdist.experiment.batch import Batch, Mail
 from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas, Scalar
 from hpcdist.experiment.replica import ROLES
+from hpcdist.experiment.tracking import tracking_problems
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
 
 _RUNNER: Final = re.compile(
@@ -29,6 +30,7 @@ _NO_COMMAND = re.compile(r"\s*(?:-|[\d.]+(?:\s|$))")
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
     """Yield all problems of an experiment that its types do not exclude."""
     environment = experiment.environment
+    yield from tracking_problems(experiment.tracking, ("tracking",))
     if not RUN_NAME.fullmatch(experiment.name):
         hint = f"{RUN_NAME_FORM}, such as {slug(experiment.name)!r}"
         yield Problem(f"{experiment.name!r} is not a valid job name", ("name",), hint)

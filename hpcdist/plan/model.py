@@ -8,6 +8,7 @@ from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
 from hpcdist.experiment.batch import Mail
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
+from hpcdist.experiment.tracking import Tracking
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Directive, Variable, Word
@@ -29,6 +30,7 @@ class Identity(Model, frozen=True, kw_only=True):
     framework: str | None = None
     command: str
     params: dict[str, Any] = {}
+    tracking: Tracking = Tracking()
 
 
 class Request(Model, frozen=True, kw_only=True):

@@ -87,6 +87,7 @@ def _identity(experiment: Experiment, site: Site) -> Identity:
         framework=experiment.framework,
         command=experiment.run.command,
         params=experiment.params,
+        tracking=experiment.tracking,
     )
 
 

@@ -137,6 +137,13 @@ def tasks_of(directory: RunDirectory) -> int | None:
     return directory.plan().tasks
 
 
+def with_ranks(lines: Iterable[str], *, labelled: bool | None) -> Iterator[tuple[int, str]]:
+    """Yield each line without its label, with its rank; a line without a label is of rank 0."""
+    for line in lines:
+        match = None if labelled is False else _LABEL.match(line)
+        yield (int(match[1] or match[2]), line[match.end() :]) if match else (0, line)
+
+
 def of_rank(
     lines: Iterable[str], rank: int, *, labelled: bool | None = None, live: bool = False
 ) -> Iterator[str]:

@@ -32,25 +32,36 @@ class StoredPlan(NamedTuple):
     requeue: bool = False
     tasks: int | None = None
     labelled: bool | None = None
+    metric_patterns: Mapping[str, str] = MappingProxyType({})
+    step_pattern: str | None = None
 
 
 def read(data: object) -> StoredPlan:
     """Return the plan of the file's data."""
     plan = data if isinstance(data, Mapping) else {}
     request, launch, identity = (_piece(plan, name) for name in ("request", "launch", "identity"))
+    patterns = _mapping(identity("tracking")).get
     walltime, tags, params = request("walltime"), identity("tags"), identity("params")
     seconds = walltime.get("seconds") if isinstance(walltime, Mapping) else None
     tasks = _tasks(plan) if launch("mode") == "tasks" else None
     return StoredPlan(
         description=_text(identity("description")),
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
-        params=params if isinstance(params, dict) else {},
+        params=_mapping(params),
         array=_array(request("array")),
         walltime=seconds if isinstance(seconds, int) else None,
         requeue=request("requeue") is True,
         tasks=tasks,
         labelled=_labelled(launch("labelled"), tasks),
+        metric_patterns={
+            str(name): text for name, text in _mapping(patterns("metrics")).items() if _text(text)
+        },
+        step_pattern=_text(patterns("step")),
     )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _labelled(value: object, tasks: int | None) -> bool | None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.tracking import files, polyaxon
+from hpcdist.tracking import files, output, polyaxon
 from hpcdist.tracking.entries import Entry, Reader
 from hpcdist.tracking.files import Recorded
 
@@ -48,7 +48,7 @@ Part = tuple[Key, tuple[int, int], float, Points]
 
 
 def read(directory: RunDirectory) -> Metrics:
-    """Return what the processes of a run recorded.
+    """Return what the processes of a run recorded, and what is found in its output of other metrics.
 
     An attempt goes on where the one before it had got to, mostly from a checkpoint: from its first step on
     its values hold, and those of earlier attempts are left out. Values without a step are counted.
@@ -66,6 +66,10 @@ def read(directory: RunDirectory) -> Metrics:
         damaged += reader.damaged
     for folder in files.of_polyaxon(directory):
         parts += _parts(folder, polyaxon.entries(folder.path), others)
+    recorded = {key for key, *_ in parts}
+    for each in output.found(directory):
+        printed = Recorded(each.job, (0, each.attempt), each.rank, directory.path)
+        parts += (part for part in _parts(printed, each.entries, others) if part[0] not in recorded)
     series: dict[Key, Points] = {}
     for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
         series[key] = _continued(series.get(key), points)

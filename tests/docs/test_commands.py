@@ -39,6 +39,8 @@ ELSEWHERE: Final = {
     "spack audit packages": ("tests/test_spack.py", "there is no Spack here"),
     "spack env activate .": ("tests/test_spack.py", "there is no Spack here"),
     "make test": (".ci/run", "runs this"),
+    "hpcdist compare --only-differing --sort -accuracy": ("tests/cli/test_compare.py", "sorts by its metric"),
+    "hpcdist models --sort -accuracy": ("tests/cli/test_compare.py", "sorts by this metric"),
     "hpcdist metrics train-1": ("tests/docs/test_metrics.py", "runs it with the page's own program"),
     "hpcdist doctor --job": ("tests/cli/test_doctor.py", "runs it on this machine"),
     "hpcdist doctor --job --gpus 1 --site odd.yaml": ("tests/slurm/test_doctor.py", "runs it on Slurm"),

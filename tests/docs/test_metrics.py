@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -12,10 +13,14 @@ from hpcdist.cli import main
 from tests.docs.pages import block, keeps_block
 
 
-def test_a_program_records_and_its_metrics_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HPCDIST_CONFIG", "")
     monkeypatch.delenv("HPCDIST_SITE", raising=False)
+
+
+def test_a_program_records_and_its_metrics_are_shown() -> None:
     Path("train.py").write_text(block("tracked"))
     batch = "batch: {site: local, launcher: processes}"
     Path("train.yml").write_text(f"run: {{cmd: '{sys.executable} train.py'}}\n{batch}\n")
@@ -24,3 +29,10 @@ def test_a_program_records_and_its_metrics_are_shown(tmp_path: Path, monkeypatch
     keeps_block("metrics", f"$ hpcdist metrics train-1\n{shown}")
     keeps_block("models", f"$ hpcdist models\n{CliRunner().invoke(main, ['models']).stdout}")
     assert Path("runs/train-1/outputs/model.pt").read_text() == "weights"
+
+
+def test_metrics_are_found_in_the_output() -> None:
+    Path("exp.yml").write_text(block("tracking"))
+    assert CliRunner().invoke(main, ["submit", "exp.yml", "--site", "local", "--wait"]).exit_code == 0
+    [found] = json.loads(CliRunner().invoke(main, ["metrics", "exp-1", "--json"]).stdout)
+    assert (found["name"], found["last"], found["step"], found["values"]) == ("loss", 0.3, 3, 3)

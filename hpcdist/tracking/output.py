@@ -1,0 +1,132 @@
+"""Metrics that the experiment's ``tracking`` finds in the output of a run."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import Final, NamedTuple
+
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.runs import logs
+from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.stored_plan import StoredPlan
+from hpcdist.tracking.entries import Entry
+
+_LONGEST: Final = 4096
+"""Characters of a line that are searched; a progress bar may be one line of megabytes."""
+
+_LINES: Final = 1000
+_SECONDS: Final = 20.0
+"""What so many lines may take; an expression can take for ever on a single one."""
+
+_ELEMENT: Final = re.compile(r"job-([0-9]+)\.out")
+
+
+class Found(NamedTuple):
+    """What one rank printed in the output of a job or of an element of an array, as if it had recorded it.
+
+    ``attempt``: how often the step had gone back before, as it does when a job is started again.
+    """
+
+    job: str
+    attempt: int
+    rank: int
+    entries: list[Entry]
+
+
+def found(directory: RunDirectory) -> Iterator[Found]:
+    """Yield the metrics in the output; none if the experiment has no ``tracking``.
+
+    Raises:
+        OSError: if the output cannot be read.
+        ConfigError: if an expression takes too long.
+    """
+    plan = directory.plan()
+    search = _Search(plan)
+    if search.metrics:
+        jobs = [event.job_id for event in directory.events() if event.what == "started"]
+        for file in logs.files(directory):
+            yield from search.found(file, _job(file, jobs), labelled=plan.labelled)
+
+
+def _job(file: Path, jobs: Iterable[str]) -> str:
+    """Return the id of the job, or of the element, whose output this is; empty if it is unknown."""
+    element = _ELEMENT.fullmatch(file.name)
+    mine = [job for job in jobs if not element or job.endswith(f"_{element[1]}")]
+    return mine[-1] if mine else ""
+
+
+class _Search:
+    """The expressions, of which those that are none (of a plan that was edited) are left out."""
+
+    def __init__(self, plan: StoredPlan) -> None:
+        compiled = {name: _compiled(text) for name, text in plan.metric_patterns.items()}
+        self.metrics = {name: pattern for name, pattern in compiled.items() if pattern}
+        self._step = _compiled(plan.step_pattern or "")
+
+    def found(self, file: Path, job: str, *, labelled: bool | None) -> Iterator[Found]:
+        """Yield what each rank printed."""
+        latest: dict[int, Found] = {}
+        steps: dict[int, float | None] = {}
+        for rank, line in _in_time(logs.with_ranks(logs.lines(file), labelled=labelled), file):
+            before = steps.get(rank)
+            step = steps[rank] = before if self._step is None else _number(self._step, line, before)
+            if before is not None and step is not None and step < before and rank in latest:
+                yield latest[rank]
+                latest[rank] = Found(job, latest[rank].attempt + 1, rank, [])
+            values = {name: _number(pattern, line, None) for name, pattern in self.metrics.items()}
+            metrics = {name: value for name, value in values.items() if value is not None}
+            if metrics:
+                mine = latest.setdefault(rank, Found(job, 0, rank, []))
+                mine.entries.append(Entry(at=0.0, step=step, metrics=metrics))
+        yield from latest.values()
+
+
+def _compiled(text: str) -> re.Pattern[str] | None:
+    try:
+        pattern = re.compile(text)
+    except (re.error, RecursionError, OverflowError):
+        return None
+    return pattern if pattern.groups == 1 else None
+
+
+def _number(pattern: re.Pattern[str], line: str, otherwise: float | None) -> float | None:
+    match = pattern.search(line)
+    try:
+        return float(match[1]) if match else otherwise
+    except (ValueError, TypeError):  # the group may be no number, or be left out
+        return otherwise
+
+
+def _in_time(items: Iterable[tuple[int, str]], file: Path) -> Iterator[tuple[int, str]]:
+    left = iter(items)
+    while block := [*islice(left, _LINES)]:
+        with _limit(file):
+            yield from ((rank, line[:_LONGEST]) for rank, line in block)
+
+
+@contextmanager
+def _limit(file: Path) -> Iterator[None]:
+    """Raise an error when what is inside takes too long; only the main thread can be interrupted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        hint = "make them simpler: a repetition inside a repetition can take for ever"
+        raise ConfigError(Problem(f"the expressions of `tracking` take too long on {file}", hint=hint))
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
