@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from hpcdist.errors import ConfigError, Path
@@ -39,6 +40,7 @@ _NO_AMOUNT: Final = re.compile(
 _CHANNEL: Final = re.compile(r"channel|domain|imex|rdma|roce", re.IGNORECASE)
 """Names of claims that request the network between GPUs (NVIDIA's DRA driver, ``ComputeDomain``)."""
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\(([A-Za-z_]\w*)\)")
+_NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
 _MOUNTS: Final = "nothing is mounted; write the path of the site's own file system in the command"
 _POD: Final = "it applies to pods only"
 _PROGRAM: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|(?:ba|da)?sh|mpirun|mpiexec|horovodrun|deepspeed"
@@ -137,10 +139,11 @@ def _other_amount(read: Reading, name: str, where: Path) -> None:
         )
 
 
-def variables(read: Reading, *path: str | int) -> dict[str, str]:
+def variables(read: Reading, *path: str | int, fields: Mapping[str, str] = _NO_FIELDS) -> dict[str, str]:
     """Take the list ``env``; return those with a value, and report the others.
 
-    ``$(NAME)`` of an earlier variable is expanded, as Kubernetes does.
+    ``$(NAME)`` of an earlier variable is expanded, as Kubernetes does. ``fields``: the values of fields of
+    the pod, by their paths.
     """
     node = read.peek(*path)
     if node is not None and not isinstance(node, list):
@@ -151,6 +154,10 @@ def variables(read: Reading, *path: str | int) -> dict[str, str]:
         name = read.text(*where, "name")
         if not isinstance(item, Mapping) or not name or isinstance(item["name"], (dict, list)):
             read.refuse(*where, why="this is not a variable", hint="write `{name: NAME, value: VALUE}`")
+        elif field := fields.get(str(read.peek(*where, "valueFrom", "fieldRef", "fieldPath"))):
+            read.get(*where)
+            read.warn(*where, why=f"{name} is {field}: a batch job has no pods")
+            found[name] = field
         elif "valueFrom" in item and item["valueFrom"] is not None:
             _value_from(read, name, (*where, "valueFrom"))
         elif isinstance(item.get("value"), (dict, list)):

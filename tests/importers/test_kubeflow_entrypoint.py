@@ -102,3 +102,57 @@ def test_errors(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         loaded(text)
     assert message in [str(problem) for problem in caught.value.problems]
+
+
+LABELS = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: x, namespace: me}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      template:
+        spec:
+          NODES
+          containers:
+            - {image: 'm:1', command: [python, t.py, 'ARG'], env: ENV}
+"""
+
+
+def with_pod(nodes: str = "restartPolicy: Never", env: str = "[]", arg: str = "") -> Loaded:
+    return loaded(LABELS.replace("NODES", nodes).replace("ENV", env).replace("ARG", arg))
+
+
+AFFINITY = (
+    "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+    "[{matchExpressions: [{key: nvidia.com/gpu.product, operator: In, values: [Tesla-T4]}]}]}}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "selector"),
+    [
+        ("nodeSelector: {disk: ssd, nvidia.com/gpu.product: A100}", {"disk": "ssd", "gpu_type": "a100"}),
+        ("nodeSelector: {disk: ssd}", {"disk": "ssd"}),
+        (AFFINITY, {"gpu_type": "t4"}),
+    ],
+)
+def test_labels_of_gpus(nodes: str, selector: dict[str, str]) -> None:
+    done = with_pod(nodes)
+    assert done.document.data["environment"] == {"node_selector": selector}
+    said = [str(problem) for problem in done.problems if "is read as the type" in str(problem)]
+    assert len(said) == ("gpu_type" in selector)
+
+
+def test_fields_of_a_pod_are_those_of_its_task() -> None:
+    env = (
+        "[{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: URL, value: 'x://$(IP)0\"'}, "
+        "{name: SPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}]"
+    )
+    done = with_pod(env=env, arg="--url=$(URL) $(SPACE)")
+    assert done.experiment.environment.env_vars == {"SPACE": "me"}
+    assert done.experiment.run.command == (
+        'export IP="${HPCDIST_ADDRESS}"\nexport URL="x://${HPCDIST_ADDRESS}0\\""\n'
+        "python t.py --url=\"$URL\"' me'"
+    )
+    assert "IP is $HPCDIST_ADDRESS: a batch job has no pods" in [problem.message for problem in done.problems]

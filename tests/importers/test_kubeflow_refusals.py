@@ -116,7 +116,7 @@ POD = "spec.pytorchReplicaSpecs.Master.template.spec"
         ),
         (
             TORCH.replace("MORE", "").replace(
-                "t.py]", "t.py], env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]"
+                "t.py]", "t.py], env: [{name: IP, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}]"
             ),
             [
                 "f.yml:6:103: spec.pytorchReplicaSpecs.Master.template.spec.containers[0].env[0].valueFrom: IP would be set by the pod; write its `value`"

@@ -200,12 +200,12 @@ def test_tf_config_keeps_its_chief_or_has_none(
         (
             "command: [mpirun, t], env: [{name: A, value: b}, {name: HOSTS, value: /etc/mpi/hostfile}]",
             {"A": "b"},
-            'export HOSTS="$HPCDIST_HOSTFILE"\nt',
+            'export HOSTS="${HPCDIST_HOSTFILE}"\nt',
         ),
         (
             "command: [mpirun, -x, 'HOSTS=of $5 /etc/mpi/hostfile', t]",
             {},
-            'export HOSTS="of \\$5 $HPCDIST_HOSTFILE"\nt',
+            'export HOSTS="of \\$5 ${HPCDIST_HOSTFILE}"\nt',
         ),
         (
             """command: [sh, -c, "wc '/etc/mpi/hostfile' \\"/etc/mpi/hostfile\\"; mpirun t"]""",

@@ -12,11 +12,21 @@ from typing import Final, NamedTuple
 from hpcdist.errors import Path
 from hpcdist.importers import container
 from hpcdist.importers.kubeflow.command import arguments_of, filled_in, quoted_words, shell_text, words_of
+from hpcdist.importers.node_labels import gpu_type
 from hpcdist.importers.reading import Reading
 
 _NODES: Final = (
     "the batch system chooses the nodes; select them with `batch.partition` and `batch.constraint`"
 )
+_LABEL: Final = "metadata.labels['training.kubeflow.org/{}']"
+_FIELDS: Final = {
+    **dict.fromkeys(("status.podIP", "status.hostIP", "spec.nodeName"), "$HPCDIST_ADDRESS"),
+    "metadata.name": "$HPCDIST_ROLE-$HPCDIST_INDEX",
+    _LABEL.format("replica-index"): "$HPCDIST_INDEX",
+    _LABEL.format("replica-type"): "$HPCDIST_ROLE",
+}
+"""What a task has for a field of its pod."""
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _RIGHTS: Final = "the job runs as you, with your own rights"
 _NETWORK: Final = "a job's nodes reach each other by their own names"
 _POD: dict[str, str] = {
@@ -96,7 +106,26 @@ def pod(
     if chosen is None:
         return None
     _volumes(read, spec, chosen)
-    return container_of(read, chosen, read.get(*spec, "nodeSelector"), operator_variables)
+    return container_of(read, chosen, _selector(read, spec), operator_variables)
+
+
+def _selector(read: Reading, spec: Path) -> object:
+    """Take the node selector; a label that names a GPU, also one of ``nodeAffinity``, becomes its type."""
+    labels = read.get(*spec, "nodeSelector")
+    if labels is not None and not isinstance(labels, Mapping):
+        return labels
+    affinity = (*spec, "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms", 0, "matchExpressions")
+    required = {
+        str(item["key"]): values[0]
+        for _, item in read.items(*affinity)
+        if isinstance(item, Mapping) and "key" in item and len(values := _sequence(item.get("values"))) == 1
+    }
+    label, kind = gpu_type(required | {**(labels or {})})
+    if not kind:
+        return labels
+    where = (*spec, "nodeSelector", label) if label in (labels or ()) else affinity
+    read.warn(*where, why=f"the node's label {label} is read as the type of its GPUs, {kind}")
+    return {name: value for name, value in (labels or {}).items() if name != label} | {"gpu_type": kind}
 
 
 def word(read: Reading, *path: str | int) -> str | None:
@@ -199,14 +228,15 @@ def container_of(
     env = _variables(read, path, operator_variables)
     container.read_env_from(read, *path, "envFrom")
     named = {str(read.peek(*path, "env", index, "name")) for index, _ in read.items(*path, "env")}
-    elsewhere = operator_variables | (named - env.keys())
+    known = {name: value for name, value in env.items() if "$HPCDIST_" not in value}
+    elsewhere = operator_variables | (named - known.keys())
     command = words_of(read, path)
     return Pod(
         path=path,
         command_path=container.command_path(read, *path),
-        command=None if command is None else shell_text(command, env, elsewhere),
-        args=quoted_words(arguments_of(read, path), env, frozenset(elsewhere - env.keys())),
-        folder=filled_in(word(read, *path, "workingDir") or "", env, ()),
+        command=None if command is None else shell_text(command, known, elsewhere),
+        args=quoted_words(arguments_of(read, path), known, frozenset(elsewhere - known.keys())),
+        folder=filled_in(word(read, *path, "workingDir") or "", known, ()),
         env=env,
         resources=container.amounts(read, *path, amounts),
         image=word(read, *path, "image"),
@@ -216,7 +246,8 @@ def container_of(
 
 def _variables(read: Reading, path: Path, operator_variables: frozenset[str]) -> dict[str, str]:
     """Take the variables, without those that the operator sets after them."""
-    values = container.variables(read, *path, "env")
+    namespace = word(read, "metadata", "namespace") or "default"
+    values = container.variables(read, *path, "env", fields=_FIELDS | {"metadata.namespace": namespace})
     for name in [name for name in values if name in operator_variables]:
         why = f"{name} has no effect: hpcdist sets it for each replica"
         read.warn(*place_of_variable(read, (*path, "env"), name), why=why)

@@ -208,7 +208,7 @@ def put_variables(read: Reading, variables: Mapping[str, str], *path: str | int)
     for name, value in variables.items():
         if why := _pod_only_reason(name, value):
             read.warn(*path, why=f"{name}={value} has no effect: {why}")
-        elif name == "PATH" or HOSTFILE in value or _self_reference(name).search(value):
+        elif name == "PATH" or _expanded_in_the_job(name).search(value):
             lines.append(_export(read, name, value, path))
         else:
             refuse_pod_names(read, value, place_of_variable(read, path, name))
@@ -224,22 +224,25 @@ def _pod_only_reason(name: str, value: str) -> str:
     return "the batch system starts the processes" if _OF_THE_OPERATOR.fullmatch(name) else ""
 
 
-def _self_reference(name: str) -> re.Pattern[str]:
-    """Return the pattern of references to the variable itself, as in ``$PATH:/opt/bin``."""
-    return re.compile(rf"\$\{{{name}\}}|\${name}(?!\w)")
+def _expanded_in_the_job(name: str) -> re.Pattern[str]:
+    """Return the pattern of what only the job knows: the variable itself (``$PATH:/opt/bin``), and ours."""
+    return re.compile(rf"(\$\{{{name}\}}|\${name}(?!\w))|\$(HPCDIST_[A-Z]+)|{HOSTFILE}")
 
 
 def _export(read: Reading, name: str, value: str, path: Path) -> str:
     where = place_of_variable(read, path, name)
     refuse_pod_names(read, value, where)
-    parts = _self_reference(name).split(value)
-    if len(parts) > 1:
-        why = f"{name} in it is expanded in the job; Kubernetes would pass {value!r} on unchanged"
-        read.warn(*where, why=why)
-    elif HOSTFILE not in value:
+    text, end = "", 0
+    for match in _expanded_in_the_job(name).finditer(value):
+        if match[1]:
+            why = f"{name} in it is expanded in the job; Kubernetes would pass {value!r} on unchanged"
+            read.warn(*where, why=why)
+        expanded = name if match[1] else match[2] or "HPCDIST_HOSTFILE"
+        text += f"{in_double_quotes(value[end : match.start()])}${{{expanded}}}"
+        end = match.end()
+    if not text:
         return f"export {name}={quote(value)}"
-    text = f"${{{name}}}".join(map(in_double_quotes, parts))
-    return f'export {name}="{text.replace(HOSTFILE, "$HPCDIST_HOSTFILE")}"'
+    return f'export {name}="{text}{in_double_quotes(value[end:])}"'
 
 
 def refuse_pod_names(read: Reading, text: str, path: Path) -> None:
