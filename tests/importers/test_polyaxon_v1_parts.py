@@ -120,3 +120,25 @@ def test_mpirun_fills_the_first_workers(count: int, workers: int) -> None:
     warning = f"warning: f.yml:5:26: run.launcher.container.command: {why}; write -np 8 to use all"
     assert native(text)["environment"] == form
     assert remarks_of(text) == ([warning] if workers == 1 else [])
+
+
+def test_labels_of_nodes_are_the_sites() -> None:
+    text = (
+        "version: 1.1\nrun:\n  kind: mpijob\n"
+        "  launcher: {environment: {nodeSelector: {a: b}}, container: {command: [mpirun, x]}}\n"
+        "  worker: {replicas: 2, environment: {nodeSelector: {n: 1.10}}, container: {image: a}}\n"
+    )
+    selector = {"node_selector": {"n": "1.10"}}
+    replicas = {"n_workers": 1, "default_worker": selector}
+    assert native(text)["environment"] == {**selector, "replicas": replicas}
+    why = "the nodes of the launcher have no effect: it runs on the first node"
+    assert remarks_of(text) == [f"warning: f.yml:4:28: run.launcher.environment.nodeSelector: {why}"]
+
+
+def test_tags_may_have_params() -> None:
+    tags = "version: 1.1\ntags: ['lr {{ params.lr }}', '{{ globals.project_name }}']\n"
+    text = tags + "run: {kind: job, container: {command: [x]}}\n"
+    assert native(text)["tags"][0] == "lr {{ lr }}"
+    why = "'globals.project_name' is known to a server of Polyaxon only"
+    hint = "write the value itself, or make it a param"
+    assert remarks_of(text) == [f"error: f.yml:2:1: tags: {why}; {hint}"]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map
+from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path
 from hpcdist.importers import Imported
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
@@ -119,6 +119,7 @@ class PolyaxonV1:
             run = (*bases[-1], "run")
             texts = Texts(read, inputs_of(read, bases), repository(read, run))
             put_missing(read, searched)
+            _fill_tags(read, texts)
             read_run(read, texts, run)
         return finish_with_command(read)
 
@@ -236,6 +237,14 @@ def _count_or_param(value: object) -> object:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _fill_tags(read: Reading, texts: Texts) -> None:
+    """Put the templates of tags in hpcdist's form."""
+    if isinstance(tags := read.native.get("tags"), Seq):
+        read.native["tags"] = tags.mapped(
+            lambda _, tag: texts.template(tag, "tags") if isinstance(tag, str) else tag
+        )
 
 
 def _names(read: Reading, bases: tuple[Path, ...]) -> None:

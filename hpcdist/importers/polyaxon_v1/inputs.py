@@ -44,7 +44,7 @@ _VALUES: Final = {
 """``default`` is the name of ``value`` in the previews of Polyaxon 1."""
 _IGNORED: Final = {
     "validation": "values are checked by type and options only",
-    "delayValidation": "outputs are not checked",
+    "delayValidation": "values are checked before the job is submitted",
     "connection": "connections are a server's; write the path itself",
     "labels": "it is for a server of Polyaxon",
 }

@@ -31,9 +31,13 @@ def read_mpi(read: Reading, path: Path, roles: Sequence[Replica]) -> None:
     _check_worker(read, worker, launcher.command)
     if launcher.count != 1:
         read.refuse(*launcher.path, "replicas", why="there is one launcher", hint="write 1")
-    if launcher.amounts:
-        where = (*launcher.path, "container", "resources")
-        read.warn(*where, why="the resources of the launcher have no effect: it runs on the first node")
+    for found, what, where in (
+        (launcher.amounts, "resources", ("container", "resources")),
+        (launcher.nodes, "nodes", ("environment", "nodeSelector")),
+    ):
+        if found:
+            why = f"the {what} of the launcher have no effect: it runs on the first node"
+            read.warn(*launcher.path, *where, why=why)
     read.put("framework", "mpi", *path, "kind")
     mask = TemplateMask(launcher.command)
     line = _line_of(read, mask, launcher)
@@ -89,8 +93,7 @@ def _put_workers(read: Reading, worker: Replica) -> None:
     """Put the first worker as the master, and the others as workers."""
     count = one_less(read, worker.count, (*worker.path, "replicas"))
     put_count(read, "n_workers", count, worker, "default_worker")
-    if worker.amounts:
-        read.put("environment.resources", worker.amounts, *worker.path, "container", "resources")
+    worker.put_needs(read, "environment")
 
 
 def _put_slots(read: Reading, path: Path, slots: object, worker: Replica) -> None:

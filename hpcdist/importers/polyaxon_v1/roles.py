@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Path
@@ -32,13 +34,20 @@ class Replica(NamedTuple):
     args: str = ""
     files: str = ""
     exports: str = ""
+    nodes: Mapping[str, str] = MappingProxyType({})
+
+    def put_needs(self, read: Reading, section: str) -> None:
+        """Put its resources and its node selector into a section."""
+        if self.amounts:
+            read.put(f"{section}.resources", self.amounts, *self.path, "container", "resources")
+        if self.nodes:
+            read.put(f"{section}.node_selector", self.nodes, *self.path, "environment", "nodeSelector")
 
 
 def put_alone(read: Reading, replica: Replica) -> None:
     """Put a replica as the master."""
     put_shared(read, replica)
-    if replica.amounts:
-        read.put("environment.resources", replica.amounts, *replica.path, "container", "resources")
+    replica.put_needs(read, "environment")
 
 
 def put_shared(read: Reading, replica: Replica) -> None:
@@ -87,9 +96,8 @@ def put_variable(read: Reading, name: str, value: str, *source: str | int) -> No
 def put_count(read: Reading, key: str, count: object, role: Replica, default: str) -> None:
     """Put the number of replicas besides the master, and the resources of each."""
     read.put(f"environment.replicas.{key}", count, *role.path, "replicas")
-    if role.amounts and count != 0:
-        source = (*role.path, "container", "resources")
-        read.put(f"environment.replicas.{default}", {"resources": role.amounts}, *source)
+    if count != 0:
+        role.put_needs(read, f"environment.replicas.{default}")
 
 
 def one_less(read: Reading, count: Any, path: Path) -> object:

@@ -42,14 +42,12 @@ _IGNORED: Final = {
     "enableDynamicWorker": "the number of workers is fixed",
     "mode": "the program is started as it is",
 }
-_NODES: Final = "choose nodes with `batch.partition` or `batch.constraint`"
 _ENVIRONMENT: Final = {
     **dict.fromkeys(
         ("labels", "annotations", "affinity", "tolerations", "nodeName", "serviceAccountName", "hostAliases",
          "securityContext", "imagePullSecrets", "hostNetwork", "hostPID", "dnsPolicy", "dnsConfig",
          "schedulerName", "priorityClassName", "priority", "restartPolicy"), "it is for Kubernetes",
     ),
-    "nodeSelector": _NODES,
 }  # fmt: skip
 _RESOURCES: Final = "write `resources: {limits: {cpu: 4, memory: 8Gi, nvidia.com/gpu: 1}}`"
 _IN_ROLE: Final = {
@@ -144,8 +142,8 @@ def _put_roles(read: Reading, roles: dict[str, Replica]) -> None:
     if "ps" in roles:
         put_count(read, "n_ps", roles["ps"].count, roles["ps"], "default_ps")
     if "evaluator" in roles:
-        value = {"resources": roles["evaluator"].amounts} if roles["evaluator"].amounts else {}
-        read.put("environment.replicas.evaluator", value, *roles["evaluator"].path)
+        read.put("environment.replicas.evaluator", {}, *roles["evaluator"].path)
+        roles["evaluator"].put_needs(read, "environment.replicas.evaluator")
 
 
 def _success(read: Reading, path: Path) -> None:
@@ -213,7 +211,14 @@ def _replica(read: Reading, texts: Texts, path: Path, *, of_mpi: bool = False) -
         args=args,
         files=read_init(read, texts, path),
         exports=texts.exports(exported, *where, "env"),
+        nodes=_nodes(read, texts, (*path, "environment", "nodeSelector")),
     )
+
+
+def _nodes(read: Reading, texts: Texts, path: Path) -> dict[str, str]:
+    """Take the labels of nodes, of which the site gives the meaning."""
+    labels = {name: read.text(*path, name) for name in read.keys(*path)}
+    return {name: texts.template(text, *path, name) for name, text in labels.items() if text}
 
 
 def _beside_container(read: Reading, path: Path) -> None:
