@@ -61,7 +61,8 @@ def _contradiction(experiment: Experiment, counts: NodeCounts, total: int) -> li
     others = total - (experiment.environment.replicas or Replicas()).n_workers
 
     def written(*more: str, totals: tuple[int, ...]) -> str:
-        workers = [f"`n_workers: {count - others}`" for count in totals if count >= max(1, others)]
+        framework = "a `framework` and " * (experiment.framework is None)
+        workers = [f"{framework}`n_workers: {count - others}`" for count in totals if count >= max(1, others)]
         return f"write {' or '.join((*workers, *more))}" if workers or more else ""
 
     if nodes and per_node and nodes * per_node != total:

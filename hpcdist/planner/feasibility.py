@@ -179,7 +179,9 @@ def _per_node_refusals(placement: Placement, choice: Sequence[Pool], per_node: i
         replicas = sum(row.tasks_per_node // row.tasks_per_replica for row in shape.rows)
         if replicas != per_node:
             message = f"a node of {title(pool)} has {replicas}, since the others are on nodes of another kind"
-            yield Refusal(Problem(message, PER_NODE), pool)
+            hint = f"write `batch: {{nodes: {placement.nodes}}}` in its place"
+            yield Refusal(Problem(message, PER_NODE, hint), pool)
+            return
         for lacking in pool.shortfalls(Need(shape.tasks, shape.cpus, shape.gpus, shape.memory)):
             yield Refusal(Problem(f"{title(pool)} has {lacking} by {per_node} replicas", PER_NODE), pool)
 

@@ -18,6 +18,7 @@ FOUR = "there are 4, the master and 3 workers"
 
 def built(nodes: int | None, replicas: dict[str, Any], **data: Any) -> Experiment:
     keys = {"run": {"cmd": "true"}, "batch": {"nodes": nodes}, "environment": {"replicas": replicas}}
+    keys |= {"framework": "mpi"} if len(replicas) else {}
     experiment, problems = fields.build(Experiment, keys | data)
     assert problems == []
     assert experiment is not None
@@ -36,7 +37,7 @@ def built(nodes: int | None, replicas: dict[str, Any], **data: Any) -> Experimen
         (None, {"per_node": -1},
          ["environment.replicas.per_node: -1 is out of range; write a number from 1 to 1000000"]),
         (5, {"n_workers": 3}, [f"batch.nodes: 5 nodes need a replica each, and {FOUR}; write `n_workers: 4`"]),
-        (2, {}, ["batch.nodes: 2 nodes need a replica each, and there is one, the master; write `n_workers: 1`"]),
+        (2, {}, ["batch.nodes: 2 nodes need a replica each, and there is one, the master; write a `framework` and `n_workers: 1`"]),
         (4, {"n_workers": 3, "per_node": 2},
          [f"batch.nodes: `nodes: 4` times `per_node: 2` is 8, and {FOUR}; write `n_workers: 7` or `nodes: 2`"]),
         (2, {"n_workers": 3, "per_node": 3},

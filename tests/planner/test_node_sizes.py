@@ -142,6 +142,19 @@ def test_servers_apart_only_where_all_nodes_are_alike() -> None:
         assert [group.site_partition for group in groups] == partitions
 
 
+def test_nodes_that_cannot_be_alike() -> None:
+    own = {"node_selector": {"partition": "cpu"}}
+    section = {"replicas": {"n_workers": 5, "per_node": 2, "default_worker": own}}
+    section |= {"node_selector": {"partition": "gpu"}}
+    with pytest.raises(PlanError) as caught:
+        planned(SITE, framework="mpi", environment=section)
+    (problem,) = caught.value.problems
+    assert str(problem) == (
+        f"{PER_NODE}: a node of partition gpu (big nodes) has 1, since the others are on nodes of another "
+        "kind; write `batch: {nodes: 4}` in its place"
+    )
+
+
 @pytest.mark.parametrize("name", [name for name in schedulers.names() if name != "local"])
 def test_every_batch_system_is_asked_for_these_nodes(name: str) -> None:
     plan = plan_of(site_named(name), nodes=2)

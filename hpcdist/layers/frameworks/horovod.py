@@ -170,7 +170,9 @@ def _elastic_words(job: JobSpec, section: Any, site: Site) -> Iterator[Word]:
     if elastic.slots_per_host is not None and on_each != {elastic.slots_per_host}:
         message = f"the plan has {', '.join(map(str, sorted(on_each)))} processes a node"
         path = ("horovod", "elastic", "slots_per_host")
-        raise PlanError(Problem(message, path, "ask for replicas that fill the nodes so, or remove it"))
+        raise PlanError(
+            Problem(message, path, "write `replicas: {per_node: N}` that give so many, or remove it")
+        )
     # All slots up to --max-np are used whatever -np says; more would only be waited for.
     options = {"-np": ("min_np", elastic.min_np), "--min-np": ("min_np", elastic.min_np)}
     options |= {"--max-np": ("max_np", largest)}

@@ -402,7 +402,7 @@ def test_the_interface_that_joins_the_nodes(workers: int, interface: str) -> Non
          "max_np: 5 processes are wanted, 4 are allocated; ask for more replicas, or write less"),
         ({"slots_per_host": 2},
          ("slots_per_host: the plan has 4 processes a node; "
-          "ask for replicas that fill the nodes so, or remove it")),
+          "write `replicas: {per_node: N}` that give so many, or remove it")),
     ],
 )  # fmt: skip
 def test_bounds_that_do_not_fit_what_is_allocated(elastic: dict[str, int], sentence: str) -> None:
