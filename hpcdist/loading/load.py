@@ -28,13 +28,14 @@ _MOST = 50
 class Native(NamedTuple):
     """A file in native form, the ``foreign`` document it was made from, and the problems of importing it.
 
-    ``origins`` are those of ``importers.Imported``.
+    ``origins`` are those of ``importers.Imported``; ``form`` is that which the user named.
     """
 
     document: Document
     foreign: Document
     problems: tuple[Problem, ...]
     origins: Mapping[Path, Path]
+    form: str = ""
 
 
 class Loaded(NamedTuple):
@@ -89,7 +90,7 @@ def to_native(
     Raises:
         ConfigError: when its form or its job cannot be determined, or a file that it names cannot be read.
     """
-    with recognition.recognised(document):
+    with recognition.recognised(document, importer):
         return _to_native(document, params or {}, settings, importer, job)
 
 
@@ -110,7 +111,7 @@ def _to_native(
     ours = [item for item in settings if item not in theirs]
     native, found = _with_settings(foreign._replace(data=imported.data), ours)
     native, more = _with_params(native, params)
-    return Native(native, foreign, (*problems, *found, *more), imported.origins)
+    return Native(native, foreign, (*problems, *found, *more), imported.origins, importer)
 
 
 def checked(native: Native) -> Loaded:
@@ -119,7 +120,7 @@ def checked(native: Native) -> Loaded:
     Raises:
         ConfigError: with all errors, those of ``native`` too, then all warnings.
     """
-    with recognition.recognised(native.foreign):
+    with recognition.recognised(native.foreign, native.form):
         return _checked(native)
 
 

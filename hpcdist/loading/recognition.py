@@ -43,15 +43,18 @@ def read(path: str | Path) -> Document:
 
 
 @contextmanager
-def recognised(document: Document) -> Iterator[None]:
-    """Replace the problems that are raised inside if the file is no experiment, or a part of one."""
+def recognised(document: Document, form: str = "") -> Iterator[None]:
+    """Replace the problems that are raised inside if the file is no experiment, or a part of one.
+
+    ``form``: that which the user names; a file of it needs no key by which it is recognised.
+    """
     try:
         yield
     except ConfigError:
         problem = other_files.of_data(document.data, document.file)
         if problem is None and document.others:
             problem = _left_out(document.text, document.file)
-        if problem is None and importers.is_native(document.data):
+        if problem is None and not form and importers.is_native(document.data):
             problem = _no_experiment(document)
         if problem is None:
             raise

@@ -8,7 +8,7 @@ https://docs.nvidia.com/datacenter/cloud-native/gpu-operator; those of EKS and C
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import Problem, warning
@@ -51,20 +51,27 @@ def pools_of_type(candidates: Sequence[Pool], kind: str) -> list[Pool]:
 def gpu_type_advice(replica: Replica, group: Group, site: Site) -> Iterator[Problem]:
     """Yield a warning where a replica does not surely get the type that it asks for."""
     key, kind = gpu_label_of(replica, site)
-    found = [group.node_type] if group.node_type else []
-    if group.site_partition in site.partitions and not found:
-        found = [*site.partitions[group.site_partition].nodes]
-    given = [node.gpu_type or name for name in found if (node := site.node_types[name]).gpus]
-    if not kind or (given and all({*_parts(kind)} <= {*_parts(name)} for name in given)):
+    if not kind:
         return
+    nodes = [group.node_type] if group.node_type else []
+    if group.site_partition in site.partitions and not nodes:
+        nodes = [*site.partitions[group.site_partition].nodes]
+    given = _types(nodes, kind, site)
     path = (*replica.selector_path, key)
     if not given:
         hint = "write `batch: {constraint: NAME}`, or a partition, with its own name for them"
         yield warning(f"site {site.name} does not name its GPUs: {kind} is not requested", path, hint)
-        return
-    every = sorted({node.gpu_type or name for name, node in site.node_types.items() if node.gpus})
-    gets = f"{replica.role} gets {' or '.join(dict.fromkeys(given))}"
-    yield warning(f"{gets}, and not {kind}: site {site.name} has {', '.join(every)}", path)
+    elif not all({*_parts(kind)} <= {*_parts(name)} for name in given):
+        every = ", ".join(sorted({*_types(site.node_types, kind, site)}))
+        gets = f"{replica.role} gets {' or '.join(dict.fromkeys(given))}"
+        yield warning(f"{gets}, and not {kind}: site {site.name} has {every}", path)
+
+
+def _types(nodes: Iterable[str], kind: str, site: Site) -> list[str]:
+    """Return the types of the GPUs of these node types; a node type may itself be named as its GPUs are."""
+    known = [(name, site.node_types[name]) for name in nodes]
+    named = [(name, node.gpu_type or "") for name, node in known if node.gpus]
+    return [text or name for name, text in named if text or _parts(kind)[0] in _parts(name)]
 
 
 def _parts(name: str) -> list[str]:

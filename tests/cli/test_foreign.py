@@ -87,3 +87,13 @@ def test_several_words_need_the_tool_of_their_command_line(hpcdist: Hpcdist) -> 
         2,
         "Error: These are 2 words, not one file. Give the tool of this command line with --from: gradient.",
     )
+
+
+def test_problems_of_a_command_line_are_those_of_its_tool(hpcdist: Hpcdist) -> None:
+    words = ("experiments", "run", "singlenode", "--optionsFile", "missing.yml")
+    result = hpcdist("check", "--site=local", "--from=gradient", "--", *words)
+    assert result.code == 2
+    assert result.err == (
+        "error: --optionsFile=missing.yml: optionsFile: 'missing.yml' cannot be read: there is no such file; "
+        "write its path, beginning at the folder of this file or of its repository\n"
+    )

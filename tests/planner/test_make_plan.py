@@ -437,6 +437,8 @@ def test_a_node_selector_without_a_meaning() -> None:
         ("K80", "mixed", "master gets a100, and not K80: site x has a100, v100"),
         ("v100", "mixed", ""),
         ("K80", "", "site x does not name its GPUs: K80 is not requested; {hint}"),
+        ("K80", "plain", "site x does not name its GPUs: K80 is not requested; {hint}"),
+        ("p100", "named", ""),
     ],
 )
 def test_a_gpu_type_that_a_replica_does_not_get_is_a_warning(
@@ -445,8 +447,15 @@ def test_a_gpu_type_that_a_replica_does_not_get_is_a_warning(
     kinds = {
         "a": {"cpus": 4, "gpus": 2, "gpu_type": "a100"},
         "v": {"cpus": 4, "gpus": 2, "gpu_type": "v100"},
+        "p": {"cpus": 4, "gpus": 2},
+        "p100x2": {"cpus": 4, "gpus": 2},
     }
-    nodes: dict[str, Any] = {"gpu": {"nodes": {"a": 4}}, "mixed": {"nodes": {"a": 1, "v": 1}}}
+    nodes: dict[str, Any] = {
+        "gpu": {"nodes": {"a": 4}},
+        "mixed": {"nodes": {"a": 1, "v": 1}},
+        "plain": {"nodes": {"p": 1}},
+        "named": {"nodes": {"p100x2": 1}},
+    }
     machine = site(node_types=kinds, partitions=nodes) if partition else site()
     plan = planned(
         machine,
