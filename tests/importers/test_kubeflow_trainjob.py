@@ -95,8 +95,8 @@ def test_an_elastic_job_has_its_least_number_of_nodes() -> None:
          ["f.yml:5:3: spec.runtimeRef: the runtime 'torch-distributed' names the program, and is another object; write `trainer.command`"]),
         (train("image: i", "torchtune-qwen2.5-1.5b"),
          ["f.yml:5:3: spec.runtimeRef: the runtime 'torchtune-qwen2.5-1.5b' names the program, and is another object; write `trainer.command`"]),
-        (train("image: i, command: [mpirun, x]", "deepspeed-distributed"),
-         ["f.yml:5:22: spec.runtimeRef.name: what the runtime 'deepspeed-distributed' sets for the program is in another object; write a PyTorchJob or an MPIJob"]),
+        (train("image: i, command: [x]", "jax-distributed"),
+         ["f.yml:5:22: spec.runtimeRef.name: what the runtime 'jax-distributed' sets for the program is in another object; write a PyTorchJob or an MPIJob"]),
         (train("image: i, command: [x]", more="  initializer: {dataset: {storageUri: 'hf://x'}}\n"),
          ["f.yml:7:3: spec.initializer: what this downloads for the program would be missing; download it beforehand, and remove this"]),
         (RUNTIME.removesuffix("---\n"),
@@ -108,6 +108,25 @@ def test_errors(text: str, messages: list[str]) -> None:
         loaded(text)
     errors = [problem for problem in caught.value.problems if problem.severity == "error"]
     assert [str(problem) for problem in errors] == messages
+
+
+@pytest.mark.parametrize(
+    ("runtime", "command"),
+    [("deepspeed-distributed", "mpirun, -np, '4', lmp, -in, x"), ("flux-runtime", "lmp, -in, x")],
+)
+def test_ranks_of_mpi(runtime: str, command: str) -> None:
+    trainer = (
+        f"image: 'm:1', command: [{command}], numNodes: 2, numProcPerNode: 2, env: [{{name: A, value: b}}]"
+    )
+    data, problems = native(train(trainer, runtime))
+    assert data == {
+        "name": "x",
+        "framework": "mpi",
+        "environment": {"replicas": {"n_workers": 1}, "processes_per_replica": 2, "env_vars": {"A": "b"}},
+        "build": {"image": "m:1"},
+        "run": {"cmd": "lmp -in x"},
+    }
+    assert problems == []
 
 
 OTHER = """\

@@ -14,11 +14,13 @@ from hpcdist.importers.kubeflow.horovodrun import put_options
 from hpcdist.importers.kubeflow.pod import Pod, pod, word
 from hpcdist.importers.kubeflow.roles import (
     HOSTFILE,
+    Part,
     Role,
     in_folder,
     put_amounts,
     put_command,
     put_image,
+    put_program,
     put_variables,
     refuse_missing_command,
     refuse_pod_names,
@@ -64,18 +66,31 @@ def mpijob(read: Reading) -> None:
         return
     if launcher.pod.command is None:
         refuse_missing_command(read, launcher)
-        return
-    env = group.pod.env | launcher.pod.env
+    else:
+        launched_ranks(read, group, launcher.pod)
+
+
+def launched_ranks(read: Reading, group: WorkerGroup, launcher: Pod) -> None:
+    """Put ranks that the command of ``launcher`` starts."""
+    env = group.pod.env | launcher.env
     try:
-        line = parse_launch_line(launcher.pod.command, env)
+        line = parse_launch_line(launcher.command or "", env)
         why = ""
     except UnsupportedLaunch as unclear:
         line, why = None, str(unclear)
     if line is not None and line.program != "torchrun":
-        _native_launch(read, group, launcher.pod, line, env)
+        _native_launch(read, group, launcher, line, env)
     else:
-        _unchanged_launch(read, group, launcher.pod, why)
+        _unchanged_launch(read, group, launcher, why)
     put_image(read, [group.pod])
+
+
+def ranks(read: Reading, group: WorkerGroup) -> None:
+    """Put ranks each of which runs the command of its pod."""
+    read.put("framework", "mpi", *group.pod.command_path)
+    _put_group(read, group, group.slots, master=True)
+    put_image(read, [group.pod])
+    put_program(read, [Part("master", group.pod, group.pod.command or "")])
 
 
 def _of_roles(read: Reading, main: str) -> tuple[WorkerGroup | None, Role | None]:

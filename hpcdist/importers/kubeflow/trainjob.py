@@ -1,4 +1,4 @@
-"""TrainJob of Kubeflow Trainer 2, on a runtime for PyTorch: its nodes all run the same.
+"""TrainJob of Kubeflow Trainer 2, on a runtime for PyTorch, MPI or Flux: its nodes all run the same.
 
 Fields: kubeflow/trainer ``pkg/apis/trainer/v1alpha1/trainjob_types.go``; its own runtimes, which have an
 image and no command, are in ``manifests/base/runtimes``.
@@ -7,10 +7,12 @@ image and no command, are in ``manifests/base/runtimes``.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from hpcdist.errors import Key, Path
 from hpcdist.importers import container
+from hpcdist.importers.kubeflow.mpi import WorkerGroup, launched_ranks, ranks
 from hpcdist.importers.kubeflow.pod import container_of, word
 from hpcdist.importers.kubeflow.pytorch import OPERATOR_VARIABLES, torch_program
 from hpcdist.importers.kubeflow.roles import Role, whole
@@ -20,6 +22,11 @@ from hpcdist.importers.reading import Reading
 _TRAINER: Final[Path] = ("spec", "trainer")
 _REFERENCES: Final = ("runtimeRef", "trainingRuntimeRef")
 _TORCH: Final = re.compile(r"(?:py)?torch(?!tune|-tune)[-\w.]*")
+_RANKS: Final[Mapping[str, Callable[[Reading, WorkerGroup], None]]] = {
+    "deepspeed|(?:open)?mpi|horovod": lambda read, group: launched_ranks(read, group, group.pod),
+    "flux": ranks,
+}
+"""What the command is of other runtimes: a launch that one node runs, or the program of every rank."""
 _WITHOUT_COMMAND: Final = frozenset({"torch-distributed"})
 _PATCHES: Final = "it changes pods of the runtime; what the program needs of it belongs in `trainer`"
 _IGNORED: Final = {
@@ -30,7 +37,7 @@ _ELASTIC: Final = "the number of nodes of a job is fixed"
 
 
 def trainjob(read: Reading) -> None:
-    """Read a TrainJob with its own command, or image, of which the runtime is one of PyTorch."""
+    """Read a TrainJob with its own command, or image, on a runtime that is known by its name."""
     key = next((key for key in _REFERENCES if read.peek("spec", key)), _REFERENCES[0])
     runtime = word(read, "spec", key, "name") or ""
     read.get("spec", key)
@@ -45,17 +52,20 @@ def trainjob(read: Reading) -> None:
         read.refuse("spec", Key(key), why=why, hint="write `trainer.command`")
         read.get(*_TRAINER)
         return
-    if runtime and not _TORCH.fullmatch(runtime):
-        why = f"what the runtime {runtime!r} sets for the program is in another object"
-        read.refuse("spec", key, "name", why=why, hint="write a PyTorchJob or an MPIJob")
     restarts = whole(read, *_TRAINER, "elasticPolicy", "maxRestarts")
     container.check_claims(read, *_TRAINER, "resourceClaimsPerNode")
     pod = container_of(read, _TRAINER, None, OPERATOR_VARIABLES, "resourcesPerNode")
     if not pod.image:
         why = f"the image of the runtime {runtime!r} is not used: it is another object"
         read.warn(*_TRAINER, why=why, hint="write `trainer.image`")
-    found = with_master(Role((*_TRAINER, "numNodes"), _nodes(read, runtime), pod))
-    torch_program(read, found, (*_TRAINER, "numProcPerNode"), restarts)
+    nodes, each = _nodes(read, runtime), (*_TRAINER, "numProcPerNode")
+    if not runtime or _TORCH.fullmatch(runtime):
+        torch_program(read, with_master(Role((*_TRAINER, "numNodes"), nodes, pod)), each, restarts)
+    elif start := next((start for names, start in _RANKS.items() if re.match(names, runtime)), None):
+        start(read, WorkerGroup(nodes, whole(read, *each) or 1, pod, pod, (*_TRAINER, "numNodes")))
+    else:
+        why = f"what the runtime {runtime!r} sets for the program is in another object"
+        read.refuse("spec", key, "name", why=why, hint="write a PyTorchJob or an MPIJob")
 
 
 def _nodes(read: Reading, runtime: str) -> int:
