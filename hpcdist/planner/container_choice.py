@@ -51,7 +51,7 @@ def container_of(experiment: Experiment, site: Site, launch: UserLaunch | None) 
         image=runtime.image(images.read(text)),
         binds=tuple(_binds(experiment, site)),
         entrypoint=run.starts_entrypoint,
-        workdir=run.workdir,
+        workdir=run.workdir if run.starts_entrypoint else None,
     )
     if container.entrypoint:
         _check_entrypoint(container, runtime, site)

@@ -153,6 +153,13 @@ def test_the_submit_directory_is_no_workdir(runtime: str, warns: bool) -> None: 
     assert warning not in warnings_of(entrypoint(boxed(runtime), workdir="/w"))
 
 
+@pytest.mark.parametrize("runtime", ["apptainer", "shifter", "podman-hpc", "pyxis"])
+def test_a_command_starts_in_the_submit_directory(runtime: str) -> None:
+    machine = boxed(runtime)
+    run = {"cmd": "true", "entrypoint": "image", "workdir": "/w"}
+    assert words(two_tasks(machine, run=run)) == words(two_tasks(machine, run={"cmd": "true"}))
+
+
 def refusal(machine: Site, **data: Any) -> list[str]:
     with pytest.raises(PlanError) as caught:
         two_tasks(machine, **{"run": {"entrypoint": "image"}, **data})
