@@ -40,6 +40,8 @@ def train(context: MLClientCtx, data: mlrun.DataItem, path=None, lr: float = 0.1
     context.log_artifact("note", body={"a": 1}, local_path="deep/note.json")
     context.log_artifact(PlotArtifact("plot", body=Figure()), artifact_path="plots")
     context.log_artifact("copy", local_path=data.local(), format="txt")
+    context.log_artifact("text", body="t", format="txt")
+    context.log_artifact("folder", target_path=".")
     context.log_model("model", body=b"w", model_file="m.bin", metrics={"a": 1}, extra_data={"more": b"m"})
     context.set_label("by", mlrun.get_or_create_ctx("x").get_param("lr"))
     context.commit("done")
@@ -109,6 +111,7 @@ def test_a_handler_is_called_with_its_context_and_params(tmp_path: Path) -> None
         "warning] train takes no old",
         'info] read all: {"text": "some"}',
         "info] result tag: x{{y}}",
+        "info] the artifact folder is ., and not copied",
         "info] message: done",
         "info] result return: d.txt",
     ]
@@ -118,6 +121,7 @@ def test_a_handler_is_called_with_its_context_and_params(tmp_path: Path) -> None
         {"artifact": {"kind": "artifact", "path": "deep/note.json"}},
         {"artifact": {"kind": "artifact", "path": "plots/plot.png"}},
         {"artifact": {"kind": "artifact", "path": "d.txt"}},
+        {"artifact": {"kind": "artifact", "path": "text.txt"}},
         {"artifact": {"kind": "model", "metrics": {"a": 1}, "path": "model"}},
         {"artifact": {"kind": "artifact", "path": "model/more"}},
         {"tags": ["by=0.5"]},
@@ -127,7 +131,7 @@ def test_a_handler_is_called_with_its_context_and_params(tmp_path: Path) -> None
     }
     assert files == {
         "deep/note.json": '{"a": 1}', "plots/plot.png": "figure", "d.txt": "some",
-        "model/m.bin": "w", "model/more": "m",
+        "text.txt": "t", "model/m.bin": "w", "model/more": "m",
     }  # fmt: skip
 
 
@@ -146,6 +150,7 @@ def test_other_ranks_and_methods_of_classes(tmp_path: Path) -> None:
         ("mlrun.mlconf.dbpath", "mlrun.mlconf.dbpath needs MLRun itself: install mlrun in the environment of the job"),
         ("mlrun.get_dataitem('store://x').get()", "store://x is not fetched: copy it to this machine, and give its path"),
         ("mlrun.get_dataitem('x.bin').as_df()", "x.bin is no CSV, JSON or Parquet file, by its name"),
+        ("context.log_artifact('a')", "the artifact a has neither a body nor a local_path"),
         ("context.set_state(error='too bad')", "the handler set an error: too bad"),
         ("raise mlrun.errors.MLRunInvalidArgumentError('no')", "Exception: no"),
     ],

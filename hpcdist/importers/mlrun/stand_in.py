@@ -153,15 +153,25 @@ class MLClientCtx(Partial):
     def log_artifact(self, item: Any, body: Any = None, **more: Any) -> Artifact:
         artifact = Artifact(item) if isinstance(item, str) else item
         body = artifact.body if body is None else body
-        source = Path(more.get("local_path") or more.get("src_path") or "")
-        inside = not source.is_absolute() and ".." not in source.parts
-        name = str(source if inside else source.name).strip(".") or artifact.key
-        target = Path(more.get("target_path") or self._folder(more) / name)
-        if body is not None and more.get("format") and not target.suffix:
-            target = Path(f"{target}.{more['format']}")
-        target = source if body is None else write(body, target, more.get("index"))
-        tracking.log_artifact(str(target))
-        artifact.target_path = artifact.uri = str(target)
+        local, target = (
+            str(more.get("local_path") or more.get("src_path") or ""),
+            more.get("target_path") or "",
+        )
+        if body is not None:
+            inside = not Path(local).is_absolute() and ".." not in Path(local).parts
+            name = (local if inside else Path(local).name) or artifact.key
+            place = write(
+                body, Path(target or self._folder(more) / name), more.get("format"), more.get("index")
+            )
+        elif target or local:
+            place = Path(target or local)
+        else:
+            raise ValueError(f"the artifact {artifact.key} has neither a body nor a local_path")
+        artifact.target_path = artifact.uri = str(place)
+        if body is None and (target or (place.is_dir() and not more.get("upload"))):
+            self.logger.info("the artifact %s is %s, and not copied", artifact.key, place)
+        else:
+            tracking.log_artifact(str(place))
         return artifact
 
     def log_dataset(self, key: str, df: Any = None, **more: Any) -> Artifact:
@@ -206,17 +216,17 @@ def plain(value: Any) -> Any:
     return value.item() if getattr(value, "size", 0) == 1 and hasattr(value, "item") else str(value)
 
 
-def write(body: Any, target: Path, index: object = None) -> Path:
-    """Write a body as its type requires; return the file."""
+def write(body: Any, target: Path, format_: Any = "", index: object = None) -> Path:
+    """Write a body as its type requires; return the file, which has a suffix if it has a format."""
     target.parent.mkdir(parents=True, exist_ok=True)
     for method, suffix in (("savefig", "png"), ("write_html", "html"), ("to_csv", "csv")):
         if hasattr(body, method):
-            target = target if target.suffix else Path(f"{target}.{suffix}")
+            target = target if target.suffix else Path(f"{target}.{format_ or suffix}")
+            is_parquet = (format_ or target.suffix[1:]) in ("parquet", "pq")
             options = {} if index is None else {"index": index}
-            getattr(body, "to_parquet" if target.suffix in (".parquet", ".pq") else method)(
-                str(target), **options
-            )
+            getattr(body, "to_parquet" if is_parquet else method)(str(target), **options)
             return target
+    target = Path(f"{target}.{format_}") if format_ and not target.suffix else target
     if isinstance(body, (dict, list)):
         body = json.dumps(body, default=plain)
     content = body.encode() if isinstance(body, str) else body
