@@ -17,8 +17,9 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.host.resources import shipped
-from hpcdist.importers.mlrun import handlers
+from hpcdist.importers.mlrun import IMPORTER, handlers
 from hpcdist.loading.load import load_experiment
+from hpcdist.loading.named_files import with_named_file
 from tests.importers.remarks import remarks_of
 
 CODE: Final = """
@@ -261,3 +262,29 @@ def test_a_handler_is_chosen_on_the_command_line() -> None:
     assert loaded.experiment.run.command.splitlines()[-1] == (
         'python -u "$code"/call/run_handler.py b "$code"/train.py'
     )
+
+
+PROJECT: Final = (
+    "kind: project\nspec:\n  functions:\n  - {url: sub/f.yaml, name: f, handler: b, image: other}\n"
+)
+
+
+def test_the_function_of_a_project_is_read_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/f.yaml").write_text(function({"image": "own", "replicas": 2}, TWO, "mpijob"))
+    (tmp_path / "project.yaml").write_text(f"{PROJECT}  - {{url: 'hub://x', name: x}}\n")
+    loaded = load_experiment(with_named_file(source.load(tmp_path / "project.yaml")))
+    replicas = loaded.experiment.environment.replicas
+    assert replicas is not None
+    assert (loaded.experiment.build and loaded.experiment.build.image, replicas.n_workers) == ("other", 1)
+    assert loaded.experiment.run.command.splitlines()[-1].endswith('run_handler.py b "$code"/train.py')
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["kind: job\nspec: {}", "kind: project\nspec: {functions: []}", f"{PROJECT}  - {{url: g.yml}}\n", f"{PROJECT}  - {{url: g.py}}\n"],
+)  # fmt: skip
+def test_a_project_names_a_file_if_it_is_its_only_choice(text: str) -> None:
+    data = source.parse(text, "f.yml").data
+    assert importers.file_named_in(data) is None
+    assert IMPORTER.with_named_file(data, data) == data

@@ -97,6 +97,14 @@ class MLRun:
         """Return the functions of a project, as `ContainsJobs.jobs`."""
         return one_of(project.functions(data), data) if project.is_project(data) else {}
 
+    def file_named_in(self, data: Map) -> tuple[Path, str] | None:
+        """Return the file of the only function of a project, as `NamesFile.file_named_in`."""
+        return project.named_file(data) if project.is_project(data) else None
+
+    def with_named_file(self, data: Map, other: Map) -> Map:
+        """Return the project with the function of that file."""
+        return project.with_file(data, other)
+
     def read(self, data: Map) -> Imported:
         """Return the native form.
 

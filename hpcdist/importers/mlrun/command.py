@@ -90,6 +90,9 @@ def put_program(read: Reading, path: Path) -> None:
     if handler := handler_of(read, (*path, "handler"), ""):
         put_handler(read, handler, Program(file=program), {}, path)
     else:
+        if read.peek(*path, "kind") != "mpijob":
+            why = "it is run as a program, since no handler is named"
+            read.warn(*path, "url", why=why, hint="`--set handler=NAME` calls a function of it")
         read.put("run.cmd", f"python -u {quote(escape_templates(program))}", *path, "url")
 
 

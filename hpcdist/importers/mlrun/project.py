@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hpcdist.documents.tree import Map
@@ -30,6 +31,10 @@ _IGNORED: Final = {
 _ENTRY: Final = {"tag": _SERVER,
                  "with_repo": "code is not fetched: the job runs the code in the submit directory",
                  "requirements": "hpcdist builds no images", "hash": _SERVER}  # fmt: skip
+
+
+_FILE: Final = re.compile(r"(?!\w+://).+\.ya?ml")
+"""A file with a function, as an entry of a project names it."""
 
 
 def is_project(data: Map) -> bool:
@@ -69,6 +74,46 @@ def functions(data: Map) -> dict[Path, str]:
     return {(*base, "functions", index): _name(item, index) for index, item in read.items(*base, "functions")}
 
 
+def named_file(data: Map) -> tuple[Path, str] | None:
+    """Return the key and the file of the only function that is in a file; None where there is a job."""
+    read = Reading(data)
+    paths = functions(data)
+    files = {
+        path: str(read.peek(*path, "url")) for path in paths if _FILE.fullmatch(str(read.peek(*path, "url")))
+    }
+    if len(files) != 1 or any(_is_job(read, path) for path in paths):
+        return None
+    path, file = next(iter(files.items()))
+    return (*path, "url"), file
+
+
+def with_file(data: Map, other: Map) -> Map:
+    """Return the project with the function of `named_file`; its entry may change image and handler."""
+    found = named_file(data)
+    return _changed(data, found[0][:-1], lambda item: _with_function(item, other)) if found else data
+
+
+def _changed(node: Any, path: Path, change: Callable[[Map], Map]) -> Any:
+    """Return a copy of a tree with another value at a path."""
+    if not path:
+        return change(node)
+    return node.mapped(lambda step, value: _changed(value, path[1:], change) if step == path[0] else value)
+
+
+def _with_function(item: Map, function: Map) -> Map:
+    spec = function.get("spec")
+    spec = spec.copy() if isinstance(spec, Map) else Map(place=function.place)
+    for key, name in (("image", "image"), ("handler", "default_handler")):
+        if key in item:
+            spec.copy_from(item, key, name)
+    new, whole = Map(place=item.place), function.copy()
+    whole.put("spec", spec, spec.place)
+    if "name" in item:
+        new.copy_from(item, "name")
+    new.put("spec", whole, whole.place)
+    return new
+
+
 def _kind(item: object) -> object:
     if not isinstance(item, Mapping):
         return None
@@ -88,7 +133,9 @@ def _is_job(read: Reading, path: Path) -> bool:
 
 
 def _refuse(read: Reading, where: Path, found: list[int]) -> None:
-    names = [_name(read.peek(*where, index), index) for index in found]
+    files = [at for at, item in read.items(*where) if _FILE.fullmatch(_url(item))]
+    chosen = found or (files if len(files) > 1 else [])
+    names = [_name(read.peek(*where, index), index) for index in chosen]
     others = [
         f"{_name(item, index)} ({_kind(item) or _url(item)})"
         for index, item in read.items(*where) if item is not None and index not in found
