@@ -142,6 +142,7 @@ def test_a_param_of_another_run_is_given_on_the_command_line(value: str) -> None
          ["f.yml:1:49: inputs[0].default[0]: 'globals.namespace' is known to a server of Polyaxon only; write the value itself, or make it a param"]),
         ("version: 1.1\nkind: operation\nparams: {a: {value: 'Hello {{ name }}'}}\ncomponent: {run: {kind: job, container: {command: [x]}}}",
          ["f.yml:3:21: params.a.value: a param is filled in once, and not the templates in its value; write the value itself"]),
+        ("description: of {{ ops.a.outputs.b }}\ninputs: [{name: a, description: '{{ dag.x }}', default: 1, is_optional: true}]\nrun: {cmd: x}", []),
         ("params: {prompt: 'Hello {{ name }}'}\nrun: {cmd: \"train '{{ prompt }}'\"}", []),
         ("version: 1.1\nkind: operation\nparams: {a: {value: 1}, b: {value: '{{ params.a }}'}, c: '{{ globals.run_outputs_path }}'}\ncomponent: {run: {kind: job, container: {command: [x]}}}",
          ["f.yml:3:36: params.b.value: a param is filled in once, and not the templates in its value; write the value itself",

@@ -259,6 +259,8 @@ def _templates(data: Map, remarks: list[Problem]) -> None:
     own = {*_entries(data.get("params")), *(str(item.get("name")) for item in _sections(data.get("inputs")))}
     for key in data:
         for path, text in contexts.texts_in(data[key], (key,)):
+            if path[-1] == "description":
+                continue
             found = contexts.unknown_names(text, own, in_param=key in ("params", "inputs"))
             remarks += [Problem(unknown.why, path, unknown.hint) for unknown in found]
 

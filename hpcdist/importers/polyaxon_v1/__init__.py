@@ -71,11 +71,9 @@ _PLUGINS: Final = {
          "sidecar", "notifications", "externalHost"), _SERVER,
     ),
 }  # fmt: skip
+_PARAM: Final = re.compile(r"\{\{-?\s*(?:params\.)?(\w+)\s*-?\}\}")
 _ENDS: Final = {"ttl": "nothing is left to clean up", "culling": _SERVER, "probe": _SERVER,
                 "podFailurePolicy": "there are no pods"}  # fmt: skip
-
-
-_PARAM: Final = re.compile(r"\{\{-?\s*(?:params\.)?(\w+)\s*-?\}\}")
 
 
 class PolyaxonV1:
@@ -145,7 +143,7 @@ def _bases(read: Reading) -> tuple[Path, ...]:
         old = kind in ("experiment", "job")
         cmd = old and read.peek("run", "kind") is None
         hint = "write `version: 1`: it is of Polyaxon 0.x" if cmd else "write component or operation"
-        read.refuse("kind", why=f"files of kind {kind!r} and version 1.1 are not run", hint=hint)
+        read.refuse("kind", why=f"there is no kind {kind!r} of files in Polyaxon 1 and 2", hint=hint)
     elif read.get("isPreset") is True:
         why = "a preset only adds to other operations"
         read.refuse("isPreset", why=why, hint="give the operation itself")
