@@ -25,6 +25,7 @@ MAX_BYTES: Final = 2**20
 _FORMS: Final = (
     "an experiment, or a job file of another tool, is YAML or JSON; start a script by its `run.cmd`"
 )
+_KEYS: Final = "an experiment begins with keys, such as `run: {cmd: ...}`"
 _INIT: Final = "`hpcdist init` writes a first experiment"
 _UNPRINTABLE: Final = re.compile(  # what it is, for Python takes 4 ms to compile what it is not
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]"
@@ -139,7 +140,9 @@ def _section(root: Node, *, several: bool) -> Map:
     if isinstance(root.value, Map):
         return root.value
     kind = "a list" if isinstance(root.value, Seq) else "text" if isinstance(root.value, str) else "one value"
-    hint = _FORMS if several and kind == "text" else "write `key: value`"
+    hint = "write `key: value`"
+    if several:
+        hint = _FORMS if kind == "text" else _KEYS
     raise ConfigError(Problem(f"expected keys and values, got {kind}", hint=hint, place=root.place))
 
 

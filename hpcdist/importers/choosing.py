@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hpcdist import importers
 from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean
+from hpcdist.words import quote
 
 
 def choose(document: Document, form: str = "", name: str = "") -> tuple[Document, tuple[Problem, ...]]:
@@ -26,7 +27,7 @@ def choose(document: Document, form: str = "", name: str = "") -> tuple[Document
                 return document._replace(data=parts[name], others=()), _left_out(documents, data, name)
     jobs = [data for data in documents if _is_job(data, form)] if len(documents) > 1 else [*documents]
     if not jobs:
-        hint = "keep one document in a file, and see docs/how-to/foreign-files.md for the forms"
+        hint = "give the file of the job itself; docs/how-to/foreign-files.md lists the forms"
         known = f"the form {form}" if form else "a known form"
         message = f"this file contains no job of {known}: {_listed(documents)}"
         raise ConfigError(Problem(message, hint=hint, place=documents[1].place))
@@ -61,8 +62,9 @@ def _the_job(jobs: Sequence[Map], name: str, form: str) -> Map:
 def _several(jobs: Sequence[Map]) -> Problem:
     """Return the error that several jobs match; a job with a unique name can be chosen by it."""
     names = [*filter(None, map(_name, jobs))]
-    first = "" if any(names.count(name) == 1 for name in names) else "give each a unique name and "
-    hint = f"keep one, or {first}choose one with `--name NAME`"
+    unique = next((name for name in names if names.count(name) == 1), "")
+    first = "" if unique else "give each a unique name and "
+    hint = f"keep one, or {first}choose one with `--name {quote(unique or 'NAME')}`"
     message = f"this file contains {len(jobs)} jobs: {_listed(jobs)}"
     return Problem(message, hint=hint, place=jobs[1].place)
 

@@ -105,6 +105,8 @@ _OF_TOOLS: Final = (
     _Kind("a workflow of GitHub Actions", _STEPS, keys="jobs.*.runs-on"),
     _Kind("a workflow of GitHub Actions", _STEPS,
           keys="jobs on.push|pull_request|workflow_call|workflow_dispatch"),
+    _Kind("a chart of Helm", "give what `helm template` writes",
+          keys="apiVersion version appVersion|maintainers|type"),
     _Kind("an action of GitHub", _STEPS, keys="runs.using"),
     _Kind("a component of Kubeflow Pipelines", _WRITE, keys="implementation.container"),
     _Kind("a configuration of CircleCI", _STEPS, keys="jobs.*.docker|machine|executor"),

@@ -14,6 +14,7 @@ from hpcdist.documents import fields
 from hpcdist.documents.fields import Model
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Key, Path, Problem, did_you_mean, unknown
+from hpcdist.words import quote
 
 _TEXT: Final = (str,)
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
@@ -162,7 +163,8 @@ def _problems(item: Input, value: object, path: Path, *, given: bool) -> Iterato
         yield Problem("a default needs an optional input", (*path, "default"), hint)
     if value is None:
         if not item.is_optional:
-            hint = f"write it under `params`, or use `-p {item.name}=VALUE`"
+            example = item.options[0] if item.options else "VALUE"
+            hint = f"write it under `params`, or use `-p {quote(f'{item.name}={example}')}`"
             yield Problem(f"the input {item.name!r} is required but has no param", path, hint)
         return
     where: Path = ("params", item.name) if given else (*path, "default")

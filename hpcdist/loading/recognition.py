@@ -81,12 +81,22 @@ def _no_experiment(document: Document) -> Problem | None:
     homes = {key: _section_for(key, document.data) for key in unknown}
     if all(homes.values()):
         return _part(document, homes)
-    if sections & document.data.keys() or any(closest(key, sections) for key in unknown):
+    near = {closest(key, sections) or key: value for key, value in document.data.items()}
+    if any(_fits(key, value) for key, value in near.items() if key in sections):
         return None
     are = "is" if len(unknown) == 1 else "are"
     what = f"this is not an experiment: `run` is missing, and {_listed(unknown)} {are} unknown"
     hint = f"{_WRITE}; if this file is for your program, name it in that command"
     return Problem(what, hint=hint, place=document.place((Key(unknown[0]),)))
+
+
+def _fits(section: str, value: object) -> bool:
+    """Whether a section of an experiment can have this value; at least one of its keys is known."""
+    _, problems = fields.build(Experiment, {"run": {"cmd": "true"}, section: value})
+    unknown = [one for one in problems if one.path[:1] == (section,) and isinstance(one.path[-1], Key)]
+    if isinstance(value, Map):
+        return len(unknown) < len(value)
+    return not any(one.path == (section,) for one in problems)
 
 
 def _section_for(key: str, data: Map) -> str:

@@ -15,7 +15,15 @@ FILES: list[tuple[str | bytes, list[str]]] = [
     (b"\xff\xfe\x00", ["error: bad.yml: this is text in UTF-16, and not an experiment; save it as UTF-8"]),
     (b"run: \x00", ["error: bad.yml:1:6: a NUL byte is not allowed in a text file; remove it"]),
     ("run:\n\tcmd: x\n", ["error: bad.yml:2:1: a tab is used for indentation; use spaces"]),
-    ("- a\n- b\n", ["error: bad.yml:1:1: expected keys and values, got a list; write `key: value`"]),
+    (
+        "- a\n- b\n",
+        [
+            (
+                "error: bad.yml:1:1: expected keys and values, got a list; "
+                "an experiment begins with keys, such as `run: {cmd: ...}`"
+            )
+        ],
+    ),
     (
         "#!/bin/bash\n#SBATCH -N 2\nmodule load torch\nsrun python train.py\n",
         [

@@ -157,7 +157,7 @@ def test_an_input_without_a_param_may_get_it_later(hpcdist: Hpcdist) -> None:
     result = hpcdist("import", "-", "-p", "epochs=3", stdin=REQUIRED)
     assert (result.code, result.err) == (
         0,
-        "warning: <stdin>:2:1: inputs: inputs without a param: lr; give `-p NAME=VALUE` here or to `submit`, which then checks the whole experiment\n",
+        "warning: <stdin>:2:1: inputs: inputs without a param: lr; give `-p lr=...` here or to `submit`, which then checks the whole experiment\n",
     )
     assert (
         result.out
@@ -198,7 +198,7 @@ def test_nothing_is_overwritten(hpcdist: Hpcdist, job: Path) -> None:
     ("text", "errors"),
     [
         ("run: {cmd: x}\nmatrix: {lr: [1]}\nframwork: mpi\n", "error: job.yml:2:1: matrix: a search over parameters is many jobs; write one experiment and its array yourself, as `batch.array`\nerror: job.yml:3:1: framwork: unknown key 'framwork'; did you mean 'framework'?\n"),
-        (REQUIRED + "matrix: {}\n", "error: job.yml:6:1: matrix: a search over parameters is many jobs; write one experiment and its array yourself, as `batch.array`\nwarning: job.yml:2:1: inputs: inputs without a param: lr, epochs; give `-p NAME=VALUE` here or to `submit`, which then checks the whole experiment\n"),
+        (REQUIRED + "matrix: {}\n", "error: job.yml:6:1: matrix: a search over parameters is many jobs; write one experiment and its array yourself, as `batch.array`\nwarning: job.yml:2:1: inputs: inputs without a param: lr, epochs; give `-p lr=... -p epochs=...` here or to `submit`, which then checks the whole experiment\n"),
         ("name: [", "error: job.yml:2:1: a value is expected here; quote it if it is text\n"),
     ],
 )  # fmt: skip
@@ -242,7 +242,7 @@ def test_one_job_of_several(hpcdist: Hpcdist, job: Path) -> None:
     job.write_text(f"{JOB}---\n{JOB.replace('ddp', 'other').replace('replicas: 3', 'replicas: 7')}")
     assert hpcdist("import", "job.yml", "--from", "kubeflow").err == (
         "error: job.yml:20:1: this file contains 2 jobs: PyTorchJob 'ddp' (line 1), PyTorchJob 'other' (line 20); "
-        "keep one, or choose one with `--name NAME`\n"
+        "keep one, or choose one with `--name ddp`\n"
     )
     result = hpcdist("import", "job.yml", "--name", "other")
     assert result.code == 0

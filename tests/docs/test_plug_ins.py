@@ -99,7 +99,7 @@ def test_an_importer(folder: Path) -> None:
         done = CliRunner().invoke(main, ["check", "toy.yml"])
     assert done.exit_code == 2
     assert done.stderr.splitlines() == [
-        "error: toy.yml:1:1: 'run' is missing",
+        "error: toy.yml:1:1: 'run' is missing; write `run: {cmd: ...}`",
         "error: toy.yml:2:12: processes: expected a number of processes; write 1 or more",
         "error: toy.yml:3:1: colour: unknown key 'colour'; remove it",
     ]

@@ -297,7 +297,10 @@ def test_several_documents() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\n---\n- b", "e.yml:3:1: expected keys and values, got a list; write `key: value`"),
+        (
+            "a: 1\n---\n- b",
+            "e.yml:3:1: expected keys and values, got a list; an experiment begins with keys, such as `run: {cmd: ...}`",
+        ),
         ("---\n---\n", "e.yml: the file is empty; `hpcdist init` writes a first experiment"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_parent_job_has_no_effect() -> None:
     ]
 
 
-MANY = "choose a step with `--name NAME` (a, b), and chain them with `batch.dependency`"
+MANY = "choose a step with `--name a` (a, b), and chain them with `batch.dependency`"
 TRIAL = "write its `trial` as a file of its own, with a value for each param, and run it with -p"
 READ = "supported: `type: command`, CommandComponent, DistributedComponent"
 

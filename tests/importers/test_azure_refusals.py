@@ -31,7 +31,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             "$schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json\ntype: pipeline\njobs: {a: {command: x}, b: {command: y}}\n",
             [
-                "job.yml:2:7: type: a pipeline is many jobs; choose a step with `--name NAME` (a, b), and chain them with `batch.dependency`",
+                "job.yml:2:7: type: a pipeline is many jobs; choose a step with `--name a` (a, b), and chain them with `batch.dependency`",
             ],
         ),
         (
@@ -61,25 +61,25 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             "$schema: https://azuremlschemas.azureedge.net/latest/sparkJob.schema.json\ntype: spark\n",
             [
-                "job.yml:2:7: type: files of type 'spark' are not run; supported: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:2:7: type: this is 'spark' of Azure ML, which is not run; supported: `type: command`, CommandComponent, DistributedComponent",
             ],
         ),
         (
             "$schema: https://azuremlschemas.azureedge.net/latest/environment.schema.json\nname: e\nimage: i\n",
             [
-                "job.yml:1:10: $schema: files of the schema environment.schema.json are not jobs; supported: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:1:10: $schema: this is an environment of Azure ML, which is not run; name its image in `environment` of the job",
             ],
         ),
         (
             "type: ScopeComponent\nname: x\n",
             [
-                "job.yml:1:7: type: files of type 'ScopeComponent' are not run; supported: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:1:7: type: this is 'ScopeComponent' of Azure ML, which is not run; supported: `type: command`, CommandComponent, DistributedComponent",
             ],
         ),
         (
             "type: MpiJob\nlauncher: {spec: x}\n",
             [
-                "job.yml:1:7: type: files of type 'MpiJob' are not run; supported: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:1:7: type: this is 'MpiJob' of Azure ML, which is not run; supported: `type: command`, CommandComponent, DistributedComponent",
             ],
         ),
         (

@@ -93,7 +93,8 @@ def test_a_job_is_chosen_by_form_or_name(form: str, name: str) -> None:
 def test_several_jobs(texts: list[str], name: str, jobs: str, first: str) -> None:
     with pytest.raises(ConfigError) as caught:
         result_of(*texts, name=name)
-    hint = f"keep one, or {first}choose one with `--name NAME`"
+    chosen = "NAME" if first else "own" if NATIVE in texts and JOB not in texts else "train"
+    hint = f"keep one, or {first}choose one with `--name {chosen}`"
     assert str(caught.value) == f"e.yml:6:1: {jobs}; {hint}"
 
 
@@ -104,13 +105,13 @@ def test_several_jobs(texts: list[str], name: str, jobs: str, first: str) -> Non
             [CLAIM, "a: 1"],
             "",
             "",
-            "e.yml:5:1: this file contains no job of a known form: PersistentVolumeClaim 'data' (line 1), document (line 5); keep one document in a file, and see docs/how-to/foreign-files.md for the forms",
+            "e.yml:5:1: this file contains no job of a known form: PersistentVolumeClaim 'data' (line 1), document (line 5); give the file of the job itself; docs/how-to/foreign-files.md lists the forms",
         ),
         (
             [JOB, CLAIM],
             "polyaxon",
             "",
-            "e.yml:6:1: this file contains no job of the form polyaxon: MPIJob 'train' (line 1), PersistentVolumeClaim 'data' (line 6); keep one document in a file, and see docs/how-to/foreign-files.md for the forms",
+            "e.yml:6:1: this file contains no job of the form polyaxon: MPIJob 'train' (line 1), PersistentVolumeClaim 'data' (line 6); give the file of the job itself; docs/how-to/foreign-files.md lists the forms",
         ),
         ([JOB, NATIVE], "", "tran", "e.yml:1:1: there is no job 'tran' in this file; did you mean 'train'?"),
         ([NATIVE], "", "x", "e.yml:1:1: there is no job 'x' in this file; known: own"),

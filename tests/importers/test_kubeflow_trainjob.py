@@ -100,7 +100,7 @@ def test_an_elastic_job_has_its_least_number_of_nodes() -> None:
         (train("image: i, command: [x]", more="  initializer: {dataset: {storageUri: 'hf://x'}}\n"),
          ["f.yml:7:3: spec.initializer: what this downloads for the program would be missing; download it beforehand, and remove this"]),
         (RUNTIME.removesuffix("---\n"),
-         ["f.yml:2:7: kind: jobs of kind 'TrainingRuntime' are not run; give the TrainJob that refers to it, with its own command"]),
+         ["f.yml:2:7: kind: this is `kind: TrainingRuntime` of Kubernetes (trainer.kubeflow.org), which is not run; give the TrainJob that refers to it, with its own command"]),
     ],
 )  # fmt: skip
 def test_errors(text: str, messages: list[str]) -> None:

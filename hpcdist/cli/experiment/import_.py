@@ -94,7 +94,8 @@ def _problems(native: Native) -> tuple[Problem, ...]:
     missing = inputs.required(data.get("inputs"), given if isinstance(given, Map) else {})
     if not missing:
         return load.checked(native).problems
-    hint = "give `-p NAME=VALUE` here or to `submit`, which then checks the whole experiment"
+    each = " ".join(f"-p {name}=..." for name in missing)
+    hint = f"give `{each}` here or to `submit`, which then checks the whole experiment"
     message = f"inputs without a param: {', '.join(missing)}"
     place = native.document.place(("inputs",))
     problems = load.in_order([*native.problems, Problem(message, ("inputs",), hint, "warning", place)])

@@ -23,7 +23,7 @@ from hpcdist.importers.azure.steps import SUPPORTED, as_job, file_named_in, kind
 from hpcdist.importers.container import escape_templates, finish_with_command
 from hpcdist.importers.polyaxon.command import joined
 from hpcdist.importers.reading import Reading, one_of
-from hpcdist.words import slug
+from hpcdist.words import quote, slug
 
 _SCHEMA: Final = re.compile(
     r"componentsdk|azureml/sdk-[12]|azuremlschemas|azuremlsdk2|command(job|component)", re.IGNORECASE
@@ -42,6 +42,18 @@ _MANY: Final = {
         "write a file for each of its steps, and chain them with `batch.dependency`",
     ),
 }
+_TRAINS: Final = "give the job that trains it"
+_OTHERS: Final = {
+    "environment": ("an environment", "name its image in `environment` of the job"),
+    "deployment": ("a deployment", _TRAINS),
+    "endpoint": ("an endpoint", _TRAINS),
+    "online": ("an endpoint", _TRAINS),
+    "compute": ("a compute target", "give the job that runs there; `--site` chooses the machine"),
+    "model": ("a model", _TRAINS),
+    "schedule": ("a schedule", "give the job that it starts, and use cron"),
+    **dict.fromkeys(("data", "asset", "uri_", "mltable"), ("data", "give the job that reads it")),
+}
+"""What is not a job, by a word of its type or its schema."""
 _ENVIRONMENT_KEYS: Final = {"image", "docker", "conda", "conda_file", "build", "name"}
 """Keys that distinguish an Azure environment from hpcdist's section of that name."""
 
@@ -122,7 +134,8 @@ def _refuse_kinds(read: Reading) -> None:
     words = (kind or re.sub(r".*/", "", schema) or of_steps).lower()
     if names := [*steps(read.data).values()]:
         shown = ", ".join([*names[:_SHOWN], *["..."] * (len(names) > _SHOWN)])
-        hint = f"choose a step with `--name NAME` ({shown}), and chain them with `batch.dependency`"
+        one = f"`--name {quote(names[0])}` ({shown})"
+        hint = f"choose a step with {one}, and chain them with `batch.dependency`"
         _fail(read, key, "a pipeline is many jobs", hint)
     if kinds := {
         kind_of(step) for name in read.keys("jobs") if isinstance(step := read.peek("jobs", name), Map)
@@ -136,10 +149,11 @@ def _refuse_kinds(read: Reading) -> None:
     if _is_module(read.data):
         key = ("jobType",) if "jobType" in read.data else ("implementation",)
         _fail(read, key, "modules, which preceded components, are not supported", SUPPORTED)
-    if kind is None and schema and "command" not in schema.lower() and "component" not in schema.lower():
-        _fail(read, key, f"files of the schema {re.sub('.*/', '', schema)} are not jobs", SUPPORTED)
-    if kind_of(read.data) not in ("command", "commandcomponent", "distributedcomponent"):
-        _fail(read, key, f"files of type {kind!r} are not run", SUPPORTED)
+    is_job = kind or not schema or "command" in schema.lower() or "component" in schema.lower()
+    if not is_job or kind_of(read.data) not in ("command", "commandcomponent", "distributedcomponent"):
+        named = repr(kind or re.sub(r".*/", "", schema))
+        what, hint = next((_OTHERS[word] for word in _OTHERS if word in words), (named, SUPPORTED))
+        _fail(read, key, f"this is {what} of Azure ML, which is not run", hint)
 
 
 def _fail(read: Reading, path: Path, message: str, hint: str) -> NoReturn:

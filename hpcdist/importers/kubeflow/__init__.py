@@ -31,6 +31,7 @@ _KINDS: Final[Mapping[str, Callable[[Reading], None]]] = {
 }  # fmt: skip
 _GROUP: Final = re.compile(r"(?:[\w-]+\.)?kubeflow\.org|tensorflow\.org|mlkube\.io|(?:[\w-]+\.)?kubedl\.io")
 _INSIDE: Final = "write the job inside it to a separate file"
+_NO_JOB: Final = "give the file of the training job, or write its command as `run.cmd` of an experiment"
 _RUNTIME: Final = "give the TrainJob that refers to it, with its own command"
 _OTHERS: Final = {
     **dict.fromkeys(
@@ -122,9 +123,14 @@ def _check(read: Reading, data: Map, kind: str) -> None:
     place = data.place_of("kind") if "kind" in data else data.place
     group = (version or "kubeflow.org").partition("/")[0]
     if kind not in _KINDS or not _GROUP.fullmatch(group):
-        hint = _OTHERS.get(kind) or did_you_mean(kind, _KINDS)
+        near = did_you_mean(kind, _KINDS)
+        is_near = near.startswith("did")
+        hint = _OTHERS.get(kind) or (near if is_near or not kind else _NO_JOB)
         its = "a job of Kubeflow" if _GROUP.fullmatch(group) else "an object of Kubernetes"
-        what = f"jobs of kind {kind!r} are not run" if kind else f"it looks like {its}, without its `kind`"
+        what = f"it looks like {its}, without its `kind`"
+        if kind:
+            other = f"this is `kind: {kind}` of Kubernetes ({group}), which is not run"
+            what = f"jobs of kind {kind!r} are not run" if is_near else other
         if kind in _KINDS:
             what, hint = f"this is {group}'s {kind}, not Kubeflow's", "write `apiVersion: kubeflow.org/v1`"
         raise ConfigError(Problem(what, ("kind",), hint, place=place))

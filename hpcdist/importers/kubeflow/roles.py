@@ -65,7 +65,7 @@ def whole(read: Reading, *path: str | int) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        hint = value_hint(value, "write one such as 2")
+        hint = value_hint(read, value, "write one such as 2")
         read.refuse(*path, why=f"expected a whole number, got {value!r}", hint=hint)
         return None
     read.get(*path)

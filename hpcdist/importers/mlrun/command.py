@@ -71,7 +71,8 @@ def _trials_hint(node: object, strategy: object) -> str:
     """Return the hint: ``grid`` combines all values, ``list`` takes them row by row."""
     lists = dict(node) if isinstance(node, Mapping) else {}
     if not lists or not all(isinstance(values, list) and values for values in lists.values()):
-        return "write one value of each in `parameters`, and submit once for each with `-p NAME=VALUE`"
+        each = " ".join(f"-p {quote(f'{name}=...')}" for name in lists) or "-p"
+        return f"write one value of each in `parameters`, and submit once for each with `{each}`"
     trials = grid(lists)
     if strategy == "list":
         trials = from_list([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=False)])
