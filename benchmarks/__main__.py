@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import scale, scaling, start
+from benchmarks import scale, scaling, start, tracking
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
 from hpcdist.schedulers.local import LOCAL
@@ -116,6 +116,7 @@ def main() -> None:
         cold_starts(Path(folder))
     scale.main(compare, line)
     scaling.main()
+    tracking.main(compare, line)
     start.main(compare, line)
 
 

@@ -32,8 +32,8 @@ def tracked(run: Run) -> list[Tracked]:
     Raises:
         OSError: if its files cannot be read.
     """
-    found = series.read(run.directory)
     plan = run.directory.plan()
+    found = series.read(run.directory, plan)
     jobs = sorted({key.job for key in found.series} | {job for job, _ in found.others}, key=_order) or [""]
     return [
         _tracked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,15 +16,14 @@ from hpcdist.runs.rundir import RunDirectory
 FOLDER: Final = "tracking"
 _JOB: Final = re.compile(JOB_ID)
 _ATTEMPT: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
-_POLYAXON: Final = re.compile(r"polyaxon-([0-9]{1,9})")
-_FILE: Final = re.compile(r"rank-([0-9]{1,9})\..{1,200}\.jsonl")
+_FILE: Final = re.compile(r"rank-([0-9]{1,9})\..{1,200}\.jsonl|polyaxon-([0-9]{1,9})")
 
 
 class Recorded(NamedTuple):
-    """A file of one process; ``job`` is the job or the element of an array.
+    """What one process recorded: a file, or the folder of Polyaxon's client (`hpcdist.tracking.polyaxon`).
 
-    ``attempt``: how often the batch system had started the job before, and the script its program. Files
-    sort by job, attempt and rank.
+    ``job`` is the job or the element of an array. ``attempt``: how often the batch system had started the
+    job before, and the script its program. They sort by job, attempt and rank.
     """
 
     job: str
@@ -31,40 +31,34 @@ class Recorded(NamedTuple):
     rank: int
     path: Path
 
+    @property
+    def is_polyaxon(self) -> bool:
+        """Whether it is a folder of Polyaxon's own client."""
+        return self.path.name.startswith("polyaxon-")
+
 
 def recorded(directory: RunDirectory) -> list[Recorded]:
-    """Return the files of a run in their order; names that no process writes are ignored.
+    """Return what the processes of a run recorded, in this order; names that no process writes are ignored.
 
     Raises:
         OSError: if the run directory cannot be opened, or belongs to another user.
     """
     with directory.opened():
-        return sorted(_in(directory.path / FOLDER, _FILE))
+        return sorted(_in(directory.path / FOLDER))
 
 
-def of_polyaxon(directory: RunDirectory) -> list[Recorded]:
-    """Return the folders of Polyaxon's own client, one a rank, in their order.
-
-    Raises:
-        OSError: if the run directory cannot be opened, or belongs to another user.
-    """
-    with directory.opened():
-        return sorted(_in(directory.path / FOLDER, _POLYAXON))
-
-
-def _in(folder: Path, name: re.Pattern[str]) -> Iterator[Recorded]:
+def _in(folder: Path) -> Iterator[Recorded]:
     for job in _entries(folder, _JOB):
         for attempt in _entries(folder / job[0], _ATTEMPT):
             place = folder / job[0] / attempt[0]
             numbers = (int(attempt[1]), int(attempt[2]))
-            yield from (
-                Recorded(job[0], numbers, int(file[1]), place / file[0]) for file in _entries(place, name)
-            )
+            for file in _entries(place, _FILE):
+                yield Recorded(job[0], numbers, int(file[1] or file[2]), place / file[0])
 
 
 def _entries(folder: Path, name: re.Pattern[str]) -> Iterator[re.Match[str]]:
     with suppress(FileNotFoundError, NotADirectoryError):
-        yield from filter(None, (name.fullmatch(path.name) for path in folder.iterdir()))
+        yield from filter(None, map(name.fullmatch, os.listdir(folder)))  # noqa: PTH208 - names alone
 
 
 def opened(file: Recorded) -> BinaryIO:

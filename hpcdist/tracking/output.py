@@ -40,14 +40,13 @@ class Found(NamedTuple):
     entries: list[Entry]
 
 
-def found(directory: RunDirectory) -> Iterator[Found]:
+def found(directory: RunDirectory, plan: StoredPlan) -> Iterator[Found]:
     """Yield the metrics in the output; none if the experiment has no ``tracking``.
 
     Raises:
         OSError: if the output cannot be read.
         ConfigError: if an expression takes too long.
     """
-    plan = directory.plan()
     search = _Search(plan)
     if search.metrics:
         jobs = [event.job_id for event in directory.events() if event.what == "started"]

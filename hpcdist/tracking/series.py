@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import files, output, polyaxon
 from hpcdist.tracking.entries import Entry, Reader
 from hpcdist.tracking.files import Recorded
@@ -47,7 +48,7 @@ Part = tuple[Key, tuple[int, int], float, Points]
 """The points that one process recorded: of what, in which attempt, from which time on."""
 
 
-def read(directory: RunDirectory) -> Metrics:
+def read(directory: RunDirectory, plan: StoredPlan) -> Metrics:
     """Return what the processes of a run recorded, and what is found in its output of other metrics.
 
     An attempt goes on where the one before it had got to, mostly from a checkpoint: from its first step on
@@ -60,14 +61,15 @@ def read(directory: RunDirectory) -> Metrics:
     others: list[tuple[str, Entry]] = []
     damaged = 0
     for file in files.recorded(directory):
+        if file.is_polyaxon:
+            parts += _parts(file, polyaxon.entries(file.path), others)
+            continue
         with files.opened(file) as stream:
             reader = Reader(stream)
             parts += _parts(file, reader.new(), others)
         damaged += reader.damaged
-    for folder in files.of_polyaxon(directory):
-        parts += _parts(folder, polyaxon.entries(folder.path), others)
     recorded = {key for key, *_ in parts}
-    for each in output.found(directory):
+    for each in output.found(directory, plan):
         printed = Recorded(each.job, (0, each.attempt), each.rank, directory.path)
         parts += (part for part in _parts(printed, each.entries, others) if part[0] not in recorded)
     series: dict[Key, Points] = {}

@@ -34,7 +34,7 @@ def run(
 def curves(directory: RunDirectory) -> dict[Key, list[tuple[float, float]]]:
     return {
         key: [*zip(points.steps, points.values, strict=True)]
-        for key, points in series.read(directory).series.items()
+        for key, points in series.read(directory, directory.plan()).series.items()
     }
 
 
@@ -69,7 +69,7 @@ def test_a_step_that_goes_back_is_that_of_a_later_attempt(tmp_path: Path) -> Non
     )
     directory = run(tmp_path, LOSS, log)
     assert curves(directory) == {Key("9", "loss", 0): [(1, 3)]}
-    assert [each.attempt for each in output.found(directory)] == [0, 1, 2]
+    assert [each.attempt for each in output.found(directory, directory.plan())] == [0, 1, 2]
 
 
 def test_elements_of_an_array_have_outputs_of_their_own(tmp_path: Path) -> None:
@@ -104,4 +104,4 @@ def test_an_expression_that_takes_for_ever(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(output, "_SECONDS", 0.2)
     directory = run(tmp_path, {"metrics": {"a": "(?:x+x+)+(y)"}}, "x" * 40 + "\n")
     with pytest.raises(ConfigError, match=r"the expressions of `tracking` take too long on .*/job.out"):
-        series.read(directory)
+        series.read(directory, directory.plan())

@@ -54,7 +54,7 @@ def test_its_files_are_read_beside_ours(tmp_path: Path) -> None:
     [found] = comparison.tracked(run)
     assert (found.params, found.tags) == ({"lr": 0.1, "seed": 1}, ("a",))
     assert {*found.metrics} == {"val__loss", "loss"}
-    points = series.read(run.directory).series[Key("7", "val__loss", 0)]
+    points = series.read(run.directory, run.directory.plan()).series[Key("7", "val__loss", 0)]
     assert [*points.steps] == [0, 1, 2]
     assert [*points.values][:2] == [1, 0.5]
     assert math.isnan(points.values[2])
@@ -72,7 +72,9 @@ def test_its_files_are_read_beside_ours(tmp_path: Path) -> None:
 )
 def test_what_is_damaged_is_left_out(tmp_path: Path, loss: str, data: str, values: list[float]) -> None:
     polyaxon(tmp_path, "7/0.0/polyaxon-3", loss, data)
-    found = series.read(RunDirectory(tmp_path)).series.get(Key("7", "val__loss", 3))
+    found = series.read(RunDirectory(tmp_path), RunDirectory(tmp_path).plan()).series.get(
+        Key("7", "val__loss", 3)
+    )
     assert [*(found.values if found else [])] == values
 
 
@@ -97,7 +99,7 @@ def test_the_client_of_2_records_for_each_rank_without_a_server(tmp_path: Path) 
                  environment={"replicas": {"n_workers": 1}}) as job:  # fmt: skip
         out, _ = job.communicate(timeout=300)
     assert job.returncode == 0, out
-    found = series.read(RunDirectory(tmp_path / "run"))
+    found = series.read(RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "run").plan())
     values = {(key.name, key.rank): [*points.values] for key, points in found.series.items()}
     loss = [1, 0.5, pytest.approx(1 / 3)]
     assert values == {("loss", 0): loss, ("loss", 1): loss, ("accuracy", 0): [0.9], ("accuracy", 1): [0.9]}

@@ -38,7 +38,7 @@ def logged(steps: Iterable[float | None], value: float) -> list[str]:
 
 
 def read(run: Path) -> Metrics:
-    return series.read(RunDirectory(run))
+    return series.read(RunDirectory(run), RunDirectory(run).plan())
 
 
 def curves(run: Path) -> dict[Key, list[tuple[float, float]]]:

@@ -77,7 +77,7 @@ def _read(run: Run, names: Sequence[str]) -> Mapping[Key, Points]:
     Raises:
         ConfigError: if a name is that of no metric.
     """
-    metrics = series.read(run.directory)
+    metrics = series.read(run.directory, run.directory.plan())
     if metrics.damaged:
         print_problems([Problem(f"{metrics.damaged} damaged lines were skipped", severity="warning")])
     if not metrics.series:
@@ -191,7 +191,7 @@ def _new_lines(
 
         def lines(over: bool) -> Iterator[str]:
             del over
-            for file in files.recorded(directory):
+            for file in (file for file in files.recorded(directory) if not file.is_polyaxon):
                 if file.path not in readers:
                     readers[file.path] = Reader(streams.enter_context(files.opened(file)))
                 yield from filter(
