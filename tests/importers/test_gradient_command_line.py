@@ -111,6 +111,9 @@ def test_command_lines_for_one_node_and_the_old_form_of_mpi() -> None:
         "no-logs": True,
     }
     assert parse(["experiments", "createAndStart", "mpi"]) == {"experimentType": "MPI"}
+    board = ["experiments", "run", "singlenode", "--tensorboard"]
+    assert parse(board) == {"tensorboard": True}
+    assert parse([*board[:3], "--tensorboard=tb1"]) == {"tensorboard_set": "tb1"}
 
 
 REFUSED = {

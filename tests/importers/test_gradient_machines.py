@@ -58,6 +58,24 @@ def test_a_machine_of_unknown_size_is_a_warning(name: str, remark: str) -> None:
     assert remarks_of(f"machineType: {name}\ncommand: x\n") == [remark]
 
 
+def test_a_missing_machine_is_a_warning() -> None:
+    assert remarks_of("workerCommand: sleep 9\nexperimentType: MPI\nworkerCount: 2\nmasterCommand: x\n") == [
+        (
+            "warning: f.yml:1:16: workerCommand: workerCommand has no effect on a batch machine: "
+            "the nodes of a job need no command that waits for mpirun"
+        ),
+        (
+            "warning: f.yml:1:1: workerMachineType: workerMachineType is missing, so no GPUs, and the site's "
+            "default of CPUs and memory, are requested; " + A_MACHINE
+        ),
+        (
+            "warning: f.yml:4:16: masterCommand: a command which does not begin with mpirun runs unchanged, "
+            "once, on the first node; a program that reads /generated/hostfile by itself finds it at "
+            "$HPCDIST_HOSTFILE"
+        ),
+    ]
+
+
 def test_a_role_has_the_memory_or_the_type_of_gpu_of_its_machine() -> None:
     text = """\
 experimentType: GRPC

@@ -126,8 +126,6 @@ ERRORS: dict[str, list[str]] = {
     ],
     "experimentType: GRPC\nworkerCount: 1\nparameterServerCount: 0": [
         "f.yml:3:1: parameterServerCount: '0' is not a number from 1 to 100000; write the number of replicas",
-        "f.yml:1:1: workerMachineType: workerMachineType is missing; write the machine, such as P4000 or C7",
-        "f.yml:1:1: parameterServerMachineType: parameterServerMachineType is missing; write the machine, such as P4000 or C7",
         "f.yml:1:1: workerCommand: workerCommand is missing; write it, or give it by `--set`",
         "f.yml:1:1: parameterServerCommand: parameterServerCommand is missing; write it, or give it by `--set`",
     ],

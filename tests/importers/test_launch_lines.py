@@ -87,6 +87,8 @@ from hpcdist.words import quote
         ("mpirun '-np' 2 '--wdir=a b' \"--mca\" x y z", Line("mpirun", "z", np=2, folder="a b",
                                                            variables={"OMPI_MCA_x": "y"})),
         ("mpirun -x A=$B -x A=1 -x C=1 -x C=$D x", Line("mpirun", "C=$D x", variables={"A": "1"})),
+        ("mpirun -mca btl tcp --mca btl self -x OMPI_MCA_a=b -mca a c x",
+         Line("mpirun", "x", variables={"OMPI_MCA_btl": "tcp,self", "OMPI_MCA_a": "c"})),
         ("mpirun -npernode 04 x", Line("mpirun", "x", per_node="4")),
         ("horovodrun -np=2 --timeline-filename t --fusion 32 --thread-affinity -1 python t.py",
          Line("horovodrun", "python t.py", np=2,

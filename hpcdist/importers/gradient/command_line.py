@@ -111,6 +111,8 @@ def _option(data: Map, words: list[str], command: tuple[str, ...]) -> list[str]:
         _fail(f"--{name} is not read here", _FILES[name])
     if name not in _COMMANDS[command] and name != "optionsFile":
         _fail(f"`{' '.join(command)}` has no option --{name}", _nearest(name, command))
+    if name in FLAGS and f"{name}_set" in _COMMANDS[command] and equals:
+        name = f"{name}_set"  # as gradient-cli does with `--tensorboard=ID`
     if name in FLAGS:
         text = glued if equals else rest.pop(0) if rest and rest[0].lower() in _BOOLEANS else "true"
         if text.lower() not in _BOOLEANS:

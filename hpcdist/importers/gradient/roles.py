@@ -133,11 +133,12 @@ def number_of(text: str | None) -> int | None:
 
 
 def machine_of(read: Reading, key: str) -> Machine | None:
-    """Take a machine type; refuse an unknown one with the nearest."""
+    """Take a machine type; refuse a misspelt one with the nearest, and warn of a missing or unknown one."""
     name = text_of(read, key)
     if name is None:
         if not isinstance(read.peek(key), (dict, list)):
-            read.refuse(Key(key), why=f"{key} is missing", hint=_A_MACHINE)
+            why = f"{key} is missing, so no GPUs, and the site's default of CPUs and memory, are requested"
+            read.warn(Key(key), why=why, hint=_A_MACHINE)
         return None
     found = machine(name)
     if found is None:

@@ -43,6 +43,7 @@ class Options:
         self._is_argparse = table is not MPI
         self.values: dict[str, str] = {}
         self.variables: dict[str, str] = {}
+        self._mca: dict[str, str] = {}
         self.passed: list[str] = []
         self.before: list[str] = []
         self.knobs: dict[str, str | None] = {}
@@ -145,12 +146,14 @@ class Options:
 
         A variable, and no word for mpirun in ``batch.launcher.args``: mpirun hands its parameters on to the
         ranks as these variables (mpirun(1), "MCA"), so a rank sees the same; they work as well where the
-        site's launcher is srun, which has no such option; and `hpcdist lint` knows them by these names.
+        site's launcher is srun, which has no such option; and `hpcdist lint` knows them by these names. The
+        values of one that is set twice have a comma between them (mpirun(1)).
         """
         if _CONNECTION_PARAMETERS.match(key):
             self.dropped.append(f"{option} {key} {value}")
         else:
-            self.variables[f"OMPI_MCA_{key}"] = value
+            self._mca[key] = f"{self._mca[key]},{value}" if key in self._mca else value
+            self.variables[f"OMPI_MCA_{key}"] = self._mca[key]
 
     def _map(self, option: str, value: str) -> None:
         """Take the processes of a node, or round-robin placement; modifiers are dropped."""
