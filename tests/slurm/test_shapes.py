@@ -35,6 +35,7 @@ SHAPES: Mapping[str, dict[str, Any]] = {
     "one-task": shape(needs()),
     "one-task-two-gpus": shape(needs(gpu=2)),
     "two-cpu-tasks": shape(needs(), 1),
+    "two-a-node": shape(needs(), 3, per_node=2),
     "four-gpus-one-node": shape(needs(gpu=1), 3),
     "eight-gpus-two-nodes": shape(needs(gpu=1), 7),
     "five-gpus-uneven": shape(needs(gpu=1), 4),
