@@ -57,7 +57,7 @@ def _range_problems(counts: NodeCounts) -> Iterator[Problem]:
 def _contradiction(experiment: Experiment, counts: NodeCounts, total: int) -> list[Problem]:
     """Return a problem where so many replicas cannot be on these nodes."""
     nodes, per_node = counts
-    there_are = f"there are {total}, {_listed(experiment)}" if total > 1 else "there is one, the master"
+    there_are = f"there {'are' if total > 1 else 'is'} {total}: {_listed(experiment)}"
     others = total - (experiment.environment.replicas or Replicas()).n_workers
 
     def written(*more: str, totals: tuple[int, ...]) -> str:
