@@ -19,6 +19,7 @@ from hpcdist.loading.load import load_experiment
 FILES = sorted(
     path for path in (pathlib.Path(__file__).parent / "azure").glob("*.yml") if "expected" not in path.name
 )
+PIPELINE = pathlib.Path(__file__).parent / "azure/pipelines/fit.yml"
 KEYS = (
     "$schema", "type", "name", "display_name", "experiment_name", "version", "description", "tags", "inputs",
     "outputs", "code", "command", "environment", "launcher", "distribution", "resources", "compute",
@@ -27,13 +28,13 @@ KEYS = (
     "process_count", "worker_count", "parameter_server_count", "instance_count", "instance_type",
     "node_count", "resource_layout", "timeout", "timeout_seconds", "value", "data", "local_path",
     "requireGpu", "x", "a-b", "if", "jobs", "trial", "component", "services", "identity",
-    "successful_return_code",
+    "successful_return_code", "overrides", "settings",
 )  # fmt: skip
 WORDS = (
     "command", "DistributedComponent", "CommandComponent", "mpi", "pytorch", "tensorflow", "ray", "string",
     "Integer", "number", "boolean", "Enum", "uri_folder", "direct", "azureml:x:1", "https://x.org/y", "./a",
     "python x.py {inputs.x} [--y {inputs.a-b}]", "$[[--x ${{inputs.x}}]] '${{outputs.x}}' {{ {%",
-    "{${{inputs.x}}}", "2", "Linux", "Standard_NC6s_v3", "",
+    "{${{inputs.x}}}", "2", "Linux", "Standard_NC6s_v3", "", "${{parent.inputs.x}}",
 )  # fmt: skip
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-2, 9), st.floats(), st.sampled_from(WORDS), st.text(max_size=9)
@@ -69,7 +70,9 @@ def test_junk_is_read_or_refused_with_a_place(data: dict[str, Any]) -> None:
 
 
 @settings(max_examples=150)
-@given(st.sampled_from(FILES), st.lists(st.integers(0, 50), min_size=4, max_size=4), TREES)
+@given(
+    st.sampled_from([*FILES, *[PIPELINE] * 4]), st.lists(st.integers(0, 50), min_size=6, max_size=6), TREES
+)
 def test_junk_anywhere_in_a_good_file_is_read_or_refused(
     file: pathlib.Path, steps: list[int], junk: object
 ) -> None:

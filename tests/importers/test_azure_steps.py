@@ -84,10 +84,14 @@ def test_a_step_has_the_values_of_its_pipeline() -> None:
             "params": {"data": "jobs/data", "rate": 1.5},
             "run": {"cmd": prepared(command, "out", before=("submitted_in=$PWD",))},
         },
-        [ONLY.format("prepare")],
+        [
+            ONLY.format("prepare"),
+            "jobs/p.yml:11:1: jobs: this step does not use inputs.nodes of its pipeline",
+        ],
     )
     ignored = [problem.path for problem in found.problems if "no effect" in problem.message]
-    assert ignored == [("inputs", "data", "mode"), ("compute",), ("settings",)]
+    mode = ("jobs", "prepare", "inputs", "data", "mode")
+    assert ignored == [mode, ("settings", "default_compute"), ("settings",)]
 
 
 def test_a_step_has_its_component_of_another_file(here: pathlib.Path) -> None:
@@ -114,7 +118,11 @@ def test_a_step_has_its_component_of_another_file(here: pathlib.Path) -> None:
             "batch": {"nodes": 2},
             "run": {"cmd": command},
         },
-        [ONLY.format("train"), f"jobs/p.yml:21:21: inputs.clean.path: {why}; {hint}"],
+        [
+            ONLY.format("train"),
+            f"jobs/p.yml:21:21: jobs.train.inputs.clean: {why}; {hint}",
+            "jobs/p.yml:11:1: jobs: this step does not use inputs.data, outputs.clean of its pipeline",
+        ],
     )
     origin = origins(found)
     assert origin(("batch", "nodes")) == "p.yml:8 inputs.nodes.default"
@@ -127,6 +135,19 @@ def test_a_setting_changes_a_step(here: pathlib.Path) -> None:
     assert found.document.data["batch"] == {"nodes": 3}
     assert "\ncd /src || exit\n" in found.document.data["run"]["cmd"]
     assert here.exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("  prepare:", "jobs/p.yml:13:5: jobs.prepare.colour: unknown key 'colour'; remove it"),
+        ("display_name: All", "jobs/p.yml:4:1: colour: unknown key 'colour'; remove it"),
+    ],
+)
+def test_an_unknown_key_has_its_place_in_the_pipeline(line: str, message: str) -> None:
+    indent = "" if line[:1] != " " else "    "
+    text = PIPELINE.replace(f"{line}\n", f"{line}\n{indent}colour: red\n")
+    assert [text for text in remarks(native(text, "prepare")) if "colour" in text] == [message]
 
 
 FIRST = """\

@@ -54,3 +54,28 @@ def test_a_foreign_file_is_run_in_its_image(boxed: User) -> None:  # noqa: F811 
     log = trained(boxed, written(boxed, "polyaxon_v1"), *options)
     assert "2 tasks by srun, 2 nodes, 2 GPUs: n1 n2 " in log
     assert " on 2 ranks" in log
+
+
+AZURE = """\
+type: command
+name: kept
+code: src
+command: >-
+  printf '%s %s\\n' "$(cat note)" "$(basename $PWD)" && touch outputs/$HPCDIST_RANK logs/$HPCDIST_RANK own
+distribution: {type: mpi, process_count_per_instance: 2}
+resources: {instance_count: 2}
+"""
+
+
+def test_outputs_of_an_azure_job_are_those_of_its_run(user: User) -> None:
+    (user.directory / "src/outputs").mkdir(parents=True)
+    (user.directory / "src/note").write_text("code of node")
+    (user.directory / "kept.yml").write_text(AZURE)
+    lines = sorted(trained(user, "kept.yml").splitlines())
+    assert [line for line in lines if "code of node" in line] == [
+        f"{rank}: code of node {rank // 2}" for rank in range(4)
+    ]
+    outputs = user.directory / "runs/kept-1/outputs"
+    found = sorted(str(path.relative_to(outputs)) for path in outputs.rglob("*"))
+    assert found == ["0", "1", "2", "3", "logs", *(f"logs/{rank}" for rank in range(4))]
+    assert sorted(path.name for path in (user.directory / "src").rglob("*")) == ["note", "outputs"]

@@ -10,7 +10,7 @@ import re
 from typing import Final, NoReturn
 
 from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import ConfigError, Path, Problem
+from hpcdist.errors import ConfigError, Path, Problem, warning
 from hpcdist.importers import Imported
 from hpcdist.importers.azure.code import Code
 from hpcdist.importers.azure.command import Translation, one_line
@@ -19,7 +19,16 @@ from hpcdist.importers.azure.inputs import Inputs
 from hpcdist.importers.azure.layout import SETTINGS, Layout
 from hpcdist.importers.azure.outputs import read_outputs
 from hpcdist.importers.azure.runtime import warn_of_variables
-from hpcdist.importers.azure.steps import SUPPORTED, as_job, file_named_in, kind_of, steps, with_component
+from hpcdist.importers.azure.steps import (
+    SUPPORTED,
+    as_job,
+    file_named_in,
+    kind_of,
+    paths_of,
+    steps,
+    unused,
+    with_component,
+)
 from hpcdist.importers.container import escape_templates, finish_with_command
 from hpcdist.importers.polyaxon.command import joined
 from hpcdist.importers.reading import Reading, one_of
@@ -109,10 +118,22 @@ class Azure:
         Layout(read, legacy=legacy, command=command).put()
         take_rest(read)
         found = finish_with_command(read)
-        return found if job is data else found._replace(origins={})
+        return found if job is data else _of_step(found, data)
 
 
 IMPORTER: Final = Azure()
+
+
+def _of_step(found: Imported, data: Map) -> Imported:
+    """Return what was made of a step, with the paths in its file, and a warning of what it does not use."""
+    paths = paths_of(data)
+    remarks = [
+        one._replace(path=paths.get(one.place, one.path) if one.place else one.path) for one in found.remarks
+    ]
+    if names := unused(data):
+        why = f"this step does not use {', '.join(names)} of its pipeline"
+        remarks.append(warning(why, ("jobs",))._replace(place=data.place_of("jobs")))
+    return found._replace(remarks=tuple(remarks), origins={})
 
 
 def _is_legacy(data: Map) -> bool:

@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map
-from hpcdist.errors import ConfigError, Path, Problem
+from hpcdist.documents.tree import Map, Seq
+from hpcdist.errors import ConfigError, Path, Place, Problem
 from hpcdist.importers.azure.inputs import TYPES
+from hpcdist.importers.reading import Reading
 
 SUPPORTED: Final = "supported: `type: command`, CommandComponent, DistributedComponent"
 _KINDS: Final = frozenset({"command", "component", "commandcomponent", "distributedcomponent"})
@@ -38,7 +39,7 @@ def steps(data: Map) -> dict[Path, str]:
 
 def file_named_in(data: Map) -> tuple[Path, str] | None:
     """Return the key of a component that is in another file, and the path of that file."""
-    base = _only_step(data) if "jobs" in data else ()
+    base = _only_step(data) if "jobs" in data else () if kind_of(data) in _KINDS else None
     value = None if base is None else _at(data, base).get("component")
     if base is None or not isinstance(value, str) or _REMOTE.match(value.removeprefix("file:")):
         return None
@@ -69,12 +70,33 @@ def as_job(data: Map) -> Map:
     step = _resolved(_at(data, base), data)
     component = step.get("component")
     job = _merged(component if isinstance(component, Map) else Map(), step)
-    if isinstance(component, str):
+    if "component" in step and not isinstance(component, Map):
         job.copy_from(step, "component")
     job = _in_pipeline(job, data)
     if "name" not in job:
         job.put("name", base[-1], data["jobs"].place_of(base[-1]))
     return job
+
+
+def unused(data: Map) -> list[str]:
+    """Return the inputs and outputs of a pipeline that its only step does not use."""
+    base = _only_step(data) if "jobs" in data else None
+    text = "" if not base else str(_at(data, base))
+    used = {(match[1], match[2].split(".")[0]) for match in _REFERENCE.finditer(text)}
+    names = [(kind, name) for kind in ("inputs", "outputs") for name in Reading(data).keys(kind) if base]
+    return [f"{kind}.{name}" for kind, name in names if (kind, name) not in used]
+
+
+def paths_of(node: Map | Seq, above: Path = ()) -> dict[Place, Path]:
+    """Return the path of each key and value by its place, which it keeps in a job made of a step."""
+    found: dict[Place, Path] = {}
+    for step in node if isinstance(node, Map) else range(len(node)):
+        value, path = node[step], (*above, step)  # type: ignore[index]
+        key = node.key_places.get(str(step)) if isinstance(node, Map) else None
+        inner = value if isinstance(value, (Map, Seq)) else None
+        found |= {place: path for place in (key, None if inner else node.place_of(step)) if place}  # type: ignore[arg-type]
+        found |= paths_of(inner, path) if inner else {}
+    return found
 
 
 def _only_step(data: Map) -> Path | None:
@@ -111,7 +133,9 @@ def _merged(component: Map, step: Map) -> Map:
     """Return a component with what a step changes in it."""
     if kind_of(component) not in _KINDS:
         why = f"this component is of the type {component['type']!r}, which is not run"
-        raise ConfigError(Problem(why, ("component",), SUPPORTED, place=component.place_of("type")))
+        raise ConfigError(
+            Problem(why, ("component",), SUPPORTED, place=component.place_of("type") or component.place)
+        )
     job = Map(place=step.place)
     for source in (component, step):
         for key, value in source.items():
