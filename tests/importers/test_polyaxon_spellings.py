@@ -86,5 +86,11 @@ def test_what_polyaxon_ignores_in_an_entry_has_no_effect() -> None:
     ]
 
 
-def test_a_tag_may_be_text() -> None:
-    assert read("tags: one\n" + RUN) == ({"tags": ["one"], "run": {"cmd": "x"}}, [])
+def test_one_value_is_a_list() -> None:
+    one = "{tolerations: {key: a}, data_refs: b}"
+    text = f"tags: one\nenvironment: {one}\n"
+    environment = {"tolerations": [{"key": "a"}], "data_refs": ["b"]}
+    assert read(text + RUN) == ({"tags": ["one"], "environment": environment, "run": {"cmd": "x"}}, [])
+    document = source.parse(text + RUN, "p.yml")
+    data = importers.read(document.data).data
+    assert data["tags"].place_of(0) == Place("p.yml", 1, 7)

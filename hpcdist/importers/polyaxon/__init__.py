@@ -85,7 +85,7 @@ class Polyaxon:
         commands.normalise(new, remarks)
         _build(new, remarks)
         _logging(new, remarks)
-        _tags(new)
+        environments.as_list(new, "tags")
         variables.normalise(new, remarks)
         environments.normalise(new, remarks)
         _framework(new, remarks)
@@ -198,14 +198,6 @@ def _build(data: Map, remarks: list[Problem]) -> None:
         remarks.append(Problem(message, ("build", key), "", "warning", place))
         build.drop(key)
     _replace(data, "build", build)
-
-
-def _tags(data: Map) -> None:
-    """List the tag that files of Polyaxon 0.1 to 0.4 may have as text."""
-    tags = data.get("tags")
-    if isinstance(tags, str):
-        data["tags"] = Seq(place=data.place_of("tags"))
-        data["tags"].add(tags, data.place_of("tags"))
 
 
 def _logging(data: Map, remarks: list[Problem]) -> None:

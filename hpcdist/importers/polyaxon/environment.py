@@ -21,6 +21,8 @@ _SESSION: Final = ("delay_workers_by_global_step", "run_config", "config", "work
 _UNUSED: Final = ("service_account", "image_pull_secrets", "max_restarts", "secret_refs", "config_map_refs",
                   "configmap_refs", "persistence", "data_refs", "artifact_refs", "outputs")  # fmt: skip
 """Keys that an entry of Polyaxon 0.5 and later may have, and that Polyaxon itself ignores there."""
+_LISTS: Final = ("tolerations", "secret_refs", "config_map_refs", "configmap_refs", "data_refs",
+                 "artifact_refs", "image_pull_secrets")  # fmt: skip
 _RESOURCES: Final = ("cpu", "memory", "gpu", "tpu")
 _BASE: Final[Path] = ("environment",)
 TENSORFLOW_2: Final = "for TensorFlow 2 add `tensorflow: {version: 2}` at the top level"
@@ -36,6 +38,8 @@ def normalise(data: Map, remarks: list[Problem]) -> None:
     environment.rename("master_resources", "resources")
     if "config_map_refs" not in environment:
         environment.rename("configmap_refs", "config_map_refs")
+    for key in _LISTS:
+        as_list(environment, key)
     _drop_session(environment, _BASE, remarks)
     _framework_sections(data, environment, remarks)
     _bare_counts(data, environment, remarks)
@@ -43,6 +47,15 @@ def normalise(data: Map, remarks: list[Problem]) -> None:
     if isinstance(environment.get("replicas"), Map):
         _replicas(environment, remarks)
     data["environment"] = environment
+
+
+def as_list(section: Map, key: str) -> None:
+    """Make a list of one value, which early releases of Polyaxon read too."""
+    value = section.get(key)
+    if isinstance(value, (str, Map)):
+        items = Seq(place=section.place_of(key))
+        items.add(value, section.value_places.get(key))
+        section[key] = items
 
 
 def _framework_sections(data: Map, environment: Map, remarks: list[Problem]) -> None:
@@ -143,6 +156,7 @@ def _entry(entry: Map, path: Path, remarks: list[Problem]) -> Map:
     new = entry.copy()
     _drop_session(new, path, remarks)
     _plural_keys(new, path, remarks)
+    as_list(new, "tolerations")
     for key in _UNUSED:
         if key in new:
             message, hint = f"{key!r} of a replica has no effect, as in Polyaxon", "write it in `environment`"
