@@ -51,7 +51,7 @@ override_options = (
 foreign_options = (
     click.option(
         "--from", "form", metavar="FORMAT", default="", shell_complete=completion.formats,
-        help="Format of the file; default: detected from its keys.",
+        help="Format of the file (default: detected from its keys), or tool of a command line after --.",
     ),
     click.option(
         "--name", "job", metavar="NAME", default="", help="Job to use if the file has several.",
