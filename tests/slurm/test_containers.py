@@ -58,6 +58,14 @@ def submitted(user: User, file: str | Path, *options: str) -> str:
     return logs[0]
 
 
+def write_runscript(user: User, text: str) -> None:
+    """Give the image the program that its ENTRYPOINT would be."""
+    script = user.directory / "image" / ".singularity.d" / "runscript"
+    script.parent.mkdir()
+    script.write_text(text)
+    script.chmod(0o755)
+
+
 PROBE = (
     'echo "probe $HPCDIST_RANK $(test -e /inside && echo inside) '
     '$ONLY_INSIDE $LEVEL $OMP_NUM_THREADS $MESSAGE"'
@@ -106,10 +114,7 @@ def test_the_first_failure_is_the_jobs(user: User) -> None:
     [("--rank=$HPCDIST_RANK \"it's\" '$HOME  `x`'", "--rank={} it's $HOME  `x`"), (None, "by default")],
 )
 def test_the_images_own_entrypoint(user: User, args: str | None, output: str) -> None:
-    (user.directory / "image" / ".singularity.d").mkdir()
-    script = user.directory / "image" / ".singularity.d" / "runscript"
-    script.write_text(RUNSCRIPT)
-    script.chmod(0o755)
+    write_runscript(user, RUNSCRIPT)
     section = {
         "resources": {"cpu": {"requests": 12}},
         "replicas": {"n_workers": 1, "default_worker": {"resources": {"cpu": {"requests": 12}}}},

@@ -13,6 +13,7 @@ import pytest
 from tests.importers.job_files import FILES
 from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.test_containers import user as boxed  # noqa: F401 - the fixture of a user with Apptainer
+from tests.slurm.test_containers import write_runscript
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
@@ -79,3 +80,25 @@ def test_outputs_of_an_azure_job_are_those_of_its_run(user: User) -> None:
     found = sorted(str(path.relative_to(outputs)) for path in outputs.rglob("*"))
     assert found == ["0", "1", "2", "3", "logs", *(f"logs/{rank}" for rank in range(4))]
     assert sorted(path.name for path in (user.directory / "src").rglob("*")) == ["note", "outputs"]
+
+
+NO_COMMAND = """
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: ddp}
+spec:
+  pytorchReplicaSpecs:
+    Master: {template: &pod {spec: {containers: [{image: ./image, args: ["--steps=$(STEPS)"],
+      env: [{name: STEPS, value: "20"}], resources: {limits: {cpu: 12}}}]}}}
+    Worker: {replicas: 1, template: *pod}
+"""
+
+
+def test_a_file_without_a_command_runs_the_program_of_its_image(boxed: User) -> None:  # noqa: F811 - the fixture
+    write_runscript(
+        boxed, '#!/bin/sh\necho "rank $RANK of $WORLD_SIZE, $(test -e /inside && echo inside):" "$@"\n'
+    )
+    (boxed.directory / "ddp.yml").write_text(NO_COMMAND.lstrip())
+    log = trained(boxed, "ddp.yml", "--site=./boxed.yaml")
+    assert "2 tasks by srun, 2 nodes: n1 n2 " in log
+    assert [f"{rank}: rank {rank} of 2, inside: --steps=20" in log for rank in range(2)] == [True, True]
