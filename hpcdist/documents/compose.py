@@ -11,7 +11,7 @@ import yaml
 
 from hpcdist.documents import scalars
 from hpcdist.documents.tree import Map, Seq
-from hpcdist.documents.yaml_errors import explain, split_at_comma
+from hpcdist.documents.yaml_errors import explain, split_at_comma, template_at
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
 
 MAX_DEPTH: Final = 64
@@ -22,6 +22,7 @@ PARSER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's parser where PyYAML has it, else PyYAML's own."""
 
 _UNPASSABLE: Final = re.compile("[\0\ud800-\udfff]")
+_NO_KEY: Final = ("a list or section cannot be a key", "write a word")
 _CORE: Final = "tag:yaml.org,2002:"
 
 
@@ -93,6 +94,8 @@ class Composer:
 
     def _syntax_error(self, error: yaml.YAMLError) -> ConfigError:
         what, hint, line, column = explain(error, self._text)
+        if any(problem.place and problem.place.line == line for problem in self._problems):
+            return ConfigError(*self._problems)
         return ConfigError(*self._problems, Problem(what, hint=hint, place=Place(self._file, line, column)))
 
     def _place(self, event: Any) -> Place:
@@ -239,8 +242,10 @@ class Composer:
 
     def _entry(self, result: Map, key: Node, value: Node) -> None:
         if key.text is None:
-            templated = isinstance(key.value, Map) and "a template must be quoted: '{{ name }}'"
-            self._add_problem(key.place, "a list or section cannot be a key", templated or "write a word")
+            template = template_at(self._text, key.place) if isinstance(key.value, Map) else ""
+            what = "a template at the start of a value must be quoted"
+            message = (what, f"write {template}") if template else _NO_KEY
+            self._add_problem(key.place, *message)
         elif key.text in result:
             line = result.key_places[key.text].line
             self._add_problem(

@@ -7,6 +7,8 @@ from typing import Final
 
 import yaml
 
+from hpcdist.errors import Place
+
 _MESSAGES: Final = (
     (r"mapping values are not allowed", "': ' makes this a key, where none is allowed",
      "quote the text if it contains ': ', or check the indentation"),
@@ -46,6 +48,9 @@ _NEXT_KEY: Final = r"mapping values|document start>|expected key|expected <block
 _COMMAND: Final = re.compile(r" *(?:- +)?(?P<section>run:\s*\{\s*)?cmd:\s+(?P<text>\S.*)")
 _LONGEST: Final = 200
 _USE_BLOCK: Final = "write the command on the lines below `cmd: |`"
+_KEY: Final = re.compile(r"\s*(?:- +)*(?P<key>['\"]?[\w.-]+['\"]?) ?:(?:\s|$)")
+_TEXT: Final = re.compile(r"\s*(?P<text>[A-Za-z][\w .-]*)$")
+_BLOCK: Final = re.compile(r": *[|>][+-]?\d*\s*$")
 _NO_SPACE: Final = re.compile(r"\s*(?:- +)*(['\"]?[\w.-]+['\"]?:)(?=\S)(?!//)")
 
 
@@ -58,10 +63,14 @@ def explain(error: yaml.YAMLError, text: str) -> tuple[str, str, int, int]:
         mark = opened
     line, column = (mark.line, mark.column) if mark else (0, 0)
     reported = f"{context} {problem}"
-    if fixed := _missing_space(reported, text.splitlines(), line, column):
-        return fixed
+    lines = text.splitlines()
+    found = _merge_conflict(lines) or _missing_space(reported, lines, line, column)
+    if found := found or _indentation(reported, lines, line, column):
+        return found
     what, hint = _message(reported, _character(text, line, column))
-    if command_hint := _command_hint(text.splitlines(), line):
+    if never_closed := _never_closed(what, lines, line, column):
+        return *never_closed, line + 1, column + 1
+    if command_hint := _command_hint(lines, line):
         # The { belongs to the command itself, or the command contains its }.
         what = what.replace("this { is not closed, or a comma is missing", "this { } ends at another }")
         return what, command_hint, line + 1, column + 1
@@ -71,6 +80,17 @@ def explain(error: yaml.YAMLError, text: str) -> tuple[str, str, int, int]:
 def quoted(text: str) -> str:
     """Return a text as a single-quoted scalar of YAML."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def template_at(text: str, place: Place) -> str:
+    """Return the quoted value that begins with a template whose second brace is there; empty if none does."""
+    line = text.splitlines()[place.line - 1]
+    before, value = line[: place.column - 2], line[place.column - 2 :].rstrip()
+    if not value.startswith("{{"):
+        return ""
+    is_inside = before.count("{") > before.count("}") or before.count("[") > before.count("]")
+    whole = re.match(r"\{\{.*?\}\}", value) if is_inside else re.match(r".*?(?=\s+#|$)", value)
+    return quoted(whole[0]) if whole else ""
 
 
 def split_at_comma(text: str, key: str) -> tuple[str, str]:
@@ -103,6 +123,47 @@ def _missing_space(
     if not match:
         return None
     return "this ':' has no space after it", f"put a space after `{match[1]}`", line + 1, match.end()
+
+
+def _merge_conflict(lines: list[str]) -> tuple[str, str, int, int] | None:
+    """Report the first mark of a merge conflict of git."""
+    marks = [at for at, text in enumerate(lines) if re.match(r"<{7} |={7}$|>{7} ", text)]
+    if not marks:
+        return None
+    return "this line is the mark of a merge conflict", "resolve the conflict in git", marks[0] + 1, 1
+
+
+def _indentation(reported: str, lines: list[str], line: int, column: int) -> tuple[str, str, int, int] | None:
+    """Report a key that begins its line but not below the key above, or the missing colon of that one."""
+    above = next((at for at in range(line - 1, -1, -1) if not re.match(r"\s*(?:#|$)", lines[at])), -1)
+    if above < 0 or line >= len(lines) or not re.search(_NEXT_KEY + "|simple key|'-' indicator", reported):
+        return None
+    if _BLOCK.search(lines[above]):
+        what, hint = "the text after the line above is not indented", "indent it deeper than its key"
+        return (what, hint, line + 1, 1) if "simple key" in reported else None
+    key, before = _KEY.match(lines[line]), _KEY.match(lines[above])
+    if not key or column > key.end("key"):
+        return None
+    indent = key.start("key")
+    if before and before.start("key") != indent:
+        message = f"this key is indented by {indent}, and the key {before['key']!r} above it by "
+        hint = "give keys of one section the same indentation"
+        return f"{message}{before.start('key')}", hint, line + 1, indent + 1
+    text = _TEXT.match(lines[above])
+    if text and text.start("text") == indent:
+        return "this line is a key without ':'", "write `key: value`", above + 1, indent + 1
+    return None
+
+
+def _never_closed(what: str, lines: list[str], line: int, column: int) -> tuple[str, str] | None:
+    """Report a quote or bracket of which the other one is missing in the rest of the file."""
+    rest = "\n".join([lines[line][column:], *lines[line + 1 :]]) if 0 <= line < len(lines) else ""
+    if what.startswith("this quote") and len(re.findall(re.escape(rest[:1]), lines[line][column:])) == 1:
+        return what, "close it"
+    for opening, closing in ("{}", "[]"):
+        if rest[:1] == opening and rest.count(closing) < rest.count(opening) and "{{" not in rest:
+            return f"this {opening} is never closed", f"write its {closing}"
+    return None
 
 
 def _first_above(lines: list[str], line: int) -> int:

@@ -211,7 +211,7 @@ def test_values_from_the_command_line(text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1", "this list is not closed, or a comma is missing; write it as [a, b]"),
+        ("[1", "this [ is never closed; write its ]"),
         ("'a'\nb: c", "expected one value, got several"),
         ("9" * 301, "a number of 301 digits is not supported; quote it if it is text"),
         ("\udcff", "the value is not valid UTF-8"),

@@ -101,7 +101,7 @@ def test_a_setting_overrides_the_native_form_of_an_old_file() -> None:
     ("params", "changes", "messages"),
     [
         ({"l": "1"}, [], ["-p l=1: params.l: there is no param 'l'; known: lr"]),
-        ({"lr": "[1"}, [], ["-p lr=[1: this list is not closed, or a comma is missing; write it as [a, b]"]),
+        ({"lr": "[1"}, [], ["-p lr=[1: this [ is never closed; write its ]"]),
         ({}, [("batch.acount", "x")],
          ["--set batch.acount=x: batch.acount: unknown key 'acount'; did you mean 'account'?"]),
         ({}, [("batch.walltime", "60")],
@@ -147,7 +147,7 @@ run: {cmd: "{{ lr }}"}
 """
     known = (
         "accelerate, backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, inputs, jax, kind, "
-        "lightning, logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, version"
+        "lightning, logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, tracking, version"
     )
     assert said(text) == [
         "e.yml:3:19: batch.walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s, such as 90m",

@@ -60,14 +60,14 @@ def test_a_file_without_anything_or_with_a_part_of_an_experiment_is_one_problem(
         # a key is near to one of an experiment
         ("rnu: {cmd: x}\n", ["e.yml:1:1: 'run' is missing; write `run: {cmd: ...}`", "e.yml:1:1: rnu: unknown key 'rnu'; did you mean 'run'?"]),
         # there is a section that only experiments have
-        ("framework: horovod\nlr: 1\n", ["e.yml:1:1: 'run' is missing; write `run: {cmd: ...}`", "e.yml:2:1: lr: unknown key 'lr'; known: accelerate, backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, inputs, jax, kind, lightning, logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, version"]),
+        ("framework: horovod\nlr: 1\n", ["e.yml:1:1: 'run' is missing; write `run: {cmd: ...}`", "e.yml:2:1: lr: unknown key 'lr'; known: accelerate, backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, inputs, jax, kind, lightning, logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, tracking, version"]),
         ("name: x\n", ["e.yml:1:1: 'run' is missing; write `run: {cmd: ...}`"]),
         # keys of the right form in the wrong place
         ("run: {cmd: x}\nresources: {cpu: {limits: 2}}\nwalltime: 1h\nnodes: 2\n", ["e.yml:2:1: resources: unknown key 'resources'; it belongs to `environment`: check the indentation", "e.yml:3:1: walltime: unknown key 'walltime'; it belongs to `batch`: check the indentation", "e.yml:4:1: nodes: unknown key 'nodes'; it belongs to `batch`: check the indentation"]),
         # a command of several documents may have such a line
         ("run:\n  cmd: |\n    cat <<X\n    ...\n    X\nbatch: {nodes: x}\n", ["e.yml:6:16: batch.nodes: expected a whole number, got 'x'"]),
         # a broken line elsewhere is reported as it is
-        ("run:\n  cmd: |\n    ...\n\n\nbatch: [a\n", ["e.yml:6:8: this list is not closed, or a comma is missing; write it as [a, b]"]),
+        ("run:\n  cmd: |\n    ...\n\n\nbatch: [a\n", ["e.yml:6:8: this [ is never closed; write its ]"]),
     ],
 )  # fmt: skip
 def test_an_experiment_with_faults_keeps_its_problems(tmp_path: Path, text: str, messages: list[str]) -> None:
