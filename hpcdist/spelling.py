@@ -30,7 +30,9 @@ def closest(word: str, choices: Iterable[str], most: int = _MOST) -> str | None:
     if near:
         return word if word in known else min(near)[1]
     longer = [choice for choice in known if choice.lower().startswith(word.lower())]
-    return longer[0] if len(word) >= _SHORT and len(longer) == 1 else None
+    shortest = min(longer, key=len, default="")
+    is_clear = len(word) >= _SHORT and all(choice.startswith(shortest) for choice in longer)
+    return shortest or None if is_clear else None
 
 
 def _difference(word: str, choice: str) -> int:

@@ -33,7 +33,17 @@ def test_files_of_the_run_directory(real: Hpcdist, folder: Path) -> None:
     assert real("submit", "-", "--set", "name=mine", "--wait", stdin=RANKS).code == 0
     run = folder / "runs" / "mine-1"
     assert {path.name for path in run.iterdir()} == {
-        *("experiment.yml", "plan.json", "job.sh", "record.json", "events", "logs", "jobs", "outputs")
+        *(
+            "experiment.yml",
+            "plan.json",
+            "job.sh",
+            "record.json",
+            "events",
+            "logs",
+            "jobs",
+            "outputs",
+            "python",
+        )
     }
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
     assert (run / "experiment.yml").read_text() == f'{RANKS}# submitted with ["--set", "name=mine"]\n'

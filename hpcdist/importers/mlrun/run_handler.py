@@ -16,7 +16,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-stand_in: Any = importlib.import_module("stand_in")  # it is beside this file
+# It is beside this file in a job.
+stand_in: Any = importlib.import_module(
+    "stand_in" if __name__ == "__main__" else "hpcdist.importers.mlrun.stand_in"
+)
 
 
 def load(handler: str, file: str) -> Any:
