@@ -101,7 +101,7 @@ class Group(Model, frozen=True, kw_only=True):
     ``partition`` is the scheduler's name of it, None where no directive names one; ``site_partition`` is
     the site's. ``cpus``, ``gpus`` and ``memory`` (MiB) are requested on each node; ``tasks_per_node`` is that
     of the fullest one. ``even``: every node holds the same number of tasks, all with the same CPUs;
-    ``gpus_per_task`` is None where tasks differ in their GPUs. ``why``: the reason for this partition.
+    ``gpus_per_task`` is None where tasks differ in their GPUs. ``reason``: the reason for this partition.
     """
 
     partition: str | None

@@ -43,9 +43,19 @@ def gpu_type_of(replica: Replica, site: Site) -> str:
 
 def pools_of_type(candidates: Sequence[Pool], kind: str) -> list[Pool]:
     """Return the pools whose GPUs are of a type, else of its model (``a100`` of ``a100-80g``), else all."""
-    named = [(pool, _parts(pool.gpu_type or pool.node_type or "")) for pool in candidates if kind]
-    exact = [pool for pool, parts in named if {*_parts(kind)} <= {*parts}]
-    return exact or [pool for pool, parts in named if _parts(kind)[0] in parts] or [*candidates]
+    named = [(pool, pool.gpu_type or pool.node_type or "") for pool in candidates if kind]
+    exact = [pool for pool, name in named if is_type(name, kind)]
+    return exact or [pool for pool, name in named if is_model(name, kind)] or [*candidates]
+
+
+def is_type(name: str, kind: str) -> bool:
+    """Return whether a site's name of GPUs has all words of a type."""
+    return {*_parts(kind)} <= {*_parts(name)}
+
+
+def is_model(name: str, kind: str) -> bool:
+    """Return whether a site's name of GPUs has the first word of a type, that of its model."""
+    return _parts(kind)[0] in _parts(name)
 
 
 def gpu_type_advice(replica: Replica, group: Group, site: Site) -> Iterator[Problem]:
@@ -61,7 +71,7 @@ def gpu_type_advice(replica: Replica, group: Group, site: Site) -> Iterator[Prob
     if not given:
         hint = "write `batch: {constraint: NAME}`, or a partition, with its own name for them"
         yield warning(f"site {site.name} does not name its GPUs: {kind} is not requested", path, hint)
-    elif not all({*_parts(kind)} <= {*_parts(name)} for name in given):
+    elif not all(is_type(name, kind) for name in given):
         every = ", ".join(sorted({*_types(site.node_types, kind, site)}))
         gets = f"{replica.role} gets {' or '.join(dict.fromkeys(given))}"
         yield warning(f"{gets}, and not {kind}: site {site.name} has {every}", path)
@@ -71,7 +81,7 @@ def _types(nodes: Iterable[str], kind: str, site: Site) -> list[str]:
     """Return the types of the GPUs of these node types; a node type may itself be named as its GPUs are."""
     known = [(name, site.node_types[name]) for name in nodes]
     named = [(name, node.gpu_type or "") for name, node in known if node.gpus]
-    return [text or name for name, text in named if text or _parts(kind)[0] in _parts(name)]
+    return [text or name for name, text in named if text or is_model(name, kind)]
 
 
 def _parts(name: str) -> list[str]:

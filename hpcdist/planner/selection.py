@@ -23,7 +23,7 @@ from hpcdist.experiment.replica import Block, Replica
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.planner.feasibility import Refusal, Request, nearness, refusals_in, try_placement
-from hpcdist.planner.gpu_types import gpu_type_of, pools_of_type
+from hpcdist.planner.gpu_types import gpu_type_of, is_model, pools_of_type
 from hpcdist.planner.launcher_choice import LaunchRequest
 from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools
 from hpcdist.site.model import Site
@@ -105,6 +105,9 @@ def _why(request: Request, group: Group, experiment: Experiment, *, apart: bool)
         return named
     if len(site.partitions) == 1:
         return "the only partition"
+    kind = gpu_type_of(request.runs[0].first, site)
+    if kind and is_model(group.gpu_type or group.node_type or "", kind):
+        return f"it has {kind} GPUs, as the node selector asks"
     first = pools(site)[0]
     if group.site_partition == first.partition:
         return "the default partition" if site.default_partition else "the first of the site"

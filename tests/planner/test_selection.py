@@ -604,7 +604,12 @@ def test_a_task_a_node_has_all_that_its_replicas_have() -> None:
 def test_a_gpu_type_is_preferred(kind: str, chosen: list[str]) -> None:
     selector = {"gpu_type": kind} if kind else {}
     exp = experiment(environment={"resources": ONE_GPU, "node_selector": selector})
-    assert [group.node_type for group in selected(exp).groups] == chosen
+    (group,) = selected(exp).groups
+    assert [group.node_type] == chosen
+    asked = bool(kind) and kind.lower().startswith(chosen[0])
+    assert group.reason == (
+        f"it has {kind} GPUs, as the node selector asks" if asked else "the default partition"
+    )
 
 
 def test_each_replica_has_its_own_gpu_type() -> None:
