@@ -15,6 +15,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     script    a plan becomes a script
     importers    files of other systems become experiments, one folder a form
     loading    a file becomes an experiment or a site; the machine is chosen, and both become a plan
+    code    what a job's program is made of: its state, and copies of it
     runs    submit, status, logs, cancel, wait: one directory per run
     tracking    the metrics that a run recorded
     doctor    what could keep jobs from running well, and the programs that tasks run to find out

@@ -5,6 +5,7 @@ replica    replicas in rank order
 node_counts    the nodes, and the replicas of each, that the file asks for
 tracking    metrics that are found in the output
 batch_specs    arrays, signals and dependencies in Slurm's syntax, parsed once
+repository    the repository that a job's code is cloned from
 problems remarks comments    errors, keys without effect, and arguments that YAML reads as comments
 misplaced    keys outside their section
 launch    commands that start processes themselves

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
 
 from hpcdist.documents.fields import Model
-from hpcdist.units import Walltime
+from hpcdist.units import Memory, Walltime
 
 OF_BATCH: Final = "write it in `batch`"
 _RESOURCES: Final = "write `environment.resources`, the resources of one replica"
@@ -50,7 +50,10 @@ class Batch(Model, frozen=True):
     of the job on its node; the default depends on the framework. ``container``: if false, the image of
     ``build`` is not used (``--no-container``). ``modules``: the modules that the job loads, in order, after
     those of the site. ``spack_env``: the Spack environment that it activates after the modules: a name, or
-    the path of its folder, beginning with ``/`` or ``.``.
+    the path of its folder, beginning with ``/`` or ``.``. ``code``: what the job runs: ``here``, the submit
+    directory as it is when the job starts; ``snapshot``, a copy made by `submit`; ``git``, a commit: of
+    ``build.git`` with ``build.commit`` or ``build.branch``, else the last one of the submit directory.
+    ``max_code_size``: the largest snapshot, by default ``100Mi``.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -85,6 +88,8 @@ class Batch(Model, frozen=True):
     container: bool | None = None
     modules: tuple[str, ...] = ()
     spack_env: str | None = None
+    code: Literal["here", "snapshot", "git"] | None = None
+    max_code_size: Memory | None = None
 
     @property
     def launcher_name(self) -> str | None:

@@ -10,7 +10,7 @@ from typing import Final
 from hpcdist.documents import text_checks
 from hpcdist.documents.yaml_errors import quoted
 from hpcdist.errors import Key, Path, Problem, did_you_mean
-from hpcdist.experiment import batch_specs, node_counts
+from hpcdist.experiment import batch_specs, node_counts, repository
 from hpcdist.experiment.amounts import MOST, resource_problems
 from hpcdist.experiment.batch import Batch, Mail
 from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas, Scalar
@@ -54,6 +54,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
     yield from _selector_problems(environment)
     yield from _variable_problems(experiment)
     yield from _batch_problems(experiment.batch)
+    yield from repository.problems(experiment)
     if experiment.logging.level is not None:
         yield from text_checks.log_level_problems(experiment.logging.level, ("logging", "level"))
     yield from _run_problems(experiment)

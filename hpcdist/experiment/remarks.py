@@ -27,7 +27,10 @@ _BUILD: Final = (
     "has no effect: hpcdist builds no images",
     "install what the program needs, or build the image beforehand",
 )
-_CODE: Final = ("is not fetched: the job runs the code in the submit directory", "check it out there")
+_CODE: Final = (
+    "is not fetched: the job runs the code in the submit directory",
+    "check it out there, or write `batch: {code: git}`",
+)
 
 _EVERYWHERE: Final = {
     "affinity": _SCHEDULING,
@@ -63,6 +66,9 @@ _BUILDING: Final = {
     "commit": _CODE,
     "branch": _CODE,
 }
+_FETCHED: Final = frozenset(("git", "commit", "branch"))
+"""The keys of ``build`` that name the code of ``batch.code: git``."""
+
 _EXPERIMENT: Final = {
     "project": ("has no effect: runs are kept by name and date", "put it in `tags`"),
     "outputs": ("has no effect", "the program writes to $POLYAXON_RUN_OUTPUTS_PATH, which is kept"),
@@ -83,7 +89,7 @@ def remarks(experiment: Experiment) -> Iterator[Problem]:
     """Yield a warning for every key that is set and has no effect."""
     for path, section in _sections(experiment):
         for key, (message, hint) in UNUSED[type(section)].items():
-            if getattr(section, key):
+            if getattr(section, key) and not (experiment.batch.code == "git" and key in _FETCHED):
                 yield Problem(f"{key!r} {message}", (*path, key), hint, "warning")
     if experiment.backend not in (None, "native", "mpi"):
         message = f"the backend {experiment.backend!r} has no effect: the scheduler starts the job"

@@ -22,7 +22,7 @@ _SHORT_TRIES: Final = 100
 
 _PAUSE: Final = 0.2
 _TIMEOUT: Final = 300.0
-"""A submission takes at most 136 s, and several may be waiting."""
+"""A submission takes at most 136 s, unless it clones its code, and several may be waiting."""
 
 
 @contextlib.contextmanager

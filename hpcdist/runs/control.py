@@ -18,8 +18,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
+from hpcdist.host.command import Command
 from hpcdist.runs import rundir
 from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.deadline import with_deadline
@@ -60,13 +62,17 @@ class Interrupted(KeyboardInterrupt):
 
 
 class SubmitRequest(NamedTuple):
-    """What to submit; ``files`` returns the run's files (name and text) for its directory."""
+    """What to submit; ``files`` returns the run's files (name and text) for its directory.
+
+    ``code`` puts the code of the job into the run directory, or records that of the current folder.
+    """
 
     name: str
     site: str
     scheduler: str
     experiment: str
     files: Callable[[RunDirectory], Mapping[str, str]]
+    code: Callable[[RunDirectory], Code] = lambda _: Code()
 
 
 class Output(NamedTuple):
@@ -101,24 +107,28 @@ def submit(
         Interrupted: on Ctrl-C, if the job may exist.
     """
     if again:
-        return _submit_and_print(_create_run(request, runs_dir, services), services, output)
+        return _submit_and_print(*_create_run(request, runs_dir, services), services, output)
     ownership.make(runs_dir)
     with locks.exclusive(
         runs_dir, rundir.digest(request.experiment), services.sleep, lambda: output.note(_BUSY)
     ):
-        run = _find_interrupted(request, runs_dir, services, output)
-        run = run or _create_run(request, runs_dir, services)
-        return _submit_and_print(run, services, output)
+        found = _find_interrupted(request, runs_dir, services, output)
+        run, code = (found, Code()) if found else _create_run(request, runs_dir, services)
+        return _submit_and_print(run, code, services, output)
 
 
-def _submit_and_print(run: Run, services: Services, output: Output) -> Run:
+def _submit_and_print(run: Run, code: Code, services: Services, output: Output) -> Run:
+    for text in code.notes:
+        output.note(text)
     try:
-        return _print_id(run if run.job else _submit_script(run, services, output), services, output)
+        submitted = run if run.job else _submit_script(run, code.folder, services, output)
+        return _print_id(submitted, services, output)
     except KeyboardInterrupt as error:
         raise Interrupted(reread(run)) from error
 
 
-def _create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> Run:
+def _create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> tuple[Run, Code]:
+    """Make the run and its code; its record, without which it is no run, is written last."""
     directory = services.create(runs_dir, request.name)
     record = Record(
         name=request.name,
@@ -129,23 +139,26 @@ def _create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> R
         created_at=rundir.timestamp(services.now()),
     )
     try:
-        for name, text in {"experiment.yml": request.experiment, **request.files(directory)}.items():
+        files = {"experiment.yml": request.experiment, **request.files(directory)}
+        code = request.code(directory)
+        for name, text in {**files, **code.files}.items():
             directory.write(name, text)
         services.save(directory, record)
-    except Exception:
+    except (Exception, KeyboardInterrupt):
         rundir.remove(directory)
         raise
-    return Run(directory, record)
+    return Run(directory, record), code
 
 
-def _submit_script(run: Run, services: Services, output: Output) -> Run:
-    """Submit the script; return the run with its job id, which is saved if the disk permits."""
+def _submit_script(run: Run, folder: str, services: Services, output: Output) -> Run:
+    """Submit the script in this folder; return the run with its job id, saved if the disk permits."""
     scheduler = schedulers.get(run.record.scheduler)
     submission = Submission(str(run.directory.script), str(run.directory.path), run.record.token)
     run = services.update(
         run, phase=Phase.SUBMITTING, submitted_at=rundir.timestamp(services.now()), clock=services.host
     )
-    job_id = _run_submit(run, scheduler, submission, services)
+    command = submit_command(scheduler, submission, folder)
+    job_id = _run_submit(run, scheduler, command, services)
     try:
         return services.update(run, phase=Phase.ACCEPTED, job_id=job_id)
     except OSError as error:
@@ -166,10 +179,20 @@ def _print_id(run: Run, services: Services, output: Output) -> Run:
     return services.try_update(run, phase=Phase.SUBMITTED, job_id=run.record.job_id)
 
 
-def _run_submit(run: Run, scheduler: Scheduler, submission: Submission, services: Services) -> str:
-    """Submit the script and return the job id."""
+def submit_command(scheduler: Scheduler, submission: Submission, folder: str) -> Command:
+    """Return the command that submits the script in this folder, in which the job then starts.
+
+    Some batch systems take the folder from PWD, which a shell has set.
+    """
     command = scheduler.submit(submission)
     command = command._replace(timeout=min(command.timeout, _LIMIT))
+    if not folder:
+        return command
+    return command._replace(cwd=folder, environment=(*command.environment, ("PWD", folder)))
+
+
+def _run_submit(run: Run, scheduler: Scheduler, command: Command, services: Services) -> str:
+    """Submit the script and return the job id."""
     try:
         return scheduler.read_submit(services.runner.run(command))
     except SubmissionUnknown as error:

@@ -32,19 +32,10 @@ def test_submit_prints_the_job_and_the_next_command(real: Hpcdist, folder: Path)
 def test_files_of_the_run_directory(real: Hpcdist, folder: Path) -> None:
     assert real("submit", "-", "--set", "name=mine", "--wait", stdin=RANKS).code == 0
     run = folder / "runs" / "mine-1"
-    assert {path.name for path in run.iterdir()} == {
-        *(
-            "experiment.yml",
-            "plan.json",
-            "job.sh",
-            "record.json",
-            "events",
-            "logs",
-            "jobs",
-            "outputs",
-            "python",
-        )
-    }
+    assert sorted(path.name for path in run.iterdir()) == [
+        *("code.json", "events", "experiment.yml", "job.sh", "jobs", "logs", "outputs"),
+        *("plan.json", "python", "record.json"),
+    ]
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
     assert (run / "experiment.yml").read_text() == f'{RANKS}# submitted with ["--set", "name=mine"]\n'
     assert json.loads((run / "plan.json").read_text())["identity"]["name"] == "mine"
@@ -89,18 +80,18 @@ def test_a_dry_run_touches_nothing(real: Hpcdist, folder: Path) -> None:
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
     run = f"{folder}/runs/ranks-1"
-    assert [line.split("  ")[0] for line in lines[:3]] == [
-        f"write {run}/{name}" for name in ("experiment.yml", "plan.json", "job.sh")
+    assert [line.split("  ")[0] for line in lines[:4]] == [
+        f"write {run}/{name}" for name in ("experiment.yml", "plan.json", "job.sh", "code.json")
     ]
-    assert lines[3].startswith("run sbatch --parsable ")
-    assert lines[3].endswith(f" {run}/job.sh")
-    assert lines[5:7] == [f"==> {run}/job.sh <==", "#!/bin/bash"]
+    assert lines[4].startswith("run sbatch --parsable ")
+    assert lines[4].endswith(f" {run}/job.sh")
+    assert lines[6:8] == [f"==> {run}/job.sh <==", "#!/bin/bash"]
     assert sorted(folder.rglob("*")) == before
 
 
 def test_a_dry_run_as_json(real: Hpcdist) -> None:
     found = json.loads(real("submit", "ranks.yml", "--dry-run", "--json").out)
-    assert {"experiment.yml", "plan.json", "job.sh"} == set(found["files"])
+    assert {"experiment.yml", "plan.json", "job.sh", "code.json"} == set(found["files"])
     assert found["command"][0] == "bash"
 
 

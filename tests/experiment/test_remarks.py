@@ -72,7 +72,7 @@ def test_every_key_without_effect_warns() -> None:
         "environment.outputs: 'outputs' has no effect: hpcdist reads no runs of Polyaxon; write the path of the outputs in the command",
         f"build.build_steps: 'build_steps' {NO_BUILD}",
         f"build.nocache: 'nocache' {NO_BUILD}",
-        "build.commit: 'commit' is not fetched: the job runs the code in the submit directory; check it out there",
+        "build.commit: 'commit' is not fetched: the job runs the code in the submit directory; check it out there, or write `batch: {code: git}`",
         f"environment.replicas.default_worker.affinity: 'affinity' {KUBERNETES}; {NODES}",
         f"environment.replicas.ps[0].tolerations: 'tolerations' {KUBERNETES}; {NODES}",
         "backend: the backend 'kubeflow' has no effect: the scheduler starts the job; remove it",

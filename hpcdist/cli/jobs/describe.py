@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs import code, runs
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
 from hpcdist.runs import logs, rundir, states
@@ -46,6 +46,7 @@ def _details(report: Report) -> dict[str, Any]:
         for event in directory.events()
     ]
     status = runs.report_of(report) | {"message": report.run.record.message} | _labels(directory)
+    status |= code.details(directory)
     return status | {"logs": [str(file) for file in logs.files(directory)], "events": events}
 
 

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs import code, runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
@@ -62,14 +62,16 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if following and json:
         raise click.UsageError("--follow cannot be combined with --json; use --wait.")
     made = planned(options)
-    request = request_of(made, options)
+    services = runs.services()
+    prepare = functools.partial(code.prepared, made, runner=services.runner)
+    request = request_of(made, options)._replace(code=prepare)
     if dry_run:
-        _dry_run(request, runs_dir, json=json)
+        _dry_run(request._replace(code=functools.partial(prepare, dry=True)), runs_dir, json=json)
         return
     result: Callable[[Run], object] = functools.partial(_print_result, made=made, runs_dir=runs_dir)
     if json:
         result = _print_id_as_note if following or waiting else _print_json
-    run = submit_run(request, runs_dir, runs.services(), result, again=again)
+    run = submit_run(request, runs_dir, services, result, again=again)
     if following or waiting:
         _follow_or_wait(ctx, run, following=following, json=json)
 
@@ -158,15 +160,22 @@ def _dry_run(request: SubmitRequest, runs_dir: Path, *, json: bool) -> None:
     """Print the files that `submit` would write and the command that it would run."""
     runs.check(runs_dir)
     directory = RunDirectory(runs_dir / rundir.next_name(runs_dir, request.name))
-    files = {"experiment.yml": request.experiment, **request.files(directory)}
+    made = request.code(directory)
+    files = {"experiment.yml": request.experiment, **request.files(directory), **made.files}
     submission = Submission(str(directory.script), str(directory.path), "TOKEN")
-    command_line = schedulers.get(request.scheduler).submit(submission)
+    command_line = control.submit_command(schedulers.get(request.scheduler), submission, made.folder)
     if json:
-        show.as_json({"directory": str(directory.path), "files": files, "command": command_line.argv})
+        copied = {"code": made.action, "folder": made.folder} if made.folder else {}
+        where = {"directory": str(directory.path), **copied}
+        show.as_json({**where, "files": files, "command": command_line.argv})
         return
     sizes = [
         (f"write {directory.path / name}", f"{len(text.encode())} bytes") for name, text in files.items()
     ]
     show.table((), sizes)
+    for text in made.notes:
+        note(text)
+    if made.folder:
+        click.echo(f"{made.action}\ncd {quote(made.folder)}")
     click.echo(f"run {command_line}\n\n==> {directory.script} <==")
     click.echo(files["job.sh"], nl=False)

@@ -1,0 +1,82 @@
+"""Repositories that are cloned for a job: what is refused before anything is fetched."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcdist.experiment.batch import Batch
+from hpcdist.experiment.model import Build, Experiment
+from hpcdist.experiment.program import Run
+from hpcdist.experiment.repository import is_ref, problems, url_error, without_credentials
+from hpcdist.units import Memory
+
+
+@pytest.mark.parametrize(
+    ("url", "clean"),
+    [
+        ("https://me:pw@example.org/x.git", "https://example.org/x.git"),
+        ("https://token@example.org/x.git?private_token=1#x", "https://example.org/x.git"),
+        ("ssh://git:pw@example.org:22/x", "ssh://git@example.org:22/x"),
+        ("git@example.org:lab/x.git", "git@example.org:lab/x.git"),
+        ("HTTPS://a@b@example.org/x", "HTTPS://example.org/x"),
+        ("/home/me/x@y", "/home/me/x@y"),
+        ("", ""),
+    ],
+)
+def test_urls_without_credentials(url: str, clean: str) -> None:
+    assert without_credentials(url) == clean
+
+
+@pytest.mark.parametrize(
+    "url", ["--upload-pack=touch x", "ext::sh -c x", "https://a:b@c/d", "https://c/d?token=1", "x\ny", " x"]
+)
+def test_urls_that_are_refused(url: str) -> None:
+    assert url_error(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://c/d.git", "git@c:d/e", "ssh://git@c/d", "/srv/git/x", "../x", "file:///x"]
+)
+def test_urls_that_are_tried(url: str) -> None:
+    assert url_error(url) == ""
+
+
+def test_refs() -> None:
+    good = ("main", "v1.2", "feature/x-1", "0123abcd", "HEAD", "a+b", "HEAD~1"[:4])
+    bad = (
+        "-x",
+        "--upload-pack=x",
+        "a..b",
+        "a:b",
+        "+a",
+        "a b",
+        "a//b",
+        "a.lock",
+        "a/",
+        "",
+        "a@{1}",
+        "a^",
+        "a~1",
+    )
+    assert [*filter(is_ref, good)] == [*good]
+    assert [*filter(is_ref, bad)] == []
+
+
+def test_problems_are_those_of_code_that_is_cloned() -> None:
+    why = (
+        "it has a name, password or query, which could be secret and would be kept with the run; "
+        "use an ssh key or a credential helper of git"
+    )
+    build = Build(git="https://me:secret@example.org/x", commit="a b", branch="-b")
+    run = Run(cmd="true")
+    assert [*problems(Experiment(run=run, build=build, batch=Batch(code="snapshot")))] == []
+    assert [*map(str, problems(Experiment(run=run, build=build, batch=Batch(code="git"))))] == [
+        f"build.git: 'https://example.org/x' cannot be cloned: {why}",
+        "build.commit: 'a b' is not the name of a branch, tag or commit; write commit: NAME",
+        "build.branch: '-b' is not the name of a branch, tag or commit; write branch: NAME",
+    ]
+    [unused] = problems(Experiment(run=run, batch=Batch(max_code_size=Memory(1))))
+    assert (
+        str(unused)
+        == "batch.max_code_size: 'max_code_size' has no effect without `code: snapshot`; remove it"
+    )
