@@ -73,6 +73,13 @@ def test_commands_stay_text(template: str, text: str) -> None:
     assert command(template, n=3) == text
 
 
+@pytest.mark.parametrize("args", ["'{{ n }}'", "{master: '{{ n }}'}"])
+@pytest.mark.parametrize(("value", "text"), [("5", "5"), ("[1, 2]", "[1, 2]"), ("0.10", "0.10")])
+def test_arguments_of_an_entrypoint_stay_text(args: str, value: str, text: str) -> None:
+    run = f"build: {{image: x}}\nrun: {{entrypoint: image, args: {args}}}"
+    assert f'"$@" {text}' in loaded(f"params: {{n: {value}}}\n{run}").experiment.run.command
+
+
 ONLY = "use only {{ }}, {% if %}, {% for %} and {% raw %}"
 FORBIDDEN = "the template uses an attribute or function that is not allowed"
 LONG = "a value of the template is longer than 20000"
