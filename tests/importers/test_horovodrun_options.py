@@ -51,7 +51,7 @@ def imported(text: str) -> dict[str, Any]:
     """Return the section of Horovod, written as YAML and read again."""
     first = importers.read(source.parse(text, "f.yml").data)
     again = source.parse(write(as_native(first.data)), "again.yml").data
-    assert again == as_native(first.data)
+    assert write(again) == write(as_native(first.data))  # as texts: NaN is not equal to itself
     assert again["run"]["cmd"] == "python x.py"
     section: dict[str, Any] = again.get("horovod", {})
     return section
