@@ -145,6 +145,13 @@ def test_the_program_reads_its_params_as_json(value: str) -> None:
     assert remarks == {"spec": {"parameters": {"lr": 0.2, "opt": value}}}
 
 
+def test_a_list_of_the_command_line_reaches_the_program() -> None:
+    document = source.parse("kind: job\nspec: {command: x.py, parameters: {sizes: [1, 2]}}", "f.yml")
+    loaded = load_experiment(document, params={"sizes": "[3]"})
+    config = json.loads(str(loaded.experiment.environment.env_vars["MLRUN_EXEC_CONFIG"]))
+    assert config == {"spec": {"parameters": {"sizes": [3]}}}
+
+
 def test_code_in_the_file_is_run() -> None:
     loaded = load_experiment(source.load(FOLDER / "code.yml"))
     code = loaded.experiment.run.command.split("\n", 2)[2].rsplit("\nEND_OF_CODE", 1)[0]

@@ -23,7 +23,6 @@ from hpcdist.words import quote
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
 _STORED: Final = re.compile(r"(store|v3io|db|hub|ds)://")
 _REMOTE: Final = re.compile(r"[a-z0-9]+://")
-_ESCAPED: Final = r"""|replace("\\", "\\\\")|replace('"', '\\"')|replace("\n", "\\n")"""
 _BY_SHELL: Final = "write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"
 
 
@@ -99,22 +98,8 @@ def put_program(read: Reading, path: Path) -> None:
 
 def _config(params: Mapping[str, object]) -> str:
     """Return what the program reads by ``mlrun.get_or_create_ctx``: JSON with the params."""
-    parts = ", ".join(f'"{name}": {_json(name, value)}' for name, value in params.items())
+    parts = ", ".join(f'"{name}": {{{{ {name}|tojson }}}}' for name in params)
     return f'{{"spec": {{"parameters": {{{parts}}} }} }}'
-
-
-def _json(name: str, value: object) -> str:
-    if isinstance(value, str):
-        return f'"{{{{ {name}{_ESCAPED} }}}}"'
-    if isinstance(value, bool):
-        return f"{{{{ ({name})|lower }}}}"
-    return f"{{{{ {name} }}}}" if isinstance(value, (int, float)) else _plain_json(value)
-
-
-def _plain_json(value: object) -> str:
-    import json
-
-    return escape_templates(json.dumps(value, default=str))
 
 
 def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None:
