@@ -159,7 +159,7 @@ def read_value(text: str, place: Place) -> object:
         text.encode()
         begin = text.lstrip()
         is_yaml = begin[:1] in ("[", "{", '"', "'") and not begin.startswith(("{{", "{%"))
-        return _only_value("value: " + text, place.file) if is_yaml else scalars.resolve(text)
+        return _at(_only_value("value: " + text, place.file), place) if is_yaml else scalars.resolve(text)
     except ConfigError as error:
         problems = (Problem(item.message, hint=item.hint, place=place) for item in error.problems)
         raise ConfigError(*problems) from None
@@ -167,6 +167,22 @@ def read_value(text: str, place: Place) -> object:
         raise ConfigError(Problem("the value is not valid UTF-8", place=place)) from None
     except ValueError as error:
         raise ConfigError(Problem(str(error), place=place)) from None
+
+
+def _at(node: object, place: Place) -> object:
+    """Return a value with this place for all of its parts."""
+    if isinstance(node, Map):
+        section = Map(place=place)
+        for key, value in node.items():
+            section.put(key, _at(value, place), place)
+        section.texts = dict(node.texts)
+        return section
+    if isinstance(node, Seq):
+        items = Seq(place=place)
+        for index, item in enumerate(node):
+            items.add(_at(item, place), place, node.texts.get(index))
+        return items
+    return node
 
 
 def _only_value(text: str, file: str) -> object:

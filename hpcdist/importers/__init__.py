@@ -161,6 +161,11 @@ def _importer(data: Map, form: str) -> Importer:
     return next(found, registry.get("kubeflow" if "apiVersion" in data else "polyaxon"))
 
 
+def is_same_form(data: Map, other: Map) -> bool:
+    """Return whether one form recognises both."""
+    return _importer(data, "") is _importer(other, "")
+
+
 def is_native(data: Map) -> bool:
     """Return whether a file is read as native: no other form recognises it."""
     return _importer(data, "") is registry.get("polyaxon")

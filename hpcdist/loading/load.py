@@ -21,6 +21,7 @@ from hpcdist.loading import inputs, named_files, overrides, recognition, templat
 
 _NO_PLACE = Place("", 0, 0)
 _REPLICAS = ("environment", "replicas")
+_BATCH = ("batch",)
 _MOST = 50
 """The most problems that are shown at once."""
 
@@ -106,6 +107,9 @@ def _to_native(
     known = importers.settings_of(chosen.data, importer) if settings else frozenset()
     theirs = [item for item in settings if re.split(r"[.\[]", item[0])[0] in known]
     foreign, found = _with_settings(chosen, theirs)
+    if theirs and not importer and not importers.is_same_form(chosen.data, foreign.data):
+        place = Place(f"--set {'='.join(theirs[-1])}", 0, 0)
+        raise ConfigError(Problem("with this value, the file has no longer the form of a job", place=place))
     imported = importers.read(foreign.data, importer)
     problems = [*others, *found, *map(foreign.locate, imported.remarks)]
     ours = [item for item in settings if item not in theirs]
@@ -185,13 +189,17 @@ def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]
 
 
 def _independent(problems: Iterator[Problem], earlier: Sequence[Problem]) -> Iterator[Problem]:
-    """Omit problems that may only follow from an earlier one: at the same place, or about indexes."""
+    """Omit problems that may only follow from an earlier one: at its place, in its section, or of counts."""
     paths = {problem.path for problem in earlier if problem.path}
-    counts = any(path[:2] == _REPLICAS for path in paths)
+    counts = any(path[:2] in (_REPLICAS, ("environment",), ("framework",)) for path in paths)
+    sections = {path[:length] for path in paths for length in range(1, len(path))} - {_BATCH}
+    if ("framework",) in paths:
+        sections |= {(name,) for name in frameworks.frameworks.names()}
     return (
         problem
         for problem in problems
-        if not (counts and problem.path[:2] == _REPLICAS)
+        if not (counts and problem.path[:2] in (_REPLICAS, (*_BATCH, "nodes")))
+        if problem.path not in sections
         if not any(problem.path[:length] in paths for length in range(1, len(problem.path) + 1))
     )
 

@@ -66,7 +66,13 @@ def _with(node: Any, path: Path, new: _NewValue) -> Any:
         return _with_entry(node, step, rest, new)
     if isinstance(node, Seq) and isinstance(step, int) and step < len(node):
         item = _with(node[step], rest, new) if rest else new.value
-        return node.mapped(lambda at, old: item if at == step else old)
+        changed = node.mapped(lambda at, old: item if at == step else old)
+        if not rest:
+            changed.item_places[step] = new.place
+            changed.texts.pop(step, None)
+            if not isinstance(new.value, (str, dict, list)):
+                changed.texts[step] = new.text
+        return changed
     what = (
         "a section" if isinstance(node, Map) else f"a list of {len(node)}" if isinstance(node, Seq) else node
     )
