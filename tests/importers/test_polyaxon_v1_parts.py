@@ -46,6 +46,7 @@ def run(text: str, folder: pathlib.Path) -> str:
     loaded = load_experiment(source.parse(text, "f.yml"))
     assert loaded.problems == ()
     command, env = str(loaded.experiment.run.cmd), {"PATH": os.environ["PATH"], "TMPDIR": str(folder)}
+    env["POLYAXON_RUN_OUTPUTS_PATH"] = "/r 1/out"
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, check=True)
     return done.stdout.decode()
 
@@ -53,6 +54,17 @@ def run(text: str, folder: pathlib.Path) -> str:
 def test_files_are_written_for_each_task(tmp_path: pathlib.Path) -> None:
     assert run(FILES, tmp_path) == "x hello END_OF_FILE\na b\n"
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == []
+
+
+def test_a_param_in_a_file_is_text_of_the_file_whatever_its_value(tmp_path: pathlib.Path) -> None:
+    value = "'; touch hacked #\\n$(touch hacked)"
+    text = (
+        f'version: 1.1\ninputs: [{{name: a, type: str, value: "{value}"}}]\nrun:\n  kind: job\n'
+        "  init: [{file: {content: '{{ a }} in {{ globals.run_outputs_path }}'}}]\n"
+        "  container: {command: [cat, '{{ globals.artifacts_path }}/file']}\n"
+    )
+    assert run(text, tmp_path) == value.replace("\\n", "\n") + " in /r 1/out\n"
+    assert not (tmp_path / "hacked").exists()
 
 
 def test_the_files_of_roles_must_be_the_same() -> None:

@@ -70,7 +70,7 @@ def _is_file(step: Mapping[str, Any]) -> bool:
 
 
 def _file(read: Reading, texts: Texts, path: Path) -> list[str]:
-    content = texts.template(read.text(*path, "content") or "", *path, "content").rstrip("\n")
+    content = texts.command([(read.text(*path, "content") or "").rstrip("\n")], (), *path, "content")
     name = posixpath.normpath(read.text(*path, "filename") or "file")
     mode = read.text(*path, "chmod")
     read.get(*path, "kind")
@@ -79,15 +79,10 @@ def _file(read: Reading, texts: Texts, path: Path) -> list[str]:
         read.refuse(*path, "filename", why=why, hint="write its name only")
     if mode and not _MODE.fullmatch(mode):
         read.refuse(*path, "chmod", why=f"{mode!r} is not a mode", hint="write +x or 755")
-    mark = "END_OF_FILE"
-    while mark in content:
-        mark += "_"
     file, folder = f'"${ARTIFACTS}"/{quote(name)}', posixpath.dirname(name)
     return [
         *([f'mkdir -p "${ARTIFACTS}"/{quote(folder)}'] if folder else []),
-        f"cat > {file} << '{mark}'",
-        content,
-        mark,
+        f"printf '%s\\n' {content} > {file}",
         *([f"chmod {mode} {file}"] if mode else []),
     ]
 
