@@ -153,12 +153,13 @@ def test_other_ranks_and_methods_of_classes(tmp_path: Path) -> None:
         ("mlrun.get_dataitem('x.bin').as_df()", "x.bin is no CSV, JSON or Parquet file, by its name"),
         ("context.log_artifact('a')", "the artifact a has neither a body nor a local_path"),
         ("context.set_state(error='too bad')", "the handler set an error: too bad"),
+        ("return fail()\nasync def fail(): raise ValueError('in a coroutine')", "ValueError: in a coroutine"),
         ("raise mlrun.errors.MLRunInvalidArgumentError('no')", "Exception: no"),
     ],
 )  # fmt: skip
 def test_what_is_not_here_is_named(tmp_path: Path, body: str, error: str) -> None:
     code = f"import mlrun\nimport mlrun.frameworks.pytorch as frameworks\ndef f(context): {body}\n"
-    done = run(function({}, code), tmp_path, {})
+    done = run(function({"default_handler": "f"}, code), tmp_path, {})
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith(error)
 

@@ -7,6 +7,7 @@ run ($POLYAXON_PARAMS). Where mlrun is installed, mlrun makes the call; it needs
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import importlib.util
 import inspect
@@ -16,10 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# It is beside this file in a job.
-stand_in: Any = importlib.import_module(
-    "stand_in" if __name__ == "__main__" else "hpcdist.importers.mlrun.stand_in"
-)
+stand_in: Any = importlib.import_module("stand_in")  # it is beside this file
 
 
 def load(handler: str, file: str) -> Any:
@@ -61,6 +59,7 @@ def call(function: Any, context: Any) -> None:
             context.logger.warning("%s takes no %s", function.__name__, name)
         given = {name: value for name, value in given.items() if name in parameters}
     value = function(**given)
+    value = asyncio.run(value) if inspect.iscoroutine(value) else value
     if value is not None:
         context.log_result("return", value)
     if context.error:
