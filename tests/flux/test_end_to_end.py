@@ -107,6 +107,14 @@ def test_status_logs_cancel_and_wait(user: User) -> None:
     assert (status["state"], status["reason"]) == ("cancelled", "cancel")
 
 
+def test_a_snapshot_is_where_the_job_starts(user: User) -> None:
+    file = write(user, "echo at $PWD", batch={"walltime": "1m", "code": "snapshot"})
+    done = user.hpcdist("submit", file, "--wait")
+    run = user.folder / "runs" / "exp-1"
+    log = (run / "logs" / "job.out").read_text()
+    assert (done.returncode, log.count(f"at {run}/code\n")) == (0, 4), done.stderr + log
+
+
 def test_the_exit_code_of_a_task_is_that_of_the_job(user: User) -> None:
     file = write(user, "((RANK == 2)) && exit 7; sleep 60")
     done = user.hpcdist("submit", file, "--wait")

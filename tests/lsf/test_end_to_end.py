@@ -119,6 +119,13 @@ def probes(log: str) -> list[str]:
     return sorted(re.findall(r"probe (.*)", log))
 
 
+def test_a_snapshot_is_where_the_tasks_start(user: User) -> None:
+    user.write("echo at $PWD, $LS_SUBCWD", batch={"code": "snapshot"})
+    user.good("submit", "exp.yml", "--wait")
+    folder = user.directory / "runs" / "run-1" / "code"
+    assert f"at {folder}, {folder}\n" in user.log()
+
+
 def test_submit_wait_logs(user: User) -> None:
     user.write(PROBE, framework="mpi", environment=SIX)
     user.good("submit", "exp.yml", "--wait")

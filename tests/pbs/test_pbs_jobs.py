@@ -65,6 +65,13 @@ def test_a_job_from_its_submission_to_its_end(person: Person) -> None:
     assert record(person, "hello-1") == {"job": "1000.fakepbs", "state": "completed", "exit_code": 0}
 
 
+def test_a_snapshot_is_where_the_job_starts(person: Person) -> None:
+    file = person.write("hello", "echo at $PWD, ${PBS_O_WORKDIR}", code="snapshot")
+    assert person.hpcdist("submit", file, "--wait").returncode == 0
+    folder = person.directory / "runs" / "hello-1" / "code"
+    assert f"at {folder}, {folder}\n" in output(person.hpcdist("logs", "hello-1"))
+
+
 def test_a_failure_has_the_code_of_the_program(person: Person) -> None:
     done = person.hpcdist("submit", person.write("bad", "exit 7"), "--wait")
     assert done.returncode == 7

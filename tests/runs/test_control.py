@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import control, rundir, states
@@ -184,6 +185,50 @@ def test_a_plan_that_fails_leaves_nothing(tmp_path: Path, queue: Queue) -> None:
         control.submit(SubmitRequest("mnist", "testbed", "slurm", "", broken), tmp_path, queue.services)
     assert [*tmp_path.iterdir()] == [tmp_path / f".submit-{os.getuid()}.lock"]
     assert queue.shell.commands == []
+
+
+def test_the_script_is_submitted_where_its_code_is(tmp_path: Path, queue: Queue) -> None:
+    def code(directory: RunDirectory) -> Code:
+        (directory.path / "code").mkdir()
+        return Code({"code.json": "{}"}, str(directory.path / "code"), ("a note",))
+
+    notes: list[str] = []
+    run = control.submit(REQUEST._replace(code=code), tmp_path, queue.services, Output(note=notes.append))
+    folder = f"{run.directory.path}/code"
+    (command,) = queue.shell.commands
+    assert (command.cwd, dict(command.environment)["PWD"], notes) == (folder, folder, ["a note"])
+    assert (run.directory.path / "code.json").read_text() == "{}"
+    control.submit(REQUEST, tmp_path, queue.services)
+    assert (queue.shell.commands[1].cwd, "PWD" in dict(queue.shell.commands[1].environment)) == ("", False)
+
+
+@pytest.mark.parametrize("error", [PlanError("no"), OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])
+def test_code_that_is_not_complete_leaves_no_run(tmp_path: Path, queue: Queue, error: BaseException) -> None:
+    def code(directory: RunDirectory) -> Code:
+        (directory.path / "code").mkdir()
+        (directory.path / "code" / "half").write_text("")
+        raise error
+
+    with pytest.raises(type(error)):
+        control.submit(REQUEST._replace(code=code), tmp_path, queue.services)
+    assert [*tmp_path.iterdir()] == [tmp_path / f".submit-{os.getuid()}.lock"]
+    assert queue.shell.commands == []
+
+
+def test_an_interrupted_submission_keeps_the_code_that_it_has(tmp_path: Path, queue: Queue) -> None:
+    made: list[str] = []
+
+    def code(directory: RunDirectory) -> Code:
+        made.append(directory.name)
+        return Code({"code.json": str(len(made))}, str(directory.path))
+
+    request = REQUEST._replace(code=code)
+    queue.last_save = 2  # created, submitting; killed before the id is saved
+    with pytest.raises(Killed):
+        control.submit(request, tmp_path, queue.services)
+    queue.last_save = 1000
+    run = control.submit(request, tmp_path, queue.services)
+    assert (run.name, made, len(queue.jobs)) == ("mnist-1", ["mnist-1"], 1)
 
 
 def test_a_refusal_is_recorded_and_may_be_tried_again(tmp_path: Path, queue: Queue) -> None:

@@ -36,6 +36,15 @@ def test_a_failing_rank_ends_the_job_with_its_exit_code(user: GridUser) -> None:
     assert user.state("fails-1") == "failed"
 
 
+def test_a_snapshot_is_where_the_tasks_start(user: GridUser) -> None:
+    file = four_tasks(user, "copied", "echo at $PWD, $SGE_O_WORKDIR")
+    done = user.hpcdist("submit", file, "--wait", "--set", "batch.code=snapshot")
+    folder = user.directory / "runs" / "copied-1" / "code"
+    log = user.log("copied-1")
+    assert (done.returncode, log.count(f"at {folder},")) == (0, 4), done.stderr + log
+    assert f"at {folder}, {folder}\n" in log
+
+
 def test_a_killed_rank_is_named(user: GridUser) -> None:
     file = four_tasks(user, "killed", "[ $HPCDIST_RANK != 1 ] || kill -9 $$; sleep 600")
     assert user.hpcdist("submit", file, "--wait").returncode == 137
