@@ -71,7 +71,7 @@ def test_code_that_polyaxon_fetches_is_where_the_job_is_submitted(tmp_path: path
     )
     assert output_of(text, tmp_path) == f"<{tmp_path}/train.py><{tmp_path}/digits2>"
     assert lines_of(text) == [
-        "f.yml:5:11: run.init[0].git: git has no effect on a batch machine: code is not fetched: the job runs the code in the submit directory; check out https://example.org/lab/digits.git there",
+        "f.yml:5:22: build.git: 'git' is not fetched: the job runs the code in the submit directory; check it out there, or write `batch: {code: git}`",
         "f.yml:6:15: run.container.command: `globals.artifacts_path` is the directory where the job is submitted; submit it in the folder of digits",
     ]
 

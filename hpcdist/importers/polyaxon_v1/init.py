@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hpcdist.errors import Path
+from hpcdist.importers.container import escape_templates
 from hpcdist.importers.polyaxon.contexts import ARTIFACTS
 from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
@@ -55,7 +56,7 @@ def read_init(read: Reading, texts: Texts, path: Path) -> str:
         if isinstance(step, Mapping) and _is_file(step) and texts.repository is None:
             lines += _file(read, texts, (*where, "file"))
         else:
-            _report(read, step, where)
+            _report(read, texts, step, where)
     first = [f"{ARTIFACTS}=$(mktemp -d) || exit"] if lines else []
     return "".join(f"{line}\n" for line in (*first, *lines))
 
@@ -87,12 +88,12 @@ def _file(read: Reading, texts: Texts, path: Path) -> list[str]:
     ]
 
 
-def _report(read: Reading, step: object, path: Path) -> None:
+def _report(read: Reading, texts: Texts, step: object, path: Path) -> None:
     """Report a step that is not done."""
     names = list(step) if isinstance(step, Mapping) else []
     if names and all(name in ("git", "connection", "path") for name in names):
         if "git" in names:
-            _code(read, (*path, "git"))
+            _code(read, texts, (*path, "git"))
         read.ignore(*path, "connection", why=_MOUNTS)
         read.get(*path, "path")
         return
@@ -100,8 +101,15 @@ def _report(read: Reading, step: object, path: Path) -> None:
     read.refuse(*path, why=f"init steps are not run ({', '.join(names) or 'it'})", hint=hint)
 
 
-def _code(read: Reading, path: Path) -> None:
+def _code(read: Reading, texts: Texts, path: Path) -> None:
+    """Take the repository of the code as ``build.git``; report it where there are several."""
     url, revision = (read.text(*path, key) for key in ("url", "revision"))
+    if url and texts.repository:
+        read.put("build.git", escape_templates(url), *path, "url")
+        if revision:
+            read.put("build.commit", escape_templates(revision), *path, "revision")
+        read.ignore(*path, "flags", why="a clone has no options")
+        return
     read.get(*path)
     what = f"revision {revision}" * bool(revision) + " of " * bool(url and revision) + (url or "")
     hint = f"check out {what} there" if what else ""
