@@ -2,6 +2,7 @@
 
 files    which files there are: one a process, by job, attempt and rank
 polyaxon    the files of Polyaxon's own client
+written    metrics in files that programs write anyway
 output    metrics found in the output of a run
 entries    their lines: one a call of `hpcdist_tracking`
 series    the values of each metric, in one line over all attempts

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.tracking import files, output, polyaxon
+from hpcdist.tracking import files, output, polyaxon, written
 from hpcdist.tracking.entries import Entry, Reader
 from hpcdist.tracking.files import Recorded
 
@@ -49,7 +49,7 @@ Part = tuple[Key, tuple[int, int], float, Points]
 
 
 def read(directory: RunDirectory, plan: StoredPlan) -> Metrics:
-    """Return what the processes of a run recorded, and what is found in its output of other metrics.
+    """Return what the processes of a run recorded, and other metrics of its files and its output.
 
     An attempt goes on where the one before it had got to, mostly from a checkpoint: from its first step on
     its values hold, and those of earlier attempts are left out. Values without a step are counted.
@@ -68,14 +68,23 @@ def read(directory: RunDirectory, plan: StoredPlan) -> Metrics:
             reader = Reader(stream)
             parts += _parts(file, reader.new(), others)
         damaged += reader.damaged
-    recorded = {key for key, *_ in parts}
-    for each in output.found(directory, plan):
-        printed = Recorded(each.job, (0, each.attempt), each.rank, directory.path)
-        parts += (part for part in _parts(printed, each.entries, others) if part[0] not in recorded)
+    for more in (_written(directory), _printed(directory, plan)):
+        known = {key for key, *_ in parts}
+        parts += [part for part in more if part[0] not in known]
     series: dict[Key, Points] = {}
     for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
         series[key] = _continued(series.get(key), points)
     return Metrics(series, others, damaged)
+
+
+def _written(directory: RunDirectory) -> Iterator[Part]:
+    for number, each in enumerate(written.found(directory)):
+        yield from _parts(Recorded(each.job, (0, number), 0, directory.path), each.entries, [])
+
+
+def _printed(directory: RunDirectory, plan: StoredPlan) -> Iterator[Part]:
+    for each in output.found(directory, plan):
+        yield from _parts(Recorded(each.job, (0, each.attempt), each.rank, directory.path), each.entries, [])
 
 
 def _parts(file: Recorded, entries: Iterable[Entry], others: list[tuple[str, Entry]]) -> Iterator[Part]:
