@@ -76,16 +76,18 @@ def _no_experiment(document: Document) -> Problem | None:
     known = {*fields.key_names(Experiment), *frameworks.names(), *polyaxon.KEYS}
     unknown = [key for key in document.data if key not in known]
     sections = {*_OF_EXPERIMENTS, *frameworks.names()}
-    if "run" in document.data or not unknown:
+    run = document.data.get("run")
+    if not unknown or ("run" in document.data and not isinstance(run, Map)):
         return None
     homes = {key: _section_for(key, document.data) for key in unknown}
-    if all(homes.values()):
+    if run is None and all(homes.values()):
         return _part(document, homes)
     near = {closest(key, sections) or key: value for key, value in document.data.items()}
     if any(_fits(key, value) for key, value in near.items() if key in sections):
         return None
     are = "is" if len(unknown) == 1 else "are"
-    what = f"this is not an experiment: `run` is missing, and {_listed(unknown)} {are} unknown"
+    missing = "`run` is missing" if run is None else "`run` has no `cmd`"
+    what = f"this is not an experiment: {missing}, and {_listed(unknown)} {are} unknown"
     hint = f"{_WRITE}; if this file is for your program, name it in that command"
     return Problem(what, hint=hint, place=document.place((Key(unknown[0]),)))
 

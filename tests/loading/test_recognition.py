@@ -42,6 +42,7 @@ def test_another_file_is_named(tmp_path: Path, text: str, name: str, message: st
         ("lr: 0.1\nepochs: 5\n", f"e.yml:1:1: this is not an experiment: `run` is missing, and `lr`, `epochs` are unknown; {WRITE}; if this file is for your program, name it in that command"),
         ("name: x\na: 1\nb: 2\nc: 3\nd: 4\ne: 5\nlogging: 7\n", f"e.yml:2:1: this is not an experiment: `run` is missing, and `a`, `b`, `c`, `d` and 1 more are unknown; {WRITE}; if this file is for your program, name it in that command"),
         ("version: 3\nlr: 0.1\n", f"e.yml:2:1: this is not an experiment: `run` is missing, and `lr` is unknown; {WRITE}; if this file is for your program, name it in that command"),
+        ("linters: {enable: [a]}\nrun: {go: 1, tests: true}\n", f"e.yml:1:1: this is not an experiment: `run` has no `cmd`, and `linters` is unknown; {WRITE}; if this file is for your program, name it in that command"),
         ("cmd: python x.py\n", f"e.yml:1:1: cmd: this is a part of an experiment: `cmd` of `run`, without `run`; check the indentation; {WRITE}"),
         ("n_workers: 2\nworker_resources:\n- {index: 2, cpu: {requests: 1}}\nresources: {cpu: {limits: 2}}\n", f"e.yml:1:1: n_workers: this is a part of an experiment: `n_workers`, `worker_resources` of `environment.replicas` and `resources` of `environment`, without `run`; check the indentation; {WRITE}"),
         ("environment:\n  resources: {cpu: {requests: 1}}\n...\nrun:\n  cmd: x\n", "e.yml:3:1: the line `...` stands for something that was left out: this is a part of a file; write the whole file"),
@@ -61,6 +62,8 @@ def test_a_file_without_anything_or_with_a_part_of_an_experiment_is_one_problem(
         ("rnu: {cmd: x}\n", ["e.yml:1:1: 'run' is missing; write `run: {cmd: ...}`", "e.yml:1:1: rnu: unknown key 'rnu'; did you mean 'run'?"]),
         # there is a section that only experiments have
         ("framework: horovod\nlr: 1\n", ["e.yml:1:1: 'run' is missing; write `run: {cmd: ...}`", "e.yml:2:1: lr: unknown key 'lr'; known: accelerate, backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, inputs, jax, kind, lightning, logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, tracking, version"]),
+        ("run: python x.py\n", ["e.yml:1:6: run: expected keys and values, got 'python x.py'; write `run: {cmd: 'python x.py'}`"]),
+        ("run: {cmd: x}\nfoo: 1\n", ["e.yml:2:1: foo: unknown key 'foo'; known: accelerate, backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, inputs, jax, kind, lightning, logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, tracking, version"]),
         ("name: x\n", ["e.yml:1:1: 'run' is missing; write `run: {cmd: ...}`"]),
         # keys of the right form in the wrong place
         ("run: {cmd: x}\nresources: {cpu: {limits: 2}}\nwalltime: 1h\nnodes: 2\n", ["e.yml:2:1: resources: unknown key 'resources'; it belongs to `environment`: check the indentation", "e.yml:3:1: walltime: unknown key 'walltime'; it belongs to `batch`: check the indentation", "e.yml:4:1: nodes: unknown key 'nodes'; it belongs to `batch`: check the indentation"]),

@@ -27,7 +27,7 @@ _KINDS: Final = {
     "tensorboard": "a batch job has no browser: run tensorboard on the login node",
     "build": "hpcdist builds no images: build it beforehand, and name it in `build.image`",
     "pipeline": "write one experiment for each step, and chain them with `batch.dependency`",
-    "plugin": "write `kind: experiment`",
+    "plugin": "a notebook or TensorBoard is no batch job; a program with a `run.cmd` is `kind: experiment`",
 }
 _SEARCH: Final = "a search over parameters is many jobs"
 _SEARCHES: Final = ("hptuning", "matrix", "concurrency")
