@@ -5,7 +5,6 @@ Sources: git(1), git-config(1) ``core.quotePath``.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from pathlib import Path
@@ -50,6 +49,8 @@ def names(text: str) -> list[str]:
 
 def unquoted(name: str) -> str:
     """Return a name as the file system has it; git writes unusual ones as strings of C, in ASCII."""
+    import ast  # for unusual names alone
+
     if _QUOTED.fullmatch(name) and name.isascii():
         return os.fsdecode(ast.literal_eval(f"b{name}"))
     return name

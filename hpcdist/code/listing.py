@@ -83,7 +83,7 @@ def _tracked(top: Path, runner: Runner, left_out: LeftOut, depth: int = 0) -> It
             continue
         if path.is_symlink() or not path.is_dir():
             yield name
-        elif depth < _DEEPEST and (path / ".git").exists():
+        elif depth < _DEEPEST and os.path.lexists(path / ".git"):
             below = _tracked(path, runner, left_out, depth + 1)
             yield from (f"{name.rstrip('/')}/{inner}" for inner in below)
 

@@ -104,7 +104,9 @@ def _snapshot(choice: Choice, run: Path, runner: Runner, state: State | None, *,
     what = f"{_files(len(there.files))} of {found.top}, {snapshot.size(there.bytes)}"
     files = _record(choice, state, runner, {"top": str(found.top), "copied": copied})
     notes = [f"{found.top / name} is no regular file, and is not copied" for name in there.left_out[:3]]
-    if state is None and any((above / ".git").exists() for above in (choice.folder, *choice.folder.parents)):
+    if state is None and any(
+        os.path.lexists(above / ".git") for above in (choice.folder, *choice.folder.parents)
+    ):
         notes.append(f"git does not answer in {choice.folder}: files that it ignores are copied, too")
     return Code(files, str(target / found.start), tuple(notes), f"copy {what}, to {target}")
 

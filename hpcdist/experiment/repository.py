@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem
-from hpcdist.experiment.model import Experiment
+
+if TYPE_CHECKING:
+    from hpcdist.experiment.model import Experiment
 
 _USER: Final = re.compile(r"([a-z][a-z0-9+.-]*://)([^/?#]*)@", re.IGNORECASE)
 _SSH: Final = ("ssh://", "git+ssh://", "ssh+git://")

@@ -56,6 +56,14 @@ def test_a_snapshot_is_run_and_described(real: Hpcdist, project: Path) -> None:
     assert f"commit        {found['commit']}\n" in real("describe", "version-1").out
 
 
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"commit": 7, "dirty": 1, "branch": {}}', "[" * 9999])
+def test_a_damaged_record_of_the_code_is_not_shown(real: Hpcdist, project: Path, text: str) -> None:
+    real("submit", "here.yml", "--wait")
+    (project / "runs" / "version-1" / "code.json").write_text(text)
+    found = json.loads(real("describe", "version-1", "--json").out)
+    assert {found[key] for key in ("code", "commit", "branch", "remote", "dirty")} == {None}
+
+
 def test_the_last_commit_is_run(real: Hpcdist, project: Path) -> None:
     assert real("submit", "git.yml", "--wait").code == 0
     assert printed(project) == ["first", f"in {project}/runs/version-1/code"]

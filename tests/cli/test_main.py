@@ -106,6 +106,11 @@ def imported_by(*words: str) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
+@pytest.mark.parametrize("verb", ["describe", "wait", "cancel"])
+def test_what_is_asked_of_a_job_needs_no_models(verb: str) -> None:
+    assert not {"msgspec", "yaml", "jinja2"} & imported_by(verb, "nothing-1")
+
+
 def test_help_imports_no_verb() -> None:
     modules = imported_by("--help")
     assert "hpcdist.cli" in modules

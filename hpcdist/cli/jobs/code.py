@@ -1,20 +1,15 @@
-"""The code of a job: what ``submit`` does for it, and what ``describe`` shows of it."""
+"""The code of a job: what ``submit`` does for it."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, Final
 
-from hpcdist.code.prepare import LIMIT, RECORD, Choice, Code, prepare
+from hpcdist.code.prepare import LIMIT, Choice, Code, prepare
 from hpcdist.errors import located
 from hpcdist.experiment.model import Experiment
 from hpcdist.host.command import Runner
 from hpcdist.loading.planning import Planned
 from hpcdist.runs.rundir import RunDirectory
-
-_MAX_BYTES: Final = 1 << 24
-_SHOWN: Final = {"source": "code", "commit": "commit", "branch": "branch", "remote": "remote"}
 
 
 def prepared(made: Planned, directory: RunDirectory, runner: Runner, *, dry: bool = False) -> Code:
@@ -39,18 +34,3 @@ def choice_of(experiment: Experiment, folder: Path) -> Choice:
         (build and (build.commit or build.branch)) or "",
         batch.max_code_size.mib << 20 if batch.max_code_size else LIMIT,
     )
-
-
-def details(directory: RunDirectory) -> dict[str, Any]:
-    """Return what the record of the code says, for people and for JSON; null where it does not."""
-    try:
-        data = json.loads(directory.read(RECORD, _MAX_BYTES))
-    except (OSError, ValueError, RecursionError):
-        data = None
-    found = data if isinstance(data, dict) else {}
-    texts = {name: found.get(key) for key, name in _SHOWN.items()}
-    dirty = found.get("dirty")
-    return {
-        **{name: value if isinstance(value, str) else None for name, value in texts.items()},
-        "dirty": dirty if isinstance(dirty, bool) else None,
-    }

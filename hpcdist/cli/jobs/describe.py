@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json as json_texts
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import code, runs
+from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
+from hpcdist.code.prepare import RECORD
 from hpcdist.runs import logs, rundir, states
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.states import Report
+
+_MAX_RECORD: Final = 1 << 24
+_SHOWN: Final = {"source": "code", "commit": "commit", "branch": "branch", "remote": "remote"}
 
 
 @click.command("describe")
@@ -46,7 +51,7 @@ def _details(report: Report) -> dict[str, Any]:
         for event in directory.events()
     ]
     status = runs.report_of(report) | {"message": report.run.record.message} | _labels(directory)
-    status |= code.details(directory)
+    status |= _code(directory)
     return status | {"logs": [str(file) for file in logs.files(directory)], "events": events}
 
 
@@ -54,6 +59,21 @@ def _labels(directory: RunDirectory) -> dict[str, Any]:
     """Return the user's description and tags, which are stored in the plan."""
     plan = directory.plan()
     return {"description": plan.description, "tags": [*plan.tags]}
+
+
+def _code(directory: RunDirectory) -> dict[str, Any]:
+    """Return what the record of the code says; null where it does not."""
+    try:
+        data = json_texts.loads(directory.read(RECORD, _MAX_RECORD))
+    except (OSError, ValueError, RecursionError):
+        data = None
+    found = data if isinstance(data, dict) else {}
+    texts = {name: found.get(key) for key, name in _SHOWN.items()}
+    dirty = found.get("dirty")
+    return {
+        **{name: value if isinstance(value, str) else None for name, value in texts.items()},
+        "dirty": dirty if isinstance(dirty, bool) else None,
+    }
 
 
 def _text(value: object) -> str:
