@@ -49,6 +49,8 @@ VERBS = {
     "models": Verb("jobs.models", "List the models that runs recorded, with their metrics."),
     "cancel": Verb("jobs.cancel", "Cancel jobs."),
     "wait": Verb("jobs.wait", "Wait for jobs to end, and exit with their exit code."),
+    "rm": Verb("jobs.rm", "Remove runs whose jobs have ended."),
+    "prune": Verb("jobs.prune", "Remove all runs that are older than a time."),
     "sites": Verb("site.sites", "List, show, detect, check and create site files."),
     "schema": Verb("experiment.schema", "Print the JSON Schema of a file format, for editors."),
     "completion": Verb("completion", "Print the completion script for a shell."),

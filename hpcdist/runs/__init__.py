@@ -1,6 +1,6 @@
 """Runs: each is one submission with its directory, record, event log, state and output.
 
 rundir record stored_plan events    the files of a run
-control cancelling services    submit and cancel, and the services that they need
+control cancelling removing services    submit, cancel and remove, and the services that they need
 elements endings deadline querying states waiting logs    the state of a job, and its output
 """

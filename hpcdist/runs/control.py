@@ -22,7 +22,7 @@ from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
 from hpcdist.host.command import Command
-from hpcdist.runs import rundir
+from hpcdist.runs import removing, rundir
 from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.deadline import with_deadline
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
@@ -145,7 +145,7 @@ def _create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> t
             directory.write(name, text)
         services.save(directory, record)
     except (Exception, KeyboardInterrupt):
-        rundir.remove(directory)
+        removing.remove_directory(directory)
         raise
     return Run(directory, record), code
 

@@ -1,5 +1,7 @@
 """Run directories, which hold all state of submissions; only this module writes them.
 
+`hpcdist.runs.removing` removes them.
+
 RUNS/mnist-3/
     experiment.yml  plan.json   the experiment and its plan
     job.sh                      the job script
@@ -34,6 +36,9 @@ from hpcdist.schedulers.job import Job
 __all__ = ["Event", "Phase", "Record", "Run", "RunDirectory"]
 
 _PLAN_BYTES: Final = 1 << 26
+REMOVED: Final = ".removed-"
+"""How the names of directories begin that are being removed."""
+
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -201,13 +206,6 @@ def _next(runs: int | Path, name: str) -> tuple[str, int]:
     return begin[:-1], 1 + max((int(text) for text in ends if _NUMBER.fullmatch(text)), default=0)
 
 
-def remove(directory: RunDirectory) -> None:
-    """Remove a run that has no job."""
-    import shutil
-
-    shutil.rmtree(directory.path)
-
-
 def save(directory: RunDirectory, record: Record) -> None:
     """Write the record atomically: readers see either the old or the new one, even after a crash.
 
@@ -222,6 +220,8 @@ def list_runs(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]
     """Return all runs, oldest first, and the errors of those that cannot be read."""
     runs, errors = [], []
     for path in runs_dir.iterdir() if runs_dir.is_dir() else ():
+        if path.name.startswith(REMOVED):
+            continue
         directory = RunDirectory(path.absolute())
         try:
             runs.append(Run(directory, directory.record()))

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.runs.rundir import Run
-from hpcdist.tracking import series
+from hpcdist.runs.stored_plan import StoredPlan
+from hpcdist.tracking import files, series
 from hpcdist.tracking.entries import Artifact, Entry
 
 
@@ -116,3 +117,18 @@ def models(items: Iterable[Tracked]) -> Iterator[Tracked]:
         for artifact in item.artifacts:
             if artifact.kind == "model":
                 yield item._replace(metrics=series.numbers(artifact.metrics), artifacts=(artifact,))
+
+
+def model_of(run: Run) -> str:
+    """Return that a run recorded a model, also by Polyaxon's own client, or may have; empty if it did not.
+
+    Raises:
+        OSError: if its files cannot be read.
+    """
+    found = series.read(run.directory, StoredPlan())  # without its output, which has no models
+    folders = (file.path for file in files.recorded(run.directory) if file.is_polyaxon)
+    if any(entry.artifact and entry.artifact.kind == "model" for _, entry in found.others) or any(
+        path for folder in folders for path in folder.glob("runs/*/events/model/*")
+    ):
+        return "recorded a model"
+    return "has damaged records, which may be of a model" if found.damaged else ""

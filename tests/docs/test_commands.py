@@ -41,6 +41,7 @@ ELSEWHERE: Final = {
     "make test": (".ci/run", "runs this"),
     "hpcdist compare --only-differing --sort -accuracy": ("tests/cli/test_compare.py", "sorts by its metric"),
     "hpcdist models --sort -accuracy": ("tests/cli/test_compare.py", "sorts by this metric"),
+    "hpcdist prune": ("tests/cli/test_removal.py", "gives it a time"),
     "hpcdist metrics train-1": ("tests/docs/test_metrics.py", "runs it with the page's own program"),
     "hpcdist doctor --job": ("tests/cli/test_doctor.py", "runs it on this machine"),
     "hpcdist doctor --job --gpus 1 --site odd.yaml": ("tests/slurm/test_doctor.py", "runs it on Slurm"),

@@ -1,0 +1,54 @@
+"""Times and sizes as people write and read them: ``30d``, ``2026-11-01``, ``1.5 MiB``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+import click
+
+from hpcdist.units import Walltime
+
+_UNITS: Final = (("w", 604800), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+def moment(text: str, now: Callable[[], float] = time.time) -> float:
+    """Read a time in the past, in seconds since 1970: ``30d`` or ``12h`` ago, or a day or time of ISO 8601.
+
+    A time without a zone is local.
+
+    Raises:
+        BadParameter: if it is neither.
+    """
+    try:
+        return now() - Walltime.parse(text).seconds
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        message = f"{text!r} is no time; write a span such as 30d or 12h, or a day such as 2026-11-01."
+        raise click.BadParameter(message) from None
+
+
+def span(seconds: float) -> str:
+    """Return a duration in its largest unit: ``3d``; of a time in the future ``0s``."""
+    whole = max(0, int(seconds))
+    return next((f"{whole // unit}{name}" for name, unit in _UNITS if whole >= unit), "0s")
+
+
+def age(at: float, now: Callable[[], float] = time.time) -> str:
+    """Return how long ago it was, in seconds since 1970."""
+    return span(now() - at)
+
+
+def size(count: int) -> str:
+    """Return a number of bytes: ``512 B``, ``1.5 MiB``."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:  # noqa: PLR2004 - the factor of these units
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
