@@ -12,6 +12,11 @@ from hpcdist.experiment.model import Experiment
 _sections = cache(lambda: fields.sections_of(Experiment))
 
 
+def is_below(section: str, key: str) -> bool:
+    """Whether an experiment has this key in a section of this name at its top."""
+    return _sections().get(key, ())[:1] == (section,)
+
+
 def section_for(key: str, value: object) -> Path | None:
     """Return the section of an experiment that takes this key with this value, None if no section does."""
     section = _sections().get(key)

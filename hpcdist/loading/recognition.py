@@ -12,7 +12,7 @@ from hpcdist import importers
 from hpcdist.documents import fields, source
 from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import ConfigError, Key, Place, Problem, comma_list, dotted
-from hpcdist.experiment.misplaced import section_for
+from hpcdist.experiment.misplaced import is_below, section_for
 from hpcdist.experiment.model import Experiment
 from hpcdist.importers import other_files, polyaxon
 from hpcdist.layers.frameworks import frameworks
@@ -55,7 +55,7 @@ def recognised(document: Document, form: str = "") -> Iterator[None]:
         if problem is None and document.others:
             problem = _left_out(document.text, document.file)
         if problem is None and not form and importers.is_native(document.data):
-            problem = _no_experiment(document)
+            problem = _lost_indentation(document) or _no_experiment(document)
         if problem is None:
             raise
         raise ConfigError(problem) from None
@@ -68,6 +68,16 @@ def _left_out(text: str, file: str, near: set[int] | None = None) -> Problem | N
             message = "the line `...` stands for something that was left out: this is a part of a file"
             place = Place(file, line, content.index(".") + 1)
             return Problem(message, hint="write the whole file", place=place)
+    return None
+
+
+def _lost_indentation(document: Document) -> Problem | None:
+    """Return the problem of the first key that stands under its section, but not inside it."""
+    for (section, value), key in zip(document.data.items(), [*document.data][1:], strict=False):
+        if value is None and is_below(section, key):
+            message = f"the lines under `{section}:` have lost their indentation"
+            hint = f"indent `{key}` by two spaces, and what belongs to it by two more"
+            return document.locate(Problem(message, (Key(key),), hint))
     return None
 
 

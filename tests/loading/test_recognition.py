@@ -81,3 +81,28 @@ def test_a_form_that_is_named_is_no_reason_to_explain_less(tmp_path: Path) -> No
     assert errors_of(tmp_path, "services: {a: {image: b}}\n", form="azure") == errors_of(
         tmp_path, "services: {a: {image: b}}\n"
     )
+
+
+LOST = """\
+framework: horovod
+environment:
+replicas:
+n_workers: 4
+default_worker:
+resources:
+gpu:
+requests: 1
+run:
+cmd: python t.py
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LOST, "3:1: replicas: the lines under `environment:` have lost their indentation; indent `replicas` by two spaces, and what belongs to it by two more"),
+        ("run:\ncmd: x\n", "2:1: cmd: the lines under `run:` have lost their indentation; indent `cmd` by two spaces, and what belongs to it by two more"),
+    ],
+)  # fmt: skip
+def test_lost_indentation_is_one_problem(tmp_path: Path, text: str, message: str) -> None:
+    assert errors_of(tmp_path, text) == [f"e.yml:{message}"]
