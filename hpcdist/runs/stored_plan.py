@@ -20,8 +20,9 @@ _OLD: Final = {"mode": "launches"}
 class StoredPlan(NamedTuple):
     """A plan as stored; fields that are missing or of another type are None or empty.
 
-    ``walltime`` is in seconds. ``tasks`` is the number of tasks that hpcdist starts, None if the command
-    starts them itself. ``labelled``: whether lines of the output begin with a rank, None if unknown.
+    ``walltime`` is in seconds. ``gpus``: those that the job, or each element of an array, requests. ``tasks``
+    is the number of tasks that hpcdist starts, None if the command starts them itself. ``labelled``: whether
+    lines of the output begin with a rank, None if unknown.
     """
 
     description: str | None = None
@@ -30,6 +31,7 @@ class StoredPlan(NamedTuple):
     array: ArraySpec | None = None
     walltime: int | None = None
     requeue: bool = False
+    gpus: int | None = None
     tasks: int | None = None
     labelled: bool | None = None
     metric_patterns: Mapping[str, str] = MappingProxyType({})
@@ -51,6 +53,7 @@ def read(data: object) -> StoredPlan:
         array=_array(request("array")),
         walltime=seconds if isinstance(seconds, int) else None,
         requeue=request("requeue") is True,
+        gpus=_gpus(plan),
         tasks=tasks,
         labelled=_labelled(launch("labelled"), tasks),
         metric_patterns={
@@ -101,3 +104,12 @@ def _tasks(plan: Mapping[str, Any]) -> int | None:
     except (KeyError, TypeError):
         return None
     return sum(counts) if all(isinstance(count, int) for count in counts) else None
+
+
+def _gpus(plan: Mapping[str, Any]) -> int | None:
+    try:
+        counts = [(group["gpus"], group["nodes"]) for group in plan["placement"]["groups"]]
+    except (KeyError, TypeError):
+        return None
+    is_known = all(type(number) is int for count in counts for number in count)
+    return sum(gpus * nodes for gpus, nodes in counts) if is_known else None

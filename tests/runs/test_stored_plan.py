@@ -39,7 +39,15 @@ def test_what_a_plan_writes_is_read() -> None:
     )
     assert plan.request.walltime == Walltime(60)
     assert read(json.loads(msgspec.json.encode(plan))) == StoredPlan(
-        "a try", ("a",), {"lr": 0.1, "layers": [64, 32]}, ARRAY, 60, requeue=True, tasks=3, labelled=True
+        "a try",
+        ("a",),
+        {"lr": 0.1, "layers": [64, 32]},
+        ARRAY,
+        60,
+        requeue=True,
+        gpus=3,
+        tasks=3,
+        labelled=True,
     )
 
 
@@ -53,7 +61,7 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
 )
 def test_whether_one_task_has_labels_is_the_launchers(batch: dict[str, Any], labelled: bool | None) -> None:  # noqa: FBT001
     plan = planned(LOCAL, framework="horovod", batch=batch)
-    assert read(json.loads(msgspec.json.encode(plan))) == StoredPlan(tasks=1, labelled=labelled)
+    assert read(json.loads(msgspec.json.encode(plan))) == StoredPlan(gpus=0, tasks=1, labelled=labelled)
 
 
 @pytest.mark.parametrize(
