@@ -47,6 +47,7 @@ VERBS = {
     "metrics": Verb("jobs.metrics", "Show the metrics of a run."),
     "compare": Verb("jobs.compare", "Compare the params and last metrics of runs."),
     "models": Verb("jobs.models", "List the models that runs recorded, with their metrics."),
+    "outputs": Verb("jobs.outputs", "List the files of a run's outputs, with the recorded hashes."),
     "cancel": Verb("jobs.cancel", "Cancel jobs."),
     "wait": Verb("jobs.wait", "Wait for jobs to end, and exit with their exit code."),
     "rm": Verb("jobs.rm", "Remove runs whose jobs have ended."),

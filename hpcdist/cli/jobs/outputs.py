@@ -1,0 +1,47 @@
+"""``hpcdist outputs``: the files of a run's outputs, and whether they are what was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hpcdist.cli import show
+from hpcdist.cli.messages import note
+from hpcdist.cli.options import job_options
+from hpcdist.errors import ExitCode
+from hpcdist.runs import rundir
+from hpcdist.tracking import outputs
+
+
+@click.command("outputs")
+@job_options(several=False)
+@click.option(
+    "--check", is_flag=True, help="Compare hashes with the recorded ones; exit with 3 if one differs."
+)
+@click.pass_context
+def command(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, check: bool) -> None:
+    """List the files of a run's outputs, with the recorded hashes."""
+    run = rundir.find(runs_dir, jobs)
+    found = outputs.outputs(run.directory)
+    checked = [outputs.check(run.directory, output) if check else "" for output in found]
+    if json:
+        show.as_json(
+            [
+                output._asdict() | {"sha256": output.sha256 or None, "check": result or None}
+                for output, result in zip(found, checked, strict=True)
+            ]
+        )
+    elif found:
+        heads = ("path", "kind", "bytes", "sha256", *(("check",) if check else ()))
+        rows = zip(map(_cells, found), checked, strict=True)
+        show.table(heads, [(*cells, result or "-")[: len(heads)] for cells, result in rows])
+    else:
+        note(f"{run.name} has no outputs in {run.directory.path / outputs.FOLDER}")
+    if any(result not in ("", "ok") for result in checked):
+        ctx.exit(ExitCode.PLAN)
+
+
+def _cells(output: outputs.Output) -> tuple[str, ...]:
+    size = "-" if output.bytes is None else str(output.bytes)
+    return output.path, output.kind, size, output.sha256[:12] or "-"

@@ -1,0 +1,128 @@
+"""The files of a run's outputs, and whether they still are what was recorded of them."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hpcdist.host import untrusted
+from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.stored_plan import StoredPlan
+from hpcdist.tracking import series
+from hpcdist.tracking.entries import Artifact
+
+FOLDER: Final = "outputs"
+_ELEMENT: Final = re.compile(r".*_([0-9]+)")
+_PIECE: Final = 1 << 20
+
+
+class Output(NamedTuple):
+    """A file below the outputs, or a folder that was recorded as one artifact.
+
+    ``kind``: ``artifact`` or ``model`` as recorded, else ``file`` or ``link``. ``bytes`` is None where it is
+    no longer there. ``sha256`` is the recorded hash, empty without one.
+    """
+
+    path: str
+    kind: str
+    bytes: int | None
+    sha256: str = ""
+
+
+def outputs(directory: RunDirectory) -> list[Output]:
+    """Return what was recorded and all other files, by their paths; links are not followed.
+
+    Raises:
+        OSError: if the run's files cannot be read.
+    """
+    folder = directory.path / FOLDER
+    recorded = _recorded(directory)
+    found = [
+        Output(path, artifact.kind, _size(folder / path), artifact.sha256)
+        for path, artifact in recorded.items()
+    ]
+    return sorted([*found, *_others(folder, recorded.keys())])
+
+
+def _recorded(directory: RunDirectory) -> dict[str, Artifact]:
+    """Return the last artifact of each path; each element of an array has a folder of its own."""
+    found: dict[str, Artifact] = {}
+    for job, entry in series.read(directory, StoredPlan()).others:
+        if entry.artifact:
+            element = _ELEMENT.fullmatch(job)
+            path = Path(os.path.normpath(Path(element[1] if element else "", entry.artifact.path)))
+            if path.parts[:1] not in ((), ("..",), ("/",)) and "\0" not in str(path):
+                found[str(path)] = entry.artifact
+    return found
+
+
+def _others(folder: Path, recorded: Iterable[str]) -> Iterator[Output]:
+    """Yield the files that were not recorded, also not with a folder."""
+    known = {folder / path for path in recorded}
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if Path(place, name) not in known]
+        for path in (Path(place, name) for name in (*files, *folders)):
+            with suppress(FileNotFoundError):
+                mode = path.lstat().st_mode
+                if path not in known and not stat.S_ISDIR(mode):
+                    kind = "link" if stat.S_ISLNK(mode) else "file" if stat.S_ISREG(mode) else "special"
+                    yield Output(str(path.relative_to(folder)), kind, path.lstat().st_size)
+
+
+def _size(path: Path) -> int | None:
+    """Return the bytes of a file, or of the files of a folder; None if it is not there."""
+    with suppress(OSError):
+        if path.is_dir():
+            return sum((path / file).stat().st_size for file in _files(path))
+        return path.stat().st_size
+    return None
+
+
+def check(directory: RunDirectory, output: Output) -> str:
+    """Return how an output compares with its record: ``ok``, ``changed``, ``missing`` or ``unreadable``.
+
+    Empty for one without a recorded hash.
+    """
+    if not output.sha256:
+        return ""
+    folder = directory.path / FOLDER
+    if not os.path.lexists(folder / output.path):
+        return "missing"
+    try:
+        return "ok" if _hash(folder / output.path, folder.resolve()) == output.sha256 else "changed"
+    except OSError:
+        return "unreadable"
+
+
+def _hash(path: Path, within: Path) -> str:
+    """Return the SHA-256 of a file; of a folder, that of its list, as `hpcdist_tracking` computes them."""
+    if not path.is_dir():
+        return _hash_of_file(path, within)
+    digest = hashlib.sha256()
+    for file in sorted(_files(path)):
+        line = f"{_hash_of_file(path / file, within)}  {file}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for place, _, names in os.walk(folder):
+        yield from (str(Path(place, name).relative_to(folder)) for name in names)
+
+
+def _hash_of_file(path: Path, within: Path) -> str:
+    place = path.resolve()
+    if within not in place.parents:
+        raise OSError(errno.ELOOP, "it is a link out of the outputs", str(path))
+    digest = hashlib.sha256()
+    with untrusted.open_regular(place) as stream:
+        while piece := stream.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
