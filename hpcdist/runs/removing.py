@@ -90,7 +90,18 @@ def remove_directory(directory: RunDirectory, remove_tree: Callable[[Path], obje
             raise NotOwner(errno.EPERM, f"it belongs to {owner}", str(directory.path))
         aside = f"{rundir.REMOVED}{os.urandom(6).hex()}"
         os.rename(name, aside, src_dir_fd=runs, dst_dir_fd=runs)
+    _make_writable(parent / aside)
     remove_tree(parent / aside)
+
+
+def _make_writable(folder: Path) -> None:
+    """Let the owner remove what read-only folders have, as programs and caches make them."""
+    for _, folders, _, handle in os.fwalk(folder):
+        for name in folders:
+            with suppress(OSError):
+                mode = os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+                    os.chmod(name, stat.S_IMODE(mode) | stat.S_IRWXU, dir_fd=handle)
 
 
 def remove_leftovers(runs_dir: Path) -> None:
@@ -102,6 +113,7 @@ def remove_leftovers(runs_dir: Path) -> None:
     for path in runs_dir.glob(f"{rundir.REMOVED}*"):
         with suppress(FileNotFoundError):  # another process removes it
             if path.lstat().st_uid == os.geteuid():
+                _make_writable(path)
                 shutil.rmtree(path)
 
 

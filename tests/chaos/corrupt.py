@@ -36,7 +36,8 @@ VERBS: Final = (
     ("logs", "c-1"), ("logs", "c-1", "--json"), ("logs", "c-1", "-n", "5"),
     ("logs", "c-1", "--rank", "0", "-n", "5"), ("logs", "c-1", "-f"),
     ("describe", "c-1"), ("describe", "c-1", "--json"), ("wait", "c-1", "c-2", "--timeout", "3"),
-    ("cancel", "c-1"), ("submit", "EXP", "--dry-run"),
+    ("cancel", "c-1"), ("submit", "EXP", "--dry-run"), ("list", "-l", "--metric", "x"),
+    ("outputs", "c-1", "--check"),
 )  # fmt: skip
 
 _SECONDS: Final = 20

@@ -48,8 +48,11 @@ Verbs:
   metrics     Show the metrics of a run.
   compare     Compare the params and last metrics of runs.
   models      List the models that runs recorded, with their metrics.
+  outputs     List the files of a run's outputs, with the recorded hashes.
   cancel      Cancel jobs.
   wait        Wait for jobs to end, and exit with their exit code.
+  rm          Remove runs whose jobs have ended.
+  prune       Remove all runs that are older than a time.
   sites       List, show, detect, check and create site files.
   schema      Print the JSON Schema of a file format, for editors.
   completion  Print the completion script for a shell.

@@ -121,6 +121,22 @@ def test_it_is_renamed_before_anything_is_removed(run: Run) -> None:
     assert seen == [(False, True)]
 
 
+def test_read_only_folders_are_made_writable(run: Run, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    folders = (data, run.directory.path / "cache", run.directory.path / "cache" / "deep")
+    for folder in folders:
+        folder.mkdir()
+    (folders[1] / "link").symlink_to(data)
+    for folder in reversed(folders):
+        folder.chmod(0o555)
+    seen: list[int] = []
+    removing.remove_directory(
+        run.directory,
+        lambda path: seen.extend((path / name).stat().st_mode & 0o777 for name in ("cache", "cache/deep")),
+    )
+    assert (seen, data.stat().st_mode & 0o777) == ([0o755, 0o755], 0o555)
+
+
 def test_the_size_is_what_is_freed(run: Run, tmp_path: Path) -> None:
     outputs = run.directory.path / "outputs"
     before = removing.size(run.directory)

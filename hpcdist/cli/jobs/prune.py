@@ -32,10 +32,10 @@ from hpcdist.tracking import comparison
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx: click.Context, older: str, models: bool, yes: bool, runs_dir: Path, json: bool
 ) -> None:
-    """Remove all runs that are older than a time and whose jobs have ended.
+    """Remove all runs that are older than a time.
 
-    It shows them and asks. A run was last used when it was submitted, or its job wrote to the event log.
-    Runs that recorded a model, or whose end is unknown, are kept.
+    It shows those whose jobs have ended, and asks. A run was last used when it was submitted, or its job
+    wrote to the event log. Runs that recorded a model, or whose end is unknown, are kept.
     """
     if json and not yes:
         raise click.UsageError("--json does not ask; use it with --yes.")

@@ -26,9 +26,10 @@ Kept = tuple[Run, HpcdistError]
 @click.option("--force", is_flag=True, help="Also remove runs whose end is unknown; never a live job's.")
 @click.pass_context
 def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, force: bool) -> None:
-    """Remove runs whose jobs have ended, with their outputs and models.
+    """Remove runs whose jobs have ended.
 
-    JOB is the name of a run, its directory or its job id. The batch system is queried as `status` does.
+    All their files are removed, outputs and models too. JOB is the name of a run, its directory or its job
+    id. The batch system is queried as `status` does.
     """
     found, code = runs.find(runs_dir, jobs)
     over, kept = may_be_removed(found, force=force)
