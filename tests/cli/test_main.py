@@ -109,6 +109,12 @@ def imported_by(*words: str) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
+def test_list_imports_neither_models_nor_tracking(folder: Path) -> None:
+    record = Record("ranks", "t", "local", "local", "d", "2026-01-01T00:00:00+00:00", Phase.SUBMITTED, "1")
+    rundir.save(rundir.create(folder / "runs", "ranks"), record)
+    assert not {"msgspec", "hpcdist.tracking", "hpcdist.runs.states", "subprocess"} & imported_by("list")
+
+
 @pytest.mark.parametrize("verb", ["describe", "wait", "cancel"])
 def test_what_is_asked_of_a_job_needs_no_models(verb: str) -> None:
     assert not {"msgspec", "yaml", "jinja2"} & imported_by(verb, "nothing-1")

@@ -9,8 +9,6 @@ from typing import Final
 
 import click
 
-from hpcdist.units import Walltime
-
 _UNITS: Final = (("w", 604800), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -22,6 +20,8 @@ def moment(text: str, now: Callable[[], float] = time.time) -> float:
     Raises:
         BadParameter: if it is neither.
     """
+    from hpcdist.units import Walltime  # imports msgspec, which `list` needs for nothing else
+
     try:
         return now() - Walltime.parse(text).seconds
     except ValueError:
