@@ -44,8 +44,13 @@ def host_state() -> tuple[str, ...]:
     """What a cluster must not change on the machine it runs on."""
     patterns = {"/sys/class/net": "*", "/sys/fs/cgroup": "*/*/", "/dev": "*", str(SHM): "*", "/run": "*"}
     listings = [sorted(map(str, Path(folder).glob(pattern))) for folder, pattern in patterns.items()]
-    files = ("/proc/self/mounts", "/etc/passwd", "/etc/shadow", "/etc/group", "/etc/hosts")
+    files = ("/etc/passwd", "/etc/shadow", "/etc/group", "/etc/hosts")
     return (os.uname().nodename, *map(str, listings), *(Path(file).read_text() for file in files))
+
+
+def mounts(pid: int | str = "self") -> set[str]:
+    """What is mounted where, as this process sees it."""
+    return set(Path(f"/proc/{pid}/mounts").read_text().splitlines())
 
 
 @pytest.fixture(scope="module")
@@ -225,16 +230,20 @@ def test_two_clusters_side_by_side(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_killing_its_pid_leaves_nothing(tmp_path: Path) -> None:
-    before = host_state()
+    before, mounted = host_state(), mounts()
     cluster = Cluster.boot(tmp_path / "doomed", accounting=True)
+    own = set[str]().union(*map(mounts, cluster.pids.values())) - mounted
+    assert own
     submit(cluster, "#!/bin/bash\nsleep 300\n", "-N4", cwd=cluster.home())
     inside = namespaces(*cluster.pids.values()) - namespaces("self")
     assert len(inside) == len(KINDS) * 6
     assert host_state() == before
+    assert not own & mounts()  # others may mount something meanwhile
     os.kill(cluster.pid, signal.SIGKILL)
     until(lambda: not inside & living(), "the cluster to be gone", 10, every=0.01)
     cluster.stop()
     assert host_state() == before
+    assert not own & mounts()
     shutil.rmtree(tmp_path / "doomed")
 
 
