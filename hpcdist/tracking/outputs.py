@@ -66,7 +66,7 @@ def _recorded(directory: RunDirectory) -> dict[str, Artifact]:
 def _others(folder: Path, recorded: Iterable[str]) -> Iterator[Output]:
     """Yield the files that were not recorded, also not with a folder."""
     known = {folder / path for path in recorded}
-    for place, folders, files in os.walk(folder):
+    for place, folders, files in () if folder.is_symlink() else os.walk(folder):
         folders[:] = [name for name in folders if Path(place, name) not in known]
         for path in (Path(place, name) for name in (*files, *folders)):
             with suppress(FileNotFoundError):

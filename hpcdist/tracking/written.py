@@ -36,7 +36,8 @@ def found(directory: RunDirectory) -> Iterator[Written]:
     """Yield what these files have; what is no number in them is left out."""
     outputs = directory.path / "outputs"
     jobs = [event.job_id for event in directory.events() if event.what == "started"]
-    for file in sorted(_files(outputs, _DEPTH), key=lambda file: file.stat().st_mtime):
+    files = () if outputs.is_symlink() else _files(outputs, _DEPTH)
+    for file in sorted(files, key=lambda file: file.stat().st_mtime):
         element = file.relative_to(outputs).parts[0]
         mine = [job for job in jobs if job.endswith(f"_{element}")] or [job for job in jobs if "_" not in job]
         with suppress(OSError, ValueError, RecursionError, csv.Error):

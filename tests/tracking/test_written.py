@@ -90,3 +90,6 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (run.path / "outputs" / "metrics.json").symlink_to(tmp_path / "metrics.json")
     (run.path / "outputs" / "up").symlink_to(tmp_path)
     assert curves(run) == {}
+    (run.path / "outputs").rename(tmp_path / "elsewhere")
+    (run.path / "outputs").symlink_to(tmp_path)
+    assert curves(run) == {}

@@ -17,7 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-stand_in: Any = importlib.import_module("stand_in")  # it is beside this file
+_STAND_IN = "stand_in" if __name__ == "__main__" else "hpcdist.importers.mlrun.stand_in"
+stand_in: Any = importlib.import_module(_STAND_IN)  # in a job it is beside this file
 
 
 def load(handler: str, file: str) -> Any:
