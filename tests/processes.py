@@ -16,12 +16,12 @@ PATIENCE: Final = 30.0
 def holders(variable: str, value: str) -> dict[int, dict[str, str]]:
     """Return the environments of the living processes in which a variable has this value."""
     found = {}
-    for path in Path("/proc").glob("[0-9]*/environ"):
+    for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            entries = path.read_bytes().decode(errors="replace").split("\0")
+            entries = (path / "environ").read_bytes().decode(errors="replace").split("\0")
             environment = dict(entry.split("=", 1) for entry in entries if "=" in entry)
             if environment.get(variable) == value:
-                found[int(path.parent.name)] = environment
+                found[int(path.name)] = environment
     return found
 
 
