@@ -69,7 +69,7 @@ class Slurm(NamedTuple):
 
 def is_asked(folder: Path) -> bool:
     """Whether an sbatch with a script of this folder lives."""
-    found = map(_words, Path("/proc").glob("[0-9]*/cmdline"))
+    found = map(_words, Path("/proc").glob("[0-9]*"))
     begin = bytes(folder / "runs")
     return any(
         any(word.endswith(b"sbatch") for word in words) and any(word.startswith(begin) for word in words)
@@ -77,9 +77,9 @@ def is_asked(folder: Path) -> bool:
     )
 
 
-def _words(file: Path) -> list[bytes]:
+def _words(process: Path) -> list[bytes]:
     try:
-        return file.read_bytes().split(b"\0")
+        return (process / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return []
 

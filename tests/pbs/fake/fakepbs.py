@@ -425,11 +425,11 @@ def ended(number: str, record: Record, process: subprocess.Popen[bytes]) -> int:
 
 
 def signal_session(session: int, number: int) -> None:
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             # Any process of the machine is read, and a name of 15 bytes may end within a character.
-            if int(stat.read_bytes().rpartition(b")")[2].split()[3]) == session:
-                os.kill(int(stat.parent.name), number)
+            if int((process / "stat").read_bytes().rpartition(b")")[2].split()[3]) == session:
+                os.kill(int(process.name), number)
 
 
 def deliver(folder: Path, output: Path, error: Path, *, direct: bool) -> bool:
