@@ -27,26 +27,29 @@ class Tracked(NamedTuple):
     artifacts: tuple[Artifact, ...]
 
 
-def tracked(run: Run) -> list[Tracked]:
+def tracked(run: Run, plan: StoredPlan) -> list[Tracked]:
     """Return what was recorded of a run, an item for each of its jobs or elements, and one without any.
 
     Raises:
         OSError: if its files cannot be read.
     """
-    plan = run.directory.plan()
     found = series.read(run.directory, plan)
-    jobs = sorted({key.job for key in found.series} | {job for job, _ in found.others}, key=_order) or [""]
+    metrics: dict[str, dict[str, float]] = {}
+    others: dict[str, list[Entry]] = {}
+    for key, points in sorted(found.series.items(), reverse=True):  # the lowest rank comes last
+        metrics.setdefault(key.job, {})[key.name] = points.values[-1]
+    for job, entry in found.others:
+        others.setdefault(job, []).append(entry)
+    jobs = sorted(metrics.keys() | others.keys(), key=_order) or [""]
     return [
         _tracked(
             run.name if len(jobs) == 1 and "_" not in job else f"{run.name}/{job.rpartition('_')[2]}",
-            plan.params,
-            plan.tags,
-            {key.name: points.values[-1] for key, points in sorted(found.series.items(), reverse=True)
-             if key.job == job},
-            [entry for other, entry in found.others if other == job],
+            plan,
+            metrics.get(job, {}),
+            others.get(job, ()),
         )
         for job in jobs
-    ]  # fmt: skip
+    ]
 
 
 def _order(job: str) -> tuple[str, int]:
@@ -55,20 +58,14 @@ def _order(job: str) -> tuple[str, int]:
     return first, int(element) if element.isdigit() else -1
 
 
-def _tracked(
-    name: str,
-    params: Mapping[str, Any],
-    tags: tuple[str, ...],
-    metrics: Mapping[str, float],
-    others: Iterable[Entry],
-) -> Tracked:
-    all_params, all_tags, artifacts = dict(params), dict.fromkeys(tags), dict[str, Artifact]()
+def _tracked(name: str, plan: StoredPlan, metrics: Mapping[str, float], others: Iterable[Entry]) -> Tracked:
+    params, tags, artifacts = dict(plan.params), dict.fromkeys(plan.tags), dict[str, Artifact]()
     for entry in others:
-        all_params |= entry.params
-        all_tags |= dict.fromkeys(entry.tags)
+        params |= entry.params
+        tags |= dict.fromkeys(entry.tags)
         if entry.artifact:
             artifacts[entry.artifact.path] = entry.artifact
-    return Tracked(name, all_params, (*all_tags,), metrics, (*artifacts.values(),))
+    return Tracked(name, params, (*tags,), metrics, (*artifacts.values(),))
 
 
 def names(items: Iterable[Mapping[str, object]]) -> list[str]:

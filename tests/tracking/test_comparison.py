@@ -36,7 +36,8 @@ def item(name: str, params: dict[str, Any], **metrics: float) -> Tracked:
 
 
 def test_a_run_that_recorded_nothing_has_what_its_plan_has(tmp_path: Path) -> None:
-    found = comparison.tracked(run(tmp_path, params={"lr": 0.1}, tags=["a"]))
+    one = run(tmp_path, params={"lr": 0.1}, tags=["a"])
+    found = comparison.tracked(one, one.directory.plan())
     assert found == [Tracked("train-1", {"lr": 0.1}, ("a",), {}, ())]
 
 
@@ -57,7 +58,7 @@ def test_what_a_program_recorded_comes_later_than_what_the_experiment_says(tmp_p
     artifacts = (Artifact(**kept("m", 0.75)), Artifact(**kept("notes", 0, kind="artifact")))
     metrics = {"of rank 1": 4.0, "loss": 0.5, "only here": 2.0}
     found = Tracked("train-1", {"lr": 0.2, "seed": 1, "layers": [1, 2]}, ("a", "b"), metrics, artifacts)
-    assert comparison.tracked(one) == [found]
+    assert comparison.tracked(one, one.directory.plan()) == [found]
     assert [*comparison.models([found])] == [
         found._replace(metrics={"accuracy": 0.75}, artifacts=artifacts[:1])
     ]
@@ -67,7 +68,7 @@ def test_elements_of_an_array_are_apart_in_the_order_of_their_numbers(tmp_path: 
     one = run(tmp_path)
     for element in (10, 9, 1):
         wrote(one.directory.path, f"7_{element}/0.0/rank-0", line(step=1, metrics={"loss": element}))
-    assert [(each.name, each.metrics) for each in comparison.tracked(one)] == [
+    assert [(each.name, each.metrics) for each in comparison.tracked(one, one.directory.plan())] == [
         ("train-1/1", {"loss": 1}),
         ("train-1/9", {"loss": 9}),
         ("train-1/10", {"loss": 10}),

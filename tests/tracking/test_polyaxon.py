@@ -51,7 +51,7 @@ def test_its_files_are_read_beside_ours(tmp_path: Path) -> None:
     run = run_of(tmp_path, params={"lr": 0.5, "seed": 1})
     polyaxon(run.directory.path, "7/0.0/polyaxon-0")
     wrote(run.directory.path, "7/0.0/rank-0", line(step=1, metrics={"loss": 3.0}))
-    [found] = comparison.tracked(run)
+    [found] = comparison.tracked(run, run.directory.plan())
     assert (found.params, found.tags) == ({"lr": 0.1, "seed": 1}, ("a",))
     assert {*found.metrics} == {"val__loss", "loss"}
     points = series.read(run.directory, run.directory.plan()).series[Key("7", "val__loss", 0)]

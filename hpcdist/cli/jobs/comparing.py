@@ -56,7 +56,7 @@ def tracked(runs_dir: Path, jobs: Sequence[str]) -> list[Tracked]:
     Raises:
         ConfigError: if one is not there.
     """
-    return [item for run in _runs(runs_dir, jobs) for item in comparison.tracked(run)]
+    return [item for run in _runs(runs_dir, jobs) for item in comparison.tracked(run, run.directory.plan())]
 
 
 def print_table(

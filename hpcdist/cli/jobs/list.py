@@ -111,7 +111,7 @@ def _whole(row: Row, events: Sequence[Event], now: float) -> Row:
         gpu_hours=history.gpu_hours(row.run, plan, events, now), params=plan.params, tags=plan.tags
     )
     try:
-        items: list[Tracked] = comparison.tracked(row.run)
+        items: list[Tracked] = comparison.tracked(row.run, plan)
     except (OSError, ConfigError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         print_problems([warning(f"what {row.run.name} recorded cannot be read: {why}")])
