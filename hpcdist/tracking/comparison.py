@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.tracking import files, series
+from hpcdist.tracking import files, polyaxon, series
 from hpcdist.tracking.entries import Artifact, Entry
 
 
@@ -124,8 +124,7 @@ def model_of(run: Run) -> str:
     """
     found = series.read(run.directory, StoredPlan())  # without its output, which has no models
     folders = (file.path for file in files.recorded(run.directory) if file.is_polyaxon)
-    if any(entry.artifact and entry.artifact.kind == "model" for _, entry in found.others) or any(
-        path for folder in folders for path in folder.glob("runs/*/events/model/*")
-    ):
+    is_model = any(entry.artifact and entry.artifact.kind == "model" for _, entry in found.others)
+    if is_model or any(map(polyaxon.has_model, folders)):
         return "recorded a model"
     return "has damaged records, which may be of a model" if found.damaged else ""

@@ -44,10 +44,31 @@ def _values(file: Path) -> Iterator[Entry]:
                 )
 
 
-def _properties(file: Path) -> Iterator[Entry]:
-    data: Any = None
+def has_model(folder: Path) -> bool:
+    """Return whether the client logged a model: at a step, which is an event, or without one."""
+    return any(
+        any((run / "events" / "model").glob("*")) or any(map(_is_model, _listed(run / "lineages.plx.json")))
+        for run in _sorted(folder / "runs")
+    )
+
+
+def _listed(file: Path) -> list[Any]:
+    data = _json(file)
+    return data if isinstance(data, list) else []
+
+
+def _is_model(lineage: Any) -> bool:
+    return isinstance(lineage, dict) and lineage.get("kind") == "model"
+
+
+def _json(file: Path) -> Any:
     with suppress(OSError, ValueError, RecursionError):
-        data = json.loads(untrusted.read(file, _MOST_BYTES))
+        return json.loads(untrusted.read(file, _MOST_BYTES))
+    return None
+
+
+def _properties(file: Path) -> Iterator[Entry]:
+    data = _json(file)
     if isinstance(data, dict):
         params, tags = data.get("inputs"), data.get("tags")
         yield Entry(

@@ -78,6 +78,28 @@ def test_what_is_damaged_is_left_out(tmp_path: Path, loss: str, data: str, value
     assert [*(found.values if found else [])] == values
 
 
+LINEAGES: Final = [
+    {"name": "env", "kind": "env", "path": "outputs/env.json", "is_input": False},
+    {"name": "mm", "kind": "model", "path": "outputs/m.txt", "is_input": False},
+]
+"""What it writes after ``log_model(path="m.txt", name="mm")``, without the summaries."""
+
+
+@pytest.mark.parametrize(
+    ("lineages", "is_model"),
+    [(LINEAGES, True), (LINEAGES[:1], False), ({"kind": "model"}, False), (["model"], False)],
+)
+def test_a_model_that_was_logged_without_a_step_is_one(
+    tmp_path: Path, lineages: object, *, is_model: bool
+) -> None:
+    """`prune` keeps runs with models; the client has an event only for a model at a step."""
+    run = run_of(tmp_path)
+    polyaxon(run.directory.path, "7/0.0/polyaxon-0")
+    [folder] = run.directory.path.glob("tracking/7/0.0/polyaxon-0/runs/*")
+    (folder / "lineages.plx.json").write_text(json.dumps(lineages))
+    assert bool(comparison.model_of(run)) is is_model
+
+
 NEW: Final = """
 from polyaxon import tracking
 
