@@ -40,8 +40,10 @@ class Found(NamedTuple):
     entries: list[Entry]
 
 
-def found(directory: RunDirectory, plan: StoredPlan) -> Iterator[Found]:
+def found(directory: RunDirectory, plan: StoredPlan, seconds: float = _SECONDS) -> Iterator[Found]:
     """Yield the metrics in the output; none if the experiment has no ``tracking``.
+
+    ``seconds``: what a thousand lines may take.
 
     Raises:
         OSError: if the output cannot be read.
@@ -51,7 +53,8 @@ def found(directory: RunDirectory, plan: StoredPlan) -> Iterator[Found]:
     if search.metrics:
         jobs = [event.job_id for event in directory.events() if event.what == "started"]
         for file in logs.files(directory):
-            yield from search.found(file, _job(file, jobs), labelled=plan.labelled)
+            lines = logs.with_ranks(logs.lines(file), labelled=plan.labelled)
+            yield from search.found(_job(file, jobs), _in_time(lines, file, seconds))
 
 
 def _job(file: Path, jobs: Iterable[str]) -> str:
@@ -69,11 +72,11 @@ class _Search:
         self.metrics = {name: pattern for name, pattern in compiled.items() if pattern}
         self._step = _compiled(plan.step_pattern or "")
 
-    def found(self, file: Path, job: str, *, labelled: bool | None) -> Iterator[Found]:
+    def found(self, job: str, lines: Iterable[tuple[int, str]]) -> Iterator[Found]:
         """Yield what each rank printed."""
         latest: dict[int, Found] = {}
         steps: dict[int, float | None] = {}
-        for rank, line in _in_time(logs.with_ranks(logs.lines(file), labelled=labelled), file):
+        for rank, line in lines:
             before = steps.get(rank)
             step = steps[rank] = before if self._step is None else _number(self._step, line, before)
             if before is not None and step is not None and step < before and rank in latest:
@@ -103,15 +106,15 @@ def _number(pattern: re.Pattern[str], line: str, otherwise: float | None) -> flo
         return otherwise
 
 
-def _in_time(items: Iterable[tuple[int, str]], file: Path) -> Iterator[tuple[int, str]]:
+def _in_time(items: Iterable[tuple[int, str]], file: Path, seconds: float) -> Iterator[tuple[int, str]]:
     left = iter(items)
     while block := [*islice(left, _LINES)]:
-        with _limit(file):
+        with _limit(file, seconds):
             yield from ((rank, line[:_LONGEST]) for rank, line in block)
 
 
 @contextmanager
-def _limit(file: Path) -> Iterator[None]:
+def _limit(file: Path, seconds: float) -> Iterator[None]:
     """Raise an error when what is inside takes too long; only the main thread can be interrupted."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -123,7 +126,7 @@ def _limit(file: Path) -> Iterator[None]:
         raise ConfigError(Problem(f"the expressions of `tracking` take too long on {file}", hint=hint))
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
