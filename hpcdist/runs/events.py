@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from hpcdist.runs.record import JOB_ID
@@ -28,3 +29,10 @@ def read(text: bytes) -> tuple[Event, ...]:
     rows = filter(None, map(_EVENT.fullmatch, text.decode("utf-8", "replace").split("\n")[:-1]))
     events = (Event(row[1], row[2], int(row[3]), row[4]) for row in rows)
     return tuple(event for event in events if event.at <= _LATEST)
+
+
+def last_started(events: Iterable[Event], element: str = "") -> str:
+    """Return the id of the last job, or element of an array, that wrote its start; empty if none did."""
+    started = [event.job_id for event in events if event.what == "started"]
+    mine = [job for job in started if not element or job.endswith(f"_{element}")]
+    return mine[-1] if mine else ""

@@ -71,6 +71,11 @@ class RunDirectory(NamedTuple):
         """The directory of the job's output."""
         return self.path / "logs"
 
+    @property
+    def outputs(self) -> Path:
+        """The directory of what its program keeps; each element of an array has a folder in it."""
+        return self.path / "outputs"
+
     def write(self, name: str, text: str) -> None:
         """Write one of the run's files atomically, readable by its owner only.
 

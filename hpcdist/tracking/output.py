@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Final, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.runs import logs
+from hpcdist.runs import events, logs
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking.entries import Entry
@@ -51,17 +51,12 @@ def found(directory: RunDirectory, plan: StoredPlan, seconds: float = _SECONDS) 
     """
     search = _Search(plan)
     if search.metrics:
-        jobs = [event.job_id for event in directory.events() if event.what == "started"]
+        started = directory.events()
         for file in logs.files(directory):
+            element = _ELEMENT.fullmatch(file.name)
+            job = events.last_started(started, element[1] if element else "")
             lines = logs.with_ranks(logs.lines(file), labelled=plan.labelled)
-            yield from search.found(_job(file, jobs), _in_time(lines, file, seconds))
-
-
-def _job(file: Path, jobs: Iterable[str]) -> str:
-    """Return the id of the job, or of the element, whose output this is; empty if it is unknown."""
-    element = _ELEMENT.fullmatch(file.name)
-    mine = [job for job in jobs if not element or job.endswith(f"_{element[1]}")]
-    return mine[-1] if mine else ""
+            yield from search.found(job, _in_time(lines, file, seconds))
 
 
 class _Search:

@@ -18,7 +18,6 @@ from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import series
 from hpcdist.tracking.entries import Artifact
 
-FOLDER: Final = "outputs"
 _ELEMENT: Final = re.compile(r".*_([0-9]+)")
 _PIECE: Final = 1 << 20
 
@@ -42,7 +41,7 @@ def outputs(directory: RunDirectory) -> list[Output]:
     Raises:
         OSError: if the run's files cannot be read.
     """
-    folder = directory.path / FOLDER
+    folder = directory.outputs
     recorded = _recorded(directory)
     found = [
         Output(path, artifact.kind, _size(folder / path), artifact.sha256)
@@ -92,7 +91,7 @@ def check(directory: RunDirectory, output: Output) -> str:
     """
     if not output.sha256:
         return ""
-    folder = directory.path / FOLDER
+    folder = directory.outputs
     if not os.path.lexists(folder / output.path):
         return "missing"
     try:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hpcdist.host import untrusted
+from hpcdist.runs import events
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking.entries import Entry
 
@@ -34,16 +35,15 @@ class Written(NamedTuple):
 
 def found(directory: RunDirectory) -> Iterator[Written]:
     """Yield what these files have; what is no number in them is left out."""
-    outputs = directory.path / "outputs"
-    jobs = [event.job_id for event in directory.events() if event.what == "started"]
+    outputs, started = directory.outputs, directory.events()
+    of_run = events.last_started(event for event in started if "_" not in event.job_id)
     files = () if outputs.is_symlink() else _files(outputs, _DEPTH)
     for file in sorted(files, key=lambda file: file.stat().st_mtime):
-        element = file.relative_to(outputs).parts[0]
-        mine = [job for job in jobs if job.endswith(f"_{element}")] or [job for job in jobs if "_" not in job]
+        job = events.last_started(started, file.relative_to(outputs).parts[0]) or of_run
         with suppress(OSError, ValueError, RecursionError, csv.Error):
             text = untrusted.read(file, _MOST_BYTES).decode("utf-8", "replace")
             entries = [*filter(None, map(_entry, _READERS[file.name](text)))]
-            yield Written(mine[-1] if mine else "", entries)
+            yield Written(job, entries)
 
 
 def _files(folder: Path, depth: int) -> Iterator[Path]:

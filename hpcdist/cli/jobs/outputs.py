@@ -37,7 +37,7 @@ def command(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, check: bo
         rows = zip(map(_cells, found), checked, strict=True)
         show.table(heads, [(*cells, result or "-")[: len(heads)] for cells, result in rows])
     else:
-        note(f"{run.name} has no outputs in {run.directory.path / outputs.FOLDER}")
+        note(f"{run.name} has no outputs in {run.directory.outputs}")
     if any(result not in ("", "ok") for result in checked):
         ctx.exit(ExitCode.PLAN)
 
