@@ -232,6 +232,16 @@ def comma_list(names: Iterable[str], most: int = 4, size: int | None = None) -> 
     return ", ".join(known[:most]) + more
 
 
+def bytes_text(count: int, one: str = "bytes") -> str:
+    """Return a number of bytes as a text: ``12.3 MiB``; below 1 KiB with the unit ``one``."""
+    amount, unit = float(count), one
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if amount < 1 << 10:
+            break
+        amount, unit = amount / (1 << 10), larger
+    return f"{amount:.{0 if unit == one else 1}f} {unit}"
+
+
 def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Return the problems that are errors."""
     return tuple(problem for problem in problems if problem.severity == "error")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist import errors
-from hpcdist.errors import ConfigError, Place, Problem
+from hpcdist.errors import ConfigError, Place, Problem, bytes_text
 
 
 def test_problem_as_text_has_place_message_and_hint() -> None:
@@ -72,3 +72,19 @@ def test_errors_in_ignores_warnings() -> None:
 def test_key_equals_its_text() -> None:
     assert errors.dotted(("a", errors.Key("b"))) == "a.b"
     assert ("a", errors.Key("b")) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1.0 KiB"),
+        (12_900_000, "12.3 MiB"),
+        (3 << 40, "3.0 TiB"),
+        (5000 << 40, "5000.0 TiB"),
+    ],
+)
+def test_numbers_of_bytes(count: int, text: str) -> None:
+    assert bytes_text(count) == text
+    assert bytes_text(count, "B") == text.replace("bytes", "B")

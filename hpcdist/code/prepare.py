@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 from hpcdist.code import clone, listing, snapshot
 from hpcdist.code import state as states
 from hpcdist.code.state import State
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.errors import ConfigError, Problem, bytes_text
 from hpcdist.host.command import Runner
 
 RECORD: Final = "code.json"
@@ -101,7 +101,7 @@ def _snapshot(choice: Choice, run: Path, runner: Runner, state: State | None, *,
         "bytes": there.bytes if dry else size,
         "left_out": there.left_out[: states.MOST_NAMES],
     }
-    what = f"{_files(len(there.files))} of {found.top}, {snapshot.size(there.bytes)}"
+    what = f"{_files(len(there.files))} of {found.top}, {bytes_text(there.bytes)}"
     files = _record(choice, state, runner, {"top": str(found.top), "copied": copied})
     notes = [f"{found.top / name} is no regular file, and is not copied" for name in there.left_out[:3]]
     if state is None and any(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from hpcdist.code.listing import PATH, Listing
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.errors import ConfigError, Problem, bytes_text
 from hpcdist.host import untrusted
 
 _PIECE: Final = 1 << 20
@@ -147,18 +147,9 @@ def _unreadable(error: OSError) -> ConfigError:
 
 def _too_large(listing: Listing, found: Contents, limit: int) -> ConfigError:
     largest = sorted(found.files, key=lambda file: file.bytes, reverse=True)[:_SHOWN]
-    named = ", ".join(f"{file.name} ({size(file.bytes)})" for file in largest)
-    message = f"the code in {listing.top} has {size(found.bytes)}, and the limit is {size(limit)}: {named}"
+    named = ", ".join(f"{file.name} ({bytes_text(file.bytes)})" for file in largest)
+    has = f"has {bytes_text(found.bytes)}, and the limit is {bytes_text(limit)}"
+    message = f"the code in {listing.top} {has}: {named}"
     enough = -(-found.bytes >> 20) + 1
     ignored = "list what is no code in .gitignore" if listing.by_git else "move what is no code elsewhere"
     return ConfigError(Problem(message, PATH, f"{ignored}, or write `max_code_size: {enough}Mi` in `batch`"))
-
-
-def size(number: int) -> str:
-    """Return a number of bytes as a text: ``12.3 MiB``."""
-    amount, unit = float(number), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if amount < 1 << 10:
-            break
-        amount, unit = amount / 1024, larger
-    return f"{amount:.{0 if unit == 'bytes' else 1}f} {unit}"

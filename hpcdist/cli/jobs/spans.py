@@ -9,6 +9,8 @@ from typing import Final
 
 import click
 
+from hpcdist.errors import bytes_text
+
 _UNITS: Final = (("w", 604800), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -46,9 +48,4 @@ def age(at: float, now: Callable[[], float] = time.time) -> str:
 
 def size(count: int) -> str:
     """Return a number of bytes: ``512 B``, ``1.5 MiB``."""
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:  # noqa: PLR2004 - the factor of these units
-            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
+    return bytes_text(count, "B")
