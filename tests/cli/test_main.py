@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from hpcdist.cli.messages import error_boundary, one_line
 from hpcdist.errors import PlanError, Problem, SchedulerError
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
-from tests.slurm.process import children, until
+from tests.slurm.process import until
 
 from .conftest import Hpcdist, argv
 
@@ -287,13 +288,20 @@ def test_a_full_disk_is_reported(folder: Path) -> None:
         (["wait", "ranks-1"], "note: not cancelled: ranks-1\n"),
     ],
 )
-def test_ctrl_c_leaves_the_job_alone(words: list[str], last: str, real: Hpcdist, ctrl_c: None) -> None:
+def test_ctrl_c_leaves_the_job_alone(
+    words: list[str], last: str, real: Hpcdist, folder: Path, ctrl_c: None
+) -> None:
+    """It comes while the job's state is queried, by a shell that calls this ``uname`` first."""
     del ctrl_c
     real("submit", "ranks.yml", "--set", "run.cmd=exec sleep 60")
+    (folder / "uname").write_text("#!/bin/sh\n: >queried\nexec sleep 60\n")
+    (folder / "uname").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        argv(words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        argv(words), env=environment, stdout=subprocess.DEVNULL, stderr=pipe, text=True
     ) as process:
-        until(lambda: children(process.pid), "it to ask for the job's state")
+        until((folder / "queried").exists, "it to query the job's state")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (130, last)

@@ -214,11 +214,11 @@ def test_cancel_ends_what_a_killed_script_left(
     assert run.job is not None
     until(lambda: len(holders(run.record.token)) > count)
     os.kill(int(run.job.id), signal.SIGKILL)
-    until(lambda: machine.status(run).native == "orphaned")
-    reason = "its script was killed, and its processes live on ({} of them): end them by `hpcdist cancel`"
-    status = machine.status(run)
-    left = len(holders(run.record.token))
-    assert status == Status(JobState.FAILED, "orphaned", None, reason.format(left), "processes")
+    reason = (
+        f"its script was killed, and its processes live on ({count} of them): end them by `hpcdist cancel`"
+    )
+    left = Status(JobState.FAILED, "orphaned", None, reason, "processes")
+    until(lambda: machine.status(run) == left)  # some are still starting, or ending, when it is killed
     if listens:
         assert control.cancel([run], WORLD) == [run]
     else:
@@ -245,7 +245,7 @@ def test_a_job_that_vanished(machine: Machine) -> None:
 def test_a_job_of_another_machine_is_unknown(machine: Machine) -> None:
     run = machine.submit("exit 0")
     assert run.job is not None
-    until(lambda: not holders(run.record.token))
+    control.wait([run], WORLD)
     (run.directory.path / "events").write_text(f"submitted {run.job.id} 1700000000 login9\n")
     assert machine.status(run) == Status(
         JobState.UNKNOWN, "elsewhere", None, "it was started on login9: ask there", "events"
