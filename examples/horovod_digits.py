@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import horovod.torch as hvd
@@ -62,19 +63,19 @@ def evaluate(model: nn.Module, data: Dataset, device: torch.device) -> float:
     return float(hvd.allreduce(hits, op=hvd.Sum, name="hits")) / len(data)
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args(words: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line; ``--lr`` and ``--batch-size`` are those of one rank."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lr", type=float, default=0.02)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
-def main() -> None:
-    """Train, then write ``metrics.json``."""
-    args = parse_args()
+def main(log: Callable[..., None] = log_metrics, words: Sequence[str] | None = None) -> None:
+    """Train, and give ``log`` the metrics; then write ``metrics.json``."""
+    args = parse_args(words)
     hvd.init()
     torch.manual_seed(args.seed)
     device = pick_device()
@@ -92,11 +93,11 @@ def main() -> None:
         loss = train_epoch(model, optimizer, loader, device)
         if hvd.rank() == 0:
             print(f"epoch {epoch}/{args.epochs} loss {loss:.4f}", flush=True)
-            log_metrics(step=epoch, loss=loss)
+            log(step=epoch, loss=loss)
     accuracy = evaluate(model, test_data, device)
     if hvd.rank() == 0:
         print(f"test accuracy {accuracy:.4f} on {hvd.size()} ranks", flush=True)
-        log_metrics(step=args.epochs, accuracy=accuracy)
+        log(step=args.epochs, accuracy=accuracy)
         (OUTPUTS / "metrics.json").write_text(json.dumps({"accuracy": accuracy, "ranks": hvd.size()}) + "\n")
 
 

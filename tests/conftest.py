@@ -55,6 +55,7 @@ TRAINS: Final = frozenset(
         "test_pbs_training",
         "test_servers",
         "test_survey",
+        "test_tracking",
         "test_training",
     }
 )
