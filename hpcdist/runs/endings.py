@@ -54,9 +54,18 @@ def nodes(job: Job) -> tuple[str, ...]:
     """Return the nodes that the job recorded at its start."""
     number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
     with contextlib.suppress(OSError):
-        text = directory.read(f"jobs/{number}/nodes", _NODES_BYTES).decode("utf-8", "replace")
-        return tuple(name for name in text.split() if _NODE.fullmatch(name))
+        return read_nodes(directory, f"jobs/{number}/nodes")
     return ()
+
+
+def read_nodes(directory: RunDirectory, name: str) -> tuple[str, ...]:
+    """Return the nodes in a file that a job wrote at its start.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    text = directory.read(name, _NODES_BYTES).decode("utf-8", "replace")
+    return tuple(node for node in text.split() if _NODE.fullmatch(node))
 
 
 def read(job: Job, indices: Elements) -> tuple[dict[int | None, Status], Status | None]:
@@ -79,15 +88,15 @@ def read(job: Job, indices: Elements) -> tuple[dict[int | None, Status], Status 
     if indices:
         del by_index[None]
     plan = directory.plan() if any(by_index.values()) else StoredPlan()
-    ends = {index: _end(log, cancelled, plan) for index, log in by_index.items()}
+    ends = {index: end_of(log, cancelled, plan) for index, log in by_index.items()}
     found: dict[int | None, Status] = {index: status for index, status in ends.items() if status}
-    others = _end([], cancelled, plan) if indices else None
+    others = end_of([], cancelled, plan) if indices else None
     if others and len(found) < len(ends):  # one that may run again is none of the others
         return dict.fromkeys(indices.outside(ends), others) | found, None
     return found, others
 
 
-def _end(log: Sequence[Event], cancelled: int | None, plan: StoredPlan) -> Status | None:
+def end_of(log: Sequence[Event], cancelled: int | None, plan: StoredPlan) -> Status | None:
     """Return how the last start of a job (or element) with these events ended; None if it is alive."""
     began = max((place for place, event in enumerate(log) if event.what == "started"), default=0)
     events = {event.what: event for event in log[began:]}

@@ -6,13 +6,13 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from hpcdist.runs import endings
+from hpcdist.runs import attempts, endings
 from hpcdist.runs.rundir import Event, Phase, Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import TERMINATED, JobState
 
 RUNNING: Final = JobState.RUNNING.value
-ENDED: Final = "ended"
+ENDED: Final = attempts.ENDED
 UNKNOWN: Final = JobState.UNKNOWN.value
 STATES: Final = (
     *(JobState.UNSUBMITTED.value, RUNNING, ENDED, UNKNOWN),
@@ -49,21 +49,12 @@ def _may_live(run: Run, ends: Collection[Event]) -> bool:
 
 
 def gpu_hours(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> float | None:
-    """Return the GPUs of the plan times the hours between start and end of each attempt of each job.
+    """Return the GPUs of the plan times the hours of each attempt, of a running one up to now.
 
-    A running attempt counts up to now. None where it is unknown: an attempt without an end, or no start.
+    None where it is unknown: an attempt without an end, or no start.
     """
-    found, seconds = state(run, events), 0.0
-    began: dict[str, int] = {}
-    for event in events:
-        if event.what == "started":
-            if event.job_id in began:
-                return None
-            began[event.job_id] = event.at
-        elif event.what == "ended" and event.job_id in began:
-            seconds += max(0, event.at - began.pop(event.job_id))
-    has_started = any(event.what == "started" for event in events)
-    is_known = found == RUNNING if began else has_started or found == JobState.UNSUBMITTED.value
-    if plan.gpus is None or not is_known:
+    seconds = [attempt.gpu_seconds for attempt in attempts.of_events(run, plan, events, now)]
+    known = [each for each in seconds if each is not None]
+    if plan.gpus is None or len(known) < len(seconds):
         return None
-    return plan.gpus * (seconds + sum(max(0.0, now - at) for at in began.values())) / 3600
+    return sum(known) / 3600

@@ -6,7 +6,8 @@ RUNS/mnist-3/
     experiment.yml  plan.json   the experiment and its plan
     job.sh                      the job script
     record.json                 the state of the submission
-    events                      the event log: ``started ID EPOCH RESTARTS``, ``ended ID EPOCH CODE``
+    events                      the event log: ``started ID EPOCH RESTARTS``, ``ended ID EPOCH CODE``,
+                                ``restarted ID EPOCH CODE`` where the script runs its program again
     logs/                       the output of the job
     code.json  code.diff  code/ what its program is made of, by `hpcdist.code`
     tracking/                   what its program recorded, read by `hpcdist.tracking`

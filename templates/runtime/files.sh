@@ -4,6 +4,7 @@ hpcdist_write_files() {
   local text
   printf -v text '%s\n' "${hpcdist_nodes[@]}"
   hpcdist_write_file nodes "$text"
+  hpcdist_write_file "nodes.$hpcdist_restarts" "$text" # which no later start replaces
   [[ ! ${hpcdist[hostfile]:-} ]] || hpcdist_write_hostfile
   program || hpcdist_unwritten
   hpcdist_write_modules

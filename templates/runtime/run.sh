@@ -108,6 +108,7 @@ hpcdist_run_all() {
     hpcdist_status=$?
     ((hpcdist_status == 0 || hpcdist_status == 86 || hpcdist_status > 127 || hpcdist_try++ >= ${hpcdist[max_restarts]:-0})) && break
     [[ -z ${hpcdist_told_to_end:-} ]] || break
+    hpcdist_log_event restarted "$hpcdist_status"
     echo "hpcdist: exit code $hpcdist_status; restart $hpcdist_try of ${hpcdist[max_restarts]}" >&2
   done
 }

@@ -172,6 +172,34 @@ def test_describe(real: Hpcdist, folder: Path) -> None:
     assert f"directory     {folder}/runs/ranks-1\n" in result
 
 
+def test_describe_shows_each_attempt(real: Hpcdist) -> None:
+    real("submit", "ranks.yml", "--wait", "--set", "run.cmd=exit 3", "--set", "environment.max_restarts=1")
+    [first, last] = json.loads(real("describe", "ranks-1", "--json").out)["attempts"]
+    assert (first["attempt"], last["attempt"]) == ("0.0", "0.1")
+    assert (first["ended_at"], first["queue_seconds"] < 60) == (last["started_at"], True)
+    for each in (first, last):
+        assert each["elapsed_seconds"] >= 0
+        assert {key: each[key] for key in ("state", "exit_code", "hosts", "gpu_hours", "max_memory")} == {
+            "state": "failed", "exit_code": 3, "hosts": ["localhost"], "gpu_hours": 0.0, "max_memory": None
+        }  # fmt: skip
+    shown = real("describe", "ranks-1").out.split("\n\n")[1].splitlines()
+    heads = [
+        "attempt",
+        "job",
+        "state",
+        "exit",
+        "started",
+        "queued",
+        "elapsed",
+        "GPU-hours",
+        "memory",
+        "hosts",
+    ]
+    assert [line.split()[:1] for line in shown] == [["attempt"], ["0.0"], ["0.1"]]
+    assert shown[0].split() == heads
+    assert shown[1].split()[-3:] == ["0.00", "-", "localhost"]
+
+
 def test_describe_shows_description_and_tags(real: Hpcdist) -> None:
     text = f"description: a first try\ntags: [one, two]\n{RANKS}"
     real("submit", "-", "--wait", "--set", "name=try", stdin=text)

@@ -63,6 +63,19 @@ def test_each_attempt_records_in_a_folder_of_its_own(tmp_path: Path, restarts: i
     assert {Path(folder).parents[1] for folder in folders} == {tmp_path / "run" / "tracking"}
 
 
+def test_each_restart_is_an_event_and_each_start_keeps_its_nodes(tmp_path: Path) -> None:
+    with started(tmp_path, run={"cmd": "exit 3"}, environment={"max_restarts": 2}) as job:
+        job.communicate(timeout=60)
+    lines = (tmp_path / "run" / "events").read_text().splitlines()
+    words = [(what, value) for what, _, _, value in map(str.split, lines)]
+    assert words == [("started", "0"), ("restarted", "3"), ("restarted", "3"), ("ended", "3")]
+    [folder] = (tmp_path / "run" / "jobs").iterdir()
+    assert {path.name: path.read_text() for path in folder.glob("nodes*")} == {
+        "nodes": "localhost\n",
+        "nodes.0": "localhost\n",
+    }
+
+
 CLIENT = "echo $POLYAXON_IS_OFFLINE $POLYAXON_IS_MANAGED ${POLYAXON_OFFLINE_ROOT##*/} $POLYAXON_RUN_INSTANCE"
 
 

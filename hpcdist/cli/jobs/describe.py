@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import json as json_texts
+import time
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
 from hpcdist.code.prepare import RECORD
-from hpcdist.runs import logs, rundir, states
+from hpcdist.runs import attempts, logs, rundir, states
+from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.states import Report
+from hpcdist.schedulers import hostlist
 
 _MAX_RECORD: Final = 1 << 24
+_HEADS: Final = (
+    "attempt",
+    "job",
+    "state",
+    "exit",
+    "started",
+    "queued",
+    "elapsed",
+    "GPU-hours",
+    "memory",
+    "hosts",
+)
 _SHOWN: Final = {"source": "code", "commit": "commit", "branch": "branch", "remote": "remote"}
 
 
@@ -26,9 +41,9 @@ _SHOWN: Final = {"source": "code", "commit": "commit", "branch": "branch", "remo
 def command(jobs: str, runs_dir: Path, json: bool) -> None:
     """Show the details of a job."""
     [report] = states.status([rundir.find(runs_dir, jobs)], runs.services())
-    details = _details(report)
+    details, found = _details(report), attempts.read(report.run, time.time(), report.status)
     if json:
-        show.as_json(details)
+        show.as_json(details | {"attempts": [_attempt(attempt) for attempt in found]})
         return
     events = details.pop("events")
     show.table(
@@ -39,6 +54,9 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
             if value not in (None, "", [])
         ],
     )
+    if found:
+        click.echo()
+        show.table(_HEADS, map(_row, found))
     if events:
         click.echo()
         show.table(("event", "job", "at", "value"), [[*event.values()] for event in events])
@@ -74,6 +92,41 @@ def _code(directory: RunDirectory) -> dict[str, Any]:
         **{name: value if isinstance(value, str) else None for name, value in texts.items()},
         "dirty": dirty if isinstance(dirty, bool) else None,
     }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    """Return an attempt for JSON; null is unknown."""
+    times = {"queued_at": attempt.queued, "started_at": attempt.started, "ended_at": attempt.ended}
+    return {
+        "job_id": attempt.job,
+        "attempt": attempt.name,
+        "state": attempt.state,
+        **{name: None if at is None else rundir.timestamp(at) for name, at in times.items()},
+        "queue_seconds": attempt.waited,
+        "elapsed_seconds": attempt.elapsed,
+        "hosts": attempt.hosts,
+        "exit_code": attempt.exit_code,
+        "gpu_hours": None if attempt.gpu_seconds is None else attempt.gpu_seconds / 3600,
+        "max_memory": attempt.max_memory,
+    }
+
+
+def _row(attempt: Attempt) -> tuple[str, ...]:
+    """Return the cells of an attempt, under ``_HEADS``."""
+    hours = None if attempt.gpu_seconds is None else f"{attempt.gpu_seconds / 3600:.2f}"
+    memory = None if attempt.max_memory is None else spans.size(attempt.max_memory)
+    times = [None if at is None else spans.clock(at) for at in (attempt.waited, attempt.elapsed)]
+    started = None if attempt.started is None else rundir.timestamp(attempt.started)
+    cells = (
+        attempt.exit_code,
+        started,
+        *times,
+        hours,
+        memory,
+        hostlist.compress(attempt.hosts or ()) or None,
+    )
+    texts = ("-" if cell is None else str(cell) for cell in cells)
+    return (attempt.name, attempt.job, attempt.state, *texts)
 
 
 def _text(value: object) -> str:

@@ -41,6 +41,13 @@ def span(seconds: float) -> str:
     return next((f"{whole // unit}{name}" for name, unit in _UNITS if whole >= unit), "0s")
 
 
+def clock(seconds: float) -> str:
+    """Return a duration as Slurm writes it: ``00:01:30``, ``2-00:00:00``."""
+    days, rest = divmod(round(seconds), 86400)
+    text = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return f"{days}-{text}" if days else text
+
+
 def age(at: float, now: Callable[[], float] = time.time) -> str:
     """Return how long ago it was, in seconds since 1970."""
     return span(now() - at)

@@ -1,0 +1,190 @@
+"""The attempts of a run: each run of its program, with its times, hosts and end; what is unknown is None.
+
+A job has several where the batch system starts it again, and where its script runs the program again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from hpcdist.runs import endings
+from hpcdist.runs.rundir import Event, Run
+from hpcdist.runs.stored_plan import StoredPlan
+from hpcdist.schedulers.job import JobState, Status
+
+REQUEUED: Final = "requeued"
+ENDED: Final = "ended"
+_ELEMENT: Final = re.compile(r"_[0-9]+")
+_COUNT: Final = re.compile(r"[0-9]{1,9}")
+
+
+class Attempt(NamedTuple):
+    """One run of the program of a job, or of an element of an array; times are in seconds since 1970.
+
+    ``number``: how often the batch system had started the job before, and its script the program; what the
+    program recorded is in ``tracking/JOB/N.M``. ``state``: a final state, ``running``, ``requeued`` where
+    the batch system started the job again, ``ended`` where the exit code is unknown, or ``unknown``.
+    ``queued`` is when it began to wait for its nodes; an attempt in an allocation that an earlier one had
+    did not wait: it is when it started. ``gpu_seconds`` are those of the GPUs that the plan requests, up to
+    now while it runs. ``max_memory`` in bytes is what the batch system measured of its start of the job.
+    """
+
+    job: str
+    number: tuple[int, int]
+    state: str
+    queued: float | None = None
+    started: float | None = None
+    ended: float | None = None
+    hosts: tuple[str, ...] | None = None
+    exit_code: int | None = None
+    gpu_seconds: float | None = None
+    max_memory: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its numbers as in the folder of its records: ``0.1``."""
+        return ".".join(map(str, self.number))
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds in the queue; clocks of two hosts may differ, but no time is below zero."""
+        if self.queued is None or self.started is None:
+            return None
+        return max(0.0, self.started - self.queued)
+
+    @property
+    def elapsed(self) -> float | None:
+        """Seconds from start to end; None while it runs."""
+        return None if self.started is None or self.ended is None else max(0.0, self.ended - self.started)
+
+
+def read(run: Run, now: float, status: Status | None = None) -> tuple[Attempt, ...]:
+    """Return the attempts of a run with all that its directory has, in the order of their starts.
+
+    ``status`` is what the batch system reports of the job, if that was queried.
+    """
+    found = of_events(run, run.directory.plan(), run.directory.events(), now, status)
+    return tuple(attempt._replace(hosts=_hosts(run, attempt, found)) for attempt in found)
+
+
+def of_events(
+    run: Run, plan: StoredPlan, events: Sequence[Event], now: float, status: Status | None = None
+) -> tuple[Attempt, ...]:
+    """Return the attempts that the event log shows, without their hosts; it reads no file.
+
+    A submitted job that has not started has one attempt; what was not submitted has none.
+    """
+    status = run.record.ended or status
+    logs: dict[str, list[Event]] = {}
+    for event in events:
+        logs.setdefault(event.job_id, []).append(event)
+    found = [
+        attempt
+        for job, log in logs.items()
+        for attempt in _Log(run, plan, job, _cancelled(job, logs), now, status).attempts(log)
+    ]
+    if found or run.job is None:
+        return tuple(sorted(found, key=lambda attempt: (attempt.started or 0.0, attempt.job, attempt.number)))
+    waiting = Attempt(_number(run), (0, 0), JobState.UNKNOWN.value, _submitted(run))
+    return (waiting._replace(state=status.state.value, exit_code=status.exit_code) if status else waiting,)
+
+
+def _cancelled(job: str, logs: Mapping[str, Sequence[Event]]) -> int | None:
+    """Return when a job was cancelled; all elements of an array are, by its id."""
+    events = (*logs[job], *logs.get(_ELEMENT.sub("", job), ()))
+    return max((event.at for event in events if event.what == "cancelled"), default=None)
+
+
+def _number(run: Run) -> str:
+    return (run.record.job_id or "").partition(";")[0]
+
+
+def _submitted(run: Run) -> float | None:
+    at = run.record.submitted_at
+    return datetime.fromisoformat(at).timestamp() if at else None
+
+
+class _Log(NamedTuple):
+    """What the event log of one job, or of an element of an array, is read with."""
+
+    run: Run
+    plan: StoredPlan
+    job: str
+    cancelled: int | None
+    now: float
+    status: Status | None
+
+    def attempts(self, log: Sequence[Event]) -> Iterator[Attempt]:
+        """Yield the attempts of these events."""
+        places = [place for place, event in enumerate(log) if event.what == "started"]
+        is_own = _number(self.run) in (self.job, _ELEMENT.sub("", self.job))
+        queued = _submitted(self.run) if is_own else None
+        for count, (first, end) in enumerate(pairwise([*places, len(log)])):
+            part = log[first:end]
+            yield from self._start(part, count, queued, is_last=end == len(log))
+            queued = next((float(event.at) for event in part if event.what == "ended"), None)
+
+    def _start(
+        self, log: Sequence[Event], count: int, queued: float | None, *, is_last: bool
+    ) -> Iterator[Attempt]:
+        """Yield the attempts of one start of the job, whose first event this is."""
+        number = _count(log[0])
+        began, number = float(log[0].at), count if number is None else number
+        restarts = [event for event in log if event.what == "restarted"]
+        for again, event in enumerate(restarts):
+            failed = Attempt(self.job, (number, again), JobState.FAILED.value, queued, began, float(event.at))
+            yield self._with_gpus(failed._replace(exit_code=_count(event)))
+            began = queued = float(event.at)
+        last = Attempt(self.job, (number, len(restarts)), REQUEUED, queued, began)
+        ended = next((event for event in log if event.what == ENDED), None)
+        if ended:
+            last = last._replace(ended=float(ended.at), exit_code=_count(ended))
+        yield self._with_gpus(self._with_end(last, log) if is_last else last)
+
+    def _with_end(self, attempt: Attempt, log: Sequence[Event]) -> Attempt:
+        """Add how the last attempt of a job ended, or that it runs."""
+        status = self.status if self.job == _number(self.run) else None
+        if status and status.state.is_final:
+            code = status.exit_code if attempt.exit_code is None else attempt.exit_code
+            return attempt._replace(state=status.state.value, exit_code=code)
+        if ended := endings.end_of(log, self.cancelled, self.plan):
+            return attempt._replace(state=ended.state.value)
+        if attempt.ended is not None:
+            may_live = attempt.exit_code is not None and self.plan.requeue
+            return attempt._replace(state=JobState.UNKNOWN.value if may_live else ENDED)
+        if status is None or status.state is JobState.UNKNOWN:
+            state = JobState.UNKNOWN if self.run.record.ended else JobState.RUNNING
+            return attempt._replace(state=state.value)
+        is_waiting = status.state is JobState.PENDING
+        return attempt if is_waiting else attempt._replace(state=status.state.value)
+
+    def _with_gpus(self, attempt: Attempt) -> Attempt:
+        """Add the GPU-seconds, if its end is known or it runs."""
+        is_running = attempt.state == JobState.RUNNING.value
+        end = self.now if is_running else attempt.ended
+        if self.plan.gpus is None or attempt.started is None or end is None:
+            return attempt
+        return attempt._replace(gpu_seconds=self.plan.gpus * max(0.0, end - attempt.started))
+
+
+def _count(event: Event) -> int | None:
+    return int(event.value) if _COUNT.fullmatch(event.value) else None
+
+
+def _hosts(run: Run, attempt: Attempt, found: Iterable[Attempt]) -> tuple[str, ...] | None:
+    """Return the nodes that the script recorded at its start; those of versions before, at the last one."""
+    if attempt.started is None:
+        return None
+    start = attempt.number[0]
+    names = [f"nodes.{start}"]
+    if start == max(other.number[0] for other in found if other.job == attempt.job):
+        names.append("nodes")
+    for name in names:
+        with suppress(OSError):
+            return endings.read_nodes(run.directory, f"jobs/{attempt.job}/{name}")
+    return None
