@@ -65,8 +65,9 @@ def read(path: str | Path, limit: int, *, at: int | None = None) -> bytes:
         OSError: as `open_regular` does, and when the file is larger.
     """
     with open_regular(path, at=at) as stream:
-        data = stream.read(limit + 1)
-    if len(data) > limit:
+        is_larger = os.fstat(stream.fileno()).st_size > limit
+        data = b"" if is_larger else stream.read(limit + 1)
+    if is_larger or len(data) > limit:
         raise OSError(errno.EFBIG, f"it is larger than {limit >> 20} MiB", str(path))
     return data
 

@@ -17,7 +17,8 @@ class Tracked(NamedTuple):
     """A run, or an element of its array (``train-1/3``).
 
     ``params``: the experiment's, then those that the program recorded. ``metrics``: the last value of each,
-    of the lowest rank that recorded it. ``artifacts``: the last of each path.
+    of the lowest rank that recorded it. ``artifacts``: the last of each path. ``unread``: what could not be
+    read of the run, as sentences.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Tracked(NamedTuple):
     tags: tuple[str, ...]
     metrics: Mapping[str, float]
     artifacts: tuple[Artifact, ...]
+    unread: tuple[str, ...] = ()
 
 
 def tracked(run: Run, plan: StoredPlan) -> list[Tracked]:
@@ -47,7 +49,7 @@ def tracked(run: Run, plan: StoredPlan) -> list[Tracked]:
             plan,
             metrics.get(job, {}),
             others.get(job, ()),
-        )
+        )._replace(unread=found.unread)
         for job in jobs
     ]
 

@@ -36,12 +36,14 @@ class Points(NamedTuple):
 class Metrics(NamedTuple):
     """What the processes of a run recorded, and how many lines of its files were damaged.
 
-    ``others``: the entries without metrics, each with its job, in the order of attempts.
+    ``others``: the entries without metrics, each with its job, in the order of attempts. ``unread``: a
+    sentence for each file of metrics that could not be read whole.
     """
 
     series: dict[Key, Points]
     others: list[tuple[str, Entry]]
     damaged: int
+    unread: tuple[str, ...] = ()
 
 
 Part = tuple[Key, tuple[int, int], float, Points]
@@ -59,7 +61,7 @@ def read(directory: RunDirectory, plan: StoredPlan) -> Metrics:
     """
     parts: list[Part] = []
     others: list[tuple[str, Entry]] = []
-    damaged = 0
+    damaged, unread = 0, list[str]()
     for file in files.recorded(directory):
         if file.is_polyaxon:
             parts += _parts(file, polyaxon.entries(file.path), others)
@@ -68,17 +70,17 @@ def read(directory: RunDirectory, plan: StoredPlan) -> Metrics:
             reader = Reader(stream)
             parts += _parts(file, reader.new(), others)
         damaged += reader.damaged
-    for more in (_written(directory), _printed(directory, plan)):
+    for more in (_written(directory, unread), _printed(directory, plan)):
         known = {key for key, *_ in parts}
         parts += [part for part in more if part[0] not in known]
     series: dict[Key, Points] = {}
     for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
         series[key] = _continued(series.get(key), points)
-    return Metrics(series, others, damaged)
+    return Metrics(series, others, damaged, (*unread,))
 
 
-def _written(directory: RunDirectory) -> Iterator[Part]:
-    for number, each in enumerate(written.found(directory)):
+def _written(directory: RunDirectory, unread: list[str]) -> Iterator[Part]:
+    for number, each in enumerate(written.found(directory, unread)):
         yield from _parts(Recorded(each.job, (0, number), 0, directory.path), each.entries, [])
 
 

@@ -1,7 +1,8 @@
-"""Metrics in files that programs write anyway.
+"""Metrics in files that programs write anyway, where they lie in the outputs of a run.
 
-``metrics.json``, ``metrics.jsonl``, ``metrics.csv`` and ``progress.csv`` are read where they lie in the
-outputs of a run. Lightning's CSVLogger writes ``metrics.csv``, Ray and RLlib ``progress.csv``.
+``metrics.json``, ``metrics.jsonl``, ``metrics.csv`` and ``progress.csv``: Lightning's CSVLogger writes
+``metrics.csv``, Ray and RLlib ``progress.csv``. Event files of TensorBoard (`hpcdist.tracking.tensorboard`).
+Other files in JSON are opened: a timeline of Horovod (`hpcdist.tracking.timeline`) may have any name.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from hpcdist.host import untrusted
 from hpcdist.runs import events
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.tracking import tensorboard, timeline
 from hpcdist.tracking.entries import Entry
 
 _STEPS: Final = ("step", "global_step", "training_iteration", "iteration", "epoch")
@@ -33,27 +35,64 @@ class Written(NamedTuple):
     entries: list[Entry]
 
 
-def found(directory: RunDirectory) -> Iterator[Written]:
-    """Yield what these files have; what is no number in them is left out."""
+def found(directory: RunDirectory, unread: list[str]) -> Iterator[Written]:
+    """Yield what these files have; what is no number in them is left out.
+
+    What could not be read is appended to ``unread``, as sentences.
+    """
     outputs, started = directory.outputs, directory.events()
     of_run = events.last_started(event for event in started if "_" not in event.job_id)
     files = () if outputs.is_symlink() else _files(outputs, _DEPTH)
-    for file in sorted(files, key=lambda file: file.stat().st_mtime):
+    boards: dict[str, list[Path]] = {}
+    for _, file in sorted(files):
         job = events.last_started(started, file.relative_to(outputs).parts[0]) or of_run
-        with suppress(OSError, ValueError, RecursionError, csv.Error):
-            text = untrusted.read(file, _MOST_BYTES).decode("utf-8", "replace")
-            entries = [*filter(None, map(_entry, _READERS[file.name](text)))]
-            yield Written(job, entries)
+        if tensorboard.is_board(file.name):
+            boards.setdefault(job, []).append(file)
+            continue
+        try:
+            yield Written(job, _entries(file, unread))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            unread.append(f"{file} was not read: {error.strerror}")
+    try:
+        for job, several in boards.items():
+            yield from (Written(job, entries) for entries in tensorboard.read(several, outputs))
+    except ImportError as error:
+        unread.append(f"{tensorboard.MISSING} ({error})")
 
 
-def _files(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield the files of these names; links are not followed."""
+def _files(folder: Path, depth: int) -> Iterator[tuple[float, Path]]:
+    """Yield the files that may have metrics, with their times; links are not followed."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False) and depth > 1:
                 yield from _files(Path(entry.path), depth - 1)
-            elif entry.name in _READERS and entry.is_file(follow_symlinks=False):
-                yield Path(entry.path)
+            elif _may_have_metrics(entry.name) and entry.is_file(follow_symlinks=False):
+                with suppress(FileNotFoundError):  # programs remove old checkpoints
+                    yield entry.stat().st_mtime, Path(entry.path)
+
+
+def _may_have_metrics(name: str) -> bool:
+    return name in _READERS or name.endswith(".json") or tensorboard.is_board(name)
+
+
+def _entries(file: Path, unread: list[str]) -> list[Entry]:
+    """Return what a file has; a timeline is cut short, which ``unread`` then says.
+
+    Raises:
+        OSError: if it cannot be read, or is too large.
+    """
+    if reader := _READERS.get(file.name):
+        with suppress(ValueError, RecursionError, csv.Error):
+            rows = reader(untrusted.read(file, _MOST_BYTES).decode("utf-8", "replace"))
+            return [*filter(None, map(_entry, rows))]
+        return []
+    with untrusted.open_regular(file) as stream:
+        metrics = timeline.read(stream)
+        if metrics and stream.read(1):
+            unread.append(f"{file} was read to its first {timeline.MOST_BYTES >> 20} MiB")
+        return [Entry(at=os.fstat(stream.fileno()).st_mtime, metrics=metrics)] if metrics else []
 
 
 def _entry(row: object) -> Entry | None:

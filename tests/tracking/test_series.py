@@ -48,7 +48,7 @@ def curves(run: Path) -> dict[Key, list[tuple[float, float]]]:
 
 
 def test_a_run_that_recorded_nothing(tmp_path: Path) -> None:
-    assert read(tmp_path) == ({}, [], 0)
+    assert read(tmp_path) == Metrics({}, [], 0)
 
 
 def test_metrics_ranks_and_elements_are_series_of_their_own(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_files_of_other_names_are_none(tmp_path: Path, name: str) -> None:
     file = tmp_path / "tracking" / name
     file.parent.mkdir(parents=True)
     file.write_text(line(metrics={"m": 1}))
-    assert read(tmp_path) == ({}, [], 0)
+    assert read(tmp_path) == Metrics({}, [], 0)
 
 
 def test_a_file_that_is_none_blocks_nothing(tmp_path: Path) -> None:

@@ -93,3 +93,11 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (run.path / "outputs").rename(tmp_path / "elsewhere")
     (run.path / "outputs").symlink_to(tmp_path)
     assert curves(run) == {}
+
+
+def test_a_file_that_is_too_large_is_named(tmp_path: Path) -> None:
+    run = write(tmp_path, "metrics.jsonl", "")
+    file = tmp_path / "outputs" / "metrics.jsonl"
+    with file.open("a") as stream:
+        stream.truncate((1 << 30) + 1)
+    assert series.read(run, StoredPlan()).unread == (f"{file} was not read: it is larger than 1024 MiB",)

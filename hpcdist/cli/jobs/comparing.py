@@ -11,8 +11,9 @@ import click
 
 from hpcdist.cli import completion, show
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.messages import note
+from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
+from hpcdist.errors import warning
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Run
 from hpcdist.tracking import comparison
@@ -51,12 +52,14 @@ def _runs(runs_dir: Path, jobs: Sequence[str]) -> Iterator[Run]:
 
 
 def tracked(runs_dir: Path, jobs: Sequence[str]) -> list[Tracked]:
-    """Return what these runs recorded; all without any.
+    """Return what these runs recorded, all without any; warn once of what could not be read.
 
     Raises:
         ConfigError: if one is not there.
     """
-    return [item for run in _runs(runs_dir, jobs) for item in comparison.tracked(run, run.directory.plan())]
+    found = [item for run in _runs(runs_dir, jobs) for item in comparison.tracked(run, run.directory.plan())]
+    print_problems(map(warning, dict.fromkeys(text for item in found for text in item.unread)))
+    return found
 
 
 def print_table(

@@ -21,7 +21,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.errors import ConfigError, Problem, did_you_mean, warning
 from hpcdist.runs import logs, rundir
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report
@@ -78,8 +78,8 @@ def _read(run: Run, names: Sequence[str]) -> Mapping[Key, Points]:
         ConfigError: if a name is that of no metric.
     """
     metrics = series.read(run.directory, run.directory.plan())
-    if metrics.damaged:
-        print_problems([Problem(f"{metrics.damaged} damaged lines were skipped", severity="warning")])
+    damaged = [f"{metrics.damaged} damaged lines were skipped"] if metrics.damaged else []
+    print_problems(map(warning, (*damaged, *metrics.unread)))
     if not metrics.series:
         note(f"{run.name} has recorded no metrics; {_NO_RECORD}")
         return {}
