@@ -26,7 +26,7 @@ RUNTIME: Final = (
 )  # fmt: skip
 """The pieces of the runtime, ``templates/runtime/NAME.sh``, in their order."""
 
-MODULES: Final = ("hpcdist_tracking", "polyaxon_client")
+MODULES: Final = ("hpcdist_tracking", "polyaxon_client", "azureml", "gradient_utils")
 """What programs of jobs may import beside their own: ``templates/python/NAME.py``."""
 
 _END: Final = (

@@ -98,21 +98,34 @@ def rank() -> int:
     return 0
 
 
-def step_aside(name: str, file: str) -> None:
-    """Put the real package of this name, if there is one, into the place of a module that stands in for it.
+def step_aside(name: str, *parts: str) -> None:
+    """Put the real package of this name, if there is one, into the place of the module that stands in for it.
 
-    To be called by that module at its end; ``file`` is its own.
+    To be called by that module at its end. ``parts`` are modules of the package for which it stands in, too.
+    A package that lacks the first of them keeps what it has, and gets them.
     """
-    own = os.path.dirname(os.path.abspath(file))
+    stand_in = package = sys.modules[name]
+    spec = _real(stand_in.__spec__)
+    if spec is not None:
+        for loaded in [loaded for loaded in sys.modules if loaded == name or loaded.startswith(name + ".")]:
+            del sys.modules[loaded]
+        package = sys.modules[name] = importlib.util.module_from_spec(spec)
+        if spec.loader is not None:  # a namespace has none
+            spec.loader.exec_module(package)
+    places = getattr(package, "__path__", None)
+    if places is not None and importlib.machinery.PathFinder.find_spec(f"{name}.{parts[0]}", places) is None:
+        setattr(package, parts[0], stand_in)
+        sys.modules.update((f"{name}.{part}", stand_in) for part in parts)
+
+
+def _real(stand_in: Any) -> Any:
+    """Return where the package is for which a module stands in, wherever else Python looks for it."""
+    own = os.path.dirname(os.path.abspath(stand_in.origin))
     places = [place for place in sys.path if os.path.abspath(place) != own]
-    spec = importlib.machinery.PathFinder.find_spec(name, places)
-    if spec is None or spec.loader is None:
-        return
-    for loaded in [loaded for loaded in sys.modules if loaded == name or loaded.startswith(name + ".")]:
-        del sys.modules[loaded]
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
+    found = [importlib.machinery.PathFinder.find_spec(stand_in.name, places)]
+    found += [finder.find_spec(stand_in.name, None) for finder in finders]  # as of an editable installation
+    return next((spec for spec in found if spec and spec.origin != stand_in.origin), None)
 
 
 def _number(name: str, value: Any) -> Any:

@@ -155,4 +155,4 @@ class Job(_Tracked):
 sys.modules[f"{__name__}.tracking"] = tracking = sys.modules[__name__]
 
 if os.environ.get("POLYAXON_HOST") or os.environ.get("POLYAXON_API_HOST"):
-    step_aside(__name__, __file__)
+    step_aside(__name__, "tracking")
