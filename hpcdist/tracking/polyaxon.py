@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -10,22 +11,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from hpcdist.host import untrusted
-from hpcdist.tracking.entries import Entry
+from hpcdist.tracking.entries import Artifact, Entry
 
 _MOST_BYTES: Final = 1 << 30
 
 
 def entries(folder: Path) -> Iterator[Entry]:
-    """Yield a line of each metric as an entry, then params and tags; what is damaged is left out.
+    """Yield a line of each metric as an entry, then params, tags and models; what is damaged is left out.
 
-    The client has a file a metric, of lines ``step|timestamp|metric``; in its name a slash is ``__``. Params
-    and tags come at the end of the program.
+    The client has a file a metric, of lines ``step|timestamp|metric``; in its name a slash is ``__``. Params,
+    tags and models without a step come at the end of the program.
     """
     for run in _sorted(folder / "runs"):
         for file in _sorted(run / "events" / "metric"):
             if file.suffix == ".plx":
                 yield from _values(file)
         yield from _properties(run / "run.plx.json")
+        yield from _models(run, folder)
 
 
 def _sorted(folder: Path) -> list[Path]:
@@ -33,15 +35,60 @@ def _sorted(folder: Path) -> list[Path]:
 
 
 def _values(file: Path) -> Iterator[Entry]:
+    for line in _lines(file):
+        with suppress(ValueError):
+            step, at, value = line.split("|")
+            yield Entry(
+                at=datetime.fromisoformat(at).timestamp(),
+                step=float(step) if step else None,
+                metrics={file.stem: float(value)},
+            )
+
+
+def _lines(file: Path) -> list[str]:
+    """Return the lines of a file of events, which has a line of their names first."""
     with suppress(OSError):
-        for line in untrusted.read(file, _MOST_BYTES).decode("utf-8", "replace").splitlines()[1:]:
-            with suppress(ValueError):
-                step, at, value = line.split("|")
-                yield Entry(
-                    at=datetime.fromisoformat(at).timestamp(),
-                    step=float(step) if step else None,
-                    metrics={file.stem: float(value)},
-                )
+        return untrusted.read(file, _MOST_BYTES).decode("utf-8", "replace").splitlines()[1:]
+    return []
+
+
+def _models(run: Path, folder: Path) -> Iterator[Entry]:
+    """Yield the models, each with its path as seen from the outputs of its job: they are beside these."""
+    outputs = folder.parents[3] / "outputs"
+    if "_" in folder.parents[1].name:  # an element of an array
+        outputs /= "element"
+    for path, summary in _paths(run):
+        place = Path(os.path.normpath(run / path))
+        kept = os.path.relpath(place, outputs) if run in place.parents else str(place)
+        numbers = {name: float(value) for name, value in summary.items() if _is_number(value)}
+        yield Entry(at=0.0, artifact=Artifact("model", kept, "", _size(place), numbers))
+
+
+def _paths(run: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the path of each model, and what was said of it; a model at a step is a line of a file."""
+    for each in filter(_is_model, _listed(run / "lineages.plx.json")):
+        summary = each.get("summary") if isinstance(each.get("summary"), dict) else {}
+        if isinstance(each.get("path"), str) and not summary.get("is_event"):
+            yield each["path"], summary
+    for file in _sorted(run / "events" / "model"):
+        for line in _lines(file):
+            with suppress(ValueError, RecursionError):
+                data = json.loads(line.split("|", 2)[-1])
+                if isinstance(data, dict) and isinstance(data.get("path"), str):
+                    yield data["path"], {}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file, or of the files of a folder; 0 if it is not there."""
+    with suppress(OSError, ValueError):
+        if path.is_dir():
+            return sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
+        return path.stat().st_size
+    return 0
 
 
 def has_model(folder: Path) -> bool:

@@ -100,6 +100,55 @@ def test_a_model_that_was_logged_without_a_step_is_one(
     assert bool(comparison.model_of(run)) is is_model
 
 
+def client_models(run: Path, place: str = "7/0.0/polyaxon-0") -> Path:
+    """Write what the client writes of models at a step and without one; return its folder."""
+    polyaxon(run, place)
+    [folder] = (run / "tracking" / place / "runs").iterdir()
+    (folder / "outputs" / "dir").mkdir(parents=True)
+    (folder / "outputs" / "m.pt").write_text("weights")
+    (folder / "outputs" / "dir" / "w").write_text("12")
+    (folder / "events" / "model").mkdir()
+    (folder / "events" / "model" / "stepped.plx").write_text(
+        "step|timestamp|model\n"
+        '3|2026-11-23 08:32:43.094876+00:00|{"framework":"pt","path":"assets/model/stepped_3.txt"}\n'
+        "4|2026-11-23 08:32:43.094876+00:00|{\n"
+    )
+    lineages = [
+        {"name": "env", "kind": "env", "path": "outputs/env.json", "summary": {}},
+        {
+            "name": "m",
+            "kind": "model",
+            "path": "outputs/m.pt",
+            "summary": {"acc": 0.9, "ok": True, "hash": "63"},
+        },
+        {"name": "d", "kind": "model", "path": "outputs/dir", "summary": {"framework": None}},
+        {"name": "ref", "kind": "model", "path": "/data/m.pt"},
+        {
+            "name": "stepped",
+            "kind": "model",
+            "path": "events/model/stepped.plx",
+            "summary": {"is_event": True},
+        },
+        {"name": "odd", "kind": "model", "path": 3, "summary": []},
+    ]
+    (folder / "lineages.plx.json").write_text(json.dumps(lineages))
+    return folder
+
+
+@pytest.mark.parametrize(("place", "up"), [("7/0.0/polyaxon-0", ".."), ("7_3/0.0/polyaxon-0", "../..")])
+def test_its_models_are_among_the_models(tmp_path: Path, place: str, up: str) -> None:
+    run = run_of(tmp_path)
+    folder = client_models(run.directory.path, place)
+    found = [*comparison.models(comparison.tracked(run, run.directory.plan()))]
+    kept = f"{up}/{folder.relative_to(run.directory.path)}"
+    assert [(each.artifacts[0].path, each.artifacts[0].bytes, each.metrics) for each in found] == [
+        (f"{kept}/outputs/m.pt", 7, {"acc": 0.9}),
+        (f"{kept}/outputs/dir", 2, {}),
+        ("/data/m.pt", 0, {}),
+        (f"{kept}/assets/model/stepped_3.txt", 0, {}),
+    ]
+
+
 NEW: Final = """
 from polyaxon import tracking
 
@@ -109,6 +158,9 @@ for step in range(3):
     tracking.log_metrics(step=step, loss=1 / (step + 1))
 tracking.log_metric("accuracy", 0.9, step=2)
 tracking.log_tags(["baseline"])
+open("m.pt", "w").write("weights")
+tracking.log_model(path="m.pt", name="net", summary={"accuracy": 0.9})
+tracking.log_model(path="m.pt", name="stepped", step=2)
 tracking.end()
 """
 
@@ -125,7 +177,12 @@ def test_the_client_of_2_records_for_each_rank_without_a_server(tmp_path: Path) 
     values = {(key.name, key.rank): [*points.values] for key, points in found.series.items()}
     loss = [1, 0.5, pytest.approx(1 / 3)]
     assert values == {("loss", 0): loss, ("loss", 1): loss, ("accuracy", 0): [0.9], ("accuracy", 1): [0.9]}
-    assert [(entry.params, entry.tags) for _, entry in found.others] == [({"lr": 0.1}, ("baseline",))] * 2
+    noted = [(entry.params, entry.tags) for _, entry in found.others if not entry.artifact]
+    assert noted == [({"lr": 0.1}, ("baseline",))] * 2
+    artifacts = [entry.artifact for _, entry in found.others if entry.artifact]
+    models = [(Path(each.path).name, each.bytes, each.metrics) for each in artifacts]
+    assert models == [("m.pt", 7, {"accuracy": 0.9}), ("stepped_2.pt", 7, {})] * 2
+    assert all((tmp_path / "run" / "outputs" / each.path).is_file() for each in artifacts)
 
 
 # --- The client of 0.x, for which polyaxon_client stands in
