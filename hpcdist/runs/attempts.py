@@ -5,20 +5,26 @@ A job has several where the batch system starts it again, and where its script r
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Final, NamedTuple
 
-from hpcdist.runs import endings
+from hpcdist.runs import accounting, endings
 from hpcdist.runs.rundir import Event, Run
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.schedulers.accounting import Usage
+from hpcdist.schedulers.job import JobState, Status, element_id
 
 REQUEUED: Final = "requeued"
 ENDED: Final = "ended"
+_VAGUE: Final = frozenset(
+    {REQUEUED, ENDED, *(state.value for state in (JobState.UNKNOWN, JobState.RUNNING, JobState.FAILED))}
+)
+"""States of which the accounting may know more."""
 _ELEMENT: Final = re.compile(r"_[0-9]+")
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
 
@@ -63,13 +69,19 @@ class Attempt(NamedTuple):
         return None if self.started is None or self.ended is None else max(0.0, self.ended - self.started)
 
 
-def read(run: Run, now: float, status: Status | None = None) -> tuple[Attempt, ...]:
-    """Return the attempts of a run with all that its directory has, in the order of their starts.
+def read(
+    run: Run, now: float, status: Status | None = None, usage: Sequence[Usage] | None = None
+) -> tuple[Attempt, ...]:
+    """Return the attempts of a run with all that is known of them, in the order of their starts.
 
-    ``status`` is what the batch system reports of the job, if that was queried.
+    ``status`` and ``usage`` are what the batch system has of the job, if that was queried; else what is kept
+    of its accounting is used. What the event log lacks is taken from there.
     """
-    found = of_events(run, run.directory.plan(), run.directory.events(), now, status)
-    return tuple(attempt._replace(hosts=_hosts(run, attempt, found)) for attempt in found)
+    plan = run.directory.plan()
+    usage = accounting.read(run.directory) if usage is None else usage
+    found = _with_hosts(run, of_events(run, plan, run.directory.events(), now, status))
+    known = (_with_gpus(each, plan, now) for each in _with_usage(run, [*found], usage))
+    return tuple(sorted(known, key=_order))
 
 
 def of_events(
@@ -89,9 +101,13 @@ def of_events(
         for attempt in _Log(run, plan, job, _cancelled(job, logs), now, status).attempts(log)
     ]
     if found or run.job is None:
-        return tuple(sorted(found, key=lambda attempt: (attempt.started or 0.0, attempt.job, attempt.number)))
+        return tuple(sorted(found, key=_order))
     waiting = Attempt(_number(run), (0, 0), JobState.UNKNOWN.value, _submitted(run))
     return (waiting._replace(state=status.state.value, exit_code=status.exit_code) if status else waiting,)
+
+
+def _order(attempt: Attempt) -> tuple[float, str, tuple[int, int]]:
+    return attempt.started or 0.0, attempt.job, attempt.number
 
 
 def _cancelled(job: str, logs: Mapping[str, Sequence[Event]]) -> int | None:
@@ -138,13 +154,13 @@ class _Log(NamedTuple):
         restarts = [event for event in log if event.what == "restarted"]
         for again, event in enumerate(restarts):
             failed = Attempt(self.job, (number, again), JobState.FAILED.value, queued, began, float(event.at))
-            yield self._with_gpus(failed._replace(exit_code=_count(event)))
+            yield _with_gpus(failed._replace(exit_code=_count(event)), self.plan, self.now)
             began = queued = float(event.at)
         last = Attempt(self.job, (number, len(restarts)), REQUEUED, queued, began)
         ended = next((event for event in log if event.what == ENDED), None)
         if ended:
             last = last._replace(ended=float(ended.at), exit_code=_count(ended))
-        yield self._with_gpus(self._with_end(last, log) if is_last else last)
+        yield _with_gpus(self._with_end(last, log) if is_last else last, self.plan, self.now)
 
     def _with_end(self, attempt: Attempt, log: Sequence[Event]) -> Attempt:
         """Add how the last attempt of a job ended, or that it runs."""
@@ -163,28 +179,81 @@ class _Log(NamedTuple):
         is_waiting = status.state is JobState.PENDING
         return attempt if is_waiting else attempt._replace(state=status.state.value)
 
-    def _with_gpus(self, attempt: Attempt) -> Attempt:
-        """Add the GPU-seconds, if its end is known or it runs."""
-        is_running = attempt.state == JobState.RUNNING.value
-        end = self.now if is_running else attempt.ended
-        if self.plan.gpus is None or attempt.started is None or end is None:
-            return attempt
-        return attempt._replace(gpu_seconds=self.plan.gpus * max(0.0, end - attempt.started))
+
+def _with_gpus(attempt: Attempt, plan: StoredPlan, now: float) -> Attempt:
+    """Add the GPU-seconds, if its end is known or it runs."""
+    end = now if attempt.state == JobState.RUNNING.value else attempt.ended
+    if plan.gpus is None or attempt.started is None or end is None:
+        return attempt
+    return attempt._replace(gpu_seconds=plan.gpus * max(0.0, end - attempt.started))
+
+
+def _with_usage(run: Run, found: Sequence[Attempt], usage: Sequence[Usage]) -> Iterator[Attempt]:
+    """Yield the attempts, each with what the accounting has of its start of the job."""
+    number = _number(run)
+    kept: dict[str, list[Usage]] = {}
+    for each in usage:
+        kept.setdefault(number if each.element is None else element_id(number, each.element), []).append(each)
+    for job, starts in _starts(found).items():
+        for group, later in zip_longest(starts, starts[1:]):
+            next_start = later[0].started if later else math.inf
+            end = next_start if group[-1].ended is None else group[-1].ended
+            mine = [each for each in kept.get(job, ()) if each.started is not None or later is None]
+            own = _matching(mine, group[0].started, end or math.inf) or Usage()
+            for attempt in group:
+                queued = own.queued if attempt is group[0] and own.queued is not None else attempt.queued
+                known = attempt._replace(queued=queued, max_memory=own.max_memory)
+                yield _filled(known, own) if attempt is group[-1] else known
+
+
+def _starts(found: Iterable[Attempt]) -> dict[str, list[list[Attempt]]]:
+    """Return the attempts of each job, those of one start together."""
+    jobs: dict[str, dict[int, list[Attempt]]] = {}
+    for attempt in found:
+        jobs.setdefault(attempt.job, {}).setdefault(attempt.number[0], []).append(attempt)
+    return {job: [*starts.values()] for job, starts in jobs.items()}
+
+
+def _matching(usage: Sequence[Usage], began: float | None, end: float) -> Usage | None:
+    """Return what the accounting has of a start: what it has most time in common with."""
+    common = {
+        min(end, math.inf if each.ended is None else each.ended) - max(began or 0.0, each.started): each
+        for each in usage
+        if each.started is not None
+    }
+    if not common:
+        return next(iter(usage), None)
+    return common[max(common)] if max(common) >= 0 else None
+
+
+def _filled(attempt: Attempt, usage: Usage) -> Attempt:
+    """Return the last attempt of a start with what only the accounting has of it."""
+    is_better = usage.state.is_final and attempt.state in _VAGUE
+    return attempt._replace(
+        state=usage.state.value if is_better else attempt.state,
+        started=usage.started if attempt.started is None else attempt.started,
+        ended=usage.ended if attempt.ended is None else attempt.ended,
+        exit_code=usage.exit_code if attempt.exit_code is None else attempt.exit_code,
+        hosts=attempt.hosts or usage.hosts or None,
+        gpu_seconds=None,
+    )
 
 
 def _count(event: Event) -> int | None:
     return int(event.value) if _COUNT.fullmatch(event.value) else None
 
 
-def _hosts(run: Run, attempt: Attempt, found: Iterable[Attempt]) -> tuple[str, ...] | None:
-    """Return the nodes that the script recorded at its start; those of versions before, at the last one."""
-    if attempt.started is None:
-        return None
-    start = attempt.number[0]
-    names = [f"nodes.{start}"]
-    if start == max(other.number[0] for other in found if other.job == attempt.job):
-        names.append("nodes")
-    for name in names:
-        with suppress(OSError):
-            return endings.read_nodes(run.directory, f"jobs/{attempt.job}/{name}")
+def _with_hosts(run: Run, found: Iterable[Attempt]) -> Iterator[Attempt]:
+    """Yield the attempts with the nodes that the script recorded; earlier versions did at the last start."""
+    for starts in _starts(found).values():
+        for group in starts:
+            names = (f"nodes.{group[0].number[0]}", *(("nodes",) if group is starts[-1] else ()))
+            files = (f"jobs/{group[0].job}/{name}" for name in names)
+            hosts = next(filter(None, (_nodes(run, file) for file in files)), None)
+            yield from (attempt._replace(hosts=hosts) for attempt in group)
+
+
+def _nodes(run: Run, file: str) -> tuple[str, ...] | None:
+    with suppress(OSError):
+        return endings.read_nodes(run.directory, file)
     return None

@@ -14,7 +14,7 @@ from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
 from hpcdist.code.prepare import RECORD
-from hpcdist.runs import attempts, logs, rundir, states
+from hpcdist.runs import accounting, attempts, logs, rundir, states
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.states import Report
@@ -40,8 +40,10 @@ _SHOWN: Final = {"source": "code", "commit": "commit", "branch": "branch", "remo
 @job_options(several=False)
 def command(jobs: str, runs_dir: Path, json: bool) -> None:
     """Show the details of a job."""
-    [report] = states.status([rundir.find(runs_dir, jobs)], runs.services())
-    details, found = _details(report), attempts.read(report.run, time.time(), report.status)
+    services = runs.services()
+    [report] = states.status([rundir.find(runs_dir, jobs)], services)
+    usage = accounting.query(report.run, services)
+    details, found = _details(report), attempts.read(report.run, time.time(), report.status, usage)
     if json:
         show.as_json(details | {"attempts": [_attempt(attempt) for attempt in found]})
         return

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
+    from hpcdist.schedulers.accounting import Accounting
     from hpcdist.site.model import Site
 
 _FOUND = re.compile(r'(\S+) "hpcdist": ?"hpcdist:([A-Za-z0-9_]+)"')
@@ -142,6 +143,12 @@ class Flux(Plain):
     def queries(self) -> tuple[Query, ...]:
         """Return the listing, and the question for one job that is no longer in it."""
         return Listing(), ById()
+
+    def accounting(self) -> Accounting:
+        """Return what it keeps of the starts of a job."""
+        from hpcdist.schedulers.flux.accounting import Times  # for the details of one job alone
+
+        return Times()
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that ends these jobs by TERM, and KILL 5 s later; what is over is no failure."""

@@ -66,14 +66,18 @@ class ById:
 def _read(completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
     wanted = {job.id for job in jobs}
     found = {}
-    for record in _records(completed.stdout):
-        if (job_id := plain_id(str(record.get("id", "")))) in wanted:
+    for job_id, record in jobs_of(completed.stdout):
+        if job_id in wanted:
             found[job_id] = status(record)
     return found
 
 
+def jobs_of(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the jobs of an answer with their ids: an array of them, or a single one."""
+    yield from ((plain_id(str(record.get("id", ""))), record) for record in _records(text))
+
+
 def _records(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the jobs of an answer: an array of them, or a single one."""
     try:
         answer = json.loads(text[text.find("{") :]) if "{" in text else None
     except (ValueError, RecursionError):

@@ -21,6 +21,7 @@ from hpcdist.schedulers.plain import Plain
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.values import Directive
+    from hpcdist.schedulers.accounting import Accounting
     from hpcdist.site.model import Site
 
 BY_STDIN: Final = "# bsub reads it from its standard input: bsub <job.sh"
@@ -138,6 +139,12 @@ class Lsf(Plain):
     def queries(self) -> tuple[Query, ...]:
         """Return bjobs and bhist, in this order."""
         return Bjobs(), Bhist()
+
+    def accounting(self) -> Accounting:
+        """Return what it keeps of the starts of a job."""
+        from hpcdist.schedulers.lsf.accounting import MaxMem  # for the details of one job alone
+
+        return MaxMem()
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the bkill command, for which a job that is over is no failure."""

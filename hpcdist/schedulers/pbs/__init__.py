@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
+    from hpcdist.schedulers.accounting import Accounting
     from hpcdist.site.model import Site
 
 _JOB_ID: Final = re.compile(r"[0-9]+(?:\[\])?\.[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
@@ -143,6 +144,12 @@ class Pbs(Plain):
     def queries(self) -> tuple[Query, ...]:
         """Return qstat of unfinished jobs, of finished ones with array elements, of arrays without these."""
         return Qstat(), Qstat(("-x", "-t")), Qstat(("-x",), arrays=True)
+
+    def accounting(self) -> Accounting:
+        """Return what it keeps of the starts of a job."""
+        from hpcdist.schedulers.pbs.accounting import History  # for the details of one job alone
+
+        return History()
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the qdel command; jobs that are over are no failure."""

@@ -79,6 +79,13 @@ def key(job_id: str) -> _Key | None:
     return (match[1], match[2]) if match else None
 
 
+def element_of(job_id: str, array: str) -> int | None:
+    """Return which element of an array an id is; None if it is none of it."""
+    number, server = key(job_id) or ("", "")
+    element = _ELEMENT.fullmatch(number)
+    return int(element[2]) if element and key(array) == (f"{element[1]}[]", server) else None
+
+
 def records(text: str) -> dict[str, Attributes]:
     """Return the jobs of an answer, by id; nothing of junk, nor of a line that was cut off."""
     found = {}

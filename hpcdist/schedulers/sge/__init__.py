@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
+    from hpcdist.schedulers.accounting import Accounting
     from hpcdist.site.model import Site
 
 _JOB_ID: Final = r"([0-9]+)(?:\.[0-9]+-[0-9]+:[0-9]+)?"
@@ -165,6 +166,12 @@ class GridEngine(Plain):
     def queries(self) -> tuple[Query, ...]:
         """Return qstat for unfinished jobs, then the accounting."""
         return Qstat(), Qacct()
+
+    def accounting(self) -> Accounting:
+        """Return what it keeps of the starts of a job."""
+        from hpcdist.schedulers.sge.accounting import Records  # for the details of one job alone
+
+        return Records()
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that deletes these jobs, and notes it where they run."""

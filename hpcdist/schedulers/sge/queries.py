@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Final
 from xml.etree import ElementTree as ET  # a parser of the standard library, on what qstat itself wrote
 
 from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers.accounting import moment
 from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold
 
 DROP: Final = ("SGE_", "JOB_ID", "PE_HOSTFILE", "SLURM_", "SBATCH_", "PMI", "OMPI_COMM_")
@@ -197,7 +197,7 @@ class Qacct:
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
         """Return how these jobs, and the tasks of arrays, ended by their records."""
         lines = completed.stdout.splitlines()
-        records = [record for record in _records(completed.stdout) if record.get("jobnumber")]
+        records = [record for record in qacct_records(completed.stdout) if record.get("jobnumber")]
         found: dict[str, Status] = {}
         for number in (job.id for job in jobs):
             mine = _first([record for record in records if record["jobnumber"] == number])
@@ -213,12 +213,13 @@ def _parts(number: str, records: Iterable[Mapping[str, str]], *, cancelled: bool
     found = {number: Status(JobState.CANCELLED, "cancelled", source="events")} if cancelled else {}
     for record in records:
         task = record.get("taskid", "")
-        if part := _ended(record, cancelled=cancelled):
-            found[element_id(number, int(task)) if _number(task) else number] = part
+        if part := task_end(record, cancelled=cancelled):
+            found[element_id(number, int(task)) if leading_number(task) else number] = part
     return found
 
 
-def _records(text: str) -> Iterator[dict[str, str]]:
+def qacct_records(text: str) -> Iterator[dict[str, str]]:
+    """Yield the records of qacct's answer."""
     for block in re.split(r"(?m)^=+$", text):
         rows = (line.partition(" ") for line in block.splitlines())
         yield {name: value.strip() for name, _, value in rows if name}
@@ -230,21 +231,19 @@ def _first(records: Sequence[Mapping[str, str]]) -> Iterator[Mapping[str, str]]:
     A task that began again has several, and what `qrsh -inherit` started on other hosts has its own, later
     ones, without a mark of it.
     """
-    first = min((_submitted(record) for record in records), default=0.0)
-    mine = (record for record in records if _submitted(record) == first)
+    first = min((submitted(record) for record in records), default=0.0)
+    mine = (record for record in records if submitted(record) == first)
     yield from {record.get("taskid", ""): record for record in mine}.values()
 
 
-def _submitted(record: Mapping[str, str]) -> float:
+def submitted(record: Mapping[str, str]) -> float:
     """Return when a job was submitted, in whatever time zone."""
-    try:
-        return datetime.strptime(record.get("qsub_time", ""), "%a %b %d %H:%M:%S %Y").timestamp()  # noqa: DTZ007
-    except ValueError:
-        return 0.0
+    return moment(record.get("qsub_time", "")) or 0.0
 
 
-def _ended(record: Mapping[str, str], *, cancelled: bool) -> Status | None:
-    failed, code = (_number(record.get(name, "")) for name in ("failed", "exit_status"))
+def task_end(record: Mapping[str, str], *, cancelled: bool) -> Status | None:
+    """Return how a task ended; None for a record that does not show it."""
+    failed, code = (leading_number(record.get(name, "")) for name in ("failed", "exit_status"))
     if not failed or not code:
         return None
     native = f"failed {record['failed']}" if failed != "0" else f"exit_status {code}"
@@ -260,7 +259,7 @@ def _ended(record: Mapping[str, str], *, cancelled: bool) -> Status | None:
     return Status(JobState.COMPLETED if good else JobState.FAILED, native, exit_code, reason, "qacct")
 
 
-def _number(text: str) -> str:
+def leading_number(text: str) -> str:
     """Return the number that a value such as ``137 (Killed)`` begins with."""
     match = re.match(r"[0-9]{1,9}(?![^\s:])", text, re.ASCII)
     return match[0] if match else ""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
+    from hpcdist.schedulers.accounting import Accounting
     from hpcdist.site.model import Site
 
 _ANSWER: Final = re.compile(
@@ -218,6 +219,12 @@ class Slurm(Plain):
         from hpcdist.schedulers.slurm.survey import pmi_types
 
         return pmi_types(completed.stdout + completed.stderr)
+
+    def accounting(self) -> Accounting:
+        """Return what it keeps of the starts of a job."""
+        from hpcdist.schedulers.slurm.accounting import Sacct  # for the details of one job alone
+
+        return Sacct()
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the scancel command; it says nothing of jobs that are over.

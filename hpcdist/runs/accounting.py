@@ -1,0 +1,83 @@
+"""The batch system's accounting of a run's job: queried for its details, and kept once the job has ended."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.services import Services
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.accounting import HasAccounting, Usage
+from hpcdist.schedulers.job import JobState
+
+FILE: Final = "accounting.json"
+_MAX_BYTES: Final = 1 << 26
+_TYPES: Final = {
+    "element": int,
+    "queued": float,
+    "started": float,
+    "ended": float,
+    "exit_code": int,
+    "max_memory": int,
+}
+"""The types of fields that may be null."""
+
+
+def query(run: Run, services: Services) -> tuple[Usage, ...]:
+    """Return the starts of the job that the batch system has; what is kept of an ended job is not queried.
+
+    They are kept when the job has ended and they have its last start, for the time when they are forgotten.
+    """
+    kept = read(run.directory) if run.record.ended else ()
+    scheduler = schedulers.get(run.record.scheduler)
+    if kept or run.job is None or not isinstance(scheduler, HasAccounting):
+        return kept
+    accounting = scheduler.accounting()
+    found = tuple(
+        usage
+        for command in accounting.commands(run.job)
+        for usage in accounting.read(services.runner.run(command), run.job)
+    )
+    if run.record.ended and _is_complete(run, found):
+        with contextlib.suppress(OSError):
+            run.directory.write(FILE, _encode(found))
+    return found
+
+
+def _is_complete(run: Run, found: Sequence[Usage]) -> bool:
+    """Whether all are over, and one has the last start in the event log: accounting lags behind."""
+    last = max((event.at for event in run.directory.events() if event.what == "started"), default=0)
+    is_over = all(usage.ended is not None or usage.state.is_final for usage in found)
+    return is_over and any(usage.ended is None or usage.ended >= last for usage in found)
+
+
+def _encode(found: Sequence[Usage]) -> str:
+    import json
+
+    return json.dumps([{**usage._asdict(), "state": usage.state.value} for usage in found])
+
+
+def read(directory: RunDirectory) -> tuple[Usage, ...]:
+    """Return the starts that are kept of an ended job; none where the file is missing or invalid."""
+    import json
+
+    try:
+        return tuple(map(_usage, json.loads(directory.read(FILE, _MAX_BYTES))))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return ()
+
+
+def _usage(data: dict[str, Any]) -> Usage:
+    """Return a start of the file.
+
+    Raises:
+        ValueError: if a value has another type, or there is no such state.
+        TypeError: if the keys are others.
+    """
+    usage = Usage(**{**data, "state": JobState(data["state"]), "hosts": tuple(map(str, data["hosts"]))})
+    values = ((getattr(usage, name), each) for name, each in _TYPES.items())
+    if any(value is not None and type(value) is not each for value, each in values):
+        raise ValueError("a value of another type")
+    return usage

@@ -1,0 +1,66 @@
+"""What batch systems keep of each start of a job: times, hosts, end and, where they measure it, memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final, NamedTuple, Protocol, runtime_checkable
+
+from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers.job import Job, JobState
+
+_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGTPE]?)(?:i?b|bytes)?", re.IGNORECASE)
+
+
+class Usage(NamedTuple):
+    """One start of a job, or of an element of an array; times are in seconds since 1970, None is unknown.
+
+    ``max_memory`` in bytes is that of the whole job where the batch system adds it up, else of a process.
+    """
+
+    element: int | None = None
+    state: JobState = JobState.UNKNOWN
+    queued: float | None = None
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    hosts: tuple[str, ...] = ()
+    max_memory: int | None = None
+
+
+class Accounting(Protocol):
+    """Queries for the starts of one job."""
+
+    def commands(self, job: Job) -> Iterator[Command]:
+        """Yield the commands that show them; none for an id that the batch system cannot have."""
+        ...
+
+    def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
+        """Yield the starts in an answer; none for unreadable output."""
+        ...
+
+
+@runtime_checkable
+class HasAccounting(Protocol):
+    """What a scheduler may have besides: an accounting of jobs."""
+
+    def accounting(self) -> Accounting:
+        """Return it."""
+        ...
+
+
+def size(text: str) -> int | None:
+    """Return the bytes of ``14568K``, ``187336kb`` or ``1.5 Gbytes``; None for 0, which was not measured."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        return None
+    return int(float(match[1]) * 1024 ** " KMGTPE".index(match[2].upper() or " ")) or None
+
+
+def moment(text: str) -> float | None:
+    """Return the time of ``Sat Nov 21 08:17:13 2026``, as PBS and Grid Engine write it; None for others."""
+    try:
+        return datetime.strptime(text, "%a %b %d %H:%M:%S %Y").timestamp()  # noqa: DTZ007 - local, as written
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,40 @@
+"""The memory of a job in LSF, while bjobs knows it: its times have no year, and are not read.
+
+``max_mem`` is that of all processes of the job.
+Source: https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs, of 10.1.0.2 and later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers.accounting import Usage, size
+from hpcdist.schedulers.job import Job
+from hpcdist.schedulers.lsf.queries import DROP, base_id, key, records, status
+
+_COLUMNS: Final = "jobid jobindex stat exit_code exit_reason max_mem"
+
+
+class MaxMem:
+    """The job, or each element of an array."""
+
+    def commands(self, job: Job) -> Iterator[Command]:
+        """Yield one command."""
+        yield Command(("bjobs", "-a", "-json", "-o", _COLUMNS, job.id), drop_environment=DROP)
+
+    def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
+        """Yield the last start of the job, or of each element of an array."""
+        for record in records(completed):
+            if base_id(text := record.get("jobid", "")) == job.id and "max_mem" in record:
+                said = status(
+                    record.get("stat", ""), record.get("exit_code", ""), record.get("exit_reason", "")
+                )
+                element = key(text).removeprefix(job.id).removeprefix("_") or record.get("jobindex", "0")
+                yield Usage(
+                    int(element) if element.isdecimal() and element != "0" else None,
+                    said.state,
+                    exit_code=said.exit_code,
+                    max_memory=size(record["max_mem"]),
+                )

@@ -1,0 +1,75 @@
+"""The starts of a job in Slurm's accounting: ``sacct -D`` shows each, with its steps below it.
+
+``MaxRSS``: the most that a task of a step used, measured every JobAcctGatherFrequency seconds, on one node.
+Sources: sacct(1); answers of a real 22.05.8, in which a requeued job has a submit time of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers import hostlist
+from hpcdist.schedulers.accounting import Usage, size
+from hpcdist.schedulers.job import Job
+from hpcdist.schedulers.slurm.queries import by_cluster, command, status
+
+_COLUMNS: Final = "jobid,state,exitcode,submit,start,end,maxrss,nodelist"
+_ID: Final = re.compile(r"[0-9]+(?:_(?P<element>[0-9]+)|\+[0-9]+)?(?P<step>\..+)?")
+_EPOCH: Final = re.compile(r"[0-9]{1,12}")
+
+
+class Sacct:
+    """All starts of a job at once."""
+
+    def commands(self, job: Job) -> Iterator[Command]:
+        """Yield one command."""
+        for cluster, numbers in by_cluster([job]).items():
+            argv = ("sacct", "-D", "-n", "-P", "-j", ",".join(numbers), "-o", _COLUMNS)
+            yield command(*argv, cluster=cluster)._replace(environment=(("SLURM_TIME_FORMAT", "%s"),))
+
+    def read(self, completed: Completed, job: Job) -> Iterator[Usage]:  # noqa: ARG002 - asked for it alone
+        """Yield the starts; components of a heterogeneous job are one."""
+        found: dict[tuple[int | None, float | None], Usage] = {}
+        last = None
+        for line in completed.stdout.splitlines():
+            columns = line.split("|")
+            match = _ID.fullmatch(columns[0])
+            if not match or len(columns) != len(_COLUMNS.split(",")):
+                continue
+            if not match["step"]:
+                usage = _usage(int(match["element"]) if match["element"] else None, columns)
+                last = usage.element, usage.queued
+                found[last] = _joined(found[last], usage) if last in found else usage
+            elif last:
+                found[last] = found[last]._replace(max_memory=_most(found[last].max_memory, size(columns[6])))
+        yield from found.values()
+
+
+def _usage(element: int | None, columns: list[str]) -> Usage:
+    _, state, code, submitted, start, end, memory, nodes = columns
+    said = status(state, code)
+    queued, started, ended = (
+        float(text) if _EPOCH.fullmatch(text) else None for text in (submitted, start, end)
+    )
+    try:
+        hosts = tuple(hostlist.expand(nodes)) if nodes != "None assigned" else ()
+    except ValueError:
+        hosts = ()
+    return Usage(element, said.state, queued, started, ended, said.exit_code, hosts, size(memory))
+
+
+def _joined(one: Usage, other: Usage) -> Usage:
+    """Return two components as one; the first has the state and the exit code of the job's script."""
+    ends = [end for end in (one.ended, other.ended) if end is not None]
+    return one._replace(
+        ended=max(ends, default=None),
+        hosts=one.hosts + other.hosts,
+        max_memory=_most(one.max_memory, other.max_memory),
+    )
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    return max((each for each in (one, other) if each is not None), default=None)

@@ -1,0 +1,129 @@
+"""The batch system's accounting of a job: what attempts take from it, and when it is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcdist.host.command import Command, Completed
+from hpcdist.runs import accounting, attempts
+from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.rundir import Phase, Run
+from hpcdist.runs.services import Services
+from hpcdist.schedulers.accounting import Usage
+from hpcdist.schedulers.job import JobState, Status
+
+from .test_history import log
+from .test_rundir import made
+
+ROWS = (
+    "12|NODE_FAIL|1:0|90|98|150||n[1-2]\n12.0|FAILED|0:9|100|100|150|4K|n1\n"
+    "12|COMPLETED|0:0|155|199|230||n3\n12.0|COMPLETED|0:0|200|200|230|3K|n3\n"
+)
+RUNNING = ROWS.replace("|230|", "|Unknown|").replace("COMPLETED", "RUNNING")
+COMPLETED = Status(JobState.COMPLETED)
+USAGE = (
+    Usage(None, JobState.NODE_FAIL, 90.0, 98.0, 150.0, None, ("n1", "n2"), 4096),
+    Usage(None, JobState.COMPLETED, 155.0, 199.0, 230.0, 0, ("n3",), 3072),
+)
+
+
+class Sacct:
+    """Answers each command with the same rows."""
+
+    def __init__(self, rows: str) -> None:
+        self.rows = rows
+        self.calls = 0
+
+    def run(self, command: Command) -> Completed:
+        self.calls += 1
+        return Completed(command, 0, self.rows)
+
+
+def slurm(folder: Path, *lines: str, ended: Status | None = None) -> Run:
+    run = made(folder, scheduler="slurm", ended=ended)
+    (run.directory.path / "events").write_bytes(log(*lines))
+    (run.directory.path / "plan.json").write_text(
+        '{"placement": {"groups": [{"gpus": 4, "nodes": 2}], "rows": []}}'
+    )
+    return run
+
+
+def test_a_start_takes_what_the_event_log_lacks(tmp_path: Path) -> None:
+    run = slurm(tmp_path, "started 12 100 0", "started 12 200 1", "restarted 12 210 1", "ended 12 229 0")
+    assert attempts.read(run, 1000.0, usage=USAGE) == (
+        Attempt("12", (0, 0), "node_fail", 90.0, 100.0, 150.0, ("n1", "n2"), None, 400.0, 4096),
+        Attempt("12", (1, 0), "failed", 155.0, 200.0, 210.0, None, 1, 80.0, 3072),
+        Attempt("12", (1, 1), "completed", 210.0, 210.0, 229.0, ("n3",), 0, 152.0, 3072),
+    )
+
+
+def test_a_start_that_the_accounting_does_not_have_yet_takes_none_of_another(tmp_path: Path) -> None:
+    run = slurm(tmp_path, "started 12 100 0", "ended 12 150 143", "started 12 200 1")
+    last = attempts.read(run, 1000.0, usage=USAGE[:1])[-1]
+    assert last == Attempt("12", (1, 0), "running", 150.0, 200.0, gpu_seconds=6400.0)
+
+
+def test_a_job_that_never_started(tmp_path: Path) -> None:
+    run = slurm(tmp_path, ended=Status(JobState.CANCELLED))
+    usage = (Usage(None, JobState.CANCELLED, 90.0, None, 95.0),)
+    assert attempts.read(run, 1000.0, usage=usage) == (Attempt("12", (0, 0), "cancelled", 90.0, None, 95.0),)
+
+
+def test_elements_and_what_has_no_times(tmp_path: Path) -> None:
+    run = slurm(
+        tmp_path, "started 12_0 100 0", "ended 12_0 110 143", "started 12_0 120 1", "started 12_1 100 0"
+    )
+    usage = (Usage(0, JobState.FAILED, max_memory=7), Usage(12, max_memory=8), Usage(max_memory=9))
+    shown = {
+        (each.job, each.number): (each.state, each.max_memory)
+        for each in attempts.read(run, 1e3, usage=usage)
+    }
+    assert shown == {
+        ("12_0", (0, 0)): ("requeued", None),
+        ("12_0", (1, 0)): ("failed", 7),
+        ("12_1", (0, 0)): ("running", None),
+    }
+
+
+def test_it_is_kept_when_the_job_has_ended_and_then_not_queried(tmp_path: Path) -> None:
+    run = slurm(tmp_path, "started 12 100 0", "started 12 200 1", ended=COMPLETED)
+    sacct = Sacct(ROWS)
+    assert [accounting.query(run, Services(sacct)) for _ in range(2)] == [USAGE, USAGE]
+    assert sacct.calls == 1
+    assert attempts.read(run, 1000.0) == attempts.read(run, 1000.0, usage=USAGE)
+
+
+@pytest.mark.parametrize(
+    ("rows", "ended"),
+    [
+        pytest.param(ROWS, None, id="the job may run on"),
+        pytest.param(ROWS.partition("12|COMPLETED")[0], COMPLETED, id="the last start is late"),
+        pytest.param(RUNNING, COMPLETED, id="its end is late"),
+        pytest.param("", COMPLETED, id="no accounting"),
+    ],
+)
+def test_it_is_not_kept_before_it_is_whole(tmp_path: Path, rows: str, ended: Status | None) -> None:
+    run = slurm(tmp_path, "started 12 100 0", "started 12 200 1", ended=ended)
+    accounting.query(run, Services(Sacct(rows)))
+    assert accounting.read(run.directory) == ()
+
+
+def test_a_scheduler_without_accounting_is_not_queried(tmp_path: Path) -> None:
+    sacct = Sacct(ROWS)
+    assert accounting.query(made(tmp_path), Services(sacct)) == ()
+    created = made(tmp_path, scheduler="slurm", job_id=None, phase=Phase.CREATED)
+    assert accounting.query(created, Services(sacct)) == ()
+    assert sacct.calls == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[1]", '[{"state": "odd"}]', "{}" * 9, '[{"state": "failed", "hosts": 1}]', "[" * 100_000,
+     '[{"state": "failed", "hosts": [], "ended": "x"}]', '[{"state": "failed", "hosts": [], "odd": 1}]'],
+)  # fmt: skip
+def test_a_damaged_file_is_none(tmp_path: Path, text: str) -> None:
+    run = made(tmp_path)
+    (run.directory.path / accounting.FILE).write_text(text)
+    assert accounting.read(run.directory) == ()

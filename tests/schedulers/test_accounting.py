@@ -1,0 +1,135 @@
+"""What is read of the starts of jobs, from answers of real batch systems; LSF's are those of its manual."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.accounting import HasAccounting, Usage, moment, size
+from hpcdist.schedulers.job import Job, JobState
+
+from .flux_transcripts import recorded
+
+PLACE = Path(__file__).parents[1] / "transcripts"
+
+
+def read(name: str, job_id: str, answer: str) -> list[Usage]:
+    """Return what a scheduler reads in the answer to its one command."""
+    scheduler = schedulers.get(name)
+    assert isinstance(scheduler, HasAccounting)
+    job = Job(job_id, "a-1", "/runs/a-1", "token")
+    [command] = scheduler.accounting().commands(job)
+    return [*scheduler.accounting().read(Completed(command, 0, answer), job)]
+
+
+def local(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def test_slurm_shows_each_start_of_a_requeued_job() -> None:
+    at = 1795422100
+    assert read("slurm", "1", (PLACE / "slurm" / "requeued.22.05.8.txt").read_text()) == [
+        Usage(None, JobState.PENDING, at + 29, at + 30, at + 30, None, ("n1",)),
+        Usage(None, JobState.COMPLETED, at + 31, at + 38, at + 42, 0, ("n1",), 219280 << 10),
+    ]
+
+
+def test_slurm_joins_components_and_parts_elements() -> None:
+    answer = (
+        "24+0|FAILED|5:0|10|20|30||n[1-2]\n24+0.batch|FAILED|5:0|20|20|30|100K|n1\n"
+        "24+1|COMPLETED|0:0|10|20|40||n5\n24+1.0|COMPLETED|0:0|20|20|40|2M|n5\n"
+    )
+    hosts = ("n1", "n2", "n5")
+    assert read("slurm", "24", answer) == [Usage(None, JobState.FAILED, 10, 20, 40, 5, hosts, 2 << 20)]
+    answer = (
+        "7_0|CANCELLED by 5|0:0|10|None|15||None assigned\n7_3|NODE_FAIL|1:0|10|20|Unknown||n1\n"
+        "7_3.extern|CANCELLED|0:0|20|20|30|0|n1\n7_[4-5%2]|PENDING|0:0|10|Unknown|Unknown||None assigned\n"
+    )
+    assert read("slurm", "7;alpha", answer) == [
+        Usage(0, JobState.CANCELLED, 10, None, 15),
+        Usage(3, JobState.NODE_FAIL, 10, 20, None, None, ("n1",)),
+    ]
+
+
+def test_slurm_is_asked_for_times_in_seconds() -> None:
+    scheduler = schedulers.get("slurm")
+    assert isinstance(scheduler, HasAccounting)
+    [command] = scheduler.accounting().commands(Job("7;alpha", "a-1", "", "token"))
+    assert command.argv[:3] == ("sacct", "-M", "alpha")
+    assert dict(command.environment) == {"SLURM_TIME_FORMAT": "%s"}
+    assert [*scheduler.accounting().commands(Job("junk", "a-1", "", "token"))] == []
+
+
+def test_pbs_shows_the_last_start() -> None:
+    answer = (PLACE / "pbs" / "over.dsv").read_text()
+    began, ended = local("2026-11-22 18:45:50"), local("2026-11-22 18:46:05")
+    expected = Usage(None, JobState.TIMEOUT, None, began, ended, None, ("n1",), 1232 << 10)
+    assert read("pbs", "1003.head", answer) == [expected]
+    [short] = read("pbs", "1001.head", answer)
+    assert (short.exit_code, short.max_memory) == (37, None)  # it writes 0kb where it measured nothing
+    elements = read("pbs", "35[].head", answer)
+    assert [each.element for each in elements] == [0, 1, 2, 3, 4, 5]
+    assert [each.started is None for each in elements] == [False, False, True, True, True, True]
+    assert read("pbs", "1006.head", answer) == [Usage(None, JobState.CANCELLED)]
+
+
+def test_grid_engine_shows_the_records_of_the_job_alone() -> None:
+    answer = (PLACE / "sge" / "qacct.8.1.9.txt").read_text()
+    began, ended = local("2026-11-21 08:17:14"), local("2026-11-21 08:17:15")
+    assert read("sge", "14", answer) == [
+        Usage(None, JobState.FAILED, None, began, ended, 5, (), int(4.809 * 1024) * 1024)
+    ]
+    assert sorted(each.element or 0 for each in read("sge", "17", answer)) == [1, 2, 3]
+    tight = (PLACE / "sge" / "tight.8.1.9.txt").read_text()
+    number = next(line.split()[1] for line in tight.splitlines() if line.startswith("jobnumber"))
+    assert len(read("sge", number, tight)) == 1
+    assert tight.count("jobnumber") > 1
+
+
+def test_lsf_shows_memory_alone() -> None:
+    rows = [("22003", "0", "DONE", "", "12 Mbytes"), ("9", "0", "DONE", "", "1 Gbytes")]
+    names = ("JOBID", "JOBINDEX", "STAT", "EXIT_CODE", "MAX_MEM")
+    answer = json.dumps({"RECORDS": [dict(zip(names, row, strict=True)) for row in rows]})
+    assert read("lsf", "22003", answer) == [Usage(None, JobState.COMPLETED, exit_code=0, max_memory=12 << 20)]
+    row = dict(zip(names, ("22007[3]", "3", "EXIT", "4", "-"), strict=True))
+    answer = json.dumps({"RECORDS": [row]})
+    assert read("lsf", "22007", answer) == [Usage(3, JobState.FAILED, exit_code=4)]
+
+
+def test_flux_shows_times_and_hosts() -> None:
+    [answer] = (
+        done.stdout for done in recorded("jobs.txt") if done.command.argv[2:] == ("--json", "\u0192BSPSqQCw")
+    )
+    times = (1795352473.091133, 1795352473.1424487, 1795352483.2313023)
+    assert read("flux", "fBSPSqQCw", answer) == [Usage(None, JobState.COMPLETED, *times, 0, ("n4",))]
+
+
+@pytest.mark.parametrize("name", ["slurm", "pbs", "sge", "lsf", "flux"])
+@pytest.mark.parametrize(
+    "junk", ["", "\n|||||||\n", "{}", '{"RECORDS": [1]}', "\x00", "Job Id: \n", "1.0|a|b"]
+)
+def test_junk_is_nothing(name: str, junk: str) -> None:
+    scheduler = schedulers.get(name)
+    assert isinstance(scheduler, HasAccounting)
+    job = Job("1", "a-1", "/runs/a-1", "token")
+    assert [*scheduler.accounting().read(Completed(Command(("x",)), 1, junk), job)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("14568K", 14568 << 10), ("187336kb", 187336 << 10), ("1.5 Gbytes", 3 << 29), ("12", 12),
+        ("0kb", None), ("0", None), ("", None), ("-", None), ("many", None),
+    ],
+)  # fmt: skip
+def test_size(text: str, count: int | None) -> None:
+    assert size(text) == count
+
+
+def test_a_time_that_is_none() -> None:
+    assert moment("-/-") is None

@@ -1,0 +1,56 @@
+"""What is known of each attempt of a job that Slurm started twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.slurm.cluster import Cluster
+from tests.slurm.process import until
+from tests.slurm.users import User
+
+pytestmark = pytest.mark.real
+
+COMMAND = """\
+echo up
+[[ $SLURM_RESTART_COUNT ]] || sleep 600
+python3 -c "import time; held = bytearray(200 << 20); time.sleep(3)"
+[[ -e again ]] || { : >again; exit 3; }
+"""
+
+
+def test_a_job_that_was_requeued(accounting_cluster: Cluster, workdir: Path) -> None:
+    user = User(accounting_cluster, workdir)
+    experiment = {"run": {"cmd": COMMAND}, "batch": {"requeue": True}, "environment": {"max_restarts": 1}}
+    assert user.hpcdist("submit", user.write("again", experiment)).returncode == 0
+    user.await_log("again-1", "up")
+    [run] = user.json("status", "again-1")
+    user.cluster.run(["scontrol", "requeue", run["job_id"]], check=True)
+    assert user.hpcdist("wait", "again-1").returncode == 0
+    found: list[dict[str, Any]] = []
+
+    def is_measured() -> bool:
+        """The accounting lags behind by some seconds."""
+        found[:] = user.json("describe", "again-1")["attempts"]
+        return found[-1]["max_memory"] is not None
+
+    until(is_measured, "sacct to know the memory")
+    assert [(each["attempt"], each["state"], each["exit_code"]) for each in found] == [
+        ("0.0", "requeued", 143),
+        ("1.0", "failed", 3),
+        ("1.1", "completed", 0),
+    ]
+    assert all(len(each["hosts"]) == 1 and each["gpu_hours"] == 0.0 for each in found)
+    assert all(each["queued_at"] <= each["started_at"] <= each["ended_at"] for each in found)
+    assert found[0]["ended_at"] <= found[1]["queued_at"] < found[1]["started_at"]
+    assert [each["elapsed_seconds"] >= 3 for each in found[1:]] == [True, True]
+    assert [each["max_memory"] for each in found[1:]] == [found[-1]["max_memory"]] * 2
+    assert 200 << 20 < found[-1]["max_memory"] < 300 << 20
+    assert (user.directory / "runs" / "again-1" / "accounting.json").exists()
+    # What is kept holds when Slurm does not answer any more.
+    offline = {"PATH": "/usr/bin:/bin", "SLURM_CONF": "/nowhere"}
+    assert user.json("describe", "again-1")["attempts"] == found
+    done = user.hpcdist("describe", "again-1", env=offline)
+    assert " MiB " in done.stdout
