@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from hpcdist.runs import endings, events
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
@@ -14,15 +15,15 @@ from hpcdist.schedulers.job import JobState
 
 FILE: Final = "accounting.json"
 _MAX_BYTES: Final = 1 << 26
-_TYPES: Final = {
-    "element": int,
-    "queued": float,
-    "started": float,
-    "ended": float,
-    "exit_code": int,
-    "max_memory": int,
+_LIMITS: Final[Mapping[str, tuple[type, int]]] = {
+    "element": (int, 1 << 31),
+    "queued": (float, events.LATEST),
+    "started": (float, events.LATEST),
+    "ended": (float, events.LATEST),
+    "exit_code": (int, 1 << 31),
+    "max_memory": (int, 1 << 63),
 }
-"""The types of fields that may be null."""
+"""The type of each field that may be null, and a number that is too large."""
 
 
 def query(run: Run, services: Services) -> tuple[Usage, ...]:
@@ -35,11 +36,8 @@ def query(run: Run, services: Services) -> tuple[Usage, ...]:
     if kept or run.job is None or not isinstance(scheduler, HasAccounting):
         return kept
     accounting = scheduler.accounting()
-    found = tuple(
-        usage
-        for command in accounting.commands(run.job)
-        for usage in accounting.read(services.runner.run(command), run.job)
-    )
+    answers = [(services.runner.run(command), run.job) for command in accounting.commands(run.job)]
+    found = tuple(usage for answer in answers for usage in accounting.read(*answer) if _is_valid(usage))
     if run.record.ended and _is_complete(run, found):
         with contextlib.suppress(OSError):
             run.directory.write(FILE, _encode(found))
@@ -65,7 +63,7 @@ def read(directory: RunDirectory) -> tuple[Usage, ...]:
 
     try:
         return tuple(map(_usage, json.loads(directory.read(FILE, _MAX_BYTES))))
-    except (OSError, ValueError, TypeError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return ()
 
 
@@ -73,11 +71,18 @@ def _usage(data: dict[str, Any]) -> Usage:
     """Return a start of the file.
 
     Raises:
-        ValueError: if a value has another type, or there is no such state.
+        ValueError: if a value has another type or is out of its limits, or there is no such state.
         TypeError: if the keys are others.
+        KeyError: if one is missing.
     """
-    usage = Usage(**{**data, "state": JobState(data["state"]), "hosts": tuple(map(str, data["hosts"]))})
-    values = ((getattr(usage, name), each) for name, each in _TYPES.items())
-    if any(value is not None and type(value) is not each for value, each in values):
-        raise ValueError("a value of another type")
+    usage = Usage(**{**data, "state": JobState(data["state"]), "hosts": tuple(data["hosts"])})
+    if not _is_valid(usage):
+        raise ValueError("a value of another type, or out of its limits")
     return usage
+
+
+def _is_valid(usage: Usage) -> bool:
+    values = ((getattr(usage, name), *limit) for name, limit in _LIMITS.items())
+    return all(map(endings.NODE.fullmatch, usage.hosts)) and all(
+        value is None or (type(value) is kind and 0 <= value < limit) for value, kind, limit in values
+    )

@@ -16,7 +16,7 @@ from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status
 _CANCELLED: Final = "cancelled"
 _ENDS: Final = frozenset({"ended", _CANCELLED, "timeout"})
 _SOURCE: Final = "run directory"
-_NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NODES_BYTES: Final = 1 << 22
 
 
@@ -65,7 +65,7 @@ def read_nodes(directory: RunDirectory, name: str) -> tuple[str, ...]:
         OSError: if it cannot be read.
     """
     text = directory.read(name, _NODES_BYTES).decode("utf-8", "replace")
-    return tuple(node for node in text.split() if _NODE.fullmatch(node))
+    return tuple(node for node in text.split() if NODE.fullmatch(node))
 
 
 def read(job: Job, indices: Elements) -> tuple[dict[int | None, Status], Status | None]:

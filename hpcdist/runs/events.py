@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from hpcdist.runs.record import JOB_ID
 
 MAX_BYTES: Final = 1 << 26
-_LATEST: Final = 253402300799
+LATEST: Final = 253402300799
 """The last second of the year 9999, the limit of ``datetime``."""
 
 _EVENT: Final = re.compile(rf"([a-z]+) ({JOB_ID}) ([0-9]{{1,12}}) (?![0-9]{{11}})([!-~]{{1,255}})")
@@ -28,7 +28,7 @@ def read(text: bytes) -> tuple[Event, ...]:
     """Return the events of a log; incomplete or invalid lines are skipped."""
     rows = filter(None, map(_EVENT.fullmatch, text.decode("utf-8", "replace").split("\n")[:-1]))
     events = (Event(row[1], row[2], int(row[3]), row[4]) for row in rows)
-    return tuple(event for event in events if event.at <= _LATEST)
+    return tuple(event for event in events if event.at <= LATEST)
 
 
 def last_started(events: Iterable[Event], element: str = "") -> str:

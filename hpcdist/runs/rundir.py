@@ -8,7 +8,7 @@ RUNS/mnist-3/
     record.json                 the state of the submission
     events                      the event log: ``started ID EPOCH RESTARTS``, ``ended ID EPOCH CODE``,
                                 ``restarted ID EPOCH CODE`` where the script runs its program again
-    accounting.json             what the batch system's accounting has of the job, by `hpcdist.runs.accounting`
+    accounting.json             what the batch system measured, by `hpcdist.runs.accounting`
     logs/                       the output of the job
     code.json  code.diff  code/ what its program is made of, by `hpcdist.code`
     tracking/                   what its program recorded, read by `hpcdist.tracking`

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.job import Job, JobState
 
-_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGTPE]?)(?:i?b|bytes)?", re.IGNORECASE)
+_SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *([KMGTPE]?)(?:i?b|bytes)?", re.IGNORECASE)
 
 
 class Usage(NamedTuple):

@@ -25,7 +25,7 @@ from tests.chaos.result import Result
 
 FILES: Final = (
     "record.json", "plan.json", "events", "job.sh", "experiment.yml", "logs/job.out", "logs",
-    "jobs", "outputs", ".",
+    "code.json", "accounting.json", "jobs", "outputs", ".",
 )  # fmt: skip
 """What is corrupted of the run ``c-1``; ``c-2`` stays whole beside it."""
 
@@ -45,6 +45,9 @@ _VERBS_EACH: Final = 4
 _SHOWS_ALL: Final = ("status", "list")
 _FAULT: Final = 70
 _EXPERIMENT: Final = 'name: c\nrun: {cmd: "echo hi; exit 3"}\nbatch: {site: local, walltime: 1m}\n'
+_ACCOUNTING: Final = (
+    '[{"state": "failed", "ended": 1.0, "exit_code": 3, "hosts": ["n1"], "max_memory": 4096}]'
+)
 
 VALUES: Final[tuple[Any, ...]] = (
     None, 1, -1, "", [], {}, "x" * 1000, "9" * 400, "2026-99-99", "2026", "yesterday", "\ud800", True, 1e999,
@@ -264,6 +267,7 @@ def _scene(folder: Path) -> _Scene:
         words = ["submit", str(experiment), "--wait", "--runs-dir", str(originals)]
         done = CliRunner().invoke(main, words, env=environment)
         assert done.exit_code == 3, done.output
+    (originals / "c-1" / "accounting.json").write_text(_ACCOUNTING)
     return _Scene(experiment, originals, folder / "runs", environment)
 
 

@@ -110,6 +110,11 @@ def test_it_is_not_kept_before_it_is_whole(tmp_path: Path, rows: str, ended: Sta
     assert accounting.read(run.directory) == ()
 
 
+def test_a_time_beyond_all_calendars_is_not_taken(tmp_path: Path) -> None:
+    rows = "12|COMPLETED|0:0|155|199|999999999999||n3\n"
+    assert accounting.query(slurm(tmp_path), Services(Sacct(rows))) == ()
+
+
 def test_a_scheduler_without_accounting_is_not_queried(tmp_path: Path) -> None:
     sacct = Sacct(ROWS)
     assert accounting.query(made(tmp_path), Services(sacct)) == ()
@@ -121,6 +126,8 @@ def test_a_scheduler_without_accounting_is_not_queried(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[1]", '[{"state": "odd"}]', "{}" * 9, '[{"state": "failed", "hosts": 1}]', "[" * 100_000,
+     "[{}]", '[{"state": "failed", "hosts": [], "max_memory": 1e400}]', '[{"state": "failed", "hosts": ["a b"]}]',
+     '[{"state": "failed", "hosts": [], "ended": 1000000000000.0}]',
      '[{"state": "failed", "hosts": [], "ended": "x"}]', '[{"state": "failed", "hosts": [], "odd": 1}]'],
 )  # fmt: skip
 def test_a_damaged_file_is_none(tmp_path: Path, text: str) -> None:
