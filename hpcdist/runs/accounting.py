@@ -82,7 +82,12 @@ def _usage(data: dict[str, Any]) -> Usage:
 
 
 def _is_valid(usage: Usage) -> bool:
-    values = ((getattr(usage, name), *limit) for name, limit in _LIMITS.items())
-    return all(map(endings.NODE.fullmatch, usage.hosts)) and all(
-        value is None or (type(value) is kind and 0 <= value < limit) for value, kind, limit in values
-    )
+    """Whether its values have their types, and can be shown."""
+    are_numbers = all(_is_number(getattr(usage, name), *limits) for name, limits in _LIMITS.items())
+    return are_numbers and all(map(endings.NODE.fullmatch, usage.hosts))
+
+
+def _is_number(value: object, kind: type, limit: int) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, int | float) and type(value) is kind and 0 <= value < limit
