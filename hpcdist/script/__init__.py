@@ -2,5 +2,6 @@
 
 renderer             both parts, and what templates may use
 settings lines       what the first part holds: entries of a map and rows of a table; lines of shell
+explained            every line of it with its origin
 bytecode             Jinja's templates in their compiled form, kept for the next start
 """

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from hpcdist.cli.experiment.plan import Gap, folded, number_list
 from hpcdist.host.resources import template_folders
+from hpcdist.plan.folding import Gap, folded, number_list
 from hpcdist.script.renderer import runtime
 from tests.calls import calls
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 from msgspec.structs import asdict
@@ -12,19 +11,14 @@ from msgspec.structs import asdict
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import planned
-from hpcdist.documents.fields import Model
 from hpcdist.layers.wiring import Wiring
 from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.plan import folding
 from hpcdist.plan.devices import devices
+from hpcdist.plan.folding import Gap, counted, kind_of, number_list
 from hpcdist.plan.model import Plan
-from hpcdist.plan.placement import Group, Placement, Shape, Task
-from hpcdist.site.affinity import format_cpu_list
+from hpcdist.plan.placement import Group, Task
 
-T = TypeVar("T")
-
-_MANY_TASKS = 8
-_MANY_NODES = 3
-"""Of longer runs of equal rows, only the first and the last are shown."""
 _MANY_CHARACTERS = 400
 """Longer values are truncated, such as TF_CONFIG for 2,000 workers; ``--json`` prints them whole."""
 _LONG_CHARACTERS = 24
@@ -51,7 +45,7 @@ def command(options: ExperimentOptions, json: bool) -> None:
     for group in plan.placement.groups:
         if title := _title(group):
             click.echo(title)
-    shown = [*_shown(plan.placement)]
+    shown = [*folding.shown(plan.placement)]
     numbers = {task.rank: devices(plan, task) for task in shown if isinstance(task, Task)}
     own = any(task.gpus != numbers[task.rank] for task in shown if isinstance(task, Task))
     heads = ("node", "rank", "role", "cpus", "gpus", *(["device"] if own else []), "memory")
@@ -102,40 +96,6 @@ def _title(group: Group) -> str:
     return f"{counted('node', group.node, group.nodes)}: {kind}{why}" if kind else ""
 
 
-def kind_of(group: Group) -> str:
-    """Describe the nodes of a group: ``partition gpu, a100 nodes``; empty if nothing is known."""
-    parts = (
-        group.partition and f"partition {group.partition}",
-        group.node_type and f"{group.node_type} nodes",
-        group.constraint and f"constraint {group.constraint}",
-    )
-    return ", ".join(filter(None, parts))
-
-
-def counted(word: str, first: int, count: int) -> str:
-    """Return a range with its noun: ``nodes 0-3``, ``node 7``."""
-    return f"{word}{'s' * (count > 1)} {span(first, first + count - 1)}"
-
-
-def _shown(placement: Placement) -> Iterator[Task | Gap]:
-    """Yield the tasks in rank order; of nodes that look alike no more are looked at than are shown."""
-    for _, members in groupby(placement.shapes(), key=_looks):
-        alike = [*members]
-        first, last, count = alike[0], alike[-1], sum(shape.nodes for shape in alike)
-        if count > _MANY_NODES:
-            yield from _of_node(first, first.node)
-            yield Gap(count - 2, "nodes")
-            yield from _of_node(last, last.node + last.nodes - 1)
-        else:
-            for shape in alike:
-                for node in range(shape.node, shape.node + shape.nodes):
-                    yield from _of_node(shape, node)
-
-
-def _of_node(shape: Shape, node: int) -> Iterator[Task | Gap]:
-    return folded(shape.on_node(node), _kind, _MANY_TASKS)
-
-
 def _row(task: Task | Gap, numbers: Mapping[int, tuple[int, ...]]) -> tuple[str, ...]:
     if isinstance(task, Gap):
         nodes = task.what == "nodes"
@@ -157,41 +117,3 @@ def _row(task: Task | Gap, numbers: Mapping[int, tuple[int, ...]]) -> tuple[str,
 
 def _numbers(devices: Sequence[int]) -> str:
     return ",".join(map(str, devices)) or "-"
-
-
-def _kind(task: Task) -> Hashable:
-    return task.role, len(task.cpus), len(task.gpus), task.memory
-
-
-def _looks(shape: Shape) -> Hashable:
-    tasks = shape.on_node(shape.node)
-    return tuple((task.role, task.local_rank, task.cpus, task.gpus, task.memory) for task in tasks)
-
-
-def number_list(numbers: Sequence[int]) -> str:
-    """Return numbers as a list: ``0-3``, ``7``, ``-`` for none."""
-    return format_cpu_list(numbers) if numbers else "-"
-
-
-def span(first: int, last: int) -> str:
-    """Return a range: ``0-3``, or ``7`` for a single number."""
-    return f"{first}-{last}" if last > first else str(first)
-
-
-class Gap(Model, frozen=True):
-    """A number of omitted items that equal their neighbours."""
-
-    count: int
-    what: str = "items"
-
-
-def folded(items: Iterable[T], kind: Callable[[T], Hashable], most: int) -> Iterator[T | Gap]:
-    """Yield the items; of more than ``most`` consecutive items of a kind, the first, a gap, and the last."""
-    for _, members in groupby(items, key=kind):
-        row = [*members]
-        if len(row) > most:
-            yield row[0]
-            yield Gap(len(row) - 2)
-            yield row[-1]
-        else:
-            yield from row
