@@ -8,6 +8,7 @@ timeline    those of Horovod's timeline
 output    metrics found in the output of a run
 entries    their lines: one a call of `hpcdist_tracking`
 series    the values of each metric, in one line over all attempts
+thinning    fewer points of a long series
 comparison    params, last metrics and models of several runs
 outputs    the files of the outputs, and whether they are what was recorded
 """

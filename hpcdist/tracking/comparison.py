@@ -11,6 +11,7 @@ from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import files, polyaxon, series
 from hpcdist.tracking.entries import Artifact, Entry
+from hpcdist.tracking.series import Metrics
 
 
 class Tracked(NamedTuple):
@@ -35,23 +36,29 @@ def tracked(run: Run, plan: StoredPlan) -> list[Tracked]:
     Raises:
         OSError: if its files cannot be read.
     """
-    found = series.read(run.directory, plan)
+    return tracked_in(series.read(run.directory, plan), run, plan)
+
+
+def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
+    """Return what is in these metrics of a run, as `tracked`."""
     metrics: dict[str, dict[str, float]] = {}
     others: dict[str, list[Entry]] = {}
     for key, points in sorted(found.series.items(), reverse=True):  # the lowest rank comes last
         metrics.setdefault(key.job, {})[key.name] = points.values[-1]
     for job, entry in found.others:
         others.setdefault(job, []).append(entry)
-    jobs = sorted(metrics.keys() | others.keys(), key=_order) or [""]
     return [
-        _tracked(
-            run.name if len(jobs) == 1 and "_" not in job else f"{run.name}/{job.rpartition('_')[2]}",
-            plan,
-            metrics.get(job, {}),
-            others.get(job, ()),
-        )._replace(unread=found.unread)
-        for job in jobs
+        _tracked(name, plan, metrics.get(job, {}), others.get(job, ()))._replace(unread=found.unread)
+        for job, name in job_names(run, found).items()
     ]
+
+
+def job_names(run: Run, found: Metrics) -> dict[str, str]:
+    """Return a name for each job or element that recorded something; the run's for its only job."""
+    there = {key.job for key in found.series} | {job for job, _ in found.others}
+    jobs = sorted(there, key=_order) or [""]
+    alone = len(jobs) == 1 and "_" not in jobs[0]
+    return {job: run.name if alone else f"{run.name}/{job.rpartition('_')[2]}" for job in jobs}
 
 
 def _order(job: str) -> tuple[str, int]:

@@ -17,6 +17,7 @@ from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import series
 from hpcdist.tracking.entries import Artifact
+from hpcdist.tracking.series import Metrics
 
 _ELEMENT: Final = re.compile(r".*_([0-9]+)")
 _PIECE: Final = 1 << 20
@@ -35,14 +36,16 @@ class Output(NamedTuple):
     sha256: str = ""
 
 
-def outputs(directory: RunDirectory) -> list[Output]:
+def outputs(directory: RunDirectory, known: Metrics | None = None) -> list[Output]:
     """Return what was recorded and all other files, by their paths; links are not followed.
+
+    ``known``: what the run recorded, if that was read before.
 
     Raises:
         OSError: if the run's files cannot be read.
     """
     folder = directory.outputs
-    recorded = _recorded(directory)
+    recorded = _recorded(known or series.read(directory, StoredPlan()))
     found = [
         Output(path, artifact.kind, _size(folder / path), artifact.sha256)
         for path, artifact in recorded.items()
@@ -50,10 +53,10 @@ def outputs(directory: RunDirectory) -> list[Output]:
     return sorted([*found, *_others(folder, recorded.keys())])
 
 
-def _recorded(directory: RunDirectory) -> dict[str, Artifact]:
+def _recorded(recorded: Metrics) -> dict[str, Artifact]:
     """Return the last artifact of each path; each element of an array has a folder of its own."""
     found: dict[str, Artifact] = {}
-    for job, entry in series.read(directory, StoredPlan()).others:
+    for job, entry in recorded.others:
         if entry.artifact:
             element = _ELEMENT.fullmatch(job)
             path = Path(os.path.normpath(Path(element[1] if element else "", entry.artifact.path)))

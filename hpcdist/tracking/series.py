@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hpcdist.runs.rundir import RunDirectory
@@ -165,15 +164,3 @@ def summary(points: Points) -> Summary:
         min(finite, default=None),
         max(finite, default=None),
     )
-
-
-def thinned(points: Points, most: int) -> list[float]:
-    """Return at most so many values: means of the finite ones of equal shares, NaN where there is none."""
-    values, count = points.values, min(most, len(points.values))
-    ends = [number * len(values) // count for number in range(count + 1)]
-    shares = (values[start:end] for start, end in pairwise(ends))
-    return [_mean([value for value in share if math.isfinite(value)]) for share in shares]
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values) if values else math.nan

@@ -50,6 +50,7 @@ Verbs:
   compare     Compare the params and last metrics of runs.
   models      List the models that runs recorded, with their metrics.
   outputs     List the files of a run's outputs, with the recorded hashes.
+  report      Write a page about runs, for a browser.
   cancel      Cancel jobs.
   wait        Wait for jobs to end, and exit with their exit code.
   rm          Remove runs whose jobs have ended.

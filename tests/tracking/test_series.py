@@ -139,14 +139,3 @@ def test_a_file_that_is_none_blocks_nothing(tmp_path: Path) -> None:
     os.mkfifo(folder / "rank-0.n.1.jsonl")
     with pytest.raises(OSError, match="it is a FIFO, not a regular file"):
         read(tmp_path)
-
-
-@given(st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), min_size=1, max_size=100), st.integers(1, 30))
-def test_thinned_values_are_means_of_equal_shares(values: list[float], most: int) -> None:
-    points = Points(array("d", range(len(values))), array("d", values), array("d", values))
-    thin = series.thinned(points, most)
-    assert len(thin) == min(most, len(values))
-    finite = [value for value in values if math.isfinite(value)]
-    assert all(math.isnan(value) or min(finite) - 1e-6 <= value <= max(finite) + 1e-6 for value in thin)
-    if len(values) <= most:
-        assert all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(thin, values, strict=True))

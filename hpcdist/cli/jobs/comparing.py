@@ -31,7 +31,7 @@ def options(verb: Verb) -> Verb:
     return job(sort(json_option(runs_dir_option(verb))))
 
 
-def _runs(runs_dir: Path, jobs: Sequence[str]) -> Iterator[Run]:
+def runs_named(runs_dir: Path, jobs: Sequence[str]) -> Iterator[Run]:
     """Yield the named runs, each once, in the order of their names; all without any.
 
     Raises:
@@ -57,7 +57,9 @@ def tracked(runs_dir: Path, jobs: Sequence[str]) -> list[Tracked]:
     Raises:
         ConfigError: if one is not there.
     """
-    found = [item for run in _runs(runs_dir, jobs) for item in comparison.tracked(run, run.directory.plan())]
+    found = [
+        item for run in runs_named(runs_dir, jobs) for item in comparison.tracked(run, run.directory.plan())
+    ]
     print_problems(map(warning, dict.fromkeys(text for item in found for text in item.unread)))
     return found
 

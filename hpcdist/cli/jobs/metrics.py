@@ -25,7 +25,7 @@ from hpcdist.errors import ConfigError, Problem, did_you_mean, warning
 from hpcdist.runs import logs, rundir
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report
-from hpcdist.tracking import files, series
+from hpcdist.tracking import files, series, thinning
 from hpcdist.tracking.entries import Entry, Reader
 from hpcdist.tracking.series import Key, Points
 
@@ -125,7 +125,7 @@ def _cells(points: Points) -> tuple[str, ...]:
 
 def _trend(points: Points) -> str:
     """Return a curve of the values; empty where the terminal cannot show it."""
-    values = series.thinned(points, _WIDTH)
+    values = thinning.means(points.values, _WIDTH)
     finite = [value for value in values if math.isfinite(value)]
     if not finite or not _can_show(_BARS):
         return ""

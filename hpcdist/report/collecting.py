@@ -1,0 +1,211 @@
+"""What a report shows of each run: all that its directory has, nothing that is another user's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hpcdist.errors import ConfigError
+from hpcdist.report import attempts, code, limits, nodes, plan_lines, text
+from hpcdist.report.attempts import Timeline
+from hpcdist.report.code import CodeState
+from hpcdist.report.curves import Series
+from hpcdist.report.limits import Limits, Share
+from hpcdist.report.nodes import Map
+from hpcdist.report.plan_lines import Section
+from hpcdist.runs import endings, history, logs, rundir
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report
+from hpcdist.runs.stored_plan import StoredPlan
+from hpcdist.schedulers.job import JobState
+from hpcdist.tracking import comparison, outputs, series
+from hpcdist.tracking.comparison import Tracked
+from hpcdist.tracking.outputs import Output
+from hpcdist.tracking.series import Metrics
+from hpcdist.units import Walltime
+
+_LOG_LINES: Final = 200
+_LOGS: Final = 4
+_RANK: Final = re.compile(r"rank ([0-9]{1,9}) ")
+_FAILED: Final = frozenset(state for state in JobState if state.is_final) - {JobState.COMPLETED}
+
+
+class Log(NamedTuple):
+    """The last lines of a file of output."""
+
+    name: str
+    lines: Share[str]
+
+
+class RunView(NamedTuple):
+    """One run as the report shows it; ``facts`` are texts by their names, empty ones are left out."""
+
+    name: str
+    state: str
+    description: str
+    tags: Sequence[str]
+    facts: Mapping[str, str]
+    warnings: Sequence[str]
+    failure: str
+    timeline: Timeline | None
+    map: Map | None
+    code: CodeState | None
+    plan: Share[Section] | None
+    outputs: Share[Output]
+    logs: Share[Log]
+
+
+class Collected(NamedTuple):
+    """A run, what it recorded under the names of its elements, and its metrics."""
+
+    view: RunView
+    tracked: Sequence[Tracked]
+    series: Sequence[Series]
+
+
+def collected(report: Report, first_item: int, share: Limits, now: float) -> Collected:
+    """Return what is shown of one run; ``first_item`` is the number of its first element in the report.
+
+    Raises:
+        OSError: if what it recorded cannot be read.
+    """
+    run = report.run
+    stored = run.directory.plan()
+    warnings: list[str] = []
+    found = _metrics(run, stored, warnings)
+    items = comparison.tracked_in(found, run, stored)
+    numbers = {job: first_item + number for number, job in enumerate(comparison.job_names(run, found))}
+    names = {first_item + number: item.name for number, item in enumerate(items)}
+    view = _view(_Source(report, stored, now), found, warnings, share)
+    return Collected(view, items, [*_series(found, numbers, names)])
+
+
+def _metrics(run: Run, plan: StoredPlan, warnings: list[str]) -> Metrics:
+    try:
+        found = series.read(run.directory, plan)
+    except ConfigError as error:  # an expression for its output that takes too long
+        warnings.append(f"its output was not searched for metrics: {error}")
+        found = series.read(run.directory, StoredPlan())
+    if found.damaged:
+        lines = "line of what it recorded was" if found.damaged == 1 else "lines of what it recorded were"
+        warnings.append(f"{found.damaged} damaged {lines} skipped")
+    return found
+
+
+def _series(found: Metrics, numbers: Mapping[str, int], names: Mapping[int, str]) -> Iterator[Series]:
+    ranks: dict[tuple[str, str], int] = {}
+    began: dict[str, float] = {}
+    for key, points in found.series.items():
+        ranks[key.job, key.name] = ranks.get((key.job, key.name), 0) + 1
+        first = min(filter(lambda time: time > 0, points.times), default=float("inf"))
+        began[key.job] = min(began.get(key.job, first), first)
+    for key, points in sorted(found.series.items()):
+        item = numbers[key.job]
+        rank = f" rank {key.rank}" if ranks[key.job, key.name] > 1 else ""
+        yield Series(key.name, item, f"{names[item]}{rank}", points, began[key.job])
+
+
+class _Source:
+    """The files of a run that several parts of the report need, each read once."""
+
+    def __init__(self, report: Report, stored: StoredPlan, now: float) -> None:
+        self.report, self.run, self.stored, self.now = report, report.run, stored, now
+        self.directory = report.run.directory
+        self.events = self.directory.events()
+        self.plan = plan_lines.read(self.directory)
+        self.timeline = attempts.timeline(self.run.record, self.events, now, is_over=report.is_over)
+
+    def state(self) -> tuple[str, str]:
+        """Return the state and why; where the batch system does not answer, what the event log shows."""
+        status = self.report.status
+        if self.report.no_reply:
+            return history.state(self.run, self.events), f"by its event log; {status.reason}"
+        return status.state.value, status.reason
+
+
+def _view(source: _Source, found: Metrics, warnings: list[str], share: Limits) -> RunView:
+    run, directory, plan = source.run, source.directory, source.plan
+    failure = logs.failure_reason(directory) if source.report.status.state in _FAILED else ""
+    failed = _RANK.search(failure)
+    hosts = endings.nodes(run.job) if run.job else ()
+    warnings += [str(problem) for problem in plan.notes] if plan else []
+    return RunView(
+        name=run.name,
+        state=source.state()[0],
+        description=source.stored.description or "",
+        tags=source.stored.tags,
+        facts=_facts(source),
+        warnings=warnings,
+        failure=failure,
+        timeline=source.timeline,
+        map=nodes.drawn(plan.placement, hosts, int(failed[1]) if failed else None) if plan else None,
+        code=code.read(directory, share.others),
+        plan=plan_lines.sections(plan, share.plan) if plan else None,
+        outputs=limits.first(
+            outputs.outputs(directory, found), share.others, lambda one: len(one.path) + 150
+        ),
+        logs=_logs(run, share.log),
+    )
+
+
+def _facts(source: _Source) -> dict[str, str]:
+    run, record, plan = source.run, source.run.record, source.plan
+    hours = history.gpu_hours(run, source.stored, source.events, source.now)
+    found: dict[str, Any] = {
+        "reason": source.state()[1] or record.message,
+        "exit code": source.report.status.exit_code,
+        "job": record.job_id,
+        "site": f"{record.site} ({record.scheduler})",
+        "tasks": plan and plan.summary,
+        "framework": plan and plan.identity.framework,
+        "submitted": _moment(record.submitted_at),
+        **_times(source.timeline, source.now, is_over=source.report.is_over),
+        "GPU-hours": None if hours is None or not source.stored.gpus else text.number(hours),
+        "directory": run.directory.path,
+    }
+    return {name: str(value) for name, value in found.items() if value not in (None, "")}
+
+
+def _times(timeline: Timeline | None, now: float, *, is_over: bool) -> dict[str, str | None]:
+    if not timeline:
+        return {}
+    found = [bar.attempt for bar in timeline.bars.items]
+    ended = found[-1].ended
+    last = ended if ended is not None else None if is_over else now
+    return {
+        "queued": duration(found[0].began - timeline.begin),
+        "started": moment(found[0].began),
+        "ended": None if ended is None else moment(ended),
+        "elapsed": None if last is None else duration(last - found[0].began),
+    }
+
+
+def moment(seconds: float) -> str:
+    """Return a time in seconds since 1970 as people read it, in UTC."""
+    return str(_moment(rundir.timestamp(seconds)))
+
+
+def _moment(text: str | None) -> str | None:
+    return text and text.replace("T", " ").replace("+00:00", " UTC")
+
+
+def duration(seconds: float) -> str:
+    """Return a time span as ``00:01:30``, with days in front from 24 hours on."""
+    return str(Walltime(max(0, round(seconds))))
+
+
+def _logs(run: Run, characters: int) -> Share[Log]:
+    """Return the end of the output; of the elements of an array, that of the first files."""
+    files = limits.at_most(logs.files(run.directory), _LOGS)
+    return Share([*_ends(files.items, characters // max(1, len(files.items)))], files.left_out)
+
+
+def _ends(files: Sequence[Path], characters: int) -> Iterator[Log]:
+    for file in files:
+        with suppress(OSError):
+            lines = [text.of_terminal(line) for line in logs.tail(file, _LOG_LINES)]
+            share = limits.first(reversed(lines), characters, lambda line: min(len(line), text.LONGEST))
+            yield Log(file.name, Share([*reversed(share.items)], share.left_out))

@@ -1,0 +1,69 @@
+"""How much a report shows of each run, so that its size stays bounded however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+MOST_RUNS: Final = 500
+MOST_ITEMS: Final = 1000
+"""Runs, of which each element of an array is one."""
+
+MOST_SERIES: Final = 2000
+_POINTS: Final = 100_000
+_POINTS_OF_A_SERIES: Final = 2000
+_FEWEST_POINTS: Final = 40
+_CHARACTERS: Final = 2_400_000
+_CHARACTERS_OF_A_RUN: Final = 200_000
+
+OVERHEAD: Final = 60
+"""Characters of markup that a line of a table has beside its text."""
+
+
+class Share(NamedTuple, Generic[T]):
+    """Those that are shown, and how many are not."""
+
+    items: Sequence[T] = ()
+    left_out: int = 0
+
+
+class Limits(NamedTuple):
+    """How many characters each part of a run may have."""
+
+    log: int
+    plan: int
+    others: int
+
+    @classmethod
+    def of(cls, runs: int) -> Limits:
+        """Return the limits of each of so many runs."""
+        each = min(_CHARACTERS_OF_A_RUN, _CHARACTERS // max(runs, 1))
+        return cls(log=each * 3 // 10, plan=each * 5 // 10, others=each // 20)
+
+
+def points(series: int) -> int:
+    """Return how many points each of so many series has."""
+    return max(_FEWEST_POINTS, min(_POINTS_OF_A_SERIES, _POINTS // max(series, 1)))
+
+
+def first(
+    items: Iterable[T], characters: int, size: Callable[[T], int] = lambda item: len(str(item))
+) -> Share[T]:
+    """Return as many of the first items as have so many characters together."""
+    found = [*items]
+    used = count = 0
+    for item in found:
+        used += size(item) + OVERHEAD
+        if used > characters:
+            break
+        count += 1
+    return Share(found[:count], len(found) - count)
+
+
+def at_most(items: Iterable[T], count: int) -> Share[T]:
+    """Return so many of the first items."""
+    found = [*items]
+    return Share([*islice(found, count)], max(0, len(found) - count))

@@ -1,0 +1,162 @@
+"""The page: one file of HTML with its style, its scripts and its data, which asks for nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import jinja2
+from markupsafe import Markup
+
+from hpcdist import __version__
+from hpcdist.errors import ConfigError, Problem, RenderError, bytes_text
+from hpcdist.host.resources import template_folders
+from hpcdist.report import collecting, curves, limits, text
+from hpcdist.report.collecting import Collected, RunView
+from hpcdist.report.curves import Plot
+from hpcdist.report.limits import Share
+from hpcdist.runs.states import Report
+from hpcdist.tracking import comparison
+from hpcdist.tracking.comparison import Tracked
+
+_COLUMNS: Final = 24
+"""Params, and metrics, that are compared in one table."""
+
+_END: Final = re.compile("</(?=script|style)", re.IGNORECASE)
+_NO_PLOTLY: Final = "a report needs Plotly, which is not installed"
+
+
+class Content(NamedTuple):
+    """All that a page shows; ``tracked`` are the runs and elements, ``differing`` and ``metrics`` columns."""
+
+    title: str
+    made_at: str
+    runs: Sequence[RunView]
+    tracked: Share[Tracked]
+    differing: Share[str]
+    metrics: Share[str]
+    same: Share[tuple[str, Any]]
+    plots: Share[Plot]
+    models: Share[Tracked]
+
+
+def content(reports: Sequence[Report], now: float) -> Content:
+    """Return what a page about these runs shows.
+
+    Raises:
+        ConfigError: if they are too many.
+        OSError: if what one recorded cannot be read.
+    """
+    if len(reports) > limits.MOST_RUNS:
+        hint = "name fewer, such as those of one experiment: 'train-*'"
+        raise ConfigError(
+            Problem(f"a report shows at most {limits.MOST_RUNS} runs, not {len(reports)}", hint=hint)
+        )
+    found: list[Collected] = []
+    share = limits.Limits.of(len(reports))
+    for report in reports:
+        found.append(collecting.collected(report, sum(len(one.tracked) for one in found), share, now))
+    tracked = [item for one in found for item in one.tracked]
+    differing = comparison.differing(tracked) if len(tracked) > 1 else []
+    same = (
+        [(name, value) for name, value in tracked[0].params.items() if name not in differing]
+        if tracked
+        else []
+    )
+    return Content(
+        title=reports[0].run.name if len(reports) == 1 else f"{len(reports)} runs",
+        made_at=collecting.moment(now),
+        runs=[one.view for one in found],
+        tracked=limits.at_most(tracked, limits.MOST_ITEMS),
+        differing=limits.at_most(differing, _COLUMNS),
+        metrics=limits.at_most(comparison.names(item.metrics for item in tracked), _COLUMNS),
+        same=limits.first(same, share.others * 2),
+        plots=curves.plots(one for each in found for one in each.series),
+        models=limits.at_most(comparison.models(tracked), limits.MOST_ITEMS),
+    )
+
+
+def html(shown: Content, library: str, folders: Iterable[Path] | None = None) -> str:
+    """Write the page; ``library`` is the JavaScript of Plotly.
+
+    Raises:
+        RenderError: when a template is missing or wrong.
+    """
+    loader = jinja2.FileSystemLoader([str(folder / "report") for folder in folders or template_folders()])
+    environment = jinja2.Environment(
+        loader=loader,
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        finalize=text.finalized,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "size": _size,
+        "number": text.number,
+        "step": "{:.10g}".format,
+        "moment": collecting.moment,
+        "duration": collecting.duration,
+    }
+    try:
+        style, *scripts = (_asset(environment, name) for name in ("report.css", "report.js"))
+        if shown.plots.items:
+            scripts.insert(0, _inline(library))
+        sources = " ".join(map(_hash, scripts))
+        return environment.get_template("report.html.j2").render(
+            **shown._asdict(),
+            version=__version__,
+            style=style,
+            scripts=scripts,
+            policy=Markup(f"default-src 'none'; script-src {sources}; {_POLICY}"),  # noqa: S704 - hashes
+            data=text.data(_data(shown)),
+        )
+    except (jinja2.TemplateError, ValueError) as error:
+        raise RenderError(f"the template of the report: {error}") from error
+
+
+_POLICY: Final = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+"""Plotly sets styles of what it draws; a style can load nothing."""
+
+
+def _data(shown: Content) -> dict[str, Any]:
+    return {
+        "items": len(shown.tracked.items),
+        "plots": [{"name": text.visible(plot.name), "traces": plot.traces} for plot in shown.plots.items],
+    }
+
+
+def _asset(environment: jinja2.Environment, name: str) -> Markup:
+    if environment.loader is None:
+        raise RenderError(f"there is no template {name}")
+    return _inline(environment.loader.get_source(environment, name)[0])
+
+
+def _inline(script: str) -> Markup:
+    """Return a script or style as it may stand in an element; browsers normalize line ends."""
+    return Markup(_END.sub(r"<\\/", script.replace("\r\n", "\n")))  # noqa: S704 - shipped, or the user's own
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _size(count: int | None) -> str:
+    return "missing" if count is None else bytes_text(count, "B")
+
+
+def library() -> str:
+    """Return the JavaScript of Plotly.
+
+    Raises:
+        ConfigError: if it is not installed.
+    """
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ConfigError(Problem(_NO_PLOTLY, hint="run `pip install 'hpcdist[report]'`")) from None
+    return str(get_plotlyjs())

@@ -1,0 +1,159 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const controls = document.getElementById("controls");
+  if (!controls) return;
+
+  const DASHES = ["solid", "dash", "dot", "dashdot"];
+  const COLOURS = 10;
+  const MOST_IN_LEGEND = 12;
+  const UNIFIED = 8;
+  const root = getComputedStyle(document.documentElement);
+  const colours = Array.from({ length: COLOURS }, (_, n) => root.getPropertyValue(`--c${n}`).trim());
+  const boxes = [...controls.querySelectorAll("input[data-item]")];
+  const plots = [...document.querySelectorAll(".plot")];
+  const hidden = new Set(); // numbers of items
+  const near = new Set(); // plots that can be seen, or almost
+  const stale = new Set(plots);
+  let printing = false;
+
+  // Plotly reads <b>, <a href> and the like in texts.
+  const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const short = (text) => plain(text.length > 48 ? `${text.slice(0, 47)}…` : text);
+
+  function timeUnit(traces) {
+    const longest = Math.max(0, ...traces.map((trace) => (trace.t ? Math.max(...trace.t.filter(Number.isFinite), 0) : 0)));
+    return [[259200, 86400, "days"], [10800, 3600, "hours"], [300, 60, "minutes"]].find(([from]) => longest > from) || [0, 1, "seconds"];
+  }
+
+  function traceOf(trace, index, traces, byTime, unit) {
+    const before = traces.slice(0, index).filter((other) => other.item === trace.item).length;
+    const dash = DASHES[(Math.floor(trace.item / COLOURS) + before) % DASHES.length];
+    const x = byTime ? (trace.t || []).map((seconds) => (seconds === null ? null : seconds / unit)) : trace.x;
+    return {
+      type: "scatter",
+      name: short(trace.label),
+      x,
+      y: byTime && !trace.t ? [] : trace.y,
+      mode: trace.y.length <= 30 || trace.y.includes(null) ? "lines+markers" : "lines",
+      line: { color: colours[trace.item % COLOURS], width: trace.y.length > 300 ? 1.5 : 2, dash },
+      marker: { size: trace.y.length <= 30 ? 6 : 3 },
+      visible: hidden.has(trace.item) ? "legendonly" : true,
+      hovertemplate: traces.length > UNIFIED ? "%{fullData.name}<br>%{x}: %{y}<extra></extra>" : "%{fullData.name}: %{y}<extra></extra>",
+    };
+  }
+
+  function draw(div) {
+    const plot = data.plots[Number(div.dataset.plot)];
+    const byTime = controls.elements.axis.value === "t";
+    const [, unit, name] = timeUnit(plot.traces);
+    const untimed = byTime && plot.traces.every((trace) => !trace.t);
+    const legend = plot.traces.length > 1 && plot.traces.length <= MOST_IN_LEGEND;
+    const layout = {
+      height: 300 + (legend ? 22 * Math.ceil(plot.traces.length / 2) : 0),
+      width: printing ? 640 : undefined,
+      autosize: !printing,
+      margin: { l: 64, r: 12, t: legend ? 10 : 30, b: 48 },
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: "system-ui, sans-serif", size: 13 },
+      xaxis: { title: { text: byTime ? `${name} since the first value` : "step" }, automargin: true, zeroline: false },
+      yaxis: { type: document.getElementById("log").checked ? "log" : "linear", automargin: true, exponentformat: "power", zeroline: false },
+      showlegend: legend,
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", itemwidth: 40 },
+      hovermode: plot.traces.length > UNIFIED ? "closest" : "x unified",
+      hoverlabel: { bgcolor: "#1c2128", bordercolor: "#8b949e", font: { color: "#ffffff" }, namelength: -1 },
+      annotations: untimed ? [{ text: "No times were recorded for this metric.", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 }] : [],
+      uirevision: `${byTime}`,
+    };
+    const config = {
+      responsive: true,
+      displaylogo: false,
+      typesetMath: false,
+      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      toImageButtonOptions: { filename: "metric", scale: 2 },
+    };
+    const traces = plot.traces.map((trace, index) => traceOf(trace, index, plot.traces, byTime, unit));
+    stale.delete(div);
+    const isNew = !div.classList.contains("js-plotly-plot");
+    Plotly.react(div, traces, layout, config);
+    if (isNew) listen(div, plot);
+    for (const svg of div.querySelectorAll("svg.main-svg")) svg.setAttribute("aria-hidden", "true");
+  }
+
+  function listen(div, plot) {
+    div.on("plotly_legendclick", (event) => {
+      const { item } = plot.traces[event.curveNumber];
+      show([item], hidden.has(item));
+      return false;
+    });
+    div.on("plotly_legenddoubleclick", (event) => {
+      const { item } = plot.traces[event.curveNumber];
+      const alone = !hidden.has(item) && boxes.every((_, other) => other === item || hidden.has(other));
+      show(boxes.keys(), alone);
+      show([item], true);
+      return false;
+    });
+  }
+
+  function show(items, isShown) {
+    for (const item of items) {
+      if (isShown) hidden.delete(item);
+      else hidden.add(item);
+      if (boxes[item]) boxes[item].checked = isShown;
+    }
+    refresh();
+  }
+
+  function refresh() {
+    for (const div of plots) stale.add(div);
+    for (const div of near) draw(div);
+    const status = document.getElementById("shown");
+    if (status) status.textContent = `${boxes.filter((box) => box.checked).length} of ${boxes.length} are shown`;
+  }
+
+  controls.hidden = false;
+  for (const div of plots) div.hidden = false;
+  controls.addEventListener("submit", (event) => event.preventDefault());
+  controls.addEventListener("change", (event) => {
+    if (event.target.dataset.item) show([Number(event.target.dataset.item)], event.target.checked);
+    else refresh();
+  });
+  document.getElementById("all")?.addEventListener("click", () => show(boxes.keys(), true));
+  document.getElementById("none")?.addEventListener("click", () => show(boxes.keys(), false));
+
+  const watch = new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting } of entries) {
+        if (isIntersecting) near.add(target);
+        else near.delete(target);
+        if (isIntersecting && stale.has(target)) draw(target);
+      }
+    },
+    { rootMargin: "600px" },
+  );
+  for (const div of plots) watch.observe(div);
+  refresh();
+
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    printing = true;
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const each of opened) each.open = true;
+    for (const div of plots) draw(div);
+  });
+  addEventListener("afterprint", () => {
+    printing = false;
+    for (const each of opened) each.open = false;
+    for (const div of plots) draw(div);
+  });
+
+  // A link to a run opens its details.
+  function reveal() {
+    const place = location.hash && document.getElementById(location.hash.slice(1));
+    const details = place && place.querySelector(":scope > details");
+    if (details) details.open = true;
+  }
+  addEventListener("hashchange", reveal);
+  reveal();
+})();

@@ -1,0 +1,250 @@
+"""The page: what it shows of runs, and that no value of theirs is markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from hpcdist.errors import ConfigError
+from hpcdist.report import limits, page
+from hpcdist.runs.states import Report
+from tests.report import made
+from tests.report.made import HOSTILE, NOW
+
+LIBRARY: Final = "var Plotly = {}; // </script> <!--"
+
+
+class Read(HTMLParser):
+    """The elements of a page by their names, all attributes, and the texts of scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: dict[str, int] = {}
+        self.attributes: list[tuple[str, str | None]] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements[tag] = self.elements.get(tag, 0) + 1
+        self.attributes += attrs
+        self._inside = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        del tag
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            self.scripts[-1] += data
+        elif self._inside != "style":
+            self.text += data
+
+
+def written(*reports: Report) -> Read:
+    return Read(page.html(page.content(reports, NOW), LIBRARY))
+
+
+def data(read: Read) -> Any:
+    return json.loads(read.scripts[0])
+
+
+def test_a_run_that_only_was_submitted(tmp_path: Path) -> None:
+    report = made.run(tmp_path, "bare", {})
+    (report.run.directory.path / "events").unlink()
+    shown = page.content([report], NOW)
+    [view] = shown.runs
+    assert view._asdict() == {
+        "name": "bare-1",
+        "state": "completed",
+        "description": "",
+        "tags": (),
+        "facts": {
+            "exit code": "0",
+            "job": "1",
+            "site": "local (local)",
+            "submitted": "2026-11-20 08:00:00 UTC",
+            "directory": str(tmp_path / "bare-1"),
+        },
+        "warnings": [],
+        "failure": "",
+        "timeline": None,
+        "map": None,
+        "code": None,
+        "plan": None,
+        "outputs": limits.Share([]),
+        "logs": limits.Share([]),
+    }
+    assert (shown.title, shown.plots.items, shown.same.items) == ("bare-1", [], [])
+    assert "var Plotly" not in page.html(shown, LIBRARY)
+
+
+def test_runs_beside_each_other(tmp_path: Path) -> None:
+    one = made.run(tmp_path, "a", {"loss": [3, 2]}, plan=made.params(lr=0.1, seed=7))
+    other = made.run(tmp_path, "b", {"loss": [4, 1], "acc": [0.5]}, plan=made.params(lr=0.2, seed=7))
+    shown = page.content([one, other], NOW)
+    assert (shown.title, [item.name for item in shown.tracked.items]) == ("2 runs", ["a-1", "b-1"])
+    assert (shown.differing.items, shown.same.items) == (["lr"], [("seed", 7)])
+    assert [(plot.name, [row.label for row in plot.rows]) for plot in shown.plots.items] == [
+        ("acc", ["b-1"]),
+        ("loss", ["a-1", "b-1"]),
+    ]
+    read = written(one, other)
+    assert data(read)["items"] == 2
+    assert {(trace["item"], trace["label"]) for plot in data(read)["plots"] for trace in plot["traces"]} == {
+        (0, "a-1"),
+        (1, "b-1"),
+    }
+
+
+def test_elements_and_ranks_have_names_of_their_own(tmp_path: Path) -> None:
+    report = made.run(tmp_path, "a", {})
+    for job in ("1_0", "1_10"):
+        made.record_lines(report.run.directory.path, job, {"at": 1, "step": 1, "metrics": {"m": 1}})
+    file = report.run.directory.path / "tracking" / "1_10" / "0.0" / "rank-3.n.1.jsonl"
+    file.write_text('{"at":1,"step":1,"metrics":{"m":2}}\n')
+    (report.run.directory.path / "tracking" / "1").rename(tmp_path / "away")
+    [plot] = page.content([report], NOW).plots.items
+    assert [row.label for row in plot.rows] == ["a-1/0", "a-1/10 rank 0", "a-1/10 rank 3"]
+
+
+def test_the_rank_that_failed_first(tmp_path: Path) -> None:
+    report = made.run(tmp_path, "a", {}, status=made.FAILED)
+    message = "rank 3 on n1 was the first to fail, with exit code 9"
+    (report.run.directory.logs / "job.out").write_text(f"hello\nhpcdist: {message}\n")
+    [view] = page.content([report], NOW).runs
+    assert view.failure == message
+    assert [log.name for log in view.logs.items] == ["job.out"]
+
+
+def test_hostile_values_are_text(tmp_path: Path) -> None:
+    """The elements are those of a harmless run, and each text stands in the page as it is."""
+    read = written(made.hostile(tmp_path))
+    assert read.elements["script"] == 3
+    assert {*read.elements} <= {
+        *(
+            "html",
+            "head",
+            "meta",
+            "title",
+            "link",
+            "style",
+            "body",
+            "a",
+            "header",
+            "div",
+            "p",
+            "h1",
+            "h2",
+            "h3",
+        ),
+        *(
+            "h4",
+            "span",
+            "nav",
+            "ul",
+            "ol",
+            "li",
+            "main",
+            "section",
+            "dl",
+            "dt",
+            "dd",
+            "table",
+            "thead",
+            "tbody",
+        ),
+        *("caption", "tr", "th", "td", "svg", "path", "rect", "pre", "code", "details", "summary", "form"),
+        *(
+            "fieldset",
+            "legend",
+            "label",
+            "input",
+            "button",
+            "noscript",
+            "article",
+            "footer",
+            "script",
+            "strong",
+        ),
+    }
+    links = {value for name, value in read.attributes if name in ("href", "src")}
+    assert links <= {"data:,", "#main", "#runs", "#metrics", "#params", "#models", "#run-0"}
+    assert not any(name.startswith("on") for name, _ in read.attributes)
+    for text in HOSTILE[:-2]:
+        assert text in read.text
+    assert "\\u202ednammoc\\u2028\\x00" in read.text
+    assert read.text.isprintable() or not re.search("[\x00-\x09\x0b-\x1f\x7f\u2028\u202e]", read.text)
+    assert {plot["name"] for plot in data(read)["plots"]} >= {*HOSTILE[:-2]}
+
+
+def test_only_scripts_of_the_page_itself_may_run(tmp_path: Path) -> None:
+    read = written(made.run(tmp_path, "a", {"loss": [1]}))
+    [policy] = [value for name, value in read.attributes if name == "content" and "default-src" in str(value)]
+    hashes = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in read.scripts[1:]
+    ]
+    assert policy == (
+        f"default-src 'none'; script-src {' '.join(hashes)}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_links_and_damaged_files_are_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the secret of another user\n")
+    report = made.run(tmp_path, "a", {})
+    path = report.run.directory.path
+    for name in ("code.json", "code.diff", "logs/job.out", "outputs"):
+        (path / name).symlink_to(tmp_path if name == "outputs" else secret)
+    (path / "plan.json").unlink()
+    os.mkfifo(path / "plan.json")
+    read = written(report)
+    assert "secret of another" not in read.text
+    assert "Its plan cannot be read" in read.text
+
+
+def test_damaged_records_are_counted(tmp_path: Path) -> None:
+    report = made.run(tmp_path, "a", {"loss": [1]})
+    [file] = report.run.directory.path.glob("tracking/*/*/*.jsonl")
+    with file.open("a") as stream:
+        stream.write("{]\n")
+    [view] = page.content([report], NOW).runs
+    assert view.warnings == ["1 damaged line of what it recorded was skipped"]
+
+
+def test_too_many_runs_are_an_error(tmp_path: Path) -> None:
+    report = made.run(tmp_path, "a", {})
+    with pytest.raises(ConfigError, match="a report shows at most 500 runs, not 501"):
+        page.content([report] * 501, NOW)
+
+
+def test_what_is_long_is_cut(tmp_path: Path) -> None:
+    """Each part of a run has a share of the page, and what is left out is counted."""
+    report = made.run(
+        tmp_path, "a", {}, plan=made.params(**{f"p{number}": "x" * 5000 for number in range(300)})
+    )
+    directory = report.run.directory
+    directory.outputs.mkdir()
+    for number in range(300):
+        (directory.outputs / f"{number}").write_text("")
+    for number in range(20):
+        (directory.logs / f"job-{number}.out").write_text(
+            "y" * 100_000_000 if number == 0 else "z\n" * 10_000
+        )
+    text = page.html(page.content([report], NOW), "")
+    assert len(text) < 500_000
+    for more in ("params", "files", "files of output"):
+        assert re.search(f"[0-9]+ more {more} are not shown", text)
