@@ -6,6 +6,7 @@
     ├── RenderError      4   a template and a plan do not match
     ├── SchedulerError   5   the batch system refused, failed or did not answer
     │   └── SubmissionUnknown   the job may exist: never submit again blindly
+    ├── ServiceError    69   a server that is no batch system refused, failed or did not answer
     └── OutputError     74   standard output cannot be written; everything else was done
 
 The number is the exit code of the command line.
@@ -80,6 +81,7 @@ class ExitCode(IntEnum):
     PLAN = 3
     RENDER = 4
     SCHEDULER = 5
+    SERVICE = 69
     FAULT = 70
     OUTPUT = 74
     LAUNCH = 86
@@ -98,6 +100,7 @@ EXIT_CODES: Final = {
     ),
     ExitCode.RENDER: "a template does not match the plan",
     ExitCode.SCHEDULER: "the batch system refused, failed or did not answer; or a job's end is unknown",
+    ExitCode.SERVICE: "a server such as MLflow's refused, failed or did not answer (`EX_UNAVAILABLE`)",
     ExitCode.FAULT: "an internal error of hpcdist (`EX_SOFTWARE` of sysexits.h)",
     ExitCode.OUTPUT: "standard output cannot be written (`EX_IOERR`); everything else was done",
     ExitCode.LAUNCH: "of a job: it did not start as planned, or could not write; its log has the reason",
@@ -145,6 +148,12 @@ class SchedulerError(HpcdistError):
 
 class SubmissionUnknown(SchedulerError):  # noqa: N818 - the error is that it is unknown
     """A submission was sent, but no answer came back; the job may exist."""
+
+
+class ServiceError(HpcdistError):
+    """A server that is no batch system refused, failed or did not answer."""
+
+    exit_code = ExitCode.SERVICE
 
 
 class OutputError(HpcdistError):

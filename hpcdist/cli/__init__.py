@@ -49,6 +49,7 @@ VERBS = {
     "models": Verb("jobs.models", "List the models that runs recorded, with their metrics."),
     "outputs": Verb("jobs.outputs", "List the files of a run's outputs, with the recorded hashes."),
     "report": Verb("jobs.report", "Write a page about runs, for a browser."),
+    "export": Verb("jobs.export", "Hand on runs: MLflow, TensorBoard, CSV, or an archive."),
     "cancel": Verb("jobs.cancel", "Cancel jobs."),
     "wait": Verb("jobs.wait", "Wait for jobs to end, and exit with their exit code."),
     "rm": Verb("jobs.rm", "Remove runs whose jobs have ended."),

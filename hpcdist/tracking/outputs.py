@@ -57,12 +57,17 @@ def _recorded(recorded: Metrics) -> dict[str, Artifact]:
     """Return the last artifact of each path; each element of an array has a folder of its own."""
     found: dict[str, Artifact] = {}
     for job, entry in recorded.others:
-        if entry.artifact:
-            element = _ELEMENT.fullmatch(job)
-            path = Path(os.path.normpath(Path(element[1] if element else "", entry.artifact.path)))
-            if path.parts[:1] not in ((), ("..",), ("/",)) and "\0" not in str(path):
-                found[str(path)] = entry.artifact
+        if entry.artifact and (path := place(job, entry.artifact)):
+            found[path] = entry.artifact
     return found
+
+
+def place(job: str, artifact: Artifact) -> str | None:
+    """Return the path of what a job or an element recorded below the outputs; None if it is outside."""
+    element = _ELEMENT.fullmatch(job)
+    path = Path(os.path.normpath(Path(element[1] if element else "", artifact.path)))
+    is_below = path.parts[:1] not in ((), ("..",), ("/",)) and "\0" not in str(path)
+    return str(path) if is_below else None
 
 
 def _others(folder: Path, recorded: Iterable[str]) -> Iterator[Output]:

@@ -74,7 +74,7 @@ def read(directory: RunDirectory, plan: StoredPlan) -> Metrics:
         parts += [part for part in more if part[0] not in known]
     series: dict[Key, Points] = {}
     for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
-        series[key] = _continued(series.get(key), points)
+        series[key] = continued(series.get(key), points)
     return Metrics(series, others, damaged, (*unread,))
 
 
@@ -124,7 +124,7 @@ def numbers(metrics: Mapping[str, float | str]) -> dict[str, float]:
     return {name: value for name, value in found if value is not None}
 
 
-def _continued(earlier: Points | None, new: Points) -> Points:
+def continued(earlier: Points | None, new: Points) -> Points:
     """Return the points of earlier attempts that the new one does not repeat, then the new ones."""
     last = earlier.steps[-1] if earlier else -1.0
     new = new._replace(steps=array("d", _numbered(new.steps, last + 1)))

@@ -51,6 +51,7 @@ Verbs:
   models      List the models that runs recorded, with their metrics.
   outputs     List the files of a run's outputs, with the recorded hashes.
   report      Write a page about runs, for a browser.
+  export      Hand on runs: MLflow, TensorBoard, CSV, or an archive.
   cancel      Cancel jobs.
   wait        Wait for jobs to end, and exit with their exit code.
   rm          Remove runs whose jobs have ended.

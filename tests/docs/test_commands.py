@@ -35,6 +35,17 @@ ELSEWHERE: Final = {
     "pip install '.[pyslurm]'": ("tests/standins/pyslurm", "what PyPI has fits no Slurm of the tests"),
     "pip install '.[mpi]'": ("tools/setup", "installs extras in this way"),
     "hpcdist submit first.yml --follow": ("tests/docs/test_commands.py", "a real test at the end runs it"),
+    "pip install '.[mlflow]'": ("tools/setup", "installs extras in this way"),
+    "hpcdist export": ("tests/cli/test_export.py", "gives it a run"),
+    "hpcdist export JOB": ("tests/cli/test_export.py", "gives it a destination"),
+    "hpcdist export train-1 --csv all.csv --tensorboard tb -o model.tar": (
+        "tests/docs/test_export.py",
+        "runs it",
+    ),
+    "hpcdist export train-1 --mlflow http://mlflow.example.org:5000": (
+        "tests/docs/test_export.py",
+        "has a server",
+    ),
     "spack -e . concretize && spack -e . install": ("tests/test_spack.py", "holds the names against Spack's"),
     "spack audit packages": ("tests/test_spack.py", "there is no Spack here"),
     "spack env activate .": ("tests/test_spack.py", "there is no Spack here"),

@@ -92,7 +92,7 @@ def test_each_step_is_there_once_from_the_last_attempt_that_reached_it(attempts:
     points: Points | None = None
     for number, steps in enumerate(attempts):
         new = Points(array("d", steps), array("d", [number] * len(steps)), array("d", [0] * len(steps)))
-        points = series._continued(points, new)
+        points = series.continued(points, new)
     assert points
     assert [*points.steps] == sorted({*points.steps})
     assert [*points.values] == sorted(points.values)

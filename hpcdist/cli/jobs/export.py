@@ -1,0 +1,208 @@
+"""``hpcdist export``: hand on what runs recorded, to MLflow, to TensorBoard, as CSV or as an archive."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+
+from hpcdist.cli import show
+from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs.comparing import runs_named
+from hpcdist.cli.messages import note, print_problems
+from hpcdist.cli.options import job_options
+from hpcdist.errors import ConfigError, Problem, ServiceError
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report, status
+from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
+
+if TYPE_CHECKING:
+    from hpcdist.export.items import Item
+    from hpcdist.export.mlflow.server import Server
+
+_STDOUT: Final = Path("-")
+_file = click.Path(dir_okay=False, path_type=Path)
+
+
+class _Files(NamedTuple):
+    """The destinations that are files."""
+
+    tensorboard: Path | None
+    csv: Path | None
+    output: Path | None
+
+
+@click.command("export")
+@job_options(several=True)
+@click.option(
+    "--mlflow",
+    "uri",
+    metavar="URI",
+    help="Send them to this server of MLflow; what it has is not sent again.",
+)
+@click.option(
+    "--tensorboard",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write event files of TensorBoard, a folder a run.",
+)
+@click.option(
+    "--csv",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Write every value as a line of CSV; - is stdout.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=_file,
+    help="Write a tar archive of models and artifacts, and of what they were made from.",
+)
+@click.option(
+    "-f", "--follow", "following", is_flag=True, help="With --mlflow: go on until the jobs have ended."
+)
+@click.pass_context
+def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
+    ctx: click.Context,
+    jobs: tuple[str, ...],
+    runs_dir: Path,
+    json: bool,
+    uri: str | None,
+    tensorboard: Path | None,
+    csv: Path | None,
+    output: Path | None,
+    following: bool,
+) -> None:
+    """Hand on runs: MLflow, TensorBoard, CSV, or an archive.
+
+    JOB is the name of a run or a pattern such as 'train-*', its directory or its job id. The batch system is
+    queried as `status` does.
+    """
+    files = _Files(tensorboard, csv, output)
+    if not (uri or any(files)):
+        raise click.UsageError("give a destination: --mlflow, --tensorboard, --csv or --output.")
+    if following and not uri:
+        raise click.UsageError("--follow goes with --mlflow.")
+    if json and csv == _STDOUT:
+        raise click.UsageError("--csv - and --json are both for stdout.")
+    found = [*runs_named(runs_dir, jobs)]
+    export = _Export(uri)
+    reports = _follow(found, export) if following else status(found, runs.services())
+    results = [*export.to_files(reports, files), *export.to_mlflow(reports)]
+    if json:
+        show.as_json([result._asdict() for result in results])
+    elif csv != _STDOUT:
+        for result in results:
+            click.echo(result)
+    ctx.exit(export.code)
+
+
+def _follow(found: Sequence[Run], export: _Export) -> list[Report]:
+    """Send what comes until the jobs have ended; return the last reports, which are not sent yet.
+
+    A server that does not answer meanwhile is tried again.
+    """
+    services = runs.services()
+    pauses, silence = PollTimer(services, local=is_local(found)), SilenceTimeout()
+    try:
+        while True:
+            reports = status(found, services)
+            live = [report for report in reports if not report.is_over]
+            if not live or silence.has_expired(reports, pauses.slept):
+                return reports
+            try:
+                for _ in export.to_mlflow(live):
+                    pass
+            except ServiceError as error:
+                export.print(problem._replace(severity="warning") for problem in error.problems)
+            pauses.pause([report.run for report in live])
+    except KeyboardInterrupt:
+        note("the jobs keep running; the same command goes on where it was")
+        raise
+
+
+class _Result(NamedTuple):
+    """What was written or sent: where, and how much of it was new."""
+
+    run: str
+    target: str
+    new: dict[str, int]
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count} {what}" for what, count in self.new.items() if count)
+        return f"{self.run}: {counts or 'nothing new'}, {self.target}"
+
+
+class _Export:
+    """The exit code so far; each problem is printed once."""
+
+    def __init__(self, uri: str | None) -> None:
+        self.code = 0
+        self._printed: set[Problem] = set()
+        self._server = _connect(uri) if uri else None
+
+    def print(self, problems: Iterable[Problem]) -> None:
+        """Print the problems that were not printed before."""
+        new = [problem for problem in dict.fromkeys(problems) if problem not in self._printed]
+        self._printed.update(new)
+        print_problems(new)
+
+    def to_mlflow(self, reports: Sequence[Report]) -> Iterator[_Result]:
+        """Send runs to the server, if there is one.
+
+        Raises:
+            ServiceError: if it refuses, fails or does not answer.
+        """
+        server = self._server
+        if server is None:
+            return
+        for item, sent, problems in chain.from_iterable(map(server.send, self._read(reports))):
+            self.print(problems)
+            counts = {name: count for name, count in sent._asdict().items() if name != "run_id"}
+            yield _Result(item.name, f"run {sent.run_id} of {server.uri}", counts)
+
+    def to_files(self, reports: Sequence[Report], files: _Files) -> Iterator[_Result]:
+        """Write these files.
+
+        Raises:
+            OSError: if one cannot be read or written.
+        """
+        from hpcdist.export import archive, table, tensorboard
+
+        if files.output:
+            kept = archive.save(self._read(reports), files.output, self.print)
+            yield _Result("archive", str(files.output), {"files": kept})
+        if files.csv:
+            points = table.save(chain.from_iterable(self._read(reports)), files.csv)
+            yield _Result("table", str(files.csv), {"points": points})
+        if files.tensorboard:
+            for item in chain.from_iterable(self._read(reports)):
+                folder = files.tensorboard / item.name
+                yield _Result(item.name, str(folder), {"points": tensorboard.write(item, folder)})
+
+    def _read(self, reports: Iterable[Report]) -> Iterator[list[Item]]:
+        """Yield each run with its elements; one that cannot be read is an error, and the others go on."""
+        from hpcdist.export import items
+
+        for report in reports:
+            try:
+                found, problems = items.read(report.run, report.status, time.time())
+            except (OSError, ConfigError) as error:
+                why = error.strerror if isinstance(error, OSError) else error
+                self.print([Problem(f"what {report.run.name} recorded cannot be read: {why}")])
+                self.code = ConfigError.exit_code
+            else:
+                self.print(problems)
+                yield found
+
+
+def _connect(uri: str) -> Server:
+    from hpcdist.export.mlflow.server import Server
+
+    return Server(uri, os.environ.get("MLFLOW_EXPERIMENT_NAME", ""))

@@ -1,0 +1,36 @@
+"""Files that are written as a whole: readers see the old one or the new one, also after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of this one at the end, unless there is an error.
+
+    What is there and is no regular file, such as a pipe, is written to.
+
+    Raises:
+        OSError: if it cannot be written; nothing is left behind then.
+    """
+    target = path.resolve()
+    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        with target.open("wb") as stream:
+            yield stream
+        return
+    temporary = target.with_name(f".{target.name[:200]}-{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        with temporary.open("xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,66 @@
+"""MLflow's own client within bounds, and its errors as sentences.
+
+Credentials come from MLflow's own variables alone: ``MLFLOW_TRACKING_USERNAME`` and others.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from hpcdist.errors import ConfigError, Problem, ServiceError
+from hpcdist.experiment.repository import without_credentials
+
+_DEFAULTS: Final = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+"""A server that hangs is given up after two minutes; MLflow's own defaults wait for a quarter of an hour."""
+
+_LOGIN: Final = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
+_AGAIN: Final = "export again when it answers: what is there is not sent twice"
+
+
+def connect(uri: str) -> Any:
+    """Return a client of MLflow, which has not called the server yet.
+
+    Raises:
+        ConfigError: if the URI has a password, or MLflow is not installed.
+        ServiceError: if it is not a URI of MLflow.
+    """
+    if without_credentials(uri) != uri:
+        raise ConfigError(Problem("the URI of --mlflow has a name, a password or a query", hint=_LOGIN))
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    try:
+        from mlflow import MlflowClient
+    except ImportError as error:
+        hint = "install it with `pip install 'hpcdist[mlflow]'`"
+        raise ConfigError(Problem(f"--mlflow needs the package mlflow-skinny: {error}", hint=hint)) from None
+    for logger in ("mlflow", "urllib3"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)  # what fails is reported here
+    with answers(uri):
+        return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+@contextmanager
+def answers(uri: str) -> Iterator[None]:
+    """Turn MLflow's exceptions into one sentence.
+
+    Raises:
+        ServiceError: if the server refuses, fails or does not answer.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        message = " ".join(str(error).split())
+        hint = _LOGIN if any(code in message for code in ("error code 401", "error code 403")) else _AGAIN
+        raise ServiceError(Problem(f"MLflow at {uri}: {message:.300}", hint=hint)) from None

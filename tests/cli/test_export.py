@@ -1,0 +1,94 @@
+"""``hpcdist export`` of real local jobs to files; `tests/export` has what a server of MLflow gets."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from hpcdist.errors import ExitCode
+
+from .conftest import Hpcdist, run_real
+
+PROGRAM = "from hpcdist_tracking import log_metrics; log_metrics(step=1, loss=0.5)"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run it twice; return the directory of the runs."""
+    folder = tmp_path_factory.mktemp("export")
+    batch = "batch: {site: local, launcher: processes}"
+    (folder / "train.yml").write_text(f"run: {{cmd: \"python3 -c '{PROGRAM}'\"}}\n{batch}\n")
+    for _ in range(2):
+        done = run_real("submit", str(folder / "train.yml"), "--wait", "--runs-dir", str(folder / "runs"))
+        assert done.code == 0, done.err
+    return folder / "runs"
+
+
+def test_every_file_at_once(runs: Path, hpcdist: Hpcdist) -> None:
+    words = ("--csv", "all.csv", "-o", "model.tar", "--tensorboard", "tb", "--runs-dir", str(runs))
+    done = hpcdist("export", "train-*", *words)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "archive: 20 files, model.tar",
+        "table: 2 points, all.csv",
+        "train-1: 1 points, tb/train-1",
+        "train-2: 1 points, tb/train-2",
+    ]
+    assert sorted(file.name for file in Path("tb").iterdir()) == ["train-1", "train-2"]
+    assert len(Path("all.csv").read_text().splitlines()) == 3
+    with tarfile.open("model.tar") as tar:
+        assert "train-2/job.sh" in tar.getnames()
+
+
+def test_csv_on_stdout_has_nothing_else(runs: Path, hpcdist: Hpcdist) -> None:
+    done = hpcdist("export", "train-1", "--csv", "-", "--runs-dir", str(runs))
+    head, line = done.out.splitlines()
+    assert head == "run,job,metric,rank,step,time,value"
+    assert (line.split(",")[0], line.split(",")[2:5], line.split(",")[6]) == (
+        "train-1",
+        ["loss", "0", "1"],
+        "0.5",
+    )
+
+
+def test_json(runs: Path, hpcdist: Hpcdist) -> None:
+    done = hpcdist("export", "train-1", "--csv", "all.csv", "--json", "--runs-dir", str(runs))
+    assert json.loads(done.out) == [{"run": "table", "target": "all.csv", "new": {"points": 1}}]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "give a destination: --mlflow, --tensorboard, --csv or --output."),
+        (("--csv", "a", "--follow"), "--follow goes with --mlflow."),
+        (("--csv", "-", "--json"), "--csv - and --json are both for stdout."),
+    ],
+)
+def test_what_does_not_go_together(
+    runs: Path, hpcdist: Hpcdist, words: tuple[str, ...], message: str
+) -> None:
+    done = hpcdist("export", "train-1", *words, "--runs-dir", str(runs))
+    assert (done.code, done.err.splitlines()[-1]) == (ExitCode.CONFIG, f"Error: {message}")
+
+
+def test_a_run_that_cannot_be_read_is_an_error_and_the_others_go_on(
+    runs: Path, hpcdist: Hpcdist, tmp_path: Path
+) -> None:
+    shutil.copytree(runs, tmp_path / "copy")
+    [record] = (tmp_path / "copy/train-1/tracking").rglob("rank-0.*")
+    record.unlink()
+    record.symlink_to("/etc/passwd")
+    done = hpcdist("export", "train-1", "train-2", "--csv", "all.csv", "--runs-dir", str(tmp_path / "copy"))
+    assert done.code == ExitCode.CONFIG
+    assert done.err == "error: what train-1 recorded cannot be read: it is a symbolic link\n"
+    assert [line.split(",")[0] for line in Path("all.csv").read_text().splitlines()] == ["run", "train-2"]
+
+
+def test_a_folder_that_cannot_be_written(runs: Path, hpcdist: Hpcdist) -> None:
+    done = hpcdist("export", "train-1", "--csv", "none/all.csv", "--runs-dir", str(runs))
+    assert (done.code, done.err.count("\n")) == (ExitCode.CONFIG, 1)
+    assert "No such file or directory" in done.err
