@@ -69,7 +69,7 @@ def read(directory: RunDirectory, plan: StoredPlan) -> Metrics:
             reader = Reader(stream)
             parts += _parts(file, reader.new(), others)
         damaged += reader.damaged
-    for more in (_written(directory, unread), _printed(directory, plan)):
+    for more in (_written(directory, others, unread), _printed(directory, plan)):
         known = {key for key, *_ in parts}
         parts += [part for part in more if part[0] not in known]
     series: dict[Key, Points] = {}
@@ -78,9 +78,9 @@ def read(directory: RunDirectory, plan: StoredPlan) -> Metrics:
     return Metrics(series, others, damaged, (*unread,))
 
 
-def _written(directory: RunDirectory, unread: list[str]) -> Iterator[Part]:
+def _written(directory: RunDirectory, others: list[tuple[str, Entry]], unread: list[str]) -> Iterator[Part]:
     for number, each in enumerate(written.found(directory, unread)):
-        yield from _parts(Recorded(each.job, (0, number), 0, directory.path), each.entries, [])
+        yield from _parts(Recorded(each.job, (0, number), each.rank, directory.path), each.entries, others)
 
 
 def _printed(directory: RunDirectory, plan: StoredPlan) -> Iterator[Part]:

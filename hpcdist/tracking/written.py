@@ -2,7 +2,9 @@
 
 ``metrics.json``, ``metrics.jsonl``, ``metrics.csv`` and ``progress.csv``: Lightning's CSVLogger writes
 ``metrics.csv``, Ray and RLlib ``progress.csv``. Event files of TensorBoard (`hpcdist.tracking.tensorboard`).
-Other files in JSON are opened: a timeline of Horovod (`hpcdist.tracking.timeline`) may have any name.
+Runs of MLflow (`hpcdist.tracking.mlflow`); those in ``mlruns-N`` are of rank N, for which the importer of
+Azure ML provides. Other files in JSON are opened: a timeline of Horovod (`hpcdist.tracking.timeline`) may
+have any name.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from hpcdist.host import untrusted
 from hpcdist.runs import events
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.tracking import tensorboard, timeline
+from hpcdist.tracking import mlflow, tensorboard, timeline
 from hpcdist.tracking.entries import Entry
 
 _STEPS: Final = ("step", "global_step", "training_iteration", "iteration", "epoch")
@@ -26,13 +29,15 @@ _STEPS: Final = ("step", "global_step", "training_iteration", "iteration", "epoc
 
 _DEPTH: Final = 4
 _MOST_BYTES: Final = 1 << 30
+_RANK: Final = re.compile(r"(?:^|/)mlruns-([0-9]{1,9})/")
 
 
 class Written(NamedTuple):
-    """What one file has, as if rank 0 had recorded it; files come in the order of their times."""
+    """What one file has, as if this rank had recorded it; files come in the order of their times."""
 
     job: str
     entries: list[Entry]
+    rank: int = 0
 
 
 def found(directory: RunDirectory, unread: list[str]) -> Iterator[Written]:
@@ -45,9 +50,17 @@ def found(directory: RunDirectory, unread: list[str]) -> Iterator[Written]:
     files = () if outputs.is_symlink() else _files(outputs, _DEPTH)
     boards: dict[str, list[Path]] = {}
     for _, file in sorted(files):
-        job = events.last_started(started, file.relative_to(outputs).parts[0]) or of_run
+        top = file.relative_to(outputs).parts[0]
+        element = events.last_started(started, top)
+        job = element or of_run
         if tensorboard.is_board(file.name):
             boards.setdefault(job, []).append(file)
+            continue
+        if file.name == mlflow.META:
+            of_rank = _RANK.search(str(file.relative_to(outputs)))
+            rank = int(of_rank[1]) if of_rank else 0
+            runs = mlflow.read(file.parent, outputs / top if element else outputs)
+            yield from (Written(job, entries, rank) for entries in runs)
             continue
         try:
             yield Written(job, _entries(file, unread))
@@ -74,7 +87,8 @@ def _files(folder: Path, depth: int) -> Iterator[tuple[float, Path]]:
 
 
 def _may_have_metrics(name: str) -> bool:
-    return name in _READERS or name.endswith(".json") or tensorboard.is_board(name)
+    is_other = name in _READERS or name.endswith(".json") or name == mlflow.META
+    return is_other or tensorboard.is_board(name)
 
 
 def _entries(file: Path, unread: list[str]) -> list[Entry]:

@@ -152,7 +152,7 @@ EXPORT = (
 
 
 def test_variables_that_only_azure_sets_are_reported() -> None:
-    unset = "AZUREML_ARM_WORKSPACE_NAME, AZ_BATCH_NODE_ID, MLFLOW_TRACKING_URI"
+    unset = "AZUREML_ARM_WORKSPACE_NAME, AZ_BATCH_NODE_ID"
     assert [line.removeprefix("warning: f.yml:2:10: command: ") for line in remarks_of(RUN_TIME)] == [
         "AZUREML_RUN_ID is set on Azure only, not here; write $HPCDIST_JOB_ID",
         ("AZ_BATCH_MASTER_NODE is set on Azure only, not here; write $HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"),

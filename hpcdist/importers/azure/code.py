@@ -24,6 +24,11 @@ _HIDDEN: Final = (
     "[[ ${HPCDIST_RANK:-0} != 0 || ! -e $OLDPWD/outputs && ! -e $OLDPWD/logs ]] || "
     'echo "./outputs and ./logs are those of $HPCDIST_OUTPUTS, and not of $OLDPWD" >&2'
 )
+_MLFLOW: Final = (
+    'export MLFLOW_TRACKING_URI="${MLFLOW_TRACKING_URI:-file:$HPCDIST_OUTPUTS/mlruns-${HPCDIST_RANK:-0}}" '
+    "MLFLOW_ALLOW_FILE_STORE=true"
+)
+"""On Azure, MLflow records without being told where; version 3 takes files only if it is allowed to."""
 
 
 class Code:
@@ -49,6 +54,7 @@ class Code:
         outputs = " ".join(f'"$HPCDIST_OUTPUTS/{name}"' for name in folders)
         yield f'mkdir -p {outputs} "$HPCDIST_JOB_DIR/code/$HPCDIST_NODE" && cd "$_" || exit'
         yield _HIDDEN
+        yield _MLFLOW
         included = "".join(f"{self._word(path)} " for path in self._included)
         yield f'(shopt -s dotglob nullglob; {_OUTPUTS} ln -s "$OLDPWD"/* {included}.) 2>/dev/null'
 

@@ -19,7 +19,7 @@ _EQUIVALENTS: Final = {
 }
 _NAME: Final = re.compile(
     r"(?<!\w)(?:AZUREML_[A-Z\d_]+|AZ_BATCH(?:AI)?_[A-Z\d_]+"
-    r"|MLFLOW_(?:TRACKING_(?:URI|TOKEN)|RUN_ID|EXPERIMENT_(?:ID|NAME)))(?!\w)"
+    r"|MLFLOW_(?:TRACKING_TOKEN|RUN_ID|EXPERIMENT_(?:ID|NAME)))(?!\w)"
 )
 """Names that Azure sets, by prefix; it documents only those of its machines and of MLflow.
 
