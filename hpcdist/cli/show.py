@@ -74,6 +74,7 @@ def problems_as_json(problems: Iterable[Problem]) -> None:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table, without a header if ``head`` is empty; plain text unless on a terminal."""
+    head = [*map(printable, head)]
     shown = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout and sys.stdout.isatty():
         _rich(head, shown)

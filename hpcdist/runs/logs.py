@@ -111,10 +111,14 @@ def failure_reason(directory: RunDirectory) -> str:
 
 
 def _new_lines(file: Path, position: int, *, rest: bool) -> Iterator[tuple[str, int]]:
-    """Yield lines from a position on, each with the position after it; ``rest``: also an incomplete one."""
+    """Yield lines from a position on, each with the position after it; ``rest``: also an incomplete one.
+
+    The file is read to where it now ends: a job may print faster than that is read.
+    """
     with untrusted.open_regular(file) as stream:
+        end = stream.seek(0, 2)
         stream.seek(position)
-        while data := stream.readline(_LONGEST):
+        while position < end and (data := stream.readline(_LONGEST)):
             if not (rest or data.endswith(b"\n") or len(data) == _LONGEST):
                 return
             position += len(data)

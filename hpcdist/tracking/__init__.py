@@ -8,6 +8,7 @@ timeline    those of Horovod's timeline
 mlflow    runs and models that MLflow wrote as files
 output    metrics found in the output of a run
 entries    their lines: one a call of `hpcdist_tracking`
+points    the points of one series
 series    the values of each metric, in one line over all attempts
 thinning    fewer points of a long series
 comparison    params, last metrics and models of several runs

@@ -10,7 +10,7 @@ from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import files, polyaxon, series
-from hpcdist.tracking.entries import Artifact, Entry
+from hpcdist.tracking.entries import Artifact, Entry, Losses, unread
 from hpcdist.tracking.series import Metrics
 
 
@@ -33,10 +33,13 @@ class Tracked(NamedTuple):
 def tracked(run: Run, plan: StoredPlan) -> list[Tracked]:
     """Return what was recorded of a run, an item for each of its jobs or elements, and one without any.
 
-    Raises:
-        OSError: if its files cannot be read.
+    What cannot be read is left out, so that a damaged run does not keep others from being shown.
     """
-    return tracked_in(series.read(run.directory, plan), run, plan)
+    try:
+        found = series.read(run.directory, plan)
+    except OSError as error:
+        found = Metrics({}, [], 0, (unread(run.directory.path, error),))
+    return tracked_in(found, run, plan)
 
 
 def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
@@ -131,9 +134,11 @@ def model_of(run: Run) -> str:
     Raises:
         OSError: if its files cannot be read.
     """
-    found = series.read(run.directory, StoredPlan())  # without its output, which has no models
-    folders = (file.path for file in files.recorded(run.directory) if file.is_polyaxon)
+    found = series.read_others(run.directory)
+    folders = (file.path for file in files.recorded(run.directory, Losses()) if file.is_polyaxon)
     is_model = any(entry.artifact and entry.artifact.kind == "model" for _, entry in found.others)
     if is_model or any(map(polyaxon.has_model, folders)):
         return "recorded a model"
+    if found.unread:
+        return f"may have recorded a model: {found.unread[0]}"
     return "has damaged records, which may be of a model" if found.damaged else ""

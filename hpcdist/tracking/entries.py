@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import msgspec
@@ -37,6 +39,19 @@ _decoder: Final = msgspec.json.Decoder(Entry)
 _INVALID: Final = (ValueError, RecursionError)  # msgspec.DecodeError is a ValueError
 
 
+class Losses:
+    """What could not be read: ``damaged`` lines, and a sentence for each of the ``unread`` files."""
+
+    def __init__(self) -> None:
+        self.damaged = 0
+        self.unread: list[str] = []
+
+
+def unread(path: Path, error: OSError) -> str:
+    """Return the sentence of a file or folder that cannot be read."""
+    return f"{error.filename or path} was not read: {error.strerror}"
+
+
 class Reader:
     """Reads a file that may still be written to; what is not yet written to its end is left for later."""
 
@@ -47,12 +62,16 @@ class Reader:
         """How many whole lines were no entries."""
 
     def new(self) -> Iterator[Entry]:
-        """Yield the entries that were not read before.
+        """Yield the entries that were not read before, up to where the file now ends.
 
         Raises:
             OSError: if the file cannot be read.
         """
-        while piece := self._stream.read(_PIECE):
+        left = (
+            os.fstat(self._stream.fileno()).st_size - self._stream.tell()
+        )  # it may grow faster than it is read
+        while left > 0 and (piece := self._stream.read(min(left, _PIECE))):
+            left -= len(piece)
             whole, newline, self._rest = (self._rest + piece).rpartition(b"\n")
             if newline:
                 yield from self._decoded(whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 import threading
@@ -10,37 +11,36 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.runs import events, logs
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.tracking.entries import Entry
+from hpcdist.tracking.points import Points, add
 
 _LONGEST: Final = 4096
 """Characters of a line that are searched; a progress bar may be one line of megabytes."""
 
 _LINES: Final = 1000
-_SECONDS: Final = 20.0
+SECONDS: Final = 20.0
 """What so many lines may take; an expression can take for ever on a single one."""
 
 _ELEMENT: Final = re.compile(r"job-([0-9]+)\.out")
 
 
-class Found(NamedTuple):
-    """What one rank printed in the output of a job or of an element of an array, as if it had recorded it.
+Otherwise = TypeVar("Otherwise", float, None)
 
-    ``attempt``: how often the step had gone back before, as it does when a job is started again.
-    """
+
+class Found(NamedTuple):
+    """What one rank printed in the output of a job or of an element of an array, over all its attempts."""
 
     job: str
-    attempt: int
     rank: int
-    entries: list[Entry]
+    series: dict[str, Points]
 
 
-def found(directory: RunDirectory, plan: StoredPlan, seconds: float = _SECONDS) -> Iterator[Found]:
+def found(directory: RunDirectory, plan: StoredPlan, seconds: float = SECONDS) -> Iterator[Found]:
     """Yield the metrics in the output; none if the experiment has no ``tracking``.
 
     ``seconds``: what a thousand lines may take.
@@ -69,20 +69,17 @@ class _Search:
 
     def found(self, job: str, lines: Iterable[tuple[int, str]]) -> Iterator[Found]:
         """Yield what each rank printed."""
-        latest: dict[int, Found] = {}
-        steps: dict[int, float | None] = {}
+        found: dict[int, dict[str, Points]] = {}
+        steps: dict[int, float] = {}
         for rank, line in lines:
-            before = steps.get(rank)
-            step = steps[rank] = before if self._step is None else _number(self._step, line, before)
-            if before is not None and step is not None and step < before and rank in latest:
-                yield latest[rank]
-                latest[rank] = Found(job, latest[rank].attempt + 1, rank, [])
-            values = {name: _number(pattern, line, None) for name, pattern in self.metrics.items()}
-            metrics = {name: value for name, value in values.items() if value is not None}
-            if metrics:
-                mine = latest.setdefault(rank, Found(job, 0, rank, []))
-                mine.entries.append(Entry(at=0.0, step=step, metrics=metrics))
-        yield from latest.values()
+            before = steps.get(rank, math.nan)
+            step = steps[rank] = _number(self._step, line, before) if self._step else math.nan
+            for name, pattern in self.metrics.items():
+                value = _number(pattern, line, None)
+                if value is not None:
+                    add(found.setdefault(rank, {}), name, (step, value, 0.0))
+        for rank, series in found.items():
+            yield Found(job, rank, series)
 
 
 def _compiled(text: str) -> re.Pattern[str] | None:
@@ -93,7 +90,7 @@ def _compiled(text: str) -> re.Pattern[str] | None:
     return pattern if pattern.groups == 1 else None
 
 
-def _number(pattern: re.Pattern[str], line: str, otherwise: float | None) -> float | None:
+def _number(pattern: re.Pattern[str], line: str, otherwise: Otherwise) -> float | Otherwise:
     match = pattern.search(line)
     try:
         return float(match[1]) if match else otherwise

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from hpcdist.host import untrusted
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import series
 from hpcdist.tracking.entries import Artifact
 from hpcdist.tracking.series import Metrics
@@ -45,7 +44,7 @@ def outputs(directory: RunDirectory, known: Metrics | None = None) -> list[Outpu
         OSError: if the run's files cannot be read.
     """
     folder = directory.outputs
-    recorded = _recorded(known or series.read(directory, StoredPlan()))
+    recorded = _recorded(known or series.read_others(directory))
     found = [
         Output(path, artifact.kind, _size(folder / path), artifact.sha256)
         for path, artifact in recorded.items()

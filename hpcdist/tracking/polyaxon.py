@@ -11,69 +11,86 @@ from pathlib import Path
 from typing import Any, Final
 
 from hpcdist.host import untrusted
-from hpcdist.tracking.entries import Artifact, Entry
+from hpcdist.tracking.entries import Artifact, Entry, Losses, unread
 
-_MOST_BYTES: Final = 1 << 30
+_MOST_BYTES: Final = 1 << 26
+_LONGEST: Final = 1 << 16
 
 
-def entries(folder: Path) -> Iterator[Entry]:
+def entries(folder: Path, losses: Losses) -> Iterator[Entry]:
     """Yield a line of each metric as an entry, then params, tags and models; what is damaged is left out.
 
     The client has a file a metric, of lines ``step|timestamp|metric``; in its name a slash is ``__``. Params,
     tags and models without a step come at the end of the program.
+
+    Raises:
+        OSError: if a folder cannot be read.
     """
     for run in _sorted(folder / "runs"):
         for file in _sorted(run / "events" / "metric"):
             if file.suffix == ".plx":
-                yield from _values(file)
+                yield from _values(file, losses)
         yield from _properties(run / "run.plx.json")
-        yield from _models(run, folder)
+        yield from _models(run, folder, losses)
 
 
 def _sorted(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
-def _values(file: Path) -> Iterator[Entry]:
-    for line in _lines(file):
-        with suppress(ValueError):
-            step, at, value = line.split("|")
-            yield Entry(
-                at=datetime.fromisoformat(at).timestamp(),
-                step=float(step) if step else None,
-                metrics={file.stem: float(value)},
-            )
+def _values(file: Path, losses: Losses) -> Iterator[Entry]:
+    for line in _lines(file, losses):
+        entry = _value(file.stem, line)
+        if entry:
+            yield entry
+        else:
+            losses.damaged += line.endswith(b"\n")
 
 
-def _lines(file: Path) -> list[str]:
-    """Return the lines of a file of events, which has a line of their names first."""
-    with suppress(OSError):
-        return untrusted.read(file, _MOST_BYTES).decode("utf-8", "replace").splitlines()[1:]
-    return []
+def _value(name: str, line: bytes) -> Entry | None:
+    with suppress(ValueError, OverflowError):
+        step, at, value = line.decode().strip("\n").split("|")
+        return Entry(
+            at=datetime.fromisoformat(at).timestamp(),
+            step=float(step) if step else None,
+            metrics={name: float(value)},
+        )
+    return None
 
 
-def _models(run: Path, folder: Path) -> Iterator[Entry]:
+def _lines(file: Path, losses: Losses) -> Iterator[bytes]:
+    """Yield the lines of a file of events, which has a line of their names first."""
+    try:
+        with untrusted.open_regular(file) as stream:
+            stream.readline(_LONGEST)
+            while line := stream.readline(_LONGEST):
+                yield line
+    except OSError as error:
+        losses.unread.append(unread(file, error))
+
+
+def _models(run: Path, folder: Path, losses: Losses) -> Iterator[Entry]:
     """Yield the models, each with its path as seen from the outputs of its job: they are beside these."""
     outputs = folder.parents[3] / "outputs"
     if "_" in folder.parents[1].name:  # an element of an array
         outputs /= "element"
-    for path, summary in _paths(run):
+    for path, summary in _paths(run, losses):
         place = Path(os.path.normpath(run / path))
         kept = os.path.relpath(place, outputs) if run in place.parents else str(place)
         numbers = {name: float(value) for name, value in summary.items() if _is_number(value)}
         yield Entry(at=0.0, artifact=Artifact("model", kept, "", _size(place), numbers))
 
 
-def _paths(run: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _paths(run: Path, losses: Losses) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the path of each model, and what was said of it; a model at a step is a line of a file."""
     for each in filter(_is_model, _listed(run / "lineages.plx.json")):
         summary = each.get("summary") if isinstance(each.get("summary"), dict) else {}
         if isinstance(each.get("path"), str) and not summary.get("is_event"):
             yield each["path"], summary
     for file in _sorted(run / "events" / "model"):
-        for line in _lines(file):
+        for line in _lines(file, losses):
             with suppress(ValueError, RecursionError):
-                data = json.loads(line.split("|", 2)[-1])
+                data = json.loads(line.split(b"|", 2)[-1])
                 if isinstance(data, dict) and isinstance(data.get("path"), str):
                     yield data["path"], {}
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 
+from hpcdist.errors import ConfigError
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import files, output, polyaxon, written
-from hpcdist.tracking.entries import Entry, Reader
+from hpcdist.tracking.entries import Entry, Losses, unread
 from hpcdist.tracking.files import Recorded
+from hpcdist.tracking.points import Points, add, in_line
+
+__all__ = ["Key", "Metrics", "Points", "Summary", "continued", "numbers", "read", "read_others", "summary"]
 
 _NOT_FINITE: Final = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -22,14 +27,6 @@ class Key(NamedTuple):
     job: str
     name: str
     rank: int
-
-
-class Points(NamedTuple):
-    """Values by their steps, with the time in seconds since 1970: three arrays of one length, never empty."""
-
-    steps: array[float]
-    values: array[float]
-    times: array[float]
 
 
 class Metrics(NamedTuple):
@@ -49,33 +46,54 @@ Part = tuple[Key, tuple[int, int], float, Points]
 """The points that one process recorded: of what, in which attempt, from which time on."""
 
 
-def read(directory: RunDirectory, plan: StoredPlan) -> Metrics:
+def read(directory: RunDirectory, plan: StoredPlan, seconds: float = output.SECONDS) -> Metrics:
     """Return what the processes of a run recorded, and other metrics of its files and its output.
 
     An attempt goes on where the one before it had got to, mostly from a checkpoint: from its first step on
-    its values hold, and those of earlier attempts are left out. Values without a step are counted.
+    its values hold, and those of earlier attempts are left out; so where a step goes back in one file. Values
+    without a step are counted. ``seconds``: what a thousand lines of the output may take.
 
     Raises:
-        OSError: if a file cannot be read.
+        OSError: if the run directory cannot be opened, or belongs to another user.
     """
     parts: list[Part] = []
     others: list[tuple[str, Entry]] = []
-    damaged, unread = 0, list[str]()
-    for file in files.recorded(directory):
-        if file.is_polyaxon:
-            parts += _parts(file, polyaxon.entries(file.path), others)
-            continue
-        with files.opened(file) as stream:
-            reader = Reader(stream)
-            parts += _parts(file, reader.new(), others)
-        damaged += reader.damaged
-    for more in (_written(directory, others, unread), _printed(directory, plan)):
+    losses = Losses()
+    for file in files.recorded(directory, losses):
+        parts += _parts(file, _entries(file, losses), others)
+    for more in (
+        _written(directory, others, losses.unread),
+        _printed(output.found(directory, plan, seconds), directory, losses),
+    ):
         known = {key for key, *_ in parts}
         parts += [part for part in more if part[0] not in known]
     series: dict[Key, Points] = {}
     for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
         series[key] = continued(series.get(key), points)
-    return Metrics(series, others, damaged, (*unread,))
+    return Metrics(series, others, losses.damaged, (*losses.unread,))
+
+
+def read_others(directory: RunDirectory) -> Metrics:
+    """Return what a run recorded beside metrics, which are left out; ``unread`` is of its processes alone.
+
+    Raises:
+        OSError: as `read` does.
+    """
+    losses = Losses()
+    recorded = ((file.job, _entries(file, losses)) for file in files.recorded(directory, losses))
+    others = ((each.job, each.entries) for each in written.found(directory, []))
+    found = [
+        (job, entry) for job, entries in chain(recorded, others) for entry in entries if not entry.metrics
+    ]
+    return Metrics({}, found, losses.damaged, (*losses.unread,))
+
+
+def _entries(file: Recorded, losses: Losses) -> Iterator[Entry]:
+    """Yield what one process recorded; a file that cannot be read costs what is in it."""
+    try:
+        yield from polyaxon.entries(file.path, losses) if file.is_polyaxon else files.entries(file, losses)
+    except OSError as error:
+        losses.unread.append(unread(file.path, error))
 
 
 def _written(directory: RunDirectory, others: list[tuple[str, Entry]], unread: list[str]) -> Iterator[Part]:
@@ -83,9 +101,15 @@ def _written(directory: RunDirectory, others: list[tuple[str, Entry]], unread: l
         yield from _parts(Recorded(each.job, (0, number), each.rank, directory.path), each.entries, others)
 
 
-def _printed(directory: RunDirectory, plan: StoredPlan) -> Iterator[Part]:
-    for each in output.found(directory, plan):
-        yield from _parts(Recorded(each.job, (0, each.attempt), each.rank, directory.path), each.entries, [])
+def _printed(found: Iterator[output.Found], directory: RunDirectory, losses: Losses) -> Iterator[Part]:
+    try:
+        for each in found:
+            for name, points in each.series.items():
+                yield Key(each.job, name, each.rank), (0, 0), 0.0, points
+    except ConfigError as error:
+        losses.unread.append(str(error))
+    except OSError as error:
+        losses.unread.append(unread(directory.logs, error))
 
 
 def _parts(file: Recorded, entries: Iterable[Entry], others: list[tuple[str, Entry]]) -> Iterator[Part]:
@@ -104,14 +128,8 @@ def _by_name(entries: Iterable[Entry], job: str, others: list[tuple[str, Entry]]
             step = math.nan
         for name, value in entry.metrics.items():
             number = value if type(value) is float else _NOT_FINITE.get(str(value))
-            if number is None:
-                continue
-            points = found.get(name)
-            if points is None:
-                points = found[name] = Points(array("d"), array("d"), array("d"))
-            points.steps.append(step)
-            points.values.append(number)
-            points.times.append(at)
+            if number is not None:
+                add(found, name, (step, number, at))
     return found
 
 
@@ -126,22 +144,11 @@ def numbers(metrics: Mapping[str, float | str]) -> dict[str, float]:
 
 def continued(earlier: Points | None, new: Points) -> Points:
     """Return the points of earlier attempts that the new one does not repeat, then the new ones."""
-    last = earlier.steps[-1] if earlier else -1.0
-    new = new._replace(steps=array("d", _numbered(new.steps, last + 1)))
+    new = in_line(new, earlier.steps[-1] + 1 if earlier else 0.0)
     if earlier is None:
         return new
-    kept = [number for number, step in enumerate(earlier.steps) if step < new.steps[0]]
-    if len(kept) < len(earlier.steps):
-        earlier = Points(*(array("d", (values[number] for number in kept)) for values in earlier))
-    return Points(*(old + more for old, more in zip(earlier, new, strict=True)))
-
-
-def _numbered(steps: Iterable[float], start: float) -> Iterator[float]:
-    """Yield the steps; what has none comes one after the one before it."""
-    for step in steps:
-        number = start if math.isnan(step) else step
-        yield number
-        start = number + 1
+    kept = bisect_left(earlier.steps, new.steps[0])
+    return Points(*(old[:kept] + more for old, more in zip(earlier, new, strict=True)))
 
 
 class Summary(NamedTuple):
@@ -156,11 +163,8 @@ class Summary(NamedTuple):
 
 def summary(points: Points) -> Summary:
     """Return what a series comes to."""
-    finite = [value for value in points.values if math.isfinite(value)]
-    return Summary(
-        len(points.values),
-        points.values[-1],
-        points.steps[-1],
-        min(finite, default=None),
-        max(finite, default=None),
+    low, high = (
+        choose(filter(math.isfinite, points.values), default=None)  # a list of them would fill the memory
+        for choose in (min, max)
     )
+    return Summary(len(points.values), points.values[-1], points.steps[-1], low, high)

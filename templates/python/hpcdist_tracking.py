@@ -12,6 +12,7 @@ appends one line of JSON to a file of its own process: a kill loses at most the 
 a training: what cannot be recorded is a warning on stderr, once for each reason.
 """
 
+import functools
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -22,7 +23,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Dict, Iterator, Optional, Set
+from typing import Any, Callable, Dict, Iterator, Optional, Set, TypeVar, cast
 
 __all__ = ["log_artifact", "log_metrics", "log_model", "log_params", "log_tags", "outputs", "rank"]
 
@@ -37,8 +38,23 @@ _MOST = 20
 """Warnings that are printed; names of files may make each another."""
 
 _warned: Set[str] = set()
+Call = TypeVar("Call", bound=Callable[..., None])
 
 
+def _harmless(call: Call) -> Call:
+    """Turn every error of a call into a warning: values of other libraries raise what they like."""
+
+    @functools.wraps(call)
+    def harmless(*words: Any, **options: Any) -> None:
+        try:
+            call(*words, **options)
+        except Exception as error:  # noqa: BLE001
+            _warn(f"{call.__name__} recorded nothing: {type(error).__name__}: {error!s:.200}")
+
+    return cast(Call, harmless)
+
+
+@_harmless
 def log_metrics(
     values: Optional[Dict[str, Any]] = None,
     step: Optional[float] = None,
@@ -59,16 +75,19 @@ def log_metrics(
     _record(entry)
 
 
+@_harmless
 def log_params(values: Optional[Dict[str, Any]] = None, **params: Any) -> None:
     """Record what the training was started with; a later value of a name replaces an earlier one."""
     _record_first({"params": _plain(dict(values or {}, **params))})
 
 
+@_harmless
 def log_tags(*tags: str) -> None:
     """Record words by which runs are found."""
     _record_first({"tags": [str(tag) for tag in tags]})
 
 
+@_harmless
 def log_artifact(path: str, name: str = "") -> None:
     """Keep a file or folder in the outputs of the run, below ``name`` (else its own), with size and hash.
 
@@ -77,6 +96,7 @@ def log_artifact(path: str, name: str = "") -> None:
     _keep(path, name, {"kind": "artifact"})
 
 
+@_harmless
 def log_model(path: str, name: str = "", **metrics: Any) -> None:
     """Keep a model as `log_artifact` does, with the metrics that it reached."""
     if rank() == 0:
@@ -93,7 +113,7 @@ def rank() -> int:
     """Return the rank of this process; 0 where it is the only one."""
     for name in _RANKS:
         value = os.environ.get(name, "")
-        if value.isdigit():
+        if value.isdecimal():
             return int(value)
     return 0
 
@@ -130,13 +150,13 @@ def _real(stand_in: Any) -> Any:
 
 def _number(name: str, value: Any) -> Any:
     """Return a value of JSON, which has no NaN; None if it is no number."""
-    if isinstance(value, int):
-        return int(value)
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # noqa: BLE001 - a tensor of several elements has its own
         _warn(f"the value of metric {name!r} is no number: {value!r:.80}")
         return None
+    if isinstance(value, int):
+        return int(value)
     return number if number - number == 0 else str(number)
 
 
@@ -147,7 +167,9 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return _number("", value) if isinstance(value, (int, float)) else str(value)
+    if isinstance(value, int):
+        return int(value) if -(1 << 63) <= value < 1 << 64 else str(value)  # a seed keeps its digits
+    return _number("", value) if isinstance(value, float) else str(value)
 
 
 def _keep(path: str, name: str, entry: Dict[str, Any]) -> None:

@@ -93,9 +93,10 @@ def test_records_that_cannot_be_read_are_a_warning(hpcdist: Hpcdist, folder: Pat
     directory = made(folder / "runs")
     attempt = directory.path / "tracking" / "1" / "0.0"
     attempt.mkdir(parents=True)
-    (attempt / "rank-0.host.1.jsonl").mkdir()
+    file = attempt / "rank-0.host.1.jsonl"
+    file.mkdir()
     shown = hpcdist("list", "-l")
-    assert (shown.code, shown.err) == (0, "warning: what a-1 recorded cannot be read: Is a directory\n")
+    assert (shown.code, shown.err) == (0, f"warning: {file} was not read: Is a directory\n")
     assert shown.out.splitlines()[1].split()[0] == "a-1"
 
 

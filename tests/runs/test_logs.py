@@ -171,3 +171,12 @@ def test_failure_reason(run: RunDirectory, text: str, sentence: str) -> None:
     assert not logs.failure_reason(run)
     (run.logs / "job.out").write_text(text)
     assert logs.failure_reason(run) == sentence
+
+
+def test_a_file_that_grows_is_read_to_where_it_ended(run: RunDirectory) -> None:
+    """A job may print faster than that is read."""
+    file = run.logs / "job.out"
+    file.write_text("line\n" * 3)
+    with file.open("a") as more:
+        found = [print(text, file=more, flush=True) for text in logs.lines(file)]
+    assert len(found) == 3

@@ -114,6 +114,42 @@ def test_what_is_no_number_is_a_warning_and_no_end() -> None:
     assert lines() == [{"metrics": {"accuracy": 1}}] * 3
 
 
+BAD: Final = """
+class Tensor:
+    def __float__(self): raise RuntimeError("a Tensor with 2 elements cannot be converted to Scalar")
+    def __str__(self): raise KeyError("no text")
+    def __repr__(self): return "Tensor"
+endless = []; endless.append(endless)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "warning"),
+    [
+        ("log_metrics(loss=Tensor())", "the value of metric 'loss' is no number: Tensor"),
+        ("log_metrics(loss=10**400)", "the value of metric 'loss' is no number: 1000000000"),
+        ("log_metrics([1, 2])", "log_metrics recorded nothing: TypeError: "),
+        ("log_metrics(1, 2, 3, 4)", "log_metrics recorded nothing: TypeError: log_metrics() takes "),
+        ("log_params(a=endless)", "log_params recorded nothing: RecursionError: maximum recursion depth"),
+        ("log_params(a=Tensor())", "log_params recorded nothing: KeyError: 'no text'"),
+        ("log_params(a=10**5000)", "log_params recorded nothing: ValueError: Exceeds the limit "),
+        ("log_tags(Tensor())", "log_tags recorded nothing: KeyError: 'no text'"),
+        ("log_artifact(Tensor())", "log_artifact recorded nothing: KeyError: 'no text'"),
+        ("log_model(None)", "None cannot be kept: [Errno 2] No such file or directory: "),
+    ],
+)
+def test_no_call_ends_a_training(call: str, warning: str) -> None:
+    printed = run(f"{BAD}\n{call}\nlog_metrics(step=1, a=2)")
+    assert printed.startswith(f"hpcdist_tracking: warning: {warning}"), printed
+    assert lines()[-1] == {"metrics": {"a": 2}, "step": 1}
+
+
+def test_a_large_integer_among_params_keeps_its_digits() -> None:
+    assert run("log_params(seed=2**100 + 1, small=-(2**63), large=2**64 - 1)") == ""
+    found = {"seed": "1267650600228229401496703205377", "small": -(2**63), "large": 2**64 - 1}
+    assert lines() == [{"params": found}]
+
+
 @pytest.mark.parametrize(
     "variables",
     [

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import series
+from hpcdist.tracking.entries import Entry, Reader
 from hpcdist.tracking.series import Key, Metrics, Points
 
 AT: Final = 1.8e9
@@ -118,8 +119,8 @@ def test_each_step_is_there_once_from_the_last_attempt_that_reached_it(attempts:
 def test_a_damaged_line_costs_that_line(tmp_path: Path, text: str, damaged: int) -> None:
     file = tmp_path / "tracking/7/0.0/rank-0.node.1.jsonl"
     file.parent.mkdir(parents=True)
-    whole = [line.encode() for line in logged(range(2), 1)]
-    file.write_bytes(b"".join([*whole, text.encode(errors="surrogatepass"), *whole]))
+    before, after = ("".join(logged(steps, 1)).encode() for steps in (range(2), range(2, 4)))
+    file.write_bytes(before + text.encode(errors="surrogatepass") + after)
     found = read(tmp_path)
     left = 3 if not text.endswith("\n") else 4  # the next line is a part of a torn one
     assert (found.damaged, len(found.series[Key("7", "m", 0)].values)) == (damaged + left % 2, left)
@@ -133,9 +134,62 @@ def test_files_of_other_names_are_none(tmp_path: Path, name: str) -> None:
     assert read(tmp_path) == Metrics({}, [], 0)
 
 
-def test_a_file_that_is_none_blocks_nothing(tmp_path: Path) -> None:
+def test_what_cannot_be_read_costs_itself_alone(tmp_path: Path) -> None:
+    wrote(tmp_path, "7/0.0/rank-0", *logged(range(3), 1))
     folder = tmp_path / "tracking" / "7" / "0.0"
-    folder.mkdir(parents=True)
-    os.mkfifo(folder / "rank-0.n.1.jsonl")
-    with pytest.raises(OSError, match="it is a FIFO, not a regular file"):
-        read(tmp_path)
+    os.mkfifo(folder / "rank-1.n.1.jsonl")
+    (folder / "rank-2.n.1.jsonl").symlink_to(folder / "rank-0.node.1.jsonl")
+    (folder / "polyaxon-3").write_text("")
+    (tmp_path / "tracking" / "8").symlink_to("8")
+    (tmp_path / "tracking" / "9").write_text("")
+    found = read(tmp_path)
+    assert [*found.series[Key("7", "m", 0)].steps] == [0, 1, 2]
+    assert {text.removeprefix(f"{tmp_path}/tracking/") for text in found.unread} == {
+        "7/0.0/rank-1.n.1.jsonl was not read: it is a FIFO, not a regular file",
+        "7/0.0/rank-2.n.1.jsonl was not read: it is a symbolic link",
+        "8 was not read: Too many levels of symbolic links",
+        "9 was not read: Not a directory",
+    }
+
+
+def test_a_file_that_grows_is_read_to_where_it_ended(tmp_path: Path) -> None:
+    """A program may log faster than its file is read."""
+    wrote(tmp_path, "7/0.0/rank-0", *logged(range(3), 1))
+    file = tmp_path / "tracking/7/0.0/rank-0.node.1.jsonl"
+    with file.open("rb") as stream, file.open("ab", buffering=0) as more:
+        reader = Reader(stream)
+        for step, _ in enumerate(reader.new()):
+            more.write(b"".join(text.encode() for text in logged([3 + step], 1)))
+        assert step == 2
+        assert [entry.step for entry in reader.new()] == [3, 4, 5]
+
+
+def test_what_is_recorded_beside_metrics_is_read_without_them(tmp_path: Path) -> None:
+    wrote(tmp_path, "7/0.0/rank-0", line(step=1, metrics={"m": 1}), line(params={"a": 1}), "?\n")
+    found = series.read_others(RunDirectory(tmp_path))
+    assert found == Metrics({}, [("7", Entry(at=AT, params={"a": 1}))], 1)
+
+
+STRANGE: Final = {
+    "a step that is no number": ('"5"', "1", {0: 1.0}),
+    "a step that is not finite": ('"-inf"', "1", {0: 1.0}),
+    "a negative step": ("-3", "1", {-3: 1.0}),
+    "a truth value as step": ("true", "1", None),
+    "a truth value": ("1", "true", None),
+    "NaN as a word": ("1", "NaN", None),
+    "a large integer": (str(2**63), str(10**30), {2.0**63: 1e30}),
+    "an integer beyond floats": ("1", "1" + "0" * 400, None),
+    "a step beyond floats": ("1e999", "1", None),
+    "keys that are there twice": ('1,"step":2', '1,"m":3', {2: 3.0}),
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_strange_numbers(tmp_path: Path, what: str) -> None:
+    """Either they are values, or their line is damaged."""
+    step, value, expected = STRANGE[what]
+    wrote(tmp_path, "7/0.0/rank-0", f'{{"at":1,"step":{step},"metrics":{{"m":{value}}}}}\n')
+    found = read(tmp_path)
+    points = found.series.get(Key("7", "m", 0))
+    assert (dict(zip(points.steps, points.values, strict=True)) if points else None) == expected
+    assert found.damaged == (expected is None)

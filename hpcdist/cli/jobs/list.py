@@ -15,7 +15,7 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
-from hpcdist.errors import ConfigError, warning
+from hpcdist.errors import warning
 from hpcdist.runs import history, rundir
 from hpcdist.runs.rundir import Event, Run
 
@@ -33,6 +33,7 @@ class Row(NamedTuple):
     params: Mapping[str, Any] = {}
     tags: Sequence[str] = ()
     metrics: Mapping[str, float] = {}
+    unread: Sequence[str] = ()
 
 
 @click.command("list")
@@ -80,6 +81,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         for run in found
         if _made(run) >= after and (name is None or fnmatchcase(run.name, name))
     ]
+    print_problems(map(warning, dict.fromkeys(text for row in rows for text in row.unread)))
     shown = [row for row in rows if (not states or row.state in states) and {*tags} <= {*row.tags}]
     if json:
         show.as_json([_data(row) for row in shown])
@@ -110,17 +112,13 @@ def _whole(row: Row, events: Sequence[Event], now: float) -> Row:
     row = row._replace(
         gpu_hours=history.gpu_hours(row.run, plan, events, now), params=plan.params, tags=plan.tags
     )
-    try:
-        items: list[Tracked] = comparison.tracked(row.run, plan)
-    except (OSError, ConfigError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        print_problems([warning(f"what {row.run.name} recorded cannot be read: {why}")])
-        return row
+    items: list[Tracked] = comparison.tracked(row.run, plan)
     first, differing = items[0], comparison.differing(items)
     return row._replace(
         params={name: value for name, value in first.params.items() if name not in differing},
         tags=[*dict.fromkeys(tag for item in items for tag in item.tags)],
         metrics=first.metrics if len(items) == 1 else {},
+        unread=first.unread,
     )
 
 

@@ -26,7 +26,7 @@ from hpcdist.runs import logs, rundir
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report
 from hpcdist.tracking import files, series, thinning
-from hpcdist.tracking.entries import Entry, Reader
+from hpcdist.tracking.entries import Entry, Losses, Reader
 from hpcdist.tracking.series import Key, Points
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -191,7 +191,7 @@ def _new_lines(
 
         def lines(over: bool) -> Iterator[str]:
             del over
-            for file in (file for file in files.recorded(directory) if not file.is_polyaxon):
+            for file in (file for file in files.recorded(directory, Losses()) if not file.is_polyaxon):
                 if file.path not in readers:
                     readers[file.path] = Reader(streams.enter_context(files.opened(file)))
                 yield from filter(

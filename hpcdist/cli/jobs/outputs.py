@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.messages import note
+from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ExitCode
+from hpcdist.errors import ExitCode, warning
 from hpcdist.runs import rundir
-from hpcdist.tracking import outputs
+from hpcdist.tracking import outputs, series
 
 
 @click.command("outputs")
@@ -23,7 +23,9 @@ from hpcdist.tracking import outputs
 def command(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, check: bool) -> None:
     """List the files of a run's outputs, with the recorded hashes."""
     run = rundir.find(runs_dir, jobs)
-    found = outputs.outputs(run.directory)
+    recorded = series.read_others(run.directory)
+    print_problems(map(warning, recorded.unread))
+    found = outputs.outputs(run.directory, recorded)
     checked = [outputs.check(run.directory, output) if check else "" for output in found]
     if json:
         show.as_json(
