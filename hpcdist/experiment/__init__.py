@@ -8,6 +8,7 @@ batch_specs    arrays, signals and dependencies in Slurm's syntax, parsed once
 repository    the repository that a job's code is cloned from
 problems remarks comments    errors, keys without effect, and arguments that YAML reads as comments
 misplaced    keys outside their section
+search    searches over params, and their trials
 launch    commands that start processes themselves
 writing    an experiment as YAML
 """

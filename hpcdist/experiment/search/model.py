@@ -1,0 +1,170 @@
+"""The section ``hptuning``: a search over params, with the keys of Polyaxon 0.5 to 0.6 and of 1 and 2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from hpcdist.documents.fields import Model
+
+Numbers = dict[str, int | float] | tuple[int | float, ...] | str
+"""Numbers under their names, in the order of these, or as text with colons: ``0:10:2``."""
+
+
+class Space(Model, frozen=True):
+    """The values of one param; exactly one of these keys.
+
+    ``values``: a list. ``pvalues``: pairs of a value and its probability; the last one gets what is left to
+    1. ``range``: ``start``, ``stop`` (left out) and ``step``. ``linspace``: ``start``, ``stop`` and ``num``
+    values in equal steps. ``logspace``: powers of ``base``, by default 10, whose exponents are in equal
+    steps. ``geomspace``: ``num`` values in equal ratios. ``uniform``: any number from ``low`` to ``high``.
+    ``quniform``: a multiple of ``q``. ``loguniform``: e to the power of a number from ``low`` to ``high``.
+    ``qloguniform``: a multiple of ``q`` below that. ``normal``: a normal distribution with mean ``loc`` and
+    standard deviation ``scale``. ``qnormal``: a multiple of ``q``. ``lognormal``: e to the power of such a
+    number. ``qlognormal``: a multiple of ``q`` below that.
+    """
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "value": "write `values: [...]`, or the kind as the key: `uniform: {low: 0, high: 1}`",
+        "kind": "write the kind as the key: `uniform: {low: 0, high: 1}`",
+        "choice": "write `values`",
+        "pchoice": "write `pvalues`",
+    }
+
+    values: tuple[Any, ...] | None = None
+    pvalues: tuple[tuple[Any, ...], ...] | None = None
+    range: Numbers | None = None
+    linspace: Numbers | None = None
+    logspace: Numbers | None = None
+    geomspace: Numbers | None = None
+    uniform: Numbers | None = None
+    quniform: Numbers | None = None
+    loguniform: Numbers | None = None
+    qloguniform: Numbers | None = None
+    normal: Numbers | None = None
+    qnormal: Numbers | None = None
+    lognormal: Numbers | None = None
+    qlognormal: Numbers | None = None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The keys that have a value; of a valid space one."""
+        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not None)
+
+
+class Count(Model, frozen=True):
+    """How many trials a search has.
+
+    ``n_experiments``: the number of trials; of a grid by default all.
+    """
+
+    n_experiments: int | None = None
+
+
+class Metric(Model, frozen=True):
+    """The metric that a search optimizes.
+
+    ``name``: its name, as the program records it. ``optimization``: whether more or less of it is better.
+    """
+
+    main = "name"
+
+    name: str
+    optimization: Literal["maximize", "minimize"] = "maximize"
+
+
+class Resource(Model, frozen=True):
+    """What hyperband gives more of to better trials.
+
+    ``name``: the param that has the amount, such as ``epochs``. ``type``: whether it is a whole number.
+    """
+
+    main = "name"
+
+    name: str
+    type: Literal["int", "float"] = "float"
+
+
+class Hyperband(Model, frozen=True):
+    """Hyperband: many trials with little of a resource; the best of each round get more.
+
+    ``max_iterations``: the most of the resource that one trial gets. ``eta``: of each round one in ``eta``
+    trials goes on, with ``eta`` times as much. ``resource``: what it is. ``metric``: what decides.
+    ``resume``: a trial goes on from its checkpoint; by default it starts again.
+    """
+
+    max_iterations: int
+    resource: Resource
+    metric: Metric
+    eta: float = 3
+    resume: bool = False
+
+
+class Bayes(Model, frozen=True):
+    """Bayesian optimization: each next trial is where the earlier ones promise most.
+
+    ``n_initial_trials``: random trials at the beginning. ``n_iterations``: trials after those. ``metric``:
+    what is optimized. ``utility_function``: how the next trial is chosen.
+    """
+
+    n_initial_trials: int
+    n_iterations: int
+    metric: Metric
+    utility_function: dict[str, Any] = {}
+
+
+class Policy(Model, frozen=True):
+    """Which running trials are stopped, compared with the others.
+
+    ``kind``: those worse than the ``median`` or the ``average``, or the worst ``percent`` (``truncation``).
+    ``evaluation_interval``: after how many values of the metric they are compared.
+    """
+
+    kind: Literal["median", "average", "truncation"]
+    evaluation_interval: int = 1
+    percent: int | None = None
+
+
+class EarlyStopping(Model, frozen=True):
+    """When a search stops before its last trial, or, with a policy, when a trial does.
+
+    ``metric``: the metric. ``value``: the search stops once a trial has reached it. ``optimization``: whether
+    more or less is better. ``policy``: which running trials are stopped.
+    """
+
+    metric: str
+    value: float | None = None
+    optimization: Literal["maximize", "minimize"] = "maximize"
+    policy: Policy | None = None
+
+
+class Search(Model, frozen=True):
+    """A search over params: one trial for each choice of their values.
+
+    ``matrix``: the values of each param. ``mapping``: a list of trials, each with its params, instead.
+    ``concurrency``: how many trials run at once; by default as many as the batch system lets. ``seed``: the
+    beginning of all random choices, by default 0, so that a file always has the same trials.
+    ``grid_search``: all combinations of values, or the first ``n_experiments``; without an algorithm, this.
+    ``random_search``: ``n_experiments`` random ones, none of them twice. ``hyperband``, ``bo`` and
+    ``early_stopping``: algorithms that depend on the trials before.
+    """
+
+    matrix: dict[str, Space] = {}
+    mapping: tuple[dict[str, Any], ...] = ()
+    concurrency: int | None = None
+    seed: int = 0
+    grid_search: Count | None = None
+    random_search: Count | None = None
+    hyperband: Hyperband | None = None
+    bo: Bayes | None = None
+    early_stopping: tuple[EarlyStopping, ...] = ()
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether some trials depend on earlier ones."""
+        return bool(self.hyperband or self.bo)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The params that the trials have."""
+        return tuple({name: None for trial in (self.matrix, *self.mapping) for name in trial})

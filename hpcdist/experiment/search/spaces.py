@@ -1,0 +1,225 @@
+"""The values that one param of a search may have, with the arithmetic of NumPy, which Polyaxon uses.
+
+Sources: polyaxon-schemas 0.6.1, ``ops/group/matrix``; hypertune 1.4.0, ``matrix``; NumPy's ``arange``,
+``linspace``, ``logspace``, ``geomspace``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from hpcdist.documents import scalars
+from hpcdist.errors import did_you_mean
+from hpcdist.experiment.search.model import Numbers, Space
+
+Value = Any
+"""A value of a param, of any kind that YAML has."""
+
+_Amounts = Mapping[str, float]
+"""Numbers under their names."""
+
+_LARGEST_EXPONENT: Final = 700
+"""Beyond it, e to this power is no float any more; ten times the standard deviation stays below."""
+
+
+class Choices(NamedTuple):
+    """The values of a discrete space in their order; ``at`` returns one by its index."""
+
+    size: int
+    at: Callable[[int], Value]
+
+
+class Distribution(NamedTuple):
+    """A continuous space; ``draw`` returns a value by a generator of random numbers."""
+
+    draw: Callable[[Random], Value]
+
+
+class _Kind(NamedTuple):
+    """One kind of space: the names of its numbers, the last of them optional, and what makes it."""
+
+    names: tuple[str, ...]
+    make: Callable[[_Amounts], Choices | Distribution]
+    optional: str = "size"  # of the distributions; Polyaxon draws one value, whatever it says
+
+
+def made(space: Space) -> Choices | Distribution:
+    """Return the values of a space.
+
+    Raises:
+        ValueError: if it has none: with the number that is wrong.
+    """
+    kind = _only_kind(space)
+    if space.values is not None:
+        return _listed(space.values)
+    if space.pvalues is not None:
+        return _weighted(space.pvalues)
+    return _KINDS[kind].make(_amounts(kind, getattr(space, kind)))
+
+
+def weights(space: Space) -> tuple[float, ...] | None:
+    """Return the probabilities of ``pvalues``; of other kinds None. The last has what is left to 1."""
+    if space.pvalues is None:
+        return None
+    given = [float(pair[1]) for pair in space.pvalues]
+    return (*given[:-1], max(0.0, 1 - math.fsum(given[:-1])))
+
+
+def _only_kind(space: Space) -> str:
+    if len(space.kinds) != 1:
+        found = f"has {' and '.join(space.kinds)}" if space.kinds else "has no values"
+        raise ValueError(f"it {found}; write one of `values`, `range`, `linspace`, `uniform` and so on")
+    return space.kinds[0]
+
+
+def _listed(values: tuple[Value, ...]) -> Choices:
+    if not values:
+        raise ValueError("the list is empty")
+    return Choices(len(values), values.__getitem__)
+
+
+def _weighted(pairs: tuple[tuple[Value, ...], ...]) -> Choices:
+    for pair in pairs:
+        number = pair[1] if len(pair) == 2 else None  # noqa: PLR2004 - a value and its probability
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 1:
+            raise ValueError(f"{list(pair)} is not a value with its probability; write [value, 0.5]")
+    total = math.fsum(pair[1] for pair in pairs)
+    if total > 1 + 1e-9:
+        raise ValueError(f"the probabilities add up to {total:g}; write no more than 1")
+    return _listed(tuple(pair[0] for pair in pairs))
+
+
+def _amounts(kind: str, given: Numbers) -> _Amounts:
+    """Return the numbers of a kind under their names."""
+    names, optional = _KINDS[kind].names, _KINDS[kind].optional
+    if isinstance(given, str):
+        given = tuple(map(_number, given.split(":")))
+    if not isinstance(given, Mapping):
+        if len(given) not in (len(names), len(names) + 1):
+            raise ValueError(f"it has {len(given)} numbers; write {{{': ..., '.join(names)}: ...}}")
+        given = dict(zip((*names, optional), given, strict=False))
+    for name in given.keys() - {*names, optional}:
+        raise ValueError(f"unknown key {name!r}; {did_you_mean(name, names) or 'write ' + ', '.join(names)}")
+    for name in (name for name in names if name not in given):
+        raise ValueError(f"{name!r} is missing")
+    for name, number in given.items():
+        if not math.isfinite(number):
+            raise ValueError(f"{name} is {number}; write a number")
+    return given
+
+
+def _number(text: str) -> float:
+    value = scalars.resolve(text.strip())
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{text!r} is not a number")  # noqa: TRY004 - of a text in a file
+    return value
+
+
+def _in_order(amounts: _Amounts, low: str, high: str, *, strictly: bool) -> tuple[float, float]:
+    one, other = amounts[low], amounts[high]
+    if one > other or (strictly and one == other):
+        raise ValueError(f"{low} is {one} and {high} is {other}; write a {low} that is less than {high}")
+    return one, other
+
+
+def _at_least(amounts: _Amounts, name: str, least: float, *, above: bool = False) -> float:
+    number = amounts[name]
+    if number < least or (above and number == least):
+        raise ValueError(f"{name} is {number}; write a number {'above' if above else 'from'} {least:g} on")
+    return number
+
+
+def _count(amounts: _Amounts) -> int:
+    if amounts["num"] != int(amounts["num"]):
+        raise ValueError(f"num is {amounts['num']}; write a whole number")
+    return int(_at_least(amounts, "num", 1))
+
+
+def _range(amounts: _Amounts) -> Choices:
+    start, stop = _in_order(amounts, "start", "stop", strictly=True)
+    step = _at_least(amounts, "step", 0, above=True)
+    difference = (start + step) - start  # as arange adds it
+    if not difference:
+        raise ValueError(f"step is {step}, which {start} is too large to be changed by")
+    return Choices(math.ceil((stop - start) / step), lambda index: start + index * difference)
+
+
+def _linspace(amounts: _Amounts) -> Choices:
+    start, stop = _in_order(amounts, "start", "stop", strictly=True)
+    count = _count(amounts)
+    step = (stop - start) / max(1, count - 1)
+    last = stop if count > 1 else start
+    return Choices(count, lambda index: float(last) if index == count - 1 else index * step + start)
+
+
+def _logspace(amounts: _Amounts) -> Choices:
+    base, exponents = amounts.get("base", 10), _linspace(amounts)
+    if base <= 0:
+        raise ValueError(f"base is {base}; write a number above 0")
+    _check_exponent("stop", amounts["stop"] * math.log(base))
+    return Choices(exponents.size, lambda index: float(base ** exponents.at(index)))
+
+
+def _geomspace(amounts: _Amounts) -> Choices:
+    start, stop = _in_order(amounts, "start", "stop", strictly=True)
+    if start * stop <= 0:
+        raise ValueError(f"start is {start} and stop is {stop}; write numbers of one sign, and not 0")
+    count = _count(amounts)
+    ratio = math.log10(stop / start) / max(1, count - 1)
+    ends = {0: float(start), count - 1: float(stop if count > 1 else start)}
+    return Choices(count, lambda index: ends[index] if index in ends else start * 10 ** (index * ratio))
+
+
+def _check_exponent(name: str, exponent: float) -> None:
+    if exponent > _LARGEST_EXPONENT:
+        raise ValueError(f"{name} is an exponent, and too large to be one")
+
+
+def _uniform(amounts: _Amounts) -> Distribution:
+    low, high = _in_order(amounts, "low", "high", strictly=False)
+    return Distribution(lambda random: random.uniform(low, high))
+
+
+def _normal(amounts: _Amounts) -> Distribution:
+    mean, deviation = amounts["loc"], _at_least(amounts, "scale", 0)
+    return Distribution(lambda random: random.normalvariate(mean, deviation))
+
+
+def _exponential(inner: Callable[[_Amounts], Distribution], *bounds: str) -> Callable[..., Distribution]:
+    def make(amounts: _Amounts) -> Distribution:
+        draw = inner(amounts).draw
+        _check_exponent(bounds[0], sum(amounts[name] * (1 if name != "scale" else 10) for name in bounds))
+        return Distribution(lambda random: math.exp(draw(random)))
+
+    return make
+
+
+def _in_steps(inner: Callable[[_Amounts], Distribution]) -> Callable[[_Amounts], Distribution]:
+    def make(amounts: _Amounts) -> Distribution:
+        draw, step = inner(amounts).draw, _at_least(amounts, "q", 0, above=True)
+        return Distribution(lambda random: draw(random) // step * step)
+
+    return make
+
+
+_loguniform: Final = _exponential(_uniform, "high")
+_lognormal: Final = _exponential(_normal, "loc", "scale")
+_BOUNDS: Final = ("low", "high")
+_MOMENTS: Final = ("loc", "scale")
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "range": _Kind(("start", "stop", "step"), _range),
+    "linspace": _Kind(("start", "stop", "num"), _linspace),
+    "logspace": _Kind(("start", "stop", "num"), _logspace, "base"),
+    "geomspace": _Kind(("start", "stop", "num"), _geomspace),
+    "uniform": _Kind(_BOUNDS, _uniform),
+    "quniform": _Kind((*_BOUNDS, "q"), _in_steps(_uniform)),
+    "loguniform": _Kind(_BOUNDS, _loguniform),
+    "qloguniform": _Kind((*_BOUNDS, "q"), _in_steps(_loguniform)),
+    "normal": _Kind(_MOMENTS, _normal),
+    "qnormal": _Kind((*_MOMENTS, "q"), _in_steps(_normal)),
+    "lognormal": _Kind(_MOMENTS, _lognormal),
+    "qlognormal": _Kind((*_MOMENTS, "q"), _in_steps(_lognormal)),
+}
